@@ -16,7 +16,7 @@ help:
 	@echo 'make test-unit  quick tests without Java'
 	@echo 'make test-all   all tests but those that take very long; `SHARD=2/4 make test-all` the second of four equal parts'
 	@echo 'make durations  all tests, as test-all, and how long each file took is noted for the next parts'
-	@echo 'make lint       ruff and mypy'
+	@echo 'make lint       ruff, mypy, and what may import what'
 	@echo 'make docs       the documentation as a site, in site/; it fails if a link or an anchor leads nowhere'
 	@echo 'make bench      beside HBase: reading and showing WALs, writing HFiles, draining a backlog, also to a slave far away and to secured ones, and a dead server'"'"'s queue, comparing tables; small batches through spark-submit and Spark Connect; planning; a cold start'
 	@echo 'make soak       the tests that take long'
@@ -48,6 +48,7 @@ lint: venv
 	$(VENV)/bin/ruff check
 	$(VENV)/bin/mypy
 	$(VENV)/bin/mypy embedded demo
+	PYTHONPATH=$(CURDIR)/plugins $(VENV)/bin/lint-imports --no-cache
 
 # Each process has clusters of its own; tests/conftest.py says how many processes there are.
 PYTEST := $(PYTHON) -m pytest --numprocesses auto --no-loadscope-reorder

@@ -19,9 +19,9 @@ from embedded.client import GLOBAL, ClientJvm, JavaClient, even_splits
 from embedded.distributed import ClusterOptions, DistributedCluster, DistributedClusters
 from embedded.jars import codec_classpath
 from embedded.spark_connect import ConnectServer
-from walferry.queues.rolling import roll
-from walferry.source.cluster import SourceCluster
-from walferry.source.session import open_session
+from walferry.replication.queues.rolling import roll
+from walferry.replication.source.cluster import SourceCluster
+from walferry.replication.source.session import open_session
 
 COLUMNS = ("f:a", "f:b")
 VALUE_BYTES = 100

@@ -24,20 +24,20 @@ import numpy as np
 
 from bench.wal_read import Run, Timer
 from embedded.store_files import StoreFiles
-from walferry.filters.rules import FilterRules
-from walferry.filters.window import filter_window
-from walferry.hfiles.compression import Compression
-from walferry.hfiles.encodings import Encoding
-from walferry.hfiles.merge import HeldRun, merge_runs
-from walferry.hfiles.metadata import Origin
-from walferry.hfiles.runs import Edits, sorted_runs
-from walferry.hfiles.settings import FileSettings
-from walferry.hfiles.stores import TargetTable
-from walferry.hfiles.writer import write_file
-from walferry.kernels.read import Bytes
-from walferry.protos import hbase_pb2 as pb
-from walferry.wal.scan import scan_entries
-from walferry.wal.windows import Window
+from walferry.base.kernels.read import Bytes
+from walferry.base.protos import hbase_pb2 as pb
+from walferry.hbase.hfiles.compression import Compression
+from walferry.hbase.hfiles.encodings import Encoding
+from walferry.hbase.hfiles.merge import HeldRun, merge_runs
+from walferry.hbase.hfiles.metadata import Origin
+from walferry.hbase.hfiles.settings import FileSettings
+from walferry.hbase.hfiles.stores import TargetTable
+from walferry.hbase.hfiles.writer import write_file
+from walferry.hbase.wal.scan import scan_entries
+from walferry.hbase.wal.windows import Window
+from walferry.replication.filters.rules import FilterRules
+from walferry.replication.filters.window import filter_window
+from walferry.shipping.bulkload.runs import Edits, sorted_runs
 
 MEGABYTES = int(os.environ.get("WALFERRY_BENCH_HFILE_MB", "128"))
 ROUNDS = int(os.environ.get("WALFERRY_BENCH_HFILE_ROUNDS", "5"))

@@ -12,12 +12,12 @@ from __future__ import annotations
 import struct
 
 from bench.clusters import TABLE, Bench
-from walferry.names import ServerName
-from walferry.protos import hbase_pb2 as pb
-from walferry.rpc.admin import SERVICE
-from walferry.rpc.codec import KEY_VALUE_CODEC_WITH_TAGS
-from walferry.rpc.connection import Connection
-from walferry.wal.cells import CellType
+from walferry.base.protos import hbase_pb2 as pb
+from walferry.hbase.names import ServerName
+from walferry.hbase.rpc.admin import SERVICE
+from walferry.hbase.rpc.codec import KEY_VALUE_CODEC_WITH_TAGS
+from walferry.hbase.rpc.connection import Connection
+from walferry.hbase.wal.cells import CellType
 
 METHOD = "ReplicateWALEntry"
 FAMILY = b"f"

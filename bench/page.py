@@ -39,7 +39,7 @@ from bench.plan import READS, WALS, Cluster
 from embedded.browser import find_browser, options
 from embedded.served import served
 from embedded.zookeeper import ZooKeeperServer
-from walferry.source.cluster import SourceCluster
+from walferry.replication.source.cluster import SourceCluster
 
 QUEUES = int(os.environ.get("WALFERRY_BENCH_PAGE_QUEUES", "1000"))
 PEER = "one"

@@ -36,11 +36,11 @@ from kazoo.client import KazooClient
 
 from embedded.hdfs import Hdfs
 from embedded.zookeeper import ZooKeeperServer, create_all
+from walferry.base.protos import hbase_pb2 as pb
+from walferry.base.zk.client import connected
 from walferry.hbase.layout import ZNodes
 from walferry.hbase.values import PBUF
-from walferry.protos import hbase_pb2 as pb
-from walferry.source.cluster import SourceCluster
-from walferry.zk.client import connected
+from walferry.replication.source.cluster import SourceCluster
 
 SERVERS = [int(n) for n in os.environ.get("WALFERRY_BENCH_PLAN_SERVERS", "10,100,500,1000").split(",")]
 HDFS_SERVERS = int(os.environ.get("WALFERRY_BENCH_PLAN_HDFS", "10"))
@@ -184,11 +184,11 @@ def _places(folder: Path, server: str) -> Iterator[Path]:
 def measure(step: str, source: SourceCluster, servers: int) -> Measured:
     """Run a step in this process."""
     counts = _counted()
-    from walferry.airflow.steps import batch
+    from walferry.replication.source.session import open_session
+    from walferry.runs.steps import batch
     from walferry.shipping.group import ship_group  # compiles what it needs: not a part of what is measured
     from walferry.shipping.group_job import GroupJob
     from walferry.shipping.plan import groups_to_ship
-    from walferry.source.session import open_session
 
     def plan() -> None:
         planned = batch.plan(source, PEERS[0], "bench")

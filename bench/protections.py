@@ -36,19 +36,19 @@ from embedded.kerberos import Kerberos
 from embedded.secured import principals
 from embedded.secured_site import SLAVES, USER, WEST, MakeSite, SecuredSite, protected
 from embedded.standalone import StandaloneCluster
+from walferry.base.protos.hbase_pb2 import ReplicateWALEntryResponse
+from walferry.base.security.login import Login
 from walferry.engine.summary import Status
-from walferry.names import ServerName
-from walferry.protos.hbase_pb2 import ReplicateWALEntryResponse
-from walferry.queues.rolling import roll
-from walferry.rpc.admin import connect
-from walferry.security.login import Login
+from walferry.hbase.names import ServerName
+from walferry.hbase.rpc.admin import connect
+from walferry.replication.queues.rolling import roll
+from walferry.replication.source.cluster import SourceCluster, canonical, for_slave
+from walferry.replication.source.logins import login_of
+from walferry.replication.source.session import open_session
+from walferry.replication.source.settings import Knobs, SinkKind
 from walferry.shipping.group import ship_group
 from walferry.shipping.group_job import GroupJob
 from walferry.shipping.plan import plan_peer
-from walferry.source.cluster import SourceCluster, canonical, for_slave
-from walferry.source.knobs import Knobs, SinkKind
-from walferry.source.logins import login_of
-from walferry.source.session import open_session
 
 MEGABYTES = int(os.environ.get("WALFERRY_BENCH_PROTECTIONS_MB", "142"))
 ROUNDS = int(os.environ.get("WALFERRY_BENCH_PROTECTIONS_ROUNDS", "3"))

@@ -21,9 +21,9 @@ from bench.drains import measure, warm_up
 from bench.ways import HBASE, Backlog, Way, walferry, ways
 from embedded.distributed import RegionServer
 from walferry.hbase.cluster import live_servers
-from walferry.queues.reading import read_queues
+from walferry.replication.queues.reading import read_queues
+from walferry.replication.source.session import open_session
 from walferry.shipping.plan import plan_peer
-from walferry.source.session import open_session
 
 MEGABYTES = int(os.environ.get("WALFERRY_BENCH_RECOVERED_MB", "1000"))
 ROUNDS = int(os.environ.get("WALFERRY_BENCH_RECOVERED_ROUNDS", "2"))

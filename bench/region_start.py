@@ -24,13 +24,13 @@ from kazoo.client import KazooClient
 
 from embedded.client import LOCAL, ClientJvm, even_splits
 from embedded.masterless import MasterlessCluster
+from walferry.base.zk.client import connected
 from walferry.hbase.cluster import live_servers
 from walferry.hbase.layout import OwnZNodes, ZNodes
-from walferry.regions import startup
-from walferry.regions.acting import Candidate, acting_as_master
-from walferry.regions.calls import CalledServers
-from walferry.regions.master import Cluster, Master
-from walferry.zk.client import connected
+from walferry.master import startup
+from walferry.master.acting_master import Candidate, acting_as_master
+from walferry.master.calls import CalledServers
+from walferry.master.role_loop import Cluster, Master
 
 REGIONS = int(os.environ.get("WALFERRY_BENCH_REGIONS", "1000"))
 ROUNDS = int(os.environ.get("WALFERRY_BENCH_ROUNDS", "3"))

@@ -22,8 +22,8 @@ from dataclasses import dataclass
 from bench.clusters import ROW_BYTES, TABLE, Bench, Setup, bench
 from bench.drains import Aim, measure, warm_up
 from bench.ways import Backlog, Way, ways
+from walferry.replication.source.session import open_session
 from walferry.shipping.plan import plan_peer
-from walferry.source.session import open_session
 
 LARGE_ROWS = 3_000_000
 WARM_UP_ROWS = 100_000

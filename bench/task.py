@@ -17,8 +17,8 @@ from typing import Any
 
 from bench.processes import TreeUsage, Usage
 from embedded.spark_connect import ConnectServer
-from walferry.airflow.steps import batch
-from walferry.source.cluster import SourceCluster
+from walferry.replication.source.cluster import SourceCluster
+from walferry.runs.steps import batch
 
 DAGS = Path(__file__).resolve().parents[1] / "dags"
 DEADLINE_SECONDS = 1800

@@ -27,11 +27,11 @@ from embedded.client import JavaClient
 from embedded.spark import VERIFY, submit, submit_job
 from embedded.verify_replication import counters_of, start_verify_replication
 from embedded.wire import delete_row, put
+from walferry.base.zk.client import connected
 from walferry.hbase.layout import ZNodes
-from walferry.source.cluster import SourceCluster
-from walferry.tables.scan import ScanSpec
-from walferry.tables.tables import Tables
-from walferry.zk.client import connected
+from walferry.hbase.tables.scan import ScanSpec
+from walferry.hbase.tables.tables import Tables
+from walferry.replication.source.cluster import SourceCluster
 
 ROWS = int(os.environ.get("WALFERRY_BENCH_ROWS", "1000000"))
 ROUNDS = int(os.environ.get("WALFERRY_BENCH_ROUNDS", "3"))

@@ -34,12 +34,12 @@ import numpy as np
 from embedded.hbase import write_site
 from embedded.jars import codec_classpath, hbase_classpath
 from embedded.java import find_java, jvm_options
-from walferry.crypto.provider import KeyProvider
-from walferry.files.systems import open_wal
-from walferry.wal.arrow import read_batches
-from walferry.wal.header import TAIL_BYTES, parse_header, trailer_start
-from walferry.wal.reader import read_windows
-from walferry.wal.scan import scan_entries
+from walferry.hbase.crypto.provider import KeyProvider
+from walferry.hbase.files.systems import open_wal
+from walferry.hbase.wal.arrow import read_batches
+from walferry.hbase.wal.header import TAIL_BYTES, parse_header, trailer_start
+from walferry.hbase.wal.reader import read_windows
+from walferry.hbase.wal.scan import scan_entries
 
 MEGABYTES = int(os.environ.get("WALFERRY_BENCH_WAL_MB", "256"))
 ROUNDS = int(os.environ.get("WALFERRY_BENCH_WAL_ROUNDS", "7"))

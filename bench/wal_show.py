@@ -26,7 +26,7 @@ from embedded.java import find_java, jvm_options
 ROUNDS = int(os.environ.get("WALFERRY_BENCH_SHOW_ROUNDS", "3"))
 FILES = 4
 ROW = "0000000000001000"
-OURS = [sys.executable, "-m", "walferry", "wal"]
+OURS = [sys.executable, "-m", "walferry.cli", "wal"]
 
 
 def pretty_printer() -> list[str]:

@@ -24,11 +24,11 @@ from bench.clusters import PLAIN_PEER, TABLE, TIMEOUT_SECONDS, Bench, region_ser
 from bench.processes import TreeUsage
 from bench.task import Shipping, run_task
 from embedded.wal_player import start_wal_player
-from walferry.files.listing import locate_all
-from walferry.names import parse_wal_name
-from walferry.queues.reading import read_queues
-from walferry.source.session import Session, open_session
-from walferry.wal.header import EMPTY_TRAILER
+from walferry.hbase.files.listing import locate_all
+from walferry.hbase.names import parse_wal_name
+from walferry.hbase.wal.header import EMPTY_TRAILER
+from walferry.replication.queues.reading import read_queues
+from walferry.replication.source.session import Session, open_session
 
 HBASE = "hbase"
 SINKS = ("direct", "replicate", "hfiles")

@@ -39,8 +39,8 @@ def tcp(host: str, port: str) -> None:
 
 def connect() -> None:
     """Raises an exception unless the Spark Connect server answers."""
-    from walferry.protos import spark_connect_pb2 as messages
-    from walferry.spark.connect.server import Address, Server
+    from walferry.base.protos import spark_connect_pb2 as messages
+    from walferry.jobs.connect.server import Address, Server
 
     with open(os.environ["CONNECT_SERVER_TOKEN_FILE"], encoding="utf-8") as file:
         token = file.read().strip()

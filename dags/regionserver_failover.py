@@ -14,6 +14,7 @@ from datetime import UTC, datetime
 
 from airflow.sdk import Asset, AssetWatcher, Param, dag, get_current_context
 
+from walferry.airflow.forms import choices
 from walferry.airflow.forms.run_checks import RUN_TYPES, check_run
 from walferry.airflow.literal import task
 from walferry.airflow.operators.ship_wals import BROKEN_WALS, HFILES_FROM, SINK
@@ -53,7 +54,7 @@ def regionserver_failover() -> None:
     @task
     def find() -> list[str]:
         """The dead servers of this run: the one in its form, else those in its events, else all."""
-        from walferry.airflow.steps import recovery
+        from walferry.runs.steps import recovery
 
         context = get_current_context()
         events = [event for of_asset in context["triggering_asset_events"].values() for event in of_asset]
@@ -62,7 +63,7 @@ def regionserver_failover() -> None:
             found = recovery.find(source(), context["params"]["server"] or "", recovery.announced(events))
         print("\n".join([f"Dead servers to recover: {', '.join(found.servers) or 'none'}.", *found.notes]))
         context["ti"].xcom_push("notes", found.notes)
-        recovery.propose(source(), context["params"]["source_conn_id"])
+        choices.refresh(source(), context["params"]["source_conn_id"])
         return found.servers
 
     recover("find", servers=find())

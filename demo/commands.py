@@ -20,7 +20,7 @@ def walferry(connection: str, *arguments: str, may_end_with: tuple[int, ...] = (
     """Run an operator's command; what it printed. Raises ClusterError if it ends with another status."""
     environment = {**os.environ, "AIRFLOW_CONN_HBASE_SOURCE": connection, "PYTHONPATH": str(REPO / "plugins")}
     done = subprocess.run(
-        [sys.executable, "-m", "walferry", *arguments],
+        [sys.executable, "-m", "walferry.cli", *arguments],
         env=environment, capture_output=True, text=True, timeout=TIMEOUT_SECONDS, check=False,
     )  # fmt: skip
     if done.returncode not in may_end_with:
@@ -38,7 +38,7 @@ def environment(folder: Path, of_airflow: Mapping[str, str]) -> dict[str, str]:
     """What commands need besides their own environment. `walferry` and `airflow` are on their PATH then."""
     folder.mkdir(parents=True, exist_ok=True)
     command = folder / "walferry"
-    command.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m walferry "$@"\n')
+    command.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m walferry.cli "$@"\n')
     command.chmod(0o755)
     path = os.pathsep.join([str(folder), of_airflow["PATH"]])
     return {**of_airflow, "PATH": path, "PYTHONPATH": os.pathsep.join([str(REPO), str(REPO / "plugins")])}

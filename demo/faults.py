@@ -16,9 +16,9 @@ from demo.site import Site
 from embedded import wire
 from embedded.client import GLOBAL, JavaClient
 from walferry.hbase.values import encode_position
-from walferry.queues.finding import find_wal
-from walferry.source.connection import from_text
-from walferry.source.session import open_session
+from walferry.replication.queues.finding import find_wal
+from walferry.replication.source.connection import from_text
+from walferry.replication.source.session import open_session
 
 DROPPED = "returns"  # the table that the slave loses
 FORGOTTEN = "forgotten"  # the peer that nobody ships

@@ -104,7 +104,7 @@ def _spark_folder() -> Path:
 
 def _spark_home() -> dict[str, str]:
     """The home that jobs run from: an archive holds for one path of the jars."""
-    from walferry.spark.quick_start import quick_start  # clusters alone run without the library
+    from walferry.jobs.quick_start import quick_start  # clusters alone run without the library
 
     return {name: value for name, value in quick_start(cache_home(), {}).items() if name == "SPARK_HOME"}
 

@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import IO
 
 from embedded.cache import cache_home
-from walferry.source.cluster import SourceCluster
-from walferry.spark.archive import build_archive
-from walferry.spark.quick_start import quick_start
+from walferry.jobs.archive import build_archive
+from walferry.jobs.quick_start import quick_start
+from walferry.replication.source.cluster import SourceCluster
 
 JOBS = Path(__file__).resolve().parents[1] / "spark_jobs"
 SHIP, VERIFY, COPY = JOBS / "ship_wals.py", JOBS / "verify_peer.py", JOBS / "copy_tables.py"

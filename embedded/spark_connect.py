@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Self
 from embedded.processes import ClusterError, free_port
 
 if TYPE_CHECKING:
-    from walferry.spark.connect.server import Address
+    from walferry.jobs.connect.server import Address
 
 REPO = Path(__file__).resolve().parents[1]
 HOST = "127.0.0.1"
@@ -36,7 +36,7 @@ SETTINGS = {
     "spark.ui.enabled": "false",
     "spark.log.level": "INFO",  # says when it is ready
     "spark.python.daemon.module": "connect_daemon",
-    "spark.shuffle.compress": "false",  # what is worth it is compressed before (walferry.bulkload.rows)
+    "spark.shuffle.compress": "false",  # what is worth it is compressed before (walferry.shipping.bulkload.rows)
     # A session that is used again next night must still be there: a new one leaves another daemon behind.
     "spark.connect.session.manager.defaultSessionTimeout": "7d",
     # A job whose client was killed ends soon.
@@ -66,7 +66,7 @@ class ConnectServer:
     @property
     def address(self) -> Address:
         """How the library calls it."""
-        from walferry.spark.connect.server import Address  # the demo runs without the library
+        from walferry.jobs.connect.server import Address  # the demo runs without the library
 
         return Address(HOST, self.port, token=self._token)
 

@@ -38,7 +38,7 @@ class Took:
 
 
 class StoreFiles:
-    """One JVM. What it needs and says lies in `folder`. Cells are bytes as data blocks have them: see hfiles/cells.py."""
+    """One JVM. What it needs and says lies in `folder`. Cells are bytes as data blocks have them: see hbase/hfiles/cells.py."""
 
     def __init__(self, folder: Path, *, heap: str = "1g") -> None:
         self._folder = folder

@@ -2,7 +2,7 @@
 
     spark-submit --py-files walferry-….zip spark_jobs/copy_tables.py --source '{"quorum": …}' --peer 2 --run-id … [--table t]…
 
-What is copied is noted in ZooKeeper (walferry.bootstrap.records), so the job may be killed at any time, and the next one goes on.
+What is copied is noted in ZooKeeper (walferry.load.copy_records), so the job may be killed at any time, and the next one goes on.
 While it runs, it prints how far it is. The last line printed is the copy's state as JSON.
 """
 
@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING
 from pyspark import SparkConf, SparkContext
 
 if TYPE_CHECKING:  # the library is on the path only once Spark has put its archive there
-    from walferry.bootstrap.job import CopyRequest
-    from walferry.bootstrap.region_copy import RegionOutcome, RegionTask
+    from walferry.initial_snapshot.job import CopyRequest
+    from walferry.initial_snapshot.region_copy import RegionOutcome, RegionTask
 
 TASKS_A_CORE = 8  # each connects to both clusters once, and the last ones should end at about the same time
 
@@ -38,16 +38,16 @@ def parse_args(argv: list[str] | None = None) -> argparse.Namespace:
 def main() -> int:
     """Copy; print one line if the job cannot begin."""
     args = parse_args()
-    from walferry.spark.job import exit_code_of
+    from walferry.jobs.job import exit_code_of
 
     return exit_code_of(lambda: _run(args), "the first copy has stopped")
 
 
 def _run(args: argparse.Namespace) -> int:
     """Copy, and print what has failed and the copy's state."""
-    from walferry.bootstrap.job import CopyRequest, first_copy
-    from walferry.source.cluster import SourceCluster
-    from walferry.spark.job import say, tell
+    from walferry.initial_snapshot.job import CopyRequest, first_copy
+    from walferry.jobs.job import say, tell
+    from walferry.replication.source.cluster import SourceCluster
 
     request = CopyRequest(
         source=SourceCluster.from_json(args.source), peer_id=args.peer, run=args.run_id, tables=tuple(args.tables),
@@ -65,7 +65,7 @@ def _in_spark(request: CopyRequest, tasks: Sequence[RegionTask]) -> list[RegionO
     source, peer_id = request.source, request.peer_id
 
     def copy(some: Iterable[RegionTask]) -> Iterator[RegionOutcome]:
-        from walferry.bootstrap.region_copy import copy_regions
+        from walferry.initial_snapshot.region_copy import copy_regions
 
         return copy_regions(source, peer_id, some)
 

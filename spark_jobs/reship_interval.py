@@ -43,18 +43,18 @@ def parse_args(argv: list[str] | None = None) -> argparse.Namespace:
 def main() -> int:
     """Ship; print one line if the job cannot begin."""
     args = parse_args()
-    from walferry.spark.job import exit_code_of
+    from walferry.jobs.job import exit_code_of
 
     return exit_code_of(lambda: _run(args), "nothing is shipped")
 
 
 def _run(args: argparse.Namespace) -> int:
     from walferry.engine.summary import Status
-    from walferry.reship.interval import Interval
-    from walferry.reship.job import ReshipJob
-    from walferry.reship.run import reship
-    from walferry.source.cluster import SourceCluster
-    from walferry.spark.job import say, tell
+    from walferry.jobs.job import say, tell
+    from walferry.replay.interval import Interval
+    from walferry.replay.job import ReshipJob
+    from walferry.replay.run import reship
+    from walferry.replication.source.cluster import SourceCluster
 
     job = ReshipJob(
         source=SourceCluster.from_json(args.source), peer_id=args.peer, interval=Interval(args.start, args.end),

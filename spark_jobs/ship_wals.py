@@ -4,7 +4,7 @@
 
 While the job runs, the summaries of all groups are kept in ZooKeeper (walferry.engine.summary). The last line printed is the
 summaries as JSON. How hard the slave is tried, and with how many connections, is a matter of the peer and the source's connection
-(walferry.source.knobs).
+(walferry.replication.source.settings).
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ from typing import TYPE_CHECKING
 from pyspark import SparkConf, SparkContext
 
 if TYPE_CHECKING:  # the library is on the path only once Spark has put its archive there
-    from walferry.bulkload.driver import Spread
     from walferry.engine.summary import GroupSummary
+    from walferry.jobs.ship_run import ShipRun, Tell
+    from walferry.shipping.bulkload.driver import Spread
     from walferry.shipping.group_job import GroupJob
-    from walferry.spark.ship_run import ShipRun, Tell
 
 
 def parse_args(argv: list[str] | None = None) -> argparse.Namespace:
@@ -36,11 +36,12 @@ def parse_args(argv: list[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--deadline", type=float, default=3600.0, help="seconds after which nothing more is read (default 3600)")
     parser.add_argument(
         "--broken-wals", choices=["stop", "whole-entries", "quarantine"], default="stop",
-        help="what becomes of a broken WAL: see walferry.files.quarantine (default stop)",
+        help="what becomes of a broken WAL: see walferry.hbase.files.quarantine (default stop)",
     )  # fmt: skip
     parser.add_argument(
         "--sink", choices=["direct", "replicate", "hfiles", "auto"],
-        help="how edits are sent to the slave: see walferry.source.knobs.SinkKind (default: as the peer or the source says)",
+        help="how edits are sent to the slave: see SinkKind in walferry.replication.source.settings (default: as the peer "
+        "or the source says)",
     )  # fmt: skip
     parser.add_argument("--hfiles-from", type=int, help="bytes of WALs from which auto makes files of them")
     args = parser.parse_args(argv)
@@ -52,18 +53,18 @@ def parse_args(argv: list[str] | None = None) -> argparse.Namespace:
 def main() -> int:
     """Ship; print one line if the job cannot begin."""
     args = parse_args()
-    from walferry.spark.job import exit_code_of
+    from walferry.jobs.job import exit_code_of
 
     return exit_code_of(lambda: _run(args), "nothing is shipped")
 
 
 def _run(args: argparse.Namespace) -> int:
     """Begin the run, ship what there is, and print the outcome."""
-    from walferry.files.quarantine import BrokenWals
-    from walferry.source.cluster import SourceCluster
-    from walferry.source.knobs import SinkKind
-    from walferry.spark.job import say
-    from walferry.spark.ship_run import ShipRun, begin, finish, load_files, nothing_queued
+    from walferry.hbase.files.quarantine import BrokenWals
+    from walferry.jobs.job import say
+    from walferry.jobs.ship_run import ShipRun, begin, finish, load_files, nothing_queued
+    from walferry.replication.source.cluster import SourceCluster
+    from walferry.replication.source.settings import SinkKind
 
     run = ShipRun(
         source=SourceCluster.from_json(args.source), peer_id=args.peer, run_id=args.run_id, deadline=args.deadline,
@@ -84,7 +85,7 @@ def _run(args: argparse.Namespace) -> int:
 def _conf(run: ShipRun) -> SparkConf:
     # A speculative copy of a task would only wait for the lease that the first one holds, or load the same files again.
     conf = SparkConf().setAppName(f"walferry ship peer {run.peer_id}").set("spark.speculation", "false")
-    # What is worth it is compressed before Spark gets it (walferry.bulkload.rows).
+    # What is worth it is compressed before Spark gets it (walferry.shipping.bulkload.rows).
     conf.setIfMissing("spark.shuffle.compress", "false")
     return conf
 
@@ -93,7 +94,7 @@ def _spread(run: ShipRun, tell: Tell) -> Spread:
     """What runs the tasks of a load."""
     from pyspark.sql import SparkSession
 
-    from walferry.spark.load_spread import SparkSpread
+    from walferry.jobs.load_spread import SparkSpread
 
     session = SparkSession.builder.config(conf=_conf(run)).getOrCreate()
     session.sparkContext.setLogLevel("WARN")
@@ -102,7 +103,7 @@ def _spread(run: ShipRun, tell: Tell) -> Spread:
 
 def _ship(run: ShipRun, jobs: Sequence[GroupJob]) -> list[GroupSummary]:
     """Ship each group in a Spark task of its own."""
-    from walferry.spark.ship_run import ship
+    from walferry.jobs.ship_run import ship
 
     context = SparkContext.getOrCreate(_conf(run))
     context.setLogLevel("WARN")
@@ -112,8 +113,8 @@ def _ship(run: ShipRun, jobs: Sequence[GroupJob]) -> list[GroupSummary]:
 
 def _print(summaries: list[GroupSummary]) -> None:
     """Lines for each group, and all summaries as JSON."""
-    from walferry.spark.job import say, tell
-    from walferry.spark.ship_run import outcome
+    from walferry.jobs.job import say, tell
+    from walferry.jobs.ship_run import outcome
 
     for s in summaries:
         line, *errors = outcome(s)

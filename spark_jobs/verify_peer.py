@@ -20,7 +20,7 @@ from pyspark import SparkConf, SparkContext
 MAX_SAMPLES = 5000  # of each kind
 
 if TYPE_CHECKING:  # the library is on the path only once Spark has put its archive there
-    from walferry.source.cluster import SourceCluster
+    from walferry.replication.source.cluster import SourceCluster
     from walferry.verification.job import Options, TableRange
     from walferry.verification.outcome import Outcome
     from walferry.verification.plan import VerifyPlan
@@ -49,7 +49,7 @@ def parse_args(argv: list[str] | None = None) -> argparse.Namespace:
 def main() -> int:
     """Compare; print one line if the job cannot begin."""
     args = parse_args()
-    from walferry.spark.job import exit_code_of
+    from walferry.jobs.job import exit_code_of
 
     return exit_code_of(lambda: _run(args), "nothing is compared")
 
@@ -75,9 +75,9 @@ def _run(args: argparse.Namespace) -> int:
 
 def _plan(args: argparse.Namespace) -> Planned:
     """Choose the ranges."""
-    from walferry.source.agreement import check_peer
-    from walferry.source.cluster import SourceCluster
-    from walferry.source.session import open_session
+    from walferry.replication.source.agreement import check_peer
+    from walferry.replication.source.cluster import SourceCluster
+    from walferry.replication.source.session import open_session
     from walferry.verification.job import Options
     from walferry.verification.plan import plan_verification
 
@@ -105,7 +105,7 @@ def _compare(context: SparkContext, planned: Planned) -> list[Outcome]:
 
 def _keep(args: argparse.Namespace, planned: Planned, parts: list[Outcome]) -> list[Outcome]:
     """Write the outcome of each table to ZooKeeper."""
-    from walferry.source.session import open_session
+    from walferry.replication.source.session import open_session
     from walferry.verification.outcome import Outcome, total_of
     from walferry.verification.results import write_result
 
@@ -120,7 +120,7 @@ def _keep(args: argparse.Namespace, planned: Planned, parts: list[Outcome]) -> l
 
 def _print(outcomes: list[Outcome]) -> None:
     """Print a line for each table."""
-    from walferry.spark.job import say
+    from walferry.jobs.job import say
 
     for outcome in outcomes:
         say(f"{outcome.table}: {outcome.good} good rows, {outcome.bad_rows} bad ones {outcome.problem}".rstrip())

@@ -7,8 +7,8 @@ from typing import Any
 from kazoo.client import KazooClient
 
 from walferry.hbase.layout import OwnZNodes, ZNodes
-from walferry.source.cluster import SourceCluster
-from walferry.source.session import Session
+from walferry.replication.source.cluster import SourceCluster
+from walferry.replication.source.session import Session
 
 
 def session_of(zk: KazooClient, cluster: Any) -> Session:

@@ -10,13 +10,13 @@ from dataclasses import dataclass, field
 import pytest
 
 from walferry.airflow.hooks.spark import WalferrySubmitHook
-from walferry.airflow.steps import batch, slaves
-from walferry.airflow.values import Chosen, Planned
 from walferry.engine.summary import GroupSummary, Status
-from walferry.source.cluster import SourceCluster
-from walferry.spark import connect_ship
-from walferry.spark.connect.server import Address
-from walferry.spark.ship_run import ShipRun
+from walferry.jobs import connect_ship
+from walferry.jobs.connect.server import Address
+from walferry.jobs.ship_run import ShipRun
+from walferry.replication.source.cluster import SourceCluster
+from walferry.runs.steps import batch, slaves
+from walferry.runs.values import Chosen, Planned
 
 from .conftest import Run
 

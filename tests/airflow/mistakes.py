@@ -23,11 +23,11 @@ from tests.zk.test_agreement import peer as as_the_master_tells
 from walferry.airflow.hooks.hbase import HBaseSourceHook
 from walferry.airflow.operators.connect_job import ThroughConnect
 from walferry.airflow.operators.ship_wals import ShipWalsOperator
+from walferry.base.errors import WalferryError
 from walferry.cli.main import main
-from walferry.errors import WalferryError
-from walferry.files.quarantine import BrokenWals
-from walferry.source.cluster import SourceCluster
-from walferry.spark.ship_run import ShipRun, begin
+from walferry.hbase.files.quarantine import BrokenWals
+from walferry.jobs.ship_run import ShipRun, begin
+from walferry.replication.source.cluster import SourceCluster
 
 DOC = Path(__file__).resolve().parents[2] / "docs" / "mistakes.md"
 NOWHERE = "127.0.0.1:1"

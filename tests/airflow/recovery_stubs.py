@@ -18,16 +18,16 @@ from tests.zk.fixtures import lasting_hbase as hbase
 from tests.zk.fixtures import new_client, refused_at_once, zk
 from tests.zk.hbase_znodes import DEAD, OTHER, SERVER, HBaseZNodes, wal
 from walferry.airflow.hooks.spark import WalferrySubmitHook
-from walferry.airflow.steps import batch
+from walferry.base.zk.client import connect, disconnect
+from walferry.base.zk.fenced_lock import Hold
 from walferry.engine.summary import GroupSummary, Status
 from walferry.hbase.layout import OwnZNodes
-from walferry.queues.claims.steps import claim_hold
-from walferry.queues.dead_servers import recovered_queues
+from walferry.replication.queues.claims.steps import claim_hold
+from walferry.replication.queues.dead_servers import recovered_queues
+from walferry.replication.source import agreement
+from walferry.replication.source.cluster import SourceCluster
+from walferry.runs.steps import batch
 from walferry.shipping.runs import write_group
-from walferry.source import agreement
-from walferry.source.cluster import SourceCluster
-from walferry.zk.client import connect, disconnect
-from walferry.zk.hold import Hold
 
 from .conftest import Run
 

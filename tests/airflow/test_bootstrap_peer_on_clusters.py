@@ -8,11 +8,11 @@ import pytest
 
 from embedded.client import GLOBAL, LOCAL, even_splits
 from walferry.airflow.operators.copy_tables import ShipQueueOperator
-from walferry.bootstrap.fence import Claim
-from walferry.bootstrap.records import Records
-from walferry.shipping.in_hand import NO_TURN, in_hand
-from walferry.source.connection import from_env
-from walferry.source.session import open_session
+from walferry.load.copy_records import Records
+from walferry.load.fence import Claim
+from walferry.replication.locks.peer_lock import NO_TURN, in_hand
+from walferry.replication.source.connection import from_env
+from walferry.replication.source.session import open_session
 
 from .test_replicate_peer_on_clusters import peer, slave, source
 

@@ -9,12 +9,12 @@ from airflow.dag_processing.dagbag import DagBag
 
 from tests.zk.hbase_znodes import DEAD, OTHER, SERVER, HBaseZNodes, wal
 from walferry.airflow.forms import choices
-from walferry.airflow.steps import recovery
+from walferry.base.zk.fenced_lock import Hold
 from walferry.hbase.layout import OwnZNodes
-from walferry.queues.claims.steps import claim_hold
-from walferry.queues.dead_servers import WALFERRY_SERVER
-from walferry.source.cluster import SourceCluster
-from walferry.zk.hold import Hold
+from walferry.replication.queues.claims.steps import claim_hold
+from walferry.replication.queues.dead_servers import WALFERRY_SERVER
+from walferry.replication.source.cluster import SourceCluster
+from walferry.runs.steps import recovery
 
 from .conftest import REPO
 from .recovery_stubs import (

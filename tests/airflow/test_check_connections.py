@@ -15,14 +15,14 @@ from kazoo.client import KazooClient
 
 from embedded.certificates import Authority
 from tests.secret_search import leaked
-from tests.unit.security.keytabs import KEY, keytab
-from tests.unit.sinks.hbase.test_replicate import closed_port
+from tests.unit.base.security.keytabs import KEY, keytab
+from tests.unit.replication.sinks.hbase.test_replicate import closed_port
 from tests.zk.hbase_znodes import HBaseZNodes
 from walferry.airflow.hooks.hbase import HBaseSourceHook
 from walferry.airflow.operators.spark_job import SparkJobOperator
-from walferry.airflow.steps.slaves import for_job
-from walferry.security.login import Kerberos
-from walferry.source.cluster import SourceCluster
+from walferry.base.security.login import Kerberos
+from walferry.replication.source.cluster import SourceCluster
+from walferry.runs.steps.slaves import for_job
 
 from .conftest import Run
 from .recovery_stubs import hbase, new_client, refused_at_once

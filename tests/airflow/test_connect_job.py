@@ -12,11 +12,11 @@ from airflow.sdk.exceptions import AirflowException
 from walferry.airflow.operators import connect_job
 from walferry.airflow.operators.connect_job import ThroughConnect
 from walferry.airflow.operators.ship_wals import ShipWalsOperator
+from walferry.base.errors import WalferryError
 from walferry.engine.summary import GroupSummary, Status
-from walferry.errors import WalferryError
-from walferry.source.knobs import SinkKind
-from walferry.spark import connect_ship
-from walferry.spark.connect.errors import Interrupted, ServerGone
+from walferry.jobs import connect_ship
+from walferry.jobs.connect.errors import Interrupted, ServerGone
+from walferry.replication.source.settings import SinkKind
 
 from .conftest import Run
 from .connect_stubs import DONE, RUN, TOKEN, Cluster, cluster, run

@@ -14,10 +14,10 @@ from walferry.airflow.endings import END_OF_GROUP, Ended
 from walferry.airflow.operators.ship_wals import ShipWalsOperator
 from walferry.airflow.retries import RetryIfItHelps
 from walferry.airflow.run_notes import DAGS
-from walferry.airflow.steps import batch
+from walferry.base.zk.errors import ConnectError
 from walferry.engine.summary import GroupSummary, Status
-from walferry.queues.rolling import Rolled
-from walferry.zk.errors import ConnectError
+from walferry.replication.queues.rolling import Rolled
+from walferry.runs.steps import batch
 
 from .conftest import Run
 from .recovery_stubs import at, hbase, new_client, zk

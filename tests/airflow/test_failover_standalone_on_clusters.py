@@ -18,9 +18,9 @@ from embedded.hbase import ClusterAddress
 from tests.airflow_standalone import running
 from tests.cluster.walferry_runs import source_of
 from tests.sessions import session_of
-from walferry.queues.dead_servers import find_dead
-from walferry.source.cluster import SourceCluster
-from walferry.zk.client import connected
+from walferry.base.zk.client import connected
+from walferry.replication.queues.dead_servers import find_dead
+from walferry.replication.source.cluster import SourceCluster
 
 FAILOVER, REPLICATE = "regionserver_failover", "replicate_peer"
 TABLE, PEER = "t", "2"

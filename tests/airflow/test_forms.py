@@ -6,10 +6,10 @@ import copy
 import json
 from typing import Any
 
-from tests.unit.status.views import DEAD, HOUR, NOW, queue, view, wal
-from walferry.airflow.forms.moments import moment
+from tests.unit.observe.status.views import DEAD, HOUR, NOW, queue, view, wal
 from walferry.airflow.page import forms
-from walferry.status.describing import describe
+from walferry.observe.status.describing import describe
+from walferry.runs.input.moments import moment
 
 
 def test_what_it_says_to_enter_fits_the_forms(dags: dict[str, Any]) -> None:

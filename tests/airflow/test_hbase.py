@@ -4,11 +4,12 @@ import json
 
 import pytest
 
-from walferry.airflow.hooks.hbase import HBaseSourceHook, from_airflow
+from walferry.airflow.hooks.hbase import HBaseSourceHook
+from walferry.base.security.login import Kerberos
 from walferry.cli.source import Chosen
-from walferry.security.login import Kerberos
-from walferry.source.cluster import SourceCluster, SourceError
-from walferry.source.connection import from_env
+from walferry.replication.source.cluster import SourceCluster, SourceError
+from walferry.replication.source.connection import from_env
+from walferry.runs.airflow_connection import from_airflow
 
 SOURCE = SourceCluster(quorum="zk1:2182,zk2:2182", wal_root="hdfs://nn:8020/hbase", znode_parent="/hbase-secure")
 

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from tests.zk.hbase_znodes import HBaseZNodes
-from walferry.airflow.reports.batch import TOTALS, TOTALS_OF_QUEUES, BatchReport
-from walferry.airflow.reports.kept import MAX_KEPT, NOT_ADDED, added, as_lines, with_earlier
+from walferry.airflow.kept_reports import MAX_KEPT, NOT_ADDED, added, as_lines, with_earlier
 from walferry.engine.summary import GroupSummary, Status
+from walferry.runs.reports.batch import TOTALS, TOTALS_OF_QUEUES, BatchReport
 
 from .conftest import Run
 from .recovery_stubs import Spark, at, dead, failover, hbase, new_client, spark, zk
@@ -77,7 +77,7 @@ def test_a_run_whose_peers_cannot_be_told_when_it_is_cleared_keeps_its_reports(
         raise ConnectionError("no ZooKeeper server answered")
 
     with monkeypatch.context() as patch:
-        patch.setattr("walferry.airflow.steps.batch.choose", unreachable)
+        patch.setattr("walferry.runs.steps.batch.choose", unreachable)
         assert clear("replicate_peer", first).state == "failed"
     cluster.idle = ["p"]
     report = clear("replicate_peer", first).reports["p"]

@@ -15,8 +15,8 @@ import pytest
 
 from walferry import __version__
 from walferry.airflow.provider import get_provider_info
-from walferry.source.connection import KNOWN_EXTRAS, from_connection
-from walferry.source.logins import LOGIN_FIELDS
+from walferry.replication.source.connection import KNOWN_EXTRAS, from_connection
+from walferry.replication.source.logins import LOGIN_FIELDS
 
 ROOT = Path(__file__).resolve().parents[2]
 SOURCES = ("pyproject.toml", "MANIFEST.in", "README.md", "plugins", "dags", "spark_jobs", "monitoring")
@@ -108,7 +108,7 @@ def test_airflow_loads_the_plugin(installed: dict[str, str]) -> None:
 
 
 def test_the_command_knows_its_version(installed: dict[str, str]) -> None:
-    command = [sys.executable, "-m", "walferry", "--version"]
+    command = [sys.executable, "-m", "walferry.cli", "--version"]
     done = subprocess.run(command, env=installed, capture_output=True, text=True, check=True)
     assert done.stdout == f"walferry {__version__}\n"
 

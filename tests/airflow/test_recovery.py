@@ -15,14 +15,14 @@ from kazoo.client import KazooClient
 from tests.sessions import session_of
 from tests.zk.hbase_znodes import DEAD, OTHER, SERVER, HBaseZNodes, LastingZNodes, wal
 from walferry.airflow.operators.ship_wals import KEPT_SECONDS
-from walferry.airflow.steps import batch, recovery
 from walferry.airflow.tasks import recovery as recovery_tasks
-from walferry.files.store import WrongRoot
+from walferry.base.zk.fenced_lock import Hold
+from walferry.hbase.files.store import WrongRoot
 from walferry.hbase.layout import QueueLayout
-from walferry.queues.dead_servers import WALFERRY_SERVER
-from walferry.queues.lease import acquire
-from walferry.source.cluster import SourceCluster
-from walferry.zk.hold import Hold
+from walferry.replication.queues.dead_servers import WALFERRY_SERVER
+from walferry.replication.queues.lease import acquire
+from walferry.replication.source.cluster import SourceCluster
+from walferry.runs.steps import batch, recovery
 
 from .recovery_stubs import (
     GONE,

@@ -13,11 +13,11 @@ from tests.cluster.dead_queues import DeadQueue, Recording, record
 from tests.cluster.walferry_runs import source_of
 from tests.conftest import StandalonePair
 from tests.sessions import session_of
-from walferry.airflow.reports import progress
+from walferry.base.zk.client import connected
 from walferry.hbase.values import encode_position
-from walferry.queues.dead_servers import WALFERRY_SERVER, recovered_queues
-from walferry.source.cluster import SourceCluster
-from walferry.zk.client import connected
+from walferry.replication.queues.dead_servers import WALFERRY_SERVER, recovered_queues
+from walferry.replication.source.cluster import SourceCluster
+from walferry.runs.reports import progress
 
 from .conftest import Run
 

@@ -16,10 +16,10 @@ from tests.zk.fixtures import new_client, zk
 from tests.zk.region_world import RegionWorld, states
 from tests.zk.role_znodes import become_active
 from walferry.airflow.steps import regions as steps
-from walferry.names import ServerName
-from walferry.regions import work
-from walferry.regions.states import State
-from walferry.regions.znodes import encode_region, read_region
+from walferry.hbase.names import ServerName
+from walferry.master import work
+from walferry.master.states import State
+from walferry.master.znodes import encode_region, read_region
 
 from .conftest import Run
 

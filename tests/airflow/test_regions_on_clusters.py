@@ -17,14 +17,14 @@ from embedded.masterless import MasterlessCluster
 from embedded.wire import Cell
 from tests.cluster.classic_failover import tried_again
 from tests.cluster.walferry_runs import source_of
+from walferry.base.zk.client import connected
 from walferry.hbase.cluster import live_servers
 from walferry.hbase.layout import ZNodes
-from walferry.regions.catalog import read_catalog, table_of
-from walferry.regions.reconcile import Known
-from walferry.regions.states import State
-from walferry.regions.znodes import encode_region, encoded_name, read_region
-from walferry.rpc import regions as rpc
-from walferry.zk.client import connected
+from walferry.hbase.rpc import regions as rpc
+from walferry.master.catalog import read_catalog, table_of
+from walferry.master.reconcile import Known
+from walferry.master.states import State
+from walferry.master.znodes import encode_region, encoded_name, read_region
 
 from .conftest import Run
 

@@ -13,12 +13,12 @@ from airflow.sdk.exceptions import AirflowException, ParamValidationError
 from walferry.airflow.hooks.spark import WalferrySubmitHook
 from walferry.airflow.operators.ship_wals import ShipWalsOperator
 from walferry.airflow.operators.spark_job import STARTUP_SECONDS
-from walferry.airflow.steps import batch, slaves
-from walferry.airflow.values import Chosen, Planned, RollReport
 from walferry.engine.summary import GroupSummary, Status
 from walferry.hbase.errors import EnabledPeer, PausedPeer
-from walferry.queues.errors import LeaseHeld
-from walferry.shipping.in_hand import InOtherHands
+from walferry.replication.locks.peer_lock import InOtherHands
+from walferry.replication.queues.errors import LeaseHeld
+from walferry.runs.steps import batch, slaves
+from walferry.runs.values import Chosen, Planned, RollReport
 
 from .conftest import Run
 

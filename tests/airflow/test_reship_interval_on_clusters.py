@@ -14,9 +14,9 @@ import pytest
 from embedded.client import JavaClient
 from tests.cluster.test_shipping import archive
 from tests.cluster.walferry_runs import is_untouched, positions, source_of
-from walferry.files.store import WalStore
-from walferry.names import parse_wal_name
-from walferry.source.cluster import SourceCluster
+from walferry.hbase.files.store import WalStore
+from walferry.hbase.names import parse_wal_name
+from walferry.replication.source.cluster import SourceCluster
 
 from .conftest import Run, go_on
 from .test_replicate_peer_on_clusters import peer, slave, source, table

@@ -7,14 +7,14 @@ from typing import Any
 import pytest
 from airflow.sdk import RetryAction
 
-from walferry.airflow.forms.recovery_input import InputError
-from walferry.airflow.reports.batch import BatchFailed
 from walferry.airflow.retries import RetryIfItHelps
 from walferry.airflow.tasks.recovery import RecoveryFailed
+from walferry.base.zk.errors import ConnectError
 from walferry.hbase.errors import EnabledPeer, StorageError
-from walferry.queues.errors import LiveServer
-from walferry.source.cluster import SourceError
-from walferry.zk.errors import ConnectError
+from walferry.replication.queues.errors import LiveServer
+from walferry.replication.source.cluster import SourceError
+from walferry.runs.input.recovery_input import InputError
+from walferry.runs.reports.batch import BatchFailed
 
 FINAL = [
     SourceError("a"), EnabledPeer("p", "a", "b"), StorageError("a"), LiveServer("s,1,1"), InputError("a"), BatchFailed(["a"]),

@@ -15,8 +15,8 @@ from airflow.sdk.exceptions import ParamValidationError
 from airflow.utils.types import DagRunType
 
 from tests.zk.hbase_znodes import HBaseZNodes
-from walferry.airflow.forms.recovery_input import InputError
 from walferry.airflow.forms.run_checks import check_conf
+from walferry.runs.input.recovery_input import InputError
 
 from .conftest import DEFAULTS, HOME, Run, end_of
 from .recovery_stubs import Spark, at, dead, drain, failover, hbase, new_client, spark, zk

@@ -20,7 +20,7 @@ from tests.otlp_receiver import otlp_receiver
 from tests.statsd_server import StatsdServer
 from tests.zk.hbase_znodes import SERVER, HBaseZNodes, LastingZNodes, wal
 from tests.zk.test_agreement import be_of
-from walferry.zk.client import connected
+from walferry.base.zk.client import connected
 
 DAG, WATCH = "replicate_peer", "watch_replication"
 HOUR_MS = 3_600_000

@@ -20,7 +20,7 @@ from tests.zk.fixtures import new_client
 from tests.zk.hbase_znodes import DEAD, OTHER, SERVER, HBaseZNodes, expire, wal
 from walferry.airflow.triggers import dead_servers
 from walferry.airflow.triggers.dead_servers import DeadServersEventTrigger, DeadServersTrigger
-from walferry.zk import watcher
+from walferry.base.zk import watcher
 
 from .conftest import REPO, load, run_sensor
 

@@ -19,10 +19,10 @@ from tests.sessions import session_of
 from tests.zk.fixtures import hbase, new_client, zk
 from tests.zk.hbase_znodes import SERVER, HBaseZNodes, expire, wal
 from walferry.airflow.triggers.new_wals import NewWalsEventTrigger, NewWalsTrigger
+from walferry.base.zk import watcher
+from walferry.base.zk.client import retried
 from walferry.hbase.layout import OwnZNodes
-from walferry.queues.new_wals import find_new
-from walferry.zk import watcher
-from walferry.zk.client import retried
+from walferry.replication.queues.new_wals import find_new
 
 from .conftest import load, run_sensor
 

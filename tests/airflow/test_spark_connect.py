@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from walferry.airflow.hooks.spark_connect import SparkConnectError, WalferryConnectHook
-from walferry.spark.connect.server import Address
+from walferry.jobs.connect.server import Address
 
 from .conftest import Run
 from .connect_stubs import CONNECTION, TOKEN, Cluster, cluster, run

@@ -18,12 +18,12 @@ from tests.zk.fixtures import lasting_hbase as hbase
 from tests.zk.fixtures import new_client
 from tests.zk.hbase_znodes import HBaseZNodes, expire
 from walferry.airflow.triggers.stuck_regions import MAX_REGIONS, StuckRegionsTrigger, payload
-from walferry.names import ServerName
-from walferry.regions.states import State
-from walferry.regions.stuck_stream import BROKEN, StuckRegion, StuckRegionsStream
-from walferry.regions.znodes import encode_region
-from walferry.source.cluster import SourceCluster
-from walferry.zk import watcher
+from walferry.base.zk import watcher
+from walferry.hbase.names import ServerName
+from walferry.master.states import State
+from walferry.master.stuck_stream import BROKEN, StuckRegion, StuckRegionsStream
+from walferry.master.znodes import encode_region
+from walferry.replication.source.cluster import SourceCluster
 
 from .conftest import load, run_sensor
 

@@ -14,7 +14,7 @@ import pytest
 
 from tests.zk.hbase_znodes import SERVER, HBaseZNodes, wal
 from walferry.airflow.tasks import watch as module
-from walferry.status.alerts import OVER_SECONDS
+from walferry.observe.status.alerts import OVER_SECONDS
 
 from .conftest import Run
 from .recovery_stubs import hbase, new_client, refused_at_once

@@ -19,16 +19,16 @@ from typing import Any
 from kazoo.handlers.utils import AsyncResult
 
 from tests.cluster.region_site import RUN, TABLE
+from walferry.base.zk.client import connected
+from walferry.base.zk.fenced_lock import Hold
 from walferry.hbase.layout import OwnZNodes, ZNodes
-from walferry.regions import master as loop
-from walferry.regions import tables, wal_splitting
-from walferry.regions.acting import Candidate, acting_as_master
-from walferry.regions.calls import CalledServers
-from walferry.regions.master import Cluster, Master, Pass
-from walferry.regions.reconcile import Outcome
-from walferry.regions.split_tasks import TaskWrites
-from walferry.zk.client import connected
-from walferry.zk.hold import Hold
+from walferry.master import role_loop as loop
+from walferry.master import tables, wal_splitting
+from walferry.master.acting_master import Candidate, acting_as_master
+from walferry.master.calls import CalledServers
+from walferry.master.reconcile import Outcome
+from walferry.master.role_loop import Cluster, Master, Pass
+from walferry.master.split_tasks import TaskWrites
 
 ACTIONS = [
     (Hold, "_send"),  # a multi: regions' writes are sent side by side

@@ -22,14 +22,14 @@ from embedded.distributed import DistributedCluster, DistributedClusters, Region
 from embedded.hbase import ClusterAddress
 from tests.cluster.walferry_runs import plan, roll, ship
 from tests.sessions import session_of
+from walferry.base.zk.client import connected
 from walferry.engine.summary import Status
 from walferry.hbase.layout import QueueLayout
+from walferry.hbase.names import parse_queue_id, parse_wal_name
 from walferry.hbase.values import decode_lock, encode_position, strip_client_prefix
-from walferry.names import parse_queue_id, parse_wal_name
-from walferry.queues.claims.claim import claim
-from walferry.queues.errors import ClaimHeld
-from walferry.source.cluster import SourceCluster
-from walferry.zk.client import connected
+from walferry.replication.queues.claims.claim import claim
+from walferry.replication.queues.errors import ClaimHeld
+from walferry.replication.source.cluster import SourceCluster
 
 PEERS = ("1", "2", "3")  # so a server has three queues of its own, and those that it claimed
 FAILOVER_SLEEP_MS = 300

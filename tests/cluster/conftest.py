@@ -17,10 +17,10 @@ from tests.cluster.members import SPLITS, Edge, Member
 from tests.cluster.proxy import ProxiedSlave, proxied_slave, through_proxy_only
 from tests.cluster.walferry_runs import source_of
 from tests.conftest import side_by_side
+from walferry.base.zk.client import connected
 from walferry.hbase.cluster import cluster_id
-from walferry.source.cluster import SourceCluster
-from walferry.source.knobs import Knobs, SinkKind
-from walferry.zk.client import connected
+from walferry.replication.source.cluster import SourceCluster
+from walferry.replication.source.settings import Knobs, SinkKind
 
 
 @dataclass(frozen=True)

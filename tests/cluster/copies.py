@@ -10,11 +10,11 @@ import pytest
 from embedded import wire
 from embedded.client import GLOBAL, LOCAL
 from tests.cluster.conftest import Sides
-from walferry.bootstrap.job import Copied, CopyRequest, Spread, first_copy
-from walferry.bootstrap.region_copy import RegionOutcome, RegionTask, copy_regions
 from walferry.hbase.cluster import master as active_master
-from walferry.rpc import master, master_snapshots
-from walferry.source.session import open_session
+from walferry.hbase.rpc import master, master_snapshots
+from walferry.initial_snapshot.job import Copied, CopyRequest, Spread, first_copy
+from walferry.initial_snapshot.region_copy import RegionOutcome, RegionTask, copy_regions
+from walferry.replication.source.session import open_session
 
 MIXED = (
     wire.put("r1", {"f:q": b"v1", "f:p": b"x"}, timestamp=10),

@@ -12,8 +12,8 @@ from urllib.parse import quote
 from embedded.client import JavaClient
 from embedded.wire import Mutation, WalEntry, put
 from tests.cluster.walferry_runs import positions
-from walferry.source.cluster import SourceCluster
-from walferry.zk.client import connected
+from walferry.base.zk.client import connected
+from walferry.replication.source.cluster import SourceCluster
 
 TRAILER = b"LAWP"
 WAIT_SECONDS = 30

@@ -11,9 +11,9 @@ from typing import Any
 
 from embedded import wire
 from embedded.client import GLOBAL, LOCAL, JavaClient
-from walferry.files.systems import open_wal
-from walferry.wal.arrow import read_batches
-from walferry.wal.header import TAIL_BYTES, trailer_start
+from walferry.hbase.files.systems import open_wal
+from walferry.hbase.wal.arrow import read_batches
+from walferry.hbase.wal.header import TAIL_BYTES, trailer_start
 
 BIG_VALUE = bytes(range(256)) * 20_480  # 5 MiB
 ALL_BYTES = bytes(range(256))

@@ -20,15 +20,15 @@ from embedded.hbase import QUICK_LOG_CLEANER, ClusterAddress
 from tests.cluster.queue_watch import QueueWatch
 from tests.cluster.walferry_runs import await_progress, plan, positions, roll, ship, source_of
 from tests.sessions import session_of
+from walferry.base.zk.client import connected
 from walferry.engine.summary import GroupSummary, Status
-from walferry.files.store import WalStore
 from walferry.hbase.cluster import live_servers
-from walferry.names import parse_wal_name
-from walferry.queues.claims.claim import Claim, claim, clean_up
-from walferry.queues.dead_servers import RecoveredQueue, find_dead, recovered_queues
-from walferry.source.cluster import SourceCluster
-from walferry.source.knobs import Knobs
-from walferry.zk.client import connected
+from walferry.hbase.files.store import WalStore
+from walferry.hbase.names import parse_wal_name
+from walferry.replication.queues.claims.claim import Claim, claim, clean_up
+from walferry.replication.queues.dead_servers import RecoveredQueue, find_dead, recovered_queues
+from walferry.replication.source.cluster import SourceCluster
+from walferry.replication.source.settings import Knobs
 
 LOAD, BULK = "load", "bulk"  # tables
 BULK_ROWS = 20_000  # of 1 kB, written before a kill so that the drain takes a while

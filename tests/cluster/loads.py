@@ -13,12 +13,12 @@ from kazoo.client import KazooClient
 from embedded.client import GLOBAL, JavaClient
 from embedded.hbase import ClusterAddress
 from tests.cluster.test_hfiles import FAMILIES, SLAVE_SPLITS, SOURCE_SPLITS
-from walferry.bulkload import driver, loading
-from walferry.files.systems import list_entries
-from walferry.rpc import bulk_load
-from walferry.source.cluster import SourceCluster
-from walferry.source.session import Session, open_session
-from walferry.zk.client import children
+from walferry.base.zk.client import children
+from walferry.hbase.files.systems import list_entries
+from walferry.hbase.rpc import bulk_load
+from walferry.replication.source.cluster import SourceCluster
+from walferry.replication.source.session import Session, open_session
+from walferry.shipping.bulkload import driver, loading
 
 CALLS = ("prepare", "load", "cleanup")  # of bulk_load
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from walferry.bulkload.job import LoadJob
-from walferry.bulkload.loading import Outcome, load_partition
-from walferry.bulkload.reading import read_wals
-from walferry.bulkload.rows import Row, batches, rows_in
-from walferry.bulkload.wals import LoadWal
+from walferry.shipping.bulkload.job import LoadJob
+from walferry.shipping.bulkload.loading import Outcome, load_partition
+from walferry.shipping.bulkload.reading import read_wals
+from walferry.shipping.bulkload.rows import Row, batches, rows_in
+from walferry.shipping.bulkload.wals import LoadWal
 
 
 @dataclass

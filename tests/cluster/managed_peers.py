@@ -15,8 +15,8 @@ from walferry.admin.creating import create
 from walferry.admin.peers import PeerAdmin, peer_admin
 from walferry.cli.main import main
 from walferry.hbase.peers import Peer
-from walferry.queues.reading import read_queues
-from walferry.source.cluster import SourceCluster
+from walferry.replication.queues.reading import read_queues
+from walferry.replication.source.cluster import SourceCluster
 
 
 @dataclass(frozen=True)

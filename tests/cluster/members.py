@@ -12,7 +12,7 @@ from pathlib import Path
 from embedded.client import JavaClient, JavaClientError
 from embedded.standalone import StandaloneCluster
 from embedded.wire import WalEntry
-from walferry.source.cluster import SourceCluster
+from walferry.replication.source.cluster import SourceCluster
 
 SPLITS = [b"row10", b"row20", b"row30"]
 MARKER = b"METAFAMILY"  # of what a RegionServer did with a region

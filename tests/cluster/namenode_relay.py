@@ -11,9 +11,9 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from walferry.files.namenode import _PROTOCOL, _first, _frame, _header, _varint
-from walferry.protos import hdfs_pb2 as pb
-from walferry.security import gssapi
+from walferry.base.protos import hdfs_pb2 as pb
+from walferry.base.security import gssapi
+from walferry.hbase.files.namenode import _PROTOCOL, _first, _frame, _header, _varint
 
 CONTEXT_CALL, OWN_CALL, SASL_CALL = -3, 77_777, 2**32 - 33
 NEGOTIATE = 1

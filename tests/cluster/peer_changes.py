@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from embedded.hbase import ClusterAddress
+from walferry.base.protos import hbase_pb2 as pb
+from walferry.base.zk.client import connected
 from walferry.hbase.cluster import master as active_master
 from walferry.hbase.layout import ZNodes
-from walferry.protos import hbase_pb2 as pb
-from walferry.rpc import master
-from walferry.zk.client import connected
+from walferry.hbase.rpc import master
 
 
 def table_of(name: str, *families: str) -> pb.TableCF:

@@ -15,13 +15,13 @@ from typing import Any
 import pytest
 
 from embedded.hbase import ClusterAddress
+from walferry.base.zk.client import connected
 from walferry.hbase.cluster import live_servers
 from walferry.hbase.layout import ZNodes
-from walferry.names import ServerName
-from walferry.rpc import admin
-from walferry.rpc.connection import Connection
-from walferry.sinks.hbase import connections
-from walferry.zk.client import connected
+from walferry.hbase.names import ServerName
+from walferry.hbase.rpc import admin
+from walferry.hbase.rpc.connection import Connection
+from walferry.replication.sinks.hbase import connections
 
 CHUNK = 32 << 10
 

@@ -11,13 +11,13 @@ from collections.abc import Iterable
 from kazoo.client import KazooClient
 
 from tests.sessions import session_of
-from walferry.files.store import WalStore
-from walferry.names import parse_queue_id, parse_wal_name
-from walferry.queues.consistent import consistent
-from walferry.queues.errors import QueuesMoving
-from walferry.queues.reading import queue_paths
-from walferry.source.cluster import SourceCluster
-from walferry.zk.client import children, connected
+from walferry.base.zk.client import children, connected
+from walferry.hbase.files.store import WalStore
+from walferry.hbase.names import parse_queue_id, parse_wal_name
+from walferry.replication.queues.consistent import consistent
+from walferry.replication.queues.errors import QueuesMoving
+from walferry.replication.queues.reading import queue_paths
+from walferry.replication.source.cluster import SourceCluster
 
 PAUSE_SECONDS = 0.2
 

@@ -22,21 +22,21 @@ from embedded.masterless import MasterlessCluster
 from embedded.wire import Cell
 from tests.cluster.classic_failover import tried_again
 from tests.cluster.walferry_runs import source_of
-from walferry.errors import WalferryError
-from walferry.files.store import SPLITTING, WALS
-from walferry.files.systems import list_entries
+from walferry.base.errors import WalferryError
+from walferry.base.zk.client import connected
 from walferry.hbase.cluster import live_servers
+from walferry.hbase.files.store import SPLITTING, WALS
+from walferry.hbase.files.systems import list_entries
 from walferry.hbase.layout import OwnZNodes, ZNodes
-from walferry.names import ServerName
-from walferry.regions.acting import Candidate, Role, acting_as_master
-from walferry.regions.calls import CalledServers
-from walferry.regions.catalog import CatalogRead, table_of
-from walferry.regions.master import Cluster, Locality, Master, no_locality
-from walferry.regions.plans import read_plans
-from walferry.regions.reconcile import View
-from walferry.regions.table_states import TableState, read_state
-from walferry.regions.znodes import META_ENCODED_NAME
-from walferry.zk.client import connected
+from walferry.hbase.names import ServerName
+from walferry.master.acting_master import Candidate, Role, acting_as_master
+from walferry.master.calls import CalledServers
+from walferry.master.catalog import CatalogRead, table_of
+from walferry.master.plans import read_plans
+from walferry.master.reconcile import View
+from walferry.master.role_loop import Cluster, Locality, Master, no_locality
+from walferry.master.table_states import TableState, read_state
+from walferry.master.znodes import META_ENCODED_NAME
 
 TABLE = "t"
 SPLITS = [b"%x" % digit for digit in range(2, 16, 2)]

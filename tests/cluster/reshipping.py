@@ -10,10 +10,10 @@ from typing import Any, TypeVar
 from embedded.client import JavaClient
 from tests.cluster.walferry_runs import sink_of
 from walferry.engine.summary import GroupSummary
-from walferry.reship.interval import Interval
-from walferry.reship.job import ReshipJob
-from walferry.reship.run import reship
-from walferry.source.cluster import SourceCluster
+from walferry.replay.interval import Interval
+from walferry.replay.job import ReshipJob
+from walferry.replay.run import reship
+from walferry.replication.source.cluster import SourceCluster
 
 T = TypeVar("T")
 

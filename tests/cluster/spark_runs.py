@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from embedded.spark import submit
-from walferry.source.cluster import SourceCluster
+from walferry.replication.source.cluster import SourceCluster
 
 WAIT_SECONDS = 300
 

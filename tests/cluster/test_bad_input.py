@@ -14,15 +14,15 @@ from embedded.wire import put
 from tests.cluster.dead_queues import DeadQueue, Recording, record
 from tests.cluster.test_shipping import archive, eventually
 from tests.cluster.walferry_runs import Shipping, is_untouched, plan, positions, roll, ship, ship_one
+from walferry.base.protos import hbase_pb2 as pb
+from walferry.base.zk.client import connected
 from walferry.engine import feed
 from walferry.engine.summary import GroupSummary, Status
 from walferry.hbase.layout import ZNodes
 from walferry.hbase.values import encode_position
-from walferry.protos import hbase_pb2 as pb
+from walferry.hbase.wal.scan import scan_entries
+from walferry.replication.source.settings import Knobs
 from walferry.shipping import closed_wal
-from walferry.source.knobs import Knobs
-from walferry.wal.scan import scan_entries
-from walferry.zk.client import connected
 
 ROWS = 60
 BROKEN = 40  # the put that is spoilt

@@ -11,7 +11,7 @@ from embedded.client import GLOBAL, ClientJvm, JavaClient
 from embedded.standalone import StandaloneCluster
 from tests.cluster.dead_queues import DeadQueue
 from tests.cluster.walferry_runs import BOTH_SINKS, ship, sink_of
-from tests.unit.wal.encoder import PUT, Cell, encode_wal, entry
+from tests.unit.hbase.wal.encoder import PUT, Cell, encode_wal, entry
 from walferry.engine.summary import Status
 
 BIG = 100 << 20

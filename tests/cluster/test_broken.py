@@ -20,10 +20,10 @@ from tests.cluster.test_bad_input import BROKEN, ROWS, begin, flipped, rows_at, 
 from tests.cluster.test_shipping import archive
 from tests.cluster.walferry_runs import plan, positions, roll, ship
 from walferry.engine.summary import GroupSummary, Status
-from walferry.files import systems
-from walferry.files.quarantine import BrokenWals
-from walferry.source.cluster import SourceCluster
-from walferry.wal.scan import scan_entries
+from walferry.hbase.files import systems
+from walferry.hbase.files.quarantine import BrokenWals
+from walferry.hbase.wal.scan import scan_entries
+from walferry.replication.source.cluster import SourceCluster
 
 
 @pytest.fixture

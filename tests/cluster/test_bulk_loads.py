@@ -24,14 +24,14 @@ from tests.cluster.conftest import Sides
 from tests.cluster.proxy import Flow, TcpProxy
 from tests.cluster.reshipping import now, ship_again
 from tests.cluster.walferry_runs import ALL_SINKS, positions, ship, ship_one, source_of
-from walferry.bulkload import loading
+from walferry.base.zk.client import children, connected
 from walferry.engine.summary import GroupSummary, Status
-from walferry.queues.lease import Lease
-from walferry.reship.interval import Interval
-from walferry.rpc import bulk_load
-from walferry.source.cluster import SourceCluster
-from walferry.source.knobs import Knobs, SinkKind
-from walferry.zk.client import children, connected
+from walferry.hbase.rpc import bulk_load
+from walferry.replay.interval import Interval
+from walferry.replication.queues.lease import Lease
+from walferry.replication.source.cluster import SourceCluster
+from walferry.replication.source.settings import Knobs, SinkKind
+from walferry.shipping.bulkload import loading
 
 AS_FILES = pytest.mark.parametrize("sink", [SinkKind.HFILES], indirect=True)
 SLOW_SECONDS = 6.0
@@ -306,7 +306,7 @@ def test_a_lost_file_stops_its_queue_until_its_reference_is_deleted(sides, table
 
 
 def test_an_interval_s_loads_are_shipped_again_as_long_as_their_files_are_there(sides, table, peer, monkeypatch):
-    monkeypatch.setattr("walferry.reship.files.SLACK_MS", 5)
+    monkeypatch.setattr("walferry.replay.files.SLACK_MS", 5)
     start = now()
     sides.source.write(table, puts("f", range(30, 32), b"before"))
     load(sides, table)

@@ -28,15 +28,15 @@ from tests.cluster.loads import (
 from tests.cluster.local_spread import LocalSpread
 from tests.cluster.test_hfiles import ROWS, counted, repeated
 from tests.cluster.walferry_runs import plan, roll, ship, source_of
-from walferry.bulkload import driver, reading, region_load
-from walferry.bulkload.job import LoadJob
-from walferry.bulkload.loading import Outcome
-from walferry.bulkload.rows import Row
 from walferry.engine.summary import Status
-from walferry.files.clients import local_path
-from walferry.queues.lease import Lease
-from walferry.rpc import bulk_load
-from walferry.source.knobs import SinkKind
+from walferry.hbase.files.clients import local_path
+from walferry.hbase.rpc import bulk_load
+from walferry.replication.queues.lease import Lease
+from walferry.replication.source.settings import SinkKind
+from walferry.shipping.bulkload import driver, reading, region_load
+from walferry.shipping.bulkload.job import LoadJob
+from walferry.shipping.bulkload.loading import Outcome
+from walferry.shipping.bulkload.rows import Row
 
 pytestmark = pytest.mark.parametrize("sink", [SinkKind.HFILES], indirect=True)
 

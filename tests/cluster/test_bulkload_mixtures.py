@@ -20,15 +20,16 @@ from tests.cluster.test_bad_input import flipped
 from tests.cluster.test_bulkload_targets import COPROCESSOR
 from tests.cluster.test_peers_that_change import with_bandwidth
 from tests.cluster.walferry_runs import plan, positions, ship, ship_one, source_of
-from walferry.bulkload import loading, numbered
-from walferry.bulkload.job import LoadJob
-from walferry.bulkload.loading import Outcome
-from walferry.bulkload.rows import Row
-from walferry.bulkload.wals import LoadWal
 from walferry.engine.summary import GroupSummary, Status
-from walferry.files.quarantine import BrokenWals
-from walferry.rpc import bulk_load
-from walferry.source.knobs import SinkKind
+from walferry.hbase.files.quarantine import BrokenWals
+from walferry.hbase.rpc import bulk_load
+from walferry.load import numbered
+from walferry.replication.source.settings import SinkKind
+from walferry.shipping.bulkload import loading
+from walferry.shipping.bulkload.job import LoadJob
+from walferry.shipping.bulkload.loading import Outcome
+from walferry.shipping.bulkload.rows import Row
+from walferry.shipping.bulkload.wals import LoadWal
 
 pytestmark = pytest.mark.parametrize("sink", [SinkKind.HFILES], indirect=True)
 ROWS = 20

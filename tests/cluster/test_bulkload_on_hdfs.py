@@ -14,8 +14,8 @@ from tests.cluster.loads import create_keeping_table, folders_left, records_left
 from tests.cluster.test_hfiles import FAMILIES, ROWS, counted, repeated
 from tests.cluster.walferry_runs import plan, roll, ship, source_of
 from walferry.engine.summary import Status
-from walferry.files.systems import list_entries
-from walferry.source.knobs import SinkKind
+from walferry.hbase.files.systems import list_entries
+from walferry.replication.source.settings import SinkKind
 
 ALL_FAMILIES = (*FAMILIES, "L#0")  # as Phoenix calls its local indexes
 LOADED = "_SeqId_"  # in the names of files that were loaded

@@ -9,17 +9,17 @@ from uuid import UUID
 import pytest
 
 from embedded.client import GLOBAL, LOCAL, JavaClient
-from walferry.bulkload.targets import Targets, read_targets
-from walferry.filters.rules import PeerTables
+from walferry.base.zk.client import connected
 from walferry.hbase import cluster
+from walferry.hbase.hfiles.bloom import Bloom
+from walferry.hbase.hfiles.compression import Compression
+from walferry.hbase.hfiles.encodings import Encoding
+from walferry.hbase.hfiles.settings import FileSettings
 from walferry.hbase.layout import ZNodes
-from walferry.hfiles.bloom import Bloom
-from walferry.hfiles.compression import Compression
-from walferry.hfiles.encodings import Encoding
-from walferry.hfiles.settings import FileSettings
-from walferry.rpc import master
-from walferry.tables.tables import Tables
-from walferry.zk.client import connected
+from walferry.hbase.rpc import master
+from walferry.hbase.tables.tables import Tables
+from walferry.replication.filters.rules import PeerTables
+from walferry.shipping.bulkload.targets import Targets, read_targets
 
 COPROCESSOR = "org.apache.hadoop.hbase.constraint.ConstraintProcessor"  # one of HBase's own, with hooks for puts
 OF_A_THIRD_CLUSTER = UUID(int=3)

@@ -16,7 +16,7 @@ from kazoo.client import KazooClient
 
 from tests.cluster.classic_failover import FAILOVER_SLEEP_MS, Death, Site, classic_site, tried_again
 from tests.sessions import session_of
-from walferry.queues.dead_servers import find_dead
+from walferry.replication.queues.dead_servers import find_dead
 
 Round = Callable[[Site, Death], int]  # how many queues our claims moved
 SLEEP_SECONDS = FAILOVER_SLEEP_MS / 1000

@@ -21,13 +21,13 @@ from embedded.wire import delete_column, delete_family, delete_family_version, d
 from tests.cluster.reshipping import now, ship_again
 from tests.cluster.test_verification import verify
 from tests.cluster.walferry_runs import source_of
-from walferry.bootstrap.job import CopyRequest, first_copy
-from walferry.bootstrap.region_copy import RegionOutcome, RegionTask, copy_regions
 from walferry.engine.summary import Status
 from walferry.hbase.layout import QueueLayout
-from walferry.reship.files import OPEN_SLACK_MS
-from walferry.reship.interval import Interval
-from walferry.source.cluster import SourceCluster
+from walferry.initial_snapshot.job import CopyRequest, first_copy
+from walferry.initial_snapshot.region_copy import RegionOutcome, RegionTask, copy_regions
+from walferry.replay.files import OPEN_SLACK_MS
+from walferry.replay.interval import Interval
+from walferry.replication.source.cluster import SourceCluster
 
 PEER = "1"
 SPLITS = (b"\x00\x01", b"k,1.x", b"\xff\x00")

@@ -22,10 +22,10 @@ from tests.cluster.walferry_runs import positions, roll
 from tests.unit.cli.test_workers import heed_interrupts
 from walferry.admin.changing import set_values
 from walferry.admin.pausing import pause, resume
+from walferry.base.zk.fenced_lock import is_held
 from walferry.cli.main import main
-from walferry.queues.reading import read_queues
-from walferry.shipping.in_hand import turn_of
-from walferry.zk.hold import is_held
+from walferry.replication.locks.peer_lock import turn_of
+from walferry.replication.queues.reading import read_queues
 
 __all__ = ["admin", "clusters", "peer", "table"]  # fixtures
 
@@ -100,7 +100,7 @@ def test_a_shipment_that_is_interrupted_gives_up_what_it_holds_and_loses_nothing
     roll(clusters.at, peer)
     (group,) = {wal.name.group for queue in read_queues(admin.session, peer) for wal in queue.wals}
     lease = admin.session.own.lease(peer, group)
-    command = [sys.executable, "-m", "walferry", "ship", peer, "--no-roll"]
+    command = [sys.executable, "-m", "walferry.cli", "ship", peer, "--no-roll"]
     source = clusters.at_root(clusters.at.wal_root)
     environment = {**os.environ, "PYTHONPATH": str(ROOT / "plugins"), "AIRFLOW_CONN_HBASE_SOURCE": source}
     with subprocess.Popen(

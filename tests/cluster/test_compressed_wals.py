@@ -14,9 +14,9 @@ from embedded.wire import put
 from tests.cluster.decoding import compare_with_pretty_printer, compare_with_reader, copies_of_closed_wals, write_all_kinds
 from tests.cluster.walferry_runs import roll, ship, source_of
 from walferry.engine.summary import Status
-from walferry.files.systems import open_wal
-from walferry.wal.header import parse_header
-from walferry.wal.reader import read_windows
+from walferry.hbase.files.systems import open_wal
+from walferry.hbase.wal.header import parse_header
+from walferry.hbase.wal.reader import read_windows
 
 WAL = "hbase.regionserver.wal"
 DICTIONARIES = {f"{WAL}.enablecompression": "true"}

@@ -19,19 +19,19 @@ from embedded.spark_connect import ConnectServer
 from tests.cluster.conftest import Sides
 from tests.cluster.walferry_runs import BY_REPLICATE, is_untouched, leases, positions, roll
 from tests.sessions import session_of
-from walferry.bulkload.records import Load, loads_of
+from walferry.base.zk.client import connected
 from walferry.engine.summary import GroupSummary, Status
+from walferry.jobs import load_progress, load_spread
+from walferry.jobs.archive import build_archive
+from walferry.jobs.connect.errors import ConnectFailed, Interrupted
+from walferry.jobs.connect_ship import ConnectShip
+from walferry.jobs.load_note import LoadNote, read_load_note
+from walferry.jobs.ship_run import ShipRun
+from walferry.load.records import Load, loads_of
+from walferry.replication.source.cluster import SourceCluster
+from walferry.replication.source.session import open_session
+from walferry.replication.source.settings import SinkKind
 from walferry.shipping.runs import read_run
-from walferry.source.cluster import SourceCluster
-from walferry.source.knobs import SinkKind
-from walferry.source.session import open_session
-from walferry.spark import load_progress, load_spread
-from walferry.spark.archive import build_archive
-from walferry.spark.connect.errors import ConnectFailed, Interrupted
-from walferry.spark.connect_ship import ConnectShip
-from walferry.spark.load_note import LoadNote, read_load_note
-from walferry.spark.ship_run import ShipRun
-from walferry.zk.client import connected
 
 TASKS = 2
 MAX_GROWTH = 1.2  # of the server's memory, after its first hundred batches

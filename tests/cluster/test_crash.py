@@ -14,9 +14,9 @@ from tests.cluster.spark_runs import Job, run
 from tests.cluster.test_peers_that_change import with_bandwidth
 from tests.cluster.walferry_runs import BOTH_SINKS_IN_SOAK, WalTruth, await_progress, plan, positions, roll, sink_of
 from tests.sessions import session_of
+from walferry.base.zk.client import connected
 from walferry.engine.summary import Status
 from walferry.shipping.runs import read_run
-from walferry.zk.client import connected
 
 pytestmark = BOTH_SINKS_IN_SOAK
 ROWS = 12_000  # of 1 kB

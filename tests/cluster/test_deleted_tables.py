@@ -10,10 +10,10 @@ import pytest
 from embedded.client import GLOBAL
 from embedded.wire import put
 from tests.cluster.walferry_runs import ALL_SINKS, positions, ship_one
+from walferry.base.zk.client import connected
 from walferry.engine.summary import GroupSummary, Status
 from walferry.hbase.peers import read_peer
-from walferry.source.knobs import Knobs
-from walferry.zk.client import connected
+from walferry.replication.source.settings import Knobs
 
 pytestmark = ALL_SINKS
 DROP_TABLES = {"hbase.replication.drop.on.deleted.table": "true"}

@@ -29,15 +29,15 @@ from tests.cluster.reshipping import now, ship_again
 from tests.cluster.spark_runs import Job
 from tests.cluster.test_mixed_edits import edits
 from tests.cluster.walferry_runs import is_untouched, positions, roll, ship_one, source_of
+from walferry.base.protos.hbase_pb2 import WALHeader, WrappedKey
 from walferry.engine.summary import Status
-from walferry.files.systems import open_wal
-from walferry.names import ServerName, parse_wal_name
-from walferry.protos.hbase_pb2 import WALHeader, WrappedKey
-from walferry.reship.interval import Interval
-from walferry.source.cluster import SourceCluster
-from walferry.wal.errors import WalKeyError
-from walferry.wal.header import MAX_HEADER_BYTES, parse_header
-from walferry.wal.reader import read_windows
+from walferry.hbase.files.systems import open_wal
+from walferry.hbase.names import ServerName, parse_wal_name
+from walferry.hbase.wal.errors import WalKeyError
+from walferry.hbase.wal.header import MAX_HEADER_BYTES, parse_header
+from walferry.hbase.wal.reader import read_windows
+from walferry.replay.interval import Interval
+from walferry.replication.source.cluster import SourceCluster
 
 CRYPTO = "org.apache.hadoop.hbase.io.crypto"
 
@@ -192,7 +192,7 @@ def test_without_its_key_a_queue_stops_before_the_first_edit_and_goes_on_with_it
 def test_an_interval_of_encrypted_wals_is_shipped_again_with_their_key_only(
     encrypted: Encrypted, client: JavaClient, table_and_peer: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("walferry.reship.files.SLACK_MS", 5)
+    monkeypatch.setattr("walferry.replay.files.SLACK_MS", 5)
     table, peer, slave = table_and_peer
     start = now()
     client.put_many(table, 100, ["f:a", "l:b"], batch=10)

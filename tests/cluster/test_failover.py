@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests.cluster.failover import Failover, failover
-from walferry.names import parse_queue_id
+from walferry.hbase.names import parse_queue_id
 
 ROUNDS = 10
 REMOTE_CALL_SECONDS = 0.25  # a little less than it takes the master to have a RegionServer claim

@@ -15,14 +15,14 @@ from tests.cluster.conftest import Sides
 from tests.cluster.copies import MIXED, Copies, copies, source_table
 from tests.cluster.test_bulkload_targets import COPROCESSOR
 from tests.cluster.walferry_runs import ship
-from walferry.bootstrap import files_copy
-from walferry.bootstrap.errors import CopyRefused, CopyUnderWay
-from walferry.bootstrap.records import Records, under_way
-from walferry.bootstrap.region_copy import RegionOutcome, RegionTask, copy_regions
+from walferry.base.protos import hbase_pb2 as pb
 from walferry.hbase.cluster import master as active_master
-from walferry.protos import hbase_pb2 as pb
-from walferry.rpc import bulk_load, master
-from walferry.source.session import open_session
+from walferry.hbase.rpc import bulk_load, master
+from walferry.initial_snapshot import files_copy
+from walferry.initial_snapshot.region_copy import RegionOutcome, RegionTask, copy_regions
+from walferry.load.copy_errors import CopyRefused, CopyUnderWay
+from walferry.load.copy_records import Records, under_way
+from walferry.replication.source.session import open_session
 
 __all__ = ["copies", "source_table"]  # fixtures
 

@@ -14,13 +14,13 @@ from tests.cluster.conftest import Sides
 from tests.cluster.copies import Copies
 from tests.cluster.reshipping import now, ship_again
 from tests.cluster.walferry_runs import roll, ship, source_of
-from walferry.bootstrap.errors import CopyRefused
-from walferry.bootstrap.region_copy import RegionOutcome, RegionTask, copy_regions
+from walferry.base.protos import hbase_pb2 as pb
 from walferry.hbase.cluster import master as active_master
-from walferry.protos import hbase_pb2 as pb
-from walferry.reship.interval import Interval
-from walferry.rpc import master, master_tables
-from walferry.source.session import open_session
+from walferry.hbase.rpc import master, master_tables
+from walferry.initial_snapshot.region_copy import RegionOutcome, RegionTask, copy_regions
+from walferry.load.copy_errors import CopyRefused
+from walferry.replay.interval import Interval
+from walferry.replication.source.session import open_session
 
 OLD = [put(f"old{i:03}", {"f:q": b"old"}) for i in range(100)]
 NEW = [put("new", {"f:q": b"new"})]

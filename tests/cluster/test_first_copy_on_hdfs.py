@@ -9,7 +9,7 @@ from embedded.client import GLOBAL, even_splits
 from embedded.spark import submit_copy
 from tests.cluster.spark_runs import Job
 from tests.cluster.walferry_runs import ship, source_of
-from walferry.files.systems import list_entries
+from walferry.hbase.files.systems import list_entries
 
 REGIONS = 4
 FAMILIES = ("f", "g", "L#0")  # as Phoenix calls its local indexes

@@ -12,11 +12,11 @@ from embedded.client import GLOBAL, JavaClient, even_splits
 from embedded.spark import submit_copy
 from tests.cluster.spark_runs import Finished, Job
 from tests.cluster.walferry_runs import ship, source_of
-from walferry.bootstrap.records import Records
 from walferry.hbase.cluster import master as active_master
-from walferry.rpc import master, master_snapshots
-from walferry.source.cluster import SourceCluster
-from walferry.source.session import open_session
+from walferry.hbase.rpc import master, master_snapshots
+from walferry.load.copy_records import Records
+from walferry.replication.source.cluster import SourceCluster
+from walferry.replication.source.session import open_session
 
 REGIONS = 16
 WAIT_SECONDS = 300

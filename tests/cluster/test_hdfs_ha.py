@@ -21,20 +21,20 @@ from embedded.kerberos import Kerberos as Kdc
 from tests.cluster.peer_changes import reconfigure
 from tests.cluster.test_peers_that_change import with_bandwidth
 from tests.cluster.walferry_runs import Shipping, await_progress, positions, roll, ship_one, source_of
+from walferry.base.security.login import Kerberos
 from walferry.engine.summary import Status
-from walferry.files import clients, failover, logins, namenode
-from walferry.files.access import missing_rights, needs_of
-from walferry.files.clients import file_system
-from walferry.files.errors import NoActiveNameNode, StoreError
-from walferry.files.namenodes import web_addresses
-from walferry.files.renames import make_folder, rename
-from walferry.files.space import bytes_on_disk, space_at
-from walferry.files.store import WalLocation, WalStore
-from walferry.files.systems import NewFile, file_size, list_entries, open_wal, write_file
-from walferry.regions.locality import _blocks
-from walferry.security.login import Kerberos
-from walferry.source.cluster import SourceCluster
-from walferry.source.knobs import Knobs
+from walferry.hbase.files import clients, failover, logins, namenode
+from walferry.hbase.files.access import missing_rights, needs_of
+from walferry.hbase.files.clients import file_system
+from walferry.hbase.files.errors import NoActiveNameNode, StoreError
+from walferry.hbase.files.namenodes import web_addresses
+from walferry.hbase.files.renames import make_folder, rename
+from walferry.hbase.files.space import bytes_on_disk, space_at
+from walferry.hbase.files.store import WalLocation, WalStore
+from walferry.hbase.files.systems import NewFile, file_size, list_entries, open_wal, write_file
+from walferry.master.locality import _blocks
+from walferry.replication.source.cluster import SourceCluster
+from walferry.replication.source.settings import Knobs
 
 PRINCIPAL = "hbase/localhost@EXAMPLE.COM"
 DATA = os.urandom(3_000_000)

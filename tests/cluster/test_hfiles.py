@@ -20,21 +20,21 @@ from embedded.client import GLOBAL, JavaClient
 from embedded.standalone import StandaloneCluster
 from embedded.wire import Mutation
 from tests.cluster.decoding import copies_of_closed_wals
-from walferry.files.systems import open_wal
-from walferry.filters.rules import FilterRules, PeerTables
-from walferry.filters.window import filter_window
-from walferry.hfiles.bloom import Bloom
-from walferry.hfiles.compression import Compression
-from walferry.hfiles.encodings import Encoding
-from walferry.hfiles.errors import OrderUnknown
-from walferry.hfiles.merge import HeldRun, merge_runs
-from walferry.hfiles.metadata import Origin
-from walferry.hfiles.runs import Edits, SortedRun, sorted_runs
-from walferry.hfiles.settings import FileSettings
-from walferry.hfiles.stores import Store, TargetTable
-from walferry.hfiles.writer import write_file
-from walferry.names import parse_wal_name
-from walferry.wal.reader import read_windows
+from walferry.hbase.files.systems import open_wal
+from walferry.hbase.hfiles.bloom import Bloom
+from walferry.hbase.hfiles.compression import Compression
+from walferry.hbase.hfiles.encodings import Encoding
+from walferry.hbase.hfiles.errors import OrderUnknown
+from walferry.hbase.hfiles.merge import HeldRun, merge_runs
+from walferry.hbase.hfiles.metadata import Origin
+from walferry.hbase.hfiles.settings import FileSettings
+from walferry.hbase.hfiles.stores import Store, TargetTable
+from walferry.hbase.hfiles.writer import write_file
+from walferry.hbase.names import parse_wal_name
+from walferry.hbase.wal.reader import read_windows
+from walferry.replication.filters.rules import FilterRules, PeerTables
+from walferry.replication.filters.window import filter_window
+from walferry.shipping.bulkload.runs import Edits, SortedRun, sorted_runs
 
 Load = Callable[[JavaClient, str, list[str]], None]
 FAMILIES = ("f", "g")

@@ -28,14 +28,14 @@ from embedded.client import GLOBAL, JavaClient, JavaClientError
 from embedded.wire import put
 from tests.cluster.test_shipping import archive, located
 from tests.cluster.walferry_runs import positions, roll, ship_one, source_of
+from walferry.base.zk.client import children
 from walferry.engine.summary import Status
-from walferry.files.store import WALS
-from walferry.files.systems import list_entries
-from walferry.names import parse_wal_name
-from walferry.retention.old_wals import list_old_wals
-from walferry.retention.survey import Fate, survey
-from walferry.source.session import open_session
-from walferry.zk.client import children
+from walferry.hbase.files.store import WALS
+from walferry.hbase.files.systems import list_entries
+from walferry.hbase.names import parse_wal_name
+from walferry.replication.retention.old_wals import list_old_wals
+from walferry.replication.retention.survey import Fate, survey
+from walferry.replication.source.session import open_session
 
 WAIT_SECONDS = 120
 NO_EDITS_BYTES = 93  # header and trailer

@@ -28,11 +28,11 @@ from tests.cluster.test_peers_that_change import with_bandwidth
 from tests.cluster.test_slave_in_motion import all_kinds, create
 from tests.cluster.walferry_runs import await_progress, plan, positions, roll
 from tests.sessions import session_of
-from walferry.bulkload.records import loads_of
+from walferry.base.zk.client import connected
 from walferry.engine.summary import Status
+from walferry.load.records import loads_of
+from walferry.replication.source.settings import SinkKind
 from walferry.shipping.runs import read_run
-from walferry.source.knobs import SinkKind
-from walferry.zk.client import connected
 
 __all__ = ["create"]  # a fixture
 

@@ -16,8 +16,8 @@ from tests.cluster.conftest import Sides
 from tests.cluster.test_shipping import archive, eventually, located
 from tests.cluster.walferry_runs import plan, positions, roll, ship_one, source_of
 from walferry.engine.summary import Status
-from walferry.retention.survey import Fate, survey
-from walferry.source.session import open_session
+from walferry.replication.retention.survey import Fate, survey
+from walferry.replication.source.session import open_session
 
 MAX_LOGS = 3
 TTL_SECONDS = int(QUICK_LOG_CLEANER["hbase.master.logcleaner.ttl"]) / 1000

@@ -7,18 +7,18 @@ from collections import Counter
 
 from embedded.wire import put
 from tests.cluster.walferry_runs import BY_REPLICATE, ship
-from tests.unit.filters.test_window import entry
-from tests.unit.sinks.hbase.edits import shipment_of
-from tests.unit.wal.encoder import PUT, Cell
+from tests.unit.hbase.wal.encoder import PUT, Cell
+from tests.unit.replication.filters.test_window import entry
+from tests.unit.replication.sinks.hbase.edits import shipment_of
+from walferry.base.protos.hbase_pb2 import ReplicateWALEntryResponse
+from walferry.base.security.login import UNSECURED
+from walferry.base.zk.client import connected
 from walferry.engine.summary import Status
 from walferry.hbase.cluster import live_servers
 from walferry.hbase.layout import ZNodes
-from walferry.protos.hbase_pb2 import ReplicateWALEntryResponse
-from walferry.rpc.admin import SERVICE
-from walferry.security.login import UNSECURED
-from walferry.sinks.hbase.connections import connection_to
-from walferry.sinks.hbase.requests import MAX_MUTATIONS
-from walferry.zk.client import connected
+from walferry.hbase.rpc.admin import SERVICE
+from walferry.replication.sinks.hbase.connections import connection_to
+from walferry.replication.sinks.hbase.requests import MAX_MUTATIONS
 
 ROWS = [f"r{i:02}" for i in range(60)]
 THIRD = uuid.UUID(int=1 << 100)  # after the source in the HashMap of HBase's sink: it is applied first

@@ -27,12 +27,12 @@ from tests.cluster.walferry_runs import (
     ship_one,
 )
 from tests.sessions import session_of
+from walferry.base.security.login import Login
+from walferry.base.zk.client import connect, connected, disconnect
 from walferry.engine.summary import GroupSummary, Status
-from walferry.security.login import Login
+from walferry.replication.source.cluster import SourceCluster
+from walferry.replication.source.settings import Knobs
 from walferry.shipping.runs import read_run
-from walferry.source.cluster import SourceCluster
-from walferry.source.knobs import Knobs
-from walferry.zk.client import connect, connected, disconnect
 
 ROWS = 30_000  # of 1 kB: seconds of shipping
 BRIEF_SESSION_SECONDS = 4.0
@@ -206,7 +206,7 @@ def brief_sessions(monkeypatch: pytest.MonkeyPatch) -> None:
         finally:
             disconnect(zk)
 
-    monkeypatch.setattr("walferry.source.session.connected", connected_briefly)
+    monkeypatch.setattr("walferry.replication.source.session.connected", connected_briefly)
 
 
 def test_a_run_whose_session_ends_in_mid_shipment_goes_on_in_a_new_one(

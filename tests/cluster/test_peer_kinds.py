@@ -15,13 +15,13 @@ from embedded.client import GLOBAL, LOCAL
 from embedded.wire import CellType, delete_column, delete_row, put
 from tests.cluster.decoding import compare_with_reader, decode
 from tests.cluster.walferry_runs import BOTH_SINKS, is_untouched, plan, positions, roll, ship_one, source_of
+from walferry.base.protos import hbase_pb2 as pb
+from walferry.base.zk.client import connected
 from walferry.engine.summary import GroupSummary, Status
 from walferry.hbase.cluster import cluster_id
 from walferry.hbase.cluster import master as active_master
 from walferry.hbase.layout import ZNodes
-from walferry.protos import hbase_pb2 as pb
-from walferry.rpc import master
-from walferry.zk.client import connected
+from walferry.hbase.rpc import master
 
 
 def batch(at, peer: str, run_id: str) -> GroupSummary:

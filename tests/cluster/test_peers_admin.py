@@ -19,13 +19,13 @@ from walferry.admin.handing_back import begin_hand_back, finish_hand_back
 from walferry.admin.peers import peer_admin
 from walferry.admin.removing import remove
 from walferry.admin.taking_over import take_over
+from walferry.base.protos import hbase_pb2 as pb
 from walferry.hbase.cluster import master as active_master
 from walferry.hbase.errors import CustomEndpointPeer, MissingPeer, SerialPeer, StorageError, UnmanagedPeer
 from walferry.hbase.peers import DISABLED, read_peer
-from walferry.protos import hbase_pb2 as pb
-from walferry.queues import lease
-from walferry.queues.reading import read_queues
-from walferry.rpc import master
+from walferry.hbase.rpc import master
+from walferry.replication.queues import lease
+from walferry.replication.queues.reading import read_queues
 
 __all__ = ["admin", "clusters", "command", "peer_id"]  # fixtures
 

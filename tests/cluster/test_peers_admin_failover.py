@@ -14,7 +14,7 @@ from walferry.admin.errors import Refused
 from walferry.admin.handing_back import begin_hand_back, finish_hand_back
 from walferry.admin.peers import PeerAdmin, peer_admin
 from walferry.admin.removing import remove
-from walferry.queues.reading import Queue, read_queues
+from walferry.replication.queues.reading import Queue, read_queues
 
 ROWS = 2000
 CLAIM_TIMEOUT_SECONDS = 240

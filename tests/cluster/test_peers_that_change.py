@@ -11,10 +11,10 @@ from embedded.wire import put
 from tests.cluster.peer_changes import only, reconfigure, table_of
 from tests.cluster.spark_runs import run
 from tests.cluster.walferry_runs import await_progress, plan, positions, roll, ship_one
+from walferry.base.protos import hbase_pb2 as pb
+from walferry.base.zk.client import children, connected
 from walferry.engine.summary import GroupSummary, Status
 from walferry.hbase.peers import read_peer
-from walferry.protos import hbase_pb2 as pb
-from walferry.zk.client import children, connected
 
 BANDWIDTH = 100_000
 

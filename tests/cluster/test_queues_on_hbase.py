@@ -11,18 +11,18 @@ from embedded.client import GLOBAL, JavaClient
 from embedded.hbase import ClusterAddress
 from tests.conftest import DistributedPair
 from tests.sessions import session_of
-from walferry.files.closedness import await_closed
-from walferry.files.store import WalStore
+from walferry.base.zk.client import connected
 from walferry.hbase.cluster import cluster_id, live_servers, master
+from walferry.hbase.files.closedness import await_closed
+from walferry.hbase.files.store import WalStore
 from walferry.hbase.layout import ZNodes
 from walferry.hbase.peers import check_shippable, read_peer
-from walferry.queues.errors import LastWal
-from walferry.queues.finding import find_wal
-from walferry.queues.lease import acquire
-from walferry.queues.new_wals_stream import NewWalsStream
-from walferry.queues.reading import Queue, groups, read_queues
-from walferry.source.cluster import SourceCluster
-from walferry.zk.client import connected
+from walferry.replication.queues.errors import LastWal
+from walferry.replication.queues.finding import find_wal
+from walferry.replication.queues.lease import acquire
+from walferry.replication.queues.new_wals_stream import NewWalsStream
+from walferry.replication.queues.reading import Queue, groups, read_queues
+from walferry.replication.source.cluster import SourceCluster
 
 CLAIM_LIMIT_SECONDS = 300
 MakeClient = Callable[[ClusterAddress], JavaClient]

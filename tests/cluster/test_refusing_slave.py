@@ -14,9 +14,9 @@ from embedded.standalone import StandaloneCluster
 from tests.cluster.conftest import Sides
 from tests.cluster.walferry_runs import ship_one, source_of
 from tests.conftest import StandalonePair
+from walferry.base.security.login import Login
 from walferry.engine.summary import Status
-from walferry.security.login import Login
-from walferry.source.knobs import SinkKind
+from walferry.replication.source.settings import SinkKind
 
 CONTROLLER = "org.apache.hadoop.hbase.security.access.AccessController"
 # Regions ask it, and RegionServers do not: there it would refuse to replicate, too.

@@ -18,14 +18,14 @@ from embedded.masterless import MasterlessCluster
 from embedded.wire import Cell
 from tests.cluster.classic_failover import tried_again
 from tests.cluster.walferry_runs import source_of
+from walferry.base.zk.client import connected
 from walferry.cli.main import main
 from walferry.hbase.layout import ZNodes
-from walferry.names import ServerName
-from walferry.regions.catalog import read_catalog, table_of
-from walferry.regions.states import State
-from walferry.regions.znodes import META_ENCODED_NAME, encode_region, encoded_name, read_region
-from walferry.rpc import regions as rpc
-from walferry.zk.client import connected
+from walferry.hbase.names import ServerName
+from walferry.hbase.rpc import regions as rpc
+from walferry.master.catalog import read_catalog, table_of
+from walferry.master.states import State
+from walferry.master.znodes import META_ENCODED_NAME, encode_region, encoded_name, read_region
 
 TABLE = "t"
 ROWS = 200

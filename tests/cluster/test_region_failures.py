@@ -20,18 +20,18 @@ import pytest
 from embedded.client import JavaClient
 from embedded.hbase import ClusterAddress
 from tests.cluster.region_site import Site, in_charge, region_site, wait_for
-from walferry.names import ServerName
-from walferry.regions.acting import Role, acting_as_master
-from walferry.regions.calls import CalledServers
-from walferry.regions.closing import begin_to_close
-from walferry.regions.plans import Plan
-from walferry.regions.reconcile import Known, ToOpen
-from walferry.regions.states import State
-from walferry.regions.transitions import Transition
-from walferry.regions.writes import Change, PlanChange
-from walferry.regions.znodes import RegionInTransition
-from walferry.rpc.errors import RpcError
-from walferry.rpc.regions import close_regions
+from walferry.hbase.names import ServerName
+from walferry.hbase.rpc.errors import RpcError
+from walferry.hbase.rpc.regions import close_regions
+from walferry.master.acting_master import Role, acting_as_master
+from walferry.master.calls import CalledServers
+from walferry.master.closing import begin_to_close
+from walferry.master.plans import Plan
+from walferry.master.reconcile import Known, ToOpen
+from walferry.master.states import State
+from walferry.master.transitions import Transition
+from walferry.master.writes import Change, PlanChange
+from walferry.master.znodes import RegionInTransition
 
 STATES = (State.OFFLINE, State.CLOSED, State.OPENED, State.OPENING, State.CLOSING)  # in this order they can be made at once
 STOPPED_CALL_SECONDS = 1.0  # a server that stands still takes the call and does not answer

@@ -13,13 +13,13 @@ import pytest
 from embedded.client import JavaClient
 from embedded.hbase import ClusterAddress
 from tests.cluster.region_site import TABLE, Site, in_charge, region_site, wait_for
-from walferry.names import ServerName
-from walferry.protos import hbase_pb2 as pb
-from walferry.regions import tables
-from walferry.regions.calls import CalledServers
-from walferry.regions.closing import begin_to_close
-from walferry.regions.plans import Plan
-from walferry.rpc.connection import Connection
+from walferry.base.protos import hbase_pb2 as pb
+from walferry.hbase.names import ServerName
+from walferry.hbase.rpc.connection import Connection
+from walferry.master import tables
+from walferry.master.calls import CalledServers
+from walferry.master.closing import begin_to_close
+from walferry.master.plans import Plan
 
 LATE = 9_999_999_999_999  # the time in the name of a WAL
 

@@ -22,15 +22,15 @@ from embedded.hdfs import Hdfs
 from embedded.masterless import MasterlessCluster
 from tests.cluster.classic_failover import REGIONS, Load, tried_again
 from tests.cluster.walferry_runs import source_of
+from walferry.base.zk.client import connected
 from walferry.hbase.layout import OwnZNodes
-from walferry.names import ServerName
-from walferry.regions.acting import Candidate, acting_as_master
-from walferry.regions.calls import CalledServers
-from walferry.regions.master import Cluster, Master
-from walferry.regions.reconcile import View
-from walferry.regions.wal_splitting import servers_with_wals
-from walferry.regions.znodes import META_ENCODED_NAME
-from walferry.zk.client import connected
+from walferry.hbase.names import ServerName
+from walferry.master.acting_master import Candidate, acting_as_master
+from walferry.master.calls import CalledServers
+from walferry.master.reconcile import View
+from walferry.master.role_loop import Cluster, Master
+from walferry.master.wal_splitting import servers_with_wals
+from walferry.master.znodes import META_ENCODED_NAME
 
 TABLE = "t"
 SERVERS = 3

@@ -22,11 +22,11 @@ from embedded.client import JavaClient
 from embedded.hbase import ClusterAddress
 from tests.cluster.region_site import TABLE, WAIT_SECONDS, Site, in_charge, region_site, wait_for
 from tests.processes import ROOT
-from walferry.regions import tables
-from walferry.regions.calls import CalledServers
-from walferry.regions.closing import begin_to_close
-from walferry.regions.plans import Plan
-from walferry.regions.table_states import TableState, read_state
+from walferry.master import tables
+from walferry.master.calls import CalledServers
+from walferry.master.closing import begin_to_close
+from walferry.master.plans import Plan
+from walferry.master.table_states import TableState, read_state
 
 SAMPLED = {"start": 14, "balance": 8, "disable": 3, "enable": 5, "failure": 12}  # actions in the middle of each flow
 

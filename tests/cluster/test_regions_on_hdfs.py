@@ -13,9 +13,9 @@ from embedded.client import JavaClient
 from embedded.hbase import ClusterAddress, write_site
 from embedded.hdfs import Hdfs
 from tests.cluster.region_site import Site, in_charge, region_site, wait_for
-from walferry.files.systems import list_entries
-from walferry.names import ServerName
-from walferry.regions.locality import HdfsLocality
+from walferry.hbase.files.systems import list_entries
+from walferry.hbase.names import ServerName
+from walferry.master.locality import HdfsLocality
 
 
 @pytest.fixture(scope="module")

@@ -16,19 +16,19 @@ from embedded.masterless import MasterlessCluster
 from embedded.wire import Cell
 from tests.cluster.classic_failover import tried_again
 from tests.cluster.walferry_runs import source_of
+from walferry.base.protos import hbase_pb2 as pb
+from walferry.base.zk.client import connected
 from walferry.hbase.cluster import cluster_id, live_servers
 from walferry.hbase.layout import OwnZNodes, ZNodes
-from walferry.names import ServerName
-from walferry.protos import hbase_pb2 as pb
-from walferry.regions.acting import Candidate, Role, acting_as_master
-from walferry.regions.calls import CalledServers, encoded_name_of
-from walferry.regions.closing import begin_to_close
-from walferry.regions.errors import LiveMaster
-from walferry.regions.plans import Plan
-from walferry.regions.reconcile import Known, View, act, decide_all, look
-from walferry.tables.regions import Region
-from walferry.tables.tables import Tables
-from walferry.zk.client import connected
+from walferry.hbase.names import ServerName
+from walferry.hbase.tables.regions import Region
+from walferry.hbase.tables.tables import Tables
+from walferry.master.acting_master import Candidate, Role, acting_as_master
+from walferry.master.calls import CalledServers, encoded_name_of
+from walferry.master.closing import begin_to_close
+from walferry.master.errors import LiveMaster
+from walferry.master.plans import Plan
+from walferry.master.reconcile import Known, View, act, decide_all, look
 
 TABLE = "t"
 ROWS = 300

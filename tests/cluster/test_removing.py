@@ -7,7 +7,7 @@ import pytest
 from tests.cluster.managed_peers import admin, clusters, create_for_all, peer_id
 from walferry.admin.errors import Refused
 from walferry.admin.removing import remove
-from walferry.queues.reading import read_queues
+from walferry.replication.queues.reading import read_queues
 
 __all__ = ["admin", "clusters", "peer_id"]  # fixtures
 

@@ -18,16 +18,16 @@ from tests.cluster.test_shipping import archive, located
 from tests.cluster.walferry_runs import BOTH_SINKS, is_untouched, plan, positions, roll, ship_one, source_of
 from walferry.engine.summary import Status
 from walferry.hbase.errors import PeerError
-from walferry.names import parse_wal_name
-from walferry.reship.holes import IntervalGone
-from walferry.reship.interval import Interval
-from walferry.retention.archive import WalArchive
+from walferry.hbase.names import parse_wal_name
+from walferry.replay.holes import IntervalGone
+from walferry.replay.interval import Interval
+from walferry.replication.retention.archive import WalArchive
 
 
 @pytest.fixture(autouse=True)
 def quick_appends(monkeypatch: pytest.MonkeyPatch) -> None:
     """The WALs here have the entries of a fraction of a second, so one that is begun just after an interval does not count."""
-    monkeypatch.setattr("walferry.reship.files.SLACK_MS", 5)
+    monkeypatch.setattr("walferry.replay.files.SLACK_MS", 5)
 
 
 def rows(sides, table: str) -> list[str]:

@@ -19,14 +19,14 @@ from tests.cluster.test_peers_that_change import with_bandwidth
 from tests.cluster.test_reship import quick_appends
 from tests.cluster.walferry_runs import is_untouched, positions, roll
 from walferry.engine.summary import GroupSummary, Status
-from walferry.reship.files import OPEN_SLACK_MS, GroupFiles
-from walferry.reship.interval import Interval
-from walferry.reship.job import ReshipJob
-from walferry.reship.order import Stages
-from walferry.reship.shipment import ship_group
+from walferry.replay.files import OPEN_SLACK_MS, GroupFiles
+from walferry.replay.interval import Interval
+from walferry.replay.job import ReshipJob
+from walferry.replay.order import Stages
+from walferry.replay.shipment import ship_group
+from walferry.replication.sinks.errors import SlaveUnreachable
+from walferry.replication.source.session import open_session
 from walferry.shipping.runs import read_run
-from walferry.sinks.errors import SlaveUnreachable
-from walferry.source.session import open_session
 
 __all__ = ["quick_appends"]  # a fixture
 

@@ -9,9 +9,9 @@ from tests.cluster.reshipping import now, ship_again
 from tests.cluster.test_reship import quick_appends
 from tests.cluster.walferry_runs import is_untouched, positions, roll, source_of
 from walferry.engine.summary import Status
-from walferry.files.store import WALS
-from walferry.files.systems import list_entries
-from walferry.reship.interval import Interval
+from walferry.hbase.files.store import WALS
+from walferry.hbase.files.systems import list_entries
+from walferry.replay.interval import Interval
 
 __all__ = ["quick_appends"]  # a fixture
 

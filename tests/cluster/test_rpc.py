@@ -11,16 +11,16 @@ from embedded.client import GLOBAL
 from embedded.processes import wait_until
 from embedded.wire import Cell, CellType
 from tests.cluster.wal_entries import encoded, entry
+from walferry.base.protos import hbase_pb2 as pb
+from walferry.base.zk.client import connected
 from walferry.hbase.cluster import live_servers
 from walferry.hbase.cluster import master as active_master
 from walferry.hbase.layout import ZNodes
-from walferry.names import ServerName
-from walferry.protos import hbase_pb2 as pb
-from walferry.rpc import admin, master
-from walferry.rpc.codec import KEY_VALUE_CODEC_WITH_TAGS
-from walferry.rpc.connection import Connection
-from walferry.rpc.errors import ColumnFamilyNotFound, ConnectionFailed, PeerNotFound, RemoteError, TableNotFound
-from walferry.zk.client import connected
+from walferry.hbase.names import ServerName
+from walferry.hbase.rpc import admin, master
+from walferry.hbase.rpc.codec import KEY_VALUE_CODEC_WITH_TAGS
+from walferry.hbase.rpc.connection import Connection
+from walferry.hbase.rpc.errors import ColumnFamilyNotFound, ConnectionFailed, PeerNotFound, RemoteError, TableNotFound
 
 
 @pytest.fixture(scope="module")

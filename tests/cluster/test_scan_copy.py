@@ -5,9 +5,9 @@ from __future__ import annotations
 from embedded.client import GLOBAL
 from tests.cluster.conftest import Sides
 from tests.cluster.copies import MIXED, Copies, copies, source_table
-from walferry.bootstrap import files_copy
-from walferry.bootstrap.file_copy import copy_file
-from walferry.hfiles.ends import FileEnd
+from walferry.hbase.hfiles.ends import FileEnd
+from walferry.initial_snapshot import files_copy
+from walferry.initial_snapshot.file_copy import copy_file
 
 __all__ = ["copies", "source_table"]  # fixtures
 

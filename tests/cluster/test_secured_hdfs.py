@@ -15,18 +15,18 @@ import pytest
 from embedded.hdfs import Hdfs, HdfsSecurity
 from embedded.kerberos import Kerberos as Kdc
 from tests.cluster.namenode_relay import Relay, Thief, listening
-from walferry.bulkload.staging import log_in_to
-from walferry.files import clients, logins
-from walferry.files import hdfs as files_hdfs
-from walferry.files.access import WRITE, Need, missing_rights, needs_of
-from walferry.files.clients import file_system
-from walferry.files.errors import HdfsLoginFailed, NoFileRight
-from walferry.files.renames import rename
-from walferry.files.space import space_at
-from walferry.files.systems import NewFile, file_size, list_entries, open_wal, write_file
-from walferry.security.gssapi import Credential
-from walferry.security.login import Kerberos, Login, Protection
-from walferry.security.tickets import Service
+from walferry.base.security.gssapi import Credential
+from walferry.base.security.login import Kerberos, Login, Protection
+from walferry.base.security.tickets import Service
+from walferry.hbase.files import clients, logins
+from walferry.hbase.files import hdfs as files_hdfs
+from walferry.hbase.files.access import WRITE, Need, missing_rights, needs_of
+from walferry.hbase.files.clients import file_system
+from walferry.hbase.files.errors import HdfsLoginFailed, NoFileRight
+from walferry.hbase.files.renames import rename
+from walferry.hbase.files.space import space_at
+from walferry.hbase.files.systems import NewFile, file_size, list_entries, open_wal, write_file
+from walferry.load.staging import log_in_to
 
 EAST, WEST = "EXAMPLE.COM", "WEST.COM"
 SUPERUSER = f"hbase/localhost@{EAST}"

@@ -13,9 +13,9 @@ from tests.cluster.dead_queues import DeadQueue
 from tests.cluster.spark_runs import run
 from tests.cluster.walferry_runs import is_untouched, positions, roll
 from tests.sessions import session_of
+from walferry.base.zk.client import connected
 from walferry.engine.summary import GroupSummary, Status
 from walferry.shipping.runs import read_run
-from walferry.zk.client import connected
 
 
 @pytest.fixture(scope="module")

@@ -13,9 +13,9 @@ from embedded.client import JavaClientError
 from embedded.wire import put
 from tests.cluster.walferry_runs import BOTH_SINKS, Shipping, plan, positions, roll, ship, ship_one
 from walferry.engine.summary import Status
-from walferry.files.store import WalLocation, WalStore
-from walferry.names import parse_wal_name
-from walferry.source.knobs import Knobs
+from walferry.hbase.files.store import WalLocation, WalStore
+from walferry.hbase.names import parse_wal_name
+from walferry.replication.source.settings import Knobs
 
 pytestmark = BOTH_SINKS
 WAIT_SECONDS = 60

@@ -15,12 +15,12 @@ from embedded.wire import Mutation, delete_row, put
 from tests.cluster.conftest import ManyServers
 from tests.cluster.proxy import TcpProxy
 from tests.cluster.walferry_runs import BOTH_SINKS, BY_REPLICATE, WalTruth, await_progress, positions, roll, ship
+from walferry.base.zk.client import connected
 from walferry.engine.summary import GroupSummary, Status
 from walferry.hbase.cluster import live_servers
 from walferry.hbase.layout import ZNodes
-from walferry.names import ServerName
-from walferry.source.knobs import Knobs
-from walferry.zk.client import connected
+from walferry.hbase.names import ServerName
+from walferry.replication.source.settings import Knobs
 
 ROWS = 10_000  # of 1 kB
 SENDERS = 4

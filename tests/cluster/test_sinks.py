@@ -15,15 +15,15 @@ from embedded.client import GLOBAL
 from embedded.standalone import StandaloneCluster
 from embedded.wire import CellType
 from tests.cluster.wal_entries import encoded, entry
+from walferry.base.protos.hbase_pb2 import ReplicateWALEntryRequest
+from walferry.base.zk.client import connect, disconnect
 from walferry.hbase.cluster import live_servers
 from walferry.hbase.layout import ZNodes
-from walferry.names import ServerName
-from walferry.protos.hbase_pb2 import ReplicateWALEntryRequest
-from walferry.rpc.errors import TableNotFound
-from walferry.sinks.errors import SlaveUnreachable
-from walferry.sinks.hbase.manager import SinkManager
-from walferry.sinks.hbase.replicate import Shipper
-from walferry.zk.client import connect, disconnect
+from walferry.hbase.names import ServerName
+from walferry.hbase.rpc.errors import TableNotFound
+from walferry.replication.sinks.errors import SlaveUnreachable
+from walferry.replication.sinks.hbase.manager import SinkManager
+from walferry.replication.sinks.hbase.replicate import Shipper
 
 ROWS_A_SHIPMENT = 50
 

@@ -16,9 +16,9 @@ from embedded.client import GLOBAL
 from tests.cluster.conftest import Sides
 from tests.cluster.proxy import ProxiedSlave, TcpProxy, proxied_slave, proxied_zookeeper
 from tests.cluster.walferry_runs import BY_REPLICATE, ship_one
-from walferry.airflow.steps import batch
 from walferry.engine.summary import GroupSummary, Status
-from walferry.source.knobs import Knobs
+from walferry.replication.source.settings import Knobs
+from walferry.runs.steps import batch
 
 ROWS = 200
 SILENT_AFTER_BYTES = 8000  # in the middle of a shipment

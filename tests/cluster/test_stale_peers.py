@@ -21,12 +21,12 @@ from walferry.admin.peers import peer_admin
 from walferry.admin.removing import remove
 from walferry.admin.showing import describe
 from walferry.admin.taking_over import take_over
-from walferry.airflow.steps import batch, recovery
-from walferry.airflow.values import QueueRef
+from walferry.base.zk.client import connected
 from walferry.hbase.errors import PeerError
 from walferry.hbase.values import PBUF
-from walferry.source.cluster import SourceCluster
-from walferry.zk.client import connected
+from walferry.replication.source.cluster import SourceCluster
+from walferry.runs.steps import batch, recovery
+from walferry.runs.values import QueueRef
 
 IN_FILES = {"hbase.replication.peer.storage.impl": "filesystem"}
 DISABLED = PBUF + b"\x08\x01"

@@ -10,16 +10,16 @@ import pytest
 from embedded.client import GLOBAL
 from tests.cluster.walferry_runs import roll, ship, ship_one
 from walferry.engine.summary import Status
-from walferry.queues import rolling
-from walferry.source.cluster import SourceCluster
-from walferry.source.session import open_session
-from walferry.status.ages import Certainty
-from walferry.status.history import INTERVAL_SECONDS, read_histories
-from walferry.status.model import BytesLeft, PeerStatus, SourceStatus
-from walferry.status.old_wals import look_at_old_wals
-from walferry.status.recording import record
-from walferry.status.statuses import Statuses
-from walferry.status.view import view
+from walferry.observe.status.ages import Certainty
+from walferry.observe.status.history import INTERVAL_SECONDS, read_histories
+from walferry.observe.status.model import BytesLeft, PeerStatus, SourceStatus
+from walferry.observe.status.old_wals import look_at_old_wals
+from walferry.observe.status.recording import record
+from walferry.observe.status.statuses import Statuses
+from walferry.observe.status.view import view
+from walferry.replication.queues import rolling
+from walferry.replication.source.cluster import SourceCluster
+from walferry.replication.source.session import open_session
 
 ROWS = 200
 

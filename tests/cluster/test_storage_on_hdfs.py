@@ -16,39 +16,39 @@ from hdfs_native import Client, WriteOptions
 from embedded.hbase import write_site
 from embedded.hdfs import Hdfs
 from embedded.zookeeper import ZooKeeperServer
-from tests.unit.wal.encoder import PUT, Cell, encode_wal, entry
+from tests.unit.hbase.wal.encoder import PUT, Cell, encode_wal, entry
 from tests.zk.fixtures import lasting_hbase, new_client
 from tests.zk.hbase_znodes import LastingZNodes
-from walferry.airflow.reports.recovery import preview
 from walferry.airflow.steps import retention
-from walferry.airflow.values import QueueRef
 from walferry.cli.main import main
-from walferry.files import clients, listing
-from walferry.files import closedness as module
-from walferry.files import systems as storage
-from walferry.files.access import WRITE, Need, missing_rights
-from walferry.files.closedness import Closed, Open, WalNotClosed, await_closed, closedness
-from walferry.files.errors import StoreError, UnreadableBytes
-from walferry.files.listing import locate_all
-from walferry.files.quarantine import quarantine
-from walferry.files.renames import delete_folder, exists, make_folder, rename, touch
-from walferry.files.space import space_at
-from walferry.files.store import WalLocation, WalStore, WrongRoot
+from walferry.hbase.files import clients, listing
+from walferry.hbase.files import closedness as module
+from walferry.hbase.files import systems as storage
+from walferry.hbase.files.access import WRITE, Need, missing_rights
+from walferry.hbase.files.closedness import Closed, Open, WalNotClosed, await_closed, closedness
+from walferry.hbase.files.errors import StoreError, UnreadableBytes
+from walferry.hbase.files.listing import locate_all
+from walferry.hbase.files.quarantine import quarantine
+from walferry.hbase.files.renames import delete_folder, exists, make_folder, rename, touch
+from walferry.hbase.files.space import space_at
+from walferry.hbase.files.store import WalLocation, WalStore, WrongRoot
 from walferry.hbase.layout import quoted
-from walferry.names import WalName, parse_wal_name
-from walferry.queues.reading import QueuedWal
-from walferry.retention.archive import WalArchive
-from walferry.retention.expiry import expire
-from walferry.retention.forecast import forecast
-from walferry.retention.limits import Limits
-from walferry.retention.old_wals import OldWal
-from walferry.retention.survey import Fate
+from walferry.hbase.names import WalName, parse_wal_name
+from walferry.hbase.wal.header import EMPTY_TRAILER
+from walferry.replication.queues.reading import QueuedWal
+from walferry.replication.retention.archive import WalArchive
+from walferry.replication.retention.expiry import expire
+from walferry.replication.retention.forecast import forecast
+from walferry.replication.retention.limits import Limits
+from walferry.replication.retention.old_wals import OldWal
+from walferry.replication.retention.survey import Fate
+from walferry.replication.source.cluster import SourceCluster
+from walferry.runs.reports.recovery import preview
+from walferry.runs.values import QueueRef
 from walferry.shipping import closed_wal
 from walferry.shipping.candidates import Candidate
 from walferry.shipping.closed_wal import Progress, windows_of_closed
 from walferry.shipping.plan import GroupPlan, PlannedWal, plan_wal
-from walferry.source.cluster import SourceCluster
-from walferry.wal.header import EMPTY_TRAILER
 
 __all__ = ["lasting_hbase", "new_client"]
 

@@ -8,13 +8,13 @@ import pytest
 
 from embedded.client import GLOBAL, even_splits
 from embedded.wire import Cell, CellType, delete_column, delete_row, put
+from walferry.base.zk.client import connected
 from walferry.hbase.layout import ZNodes
-from walferry.tables.errors import MissingTable
-from walferry.tables.rows import Rows
-from walferry.tables.scan import ALL_VERSIONS, ScanSpec
-from walferry.tables.tables import Tables
-from walferry.wal.cells import split_cells
-from walferry.zk.client import connected
+from walferry.hbase.tables.errors import MissingTable
+from walferry.hbase.tables.rows import Rows
+from walferry.hbase.tables.scan import ALL_VERSIONS, ScanSpec
+from walferry.hbase.tables.tables import Tables
+from walferry.hbase.wal.cells import split_cells
 
 EVERYTHING = ScanSpec(max_versions=ALL_VERSIONS, raw=True)
 

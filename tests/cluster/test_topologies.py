@@ -13,7 +13,7 @@ from embedded.wire import Cell, Mutation
 from tests.cluster.members import Edge, Member
 from tests.cluster.walferry_runs import BOTH_SINKS, plan, queues, ship
 from walferry.engine.summary import GroupSummary, Status
-from walferry.filters.rules import Reason
+from walferry.replication.filters.rules import Reason
 
 pytestmark = BOTH_SINKS
 ROWS = 40

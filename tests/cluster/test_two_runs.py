@@ -8,10 +8,10 @@ from tests.cluster.spark_runs import Job, run
 from tests.cluster.test_shipping import eventually
 from tests.cluster.walferry_runs import BY_REPLICATE, Shipping, positions, roll, ship_one
 from tests.sessions import session_of
+from walferry.base.zk.client import connected
 from walferry.engine.summary import Status
+from walferry.replication.source.settings import Knobs
 from walferry.shipping.runs import read_run
-from walferry.source.knobs import Knobs
-from walferry.zk.client import connected
 
 ROWS = 4000
 SMALL = Knobs(shipment_bytes=64 << 10)

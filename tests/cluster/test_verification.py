@@ -13,13 +13,13 @@ import pytest
 from embedded.client import GLOBAL, LOCAL, even_splits
 from embedded.wire import delete_column, delete_row, put
 from tests.cluster.walferry_runs import BOTH_SINKS, ship
-from walferry.shipping.in_hand import InOtherHands, in_hand, turn_of
+from walferry.replication.locks.peer_lock import InOtherHands, in_hand, turn_of
+from walferry.replication.sinks.hbase.direct import DirectShipper
+from walferry.replication.sinks.hbase.replicate import Shipper
+from walferry.replication.source.cluster import SourceCluster
+from walferry.replication.source.session import open_session
+from walferry.replication.source.settings import SinkKind
 from walferry.shipping.rows import RowShipment
-from walferry.sinks.hbase.direct import DirectShipper
-from walferry.sinks.hbase.replicate import Shipper
-from walferry.source.cluster import SourceCluster
-from walferry.source.knobs import SinkKind
-from walferry.source.session import open_session
 from walferry.verification.job import Options
 from walferry.verification.outcome import Kind, Outcome, total_of
 from walferry.verification.plan import NothingToCompare, RepairRefused, plan_verification

@@ -24,10 +24,10 @@ from tests.cluster.decoding import (
     write_all_kinds,
 )
 from walferry.cli.main import main
-from walferry.files.systems import open_wal
-from walferry.names import parse_wal_name
-from walferry.wal.errors import WalPositionError
-from walferry.wal.reader import read_windows
+from walferry.hbase.files.systems import open_wal
+from walferry.hbase.names import parse_wal_name
+from walferry.hbase.wal.errors import WalPositionError
+from walferry.hbase.wal.reader import read_windows
 
 
 @pytest.fixture(scope="module")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import struct
 
 from embedded.wire import CellType
-from walferry.protos import hbase_pb2 as pb
+from walferry.base.protos import hbase_pb2 as pb
 
 
 def encoded(

@@ -15,23 +15,23 @@ from embedded.hbase import ClusterAddress
 from embedded.wire import Cell
 from tests.cluster.local_spread import LocalSpread
 from tests.sessions import session_of
-from walferry.bulkload.driver import Backlog, Spread, load_backlog
-from walferry.bulkload.left import Left
-from walferry.bulkload.records import forget_finished
+from walferry.base.zk.client import children, connected
 from walferry.engine.summary import GroupSummary
-from walferry.files.quarantine import BrokenWals
-from walferry.files.store import WalStore
+from walferry.hbase.files.quarantine import BrokenWals
+from walferry.hbase.files.store import WalStore
 from walferry.hbase.layout import OwnZNodes
-from walferry.names import parse_wal_name
-from walferry.queues import rolling
-from walferry.queues.reading import Queue, read_queues
+from walferry.hbase.names import parse_wal_name
+from walferry.load.records import forget_finished
+from walferry.replication.queues import rolling
+from walferry.replication.queues.reading import Queue, read_queues
+from walferry.replication.source.cluster import SourceCluster
+from walferry.replication.source.session import open_session
+from walferry.replication.source.settings import REQUEST_SINKS, Knobs, SinkKind
+from walferry.shipping.bulkload.driver import Backlog, Spread, load_backlog
+from walferry.shipping.bulkload.left_to_requests import Left
 from walferry.shipping.group import ship_group
 from walferry.shipping.group_job import GroupJob
 from walferry.shipping.plan import PeerPlan, plan_peer
-from walferry.source.cluster import SourceCluster
-from walferry.source.knobs import REQUEST_SINKS, Knobs, SinkKind
-from walferry.source.session import open_session
-from walferry.zk.client import children, connected
 
 # Marks tests that show the same for each way to send edits. They get the fixture `sink`, through `sides` or `members`.
 BOTH_SINKS = pytest.mark.parametrize("sink", REQUEST_SINKS, indirect=True)

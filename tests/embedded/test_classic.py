@@ -17,9 +17,9 @@ from embedded.hbase import ClusterAddress
 from tests.cluster.walferry_runs import source_of
 from tests.sessions import session_of
 from walferry.hbase.cluster import master as active_master
-from walferry.rpc import master
-from walferry.rpc.errors import RemoteError
-from walferry.source.agreement import master_peers
+from walferry.hbase.rpc import master
+from walferry.hbase.rpc.errors import RemoteError
+from walferry.replication.source.agreement import master_peers
 
 WAIT_SECONDS = 60
 QUEUES = "/hbase/replication/rs"

@@ -18,16 +18,25 @@ from embedded.hbase import write_site
 from embedded.jars import HBASE_1, hbase_classpath
 from embedded.java import find_java, jvm_options
 from embedded.store_files import StoreFiles, StoreFilesError
-from tests.unit.hfiles.models import in_order, random_cells, stored
-from tests.unit.wal.encoder import DELETE_COLUMN, DELETE_FAMILY, DELETE_FAMILY_VERSION, MAXIMUM, MINIMUM, PUT, Cell, encode_tags
-from walferry.hfiles.blocks import HEADER_BYTES
-from walferry.hfiles.bloom import Bloom
-from walferry.hfiles.checksums import Checksum, checksums
-from walferry.hfiles.compression import Compression
-from walferry.hfiles.encodings import Encoding
-from walferry.hfiles.metadata import Origin
-from walferry.hfiles.settings import FileSettings
-from walferry.hfiles.writer import write_file
+from tests.unit.hbase.hfiles.models import in_order, random_cells, stored
+from tests.unit.hbase.wal.encoder import (
+    DELETE_COLUMN,
+    DELETE_FAMILY,
+    DELETE_FAMILY_VERSION,
+    MAXIMUM,
+    MINIMUM,
+    PUT,
+    Cell,
+    encode_tags,
+)
+from walferry.hbase.hfiles.blocks import HEADER_BYTES
+from walferry.hbase.hfiles.bloom import Bloom
+from walferry.hbase.hfiles.checksums import Checksum, checksums
+from walferry.hbase.hfiles.compression import Compression
+from walferry.hbase.hfiles.encodings import Encoding
+from walferry.hbase.hfiles.metadata import Origin
+from walferry.hbase.hfiles.settings import FileSettings
+from walferry.hbase.hfiles.writer import write_file
 
 ORIGIN = Origin(1_700_000_000_123, "attempt_1")
 SOME = random_cells(1, 3_000)

@@ -24,13 +24,13 @@ from tests.cluster.classic_failover import tried_again
 from tests.cluster.walferry_runs import source_of
 from tests.runbooks.carrying_out import run
 from tests.runbooks.reading import RunbookError
+from walferry.base.zk.client import connected
 from walferry.hbase.layout import ZNodes
-from walferry.regions.catalog import read_catalog, table_of
-from walferry.regions.reconcile import Known
-from walferry.regions.states import State as RegionState
-from walferry.regions.znodes import encode_region, encoded_name
-from walferry.rpc import regions as rpc
-from walferry.zk.client import connected
+from walferry.hbase.rpc import regions as rpc
+from walferry.master.catalog import read_catalog, table_of
+from walferry.master.reconcile import Known
+from walferry.master.states import State as RegionState
+from walferry.master.znodes import encode_region, encoded_name
 
 REPO = Path(__file__).resolve().parents[2]
 REGIONS = "regions-stuck"  # the runbook that needs HBase 1

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from embedded.secured_site import USER, SecuredSite
-from walferry.security.login import Login
-from walferry.source.logins import login_of
+from walferry.base.security.login import Login
+from walferry.replication.source.logins import login_of
 
 
 def login(site: SecuredSite, user: str = USER, **more: object) -> Login:

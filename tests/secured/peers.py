@@ -14,12 +14,12 @@ from embedded.secured_site import SecuredSite
 from tests.cluster.proxy import TcpProxy
 from tests.cluster.walferry_runs import source_of
 from tests.secured.logins import login
+from walferry.base.protos import hbase_pb2 as pb
+from walferry.base.zk.client import connected
 from walferry.hbase.layout import ZNodes
 from walferry.hbase.values import PBUF, decode_peer
-from walferry.protos import hbase_pb2 as pb
-from walferry.source.cluster import SourceCluster, for_slave
-from walferry.source.knobs import SinkKind
-from walferry.zk.client import connected
+from walferry.replication.source.cluster import SourceCluster, for_slave
+from walferry.replication.source.settings import SinkKind
 
 MANAGED = {"walferry.managed": "true"}
 CONN_ID = "west"  # the slave's connection, as a peer names it

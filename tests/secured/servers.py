@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from embedded.standalone import StandaloneCluster
+from walferry.base.zk.client import connected
 from walferry.hbase.cluster import live_servers
 from walferry.hbase.layout import ZNodes
-from walferry.names import ServerName
-from walferry.zk.client import connected
+from walferry.hbase.names import ServerName
 
 
 def server_of(cluster: StandaloneCluster) -> ServerName:

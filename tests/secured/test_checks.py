@@ -7,10 +7,10 @@ import re
 from embedded.kerberos import Kerberos
 from embedded.secured_site import EAST, SecuredSite
 from tests.secured.logins import login
-from walferry.diagnosis.connections import check_connections, slave_access
+from walferry.admin.diagnosis.connections import check_connections, slave_access
+from walferry.base.security.login import Login
 from walferry.hbase.peers import DISABLED, Peer
-from walferry.security.login import Login
-from walferry.source.cluster import SourceCluster
+from walferry.replication.source.cluster import SourceCluster
 
 
 def source_at(site: SecuredSite, login: Login) -> SourceCluster:

@@ -13,11 +13,11 @@ from embedded.secured import HBASE, principals
 from embedded.secured_site import USER, SecuredSite, protected
 from tests.secured.logins import login
 from tests.secured.servers import server_of
-from walferry.rpc.admin import connect, roll_wal_writer
-from walferry.rpc.errors import NotAuthenticated, SaslRefused
-from walferry.security.gssapi import DISTRUST_SECONDS, credential_of
-from walferry.security.login import Kerberos as Identity
-from walferry.security.login import Login
+from walferry.base.security.gssapi import DISTRUST_SECONDS, credential_of
+from walferry.base.security.login import Kerberos as Identity
+from walferry.base.security.login import Login
+from walferry.hbase.rpc.admin import connect, roll_wal_writer
+from walferry.hbase.rpc.errors import NotAuthenticated, SaslRefused
 
 REALM = "NORTH.EXAMPLE"
 TICKET_SECONDS = 12

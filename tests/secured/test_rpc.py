@@ -13,11 +13,11 @@ from embedded.kerberos import Kerberos
 from embedded.secured_site import EAST, WEST, SecuredSite, identity
 from tests.secured.logins import login
 from tests.secured.servers import server_of
-from walferry.names import ServerName
-from walferry.protos.hbase_pb2 import ReplicateWALEntryResponse
-from walferry.rpc.admin import connect, roll_wal_writer
-from walferry.rpc.errors import AccessDenied, ConnectionFailed, NotAuthenticated, NotSecured, SaslRefused
-from walferry.security.login import Login, Protection, Tls
+from walferry.base.protos.hbase_pb2 import ReplicateWALEntryResponse
+from walferry.base.security.login import Login, Protection, Tls
+from walferry.hbase.names import ServerName
+from walferry.hbase.rpc.admin import connect, roll_wal_writer
+from walferry.hbase.rpc.errors import AccessDenied, ConnectionFailed, NotAuthenticated, NotSecured, SaslRefused
 
 PADDING = 20 << 20
 

@@ -23,8 +23,8 @@ from tests.cluster.walferry_runs import roll
 from tests.secret_search import files_under, keys_of, leaked
 from tests.secured.logins import login
 from tests.secured.peers import Pair
-from walferry.source.knobs import SinkKind
-from walferry.zk.client import connected
+from walferry.base.zk.client import connected
+from walferry.replication.source.settings import SinkKind
 
 PAGES = ("environment/", "jobs/", "executors/", "api/v1/applications/{app}/environment", "api/v1/applications/{app}/executors")
 JOB_SECONDS = 120

@@ -30,13 +30,13 @@ from embedded.wire import put
 from tests.cluster.spark_runs import Finished, Job
 from tests.cluster.walferry_runs import plan, roll
 from tests.secured.peers import CONN_ID, Pair
-from walferry.files import clients, logins
-from walferry.files.systems import write_file
-from walferry.security.login import Kerberos as Identity
-from walferry.security.login import Login
-from walferry.source.cluster import SourceCluster, for_slave
-from walferry.source.knobs import SinkKind
-from walferry.spark.environment import kerberos_settings
+from walferry.base.security.login import Kerberos as Identity
+from walferry.base.security.login import Login
+from walferry.hbase.files import clients, logins
+from walferry.hbase.files.systems import write_file
+from walferry.jobs.environment import kerberos_settings
+from walferry.replication.source.cluster import SourceCluster, for_slave
+from walferry.replication.source.settings import SinkKind
 
 JOB_IN_TURN = Path(__file__).with_name("ships_in_turn.py")
 ROWS, WALS, VALUE_BYTES = 300, 4, 4000  # enough for a load by several tasks

@@ -17,12 +17,12 @@ from embedded.wire import delete_column, put
 from tests.cluster.walferry_runs import roll, ship, source_of
 from tests.secured.logins import login
 from tests.secured.peers import CONN_ID, MANAGED, lead_to, peer_with_nobody
-from walferry.diagnosis.connections import slave_access
+from walferry.admin.diagnosis.connections import slave_access
 from walferry.engine.summary import Status
 from walferry.hbase.peers import DISABLED, Peer
-from walferry.source.cluster import SourceCluster, for_slave
-from walferry.source.knobs import Knobs, SinkKind
-from walferry.source.logins import login_of
+from walferry.replication.source.cluster import SourceCluster, for_slave
+from walferry.replication.source.logins import login_of
+from walferry.replication.source.settings import Knobs, SinkKind
 
 IN_WEST = {"server_principals": f"{HBASE}@{WEST}", "zk_server_principal": f"{ZOOKEEPER}@{WEST}"}
 NAMES_IT = {**MANAGED, "walferry.slave_conn_id": CONN_ID}

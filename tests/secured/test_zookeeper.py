@@ -13,16 +13,16 @@ from embedded.client import JavaClient
 from embedded.secured_site import SecuredSite
 from tests.secured.logins import login
 from tests.secured.peers import peer_with_nobody
+from walferry.base.security.login import UNSECURED
+from walferry.base.zk.client import children, connected
+from walferry.base.zk.errors import NoAccess
 from walferry.hbase.cluster import live_servers
 from walferry.hbase.layout import ZNodes
-from walferry.queues.claims.claim import claim
-from walferry.queues.dead_servers import WALFERRY_SERVER
-from walferry.queues.lease import acquire
-from walferry.security.login import UNSECURED
-from walferry.source.cluster import SourceCluster
-from walferry.source.session import open_session
-from walferry.zk.client import children, connected
-from walferry.zk.errors import NoAccess
+from walferry.replication.queues.claims.claim import claim
+from walferry.replication.queues.dead_servers import WALFERRY_SERVER
+from walferry.replication.queues.lease import acquire
+from walferry.replication.source.cluster import SourceCluster
+from walferry.replication.source.session import open_session
 
 DEAD = "rs-2.example.org,16020,1700000000002"
 GROUP = "rs-2.example.org%2C16020%2C1700000000002"

@@ -20,13 +20,13 @@ import psutil
 import pytest
 
 from embedded.spark_connect import ConnectServer
-from walferry.spark.archive import PACKAGE, build_archive
-from walferry.spark.connect import rows
-from walferry.spark.connect.errors import Interrupted, OperationLost, ServerGone, ServerRefuses
-from walferry.spark.connect.execution import Execution, interrupt_tag
-from walferry.spark.connect.plan import pickled_call, plan_of
-from walferry.spark.connect.server import Address, Server
-from walferry.spark.connect.sessions import Session, open_session, session_id
+from walferry.jobs.archive import PACKAGE, build_archive
+from walferry.jobs.connect import rows
+from walferry.jobs.connect.errors import Interrupted, OperationLost, ServerGone, ServerRefuses
+from walferry.jobs.connect.execution import Execution, interrupt_tag
+from walferry.jobs.connect.plan import pickled_call, plan_of
+from walferry.jobs.connect.server import Address, Server
+from walferry.jobs.connect.sessions import Session, open_session, session_id
 
 DAEMON = "connect_daemon"
 TASKS = 2
@@ -282,7 +282,7 @@ def test_a_server_that_is_not_there_is_gone(archive: Path, tmp_path: Path) -> No
 def test_a_server_that_is_killed_in_the_middle_of_a_job_is_gone_and_when_it_is_back_its_session_is_too(
     archive: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("walferry.spark.connect.execution.AWAY_SECONDS", 1.0)
+    monkeypatch.setattr("walferry.jobs.connect.execution.AWAY_SECONDS", 1.0)
     with ConnectServer(tmp_path / "log") as server:
         with Server(server.address) as connected:
             session = open_session(connected, archive, tmp_path)

@@ -12,12 +12,12 @@ import py4j.protocol
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
-from tests.unit.crypto import key_stores
-from tests.unit.crypto.key_stores import KEYS, PASSWORD
-from tests.unit.wal.encoder import PUT, Cell, Entry, encode_wal, entry
-from tests.unit.wal.sealed import encode_sealed, sealed_header, wrap_key
-from tests.unit.wal.strategies import rows
-from walferry.spark.source import HBaseWalDataSource, find_wals
+from tests.unit.hbase.crypto import key_stores
+from tests.unit.hbase.crypto.key_stores import KEYS, PASSWORD
+from tests.unit.hbase.wal.encoder import PUT, Cell, Entry, encode_wal, entry
+from tests.unit.hbase.wal.sealed import encode_sealed, sealed_header, wrap_key
+from tests.unit.hbase.wal.strategies import rows
+from walferry.jobs.source import HBaseWalDataSource, find_wals
 
 SERVER = "h.example.org%2C16020%2C1700000000000"
 

@@ -8,7 +8,7 @@ from walferry.airflow.page import forms
 from walferry.airflow.page.app import make_app
 from walferry.airflow.page.links import Links
 from walferry.airflow.page.sources import Sources
-from walferry.source.cluster import SourceCluster
+from walferry.replication.source.cluster import SourceCluster
 
 CONN_ID = "hbase_source"
 

@@ -27,7 +27,7 @@ from tests.ui.airflow_ui import FRAME, follow_form, log_in, open_replication, op
 from tests.ui.conftest import NARROW, WIDTH
 from tests.ui.worlds import STATES, World
 from walferry.airflow.page.sources import CONNECTION_SECONDS
-from walferry.zk.client import connected
+from walferry.base.zk.client import connected
 
 CONN_ID = "hbase_source"
 LIGHT, DARK = "light", "dark"

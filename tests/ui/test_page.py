@@ -20,9 +20,9 @@ from embedded.zookeeper import ZooKeeperServer
 from tests.ui.conftest import NARROW, WIDTH, OpenTab, ground
 from tests.ui.pages import page_of
 from tests.ui.worlds import MANY_QUEUES, STATES, World, server
-from walferry.source.cluster import SourceCluster
-from walferry.status.statuses import STATUS_SECONDS
-from walferry.zk.client import connected
+from walferry.base.zk.client import connected
+from walferry.observe.status.statuses import STATUS_SECONDS
+from walferry.replication.source.cluster import SourceCluster
 
 VIEWER, UNREACHABLE = "viewer", "unreachable"
 EVERY = [*STATES, UNREACHABLE]

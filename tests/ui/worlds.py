@@ -18,18 +18,18 @@ from tests.sessions import session_of
 from tests.zk.hbase_znodes import LastingZNodes, prefixed, wal
 from walferry.engine.summary import GroupSummary, Status
 from walferry.hbase.layout import ZNodes
+from walferry.hbase.names import ServerName
+from walferry.hbase.rpc.server import RpcServer
 from walferry.hbase.values import encode_position
-from walferry.names import ServerName
-from walferry.queues.lease import acquire
-from walferry.regions.states import State
-from walferry.regions.znodes import encode_region
-from walferry.rpc.server import RpcServer
-from walferry.shipping.in_hand import in_hand
+from walferry.master.states import State
+from walferry.master.znodes import encode_region
+from walferry.observe.status.ages import Age, Certainty, unknown
+from walferry.observe.status.history import INTERVAL_SECONDS, SAMPLES, Sample, encode, sample_at
+from walferry.replication.locks.peer_lock import in_hand
+from walferry.replication.queues.lease import acquire
+from walferry.replication.source.cluster import SourceCluster
 from walferry.shipping.runs import begin_run, write_group
 from walferry.shipping.slave_down import note_down
-from walferry.source.cluster import SourceCluster
-from walferry.status.ages import Age, Certainty, unknown
-from walferry.status.history import INTERVAL_SECONDS, SAMPLES, Sample, encode, sample_at
 
 MINUTE = 60_000
 HOUR = 60 * MINUTE

@@ -14,7 +14,7 @@ import pytest
 import yaml
 
 from walferry.hbase.peers import MAX_LAG_KEY
-from walferry.status.measures import MEASURES
+from walferry.observe.status.measures import MEASURES
 
 REPO = Path(__file__).resolve().parents[2]
 ALERTS = REPO / "monitoring" / "prometheus-alerts.yaml"

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from walferry.names import QueueId, parse_queue_id
+from walferry.hbase.names import QueueId, parse_queue_id
 
 NAMES = st.from_regex(re.compile(r"[a-z0-9](?:[a-z0-9.-]{0,30}[a-z0-9])?", re.ASCII), fullmatch=True)
 HOSTS = NAMES | st.ip_addresses().map(str)

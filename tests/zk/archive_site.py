@@ -10,20 +10,20 @@ import pytest
 from kazoo.client import KazooClient
 
 from embedded.zookeeper import ZooKeeperServer
-from tests.unit.rpc.fake_server import FakeServer
-from tests.unit.wal.encoder import encode_wal
+from tests.unit.hbase.rpc.fake_server import FakeServer
+from tests.unit.hbase.wal.encoder import encode_wal
 from tests.zk.hbase_znodes import DEAD, HBaseZNodes, LastingZNodes, wal
 from tests.zk.test_paused_shipment import entries
 from walferry.engine.summary import GroupSummary
-from walferry.files import clients
-from walferry.files.quarantine import BrokenWals
+from walferry.hbase.files import clients
+from walferry.hbase.files.quarantine import BrokenWals
+from walferry.hbase.names import parse_wal_name
 from walferry.hbase.values import decode_position
-from walferry.names import parse_wal_name
-from walferry.retention.archive import WalArchive
+from walferry.replication.retention.archive import WalArchive
+from walferry.replication.source.cluster import SourceCluster
+from walferry.replication.source.settings import Knobs, SinkKind
 from walferry.shipping.group import ship_group
 from walferry.shipping.group_job import GroupJob
-from walferry.source.cluster import SourceCluster
-from walferry.source.knobs import Knobs, SinkKind
 
 NAMES = [wal(1_700_000_000_000 + number, DEAD) for number in range(3)]
 EMPTY = NAMES[1]

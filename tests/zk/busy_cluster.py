@@ -10,14 +10,14 @@ from kazoo.client import KazooClient
 from tests.zk.flows import WorldCluster
 from tests.zk.region_world import Asked, RegionWorld
 from tests.zk.role_znodes import ID
+from walferry.base.protos import hbase_pb2 as pb
+from walferry.hbase.names import ServerName
 from walferry.hbase.values import PBUF
-from walferry.names import ServerName
-from walferry.protos import hbase_pb2 as pb
-from walferry.regions.catalog import CatalogRead
-from walferry.regions.reconcile import View
-from walferry.regions.split_tasks import TaskState, read_tasks, task_name
-from walferry.regions.wal_splitting import servers_with_wals
-from walferry.source.session import Session
+from walferry.master.catalog import CatalogRead
+from walferry.master.reconcile import View
+from walferry.master.split_tasks import TaskState, read_tasks, task_name
+from walferry.master.wal_splitting import servers_with_wals
+from walferry.replication.source.session import Session
 
 
 class BusyCluster(WorldCluster):

@@ -13,9 +13,9 @@ from kazoo.protocol.serialization import Create, Delete, SetData, Transaction
 from tests.sessions import session_of
 from tests.zk.hbase_znodes import DEAD, OTHER, SERVER, HBaseZNodes, wal
 from walferry.hbase.layout import OwnZNodes, QueueLayout, ZNodes
-from walferry.names import parse_queue_id
-from walferry.queues.claims.claim import Claim, claim
-from walferry.source.cluster import SourceCluster
+from walferry.hbase.names import parse_queue_id
+from walferry.replication.queues.claims.claim import Claim, claim
+from walferry.replication.source.cluster import SourceCluster
 
 PEERS = ("p", "q")
 OLDER = "rs-0.example.org,16020,1600000000000"  # died before DEAD, which had claimed its queue

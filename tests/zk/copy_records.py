@@ -6,11 +6,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from tests.zk.hbase_znodes import DEAD, SERVER, wal
-from walferry.bootstrap.fence import Claim
-from walferry.bootstrap.records import Records, RegionRecord, TableRecord, Way
-from walferry.shipping.in_hand import in_hand, turn_of
-from walferry.source.cluster import SourceCluster
-from walferry.source.session import Session
+from walferry.load.copy_records import Records, RegionRecord, TableRecord, Way
+from walferry.load.fence import Claim
+from walferry.replication.locks.peer_lock import in_hand, turn_of
+from walferry.replication.source.cluster import SourceCluster
+from walferry.replication.source.session import Session
 
 TABLE = TableRecord("life", "border")
 DONE = RegionRecord(Way.FILES, files=2, bytes=10)

@@ -14,8 +14,8 @@ from kazoo.client import KazooClient
 
 from tests.sessions import session_of
 from tests.zk.hbase_znodes import HBaseZNodes, LastingZNodes, wal
-from walferry.files import listing, store, systems
-from walferry.source.session import Session
+from walferry.hbase.files import listing, store, systems
+from walferry.replication.source.session import Session
 
 PEERS = ("p", "q", "r")
 READS = ("GetData", "GetChildren", "GetChildren2", "Exists")

@@ -9,8 +9,8 @@ import struct
 import sys
 import threading
 
-from walferry.zk.client import connect, disconnect, read
-from walferry.zk.errors import ConnectError
+from walferry.base.zk.client import connect, disconnect, read
+from walferry.base.zk.errors import ConnectError
 
 ENDLESS = struct.pack(">i", 0x7FFFFFFF)
 SESSION = struct.pack(">iiqi", 0, 20_000, 1, 16) + bytes(17)

@@ -8,10 +8,10 @@ from kazoo.client import KazooClient
 from embedded.zookeeper import ZooKeeperServer
 from tests.sessions import session_of
 from tests.zk.hbase_znodes import HBaseZNodes, LastingZNodes
-from walferry.source.cluster import SourceCluster
-from walferry.source.session import Session
-from walferry.zk import client
-from walferry.zk.client import connect, disconnect
+from walferry.base.zk import client
+from walferry.base.zk.client import connect, disconnect
+from walferry.replication.source.cluster import SourceCluster
+from walferry.replication.source.session import Session
 
 SESSION_TIMEOUT_SECONDS = 60.0  # this machine may stand still for a while; `expire` ends a session at once
 

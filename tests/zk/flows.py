@@ -9,20 +9,20 @@ import pytest
 from kazoo.client import KazooClient
 
 from tests.zk.region_world import Asked, RegionWorld, states
+from walferry.base.protos import hbase_pb2 as pb
+from walferry.hbase.names import ServerName
 from walferry.hbase.values import PBUF
-from walferry.names import ServerName
-from walferry.protos import hbase_pb2 as pb
-from walferry.regions.acting import Role
-from walferry.regions.catalog import CatalogRead
-from walferry.regions.master import Cluster, Master, Pass
-from walferry.regions.plans import read_plans
-from walferry.regions.reconcile import View, look
-from walferry.regions.registry import ServerRegistry
-from walferry.regions.role import take_role
-from walferry.regions.split_tasks import TaskState, read_tasks, task_name
-from walferry.regions.table_states import ABSENT, WANTED, read_states
-from walferry.regions.wal_splitting import servers_with_wals
-from walferry.regions.writes import MasterWrites
+from walferry.master.acting_master import Role
+from walferry.master.catalog import CatalogRead
+from walferry.master.plans import read_plans
+from walferry.master.reconcile import View, look
+from walferry.master.registry import ServerRegistry
+from walferry.master.role import take_role
+from walferry.master.role_loop import Cluster, Master, Pass
+from walferry.master.split_tasks import TaskState, read_tasks, task_name
+from walferry.master.table_states import ABSENT, WANTED, read_states
+from walferry.master.wal_splitting import servers_with_wals
+from walferry.master.writes import MasterWrites
 
 ME = ServerName("walferry.example.org", 16000, 1)
 REGIONS = 8

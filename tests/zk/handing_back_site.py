@@ -15,11 +15,11 @@ from tests.zk.hbase_znodes import SERVER, HBaseZNodes
 from tests.zk.peer_master import PeerMaster, peer_master
 from walferry.admin.handing_back import begin_hand_back
 from walferry.admin.peers import PeerAdmin
-from walferry.names import parse_wal_name
-from walferry.queues.lease import acquire
-from walferry.queues.lease import hold_of as lease_of
-from walferry.source.cluster import SourceCluster
-from walferry.zk.hold import Hold
+from walferry.base.zk.fenced_lock import Hold
+from walferry.hbase.names import parse_wal_name
+from walferry.replication.queues.lease import acquire
+from walferry.replication.queues.lease import hold_of as lease_of
+from walferry.replication.source.cluster import SourceCluster
 
 NEW = "n"
 

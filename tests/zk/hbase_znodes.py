@@ -14,11 +14,11 @@ from kazoo.exceptions import NodeExistsError, NoNodeError
 from kazoo.handlers.threading import AsyncResult
 from kazoo.protocol.serialization import Connect
 
+from walferry.base.protos import hbase_pb2 as pb
+from walferry.base.zk.client import CALL_TIMEOUT_SECONDS
 from walferry.hbase.layout import ZNodes
+from walferry.hbase.names import parse_queue_id
 from walferry.hbase.values import PBUF, encode_position
-from walferry.names import parse_queue_id
-from walferry.protos import hbase_pb2 as pb
-from walferry.zk.client import CALL_TIMEOUT_SECONDS
 
 SERVER = "rs-1.example.org,16020,1700000000001"
 DEAD = "rs-2.example.org,16020,1700000000002"

@@ -7,9 +7,9 @@ from kazoo.client import KazooClient
 
 from tests.sessions import session_of
 from tests.zk.hbase_znodes import DEAD, OTHER, SERVER, HBaseZNodes, wal
-from walferry.bulkload.records import Folder, Load
-from walferry.queues.lease import Lease, acquire
-from walferry.source.session import Session
+from walferry.load.records import Folder, Load
+from walferry.replication.queues.lease import Lease, acquire
+from walferry.replication.source.session import Session
 
 GROUPS = {server: wal(0, server).rpartition(".")[0] for server in (SERVER, DEAD, OTHER)}
 MINE, THEIRS = GROUPS[SERVER], GROUPS[DEAD]

@@ -7,10 +7,10 @@ from pathlib import Path
 
 from kazoo.client import KazooClient
 
-from tests.unit.wal.encoder import PUT, Cell, Entry, encode_wal
+from tests.unit.hbase.wal.encoder import PUT, Cell, Entry, encode_wal
 from tests.zk.hbase_znodes import DEAD, SERVER, HBaseZNodes, LastingZNodes
-from walferry.protos import hbase_pb2 as pb
-from walferry.source.cluster import SourceCluster
+from walferry.base.protos import hbase_pb2 as pb
+from walferry.replication.source.cluster import SourceCluster
 
 
 def edits_of_one_cell(numbers: Iterable[int]) -> Iterator[Entry]:

@@ -12,8 +12,8 @@ from kazoo.client import KazooClient
 from tests.zk.busy_cluster import busy_cluster, faultless_world
 from tests.zk.region_world import RegionWorld
 from walferry.cli.main import main
-from walferry.names import ServerName
-from walferry.regions import work
+from walferry.hbase.names import ServerName
+from walferry.master import work
 
 REGIONS = 4
 

@@ -16,19 +16,19 @@ import pytest
 from kazoo.client import KazooClient
 
 from tests.zk.region_world import INFO, region_name
-from walferry.errors import WalferryError
+from walferry.base.errors import WalferryError
 from walferry.hbase.layout import OwnZNodes, ZNodes
-from walferry.names import ServerName
-from walferry.regions.acting import Role
-from walferry.regions.catalog import CatalogRead
-from walferry.regions.master import Cluster, Master, Pass
-from walferry.regions.reconcile import Known, ToOpen, View, look
-from walferry.regions.registry import ServerRegistry
-from walferry.regions.role import take_role
-from walferry.regions.states import State
-from walferry.regions.wal_splitting import servers_with_wals
-from walferry.regions.writes import MasterWrites
-from walferry.regions.znodes import RegionInTransition, encode_region, encoded_name
+from walferry.hbase.names import ServerName
+from walferry.master.acting_master import Role
+from walferry.master.catalog import CatalogRead
+from walferry.master.reconcile import Known, ToOpen, View, look
+from walferry.master.registry import ServerRegistry
+from walferry.master.role import take_role
+from walferry.master.role_loop import Cluster, Master, Pass
+from walferry.master.states import State
+from walferry.master.wal_splitting import servers_with_wals
+from walferry.master.writes import MasterWrites
+from walferry.master.znodes import RegionInTransition, encode_region, encoded_name
 
 READS = ("GetData", "GetChildren", "GetChildren2", "Exists")
 

@@ -14,24 +14,24 @@ from kazoo.client import KazooClient
 from kazoo.exceptions import BadVersionError, ConnectionLoss, NodeExistsError, NoNodeError, SessionExpiredError
 
 from tests.zk.hbase_znodes import await_last
-from walferry.errors import WalferryError
+from walferry.base.errors import WalferryError
+from walferry.base.protos import hbase_pb2 as pb
+from walferry.base.zk.client import disconnect
+from walferry.base.zk.fenced_lock import Hold
 from walferry.hbase.layout import OwnZNodes, ZNodes
+from walferry.hbase.names import ServerName
+from walferry.hbase.rpc.errors import ConnectionFailed
 from walferry.hbase.values import PBUF
-from walferry.names import ServerName
-from walferry.protos import hbase_pb2 as pb
-from walferry.regions import regionserver
-from walferry.regions.closing import begin_to_close
-from walferry.regions.errors import LiveMaster, RoleHeld, RoleLost
-from walferry.regions.plans import Plan
-from walferry.regions.reconcile import Known, ToOpen, View, act, decide_all, look, opening_ms
-from walferry.regions.role import OUR_VERSION, publish, take_role, withdraw
-from walferry.regions.startup import clear, why_not_startup
-from walferry.regions.states import OF_SPLITS, State
-from walferry.regions.writes import MasterWrites
-from walferry.regions.znodes import RegionInTransition, encode_region, encoded_name, read_region
-from walferry.rpc.errors import ConnectionFailed
-from walferry.zk.client import disconnect
-from walferry.zk.hold import Hold
+from walferry.master import regionserver
+from walferry.master.closing import begin_to_close
+from walferry.master.errors import LiveMaster, RoleHeld, RoleLost
+from walferry.master.plans import Plan
+from walferry.master.reconcile import Known, ToOpen, View, act, decide_all, look, opening_ms
+from walferry.master.role import OUR_VERSION, publish, take_role, withdraw
+from walferry.master.startup import clear, why_not_startup
+from walferry.master.states import OF_SPLITS, State
+from walferry.master.writes import MasterWrites
+from walferry.master.znodes import RegionInTransition, encode_region, encoded_name, read_region
 
 T = TypeVar("T")
 

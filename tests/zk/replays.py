@@ -12,24 +12,24 @@ import pytest
 from kazoo.client import KazooClient
 
 from embedded.zookeeper import ZooKeeperServer
-from tests.unit.rpc.fake_server import FakeServer, Request, answer
-from tests.unit.wal.encoder import encode_wal
+from tests.unit.hbase.rpc.fake_server import FakeServer, Request, answer
+from tests.unit.hbase.wal.encoder import encode_wal
 from tests.zk.hbase_znodes import DEAD, SERVER, HBaseZNodes, LastingZNodes, wal
 from tests.zk.one_cell import edits_of_one_cell
+from walferry.base.protos import hbase_pb2 as pb
 from walferry.engine.summary import GroupSummary, Status
+from walferry.hbase.names import ServerName, parse_wal_name
 from walferry.hbase.peers import check_shippable, read_peer
-from walferry.names import ServerName, parse_wal_name
-from walferry.protos import hbase_pb2 as pb
-from walferry.reship import shipment
-from walferry.reship.files import GroupFiles
-from walferry.reship.interval import Interval
-from walferry.reship.job import ReshipJob
-from walferry.reship.listing import Place, WalFile
-from walferry.reship.order import Stages
-from walferry.reship.shipment import ship_group
-from walferry.source.cluster import SourceCluster
-from walferry.source.knobs import Knobs, SinkKind
-from walferry.source.session import Session
+from walferry.replay import shipment
+from walferry.replay.files import GroupFiles
+from walferry.replay.interval import Interval
+from walferry.replay.job import ReshipJob
+from walferry.replay.listing import Place, WalFile
+from walferry.replay.order import Stages
+from walferry.replay.shipment import ship_group
+from walferry.replication.source.cluster import SourceCluster
+from walferry.replication.source.session import Session
+from walferry.replication.source.settings import Knobs, SinkKind
 
 NAMES = [wal(1_700_000_000_000 + number, DEAD) for number in range(2)]
 EDITS = 60  # of each WAL

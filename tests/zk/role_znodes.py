@@ -9,12 +9,12 @@ import pytest
 from kazoo.client import KazooClient
 
 from tests.zk.hbase_znodes import prefixed
+from walferry.base.protos import hbase_pb2 as pb
 from walferry.hbase.layout import OwnZNodes, ZNodes
+from walferry.hbase.names import ServerName
 from walferry.hbase.values import PBUF
-from walferry.names import ServerName
-from walferry.protos import hbase_pb2 as pb
-from walferry.regions.transitions import Transition
-from walferry.regions.writes import Change
+from walferry.master.transitions import Transition
+from walferry.master.writes import Change
 
 REGION = b"t,,1700000000000.0123456789abcdef0123456789abcdef."
 SERVER = ServerName("rs1.example.org", 16020, 1_700_000_000_001)

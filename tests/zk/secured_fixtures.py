@@ -12,7 +12,7 @@ from embedded.certificates import EXPIRED, Authority
 from embedded.kerberos import Kerberos as Kdcs
 from embedded.zookeeper import ZooKeeperServer
 from embedded.zookeeper_security import with_kerberos, with_passwords, with_tls
-from walferry.security.login import Kerberos, Login, Tls, ZooKeeperAuth, ZooKeeperLogin
+from walferry.base.security.login import Kerberos, Login, Tls, ZooKeeperAuth, ZooKeeperLogin
 
 REALM = "EXAMPLE.COM"
 SERVER = f"zookeeper/localhost@{REALM}"

@@ -18,32 +18,32 @@ from kazoo.security import OPEN_ACL_UNSAFE, READ_ACL_UNSAFE, Permissions, make_a
 from tests.zk.claim_cluster import ClaimCluster
 from tests.zk.hbase_znodes import DEAD, SERVER, wal
 from tests.zk.secured_fixtures import HBASE, STRANGER, WALFERRY, Secured
-from walferry.bootstrap.fence import Claim as CopyClaim
-from walferry.bootstrap.records import Records, RegionRecord, TableRecord, Way
-from walferry.bulkload.records import Folder, begin_load, note_folder
+from walferry.base.protos import hbase_pb2 as pb
+from walferry.base.security.login import UNSECURED, Login
+from walferry.base.zk.client import connect, connected, disconnect
+from walferry.base.zk.errors import NoAccess
 from walferry.engine.bandwidth import limit_of
 from walferry.engine.summary import GroupSummary, Status
 from walferry.hbase.layout import OwnZNodes, QueueLayout, ZNodes
+from walferry.hbase.names import ServerName
 from walferry.hbase.values import PBUF
-from walferry.names import ServerName
-from walferry.protos import hbase_pb2 as pb
-from walferry.queues.claims.claim import claim
-from walferry.queues.lease import Lease, acquire
-from walferry.queues.new_wals_stream import NewWalsStream
-from walferry.regions.acting import Candidate, acting_as_master
-from walferry.regions.table_states import ABSENT, TableState, write_state
-from walferry.regions.transitions import Transition
-from walferry.regions.writes import Change
-from walferry.security.login import UNSECURED, Login
-from walferry.shipping.in_hand import in_hand, turn_of
+from walferry.jobs.load_note import LoadNote
+from walferry.load.copy_records import Records, RegionRecord, TableRecord, Way
+from walferry.load.fence import Claim as CopyClaim
+from walferry.load.records import Folder, begin_load, note_folder
+from walferry.master.acting_master import Candidate, acting_as_master
+from walferry.master.table_states import ABSENT, TableState, write_state
+from walferry.master.transitions import Transition
+from walferry.master.writes import Change
+from walferry.observe.status.ages import Age, Certainty
+from walferry.observe.status.history import record_sample, sample_at
+from walferry.replication.locks.peer_lock import in_hand, turn_of
+from walferry.replication.queues.claims.claim import claim
+from walferry.replication.queues.lease import Lease, acquire
+from walferry.replication.queues.new_wals_stream import NewWalsStream
+from walferry.replication.source.cluster import SourceCluster
+from walferry.replication.source.session import Session, open_session
 from walferry.shipping.runs import begin_run, write_group
-from walferry.source.cluster import SourceCluster
-from walferry.source.session import Session, open_session
-from walferry.spark.load_note import LoadNote
-from walferry.status.ages import Age, Certainty
-from walferry.status.history import record_sample, sample_at
-from walferry.zk.client import connect, connected, disconnect
-from walferry.zk.errors import NoAccess
 
 GROUP = wal(0, SERVER).rpartition(".")[0]
 OWNERS = {

@@ -7,13 +7,13 @@ from kazoo.client import KazooClient
 
 from tests.zk.hbase_znodes import expire
 from tests.zk.role_znodes import ID, SERVER, create_region, nodes, own, root
+from walferry.base.protos import hbase_pb2 as pb
+from walferry.base.security.login import Login
 from walferry.hbase.cluster import cluster_id, live_servers, master
-from walferry.protos import hbase_pb2 as pb
-from walferry.regions.acting import Candidate, acting_as_master
-from walferry.regions.master_calls import SERVICE
-from walferry.rpc.connection import Connection
-from walferry.rpc.errors import ServerNotReady
-from walferry.security.login import Login
+from walferry.hbase.rpc.connection import Connection
+from walferry.hbase.rpc.errors import ServerNotReady
+from walferry.master.acting_master import Candidate, acting_as_master
+from walferry.master.master_calls import SERVICE
 
 __all__ = ["nodes", "own", "root"]  # fixtures
 

@@ -12,18 +12,18 @@ from kazoo.client import KazooClient
 
 from embedded.zookeeper import ZooKeeperServer
 from tests.sessions import session_of
-from tests.unit.rpc.fake_server import FakeServer, answer, exception, hang_up
+from tests.unit.hbase.rpc.fake_server import FakeServer, answer, exception, hang_up
 from tests.zk.hbase_znodes import SERVER, HBaseZNodes, prefixed, wal
-from walferry.airflow.steps import batch
-from walferry.airflow.values import Chosen
+from walferry.base.protos import hbase_pb2 as pb
 from walferry.hbase.errors import MasterSilent, MissingPeer, StalePeer, UnmanagedPeer
+from walferry.hbase.rpc.errors import remote_error
+from walferry.hbase.rpc.master import lacks_call
 from walferry.hbase.values import PBUF
-from walferry.protos import hbase_pb2 as pb
-from walferry.rpc.errors import remote_error
-from walferry.rpc.master import lacks_call
-from walferry.source import agreement
-from walferry.source.agreement import check_agreement, check_peer, disagreements, master_peers
-from walferry.source.cluster import SourceCluster
+from walferry.replication.source import agreement
+from walferry.replication.source.agreement import check_agreement, check_peer, disagreements, master_peers
+from walferry.replication.source.cluster import SourceCluster
+from walferry.runs.steps import batch
+from walferry.runs.values import Chosen
 
 UNSUPPORTED = "java.lang.UnsupportedOperationException: ListReplicationPeers\n\tat org.apache.hadoop.hbase.ipc.RpcServer"
 

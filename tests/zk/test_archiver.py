@@ -9,11 +9,11 @@ import time
 import pytest
 
 from tests.sessions import session_of
-from tests.unit.rpc.fake_server import FakeServer
+from tests.unit.hbase.rpc.fake_server import FakeServer
 from tests.zk.archive_site import NAMES, Site, site, slave
 from walferry.engine.summary import Status
-from walferry.files import systems
-from walferry.files.quarantine import BrokenWals
+from walferry.hbase.files import systems
+from walferry.hbase.files.quarantine import BrokenWals
 from walferry.shipping.plan import plan_peer
 
 __all__ = ["site", "slave"]  # fixtures
@@ -71,7 +71,7 @@ def test_a_shipped_wal_whose_bytes_are_lost_leaves_the_queue_without_a_copy_if_t
 
 
 def test_a_run_whose_time_is_over_leaves_what_is_not_copied_queued(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("walferry.retention.archive.copy_file", lambda *_: time.sleep(8))
+    monkeypatch.setattr("walferry.replication.retention.archive.copy_file", lambda *_: time.sleep(8))
     began = time.monotonic()
     summary = site.ship(deadline=4)
     assert time.monotonic() - began < 8

@@ -14,26 +14,26 @@ import pytest
 from kazoo.client import KazooClient
 
 from tests.sessions import session_of
-from tests.unit.rpc.fake_server import FakeServer
+from tests.unit.hbase.rpc.fake_server import FakeServer
 from tests.zk.archive_site import GROUP, NAMES, Site, site, slave
 from tests.zk.claim_cluster import Killed
 from tests.zk.hbase_znodes import DEAD, expire
 from tests.zk.test_paused_shipment import arrived
 from walferry.engine.summary import Status
-from walferry.files import clients, systems
-from walferry.names import parse_wal_name
-from walferry.queues.lease import acquire
-from walferry.retention.archiving import NotArchived, archive_wal
+from walferry.hbase.files import clients, systems
+from walferry.hbase.names import parse_wal_name
+from walferry.replication.queues.lease import acquire
+from walferry.replication.retention.archiving import NotArchived, archive_wal
 
 __all__ = ["site", "slave"]  # fixtures
 
 JOB = """
 import sys, time
-from walferry.files import systems
+from walferry.hbase.files import systems
 from walferry.shipping.group_job import GroupJob
 from walferry.shipping.group import ship_group
-from walferry.source.cluster import SourceCluster
-from walferry.source.knobs import Knobs, SinkKind
+from walferry.replication.source.cluster import SourceCluster
+from walferry.replication.source.settings import Knobs, SinkKind
 def wait(*_): print("copied", flush=True); time.sleep(600)
 systems._put_in_place = wait
 ship_group(GroupJob(source=SourceCluster.from_json(sys.argv[1]), peer_id=sys.argv[2], group=sys.argv[3], run_id="killed",
@@ -51,7 +51,7 @@ def copies(monkeypatch: pytest.MonkeyPatch) -> list[str]:
         copied.append(source)
         copy(source, target)
 
-    monkeypatch.setattr("walferry.retention.archive.copy_file", counted)
+    monkeypatch.setattr("walferry.replication.retention.archive.copy_file", counted)
     return copied
 
 
@@ -97,7 +97,7 @@ def test_killed_between_any_two_steps_the_wal_is_queued_or_archived(
 
     with monkeypatch.context() as patch:
         patch.setattr(systems, "_remove", lambda *_: None)  # a killed process cleans nothing up
-        patch.setattr("walferry.retention.archiving._delete", lambda *_: None)
+        patch.setattr("walferry.replication.retention.archiving._delete", lambda *_: None)
         patch.setattr(on, what, killed)
         with pytest.raises((Killed, NotArchived)):
             first_try()

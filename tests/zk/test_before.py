@@ -15,17 +15,18 @@ from kazoo.client import KazooClient
 
 from tests.zk.hbase_znodes import OTHER, HBaseZNodes, wal
 from tests.zk.load_notes import GROUPS, MINE, REGION, THEIRS, done, folder, lease_of, session, state_of
-from walferry.bulkload import region_load
-from walferry.bulkload.before import loaded_before
-from walferry.bulkload.errors import LoadOvertaken, StaleLoad
-from walferry.bulkload.records import Folder, begin_load, check_folder, folders_of, loads_of, note_done, note_folder
-from walferry.bulkload.region_load import clean
+from walferry.hbase.names import ServerName
 from walferry.hbase.peers import read_peer
-from walferry.names import ServerName
-from walferry.rpc.errors import ConnectionFailed, RemoteError, RpcError
-from walferry.source.session import Session
-from walferry.tables.errors import MissingTable
-from walferry.tables.regions import Region
+from walferry.hbase.rpc.errors import ConnectionFailed, RemoteError, RpcError
+from walferry.hbase.tables.errors import MissingTable
+from walferry.hbase.tables.regions import Region
+from walferry.load import cleanup as load_cleanup
+from walferry.load.cleanup import clean
+from walferry.load.earlier_loads import loaded_before
+from walferry.load.errors import LoadOvertaken, StaleLoad
+from walferry.load.records import Folder, begin_load, check_folder, folders_of, loads_of, note_done, note_folder
+from walferry.replication.source.session import Session
+from walferry.shipping.bulkload import region_load
 
 __all__ = ["session"]  # a fixture
 
@@ -67,8 +68,8 @@ def slave(monkeypatch: pytest.MonkeyPatch) -> Slave:
         yield stand_in
 
     monkeypatch.setattr(region_load.bulk_load, "cleanup", cleanup)
-    monkeypatch.setattr("walferry.tables.slave.slave_tables", tables)
-    monkeypatch.setattr(region_load, "PATIENCE_SECONDS", 0)
+    monkeypatch.setattr("walferry.hbase.tables.slave.slave_tables", tables)
+    monkeypatch.setattr(load_cleanup, "PATIENCE_SECONDS", 0)
     return stand_in
 
 

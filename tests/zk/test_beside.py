@@ -9,16 +9,16 @@ from kazoo.client import KazooClient
 
 from tests.zk.region_commands import Commands, regions
 from tests.zk.role_znodes import become_active
-from walferry.regions import regionserver
-from walferry.regions.beside import beside_master, decide_beside, give_up_opens
-from walferry.regions.errors import IllegitimateTransition, NoLiveMaster, RoleHeld
-from walferry.regions.role import active_hmaster, take_role
-from walferry.regions.states import State
-from walferry.regions.transitions import Transition
-from walferry.regions.writes import Change, MasterWrites
-from walferry.regions.znodes import encode_region, read_region
-from walferry.source.cluster import SourceCluster
-from walferry.source.session import Session
+from walferry.master import regionserver
+from walferry.master.beside_active_master import beside_master, decide_beside, give_up_opens
+from walferry.master.errors import IllegitimateTransition, NoLiveMaster, RoleHeld
+from walferry.master.role import active_hmaster, take_role
+from walferry.master.states import State
+from walferry.master.transitions import Transition
+from walferry.master.writes import Change, MasterWrites
+from walferry.master.znodes import encode_region, read_region
+from walferry.replication.source.cluster import SourceCluster
+from walferry.replication.source.session import Session
 
 __all__ = ["regions"]  # a fixture
 

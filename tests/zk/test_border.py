@@ -7,11 +7,11 @@ from kazoo.client import KazooClient
 
 from tests.sessions import session_of
 from tests.zk.hbase_znodes import DEAD, OTHER, SERVER, HBaseZNodes, wal
-from walferry.bootstrap import border
-from walferry.bootstrap.border import find_border
-from walferry.bootstrap.errors import NotRolled
-from walferry.queues.rolling import Rolled
-from walferry.source.session import Session
+from walferry.load import copy_border
+from walferry.load.copy_border import find_border
+from walferry.load.copy_errors import NotRolled
+from walferry.replication.queues.rolling import Rolled
+from walferry.replication.source.session import Session
 
 
 def group(server: str) -> str:
@@ -28,7 +28,7 @@ def test_the_border_is_the_newest_closed_wal_of_each_group(
         hbase.add_wal(SERVER, "p", wal(20, SERVER))
         return Rolled(1)
 
-    monkeypatch.setattr(border, "roll", roll)
+    monkeypatch.setattr(copy_border, "roll", roll)
     hbase.start_server(OTHER)
     for number in (9, 10):
         hbase.add_wal(SERVER, "p", wal(number, SERVER))
@@ -45,7 +45,7 @@ def test_wals_of_other_groups_are_older_if_they_were_begun_well_before_the_open_
     zk: KazooClient, hbase: HBaseZNodes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Such groups are of servers that died, and whose queues were drained, before the copy."""
-    monkeypatch.setattr(border, "roll", lambda *_: Rolled(1))
+    monkeypatch.setattr(copy_border, "roll", lambda *_: Rolled(1))
     assert find_border(session_of(zk, hbase), "p").others_before == 0, "nothing is known of other groups"
     hbase.start_server(OTHER)
     for server, number in ((SERVER, 5_000), (SERVER, 100_000), (OTHER, 90_000)):
@@ -59,7 +59,7 @@ def test_a_group_that_is_just_moving_has_its_newest_wal_of_both_places(
     zk: KazooClient, hbase: HBaseZNodes, monkeypatch: pytest.MonkeyPatch, here: tuple[int, ...], there: tuple[int, ...]
 ) -> None:
     """In the classic layouts a queue is copied before it is deleted."""
-    monkeypatch.setattr(border, "roll", lambda *_: Rolled(1))
+    monkeypatch.setattr(copy_border, "roll", lambda *_: Rolled(1))
     for server, queue, numbers in ((SERVER, f"p-{DEAD}", here), (DEAD, "p", there)):
         for number in numbers:
             for provider in ("", ".regiongroup-0"):
@@ -69,6 +69,6 @@ def test_a_group_that_is_just_moving_has_its_newest_wal_of_both_places(
 
 
 def test_a_server_that_does_not_roll_is_named(zk: KazooClient, hbase: HBaseZNodes, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(border, "roll", lambda *_: Rolled(1, {SERVER: "it did not answer within 30 s"}))
+    monkeypatch.setattr(copy_border, "roll", lambda *_: Rolled(1, {SERVER: "it did not answer within 30 s"}))
     with pytest.raises(NotRolled, match=f"1 RegionServers .*{SERVER}: it did not answer"):
         find_border(session_of(zk, hbase), "p")

@@ -11,7 +11,7 @@ from tests.sessions import session_of
 from tests.zk.claim_cluster import ClaimCluster
 from tests.zk.hbase_znodes import DEAD, OTHER, wal
 from walferry.hbase.layout import QueueLayout
-from walferry.queues.reading import read_queues
+from walferry.replication.queues.reading import read_queues
 from walferry.shipping.candidates import candidates
 
 

@@ -7,17 +7,17 @@ from typing import Any
 
 import pytest
 
-from tests.unit.wal.encoder import PUT, Cell
+from tests.unit.hbase.wal.encoder import PUT, Cell
 from tests.zk.hbase_znodes import SERVER, HBaseZNodes, prefixed
+from walferry.base.protos import hbase_pb2 as pb
 from walferry.hbase.cluster import draining_servers
+from walferry.hbase.names import ServerName
+from walferry.hbase.rpc.errors import ConnectionFailed
+from walferry.hbase.tables.rows import Rows, index_rows
 from walferry.hbase.values import PBUF
-from walferry.names import ServerName
-from walferry.protos import hbase_pb2 as pb
-from walferry.regions import catalog
-from walferry.regions.catalog import read_catalog, table_of
-from walferry.regions.znodes import META_ENCODED_NAME
-from walferry.rpc.errors import ConnectionFailed
-from walferry.tables.rows import Rows, index_rows
+from walferry.master import catalog
+from walferry.master.catalog import read_catalog, table_of
+from walferry.master.znodes import META_ENCODED_NAME
 
 LIVE = ServerName.parse(SERVER)
 GONE = ServerName("rs-9.example.org", 16020, 9)

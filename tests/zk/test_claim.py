@@ -12,16 +12,16 @@ from kazoo.client import KazooClient
 from tests.sessions import session_of
 from tests.zk.claim_cluster import OLDER, ClaimCluster, Cluster, claimed, cluster, once
 from tests.zk.hbase_znodes import DEAD, OTHER, SERVER, prefixed, wal
+from walferry.base.protos import hbase_pb2 as pb
+from walferry.base.zk.client import Watch, children
+from walferry.base.zk.fenced_lock import Hold
 from walferry.hbase.errors import ClusterError, StorageError
 from walferry.hbase.layout import QueueLayout
 from walferry.hbase.values import PBUF, decode_lock, encode_lock, encode_position
-from walferry.protos import hbase_pb2 as pb
-from walferry.queues.claims import classic as claim_classic
-from walferry.queues.claims.claim import claim, clean_up
-from walferry.queues.dead_servers import WALFERRY_SERVER, find_dead, unclaimed
-from walferry.queues.errors import ClaimHeld, LiveServer, NoTarget
-from walferry.zk.client import Watch, children
-from walferry.zk.hold import Hold
+from walferry.replication.queues.claims import classic as claim_classic
+from walferry.replication.queues.claims.claim import claim, clean_up
+from walferry.replication.queues.dead_servers import WALFERRY_SERVER, find_dead, unclaimed
+from walferry.replication.queues.errors import ClaimHeld, LiveServer, NoTarget
 
 __all__ = ["cluster"]  # a fixture
 

@@ -14,12 +14,12 @@ from kazoo.client import KazooClient
 from tests.sessions import session_of
 from tests.zk.claim_cluster import ClaimCluster, Killed, Killer
 from tests.zk.hbase_znodes import DEAD, OTHER, expire
+from walferry.base.zk.fenced_lock import is_held
 from walferry.hbase.layout import QueueLayout
 from walferry.hbase.values import strip_client_prefix
-from walferry.queues.claims import steps
-from walferry.queues.claims.claim import Claim, claim
-from walferry.queues.errors import ClaimHeld
-from walferry.zk.hold import is_held
+from walferry.replication.queues.claims import steps
+from walferry.replication.queues.claims.claim import Claim, claim
+from walferry.replication.queues.errors import ClaimHeld
 
 LAYOUTS = list(QueueLayout)
 MULTIS = {"a queue a multi": steps.MAX_MULTI_BYTES, "a WAL a multi": 1}

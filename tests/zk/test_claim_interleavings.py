@@ -20,14 +20,14 @@ from tests.zk.claim_cluster import PEERS, ClaimCluster, Killed
 from tests.zk.fixtures import SESSION_TIMEOUT_SECONDS
 from tests.zk.hbase_znodes import DEAD, OTHER, SERVER, expire, prefixed, wal
 from tests.zk.stepped import Stepped
+from walferry.base.zk.client import connect, disconnect
 from walferry.hbase.layout import QueueLayout, ZNodes
+from walferry.hbase.names import parse_queue_id
 from walferry.hbase.values import decode_position, encode_lock, encode_position
-from walferry.names import parse_queue_id
-from walferry.queues.claims import classic as claim_classic
-from walferry.queues.claims.claim import claim, clean_up
-from walferry.queues.dead_servers import unclaimed
-from walferry.queues.errors import ClaimHeld, ClaimLost, LiveServer, NoTarget, QueuesMoving
-from walferry.zk.client import connect, disconnect
+from walferry.replication.queues.claims import classic as claim_classic
+from walferry.replication.queues.claims.claim import claim, clean_up
+from walferry.replication.queues.dead_servers import unclaimed
+from walferry.replication.queues.errors import ClaimHeld, ClaimLost, LiveServer, NoTarget, QueuesMoving
 
 CLAIMERS = st.integers(0, 1)
 SERVERS = (SERVER, OTHER)

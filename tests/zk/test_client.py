@@ -14,12 +14,12 @@ from kazoo.handlers.threading import KazooTimeoutError
 from embedded.zookeeper import ZooKeeperServer
 from tests.cluster.proxy import proxied_zookeeper
 from tests.zk.stranger import stranger
+from walferry.base.zk import client
+from walferry.base.zk.client import Whose, children, connect, connected, disconnect, read, read_all
+from walferry.base.zk.errors import ConnectError
 from walferry.hbase.cluster import cluster_id
 from walferry.hbase.errors import ClusterError
 from walferry.hbase.layout import ZNodes
-from walferry.zk import client
-from walferry.zk.client import Whose, children, connect, connected, disconnect, read, read_all
-from walferry.zk.errors import ConnectError
 
 
 @pytest.mark.parametrize(

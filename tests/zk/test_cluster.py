@@ -5,12 +5,12 @@ from kazoo.client import KazooClient
 
 from tests.sessions import session_of
 from tests.zk.hbase_znodes import OTHER, SERVER, HBaseZNodes, prefixed, wal
+from walferry.base.protos import hbase_pb2 as pb
 from walferry.hbase.cluster import cluster_id, live_servers, master
 from walferry.hbase.errors import ClusterError, StorageError, ZNodeValueError
 from walferry.hbase.layout import QueueLayout, ZNodes
-from walferry.names import ServerName
-from walferry.protos import hbase_pb2 as pb
-from walferry.queues.reading import every_queue
+from walferry.hbase.names import ServerName
+from walferry.replication.queues.reading import every_queue
 
 
 def test_live_servers_are_the_children_of_rs(zk: KazooClient, hbase: HBaseZNodes) -> None:

@@ -6,10 +6,10 @@ import pytest
 
 from tests.zk.region_commands import Commands, open_regions, regions
 from tests.zk.role_znodes import nodes, own
+from walferry.base.protos import hbase_pb2 as pb
 from walferry.hbase.values import PBUF
-from walferry.protos import hbase_pb2 as pb
-from walferry.regions.acting import Candidate, acting_as_master
-from walferry.regions.errors import NoClusterId
+from walferry.master.acting_master import Candidate, acting_as_master
+from walferry.master.errors import NoClusterId
 
 __all__ = ["nodes", "open_regions", "own", "regions"]  # fixtures
 

@@ -7,11 +7,11 @@ from kazoo.client import KazooClient
 
 from tests.sessions import session_of
 from tests.zk.hbase_znodes import DEAD, OTHER, SERVER, HBaseZNodes, wal
+from walferry.base.zk.client import Watch, children
 from walferry.hbase.layout import QueueLayout, ZNodes
-from walferry.queues import reading as queues
-from walferry.queues.finding import find_wal
-from walferry.queues.reading import read_queues
-from walferry.zk.client import Watch, children
+from walferry.replication.queues import reading as queues
+from walferry.replication.queues.finding import find_wal
+from walferry.replication.queues.reading import read_queues
 
 
 def one_by_one(monkeypatch: pytest.MonkeyPatch, then: Callable[[str], None]) -> None:

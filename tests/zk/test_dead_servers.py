@@ -11,7 +11,7 @@ from tests.sessions import session_of
 from tests.zk.claim_cluster import OLDER, ClaimCluster
 from tests.zk.hbase_znodes import DEAD, OTHER, SERVER, wal
 from walferry.hbase.layout import QueueLayout
-from walferry.queues.dead_servers import WALFERRY_SERVER, find_dead, recovered_queues, unclaimed
+from walferry.replication.queues.dead_servers import WALFERRY_SERVER, find_dead, recovered_queues, unclaimed
 
 
 @pytest.fixture(params=list(QueueLayout))

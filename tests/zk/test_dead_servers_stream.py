@@ -13,15 +13,15 @@ from kazoo.client import KazooClient
 from embedded.zookeeper import ZooKeeperServer
 from tests.sessions import session_of
 from tests.zk.hbase_znodes import DEAD, OTHER, SERVER, HBaseZNodes, LastingZNodes, expire, wal
+from walferry.base.zk import watcher
+from walferry.base.zk.client import connect, disconnect
 from walferry.hbase.layout import OwnZNodes
-from walferry.queues import dead_servers_stream
-from walferry.queues.claims.steps import claim_hold
-from walferry.queues.dead_servers import DeadServer
-from walferry.queues.dead_servers_stream import DeadServersStream, Told
-from walferry.queues.lease import acquire
-from walferry.source.cluster import SourceCluster
-from walferry.zk import watcher
-from walferry.zk.client import connect, disconnect
+from walferry.replication.queues import dead_servers_stream
+from walferry.replication.queues.claims.steps import claim_hold
+from walferry.replication.queues.dead_servers import DeadServer
+from walferry.replication.queues.dead_servers_stream import DeadServersStream, Told
+from walferry.replication.queues.lease import acquire
+from walferry.replication.source.cluster import SourceCluster
 
 LIMIT_SECONDS = 60
 

@@ -17,34 +17,36 @@ from kazoo.client import KazooClient
 
 from embedded.zookeeper import ZooKeeperServer
 from tests.sessions import session_of
-from tests.unit.bulkload.jobs import targets
-from tests.unit.filters.test_window import entry, put
-from tests.unit.hfiles.models import split_run
-from tests.unit.sinks.hbase.test_bulk_loads import load
-from tests.unit.wal.encoder import Entry, encode_wal
+from tests.unit.hbase.hfiles.models import split_run
+from tests.unit.hbase.wal.encoder import Entry, encode_wal
+from tests.unit.replication.filters.test_window import entry, put
+from tests.unit.replication.sinks.hbase.test_bulk_loads import load
+from tests.unit.shipping.bulkload.jobs import targets
 from tests.zk.hbase_znodes import DEAD, OTHER, SERVER, HBaseZNodes, wal
-from walferry.bulkload import driver, loading, region_load
-from walferry.bulkload.before import loaded_before
-from walferry.bulkload.driver import Backlog, load_backlog
-from walferry.bulkload.errors import LoadOvertaken
-from walferry.bulkload.job import LoadJob, PlannedRegion
-from walferry.bulkload.left import Left
-from walferry.bulkload.loading import Outcome, load_partition
-from walferry.bulkload.reading import read_wals
-from walferry.bulkload.records import Folder, loads_of, note_folder
-from walferry.bulkload.region_load import Loaded, Runs
-from walferry.bulkload.targets import Targets
-from walferry.bulkload.wals import LoadWal
+from walferry.base.security.login import UNSECURED
 from walferry.engine.summary import Status
 from walferry.hbase.peers import read_peer
-from walferry.queues.errors import LeaseLost
-from walferry.queues.lease import Lease, acquire
-from walferry.rpc.errors import ConnectionFailed
-from walferry.security.login import UNSECURED
+from walferry.hbase.rpc.errors import ConnectionFailed
+from walferry.load import cleanup as load_cleanup
+from walferry.load import records
+from walferry.load.earlier_loads import loaded_before
+from walferry.load.errors import LoadOvertaken
+from walferry.load.records import Folder, loads_of, note_folder
+from walferry.replication.queues.errors import LeaseLost
+from walferry.replication.queues.lease import Lease, acquire
+from walferry.replication.source.cluster import SourceCluster
+from walferry.replication.source.session import Session
+from walferry.shipping.bulkload import driver, loading, region_load
+from walferry.shipping.bulkload.driver import Backlog, load_backlog
+from walferry.shipping.bulkload.job import LoadJob, PlannedRegion
+from walferry.shipping.bulkload.left_to_requests import Left
+from walferry.shipping.bulkload.loading import Outcome, load_partition
+from walferry.shipping.bulkload.reading import read_wals
+from walferry.shipping.bulkload.region_load import Loaded, Runs
+from walferry.shipping.bulkload.targets import Targets
+from walferry.shipping.bulkload.wals import LoadWal
 from walferry.shipping.group_job import GroupJob
 from walferry.shipping.plan import groups_to_ship
-from walferry.source.cluster import SourceCluster
-from walferry.source.session import Session
 
 MINE = wal(0).rpartition(".")[0]
 FOLDER = Folder(f"hdfs://slave:8020/hbase/staging/hbase__t__{'0a' * 30}", "t", b"t,,1.abc.".hex())
@@ -141,7 +143,7 @@ def world(
         yield one
 
     monkeypatch.setattr(driver, "cluster_id", lambda client, nodes: uuid.UUID(int=1 if client else 2))
-    for module in ("walferry.bulkload.driver", "walferry.tables.slave"):
+    for module in ("walferry.shipping.bulkload.driver", "walferry.hbase.tables.slave"):
         monkeypatch.setattr(f"{module}.slave_tables", lambda peer, login: nullcontext(slave))
     monkeypatch.setattr(driver, "active_master", lambda client, nodes: None)
     monkeypatch.setattr(driver.master, "connect", lambda at, login: nullcontext())
@@ -267,7 +269,7 @@ def test_no_task_notes_a_folder_once_those_that_are_noted_are_deleted(world: Wor
         with pytest.raises(LoadOvertaken):
             note_folder(zk, record, FOLDER)
         tried.append(record)
-        region_load.clean_folders(record, zk, *others)
+        load_cleanup.clean_folders(record, zk, *others)
 
     monkeypatch.setattr(driver, "clean_folders", late)
     for number in (1, 2):
@@ -298,7 +300,7 @@ def test_a_run_that_is_killed_while_wals_leave_their_queues_has_nothing_loaded_a
 
 
 def test_a_load_that_another_run_has_overtaken_takes_nothing_out_of_the_queues(world: World) -> None:
-    world.on_load = lambda job, planned: region_load.end(world.session.zk, job.record)
+    world.on_load = lambda job, planned: records.end(world.session.zk, job.record)
     for number in (1, 2):
         world.add(number, T)
     with pytest.raises(LoadOvertaken, match="is over"):

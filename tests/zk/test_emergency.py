@@ -6,9 +6,9 @@ import pytest
 from kazoo.client import KazooClient
 
 from tests.zk.region_commands import Commands, regions
-from walferry.regions import emergency, work
-from walferry.source.connection import from_text
-from walferry.source.session import open_session
+from walferry.master import emergency, work
+from walferry.replication.source.connection import from_text
+from walferry.replication.source.session import open_session
 
 __all__ = ["regions"]  # a fixture
 

@@ -15,20 +15,20 @@ from kazoo.client import KazooClient
 
 from embedded.processes import wait_until
 from embedded.zookeeper import ZooKeeperServer
-from tests.unit.rpc.fake_server import FakeServer, Request, answer
+from tests.unit.hbase.rpc.fake_server import FakeServer, Request, answer
 from tests.zk.hbase_znodes import DEAD, HBaseZNodes, wal
 from tests.zk.one_cell import queued_for_slave
+from walferry.base.protos import hbase_pb2 as pb
+from walferry.base.zk import right
 from walferry.engine import run
 from walferry.engine.summary import GroupSummary, Status
 from walferry.hbase.layout import OwnZNodes
-from walferry.names import parse_wal_name
-from walferry.protos import hbase_pb2 as pb
+from walferry.hbase.names import parse_wal_name
+from walferry.replication.sinks.hbase import slave as slave_module
+from walferry.replication.source.settings import Knobs, SinkKind
 from walferry.shipping import attempt
 from walferry.shipping.group import ship_group
 from walferry.shipping.group_job import GroupJob
-from walferry.sinks.hbase import slave as slave_module
-from walferry.source.knobs import Knobs, SinkKind
-from walferry.zk import right
 
 NAME = wal(1_700_000_000_000, DEAD)
 EDITS = 40

@@ -16,9 +16,9 @@ from tests.sessions import session_of
 from tests.zk.hbase_znodes import HBaseZNodes, prefixed
 from walferry.hbase.layout import QueueLayout, ZNodes
 from walferry.hbase.values import encode_position
-from walferry.queues.claims import classic as claim_classic
-from walferry.queues.claims.claim import claim
-from walferry.source.cluster import SourceCluster
+from walferry.replication.queues.claims import classic as claim_classic
+from walferry.replication.queues.claims.claim import claim
+from walferry.replication.source.cluster import SourceCluster
 
 ONE, TWO, THREE = "1.1.1.1,60020,123456780", "1.1.1.2,60020,123456790", "1.1.1.3,60020,123456630"
 LAYOUTS = [QueueLayout.CLASSIC, QueueLayout.CLASSIC_PEERS]

@@ -11,11 +11,11 @@ from kazoo.client import KazooClient
 from tests.sessions import session_of
 from tests.zk.copy_records import BEGUN, DONE, GROUP, TABLE, writing
 from tests.zk.hbase_znodes import HBaseZNodes
-from walferry.bootstrap.border import Border
-from walferry.bootstrap.errors import Overtaken
-from walferry.bootstrap.records import TableRecord
-from walferry.bulkload.records import loads_of
-from walferry.source.cluster import SourceCluster
+from walferry.load.copy_border import Border
+from walferry.load.copy_errors import Overtaken
+from walferry.load.copy_records import TableRecord
+from walferry.load.records import loads_of
+from walferry.replication.source.cluster import SourceCluster
 
 
 def test_a_run_that_another_one_has_overtaken_writes_nothing_more(

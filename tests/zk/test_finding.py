@@ -11,11 +11,11 @@ from kazoo.client import KazooClient
 from tests.sessions import session_of
 from tests.zk.hbase_znodes import DEAD, OTHER, SERVER, HBaseZNodes, wal
 from walferry.hbase.layout import QueueLayout, ZNodes
-from walferry.queues import finding
-from walferry.queues import lease as leases
-from walferry.queues.errors import LastWal
-from walferry.queues.finding import Place
-from walferry.queues.lease import acquire
+from walferry.replication.queues import finding
+from walferry.replication.queues import lease as leases
+from walferry.replication.queues.errors import LastWal
+from walferry.replication.queues.finding import Place
+from walferry.replication.queues.lease import acquire
 from walferry.shipping.candidates import candidates
 from walferry.shipping.plan import groups_to_ship
 

@@ -10,15 +10,15 @@ from kazoo.client import KazooClient
 from tests.sessions import session_of
 from tests.zk.copy_records import BEGUN, DONE, GROUP, OTHER, TABLE, writing
 from tests.zk.hbase_znodes import SERVER, HBaseZNodes
-from walferry.bootstrap.border import Border
-from walferry.bootstrap.errors import CopyUnderWay, Overtaken
-from walferry.bootstrap.records import Records, TableRecord, copied_before, under_way
-from walferry.bulkload.before import first_copies, loaded_before
-from walferry.bulkload.records import Load, forget_finished, loads_of
 from walferry.hbase.peers import read_peer
+from walferry.load.copy_border import Border
+from walferry.load.copy_errors import CopyUnderWay, Overtaken
+from walferry.load.copy_records import Records, TableRecord, copied_before, under_way
+from walferry.load.earlier_loads import first_copies, loaded_before
+from walferry.load.records import Load, forget_finished, loads_of
+from walferry.replication.source.cluster import SourceCluster
+from walferry.replication.source.session import Session
 from walferry.shipping.leftovers import sweep_gone
-from walferry.source.cluster import SourceCluster
-from walferry.source.session import Session
 
 
 def test_a_peer_waits_from_the_begin_of_its_copy_to_its_end(zk: KazooClient, hbase: HBaseZNodes, at: SourceCluster) -> None:

@@ -15,19 +15,19 @@ from kazoo.client import KazooClient
 from embedded.processes import wait_until
 from embedded.zookeeper import ZooKeeperServer
 from tests.sessions import session_of
-from tests.unit.rpc.fake_server import FakeServer
+from tests.unit.hbase.rpc.fake_server import FakeServer
 from tests.zk.hbase_znodes import DEAD, HBaseZNodes, wal
 from tests.zk.one_cell import queued_for_slave
-from walferry.bootstrap.quiet import await_quiet
-from walferry.bootstrap.records import CopyState
+from walferry.base.zk.right import spare_seconds
 from walferry.engine.summary import Status
-from walferry.names import parse_wal_name
-from walferry.queues.errors import LeaseHeld
-from walferry.queues.lease import acquire
+from walferry.hbase.names import parse_wal_name
+from walferry.initial_snapshot.quiet import await_quiet
+from walferry.jobs import ship_run
+from walferry.load.copy_records import CopyState
+from walferry.replication.queues.errors import LeaseHeld
+from walferry.replication.queues.lease import acquire
+from walferry.replication.source.settings import Knobs, SinkKind
 from walferry.shipping.group_job import GroupJob
-from walferry.source.knobs import Knobs, SinkKind
-from walferry.spark import ship_run
-from walferry.zk.right import spare_seconds
 
 NAME = wal(1_700_000_000_000, DEAD)
 GROUP = parse_wal_name(NAME).group

@@ -18,18 +18,18 @@ from walferry.admin.handing_back import begin_hand_back, finish_hand_back
 from walferry.admin.pausing import pause, resume
 from walferry.admin.peers import PeerAdmin
 from walferry.admin.taking_over import take_over
-from walferry.bootstrap.errors import CopyRefused, CopyUnderWay
-from walferry.bootstrap.fence import Claim
-from walferry.bootstrap.job import peer_to_copy
-from walferry.bootstrap.records import Records
-from walferry.errors import WalferryError
+from walferry.base.errors import WalferryError
+from walferry.base.zk.client import children
+from walferry.base.zk.fenced_lock import CALLS
 from walferry.hbase.errors import MissingPeer
 from walferry.hbase.peers import DISABLED, ENABLED, read_peer
-from walferry.rpc.server_codec import JavaException
-from walferry.rpc.server_codec import Refused as RefusedCall
-from walferry.shipping.in_hand import NO_TURN, in_hand
-from walferry.zk.client import children
-from walferry.zk.hold import CALLS
+from walferry.hbase.rpc.server_codec import JavaException
+from walferry.hbase.rpc.server_codec import Refused as RefusedCall
+from walferry.initial_snapshot.job import peer_to_copy
+from walferry.load.copy_errors import CopyRefused, CopyUnderWay
+from walferry.load.copy_records import Records
+from walferry.load.fence import Claim
+from walferry.replication.locks.peer_lock import NO_TURN, in_hand
 
 __all__ = ["site"]  # a fixture
 

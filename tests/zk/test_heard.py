@@ -15,14 +15,14 @@ from kazoo.client import KazooClient
 from embedded.processes import wait_until
 from embedded.zookeeper import ZooKeeperServer
 from tests.cluster.proxy import proxied_zookeeper
-from walferry.zk.client import connect, disconnect
-from walferry.zk.right import SURE_SHARE, has_heard
+from walferry.base.zk.client import connect, disconnect
+from walferry.base.zk.right import SURE_SHARE, has_heard
 
 SESSION_SECONDS = 4.0
 LOOK = """
 import sys, time
-from walferry.zk.client import connect
-from walferry.zk.right import has_heard
+from walferry.base.zk.client import connect
+from walferry.base.zk.right import has_heard
 zk = connect(sys.argv[1], session_timeout=4.0)
 while True:
     print(time.time(), has_heard(zk), flush=True)

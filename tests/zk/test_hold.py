@@ -6,8 +6,8 @@ import pytest
 from kazoo.client import KazooClient
 
 from tests.zk.stepped import Stepped
-from walferry.errors import WalferryError
-from walferry.zk.hold import Hold, is_held, read_record
+from walferry.base.errors import WalferryError
+from walferry.base.zk.fenced_lock import Hold, is_held, read_record
 
 PATH = "/holds/right"
 

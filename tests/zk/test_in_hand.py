@@ -12,13 +12,21 @@ from kazoo.client import KazooClient
 
 from tests.sessions import session_of
 from tests.zk.hbase_znodes import HBaseZNodes, expire
+from walferry.base.zk.client import children
+from walferry.base.zk.fenced_lock import Hold
 from walferry.hbase.layout import OwnZNodes
-from walferry.shipping import in_hand as module
-from walferry.shipping.in_hand import NO_TURN, InHand, InOtherHands, in_hand, in_hand_after_others, turn_of, turn_of_attempt
+from walferry.replication.locks import peer_lock as module
+from walferry.replication.locks.peer_lock import (
+    NO_TURN,
+    InHand,
+    InOtherHands,
+    in_hand,
+    in_hand_after_others,
+    turn_of,
+    turn_of_attempt,
+)
+from walferry.replication.source.cluster import SourceCluster
 from walferry.shipping.leftovers import sweep_gone
-from walferry.source.cluster import SourceCluster
-from walferry.zk.client import children
-from walferry.zk.hold import Hold
 
 
 def path(at: SourceCluster, peer: str = "p") -> str:

@@ -19,16 +19,16 @@ from embedded.zookeeper import ZooKeeperServer
 from tests.sessions import session_of
 from tests.zk.fixtures import SESSION_TIMEOUT_SECONDS
 from tests.zk.hbase_znodes import DEAD, OTHER, SERVER, HBaseZNodes, expire, wal
+from walferry.base.zk.client import connect, disconnect
+from walferry.hbase.names import parse_queue_id
 from walferry.hbase.values import decode_position
-from walferry.names import parse_queue_id
-from walferry.queues.errors import LastWal, LeaseHeld, LeaseLost, WalGone
-from walferry.queues.finding import Place
-from walferry.queues.lease import Lease, acquire
+from walferry.replication.queues.errors import LastWal, LeaseHeld, LeaseLost, WalGone
+from walferry.replication.queues.finding import Place
+from walferry.replication.queues.lease import Lease, acquire
+from walferry.replication.source.cluster import SourceCluster
 from walferry.shipping.candidates import candidates
 from walferry.shipping.leftovers import sweep_peer
 from walferry.shipping.plan import groups_to_ship
-from walferry.source.cluster import SourceCluster
-from walferry.zk.client import connect, disconnect
 
 SERVERS = (SERVER, DEAD, OTHER)
 GROUP = wal(0, DEAD).rpartition(".")[0]

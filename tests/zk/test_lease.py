@@ -10,16 +10,16 @@ from kazoo.client import KazooClient
 
 from tests.sessions import session_of
 from tests.zk.hbase_znodes import DEAD, OTHER, SERVER, HBaseZNodes, expire, wal
+from walferry.base.zk.client import ZNode, retried
+from walferry.base.zk.fenced_lock import Hold
+from walferry.base.zk.right import Unsure
 from walferry.hbase.errors import EnabledPeer, MissingPeer, PositionError
 from walferry.hbase.layout import OwnZNodes, QueueLayout, ZNodes
 from walferry.hbase.values import decode_position
-from walferry.queues.dead_servers import WALFERRY_SERVER
-from walferry.queues.errors import LastWal, LeaseHeld, LeaseLost, WalGone
-from walferry.queues.finding import find_wal
-from walferry.queues.lease import Lease, acquire, settling_seconds
-from walferry.zk.client import ZNode, retried
-from walferry.zk.hold import Hold
-from walferry.zk.right import Unsure
+from walferry.replication.queues.dead_servers import WALFERRY_SERVER
+from walferry.replication.queues.errors import LastWal, LeaseHeld, LeaseLost, WalGone
+from walferry.replication.queues.finding import find_wal
+from walferry.replication.queues.lease import Lease, acquire, settling_seconds
 
 GROUP = wal(0).rpartition(".")[0]
 DEAD_GROUP = wal(0, DEAD).rpartition(".")[0]

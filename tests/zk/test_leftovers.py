@@ -15,15 +15,15 @@ from tests.zk.hbase_znodes import DEAD, OTHER, SERVER, HBaseZNodes, expire, wal
 from tests.zk.stepped import Stepped
 from walferry.engine.summary import GroupSummary, Status
 from walferry.hbase.layout import OwnZNodes, QueueLayout, quoted
-from walferry.queues.claims.steps import claim_hold
-from walferry.queues.dead_servers import WALFERRY_SERVER
-from walferry.queues.errors import LeaseHeld, LeaseLost, WalGone
-from walferry.queues.lease import acquire
-from walferry.queues.new_wals import commit
+from walferry.replication.queues.claims.steps import claim_hold
+from walferry.replication.queues.dead_servers import WALFERRY_SERVER
+from walferry.replication.queues.errors import LeaseHeld, LeaseLost, WalGone
+from walferry.replication.queues.lease import acquire
+from walferry.replication.queues.new_wals import commit
+from walferry.replication.source.cluster import SourceCluster
 from walferry.shipping import leftovers, runs
 from walferry.shipping.leftovers import sweep_gone, sweep_peer
 from walferry.shipping.runs import begin_run, read_run, write_group
-from walferry.source.cluster import SourceCluster
 
 NewClient = Callable[[], KazooClient]
 GROUPS = {server: wal(0, server).rpartition(".")[0] for server in (SERVER, DEAD, OTHER)}

@@ -11,12 +11,12 @@ import pytest
 from kazoo.client import KazooClient
 
 from tests.sessions import session_of
-from tests.unit.wal.encoder import PUT, Cell
+from tests.unit.hbase.wal.encoder import PUT, Cell
 from tests.zk.hbase_znodes import HBaseZNodes
-from walferry.bootstrap import lives as module
-from walferry.bootstrap.lives import lives
-from walferry.rpc.errors import RemoteError
-from walferry.tables.scan import ScanSpec
+from walferry.hbase.rpc.errors import RemoteError
+from walferry.hbase.tables.scan import ScanSpec
+from walferry.initial_snapshot import lives as module
+from walferry.initial_snapshot.lives import lives
 
 Scan = Callable[[str, ScanSpec], Iterator[Any]]
 

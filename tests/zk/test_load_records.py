@@ -10,8 +10,8 @@ from kazoo.client import KazooClient
 from tests.sessions import session_of
 from tests.zk.hbase_znodes import DEAD, OTHER, SERVER, HBaseZNodes, expire, wal
 from tests.zk.load_notes import GROUPS, MINE, THEIRS, done, folder, lease_of, session, state_of
-from walferry.bulkload.errors import LoadOvertaken
-from walferry.bulkload.records import (
+from walferry.load.errors import LoadOvertaken
+from walferry.load.records import (
     Load,
     begin_load,
     check_folder,
@@ -23,10 +23,10 @@ from walferry.bulkload.records import (
     note_done,
     note_folder,
 )
-from walferry.queues.errors import LeaseLost
-from walferry.queues.lease import Lease, acquire
+from walferry.replication.queues.errors import LeaseLost
+from walferry.replication.queues.lease import Lease, acquire
+from walferry.replication.source.session import Session
 from walferry.shipping.leftovers import sweep_gone
-from walferry.source.session import Session
 
 __all__ = ["session"]  # a fixture
 

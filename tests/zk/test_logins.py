@@ -21,12 +21,12 @@ from embedded.certificates import Authority
 from embedded.zookeeper import ZooKeeperServer
 from tests.cluster.proxy import TcpProxy
 from tests.zk.secured_fixtures import HBASE, PASSWORD, SERVER, USER, WALFERRY, Secured
-from walferry.errors import WalferryError
-from walferry.security.gssapi import credential_of
-from walferry.security.login import UNSECURED, Kerberos, Login, ZooKeeperAuth, ZooKeeperLogin
-from walferry.zk.client import connect, connected, disconnect, read
-from walferry.zk.errors import ConnectError, LoginFailed, LoginRefused, known
-from walferry.zk.hold import Hold
+from walferry.base.errors import WalferryError
+from walferry.base.security.gssapi import credential_of
+from walferry.base.security.login import UNSECURED, Kerberos, Login, ZooKeeperAuth, ZooKeeperLogin
+from walferry.base.zk.client import connect, connected, disconnect, read
+from walferry.base.zk.errors import ConnectError, LoginFailed, LoginRefused, known
+from walferry.base.zk.fenced_lock import Hold
 
 MAY = {
     "Kerberos": lambda at: (at.kerberized.quorum, at.kerberos(), "walferry"),

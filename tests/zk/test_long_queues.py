@@ -15,23 +15,23 @@ from embedded.zookeeper import ZooKeeperServer, create_all
 from tests.sessions import session_of
 from tests.zk.claim_cluster import ClaimCluster
 from tests.zk.hbase_znodes import DEAD, OTHER, SERVER, wal
-from walferry.airflow.steps import batch, recovery
-from walferry.bulkload.records import Load, forget_finished, loads_of
+from walferry.base.zk.client import children, children_all, connect, disconnect, read
+from walferry.base.zk.errors import AnswerTooLong
 from walferry.hbase.layout import QueueLayout
-from walferry.names import ServerName
-from walferry.queues import rolling
-from walferry.queues.claims.claim import claim
-from walferry.queues.claims.steps import claim_hold
-from walferry.queues.dead_servers import find_dead
-from walferry.queues.lease import acquire
-from walferry.queues.new_wals import commit, find_new
-from walferry.queues.reading import list_queues
+from walferry.hbase.names import ServerName
+from walferry.load.records import Load, forget_finished, loads_of
+from walferry.observe.status.view import view
+from walferry.replication.queues import rolling
+from walferry.replication.queues.claims.claim import claim
+from walferry.replication.queues.claims.steps import claim_hold
+from walferry.replication.queues.dead_servers import find_dead
+from walferry.replication.queues.lease import acquire
+from walferry.replication.queues.new_wals import commit, find_new
+from walferry.replication.queues.reading import list_queues
+from walferry.replication.source.session import Session
+from walferry.runs.steps import batch, recovery
 from walferry.shipping.leftovers import sweep_peer
 from walferry.shipping.plan import PeerPlan, plan_peer
-from walferry.source.session import Session
-from walferry.status.view import view
-from walferry.zk.client import children, children_all, connect, disconnect, read
-from walferry.zk.errors import AnswerTooLong
 
 MOST_BYTES = 8 << 10  # of an answer; WALs of three dozen names are longer
 WALS = 200

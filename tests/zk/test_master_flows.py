@@ -13,14 +13,14 @@ import pytest
 
 from tests.zk.flows import REGIONS, Flows, flows
 from tests.zk.region_world import states
-from walferry.names import ServerName
-from walferry.regions import tables
-from walferry.regions.catalog import CatalogRead
-from walferry.regions.decide import Step
-from walferry.regions.master import decide_for
-from walferry.regions.states import State
-from walferry.regions.table_states import TableState, read_state
-from walferry.regions.znodes import encode_region
+from walferry.hbase.names import ServerName
+from walferry.master import tables
+from walferry.master.catalog import CatalogRead
+from walferry.master.decide import Step
+from walferry.master.role_loop import decide_for
+from walferry.master.states import State
+from walferry.master.table_states import TableState, read_state
+from walferry.master.znodes import encode_region
 
 __all__ = ["flows"]  # a fixture
 

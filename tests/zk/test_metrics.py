@@ -10,7 +10,7 @@ import pytest
 from tests.zk.hbase_znodes import HBaseZNodes
 from tests.zk.watched import behind, source, text_of
 from walferry.cli.main import main
-from walferry.source.cluster import SourceCluster
+from walferry.replication.source.cluster import SourceCluster
 
 __all__ = ["source"]  # fixtures
 

@@ -10,7 +10,7 @@ from tests.sessions import session_of
 from tests.zk.hbase_znodes import DEAD, OTHER, SERVER, HBaseZNodes, wal
 from walferry.hbase.errors import EnabledPeer, MissingPeer, UnmanagedPeer, ZNodeValueError
 from walferry.hbase.layout import OwnZNodes
-from walferry.queues.new_wals import NewWals, commit, find_new
+from walferry.replication.queues.new_wals import NewWals, commit, find_new
 
 GROUP, DEAD_GROUP = (wal(0, server).rpartition(".")[0] for server in (SERVER, DEAD))
 

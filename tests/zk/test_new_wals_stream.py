@@ -11,12 +11,12 @@ import pytest
 
 from embedded.zookeeper import ZooKeeperServer
 from tests.zk.hbase_znodes import DEAD, OTHER, SERVER, HBaseZNodes, expire, wal
+from walferry.base.zk import watcher as module
+from walferry.base.zk.client import connect, disconnect
 from walferry.hbase.errors import EnabledPeer, MissingPeer
-from walferry.queues.new_wals import NewWals
-from walferry.queues.new_wals_stream import NewWalsStream
-from walferry.source.cluster import SourceCluster
-from walferry.zk import watcher as module
-from walferry.zk.client import connect, disconnect
+from walferry.replication.queues.new_wals import NewWals
+from walferry.replication.queues.new_wals_stream import NewWalsStream
+from walferry.replication.source.cluster import SourceCluster
 
 GROUP, DEAD_GROUP = (wal(0, server).rpartition(".")[0] for server in (SERVER, DEAD))
 LIMIT_SECONDS = 60

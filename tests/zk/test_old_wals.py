@@ -8,9 +8,9 @@ import pytest
 
 from tests.zk.hbase_znodes import SERVER, HBaseZNodes, wal
 from tests.zk.test_retention import Site
-from walferry.source.session import Session
-from walferry.status.old_wals import Kept, KeptByQueue, look_at_old_wals
-from walferry.status.view import view
+from walferry.observe.status.old_wals import Kept, KeptByQueue, look_at_old_wals
+from walferry.observe.status.view import view
+from walferry.replication.source.session import Session
 
 HOUR = 3_600_000
 

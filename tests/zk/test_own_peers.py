@@ -9,9 +9,9 @@ import pytest
 from kazoo.client import KazooClient
 
 from embedded.zookeeper import ZooKeeperServer
-from tests.unit.bulkload.own_peers import Master, described
+from tests.unit.shipping.bulkload.own_peers import Master, described
 from tests.zk.hbase_znodes import HBaseZNodes
-from walferry.bulkload.fitness import read_own_peers
+from walferry.shipping.bulkload.fitness import read_own_peers
 
 pytestmark = pytest.mark.usefixtures("refused_at_once")
 

@@ -19,22 +19,22 @@ from tests.zk.claim_cluster import ClaimCluster
 from tests.zk.hbase_znodes import SERVER, wal
 from tests.zk.secured_fixtures import HBASE, STRANGER, Secured
 from walferry.admin import own_root
+from walferry.admin.diagnosis.connections import check_connections
+from walferry.admin.diagnosis.findings import Finding
 from walferry.admin.errors import Refused
-from walferry.bulkload.before import loaded_before
-from walferry.bulkload.records import Load
+from walferry.base.zk import acls
+from walferry.base.zk.client import connect, connected, disconnect
+from walferry.base.zk.errors import ForeignRoot, NoAccess
 from walferry.cli.main import main
 from walferry.cli.show import ERROR, STUCK, USAGE, WELL
-from walferry.diagnosis.connections import check_connections
-from walferry.diagnosis.findings import Finding
 from walferry.hbase.layout import QueueLayout
 from walferry.hbase.peers import read_peer
-from walferry.queues.lease import acquire
-from walferry.source.cluster import SourceCluster
-from walferry.source.session import Session, open_session
-from walferry.status.view import view
-from walferry.zk import acls
-from walferry.zk.client import connect, connected, disconnect
-from walferry.zk.errors import ForeignRoot, NoAccess
+from walferry.load.earlier_loads import loaded_before
+from walferry.load.records import Load
+from walferry.observe.status.view import view
+from walferry.replication.queues.lease import acquire
+from walferry.replication.source.cluster import SourceCluster
+from walferry.replication.source.session import Session, open_session
 
 GROUP = wal(0, SERVER).rpartition(".")[0]
 OURS = [make_acl("sasl", "hbase", all=True)]

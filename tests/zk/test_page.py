@@ -17,9 +17,9 @@ from walferry.airflow.page import sources
 from walferry.airflow.page.app import make_app
 from walferry.airflow.page.links import Links
 from walferry.airflow.page.sources import Sources
-from walferry.source.cluster import SourceCluster
-from walferry.status.ages import Age, Certainty
-from walferry.status.history import record_sample, sample_at
+from walferry.observe.status.ages import Age, Certainty
+from walferry.observe.status.history import record_sample, sample_at
+from walferry.replication.source.cluster import SourceCluster
 
 HOUR = 3_600_000
 HOSTILE = "<b>x\u202e{{7*191}}"

@@ -15,18 +15,18 @@ import pytest
 from kazoo.client import KazooClient
 
 from embedded.zookeeper import ZooKeeperServer
-from tests.unit.rpc.fake_server import FakeServer, Request, answer
-from tests.unit.wal.encoder import PUT, Cell, Entry, encode_wal
+from tests.unit.hbase.rpc.fake_server import FakeServer, Request, answer
+from tests.unit.hbase.wal.encoder import PUT, Cell, Entry, encode_wal
 from tests.zk.hbase_znodes import DEAD, HBaseZNodes, LastingZNodes, wal
+from walferry.base.protos import hbase_pb2 as pb
+from walferry.base.security.login import Login
+from walferry.base.zk.client import connect, disconnect
 from walferry.engine.summary import Status
-from walferry.names import parse_wal_name
-from walferry.protos import hbase_pb2 as pb
-from walferry.security.login import Login
+from walferry.hbase.names import parse_wal_name
+from walferry.replication.source.cluster import SourceCluster
+from walferry.replication.source.settings import Knobs, SinkKind
 from walferry.shipping.group import ship_group
 from walferry.shipping.group_job import GroupJob
-from walferry.source.cluster import SourceCluster
-from walferry.source.knobs import Knobs, SinkKind
-from walferry.zk.client import connect, disconnect
 
 SESSION_SECONDS = 3.0
 ENTRIES = 400
@@ -62,7 +62,7 @@ def brief_sessions(monkeypatch: pytest.MonkeyPatch) -> None:
         finally:
             disconnect(zk)
 
-    monkeypatch.setattr("walferry.source.session.connected", connected)
+    monkeypatch.setattr("walferry.replication.source.session.connected", connected)
 
 
 @pytest.mark.slow

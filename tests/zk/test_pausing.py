@@ -10,21 +10,21 @@ import pytest
 from kazoo.client import KazooClient
 
 from tests.sessions import session_of
-from tests.unit.wal.encoder import encode_wal
+from tests.unit.hbase.wal.encoder import encode_wal
 from tests.zk.hbase_znodes import DEAD, SERVER, HBaseZNodes, wal
-from walferry.airflow.steps import batch, recovery
-from walferry.airflow.values import Chosen, QueueRef
-from walferry.bootstrap.errors import CopyUnderWay
 from walferry.engine.summary import Status
 from walferry.hbase.errors import PausedPeer
+from walferry.hbase.names import parse_wal_name
 from walferry.hbase.peers import read_peer
-from walferry.names import parse_wal_name
-from walferry.queues.dead_servers import find_dead
-from walferry.retention.survey import ShippedBy, _shipped_by
+from walferry.load.copy_errors import CopyUnderWay
+from walferry.replication.queues.dead_servers import find_dead
+from walferry.replication.retention.survey import ShippedBy, _shipped_by
+from walferry.replication.source.cluster import SourceCluster
+from walferry.runs.steps import batch, recovery
+from walferry.runs.values import Chosen, QueueRef
 from walferry.shipping.group import ship_group
 from walferry.shipping.group_job import GroupJob
 from walferry.shipping.runs import read_run
-from walferry.source.cluster import SourceCluster
 
 PAUSED = {"walferry.managed": "true", "walferry.paused": "true"}
 

@@ -5,14 +5,14 @@ from kazoo.client import KazooClient
 
 from tests.sessions import session_of
 from tests.zk.hbase_znodes import DEAD, SERVER, HBaseZNodes, prefixed, wal
-from walferry.filters.rules import PeerTables
+from walferry.base.protos import hbase_pb2 as pb
 from walferry.hbase.errors import MissingPeer, PeerNotUnderstood, StorageError
 from walferry.hbase.layout import OwnZNodes, QueueLayout, ZNodes
 from walferry.hbase.peers import Peer, check_shippable, read_peer, read_peers
 from walferry.hbase.values import PBUF
-from walferry.protos import hbase_pb2 as pb
-from walferry.queues.dead_servers import find_dead, recovered_queues, shippable_peers
-from walferry.status.view import view
+from walferry.observe.status.view import view
+from walferry.replication.filters.rules import PeerTables
+from walferry.replication.queues.dead_servers import find_dead, recovered_queues, shippable_peers
 
 
 def test_a_peer_s_configuration_is_read(zk: KazooClient, hbase: HBaseZNodes) -> None:

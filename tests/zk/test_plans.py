@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from tests.zk.region_passes import Work, make
-from walferry.regions.closing import begin_to_close
-from walferry.regions.states import State
-from walferry.regions.tables import DISABLE
-from walferry.regions.znodes import encode_region
+from walferry.master.closing import begin_to_close
+from walferry.master.states import State
+from walferry.master.tables import DISABLE
+from walferry.master.znodes import encode_region
 
 __all__ = ["make"]  # a fixture
 

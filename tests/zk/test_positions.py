@@ -16,7 +16,7 @@ __all__ = ["at"]  # fixtures
 def test_the_command_tells_what_it_does(
     at: At, zookeeper, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr("walferry.source.agreement.check_peer", lambda *_, **__: None)
+    monkeypatch.setattr("walferry.replication.source.agreement.check_peer", lambda *_, **__: None)
     at.begin(encode_position(len(CONTENT) + 4096))
     extra = {"wal_root": at.source.wal_root, "znode_parent": at.hbase.nodes.base, "walferry_root": at.hbase.root}
     source = json.dumps({"host": zookeeper.quorum, "extra": extra})

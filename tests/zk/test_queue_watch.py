@@ -10,7 +10,7 @@ from kazoo.client import KazooClient
 
 from tests.cluster.queue_watch import QueueWatch
 from tests.zk.hbase_znodes import DEAD, SERVER, HBaseZNodes, wal
-from walferry.source.cluster import SourceCluster
+from walferry.replication.source.cluster import SourceCluster
 
 FIRST, SECOND = wal(1, DEAD), wal(2, DEAD)
 

@@ -8,8 +8,8 @@ from tests.zk.hbase_znodes import DEAD, SERVER, HBaseZNodes, wal
 from tests.zk.test_agreement import be_of
 from walferry.hbase.errors import PositionError, StorageError
 from walferry.hbase.layout import ZNodes
-from walferry.queues.finding import find_wal
-from walferry.queues.reading import groups, read_queues
+from walferry.replication.queues.finding import find_wal
+from walferry.replication.queues.reading import groups, read_queues
 
 
 def test_a_peer_s_queues_are_read_with_their_positions(zk: KazooClient, hbase: HBaseZNodes) -> None:
@@ -64,7 +64,7 @@ def test_what_is_no_wal_is_named_and_left_out(zk: KazooClient, hbase: HBaseZNode
 def test_a_queue_with_more_wals_than_one_batch_of_requests_is_read_whole(
     zk: KazooClient, hbase: HBaseZNodes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("walferry.zk.client.PIPELINED_READS", 7)
+    monkeypatch.setattr("walferry.base.zk.client.PIPELINED_READS", 7)
     for timestamp in range(50):
         hbase.add_wal(SERVER, "p", wal(timestamp), position=timestamp)
     (queue,) = read_queues(session_of(zk, hbase), "p")

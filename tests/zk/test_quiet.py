@@ -11,14 +11,14 @@ from kazoo.client import KazooClient
 
 from tests.sessions import session_of
 from tests.zk.hbase_znodes import SERVER, HBaseZNodes, expire, wal
-from walferry.queues import lease as leases
-from walferry.queues.errors import LeaseLost
-from walferry.queues.lease import Lease, acquire
-from walferry.source.session import Session
-from walferry.zk import hold
-from walferry.zk.client import ZNode
-from walferry.zk.hold import Hold
-from walferry.zk.right import Request, Unsure, spare_seconds
+from walferry.base.zk import fenced_lock
+from walferry.base.zk.client import ZNode
+from walferry.base.zk.fenced_lock import Hold
+from walferry.base.zk.right import Request, Unsure, spare_seconds
+from walferry.replication.queues import lease as leases
+from walferry.replication.queues.errors import LeaseLost
+from walferry.replication.queues.lease import Lease, acquire
+from walferry.replication.source.session import Session
 
 GROUP = wal(0, SERVER).rpartition(".")[0]
 CALLS, SLACK = 60.0, 5.0
@@ -93,7 +93,7 @@ def test_a_process_knows_when_the_requests_of_its_own_earlier_lease_end(session:
     first = take(session)
     send(first)
     first.release()
-    assert take(session, **{first.token: hold.now() + 7}).right.quiet_seconds == about(7)
+    assert take(session, **{first.token: fenced_lock.now() + 7}).right.quiet_seconds == about(7)
 
 
 @pytest.mark.parametrize("answered", [False, True])
@@ -119,14 +119,14 @@ def test_the_time_since_the_last_holder_s_end_is_zookeeper_s_and_may_go_back(
     first = take(session)
     send(first)
     first.release()
-    read = hold.read
+    read = fenced_lock.read
 
     def later(zk: KazooClient, path: str) -> ZNode | None:
         found = read(zk, path)
         own = found is not None and b'"ended"' not in found.value
         return ZNode(found.value, found.stat._replace(mtime=found.stat.mtime + 1000 * passed)) if found and own else found
 
-    monkeypatch.setattr(hold, "read", later)
+    monkeypatch.setattr(fenced_lock, "read", later)
     assert take(session).right.quiet_seconds == about(left)
 
 

@@ -7,10 +7,10 @@ from kazoo.client import KazooClient
 from kazoo.security import make_acl
 
 from embedded.zookeeper import ZooKeeperServer
+from walferry.base.security.login import Login
 from walferry.hbase.peers import Peer
-from walferry.security.login import Login
-from walferry.sinks.of_peer import why_down
-from walferry.source.cluster import SourceCluster
+from walferry.replication.sinks.of_peer import why_down
+from walferry.replication.source.cluster import SourceCluster
 
 SOURCE = SourceCluster(quorum="", wal_root="file:///hbase", login=Login(user="u"))
 

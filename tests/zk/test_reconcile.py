@@ -12,15 +12,15 @@ from kazoo.client import KazooClient
 
 from tests.zk.region_passes import Servers, Work, make
 from tests.zk.region_world import INFO, region_name
+from walferry.base.zk.client import disconnect
 from walferry.hbase.layout import OwnZNodes
-from walferry.names import ServerName
-from walferry.regions.closing import begin_to_close
-from walferry.regions.decide import Step
-from walferry.regions.reconcile import Known, decide_all, look
-from walferry.regions.states import State
-from walferry.regions.tables import DISABLE
-from walferry.regions.znodes import encode_region, encoded_name
-from walferry.zk.client import disconnect
+from walferry.hbase.names import ServerName
+from walferry.master.closing import begin_to_close
+from walferry.master.decide import Step
+from walferry.master.reconcile import Known, decide_all, look
+from walferry.master.states import State
+from walferry.master.tables import DISABLE
+from walferry.master.znodes import encode_region, encoded_name
 
 __all__ = ["make"]  # a fixture
 

@@ -10,13 +10,13 @@ from kazoo.client import KazooClient
 from tests.sessions import session_of
 from tests.zk.hbase_znodes import SERVER, HBaseZNodes, wal
 from walferry.engine.summary import GroupSummary, Status
+from walferry.observe.status.ages import Certainty
+from walferry.observe.status.describing import describe
+from walferry.observe.status.history import read_histories
+from walferry.observe.status.recording import record, shipped_since
+from walferry.observe.status.view import view
+from walferry.replication.source.session import Session
 from walferry.shipping.runs import begin_run, write_group
-from walferry.source.session import Session
-from walferry.status.ages import Certainty
-from walferry.status.describing import describe
-from walferry.status.history import read_histories
-from walferry.status.recording import record, shipped_since
-from walferry.status.view import view
 
 
 @pytest.fixture

@@ -11,11 +11,11 @@ from tests.zk.busy_cluster import start_server
 from tests.zk.region_commands import REGIONS, Commands, open_regions, regions
 from tests.zk.region_world import states
 from tests.zk.role_znodes import become_active
-from walferry.names import ServerName
-from walferry.regions.plans import read_plans
-from walferry.regions.states import State
-from walferry.regions.table_states import TableState, read_state
-from walferry.regions.znodes import encode_region
+from walferry.hbase.names import ServerName
+from walferry.master.plans import read_plans
+from walferry.master.states import State
+from walferry.master.table_states import TableState, read_state
+from walferry.master.znodes import encode_region
 
 __all__ = ["open_regions", "regions"]  # fixtures
 

@@ -17,14 +17,14 @@ from tests.zk.fixtures import SESSION_TIMEOUT_SECONDS
 from tests.zk.hbase_znodes import expire
 from tests.zk.region_world import Asked, RegionWorld, be_hmaster, be_master, states
 from tests.zk.stepped import Stepped
+from walferry.base.zk.client import connect, disconnect
 from walferry.hbase.values import decode_region_transition
-from walferry.regions.plans import read_plans
-from walferry.regions.reconcile import act, decide_all, look
-from walferry.regions.role import take_role
-from walferry.regions.states import State
-from walferry.regions.transitions import Transition
-from walferry.regions.writes import MasterWrites
-from walferry.zk.client import connect, disconnect
+from walferry.master.plans import read_plans
+from walferry.master.reconcile import act, decide_all, look
+from walferry.master.role import take_role
+from walferry.master.states import State
+from walferry.master.transitions import Transition
+from walferry.master.writes import MasterWrites
 
 REGIONS = 3
 MASTERS = 2

@@ -3,7 +3,7 @@
 A rule whose breach is never found here is one that the model does not guard. Two rules are not in the list: a region that is
 served is not opened again because its znode is CLOSED, FAILED_OPEN or OFFLINE, and a region that hbase:meta lacks is not opened.
 They guard against copies and znodes that other programs have left, which the protocol itself never makes, so no world has them.
-tests/unit/regions/test_decide.py checks both in all combinations of states.
+tests/unit/master/test_decide.py checks both in all combinations of states.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from kazoo.exceptions import SessionExpiredError
 from embedded.zookeeper import ZooKeeperServer
 from tests.zk import region_world
 from tests.zk.test_region_interleavings import STEPS_A_WORLD, play
+from walferry.base.zk import fenced_lock
+from walferry.base.zk.client import commit
 from walferry.hbase.cluster import live_servers
-from walferry.regions import decide, reconcile, writes
-from walferry.regions.decide import Decision, Region, Servers, Step
-from walferry.regions.states import State
-from walferry.zk import hold
-from walferry.zk.client import commit
+from walferry.master import decide, reconcile, writes
+from walferry.master.decide import Decision, Region, Servers, Step
+from walferry.master.states import State
 
 WORLDS = 30
 NOBODY: frozenset[Any] = frozenset()
@@ -127,17 +127,17 @@ def no_role(patch: Patch) -> None:
             multi = self._zk.transaction()
             operations(multi)
             try:
-                outcomes.append(hold.Outcome(commit(multi), False))
+                outcomes.append(fenced_lock.Outcome(commit(multi), False))
             except SessionExpiredError:
                 raise self._lost() from None
         return outcomes
 
-    patch.setattr(hold.Hold, "write_all", mistaken)
+    patch.setattr(fenced_lock.Hold, "write_all", mistaken)
 
 
 def no_guard(patch: Patch) -> None:
     all_worlds(patch, unrest=8.0)
-    patch.setattr(hold.Hold, "depend_on", lambda self, guard: None)
+    patch.setattr(fenced_lock.Hold, "depend_on", lambda self, guard: None)
 
 
 def times_go_back(patch: Patch) -> None:

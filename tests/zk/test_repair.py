@@ -15,8 +15,8 @@ from tests.sessions import session_of
 from tests.zk.hbase_znodes import HBaseZNodes
 from walferry.hbase.errors import MissingPeer, PausedPeer
 from walferry.hbase.peers import DISABLED, Peer
-from walferry.shipping.in_hand import NO_TURN, InOtherHands, in_hand, turn_of
-from walferry.source.cluster import SourceCluster
+from walferry.replication.locks.peer_lock import NO_TURN, InOtherHands, in_hand, turn_of
+from walferry.replication.source.cluster import SourceCluster
 from walferry.verification import repair
 from walferry.verification.repair import repairing
 

@@ -11,21 +11,21 @@ import pytest
 from kazoo.client import KazooClient
 
 from tests.sessions import session_of
-from tests.unit.filters.test_window import entry, put
-from tests.unit.wal.encoder import encode_wal
-from tests.unit.wal.memory_file import MemoryFile
+from tests.unit.hbase.wal.encoder import encode_wal
+from tests.unit.hbase.wal.memory_file import MemoryFile
+from tests.unit.replication.filters.test_window import entry, put
 from tests.zk.hbase_znodes import DEAD, SERVER, HBaseZNodes, prefixed, wal
-from walferry.files import closedness
+from walferry.base.zk.errors import Contention
+from walferry.hbase.files import closedness
+from walferry.hbase.names import parse_wal_name
 from walferry.hbase.values import decode_position, encode_position
-from walferry.names import parse_wal_name
-from walferry.queues.errors import LastWal, LeaseHeld, WalGone
-from walferry.queues.lease import acquire
+from walferry.hbase.wal.reader import read_windows
+from walferry.replication.queues.errors import LastWal, LeaseHeld, WalGone
+from walferry.replication.queues.lease import acquire
+from walferry.replication.source.cluster import SourceCluster
+from walferry.replication.source.session import Session
 from walferry.shipping import repositioning
 from walferry.shipping.repositioning import PositionRefused, look, set_position
-from walferry.source.cluster import SourceCluster
-from walferry.source.session import Session
-from walferry.wal.reader import read_windows
-from walferry.zk.errors import Contention
 
 CONTENT = encode_wal([entry(put(value=b"v" * i)) for i in range(6)])
 (WINDOW,) = read_windows(MemoryFile(CONTENT), "wal", 0, partial_tail="error")

@@ -10,7 +10,7 @@ from tests.sessions import session_of
 from tests.zk.hbase_znodes import HBaseZNodes
 from walferry.hbase.errors import ZNodeValueError
 from walferry.hbase.layout import quoted
-from walferry.source.cluster import SourceCluster
+from walferry.replication.source.cluster import SourceCluster
 from walferry.verification.outcome import Kind, Outcome, Sample
 from walferry.verification.results import MAX_SAMPLES, MAX_TABLES, delete_of_gone_peers, read_result, write_result
 

@@ -15,14 +15,14 @@ from kazoo.client import KazooClient
 
 from tests.sessions import session_of
 from tests.zk.hbase_znodes import DEAD, OTHER, SERVER, HBaseZNodes, LastingZNodes, wal
-from walferry.airflow.reports.retention import RetentionReport
-from walferry.files import systems
-from walferry.files.store import WalStore, WrongRoot
-from walferry.retention.forecast import forecast
-from walferry.retention.limits import Limits, exceeded
-from walferry.retention.old_wals import list_old_wals
-from walferry.retention.survey import Fate, ShippedBy, Survey, survey
-from walferry.source.session import Session
+from walferry.hbase.files import systems
+from walferry.hbase.files.store import WalStore, WrongRoot
+from walferry.replication.retention.forecast import forecast
+from walferry.replication.retention.limits import Limits, exceeded
+from walferry.replication.retention.old_wals import list_old_wals
+from walferry.replication.retention.survey import Fate, ShippedBy, Survey, survey
+from walferry.replication.source.session import Session
+from walferry.runs.reports.retention import RetentionReport
 
 TTL = 600.0
 HOUR = 3600.0
@@ -217,8 +217,8 @@ def count_calls(zk: KazooClient, calls: Counter[str], monkeypatch: pytest.Monkey
 
     monkeypatch.setattr(zk, "_call", call)
     monkeypatch.setattr(os, "scandir", counted("scandir", scandir))
-    monkeypatch.setattr("walferry.files.store.file_size", counted("file_size", size))
-    monkeypatch.setattr("walferry.files.systems.file_size", counted("file_size", size))
+    monkeypatch.setattr("walferry.hbase.files.store.file_size", counted("file_size", size))
+    monkeypatch.setattr("walferry.hbase.files.systems.file_size", counted("file_size", size))
 
 
 def test_files_of_servers_folders_are_listed_in_one_call_each(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -14,14 +14,14 @@ from tests.zk.hbase_znodes import expire
 from walferry.admin.errors import Refused
 from walferry.admin.handing_back import finish_hand_back
 from walferry.admin.peers import PeerAdmin
+from walferry.base.zk.fenced_lock import CALLS, Hold
 from walferry.engine.summary import GroupSummary
 from walferry.hbase.errors import PausedPeer
 from walferry.hbase.layout import OwnZNodes
 from walferry.hbase.peers import ENABLED, check_shippable, read_peer
-from walferry.queues.lease import acquire
-from walferry.queues.lease import hold_of as lease_of
+from walferry.replication.queues.lease import acquire
+from walferry.replication.queues.lease import hold_of as lease_of
 from walferry.shipping.runs import begin_run, group_path, write_group
-from walferry.zk.hold import CALLS, Hold
 
 __all__ = ["site"]  # a fixture
 

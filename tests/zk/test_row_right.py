@@ -14,17 +14,17 @@ from kazoo.client import KazooClient
 
 from tests.sessions import session_of
 from tests.zk.hbase_znodes import expire
-from walferry.bootstrap.manifest import SnapshotRegion
-from walferry.bootstrap.scan_copy import copy_rows
+from walferry.base.zk.client import children
+from walferry.base.zk.right import LEAST_SPARE_SECONDS, Right
 from walferry.hbase.peers import read_peer
+from walferry.initial_snapshot.manifest import SnapshotRegion
+from walferry.initial_snapshot.scan_copy import copy_rows
+from walferry.replication.locks.peer_lock import NO_TURN, RightLost, in_hand, turn_of
+from walferry.replication.locks.row_lock import RowsTaken, row_right
+from walferry.replication.source.cluster import SourceCluster
 from walferry.shipping import rows
-from walferry.shipping.in_hand import NO_TURN, RightLost, in_hand, turn_of
 from walferry.shipping.leftovers import sweep_gone
-from walferry.shipping.row_right import RowsTaken, row_right
-from walferry.source.cluster import SourceCluster
 from walferry.verification.repair import repairing
-from walferry.zk.client import children
-from walferry.zk.right import LEAST_SPARE_SECONDS, Right
 
 SECONDS = 1.0
 WHOLE = SECONDS + LEAST_SPARE_SECONDS  # for which a request may take effect

@@ -9,9 +9,9 @@ from kazoo.client import KazooClient
 
 from tests.sessions import session_of
 from walferry.engine.summary import MAX_ERROR_CHARS, GroupSummary, Status
+from walferry.replication.source.cluster import SourceCluster
 from walferry.shipping import runs
 from walferry.shipping.runs import RUNS_AT_MOST, RUNS_KEPT, begin_run, read_group, read_run, write_group
-from walferry.source.cluster import SourceCluster
 
 HOUR = 3600.0
 DONE = GroupSummary(group="g", status=Status.DONE, shippedOps=7)

@@ -10,12 +10,12 @@ from kazoo.client import KazooClient
 
 from embedded.processes import wait_until
 from tests.zk.replays import EDITS, NAMES, Slave, World, slave, soon, world
-from walferry.bootstrap.border import Border
-from walferry.bootstrap.fence import Claim
-from walferry.bootstrap.records import Records, TableRecord
 from walferry.engine.summary import Status
-from walferry.shipping.in_hand import NO_TURN, in_hand
-from walferry.source.session import Session
+from walferry.load.copy_border import Border
+from walferry.load.copy_records import Records, TableRecord
+from walferry.load.fence import Claim
+from walferry.replication.locks.peer_lock import NO_TURN, in_hand
+from walferry.replication.source.session import Session
 
 __all__ = ["slave", "world"]  # fixtures
 

@@ -9,11 +9,11 @@ from tests.sessions import session_of
 from tests.zk.hbase_znodes import HBaseZNodes
 from walferry.engine.summary import GroupSummary, Status
 from walferry.hbase.peers import Peer
+from walferry.replication.source.cluster import SourceCluster
+from walferry.replication.source.session import Session
 from walferry.shipping import slave_down
 from walferry.shipping.runs import begin_run, read_run, write_group
 from walferry.shipping.slave_down import MAX_NOTES, TRUSTED_SECONDS, forget_down, known_down, note_down
-from walferry.source.cluster import SourceCluster
-from walferry.source.session import Session
 
 PEER = Peer("p", "zk1:2181:/hbase", "DISABLED", {})
 

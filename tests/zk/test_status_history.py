@@ -11,11 +11,11 @@ from kazoo.client import KazooClient
 
 from tests.sessions import session_of
 from tests.zk.hbase_znodes import HBaseZNodes
+from walferry.observe.status import history as module
+from walferry.observe.status.ages import Age, Certainty
+from walferry.observe.status.history import INTERVAL_SECONDS, SAMPLES, Sample, encode, read_histories, record_sample, sample_at
+from walferry.replication.source.session import Session
 from walferry.shipping.leftovers import sweep_gone
-from walferry.source.session import Session
-from walferry.status import history as module
-from walferry.status.ages import Age, Certainty
-from walferry.status.history import INTERVAL_SECONDS, SAMPLES, Sample, encode, read_histories, record_sample, sample_at
 
 NOW = 1_800_000_000
 

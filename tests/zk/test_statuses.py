@@ -9,10 +9,10 @@ import pytest
 from kazoo.security import make_digest_acl
 
 from tests.zk.hbase_znodes import SERVER, HBaseZNodes, wal
-from walferry.source.cluster import SourceCluster
-from walferry.source.session import Session
-from walferry.status.statuses import Statuses
-from walferry.status.view import view
+from walferry.observe.status.statuses import Statuses
+from walferry.observe.status.view import view
+from walferry.replication.source.cluster import SourceCluster
+from walferry.replication.source.session import Session
 
 HOUR = 3_600_000
 NOW = int(time.time() * 1000)  # about: a session of tests may last long
@@ -34,7 +34,7 @@ def test_viewers_and_looks_share_a_pass_and_none_waits_for_files_or_slaves(
     hbase.add_wal(SERVER, "p", wal(NOW - 2 * HOUR))
     hbase.add_wal(SERVER, "p", wal(NOW - HOUR))
     passes = []
-    monkeypatch.setattr("walferry.status.statuses.view", lambda session: passes.append(session) or view(session))
+    monkeypatch.setattr("walferry.observe.status.statuses.view", lambda session: passes.append(session) or view(session))
     statuses = Statuses(files_seconds=5, slaves_seconds=0)
     found = [statuses.of(at) for _ in range(20)]
     assert len(passes) == 1

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from tests.zk.flows import Flows, flows
-from walferry.regions.errors import TableStateChanged, WrongTableState
-from walferry.regions.table_states import ABSENT, StoredState, TableState, read_state, write_state
+from walferry.master.errors import TableStateChanged, WrongTableState
+from walferry.master.table_states import ABSENT, StoredState, TableState, read_state, write_state
 
 __all__ = ["flows"]  # a fixture
 

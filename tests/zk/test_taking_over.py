@@ -15,8 +15,8 @@ from tests.zk.peer_master import PeerMaster, peer_master
 from walferry.admin.errors import Refused
 from walferry.admin.peers import PeerAdmin
 from walferry.admin.taking_over import take_over
-from walferry.queues.lease import acquire
-from walferry.source.cluster import SourceCluster
+from walferry.replication.queues.lease import acquire
+from walferry.replication.source.cluster import SourceCluster
 
 
 @pytest.fixture

@@ -12,8 +12,8 @@ from embedded.processes import wait_until
 from tests.sessions import session_of
 from tests.zk.replays import EDITS, Slave, World, slave, soon, world
 from walferry.engine.summary import GroupSummary, Status
-from walferry.reship.order import Stages
-from walferry.reship.shipment import ship_group
+from walferry.replay.order import Stages
+from walferry.replay.shipment import ship_group
 from walferry.shipping.runs import begin_run
 
 __all__ = ["slave", "world"]  # fixtures

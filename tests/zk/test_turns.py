@@ -12,9 +12,9 @@ from kazoo.client import KazooClient
 
 from tests.sessions import session_of
 from tests.zk.hbase_znodes import HBaseZNodes, expire
-from walferry.bootstrap import turns
-from walferry.bootstrap.turns import TURNS, turn
-from walferry.zk.hold import Hold
+from walferry.base.zk.fenced_lock import Hold
+from walferry.load import region_lock
+from walferry.load.region_lock import TURNS, turn
 
 TASKS = 8
 
@@ -45,7 +45,7 @@ def test_tasks_load_into_a_region_one_after_the_other_and_leave_nothing_behind(
 def test_regions_do_not_wait_for_each_other_and_nobody_waits_for_ever(
     new_client: Callable[[], KazooClient], hbase: HBaseZNodes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(turns, "WAIT_SECONDS", 0.3)
+    monkeypatch.setattr(region_lock, "WAIT_SECONDS", 0.3)
     one, other = (session_of(new_client(), hbase) for _ in range(2))
     with turn(one, "p", "run", "abc"), turn(other, "p", "run", "def"):
         before = time.monotonic()
@@ -79,7 +79,7 @@ def test_a_task_whose_session_ends_while_it_waits_has_its_turn_in_the_next_sessi
         return acquire(hold, *args)
 
     monkeypatch.setattr(Hold, "_acquire", interrupted)
-    monkeypatch.setattr(turns, "WAIT_SECONDS", 10.0)
+    monkeypatch.setattr(region_lock, "WAIT_SECONDS", 10.0)
     began = time.monotonic()
     with turn(session, "p", "run", "abc"):
         assert time.monotonic() - began < 8

@@ -12,17 +12,17 @@ from kazoo.client import KazooClient
 
 from embedded.zookeeper import ZooKeeperServer
 from tests.cluster.proxy import proxied_zookeeper
-from tests.unit.rpc.fake_server import FakeServer, Request, answer
+from tests.unit.hbase.rpc.fake_server import FakeServer, Request, answer
 from tests.zk.hbase_znodes import DEAD, HBaseZNodes, wal
 from tests.zk.one_cell import queued_for_slave
 from tests.zk.test_paused_shipment import brief_sessions
+from walferry.base.protos import hbase_pb2 as pb
+from walferry.base.zk import right
 from walferry.engine.summary import Status
-from walferry.names import parse_wal_name
-from walferry.protos import hbase_pb2 as pb
+from walferry.hbase.names import parse_wal_name
+from walferry.replication.source.settings import Knobs, SinkKind
 from walferry.shipping.group import ship_group
 from walferry.shipping.group_job import GroupJob
-from walferry.source.knobs import Knobs, SinkKind
-from walferry.zk import right
 
 __all__ = ["brief_sessions"]  # a fixture
 

@@ -14,24 +14,24 @@ from embedded.zookeeper import ZooKeeperServer
 from tests.sessions import session_of
 from tests.zk.hbase_znodes import DEAD, OTHER, SERVER, HBaseZNodes, LastingZNodes, prefixed, wal
 from tests.zk.test_retention import count_calls
+from walferry.base.protos import hbase_pb2 as pb
 from walferry.engine.summary import GroupSummary, Status
 from walferry.hbase.layout import quoted
+from walferry.hbase.names import ServerName
 from walferry.hbase.values import PBUF
-from walferry.names import ServerName
-from walferry.protos import hbase_pb2 as pb
-from walferry.queues.lease import acquire
-from walferry.regions.states import State
-from walferry.regions.znodes import encode_region
-from walferry.shipping.in_hand import in_hand
+from walferry.master.states import State
+from walferry.master.znodes import encode_region
+from walferry.observe.status.ages import Certainty
+from walferry.observe.status.describing import describe
+from walferry.observe.status.model import PeerStatus, SourceStatus, plain
+from walferry.observe.status.notes import RUNS_LOOKED_AT
+from walferry.observe.status.view import MAX_PROBLEMS, MAX_REGIONS, view
+from walferry.replication.locks.peer_lock import in_hand
+from walferry.replication.queues.lease import acquire
+from walferry.replication.source.cluster import SourceCluster
+from walferry.replication.source.session import Session
 from walferry.shipping.runs import begin_run, write_group
 from walferry.shipping.slave_down import note_down
-from walferry.source.cluster import SourceCluster
-from walferry.source.session import Session
-from walferry.status.ages import Certainty
-from walferry.status.describing import describe
-from walferry.status.model import PeerStatus, SourceStatus, plain
-from walferry.status.notes import RUNS_LOOKED_AT
-from walferry.status.view import MAX_PROBLEMS, MAX_REGIONS, view
 
 HOUR = 3_600_000
 NOW = int(time.time() * 1000)  # about: a session of tests may last long

@@ -13,20 +13,14 @@ from kazoo.client import KazooClient
 from tests.zk.claim_cluster import Killed
 from tests.zk.hbase_znodes import HBaseZNodes, prefixed
 from tests.zk.stepped import Stepped
+from walferry.base.protos import hbase_pb2 as pb
 from walferry.hbase.layout import OwnZNodes
+from walferry.hbase.names import ServerName
 from walferry.hbase.values import PBUF
-from walferry.names import ServerName
-from walferry.protos import hbase_pb2 as pb
-from walferry.regions.errors import SplitFailed
-from walferry.regions.role import take_role
-from walferry.regions.split_tasks import TaskState, read_tasks
-from walferry.regions.wal_splitting import (
-    HEARTBEAT_SECONDS,
-    MAX_RESUBMITS,
-    Progress,
-    WalSplitting,
-    servers_with_wals,
-)
+from walferry.master.errors import SplitFailed
+from walferry.master.role import take_role
+from walferry.master.split_tasks import TaskState, read_tasks
+from walferry.master.wal_splitting import HEARTBEAT_SECONDS, MAX_RESUBMITS, Progress, WalSplitting, servers_with_wals
 
 DEAD = ServerName("rs-9.example.org", 16020, 1_700_000_000_009)
 WORKER = ServerName("rs-1.example.org", 16020, 1_700_000_000_001)  # hbase_znodes.SERVER, which is alive

@@ -13,9 +13,9 @@ from tests.sessions import session_of
 from tests.zk.hbase_znodes import SERVER, HBaseZNodes, wal
 from tests.zk.watched import behind, source, text_of
 from walferry.airflow.steps.watch import look
-from walferry.source.cluster import SourceCluster, SourceError
-from walferry.status.history import read_histories
-from walferry.status.troubles import Kind, of_source
+from walferry.observe.status.history import read_histories
+from walferry.observe.status.troubles import Kind, of_source
+from walferry.replication.source.cluster import SourceCluster, SourceError
 
 __all__ = ["source"]  # fixtures
 
@@ -25,10 +25,10 @@ CPU_SECONDS = 1.0
 ONE_LOOK = """
 import resource, sys
 from walferry.airflow.steps.watch import look
-from walferry.source.connection import from_text
-from walferry.status.alerts import tell
-from walferry.status.measures import measured
-from walferry.status.troubles import of_source
+from walferry.replication.source.connection import from_text
+from walferry.observe.status.alerts import tell
+from walferry.observe.status.measures import measured
+from walferry.observe.status.troubles import of_source
 source = from_text(sys.argv[1])
 seen = look(lambda: source, True)
 told = tell({}, of_source(seen.status, seen.old_wals, 7), seen.status.at_ms / 1000)

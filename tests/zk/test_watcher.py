@@ -11,9 +11,9 @@ from kazoo.protocol.states import KazooState
 
 from tests.zk.secured_fixtures import Secured
 from tests.zk.test_logins import connected_as, proxied
-from walferry.zk.client import read
-from walferry.zk.errors import LoginRefused
-from walferry.zk.watcher import Watcher
+from walferry.base.zk.client import read
+from walferry.base.zk.errors import LoginRefused
+from walferry.base.zk.watcher import Watcher
 
 
 def test_a_session_whose_login_is_refused_for_good_is_over_and_a_watcher_begins_another(secured: Secured) -> None:

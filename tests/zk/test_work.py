@@ -6,13 +6,13 @@ import pytest
 from kazoo.client import KazooClient
 
 from tests.zk.region_commands import Commands, regions
+from walferry.base.protos import hbase_pb2 as pb
 from walferry.hbase.values import PBUF
-from walferry.protos import hbase_pb2 as pb
-from walferry.regions import work
-from walferry.regions.errors import NotHBase1
-from walferry.regions.reconcile import Known
-from walferry.source.cluster import SourceCluster
-from walferry.source.session import Session
+from walferry.master import work
+from walferry.master.errors import NotHBase1
+from walferry.master.reconcile import Known
+from walferry.replication.source.cluster import SourceCluster
+from walferry.replication.source.session import Session
 
 __all__ = ["regions"]  # a fixture
 

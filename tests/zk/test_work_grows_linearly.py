@@ -7,9 +7,9 @@ from collections.abc import Callable
 import pytest
 
 from tests.zk.counted_site import DEAD, LARGE, SMALL, Site, make_site
-from walferry.queues.dead_servers import recovered_queues
-from walferry.queues.lease import acquire
-from walferry.queues.new_wals import find_new
+from walferry.replication.queues.dead_servers import recovered_queues
+from walferry.replication.queues.lease import acquire
+from walferry.replication.queues.new_wals import find_new
 from walferry.shipping.candidates import candidates
 from walferry.shipping.plan import bytes_queued, groups_to_ship, plan_peer
 

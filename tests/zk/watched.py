@@ -10,7 +10,7 @@ import pytest
 
 from embedded.zookeeper import ZooKeeperServer
 from tests.zk.hbase_znodes import SERVER, HBaseZNodes, wal
-from walferry.source.cluster import SourceCluster
+from walferry.replication.source.cluster import SourceCluster
 
 HOUR = 3_600_000
 

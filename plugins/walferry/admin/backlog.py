@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 
 from walferry.admin.errors import Refused
-from walferry.queues.reading import Queue
+from walferry.replication.queues.reading import Queue
 from walferry.shipping.plan import PeerPlan
 
 _NAMED = 5

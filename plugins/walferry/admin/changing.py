@@ -6,16 +6,16 @@ import difflib
 from collections.abc import Mapping, Sequence
 
 from walferry.admin.creating import edits_of, put_edits
-from walferry.admin.ends import Wanted, check_ends
 from walferry.admin.errors import Refused
 from walferry.admin.peers import PeerAdmin, put_keys
+from walferry.admin.slave_checks import Wanted, check_ends
+from walferry.base.protos import hbase_pb2 as pb
 from walferry.hbase.cluster_key import SLAVE_CONN_KEY
 from walferry.hbase.peers import MARKS, MAX_LAG_KEY, Peer, as_peer, parse_max_lag, successor
-from walferry.protos import hbase_pb2 as pb
-from walferry.source import knobs
+from walferry.replication.source import settings as peer_settings
 
 BANDWIDTH, NAMESPACES = "bandwidth", "namespaces"
-MAX_LAG, SLAVE_CONN_ID = MAX_LAG_KEY.removeprefix(knobs.PREFIX), SLAVE_CONN_KEY.removeprefix(knobs.PREFIX)
+MAX_LAG, SLAVE_CONN_ID = MAX_LAG_KEY.removeprefix(peer_settings.PREFIX), SLAVE_CONN_KEY.removeprefix(peer_settings.PREFIX)
 MAX_BANDWIDTH = (1 << 63) - 1
 
 
@@ -116,19 +116,20 @@ def _refuse_if_handed_back(admin: PeerAdmin, peer: Peer) -> None:
 
 def settings_of(peer: Peer) -> dict[str, str]:
     """The peer's own settings by their names without `walferry.`, and its bandwidth; those without a value are left out."""
-    ours = {key.removeprefix(knobs.PREFIX): value for key, value in peer.config.items() if key.startswith(knobs.PREFIX)}
-    marks = {key.removeprefix(knobs.PREFIX) for key in MARKS} - {MAX_LAG, SLAVE_CONN_ID}
+    prefix = peer_settings.PREFIX
+    ours = {key.removeprefix(prefix): value for key, value in peer.config.items() if key.startswith(prefix)}
+    marks = {key.removeprefix(peer_settings.PREFIX) for key in MARKS} - {MAX_LAG, SLAVE_CONN_ID}
     own = {name: value for name, value in sorted(ours.items()) if value.strip() and name not in marks}
     return {**own, **({BANDWIDTH: str(peer.bandwidth)} if peer.bandwidth else {})}
 
 
 def _known(name: str) -> str:
     """The setting's name without `walferry.`. Raises Refused, with the name that may be meant."""
-    short = name.strip().removeprefix(knobs.PREFIX)
-    known = [*knobs.KEYS, MAX_LAG, SLAVE_CONN_ID, BANDWIDTH, NAMESPACES]
+    short = name.strip().removeprefix(peer_settings.PREFIX)
+    known = [*peer_settings.KEYS, MAX_LAG, SLAVE_CONN_ID, BANDWIDTH, NAMESPACES]
     if short in known:
         return short
-    if f"{knobs.PREFIX}{short}" in MARKS:
+    if f"{peer_settings.PREFIX}{short}" in MARKS:
         raise Refused(f"{name} is not a setting", "Use `peers pause`, `resume`, `take-over` or `hand-back`")
     close = difflib.get_close_matches(short, known, 1, 0.5)
     raise Refused(
@@ -138,7 +139,7 @@ def _known(name: str) -> str:
 
 def _check_values(settings: Mapping[str, str]) -> None:
     try:
-        knobs.parsed(settings)
+        peer_settings.parsed(settings)
         parse_max_lag(settings.get(MAX_LAG, ""))
     except ValueError as error:
         raise Refused(str(error)) from error
@@ -152,6 +153,6 @@ def _bandwidth(text: str) -> int:
 
 
 def _put(config: pb.ReplicationPeer, settings: Mapping[str, str], bandwidth: int | None) -> None:
-    put_keys(config, {f"{knobs.PREFIX}{name}": value for name, value in settings.items()})
+    put_keys(config, {f"{peer_settings.PREFIX}{name}": value for name, value in settings.items()})
     if bandwidth is not None:
         config.bandwidth = bandwidth

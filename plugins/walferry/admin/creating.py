@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from walferry.admin.ends import Wanted, check_ends
 from walferry.admin.errors import Refused
 from walferry.admin.peers import PeerAdmin, begin_new_wals, check_id
+from walferry.admin.slave_checks import Wanted, check_ends
 from walferry.admin.tables import Asked, UnclearTable, resolve, table_name
+from walferry.base.protos import hbase_pb2 as pb
+from walferry.base.texts import shell_word
 from walferry.hbase.cluster_key import SLAVE_CONN_KEY, parse_cluster_key
 from walferry.hbase.errors import MissingPeer, StalePeer, StorageError
+from walferry.hbase.names import NAMESPACE
 from walferry.hbase.peers import DISABLED, MANAGED_KEY, Peer, as_peer
-from walferry.names import NAMESPACE
-from walferry.protos import hbase_pb2 as pb
-from walferry.rpc import master
-from walferry.texts import shell_word
+from walferry.hbase.rpc import master
 
 
 def create(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from walferry.errors import WalferryError
+from walferry.base.errors import WalferryError
 
 
 class Refused(WalferryError):

@@ -24,18 +24,18 @@ from walferry.admin.errors import Refused
 from walferry.admin.pausing import pause, resume
 from walferry.admin.peers import OWN_KEYS, PeerAdmin, begin_new_wals, check_id, without_own_keys
 from walferry.admin.rights import all_rights, refuse_if_held
-from walferry.bootstrap.records import check_copied
-from walferry.bulkload.before import end_loads
-from walferry.errors import WalferryError
+from walferry.base.errors import WalferryError
+from walferry.base.texts import shell_word
+from walferry.base.users import user_name
+from walferry.base.zk.client import read
 from walferry.hbase.errors import MissingPeer
 from walferry.hbase.peers import ENABLED, HANDED_BACK_KEY, SUCCEEDS_KEY, Peer, check_ours, read_peer, successor
-from walferry.queues.reading import QueuedWal, read_queues
-from walferry.rpc import master
+from walferry.hbase.rpc import master
+from walferry.load.copy_records import check_copied
+from walferry.load.earlier_loads import end_loads
+from walferry.replication.queues.reading import QueuedWal, read_queues
+from walferry.replication.source.agreement import check_agreement
 from walferry.shipping.plan import plan_peer
-from walferry.source.agreement import check_agreement
-from walferry.texts import shell_word
-from walferry.users import user_name
-from walferry.zk.client import read
 
 log = logging.getLogger(__name__)
 

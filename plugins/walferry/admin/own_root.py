@@ -1,7 +1,7 @@
 """Shows whose Walferry's own root in ZooKeeper is, and takes it over: one that others made, or that is from times without logins.
 
-No session uses a root that others may have written to (zk/acls.py), and no change of ACLs proves that they have not. So a root is
-taken over by making it anew:
+No session uses a root that others may have written to (base/zk/acls.py), and no change of ACLs proves that they have not. So a
+root is taken over by making it anew:
 
     1. all znodes from the root down are closed to others, each before its children are listed: from then on nothing is added
     2. if a run is at work there, that is the end
@@ -25,11 +25,11 @@ from kazoo.exceptions import NoAuthError, NoNodeError, NotEmptyError
 from kazoo.protocol.states import ZnodeStat
 
 from walferry.admin.errors import Refused
-from walferry.source.session import Session, owners_of
-from walferry.texts import visible
-from walferry.zk.acls import CHILD, belongs_as, problem_of, root_of
-from walferry.zk.client import Refusal, ZNode, children_all, commit, read_all, retried, stat_all, whose
-from walferry.zk.errors import NoAccess
+from walferry.base.texts import visible
+from walferry.base.zk.acls import CHILD, belongs_as, problem_of, root_of
+from walferry.base.zk.client import Refusal, ZNode, children_all, commit, read_all, retried, stat_all, whose
+from walferry.base.zk.errors import NoAccess
+from walferry.replication.source.session import Session, owners_of
 
 # Below the root. By these, edits count as shipped, wait, are loaded or have been; and regions are moved.
 RECORDS = ("first-copies", "loads", "regions")

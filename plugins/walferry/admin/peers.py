@@ -10,22 +10,22 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
 from walferry.admin.errors import Refused
+from walferry.base.protos import hbase_pb2 as pb
+from walferry.base.texts import shell_word
+from walferry.base.zk.client import just_written, read
 from walferry.hbase.cluster import live_servers
 from walferry.hbase.cluster import master as active_master
 from walferry.hbase.errors import MissingPeer, StorageError, UnmanagedPeer
 from walferry.hbase.peers import MANAGED_KEY, Peer, read_peer
-from walferry.protos import hbase_pb2 as pb
-from walferry.queues.lease import WHY_SETTLING, settling_seconds
-from walferry.queues.reading import queue_paths, read_queues
-from walferry.queues.rolling import roll
-from walferry.rpc import master
-from walferry.rpc.connection import Connection
-from walferry.rpc.errors import RemoteError
-from walferry.source.agreement import check_agreement, check_peer
-from walferry.source.cluster import SourceCluster
-from walferry.source.session import Session, open_session
-from walferry.texts import shell_word
-from walferry.zk.client import just_written, read
+from walferry.hbase.rpc import master
+from walferry.hbase.rpc.connection import Connection
+from walferry.hbase.rpc.errors import RemoteError
+from walferry.replication.queues.lease import WHY_SETTLING, settling_seconds
+from walferry.replication.queues.reading import queue_paths, read_queues
+from walferry.replication.queues.rolling import roll
+from walferry.replication.source.agreement import check_agreement, check_peer
+from walferry.replication.source.cluster import SourceCluster
+from walferry.replication.source.session import Session, open_session
 
 OWN_KEYS = "walferry."  # keys of a peer's configuration that begin so are ours
 _VERIFY_SECONDS = 30.0

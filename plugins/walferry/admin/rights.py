@@ -1,13 +1,13 @@
 """All rights to send a peer's edits to its slave, in one holder's hands.
 
-    the peer in hand    batches, first copies, repairs             shipping/in_hand.py
-    leases              whoever ships or loads a WAL group         queues/lease.py
-    turns               tasks that ship an interval again          reship/turn.py
+    the peer in hand    batches, first copies, repairs             replication/locks/peer_lock.py
+    leases              whoever ships or loads a WAL group         replication/queues/lease.py
+    turns               tasks that ship an interval again          replay/turn.py
 
-Tasks of first copies and repairs send rows while their run has the peer in hand (shipping/row_right.py).
+Tasks of first copies and repairs send rows while their run has the peer in hand (replication/locks/row_lock.py).
 
-Who holds them all sends nothing, and waits until nothing that earlier holders have sent can take effect any more (zk/right.py).
-From then on nothing of the peer reaches the slave.
+Who holds them all sends nothing, and waits until nothing that earlier holders have sent can take effect any more
+(base/zk/right.py). From then on nothing of the peer reaches the slave.
 
 Before that the peer must be paused, or gone. Whoever takes a right looks at the peer after that, and sends nothing of such a
 peer. So nobody sends by a right that is taken later, or that is new: of a WAL group that is just being queued, say.
@@ -23,16 +23,16 @@ from urllib.parse import unquote
 
 from walferry.admin.errors import Refused
 from walferry.admin.peers import PeerAdmin
-from walferry.queues import lease
-from walferry.queues.errors import LeaseHeld
-from walferry.queues.reading import queued_groups
-from walferry.reship import turn
-from walferry.shipping import in_hand
-from walferry.shipping.in_hand import InOtherHands
-from walferry.source.session import Session
-from walferry.zk.client import children, children_all
-from walferry.zk.heard import now
-from walferry.zk.hold import CALLS, Hold, read_record
+from walferry.base.zk.client import children, children_all
+from walferry.base.zk.fenced_lock import CALLS, Hold, read_record
+from walferry.base.zk.session_time import now
+from walferry.replay import turn
+from walferry.replication.locks import peer_lock
+from walferry.replication.locks.peer_lock import InOtherHands
+from walferry.replication.queues import lease
+from walferry.replication.queues.errors import LeaseHeld
+from walferry.replication.queues.reading import queued_groups
+from walferry.replication.source.session import Session
 
 WAIT_SECONDS = 30.0  # for holders that were killed, whose sessions have ended by then, or that are just ending
 TRY_AGAIN = "Try again once that has ended; what was killed lets go within half a minute"
@@ -58,7 +58,7 @@ class AllRights:
                 self.peer_id, seconds,
             )  # fmt: skip
             self.admin.sleep(seconds)
-        in_hand.await_rows(self.admin.session, self.peer_id)
+        peer_lock.await_rows(self.admin.session, self.peer_id)
         self.check()
 
     def check(self) -> None:
@@ -69,7 +69,7 @@ class AllRights:
 
 def refuse_if_held(session: Session, peer_id: str) -> None:
     """Raises Refused, naming the holder, if someone has one of the rights now."""
-    paths = [hold.path for hold in (in_hand.hold_of(session, peer_id), *_others(session, peer_id, _groups(session, peer_id)))]
+    paths = [hold.path for hold in (peer_lock.hold_of(session, peer_id), *_others(session, peer_id, _groups(session, peer_id)))]
     for path, holders in zip(paths, children_all(session.zk, paths), strict=True):
         if holders:
             record = read_record(session.zk, path)
@@ -83,7 +83,7 @@ def all_rights(admin: PeerAdmin, peer_id: str, holder: str) -> Iterator[AllRight
     session = admin.session
     taken: list[Hold] = []
     try:
-        _take(admin, in_hand.hold_of(session, peer_id), holder, taken)
+        _take(admin, peer_lock.hold_of(session, peer_id), holder, taken)
         # Listed only now: what is read after a write of ours has all that was taken before the peer was paused.
         groups = _groups(session, peer_id)
         for hold in _others(session, peer_id, groups):

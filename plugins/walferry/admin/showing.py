@@ -8,14 +8,14 @@ from typing import Any
 
 from walferry.admin.changing import settings_of
 from walferry.admin.peers import PeerAdmin, finish_command
-from walferry.files.errors import StoreError
+from walferry.base.texts import shell_word
 from walferry.hbase.errors import MasterSilent, StalePeer
+from walferry.hbase.files.errors import StoreError
 from walferry.hbase.peers import DISABLED, Peer, read_peer, read_peers
-from walferry.queues.reading import Queue, read_queues
+from walferry.replication.queues.reading import Queue, read_queues
+from walferry.replication.source.agreement import check_agreement
+from walferry.replication.source.settings import refusal
 from walferry.shipping.plan import PeerPlan, plan_peer
-from walferry.source.agreement import check_agreement
-from walferry.source.knobs import refusal
-from walferry.texts import shell_word
 
 
 @dataclass(frozen=True)

@@ -16,10 +16,10 @@ import re
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 
-from walferry.errors import WalferryError
-from walferry.names import TABLE, without_default_namespace
-from walferry.rpc import master
-from walferry.rpc.connection import Connection
+from walferry.base.errors import WalferryError
+from walferry.hbase.names import TABLE, without_default_namespace
+from walferry.hbase.rpc import master
+from walferry.hbase.rpc.connection import Connection
 
 FORMS = "[namespace:]table[=family,family], table:family,family, or what HBase's shell takes"
 _FAMILY = re.compile(r"""[^\s:/,;=\[\]{}"']+""")

@@ -7,7 +7,7 @@ from dataclasses import replace
 from walferry.admin.errors import Refused
 from walferry.admin.peers import PeerAdmin, finish_command
 from walferry.hbase.peers import ENABLED, MANAGED_KEY, Peer, check_ours, read_peer
-from walferry.source.agreement import check_agreement
+from walferry.replication.source.agreement import check_agreement
 
 
 def take_over(admin: PeerAdmin, peer_id: str) -> Peer:

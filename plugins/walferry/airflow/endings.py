@@ -17,9 +17,9 @@ from typing import Any
 
 from airflow.sdk.exceptions import AirflowException, AirflowFailException, AirflowTaskTimeout
 
-from walferry.airflow.failures import MAX_NOTE_CHARS, Failures, ReportedFailures
-from walferry.errors import WalferryError
-from walferry.texts import lines_only, one_line
+from walferry.base.errors import WalferryError
+from walferry.base.texts import lines_only, one_line
+from walferry.runs.failures import MAX_NOTE_CHARS, Failures, ReportedFailures
 
 WIDTH = 110
 MAX_REASON_CHARS = 4000
@@ -61,7 +61,7 @@ def _as_ours(error: BaseException) -> BaseException:
     """What ZooKeeper's client has raised as one of our errors, which says what to do; others as they are."""
     if not type(error).__module__.startswith("kazoo."):
         return error
-    from walferry.zk.errors import known
+    from walferry.base.zk.errors import known
 
     with suppress(type(error)):
         return known(error) if isinstance(error, Exception) else error

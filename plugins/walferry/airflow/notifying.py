@@ -13,7 +13,7 @@ from typing import Any
 
 from airflow.sdk import conf
 
-from walferry.errors import WalferryError
+from walferry.base.errors import WalferryError
 
 OPTION = ("walferry", "notifiers")
 

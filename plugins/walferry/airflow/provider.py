@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from walferry.base.security.login import Protection, ZooKeeperAuth
 from walferry.hbase.layout import QueueLayout
-from walferry.security.login import Protection, ZooKeeperAuth
-from walferry.source.cluster import VisibilityLabels
+from walferry.replication.source.cluster import VisibilityLabels
 
 CONN_TYPE = "hbase_source"
 HOOK_NAME = "HBase replication source"

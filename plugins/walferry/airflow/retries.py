@@ -10,7 +10,7 @@ from typing import Any, ParamSpec, TypeVar
 from airflow.sdk import Context, RetryDecision, RetryPolicy
 
 from walferry.airflow import endings
-from walferry.errors import WalferryError
+from walferry.base.errors import WalferryError
 
 P = ParamSpec("P")
 R = TypeVar("R")

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING
 from airflow.listeners import hookimpl
 
 from walferry.airflow.endings import NOTE
-from walferry.airflow.failures import MAX_NOTE_CHARS
-from walferry.texts import one_line
+from walferry.base.texts import one_line
+from walferry.runs.failures import MAX_NOTE_CHARS
 
 if TYPE_CHECKING:
     from airflow.models.dagrun import DagRun

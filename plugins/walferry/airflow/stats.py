@@ -17,7 +17,7 @@ from collections.abc import Iterable
 from airflow.sdk import conf
 from airflow.sdk.observability import stats
 
-from walferry.status.measures import UNKNOWN, Value, unknown
+from walferry.observe.status.measures import UNKNOWN, Value, unknown
 
 PREFIX = "walferry"
 MAX_NAME_CHARS = 80  # a whole name may have 250

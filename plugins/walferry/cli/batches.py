@@ -11,12 +11,12 @@ from walferry.cli.show import BAD, GOOD, STUCK, WARNING, WELL, Cell, View, plain
 from walferry.cli.source import Chosen
 
 if TYPE_CHECKING:
-    from walferry.airflow.reports.batch import BatchReport
-    from walferry.airflow.values import Planned
     from walferry.cli.local_ship import Terms
     from walferry.engine.summary import GroupSummary
+    from walferry.replication.source.cluster import SourceCluster
+    from walferry.runs.reports.batch import BatchReport
+    from walferry.runs.values import Planned
     from walferry.shipping.plan import GroupPlan
-    from walferry.source.cluster import SourceCluster
 
 DEADLINE_SECONDS = 1800
 _PLAN_HEAD = ("SERVER", "QUEUE", "WALS", "BYTES", "WAL GROUP", "PROBLEM")
@@ -61,8 +61,8 @@ def ship(chosen: Chosen, /, peer_id: str, no_roll: bool, as_json: bool, **how: A
 
 
 def _plan(source: SourceCluster, peer_id: str) -> View:
+    from walferry.replication.source.session import open_session
     from walferry.shipping.plan import plan_peer
-    from walferry.source.session import open_session
 
     with open_session(source, look_only=True) as session:
         waits = _waits(session, peer_id)
@@ -89,10 +89,10 @@ def _plan(source: SourceCluster, peer_id: str) -> View:
 
 def _waits(session: Any, peer_id: str) -> str | None:
     """Why a batch would leave the peer alone for now. Raises PeerError if the peer may not be shipped at all."""
-    from walferry.bootstrap.records import under_way
     from walferry.hbase.errors import PausedPeer
-    from walferry.shipping.in_hand import turn_of
-    from walferry.source.agreement import check_peer
+    from walferry.load.copy_records import under_way
+    from walferry.replication.locks.peer_lock import turn_of
+    from walferry.replication.source.agreement import check_peer
 
     if check_peer(session, peer_id, even_paused=True).paused:
         return str(PausedPeer(peer_id))
@@ -107,9 +107,9 @@ def _planned(group: GroupPlan) -> list[str | Cell]:
 
 def _ship(source: SourceCluster, peer_id: str, how: Terms, *, roll: bool) -> BatchReport:
     """Roll, plan and ship. Raises WalferryError if the peer may not be shipped."""
-    from walferry.airflow.reports.batch import BatchReport, Steps
-    from walferry.airflow.steps import batch
     from walferry.cli.local_ship import run_name
+    from walferry.runs.reports.batch import BatchReport, Steps
+    from walferry.runs.steps import batch
 
     run = run_name("ship")
     rolled = batch.roll(source, [peer_id], run) if roll else None
@@ -128,10 +128,10 @@ def _in_hand(
     source: SourceCluster, planned: Planned, how: Terms, run: str
 ) -> tuple[dict[str, str], list[GroupSummary]]:
     """Ship the plan while this run has the peer in hand; what is to tell of that, and the groups' summaries."""
-    from walferry.airflow.steps import batch
     from walferry.cli.local_ship import ship_groups
     from walferry.hbase.errors import PausedPeer
-    from walferry.shipping.in_hand import InOtherHands
+    from walferry.replication.locks.peer_lock import InOtherHands
+    from walferry.runs.steps import batch
 
     try:
         with batch.in_hand(source, planned, run):

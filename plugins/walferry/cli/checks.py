@@ -12,7 +12,7 @@ from walferry.cli.show import BAD, GOOD, STUCK, WARNING, WELL, Cell, View, show,
 from walferry.cli.source import CONNECT_SECONDS, Chosen
 
 if TYPE_CHECKING:
-    from walferry.diagnosis.findings import Finding
+    from walferry.admin.diagnosis.findings import Finding
 
 _HEAD = ("", "WHAT", "FINDING")
 _COLOURS = {"well": GOOD, "note": WARNING, "wrong": BAD}
@@ -35,7 +35,7 @@ def check(chosen: Chosen, peer_ids: tuple[str, ...], as_json: bool, watch: float
     """
 
     def look() -> View:
-        from walferry.diagnosis.connections import check_connections
+        from walferry.admin.diagnosis.connections import check_connections
 
         return _view(list(check_connections(chosen.read(), peer_ids, CONNECT_SECONDS)))
 
@@ -54,8 +54,8 @@ def doctor(chosen: Chosen, as_json: bool, watch: float | None) -> int:
     """
 
     def look() -> View:
-        from walferry.diagnosis.source import diagnose
-        from walferry.source.session import open_session
+        from walferry.admin.diagnosis.source import diagnose
+        from walferry.replication.source.session import open_session
 
         with open_session(chosen.reached(), look_only=True) as session:
             return _view(list(diagnose(session)))

@@ -6,16 +6,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
-from walferry.airflow.reports.progress import ProgressLog
-from walferry.airflow.values import Planned
+from walferry.base.users import user_name
 from walferry.cli.show import tell
 from walferry.cli.workers import Gone, run_all
 from walferry.engine.summary import GroupSummary, Status
-from walferry.files.quarantine import BrokenWals
-from walferry.source.cluster import SourceCluster
-from walferry.source.knobs import SinkKind
-from walferry.spark import ship_run
-from walferry.users import user_name
+from walferry.hbase.files.quarantine import BrokenWals
+from walferry.jobs import ship_run
+from walferry.replication.source.cluster import SourceCluster
+from walferry.replication.source.settings import SinkKind
+from walferry.runs.reports.progress import ProgressLog
+from walferry.runs.values import Planned
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""`walferry` and `python -m walferry`: the command, its groups, and how it ends."""
+"""`walferry` and `python -m walferry.cli`: the command, its groups, and how it ends."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from typing import Any, Final
 import click
 
 from walferry import __version__
+from walferry.base.texts import lines_only
+from walferry.base.zk.errors import known
 from walferry.cli.show import ERROR, INTERRUPTED, READER_GONE, USAGE, tell
 from walferry.cli.source import Chosen
-from walferry.texts import lines_only
-from walferry.zk.errors import known
 
 
 @dataclass(frozen=True)

@@ -9,11 +9,11 @@ from pathlib import Path
 
 import click
 
+from walferry.base.errors import WalferryError
+from walferry.base.texts import lines_only
 from walferry.cli.show import ERROR, WELL, tell
 from walferry.cli.source import Chosen
-from walferry.errors import WalferryError
-from walferry.source.cluster import DEFAULT_CONN_ID
-from walferry.texts import lines_only
+from walferry.replication.source.cluster import DEFAULT_CONN_ID
 
 LOOK_SECONDS = 8.0  # for files and slaves; what takes longer is told as unknown
 OLD_WALS_SECONDS = 60.0
@@ -36,9 +36,9 @@ def metrics(chosen: Chosen, output: Path | None, old_wals: bool) -> int:
     It changes nothing of the cluster and listens on no port. docs/monitoring.md tells of each metric. If the source cannot be
     looked at, `walferry_source_up` is 0, and the others are left out.
     """
-    from walferry.status.exposition import exposition
-    from walferry.status.measures import measured
-    from walferry.status.statuses import Statuses
+    from walferry.observe.status.exposition import exposition
+    from walferry.observe.status.measures import measured
+    from walferry.observe.status.statuses import Statuses
 
     source = chosen.read()
     statuses = Statuses(LOOK_SECONDS, LOOK_SECONDS)

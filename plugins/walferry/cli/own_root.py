@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 
 import click
 
+from walferry.base.texts import visible
 from walferry.cli.show import STUCK, WELL, put
 from walferry.cli.source import CONNECT_SECONDS, Chosen
-from walferry.texts import visible
 
 if TYPE_CHECKING:
     from walferry.admin.own_root import OwnRoot
@@ -39,8 +39,8 @@ def own_root(chosen: Chosen, take_over: str | None, shown: str | None) -> int:
     if (shown is not None) != (take_over == KEEP):
         raise click.UsageError(f"--shown belongs to --take-over {KEEP}, which keeps the records that were shown with this mark")
     from walferry.admin import own_root as roots
-    from walferry.source.session import Session
-    from walferry.zk.client import connected
+    from walferry.base.zk.client import connected
+    from walferry.replication.source.session import Session
 
     source = chosen.read()
     with connected(source.quorum, CONNECT_SECONDS, login=source.login) as zk:

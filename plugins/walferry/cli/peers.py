@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from walferry.base.texts import shell_word
 from walferry.cli import options
 from walferry.cli.options import Parsed
 from walferry.cli.show import BAD, ERROR, GOOD, STUCK, WARNING, WELL, Cell, View, plain, put, show, table
 from walferry.cli.source import Chosen
-from walferry.texts import shell_word
 
 if TYPE_CHECKING:
     from walferry.admin.peers import PeerAdmin

@@ -27,10 +27,10 @@ def set_position(chosen: Chosen, peer_id: str, wal: str, position: int, dry_run:
     under the lease of the WAL's group, so no run ships it meanwhile. Entries that the slave has already are shipped again, which
     changes nothing there.
     """
+    from walferry.base.users import user_name
+    from walferry.replication.source.agreement import check_peer
+    from walferry.replication.source.session import open_session
     from walferry.shipping.repositioning import look, set_position
-    from walferry.source.agreement import check_peer
-    from walferry.source.session import open_session
-    from walferry.users import user_name
 
     wal = wal.rpartition("/")[2]
     with open_session(chosen.read(), look_only=dry_run) as session:

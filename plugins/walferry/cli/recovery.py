@@ -13,10 +13,10 @@ from walferry.cli.show import BAD, GOOD, STUCK, WARNING, WELL, Cell, View, plain
 from walferry.cli.source import Chosen
 
 if TYPE_CHECKING:
-    from walferry.airflow.reports.recovery import Drained, Recovery
-    from walferry.airflow.values import Claimed, Drain, QueueRef
     from walferry.cli.local_ship import Terms
-    from walferry.source.cluster import SourceCluster
+    from walferry.replication.source.cluster import SourceCluster
+    from walferry.runs.reports.recovery import Drained, Recovery
+    from walferry.runs.values import Claimed, Drain, QueueRef
 
 DEADLINE_SECONDS = 3600
 _HEAD = ("QUEUE", "STATE", "WALS", "LEFT", "OPS", "BYTES")
@@ -41,8 +41,8 @@ def drain(chosen: Chosen, /, queue: str, dry_run: bool, delete_orphan: bool, as_
     queues of its dead server are claimed first. It does what the DAG drain_recovered_queue does, in processes of this machine
     instead of Spark. Ctrl-C ends it; called again, it goes on from there.
     """
-    from walferry.airflow.steps import recovery
     from walferry.cli.local_ship import Terms, run_name
+    from walferry.runs.steps import recovery
 
     source, run = chosen.reached(), run_name("drain")
     selected = recovery.select(source, "", queue, delete_orphan)
@@ -68,8 +68,8 @@ def failover(chosen: Chosen, /, server: str, as_json: bool, **how: Any) -> int:
     Without a server, those of all servers that are dead now and have left queues of managed peers. It does what the DAG
     regionserver_failover does, in processes of this machine instead of Spark. Ctrl-C ends it; called again, it goes on.
     """
-    from walferry.airflow.steps import recovery
     from walferry.cli.local_ship import Terms, run_name
+    from walferry.runs.steps import recovery
 
     source = chosen.reached()
     found = recovery.find(source, server, ())
@@ -81,9 +81,9 @@ def _recover(
     source: SourceCluster, servers: Sequence[str], queues: Sequence[QueueRef] | None, run: str, how: Terms
 ) -> Recovery:
     """Claim what is left of `servers`, then drain `queues`, or else all that the claims have."""
-    from walferry.airflow.reports.recovery import Recovery
-    from walferry.airflow.steps import recovery
-    from walferry.errors import WalferryError
+    from walferry.base.errors import WalferryError
+    from walferry.runs.reports.recovery import Recovery
+    from walferry.runs.steps import recovery
 
     claims: list[Claimed] = []
     problems: list[str] = []
@@ -104,10 +104,10 @@ def _recover(
 
 def _drained(source: SourceCluster, drain: Drain, how: Terms) -> Drained:
     """Ship a queue, if there is anything to ship of it. What is left of it is not known yet."""
-    from walferry.airflow.reports.recovery import Drained
-    from walferry.airflow.steps import batch
+    from walferry.base.errors import WalferryError
     from walferry.cli.local_ship import ship_groups
-    from walferry.errors import WalferryError
+    from walferry.runs.reports.recovery import Drained
+    from walferry.runs.steps import batch
 
     if drain.plan is None or not drain.needs_job:
         return Drained(drain, None, (), 0)
@@ -122,7 +122,7 @@ def _drained(source: SourceCluster, drain: Drain, how: Terms) -> Drained:
 
 
 def _show(recovered: Recovery, *, as_json: bool) -> int:
-    from walferry.airflow.reports.recovery import as_dict
+    from walferry.runs.reports.recovery import as_dict
 
     def text() -> str:
         lines = [*recovered.notes]
@@ -141,7 +141,7 @@ def _show(recovered: Recovery, *, as_json: bool) -> int:
 
 
 def _row(each: Drained) -> list[str | Cell]:
-    from walferry.airflow.reports.batch import totals_of
+    from walferry.runs.reports.batch import totals_of
 
     totals = totals_of(each.summaries)
     state = Cell("complete", GOOD) if each.complete else Cell("paused", WARNING) if each.paused else Cell("left", BAD)

@@ -6,7 +6,7 @@ import os
 import textwrap
 from collections.abc import Sequence
 
-from walferry.regions.survey import Row, Survey
+from walferry.master.survey import Row, Survey
 
 MAX_SHOWN = 20  # regions that a terminal shows
 _HEAD = ("STATE", "SECONDS", "REGION", "TABLE")

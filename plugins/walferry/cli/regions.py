@@ -14,16 +14,16 @@ from typing import TYPE_CHECKING, Any, TypedDict, Unpack
 
 import click
 
+from walferry.base.users import user_name
 from walferry.cli import options
 from walferry.cli.options import PORT, SECONDS, F
 from walferry.cli.show import STUCK, WELL, View, plain, put, show, tell
 from walferry.cli.source import Chosen
-from walferry.users import user_name
 
 if TYPE_CHECKING:  # numba takes a command that is only asked for its help too long
-    from walferry.regions.looked import Looked
-    from walferry.regions.requests import Request
-    from walferry.source.session import Session
+    from walferry.master.requests import Request
+    from walferry.master.snapshot import Looked
+    from walferry.replication.source.session import Session
 
 LIMIT_SECONDS = 600.0
 WAIT_SECONDS = 600.0
@@ -91,7 +91,7 @@ def list_regions(chosen: Chosen, limit: float, as_json: bool, watch: float | Non
     Those in trouble are served by no server, or by two. It changes nothing.
     """
     from walferry.cli.region_table import as_table
-    from walferry.regions.survey import survey
+    from walferry.master.survey import survey
 
     def look() -> View:
         found = survey(_look(chosen, limit))
@@ -111,8 +111,8 @@ def explain(chosen: Chosen, region: str, limit: float, as_json: bool, watch: flo
 
     It also tells what comes next, and changes nothing. REGION is its encoded name, or its full name as HBase's shell shows it.
     """
-    from walferry.regions.explain import as_lines
-    from walferry.regions.explain import explain as told_of
+    from walferry.master.explain import as_lines
+    from walferry.master.explain import explain as told_of
 
     def look() -> View:
         told: dict[str, Any] = told_of(_look(chosen, limit), region)
@@ -128,7 +128,7 @@ def explain(chosen: Chosen, region: str, limit: float, as_json: bool, watch: flo
 @click.pass_obj
 def assign(chosen: Chosen, region: str, server: str | None, **how: Unpack[Written]) -> int:
     """Open a region that no server serves. It only says what it would do, unless --yes is given."""
-    from walferry.regions import requests
+    from walferry.master import requests
 
     return _write(chosen, "assign", lambda looked: requests.assign(looked, region, server), how)
 
@@ -140,7 +140,7 @@ def assign(chosen: Chosen, region: str, server: str | None, **how: Unpack[Writte
 @click.pass_obj
 def move(chosen: Chosen, region: str, server: str, **how: Unpack[Written]) -> int:
     """Close a region and open it at another server. It only says what it would do, unless --yes is given."""
-    from walferry.regions import requests
+    from walferry.master import requests
 
     return _write(chosen, "move", lambda looked: requests.move(looked, region, server), how)
 
@@ -155,7 +155,7 @@ def unstick(chosen: Chosen, regions: tuple[str, ...], **how: Unpack[Written]) ->
     Without regions, all of them. Beside an active HMaster it gives up opens that the HMaster waits for in vain. It only says what
     it would do, unless --yes is given.
     """
-    from walferry.regions import requests
+    from walferry.master import requests
 
     return _write(chosen, "unstick", lambda looked: requests.unstick(looked, regions), how, beside_hmaster=True)
 
@@ -171,7 +171,7 @@ def close_stray(chosen: Chosen, region: str, server: str, named_by_meta: bool, *
 
     It is the copy that SERVER has. The command only says what it would do, unless --yes is given.
     """
-    from walferry.regions import requests
+    from walferry.master import requests
 
     def ask(looked: Looked) -> Request:
         return requests.close_stray(looked, region, server, named_by_meta=named_by_meta)
@@ -185,7 +185,7 @@ def close_stray(chosen: Chosen, region: str, server: str, named_by_meta: bool, *
 @click.pass_obj
 def enable(chosen: Chosen, table: str, **how: Unpack[Written]) -> int:
     """Open all regions of a table. It only says what it would do, unless --yes is given."""
-    from walferry.regions import requests
+    from walferry.master import requests
 
     return _write(chosen, "enable", lambda looked: requests.enable(looked, table), how)
 
@@ -196,7 +196,7 @@ def enable(chosen: Chosen, table: str, **how: Unpack[Written]) -> int:
 @click.pass_obj
 def disable(chosen: Chosen, table: str, **how: Unpack[Written]) -> int:
     """Close all regions of a table. It only says what it would do, unless --yes is given."""
-    from walferry.regions import requests
+    from walferry.master import requests
 
     return _write(chosen, "disable", lambda looked: requests.disable(looked, table), how)
 
@@ -206,31 +206,31 @@ def disable(chosen: Chosen, table: str, **how: Unpack[Written]) -> int:
 @click.pass_obj
 def balance(chosen: Chosen, **how: Unpack[Written]) -> int:
     """Move regions until servers have about as many each. It only says what it would do, unless --yes is given."""
-    from walferry.regions import requests
+    from walferry.master import requests
 
     return _write(chosen, "balance", requests.balance, how)
 
 
 @contextmanager
 def _session(chosen: Chosen) -> Iterator[Session]:
-    from walferry.source.session import open_session
+    from walferry.replication.source.session import open_session
 
     with open_session(chosen.reached()) as session:
         yield session
 
 
 def _look(chosen: Chosen, limit: float) -> Looked:
-    from walferry.regions import looked, work
+    from walferry.master import snapshot, work
 
     with _session(chosen) as session:
-        return looked.look_and_decide(work.cluster_of(session), limit)
+        return snapshot.look_and_decide(work.cluster_of(session), limit)
 
 
 def _write(
     chosen: Chosen, command: str, ask: Callable[[Looked], Request], how: Written, *, beside_hmaster: bool = False
 ) -> int:
     """Say what would be done, or do it. Returns the exit status."""
-    from walferry.regions import looked, role, work
+    from walferry.master import role, snapshot, work
 
     told: list[str] = []
 
@@ -240,7 +240,7 @@ def _write(
             put(line)
 
     with _session(chosen) as session:
-        seen = looked.look_and_decide(work.cluster_of(session), how["limit"])
+        seen = snapshot.look_and_decide(work.cluster_of(session), how["limit"])
         beside = beside_hmaster and seen.hmaster is not None
         if not beside:
             role.check_no_master(session.zk, session.nodes)

@@ -13,8 +13,8 @@ from typing import Any, Final
 
 import click
 
-from walferry.texts import lines_only, one_line
-from walferry.zk.errors import known
+from walferry.base.texts import lines_only, one_line
+from walferry.base.zk.errors import known
 
 WELL: Final = 0
 ERROR: Final = 1  # refused or failed

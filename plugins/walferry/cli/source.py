@@ -10,8 +10,8 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:  # what reads connections imports ZooKeeper's client, which --help does without
-    from walferry.source.cluster import SourceCluster
-    from walferry.source.slaves import SlaveConnection
+    from walferry.replication.source.cluster import SourceCluster
+    from walferry.replication.source.slaves import SlaveConnection
 
 CONNECT_SECONDS = 10.0  # a ZooKeeper that is silent for longer is an error: nobody waits at a terminal for half a minute
 
@@ -26,18 +26,18 @@ class Chosen:
     @property
     def given(self) -> bool:
         """Whether a source cluster is named anywhere."""
-        from walferry.source.cluster import DEFAULT_CONN_ID
+        from walferry.replication.source.cluster import DEFAULT_CONN_ID
 
         return bool(self.text or self.conn_id or os.environ.get(_variable(DEFAULT_CONN_ID)))
 
     def read(self) -> SourceCluster:
         """The source cluster, without asking whether it is there. Raises SourceError."""
-        from walferry.source.slaves import SlaveLogins
+        from walferry.replication.source.slaves import SlaveLogins
 
         return replace(self._read(), slave_logins=SlaveLogins(_slave))
 
     def _read(self) -> SourceCluster:
-        from walferry.source.connection import from_env, from_text
+        from walferry.replication.source.connection import from_env, from_text
 
         if self.text:
             return from_text(self.text)
@@ -46,13 +46,13 @@ class Chosen:
         if os.environ.get(_variable(self.conn_id)):
             return from_env(self.conn_id)
         with redirect_stdout(sys.stderr):  # Airflow logs to stdout, where only what was asked for belongs
-            from walferry.airflow.hooks.hbase import from_airflow  # which takes Airflow a second or more
+            from walferry.runs.airflow_connection import from_airflow  # which takes Airflow a second or more
 
             return from_airflow(self.conn_id)
 
     def reached(self) -> SourceCluster:
         """The source cluster, whose ZooKeeper has answered just now. Raises SourceError, ConnectError."""
-        from walferry.zk.client import connected
+        from walferry.base.zk.client import connected
 
         source = self.read()
         with connected(source.quorum, CONNECT_SECONDS, login=source.login):
@@ -61,7 +61,7 @@ class Chosen:
 
 def _slave(conn_id: str) -> SlaveConnection:
     """A slave's connection, from the environment, or wherever Airflow keeps it. Raises SourceError."""
-    from walferry.source.slaves import slave_from_env, slave_not_defined
+    from walferry.replication.source.slaves import slave_from_env, slave_not_defined
 
     found = slave_from_env(conn_id)
     if found is None and find_spec("airflow") is None:
@@ -69,7 +69,7 @@ def _slave(conn_id: str) -> SlaveConnection:
     if found is not None:
         return found
     with redirect_stdout(sys.stderr):
-        from walferry.airflow.hooks.hbase import slave_from_airflow
+        from walferry.runs.airflow_connection import slave_from_airflow
 
         return slave_from_airflow(conn_id)
 

@@ -8,16 +8,16 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from walferry.amounts import count, duration
+from walferry.base.amounts import count, duration
+from walferry.base.texts import shell_word
 from walferry.cli import options
 from walferry.cli.positions import set_position
 from walferry.cli.show import BAD, ERROR, GOOD, STUCK, WARNING, WELL, Cell, View, plain, show, table
 from walferry.cli.source import Chosen
-from walferry.texts import shell_word
 
 if TYPE_CHECKING:
-    from walferry.status.model import GroupStatus, PeerStatus, QueueStatus, SourceStatus
-    from walferry.status.statuses import Statuses
+    from walferry.observe.status.model import GroupStatus, PeerStatus, QueueStatus, SourceStatus
+    from walferry.observe.status.statuses import Statuses
 
 SHOWN_ORPHANS = 5
 LOOK_SECONDS = 8.0  # for files and slaves; what takes longer is told as unknown
@@ -94,7 +94,7 @@ def _looker(chosen: Chosen, slaves_seconds: float) -> Callable[[], SourceStatus]
     made: list[Statuses] = []
 
     def look() -> SourceStatus:
-        from walferry.status.statuses import Statuses
+        from walferry.observe.status.statuses import Statuses
 
         if not made:
             made.append(Statuses(LOOK_SECONDS, slaves_seconds))
@@ -106,8 +106,8 @@ def _looker(chosen: Chosen, slaves_seconds: float) -> Callable[[], SourceStatus]
 def _status_view(found: SourceStatus, peer_ids: Sequence[str], max_lag: float | None) -> View:
     if found.unreachable is not None:
         return _unreachable(found)
-    from walferry.status.model import plain as as_plain
-    from walferry.status.troubles import counts, of_peer
+    from walferry.observe.status.model import plain as as_plain
+    from walferry.observe.status.troubles import counts, of_peer
 
     peers = _chosen(found, peer_ids)
     troubles = {peer.id: "; ".join(trouble.text for trouble in of_peer(peer, max_lag)) or None for peer in peers}
@@ -167,7 +167,7 @@ def _servers(found: SourceStatus) -> str:
 
 
 def _peer_row(peer: PeerStatus, trouble: str | None) -> list[str | Cell]:
-    from walferry.status import words
+    from walferry.observe.status import words
 
     unknown = Cell("not asked") if peer.managed is False else Cell(words.UNKNOWN, WARNING)
     slave = {True: Cell("reachable", GOOD), False: Cell("down", BAD), None: unknown}[peer.slave.reachable]
@@ -191,7 +191,7 @@ def _who(peer: PeerStatus) -> str:
 def _queues_view(found: SourceStatus, peer_ids: Sequence[str]) -> View:
     if found.unreachable is not None:
         return _unreachable(found)
-    from walferry.status.model import plain as as_plain
+    from walferry.observe.status.model import plain as as_plain
 
     chosen = [queue for peer in _chosen(found, peer_ids) for queue in peer.queues or ()]
     if not peer_ids:
@@ -205,7 +205,7 @@ def _queues_view(found: SourceStatus, peer_ids: Sequence[str]) -> View:
 
 
 def _queue_row(queue: QueueStatus, group: GroupStatus) -> list[str | Cell]:
-    from walferry.status import words
+    from walferry.observe.status import words
 
     kind = str(queue.kind) if queue.live or queue.kind == "Recovered" else f"{queue.kind} (dead)"
     position = words.UNKNOWN if group.oldest.position is None else f"{group.oldest.position:,}"

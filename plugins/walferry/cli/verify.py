@@ -13,9 +13,9 @@ from walferry.cli.show import BAD, ERROR, GOOD, STUCK, WELL, Cell, View, plain, 
 from walferry.cli.source import Chosen
 
 if TYPE_CHECKING:
-    from walferry.airflow.reports.verification import VerificationReport
     from walferry.hbase.peers import Peer
-    from walferry.source.cluster import SourceCluster
+    from walferry.replication.source.cluster import SourceCluster
+    from walferry.runs.reports.verification import VerificationReport
     from walferry.verification.job import Options, TableRange
     from walferry.verification.outcome import Outcome
 
@@ -71,10 +71,10 @@ def verify(
 def _compare(
     source: SourceCluster, peer_id: str, tables: tuple[str, ...], asked: Options, workers: int
 ) -> VerificationReport:
-    from walferry.airflow.reports.verification import VerificationReport
     from walferry.cli.workers import Gone, run_all
-    from walferry.source.agreement import check_peer
-    from walferry.source.session import open_session
+    from walferry.replication.source.agreement import check_peer
+    from walferry.replication.source.session import open_session
+    from walferry.runs.reports.verification import VerificationReport
     from walferry.verification.outcome import Outcome, total_of
     from walferry.verification.plan import plan_verification
 

@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING, BinaryIO, TypedDict, Unpack
 
 import click
 
+from walferry.base.texts import one_line
 from walferry.cli.options import BYTES, TABLE, TIME, F
 from walferry.cli.show import ERROR, READER_GONE, WELL
 from walferry.cli.source import Chosen
-from walferry.texts import one_line
 
 if TYPE_CHECKING:  # numba takes a command that is only asked for its help too long
-    from walferry.inspection.searching import Answer, Question
-    from walferry.wal.windows import UnwrapKey
+    from walferry.hbase.wal.windows import UnwrapKey
+    from walferry.observe.inspection.searching import Answer, Question
 
 MAX_LINE_CHARS = 4000
 
@@ -88,7 +88,7 @@ def wal() -> None:
 @click.pass_obj
 def show(chosen: Chosen, files: tuple[str, ...], position: int, **asked: Unpack[Asked]) -> int:
     """Show the cells of WALs, as HBase's WALPrettyPrinter does. A WAL is a path, file:///… or hdfs://…"""
-    from walferry.inspection.listing import as_url
+    from walferry.observe.inspection.listing import as_url
 
     return _print_all([as_url(file) for file in files], _question(chosen, asked, position), [])
 
@@ -105,7 +105,7 @@ def find(chosen: Chosen, places: tuple[str, ...], **asked: Unpack[Asked]) -> int
     if asked["row"] is None and asked["row_prefix"] is None:
         raise click.UsageError("one of --row and --row-prefix is required")
     question = _question(chosen, asked, 0)
-    from walferry.inspection.listing import as_url, list_wals, within
+    from walferry.observe.inspection.listing import as_url, list_wals, within
 
     listing = list_wals([as_url(place) for place in places] or [chosen.read().wal_root])
     files = within(listing.files, asked["written_from"], asked["written_before"])
@@ -127,9 +127,9 @@ def _question(chosen: Chosen, asked: Asked, position: int) -> Question:
         raise click.UsageError("--from does not come before --to, so there is nothing to find")
     if asked["row"] is not None and asked["row_prefix"] is not None:
         raise click.UsageError("--row-prefix is not allowed with --row")
-    from walferry.inspection.layouts import json_layout, text_layout
-    from walferry.inspection.searching import Question
-    from walferry.inspection.selection import Selection
+    from walferry.observe.inspection.layouts import json_layout, text_layout
+    from walferry.observe.inspection.searching import Question
+    from walferry.observe.inspection.selection import Selection
 
     selection = Selection(
         row=asked["row"], row_prefix=asked["row_prefix"] or b"", tables=asked["tables"], region=asked["region"],
@@ -140,9 +140,9 @@ def _question(chosen: Chosen, asked: Asked, position: int) -> Question:
 
 def _keys(chosen: Chosen, asked: Asked) -> UnwrapKey | None:
     """What unwraps the keys of encrypted WALs, if it is known. Raises SourceError."""
-    from walferry.crypto.errors import KeyProviderError
-    from walferry.crypto.provider import KeyProvider
-    from walferry.source.cluster import SourceError
+    from walferry.hbase.crypto.errors import KeyProviderError
+    from walferry.hbase.crypto.provider import KeyProvider
+    from walferry.replication.source.cluster import SourceError
 
     if asked["key_provider"]:
         try:
@@ -154,8 +154,8 @@ def _keys(chosen: Chosen, asked: Asked) -> UnwrapKey | None:
 
 def _print_all(urls: Iterable[str], question: Question, answers: list[Answer]) -> int:
     """Print what is found, and tell what is wrong with files. Adds their answers to `answers`. Returns the exit status."""
-    from walferry.inspection.many_files import search_all
-    from walferry.inspection.searching import Answer
+    from walferry.observe.inspection.many_files import search_all
+    from walferry.observe.inspection.searching import Answer
 
     status = WELL
     with closing(search_all(urls, question)) as parts:

@@ -27,13 +27,13 @@ from typing import Protocol
 from kazoo.client import KazooClient
 from kazoo.exceptions import AuthFailedError, NodeExistsError, NoNodeError, NotEmptyError, SessionExpiredError
 
+from walferry.base.zk.client import children, retried
+from walferry.base.zk.errors import ConnectError
 from walferry.hbase.peers import Peer
-from walferry.sinks.errors import Stopped
-from walferry.sinks.sink import Request
-from walferry.source.knobs import Knobs
-from walferry.source.session import Session
-from walferry.zk.client import children, retried
-from walferry.zk.errors import ConnectError
+from walferry.replication.sinks.errors import Stopped
+from walferry.replication.sinks.sink import Request
+from walferry.replication.source.session import Session
+from walferry.replication.source.settings import Knobs
 
 SHARE_SECONDS = 1.0  # between two counts of the groups that share
 SETTLE_SECONDS = 2.0  # for which a share lasts, and after which the other groups have counted a new one

@@ -9,11 +9,11 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from walferry.engine.summary import GroupSummary, Status, digest_with, shown_ms
-from walferry.filters.rules import Reason
-from walferry.filters.window import Kept, filtered_by_reason
-from walferry.sinks.answers import Outage
-from walferry.sinks.sink import Request
-from walferry.wal.windows import Window
+from walferry.hbase.wal.windows import Window
+from walferry.replication.filters.rules import Reason
+from walferry.replication.filters.window import Kept, filtered_by_reason
+from walferry.replication.sinks.answers import Outage
+from walferry.replication.sinks.sink import Request
 
 
 class Counters:

@@ -13,14 +13,14 @@ from walferry.engine.counters import Counters
 from walferry.engine.in_flight import InFlight, WalOffset
 from walferry.engine.outcome import Outcome
 from walferry.engine.senders import Senders
-from walferry.files.closedness import CLOSE_TIMEOUT_SECONDS, WalNotClosed
-from walferry.filters.rules import FilterRules
-from walferry.filters.visibility import LabelFilter
-from walferry.filters.window import filter_window
-from walferry.sinks.errors import Stopped
-from walferry.sinks.sink import Sink
-from walferry.wal.errors import WalError
-from walferry.wal.windows import Window
+from walferry.hbase.files.closedness import CLOSE_TIMEOUT_SECONDS, WalNotClosed
+from walferry.hbase.wal.errors import WalError
+from walferry.hbase.wal.windows import Window
+from walferry.replication.filters.rules import FilterRules
+from walferry.replication.filters.visibility import LabelFilter
+from walferry.replication.filters.window import filter_window
+from walferry.replication.sinks.errors import Stopped
+from walferry.replication.sinks.sink import Sink
 
 log = logging.getLogger(__name__)
 

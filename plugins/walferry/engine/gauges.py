@@ -7,8 +7,8 @@ import logging
 from walferry.engine.counters import Counters
 from walferry.engine.feed import Row
 from walferry.engine.in_flight import InFlight
-from walferry.sinks.answers import Repeats
-from walferry.sinks.sink import Sink
+from walferry.replication.sinks.answers import Repeats
+from walferry.replication.sinks.sink import Sink
 
 log = logging.getLogger(__name__)
 

@@ -6,7 +6,7 @@ import threading
 from enum import Enum, auto
 
 from walferry.engine.summary import Status
-from walferry.sinks.errors import SlaveUnreachable, Stopped
+from walferry.replication.sinks.errors import SlaveUnreachable, Stopped
 
 
 class Phase(Enum):

@@ -15,6 +15,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
 
+from walferry.base.errors import WalferryError
 from walferry.engine.bandwidth import Limit
 from walferry.engine.commit import Commit
 from walferry.engine.counters import Counters
@@ -24,10 +25,9 @@ from walferry.engine.in_flight import InFlight, WalOffset
 from walferry.engine.outcome import Outcome
 from walferry.engine.senders import Senders
 from walferry.engine.summary import Status
-from walferry.errors import WalferryError
-from walferry.filters.visibility import LabelFilter
-from walferry.sinks.sink import Sink
-from walferry.source.knobs import Knobs
+from walferry.replication.filters.visibility import LabelFilter
+from walferry.replication.sinks.sink import Sink
+from walferry.replication.source.settings import Knobs
 
 TICK_SECONDS = 0.1
 COMMIT_SECONDS = 0.5  # between two commits
@@ -138,7 +138,7 @@ class Run:
         """Send no further request, and wait for those under way, so that the next run need not.
 
         A target goes on with a request whose connection was cut. If one takes too long it is cut all the same, and the right to
-        send tells its next holder for how long the target may still carry it out (zk/right.py).
+        send tells its next holder for how long the target may still carry it out (base/zk/right.py).
         """
         senders.stop()
         if not senders.join(CALLS_SECONDS):

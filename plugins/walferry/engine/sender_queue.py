@@ -11,7 +11,7 @@ import threading
 from collections import deque
 from dataclasses import dataclass
 
-from walferry.sinks.sink import Request
+from walferry.replication.sinks.sink import Request
 
 SECONDS = 1.0  # within which what is sent at once should be acknowledged
 MOST_BYTES = 16 << 20  # that are sent at once

@@ -18,11 +18,11 @@ import numpy as np
 
 from walferry.engine.in_flight import InFlight, WalOffset
 from walferry.engine.sender_queue import Pace, Queued, SenderQueue
-from walferry.filters.window import Kept
-from walferry.sinks.errors import Stopped
-from walferry.sinks.sink import Ints, Request, Take
-from walferry.source.knobs import Knobs
-from walferry.wal.windows import Window
+from walferry.hbase.wal.windows import Window
+from walferry.replication.filters.window import Kept
+from walferry.replication.sinks.errors import Stopped
+from walferry.replication.sinks.sink import Ints, Request, Take
+from walferry.replication.source.settings import Knobs
 
 
 class Sends(Protocol):

@@ -6,12 +6,12 @@ from collections.abc import Iterable
 from kazoo.client import KazooClient
 from kazoo.exceptions import NoAuthError
 
+from walferry.base.texts import one_line
+from walferry.base.zk.client import Watch, children, hosts, read, whose
 from walferry.hbase.errors import ClusterError, StorageError, ZNodeValueError
 from walferry.hbase.layout import LOCK, PEERS_LEVEL, QueueLayout, ZNodes
+from walferry.hbase.names import ServerName, is_server_name
 from walferry.hbase.values import decode_cluster_id, decode_labels, decode_master, decode_server_version, server_in
-from walferry.names import ServerName, is_server_name
-from walferry.texts import one_line
-from walferry.zk.client import Watch, children, hosts, read, whose
 
 MAX_VERSION_CHARS = 100
 IN_ZOOKEEPER = ("0.", "1.", "2.")  # versions that keep their replication queues there

@@ -1,7 +1,7 @@
 """Errors about a cluster's znodes and peers. Each names the znode or peer and says what to do."""
 
-from walferry.errors import WalferryError
-from walferry.texts import one_line, shell_word
+from walferry.base.errors import WalferryError
+from walferry.base.texts import one_line, shell_word
 
 MAX_PROBLEM_CHARS = 2000  # of a peer, in whose configuration anything may stand
 

@@ -5,7 +5,12 @@ from dataclasses import dataclass, field, replace
 
 from kazoo.client import KazooClient
 
-from walferry.errors import WalferryError
+from walferry.base.errors import WalferryError
+from walferry.base.protos import hbase_pb2 as pb
+from walferry.base.protos.parsing import unknown_fields, unknown_numbers
+from walferry.base.texts import one_line
+from walferry.base.zk.client import Whose, children, read
+from walferry.base.zk.fenced_lock import Guard
 from walferry.hbase.cluster import check_storage, release
 from walferry.hbase.cluster_key import SLAVE_CONN_KEY, ClusterKey, parse_cluster_key
 from walferry.hbase.errors import (
@@ -23,11 +28,6 @@ from walferry.hbase.errors import (
 from walferry.hbase.layout import PEER_STATE, TABLE_CFS, ZNodes
 from walferry.hbase.table_cfs import parse_table_cfs
 from walferry.hbase.values import decode_peer, decode_state, decode_state_message, decode_table_cfs
-from walferry.protos import hbase_pb2 as pb
-from walferry.protos.parsing import unknown_fields, unknown_numbers
-from walferry.texts import one_line
-from walferry.zk.client import Whose, children, read
-from walferry.zk.hold import Guard
 
 MANAGED_KEY = "walferry.managed"
 PAUSED_KEY = "walferry.paused"

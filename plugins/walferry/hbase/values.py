@@ -25,10 +25,10 @@ from typing import TypeVar
 
 from google.protobuf.message import DecodeError, Message
 
+from walferry.base.protos import hbase_pb2 as pb
+from walferry.base.protos.parsing import parse_message
 from walferry.hbase.errors import PositionError, ZNodeValueError
-from walferry.names import ServerName
-from walferry.protos import hbase_pb2 as pb
-from walferry.protos.parsing import parse_message
+from walferry.hbase.names import ServerName
 
 PREFIX_MAGIC = 0xFF
 PBUF = b"PBUF"

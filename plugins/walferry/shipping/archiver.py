@@ -7,10 +7,10 @@ import threading
 from collections.abc import Callable
 from queue import SimpleQueue
 
-from walferry.files.errors import UnreadableBytes
-from walferry.retention.archiving import NotArchived, archive_wal
+from walferry.hbase.files.errors import UnreadableBytes
+from walferry.replication.retention.archiving import NotArchived, archive_wal
+from walferry.replication.source.session import Session
 from walferry.shipping.candidates import Candidate
-from walferry.source.session import Session
 
 log = logging.getLogger(__name__)
 

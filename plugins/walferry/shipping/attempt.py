@@ -7,7 +7,6 @@ from collections.abc import Collection
 from functools import partial
 from uuid import UUID
 
-from walferry.bulkload.before import NOTHING_LOADED, loaded_before
 from walferry.engine.bandwidth import Limit, limit_of
 from walferry.engine.counters import Counters
 from walferry.engine.gauges import Gauges
@@ -15,12 +14,18 @@ from walferry.engine.in_flight import InFlight
 from walferry.engine.outcome import Outcome
 from walferry.engine.run import Run
 from walferry.engine.summary import GroupSummary, Status
-from walferry.filters.rules import FilterRules
-from walferry.filters.visibility import LabelFilter
 from walferry.hbase.cluster import cluster_id, visibility_labels
 from walferry.hbase.errors import PausedPeer, PeerError
 from walferry.hbase.peers import Peer, check_shippable, read_peer
-from walferry.queues.lease import Lease
+from walferry.load.earlier_loads import NOTHING_LOADED, loaded_before
+from walferry.replication.filters.rules import FilterRules
+from walferry.replication.filters.visibility import LabelFilter
+from walferry.replication.queues.lease import Lease
+from walferry.replication.sinks.errors import SlaveUnreachable
+from walferry.replication.sinks.of_peer import open_sink
+from walferry.replication.sinks.sink import Sink
+from walferry.replication.source.cluster import VisibilityLabels
+from walferry.replication.source.session import Session
 from walferry.shipping.archiver import Archiver
 from walferry.shipping.broken import Broken
 from walferry.shipping.candidates import GroupCandidates, candidates
@@ -33,11 +38,6 @@ from walferry.shipping.queue_positions import QueuePositions
 from walferry.shipping.queued_wals import QueuedWals
 from walferry.shipping.runs import write_group
 from walferry.shipping.slave_down import known_down, note_down
-from walferry.sinks.errors import SlaveUnreachable
-from walferry.sinks.of_peer import open_sink
-from walferry.sinks.sink import Sink
-from walferry.source.cluster import VisibilityLabels
-from walferry.source.session import Session
 
 
 class Attempt:

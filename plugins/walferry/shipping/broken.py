@@ -6,11 +6,11 @@ import logging
 from dataclasses import dataclass
 
 from walferry.engine.counters import Counters
-from walferry.files.closedness import await_closed
-from walferry.files.quarantine import BrokenWals, quarantine, to_be_quarantined
-from walferry.files.store import WalStore
+from walferry.hbase.files.closedness import await_closed
+from walferry.hbase.files.quarantine import BrokenWals, quarantine, to_be_quarantined
+from walferry.hbase.files.store import WalStore
+from walferry.hbase.wal.errors import WalError
 from walferry.shipping.group_wals import GroupWals
-from walferry.wal.errors import WalError
 
 log = logging.getLogger(__name__)
 

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from walferry.queues.finding import Place
-from walferry.queues.reading import Queue, QueuedWal, closed_groups, groups
+from walferry.replication.queues.finding import Place
+from walferry.replication.queues.reading import Queue, QueuedWal, closed_groups, groups
 
 
 @dataclass(frozen=True, slots=True)

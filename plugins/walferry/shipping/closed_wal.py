@@ -6,15 +6,15 @@ import logging
 from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
 
-from walferry.files.closedness import CLOSE_TIMEOUT_SECONDS, await_closed, looks_closed
-from walferry.files.quarantine import BrokenWals, ends_with_its_whole_entries
-from walferry.files.store import WalLocation, WalStore
-from walferry.files.systems import READ_PATIENCE_SECONDS
-from walferry.names import WalName
-from walferry.wal.errors import WalPositionError, WalTornError, WalTruncatedError, WalUnclosedError
-from walferry.wal.header import EMPTY_TRAILER
-from walferry.wal.reader import read_windows
-from walferry.wal.windows import UnwrapKey, Window
+from walferry.hbase.files.closedness import CLOSE_TIMEOUT_SECONDS, await_closed, looks_closed
+from walferry.hbase.files.quarantine import BrokenWals, ends_with_its_whole_entries
+from walferry.hbase.files.store import WalLocation, WalStore
+from walferry.hbase.files.systems import READ_PATIENCE_SECONDS
+from walferry.hbase.names import WalName
+from walferry.hbase.wal.errors import WalPositionError, WalTornError, WalTruncatedError, WalUnclosedError
+from walferry.hbase.wal.header import EMPTY_TRAILER
+from walferry.hbase.wal.reader import read_windows
+from walferry.hbase.wal.windows import UnwrapKey, Window
 
 SPLIT_TIMEOUT_SECONDS = 300.0  # until the master, which may have much to do after a crash, has fenced a dead server off its WALs
 RELOCATIONS = 5  # times that a WAL may move, or turn out not to be closed, while it is being opened and read

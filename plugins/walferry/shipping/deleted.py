@@ -16,17 +16,17 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Collection, Mapping
 
+from walferry.base.texts import visible
+from walferry.base.zk.right import Right
 from walferry.hbase.cluster import master as active_master
 from walferry.hbase.errors import ClusterError, ZNodeValueError
-from walferry.rpc import master
-from walferry.rpc.errors import RpcError
-from walferry.sinks.errors import NotAtSlave
-from walferry.source.knobs import Knobs
-from walferry.source.session import Session
-from walferry.tables.errors import MissingTable, RegionUnavailable, ScanGivenUp
-from walferry.tables.tables import Tables
-from walferry.texts import visible
-from walferry.zk.right import Right
+from walferry.hbase.rpc import master
+from walferry.hbase.rpc.errors import RpcError
+from walferry.hbase.tables.errors import MissingTable, RegionUnavailable, ScanGivenUp
+from walferry.hbase.tables.tables import Tables
+from walferry.replication.sinks.errors import NotAtSlave
+from walferry.replication.source.session import Session
+from walferry.replication.source.settings import Knobs
 
 MAX_NAMED_CHARS = 2000
 MASTER_SECONDS = 20.0

@@ -14,20 +14,20 @@ from typing import TypeVar
 
 from kazoo.exceptions import AuthFailedError, ConnectionClosedError, SessionExpiredError
 
+from walferry.base.errors import WalferryError
+from walferry.base.zk.client import OUTCOME_UNKNOWN, SESSION_TIMEOUT_SECONDS
+from walferry.base.zk.errors import ConnectError
+from walferry.base.zk.session_time import now
 from walferry.engine.counters import Counters
 from walferry.engine.summary import GroupSummary, Status
-from walferry.errors import WalferryError
-from walferry.files.quarantine import WAYS_OUT, is_broken
-from walferry.queues.errors import LeaseHeld, LeaseLost
-from walferry.queues.lease import Lease, acquire
+from walferry.hbase.files.quarantine import WAYS_OUT, is_broken
+from walferry.replication.queues.errors import LeaseHeld, LeaseLost
+from walferry.replication.queues.lease import Lease, acquire
+from walferry.replication.source.session import Session, open_session
 from walferry.shipping.attempt import Attempt
 from walferry.shipping.deleted import attempt_without
 from walferry.shipping.group_job import GroupJob
 from walferry.shipping.runs import read_group, write_group
-from walferry.source.session import Session, open_session
-from walferry.zk.client import OUTCOME_UNKNOWN, SESSION_TIMEOUT_SECONDS
-from walferry.zk.errors import ConnectError
-from walferry.zk.heard import now
 
 RETRY_SECONDS = 2.0  # before a group begins again in a new session
 LOOK_SECONDS = 0.5  # between two tries to take a lease that is held

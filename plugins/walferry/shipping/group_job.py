@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from walferry.files.quarantine import BrokenWals
-from walferry.queues.finding import Place
-from walferry.source.cluster import SourceCluster
-from walferry.source.knobs import Knobs
+from walferry.hbase.files.quarantine import BrokenWals
+from walferry.replication.queues.finding import Place
+from walferry.replication.source.cluster import SourceCluster
+from walferry.replication.source.settings import Knobs
 
 LEAST_SENDERS_OF_A_GROUP = 2
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from walferry.engine.in_flight import WalOffset
-from walferry.files.store import WalStore
+from walferry.hbase.files.store import WalStore
 from walferry.shipping.candidates import Candidate
 
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 import logging
 from collections.abc import Sequence
 
-from walferry.files.store import WalStore
-from walferry.files.systems import OpenWal
+from walferry.hbase.files.store import WalStore
+from walferry.hbase.files.systems import OpenWal
+from walferry.hbase.wal.reader import read_windows
+from walferry.hbase.wal.windows import UnwrapKey
 from walferry.shipping.candidates import Candidate
-from walferry.wal.reader import read_windows
-from walferry.wal.windows import UnwrapKey
 
 log = logging.getLogger(__name__)
 

@@ -6,8 +6,8 @@
                                          if the peer is gone; runs only once they need not be kept
     replication/rs/walferry,1,1          if it is empty
 
-Safety does not depend on these znodes: any client may delete a hold without a holder (zk/hold.py), and ZooKeeper does not delete
-a znode with children. A run that needs one of them again creates it.
+Safety does not depend on these znodes: any client may delete a hold without a holder (base/zk/fenced_lock.py), and ZooKeeper
+does not delete a znode with children. A run that needs one of them again creates it.
 """
 
 import operator
@@ -17,16 +17,16 @@ from urllib.parse import unquote
 from kazoo.client import KazooClient
 from kazoo.exceptions import NoNodeError, NotEmptyError
 
+from walferry.base.zk.client import children, read, retried
+from walferry.base.zk.errors import AnswerTooLong
 from walferry.hbase.cluster import live_servers
 from walferry.hbase.layout import quoted
-from walferry.names import ServerName, parse_wal_name
-from walferry.queues.consistent import looked_for
-from walferry.queues.dead_servers import WALFERRY_SERVER
-from walferry.queues.reading import queued_groups
+from walferry.hbase.names import ServerName, parse_wal_name
+from walferry.replication.queues.consistent import looked_for
+from walferry.replication.queues.dead_servers import WALFERRY_SERVER
+from walferry.replication.queues.reading import queued_groups
+from walferry.replication.source.session import Session
 from walferry.shipping.runs import delete_old_runs
-from walferry.source.session import Session
-from walferry.zk.client import children, read, retried
-from walferry.zk.errors import AnswerTooLong
 
 AT_ONCE = 200  # deletions a call
 

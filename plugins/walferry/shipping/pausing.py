@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from walferry.hbase.errors import PausedPeer
 from walferry.hbase.peers import read_peer
-from walferry.source.session import Session
+from walferry.replication.source.session import Session
 
 
 def why_paused(session: Session, peer_id: str) -> PausedPeer | None:

@@ -5,18 +5,18 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from walferry.files.closedness import Closed, WalMissing, closedness
-from walferry.files.errors import NoFileRight, UnreadableBytes
-from walferry.files.listing import locate_all
-from walferry.files.store import WalLocation, WalStore
 from walferry.hbase.errors import PositionError
-from walferry.names import ServerName
-from walferry.queues.finding import Place
-from walferry.queues.reading import Queue, list_queues, read_begun
+from walferry.hbase.files.closedness import Closed, WalMissing, closedness
+from walferry.hbase.files.errors import NoFileRight, UnreadableBytes
+from walferry.hbase.files.listing import locate_all
+from walferry.hbase.files.store import WalLocation, WalStore
+from walferry.hbase.names import ServerName
+from walferry.hbase.wal.errors import WalError, WalTruncatedError
+from walferry.hbase.wal.header import EMPTY_TRAILER, MAX_HEADER_BYTES, parse_header
+from walferry.replication.queues.finding import Place
+from walferry.replication.queues.reading import Queue, list_queues, read_begun
+from walferry.replication.source.session import Session
 from walferry.shipping.candidates import Candidate, GroupCandidates, candidates
-from walferry.source.session import Session
-from walferry.wal.errors import WalError, WalTruncatedError
-from walferry.wal.header import EMPTY_TRAILER, MAX_HEADER_BYTES, parse_header
 
 MAX_UNREADABLE = 3  # groups with such files; then no more files are looked into, as each may take long to be given up
 

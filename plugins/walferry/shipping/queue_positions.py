@@ -7,8 +7,8 @@ from collections.abc import Callable
 from walferry.engine.counters import Counters
 from walferry.engine.in_flight import WalOffset
 from walferry.engine.summary import GroupSummary
-from walferry.queues.errors import LastWal
-from walferry.queues.lease import Lease
+from walferry.replication.queues.errors import LastWal
+from walferry.replication.queues.lease import Lease
 from walferry.shipping.archiver import Archiver
 from walferry.shipping.group_wals import GroupWals
 

@@ -7,15 +7,15 @@ import time
 from collections.abc import Generator
 from dataclasses import dataclass
 
-from walferry.bulkload.before import NOTHING_LOADED, LoadedBefore
 from walferry.engine.counters import Counters
-from walferry.files.store import WalStore
-from walferry.filters.rules import FilterRules
+from walferry.hbase.files.store import WalStore
+from walferry.hbase.wal.errors import WalError, WalTornError, WalTruncatedError
+from walferry.hbase.wal.windows import UnwrapKey, Window
+from walferry.load.earlier_loads import NOTHING_LOADED, LoadedBefore
+from walferry.replication.filters.rules import FilterRules
 from walferry.shipping.broken import Broken
 from walferry.shipping.closed_wal import Progress, may_end_with, seconds_to_close, windows_of_closed
 from walferry.shipping.group_wals import GroupWals
-from walferry.wal.errors import WalError, WalTornError, WalTruncatedError
-from walferry.wal.windows import UnwrapKey, Window
 
 log = logging.getLogger(__name__)
 

@@ -12,18 +12,18 @@ from dataclasses import dataclass
 from kazoo.client import TransactionRequest
 from kazoo.exceptions import BadVersionError, NoNodeError
 
-from walferry.errors import WalferryError
-from walferry.files.closedness import await_closed
+from walferry.base.errors import WalferryError
+from walferry.base.zk.errors import Contention
+from walferry.hbase.files.closedness import await_closed
+from walferry.hbase.names import parse_wal_name
 from walferry.hbase.values import encode_position
-from walferry.names import parse_wal_name
-from walferry.queues.errors import LastWal, WalGone
-from walferry.queues.finding import read_group
-from walferry.queues.lease import acquire
-from walferry.queues.reading import QueuedWal
+from walferry.hbase.wal.reader import read_windows
+from walferry.replication.queues.errors import LastWal, WalGone
+from walferry.replication.queues.finding import read_group
+from walferry.replication.queues.lease import acquire
+from walferry.replication.queues.reading import QueuedWal
+from walferry.replication.source.session import Session
 from walferry.shipping.candidates import Candidate, candidates
-from walferry.source.session import Session
-from walferry.wal.reader import read_windows
-from walferry.zk.errors import Contention
 
 
 class PositionRefused(WalferryError):

@@ -19,22 +19,22 @@ import numpy as np
 import numpy.typing as npt
 from google.protobuf.proto import serialize_length_prefixed
 
-from walferry.errors import WalferryError
-from walferry.filters.rules import FilterRules
-from walferry.filters.visibility import LabelFilter
-from walferry.filters.window import filter_window
+from walferry.base.errors import WalferryError
+from walferry.base.protos import hbase_pb2 as pb
 from walferry.hbase.cluster import cluster_id, visibility_labels
 from walferry.hbase.errors import PeerError
 from walferry.hbase.peers import Peer
-from walferry.protos import hbase_pb2 as pb
-from walferry.shipping.row_right import row_right
-from walferry.sinks.of_peer import open_sink
-from walferry.sinks.sink import Sender, Sink
-from walferry.source.cluster import VisibilityLabels
-from walferry.source.knobs import Knobs
-from walferry.source.session import Session
-from walferry.tables.rows import Rows
-from walferry.wal.uncompressed_windows import plain
+from walferry.hbase.tables.rows import Rows
+from walferry.hbase.wal.uncompressed_windows import plain
+from walferry.replication.filters.rules import FilterRules
+from walferry.replication.filters.visibility import LabelFilter
+from walferry.replication.filters.window import filter_window
+from walferry.replication.locks.row_lock import row_right
+from walferry.replication.sinks.of_peer import open_sink
+from walferry.replication.sinks.sink import Sender, Sink
+from walferry.replication.source.cluster import VisibilityLabels
+from walferry.replication.source.session import Session
+from walferry.replication.source.settings import Knobs
 
 REQUEST_SECONDS = 600.0  # how long the slave has for each request; the patience with a silent one is shorter
 REQUEST_BYTES = 4 << 20

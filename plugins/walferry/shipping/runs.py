@@ -23,12 +23,12 @@ from urllib.parse import unquote
 from kazoo.client import KazooClient
 from kazoo.exceptions import BadVersionError, NodeExistsError, NoNodeError, NotEmptyError
 
+from walferry.base.records import NotARecord
+from walferry.base.texts import one_line
+from walferry.base.zk.client import ZNode, children, read, read_all, retried
 from walferry.engine.summary import MAX_ERROR_CHARS, GroupSummary, Status
 from walferry.hbase.layout import quoted
-from walferry.records import NotARecord
-from walferry.source.session import Session
-from walferry.texts import one_line
-from walferry.zk.client import ZNode, children, read, read_all, retried
+from walferry.replication.source.session import Session
 
 RUNS_KEPT = 20  # of one peer: the newest
 RUNS_AT_MOST = 200  # of one peer, including those that have to be kept longer

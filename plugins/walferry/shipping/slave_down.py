@@ -19,12 +19,12 @@ from typing import Any
 
 from kazoo.exceptions import BadVersionError, NoNodeError
 
+from walferry.base.records import NotARecord, parsed_object
+from walferry.base.texts import one_line
+from walferry.base.zk.client import read, retried
 from walferry.hbase.peers import Peer
-from walferry.records import NotARecord, parsed_object
-from walferry.sinks.of_peer import why_down
-from walferry.source.session import Session
-from walferry.texts import one_line
-from walferry.zk.client import read, retried
+from walferry.replication.sinks.of_peer import why_down
+from walferry.replication.source.session import Session
 
 TRUSTED_SECONDS = 60.0
 MAX_ERROR_CHARS = 4000

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from walferry.queues.errors import LeaseHeld
-from walferry.queues.lease import acquire
+from walferry.replication.queues.errors import LeaseHeld
+from walferry.replication.queues.lease import acquire
+from walferry.replication.source.session import Session
 from walferry.shipping.plan import GroupPlan, PeerPlan
-from walferry.source.session import Session
 
 
 @dataclass(frozen=True)

@@ -14,10 +14,10 @@ from dataclasses import dataclass
 
 from kazoo.client import KazooClient
 
+from walferry.base.security.login import Login
 from walferry.hbase.cluster import master as active_master
 from walferry.hbase.layout import ZNodes
-from walferry.rpc import master
-from walferry.security.login import Login
+from walferry.hbase.rpc import master
 
 MEASURE_SECONDS = 8.0  # two reports and some
 _POLL_SECONDS = 0.05

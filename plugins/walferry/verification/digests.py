@@ -16,10 +16,10 @@ from typing import Final
 
 import numpy as np
 
-from walferry.kernels.compiled import inlined, unmanaged
-from walferry.kernels.read import Bytes, Ints, hash_bytes, mix, read_int32
-from walferry.tables.rows import Rows
-from walferry.wal.cells import CELL_LENGTHS, row_of
+from walferry.base.kernels.compiled import inlined, unmanaged
+from walferry.base.kernels.read import Bytes, Ints, hash_bytes, mix, read_int32
+from walferry.hbase.tables.rows import Rows
+from walferry.hbase.wal.cells import CELL_LENGTHS, row_of
 
 ROWS_A_BUCKET: Final = 512  # on average
 _WHOLE_HASH: Final = (1 << 64) - 1

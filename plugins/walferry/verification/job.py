@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 from dataclasses import asdict, dataclass
 
-from walferry.records import decoded
-from walferry.tables.scan import ScanSpec
+from walferry.base.records import decoded
+from walferry.hbase.tables.scan import ScanSpec
 
 
 @dataclass(frozen=True)

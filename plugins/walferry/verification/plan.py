@@ -5,23 +5,23 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 
-from walferry.bootstrap.choice import has_new_version_behavior
-from walferry.errors import WalferryError
-from walferry.filters.rules import PeerTables
+from walferry.base.errors import WalferryError
+from walferry.base.protos import hbase_pb2 as pb
+from walferry.base.zk.client import connected
 from walferry.hbase.binary_text import from_binary_text
 from walferry.hbase.cluster import master as active_master
 from walferry.hbase.errors import CustomEndpointPeer
 from walferry.hbase.layout import ZNodes
+from walferry.hbase.names import without_default_namespace
 from walferry.hbase.peers import INTER_CLUSTER_ENDPOINTS, Peer, check_understood, read_peer, slave_of
-from walferry.names import without_default_namespace
-from walferry.protos import hbase_pb2 as pb
-from walferry.rpc import master, master_tables
-from walferry.source.session import Session
-from walferry.tables.errors import MissingTable
-from walferry.tables.regions import Region
-from walferry.tables.tables import Tables
+from walferry.hbase.rpc import master, master_tables
+from walferry.hbase.tables.errors import MissingTable
+from walferry.hbase.tables.regions import Region
+from walferry.hbase.tables.tables import Tables
+from walferry.load.copied_tables import has_new_version_behavior
+from walferry.replication.filters.rules import PeerTables
+from walferry.replication.source.session import Session
 from walferry.verification.job import Options, TableRange
-from walferry.zk.client import connected
 
 
 class NothingToCompare(WalferryError):

@@ -7,8 +7,8 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterator
 from concurrent.futures import ThreadPoolExecutor
 
-from walferry.tables.rows import Rows
-from walferry.tables.tables import Tables
+from walferry.hbase.tables.rows import Rows
+from walferry.hbase.tables.tables import Tables
 from walferry.verification.digests import Span, differing, digest
 from walferry.verification.job import Options, TableRange
 from walferry.verification.outcome import Kind, Outcome, sampled

@@ -21,11 +21,11 @@ from contextlib import contextmanager
 import numpy as np
 
 from walferry.hbase.peers import Peer, check_shippable, read_peer
-from walferry.shipping.in_hand import in_hand_after_others
+from walferry.hbase.tables.scan import ALL_VERSIONS, ScanSpec
+from walferry.hbase.tables.tables import Tables
+from walferry.replication.locks.peer_lock import in_hand_after_others
+from walferry.replication.source.session import Session
 from walferry.shipping.rows import RowShipment, row_shipment
-from walferry.source.session import Session
-from walferry.tables.scan import ALL_VERSIONS, ScanSpec
-from walferry.tables.tables import Tables
 from walferry.verification.job import TableRange
 
 WAIT_SECONDS = 3600.0  # for batches, and for other ranges of the same run

@@ -15,12 +15,12 @@ from dataclasses import asdict, dataclass
 
 from kazoo.exceptions import NodeExistsError, NoNodeError
 
+from walferry.base.records import NotARecord, decoded
+from walferry.base.zk.client import children, read, retried
 from walferry.hbase.errors import ZNodeValueError
 from walferry.hbase.layout import quoted
-from walferry.records import NotARecord, decoded
-from walferry.source.session import Session
+from walferry.replication.source.session import Session
 from walferry.verification.outcome import Outcome
-from walferry.zk.client import children, read, retried
 
 # A znode holds 1 MiB.
 MAX_TABLES = 300

@@ -7,10 +7,10 @@ from dataclasses import dataclass, field
 from itertools import zip_longest
 
 from walferry.hbase.binary_text import to_binary_text
-from walferry.tables.rows import Rows
+from walferry.hbase.tables.rows import Rows
+from walferry.hbase.wal.cells import KEY_TAIL, Cell, CellType, split_cells
 from walferry.verification.digests import row_hashes
 from walferry.verification.outcome import Kind, Sample
-from walferry.wal.cells import KEY_TAIL, Cell, CellType, split_cells
 
 Row = tuple[bytes, int, Rows, int]  # key, hash, and where its cells are
 

@@ -5,16 +5,16 @@ from __future__ import annotations
 import logging
 from functools import partial
 
-from walferry.errors import WalferryError
+from walferry.base.errors import WalferryError
+from walferry.base.zk.client import connected
 from walferry.hbase.layout import ZNodes
 from walferry.hbase.peers import Peer, slave_of
-from walferry.source.cluster import SourceCluster
-from walferry.source.session import Session, open_session
-from walferry.tables.tables import Tables
+from walferry.hbase.tables.tables import Tables
+from walferry.replication.source.cluster import SourceCluster
+from walferry.replication.source.session import Session, open_session
 from walferry.verification.job import Options, TableRange
 from walferry.verification.outcome import Outcome
 from walferry.verification.ranges import RangeComparison
-from walferry.zk.client import connected
 
 log = logging.getLogger(__name__)
 

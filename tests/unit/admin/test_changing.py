@@ -10,17 +10,17 @@ from typing import Any, cast
 
 import pytest
 
-from tests.unit.status.views import peer
+from tests.unit.observe.status.views import peer
 from walferry.admin import changing, peers
 from walferry.admin.changing import set_tables, set_values, settings_of
-from walferry.admin.ends import Wanted
 from walferry.admin.errors import Refused
 from walferry.admin.peers import PeerAdmin
+from walferry.admin.slave_checks import Wanted
+from walferry.base.protos import hbase_pb2 as pb
+from walferry.base.security.login import Login
 from walferry.hbase.peers import DISABLED, Peer, as_peer
-from walferry.protos import hbase_pb2 as pb
-from walferry.rpc.errors import RemoteError
-from walferry.security.login import Login
-from walferry.source.cluster import SourceError
+from walferry.hbase.rpc.errors import RemoteError
+from walferry.replication.source.cluster import SourceError
 
 
 class Master:

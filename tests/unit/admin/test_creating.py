@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from walferry.admin import creating, peers
-from walferry.queues.rolling import Rolled
+from walferry.replication.queues.rolling import Rolled
 
 
 def test_servers_begin_new_wals_before_the_peer_is_added_and_one_that_does_not_is_told(

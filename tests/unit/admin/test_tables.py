@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from walferry.admin import tables as peer_tables
 from walferry.admin.tables import Asked, TableFamilies, UnclearTable, missing, parse_tables, resolve
-from walferry.rpc.connection import Connection
+from walferry.hbase.rpc.connection import Connection
 
 Tables = Mapping[str, Mapping[str, bool]]  # families of each, and whether their edits are replicated
 

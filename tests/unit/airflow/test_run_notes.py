@@ -6,8 +6,8 @@ import time
 
 import pytest
 
-from walferry.airflow.failures import MAX_NOTE_CHARS
 from walferry.airflow.run_notes import MAX_CHARS, MAX_LINES, note_of, told_once
+from walferry.runs.failures import MAX_NOTE_CHARS
 
 
 def test_a_note_shows_text_from_outside_as_it_is() -> None:

@@ -15,7 +15,7 @@ from tests.otlp_receiver import otlp_receiver
 
 HOSTILE = "p:1|g#x@0.1,y=z\nwalferry.fake:7|g"
 SEND = f"""
-from walferry.status.measures import MEASURES, Value
+from walferry.observe.status.measures import MEASURES, Value
 from airflow.sdk.observability import stats
 from airflow.sdk.observability.metrics.stats_utils import get_stats_factory
 from walferry.airflow.stats import send

@@ -14,12 +14,12 @@ import pytest
 from click.testing import CliRunner
 from kazoo.exceptions import ConnectionLoss, NoAuthError, SessionExpiredError
 
+from walferry.base.errors import WalferryError
 from walferry.cli import main as cli
 from walferry.cli import regions as region_commands
 from walferry.cli.main import COMMANDS, main
 from walferry.cli.source import Chosen
-from walferry.errors import WalferryError
-from walferry.regions import reconcile, work
+from walferry.master import reconcile, work
 
 ROOT = Path(__file__).resolve().parents[3]
 ENVIRONMENT = {**os.environ, "PYTHONPATH": str(ROOT / "plugins")}

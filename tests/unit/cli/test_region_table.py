@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import os
 
-from tests.unit.regions.looks import LATE, Site, code
+from tests.unit.master.looks import LATE, Site, code
 from walferry.cli.region_table import MAX_SHOWN, as_table
-from walferry.regions.states import State
-from walferry.regions.survey import survey
+from walferry.master.states import State
+from walferry.master.survey import survey
 
 TERMINAL = os.terminal_size((80, 24))
 

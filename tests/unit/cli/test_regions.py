@@ -8,7 +8,7 @@ import pytest
 
 from walferry.cli import regions
 from walferry.cli.main import main
-from walferry.regions.errors import LiveMaster
+from walferry.master.errors import LiveMaster
 
 
 def test_no_server_can_control_the_terminal_by_its_name(
@@ -17,7 +17,7 @@ def test_no_server_can_control_the_terminal_by_its_name(
     """Znodes and servers' answers name hosts as they like; errors and log lines repeat them."""
 
     def refuse(_: object) -> None:
-        logging.getLogger("walferry.regions.calls").warning("%s answers", "rs\x1b]0;gone\x07,1,2")
+        logging.getLogger("walferry.master.calls").warning("%s answers", "rs\x1b]0;gone\x07,1,2")
         raise LiveMaster("m\x1b[2J\x9b1A,1,2", "/hbase/master")
 
     monkeypatch.setattr(regions, "_session", refuse)

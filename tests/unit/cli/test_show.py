@@ -14,9 +14,9 @@ from pathlib import Path
 
 import pytest
 
+from walferry.base.errors import WalferryError
 from walferry.cli import show as showing
 from walferry.cli.show import BAD, Cell, View, show, table
-from walferry.errors import WalferryError
 
 ROOT = Path(__file__).resolve().parents[3]
 HEAD = ("ID", "STATE", "WALS", "SLAVE")

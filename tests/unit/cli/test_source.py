@@ -8,7 +8,7 @@ import os
 import pytest
 
 from walferry.cli.source import Chosen
-from walferry.source.cluster import SourceError
+from walferry.replication.source.cluster import SourceError
 
 SOURCE = {"host": "zk1", "extra": {"wal_root": "file:///hbase"}}
 

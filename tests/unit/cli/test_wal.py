@@ -10,11 +10,11 @@ from typing import Any
 
 import pytest
 
-from tests.unit.crypto.key_stores import JCEKS, KEYS, PASSWORD
-from tests.unit.wal.compressing import GZ, Encoder, compress
-from tests.unit.wal.encoder import PUT, Cell, Entry, encode_entry, encode_header, encode_wal, entry
-from tests.unit.wal.sealed import encode_sealed, sealed_header, wrap_key
-from tests.unit.wal.strategies import positions
+from tests.unit.hbase.crypto.key_stores import JCEKS, KEYS, PASSWORD
+from tests.unit.hbase.wal.compressing import GZ, Encoder, compress
+from tests.unit.hbase.wal.encoder import PUT, Cell, Entry, encode_entry, encode_header, encode_wal, entry
+from tests.unit.hbase.wal.sealed import encode_sealed, sealed_header, wrap_key
+from tests.unit.hbase.wal.strategies import positions
 from walferry.cli.main import main
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -216,7 +216,7 @@ def test_wrong_arguments_are_a_usage_error(arguments: list[str], said: str, caps
 def test_a_reader_that_goes_away_ends_the_command_at_once_and_quietly(tmp_path: Path, many: int) -> None:
     data = encode_wal(written(20, value=bytes(50_000)))
     files = [put(tmp_path / WAL.format(number), data) for number in range(many)]
-    command = [sys.executable, "-m", "walferry", "wal", "show", "--values", *map(str, files)]
+    command = [sys.executable, "-m", "walferry.cli", "wal", "show", "--values", *map(str, files)]
     environment = os.environ | {"PYTHONPATH": str(ROOT / "plugins")}
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment) as process:
         assert process.stdout is not None
@@ -230,7 +230,7 @@ def test_a_reader_that_goes_away_ends_the_command_at_once_and_quietly(tmp_path: 
 @pytest.mark.slow
 def test_a_reader_of_both_outputs_that_goes_away_ends_the_command_as_well(tmp_path: Path) -> None:
     put(tmp_path / WAL.format(1), encode_wal(written(1)))
-    command = [sys.executable, "-m", "walferry", "wal", "find", "--row", "none", str(tmp_path)]  # prints to stderr only
+    command = [sys.executable, "-m", "walferry.cli", "wal", "find", "--row", "none", str(tmp_path)]  # prints to stderr only
     environment = os.environ | {"PYTHONPATH": str(ROOT / "plugins")}
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, env=environment) as process:
         assert process.stdout is not None

@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 
 from walferry.engine.bandwidth import IDLE_SECONDS, LEAST_SHIPMENT_BYTES, SETTLE_SECONDS, SHARE_SECONDS, Limit, Throttle
-from walferry.sinks.errors import Stopped
-from walferry.source.knobs import Knobs
+from walferry.replication.sinks.errors import Stopped
+from walferry.replication.source.settings import Knobs
 
 BANDWIDTH = 1_000_000
 TICK_SECONDS = 0.05

@@ -10,8 +10,8 @@ import pytest
 
 from walferry.engine.counters import Counters
 from walferry.engine.summary import LATEST_MS, GroupSummary
-from walferry.reship.run import _largest
-from walferry.reship.scan import TableCount
+from walferry.replay.run import _largest
+from walferry.replay.scan import TableCount
 
 LONG, ODD = 3000, "a\nFAILED \x1b[2J\u202e"
 

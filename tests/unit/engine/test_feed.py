@@ -8,23 +8,23 @@ from types import SimpleNamespace
 
 import pytest
 
-from tests.unit.filters.test_visibility import SECRET, cell
-from tests.unit.filters.test_window import RULES, entry, put, window_of
-from tests.unit.sinks.hbase.test_bulk_loads import OFF, load
+from tests.unit.replication.filters.test_visibility import SECRET, cell
+from tests.unit.replication.filters.test_window import RULES, entry, put, window_of
+from tests.unit.replication.sinks.hbase.test_bulk_loads import OFF, load
 from walferry.engine.counters import Counters
 from walferry.engine.feed import Feed, FeedReader
 from walferry.engine.in_flight import InFlight, WalOffset
 from walferry.engine.outcome import Outcome, Phase
 from walferry.engine.summary import GroupSummary
-from walferry.files.closedness import WalNotClosed
-from walferry.filters.rules import FilterRules
-from walferry.filters.visibility import LabelFilter, LabelsRefused
-from walferry.sinks.hbase.bulk_loads import BulkLoadRefused
-from walferry.sinks.hbase.sink import HBaseSink
-from walferry.source.cluster import VisibilityLabels
-from walferry.source.knobs import SinkKind
-from walferry.wal.errors import WalError
-from walferry.wal.windows import Window
+from walferry.hbase.files.closedness import WalNotClosed
+from walferry.hbase.wal.errors import WalError
+from walferry.hbase.wal.windows import Window
+from walferry.replication.filters.rules import FilterRules
+from walferry.replication.filters.visibility import LabelFilter, LabelsRefused
+from walferry.replication.sinks.hbase.bulk_loads import BulkLoadRefused
+from walferry.replication.sinks.hbase.sink import HBaseSink
+from walferry.replication.source.cluster import VisibilityLabels
+from walferry.replication.source.settings import SinkKind
 
 
 class Batches:

@@ -6,7 +6,7 @@ import pytest
 
 from walferry.engine.outcome import Outcome, Phase
 from walferry.engine.summary import Status
-from walferry.sinks.errors import SlaveUnreachable, Stopped
+from walferry.replication.sinks.errors import SlaveUnreachable, Stopped
 
 BROKEN = ValueError("broken")
 LATE = SlaveUnreachable("s", 0.0, 0, "no time")

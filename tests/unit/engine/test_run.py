@@ -22,6 +22,7 @@ from hypothesis import strategies as st
 
 from tests.unit.engine.test_feed import Batches
 from tests.unit.engine.test_senders import Sinks, taken, window
+from walferry.base.errors import WalferryError
 from walferry.engine import run as module
 from walferry.engine.counters import Counters
 from walferry.engine.feed import Feed
@@ -30,18 +31,17 @@ from walferry.engine.in_flight import InFlight, WalOffset
 from walferry.engine.outcome import Outcome
 from walferry.engine.run import Run
 from walferry.engine.summary import GroupSummary, Status
-from walferry.errors import WalferryError
-from walferry.filters.rules import FilterRules
-from walferry.filters.visibility import LabelFilter
 from walferry.hbase.errors import PausedPeer
-from walferry.queues.errors import LastWal
-from walferry.reship.shipment import SummaryOnly
+from walferry.hbase.wal.windows import Window
+from walferry.replay.shipment import SummaryOnly
+from walferry.replication.filters.rules import FilterRules
+from walferry.replication.filters.visibility import LabelFilter
+from walferry.replication.queues.errors import LastWal
+from walferry.replication.sinks.hbase.shipment import join
+from walferry.replication.source.cluster import VisibilityLabels
+from walferry.replication.source.settings import Knobs
 from walferry.shipping.group_wals import GroupWals
 from walferry.shipping.queue_positions import QueuePositions
-from walferry.sinks.hbase.shipment import join
-from walferry.source.cluster import VisibilityLabels
-from walferry.source.knobs import Knobs
-from walferry.wal.windows import Window
 
 REGIONS, START, BATCH = 3, 85, 5
 

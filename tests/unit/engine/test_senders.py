@@ -11,18 +11,18 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 
-from tests.unit.wal.encoder import PUT, Cell, Entry, encode_entry
+from tests.unit.hbase.wal.encoder import PUT, Cell, Entry, encode_entry
+from walferry.base.protos import hbase_pb2 as pb
 from walferry.engine.in_flight import InFlight, WalOffset
 from walferry.engine.senders import Senders
-from walferry.filters.window import FilterRules, Kept, filter_window, uuid_field
-from walferry.protos import hbase_pb2 as pb
-from walferry.sinks.errors import Stopped
-from walferry.sinks.hbase.shipment import Shipment, assemble, join
-from walferry.sinks.hbase.sink import ShipmentsOf
-from walferry.sinks.sink import Ints
-from walferry.source.knobs import Knobs
-from walferry.wal.scan import scan_entries
-from walferry.wal.windows import Window
+from walferry.hbase.wal.scan import scan_entries
+from walferry.hbase.wal.windows import Window
+from walferry.replication.filters.window import FilterRules, Kept, filter_window, uuid_field
+from walferry.replication.sinks.errors import Stopped
+from walferry.replication.sinks.hbase.shipment import Shipment, assemble, join
+from walferry.replication.sinks.hbase.sink import ShipmentsOf
+from walferry.replication.sinks.sink import Ints
+from walferry.replication.source.settings import Knobs
 
 RULES = FilterRules(uuid.UUID(int=1), uuid.UUID(int=2))
 MARK = np.frombuffer(uuid_field(uuid.UUID(int=1)), np.uint8)

@@ -7,8 +7,8 @@ from dataclasses import asdict, fields
 
 import pytest
 
+from walferry.base.records import NotARecord
 from walferry.engine.summary import GroupSummary
-from walferry.records import NotARecord
 
 ODD = "a\nFAILED \x1b[2J\u202e"
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from kazoo.client import KazooClient
 from kazoo.exceptions import NoAuthError
 
+from walferry.base.protos import hbase_pb2 as pb
 from walferry.hbase.cluster import MAX_VERSION_CHARS, release
 from walferry.hbase.layout import ZNodes
 from walferry.hbase.values import PBUF
-from walferry.protos import hbase_pb2 as pb
 
 
 class Servers(KazooClient):

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from walferry.base.protos import hbase_pb2 as pb
 from walferry.hbase.errors import PositionError, ZNodeValueError
 from walferry.hbase.values import (
     decode_cluster_id,
@@ -19,7 +20,6 @@ from walferry.hbase.values import (
     server_in,
     strip_client_prefix,
 )
-from walferry.protos import hbase_pb2 as pb
 
 ZNODE = "/hbase/replication/rs/h,1,2/p/w"
 POSITIONS = st.integers(0, 2**63 - 1)

@@ -52,8 +52,8 @@ def test_a_circle_ends() -> None:
 @pytest.mark.slow
 def test_in_this_repo_a_test_stands_on_what_it_tests() -> None:
     graph = import_graph(ROOT)
-    away = distances(graph, ["plugins/walferry/wal/reader.py"])
-    assert away["tests/unit/wal/test_reader.py"] == 1
+    away = distances(graph, ["plugins/walferry/hbase/wal/reader.py"])
+    assert away["tests/unit/hbase/wal/test_reader.py"] == 1
     assert away["tests/cluster/test_shipping.py"] > 1
-    assert "tests/unit/test_amounts.py" not in away
+    assert "tests/unit/base/test_amounts.py" not in away
     assert distances(graph, ["dags/replicate_peer.py"])["tests/airflow/test_dag_files.py"] == 1

@@ -12,7 +12,7 @@ from tests.running.quick import group_of, is_quick
 @pytest.mark.parametrize(
     ("nodeid", "marks", "quick"),
     [
-        ("tests/unit/wal/test_reader.py::test", (), True),
+        ("tests/unit/hbase/wal/test_reader.py::test", (), True),
         ("tests/zk/test_lease.py::test", (), True),
         ("tests/zk/test_lease.py::test", ("slow",), False),
         ("tests/cluster/test_shipping.py::test", (), False),

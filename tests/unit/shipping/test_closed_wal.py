@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from walferry.files.quarantine import BrokenWals
+from walferry.hbase.files.quarantine import BrokenWals
+from walferry.hbase.wal.errors import WalTornError, WalTruncatedError
 from walferry.shipping.closed_wal import may_end_with
-from walferry.wal.errors import WalTornError, WalTruncatedError
 
 TRUNCATED, TORN = WalTruncatedError("hdfs://w", 7, need=12, have=5), WalTornError("hdfs://w", 7, "cut off", 12)
 

@@ -9,15 +9,15 @@ from typing import Any
 
 import pytest
 
-from walferry.errors import WalferryError
+from walferry.base.errors import WalferryError
+from walferry.base.zk.right import Right, spare_seconds
 from walferry.hbase.errors import ClusterError
-from walferry.rpc.errors import AccessDenied, ConnectionFailed
+from walferry.hbase.rpc.errors import AccessDenied, ConnectionFailed
+from walferry.hbase.tables.errors import MissingTable, RegionUnavailable, ScanGivenUp
+from walferry.replication.sinks.errors import NotAtSlave
+from walferry.replication.source.settings import Knobs
 from walferry.shipping import deleted as module
 from walferry.shipping.deleted import Missing, attempt_without, deleted_at_source, may_be_dropped, names_of
-from walferry.sinks.errors import NotAtSlave
-from walferry.source.knobs import Knobs
-from walferry.tables.errors import MissingTable, RegionUnavailable, ScanGivenUp
-from walferry.zk.right import Right, spare_seconds
 
 REFUSAL = WalferryError("table does not exist there")
 NEITHER, BOTH = Knobs(), Knobs(drop_deleted_tables=True, drop_deleted_families=True)

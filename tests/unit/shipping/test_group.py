@@ -9,14 +9,14 @@ from typing import Any
 
 import pytest
 
+from walferry.base.security.login import Login
+from walferry.base.zk.errors import ConnectError, LoginRefused
 from walferry.engine.summary import GroupSummary, Status
-from walferry.queues.errors import LeaseLost
-from walferry.security.login import Login
+from walferry.replication.queues.errors import LeaseLost
+from walferry.replication.source.cluster import SourceCluster
 from walferry.shipping import group as shipping
 from walferry.shipping.group import ship_group
 from walferry.shipping.group_job import GroupJob
-from walferry.source.cluster import SourceCluster
-from walferry.zk.errors import ConnectError, LoginRefused
 
 SOURCE = SourceCluster(quorum="zk:2181", wal_root="file:///hbase")
 DONE = GroupSummary(group="g", status=Status.DONE)
@@ -49,7 +49,7 @@ def ship(monkeypatch: pytest.MonkeyPatch) -> Callable[..., tuple[GroupSummary, f
                 raise what
             return what
 
-        monkeypatch.setattr("walferry.source.session.connected", connected)
+        monkeypatch.setattr("walferry.replication.source.session.connected", connected)
         monkeypatch.setattr(shipping, "_ship_group", attempt)
         monkeypatch.setattr(shipping.time, "time", lambda: now[0])
         monkeypatch.setattr(shipping.time, "sleep", lambda seconds: now.__setitem__(0, now[0] + seconds))

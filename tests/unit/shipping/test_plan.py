@@ -12,15 +12,15 @@ from typing import Any
 
 import pytest
 
-from tests.unit.wal.encoder import PUT, TRAILER, Cell, encode_entry, encode_header, encode_wal, entry
-from walferry.files import store, systems
-from walferry.files.closedness import WalMissing
-from walferry.files.errors import NoFileRight
-from walferry.files.listing import SINGLY
-from walferry.files.store import WalLocation, WalStore, WrongRoot
-from walferry.names import ServerName, WalName, parse_wal_name
-from walferry.protos.hbase_pb2 import WALHeader
-from walferry.queues.reading import QueuedWal
+from tests.unit.hbase.wal.encoder import PUT, TRAILER, Cell, encode_entry, encode_header, encode_wal, entry
+from walferry.base.protos.hbase_pb2 import WALHeader
+from walferry.hbase.files import store, systems
+from walferry.hbase.files.closedness import WalMissing
+from walferry.hbase.files.errors import NoFileRight
+from walferry.hbase.files.listing import SINGLY
+from walferry.hbase.files.store import WalLocation, WalStore, WrongRoot
+from walferry.hbase.names import ServerName, WalName, parse_wal_name
+from walferry.replication.queues.reading import QueuedWal
 from walferry.shipping.candidates import Candidate, GroupCandidates
 from walferry.shipping.plan import GroupPlan, PlannedWal, _plans, plan_wal
 

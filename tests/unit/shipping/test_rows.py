@@ -5,12 +5,12 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tests.unit.wal.encoder import DELETE_COLUMN, PUT, Cell
-from walferry.protos import hbase_pb2 as pb
+from tests.unit.hbase.wal.encoder import DELETE_COLUMN, PUT, Cell
+from walferry.base.protos import hbase_pb2 as pb
+from walferry.hbase.tables.rows import Rows, index_rows
+from walferry.hbase.wal.uncompressed_windows import plain
+from walferry.hbase.wal.windows import Window
 from walferry.shipping.rows import entry_of, repeated
-from walferry.tables.rows import Rows, index_rows
-from walferry.wal.uncompressed_windows import plain
-from walferry.wal.windows import Window
 
 CHOICES = [
     (None, [0, 3, 4, 5, 6, 7]),

@@ -7,8 +7,8 @@ from collections.abc import Iterator, Mapping
 
 import pytest
 
-from tests.unit.wal.encoder import PUT, Cell
-from walferry.tables.rows import Rows, index_rows
+from tests.unit.hbase.wal.encoder import PUT, Cell
+from walferry.hbase.tables.rows import Rows, index_rows
 from walferry.verification.digests import Span, differing, digest
 from walferry.verification.outcome import Kind
 from walferry.verification.rows import compare_rows

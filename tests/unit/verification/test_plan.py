@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
+from walferry.base.protos import hbase_pb2 as pb
 from walferry.hbase.peers import Peer
-from walferry.protos import hbase_pb2 as pb
 from walferry.verification import plan
 from walferry.verification.plan import RepairRefused, check_repairable
 

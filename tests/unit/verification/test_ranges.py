@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
+from tests.unit.hbase.wal.encoder import PUT, Cell
 from tests.unit.verification.test_digests import blocks, table
-from tests.unit.wal.encoder import PUT, Cell
-from walferry.tables.rows import Rows
-from walferry.tables.scan import ScanSpec
+from walferry.hbase.tables.rows import Rows
+from walferry.hbase.tables.scan import ScanSpec
 from walferry.verification.job import Options, TableRange
 from walferry.verification.outcome import Kind, Outcome
 from walferry.verification.ranges import MAX_KEY_BYTES, RangeComparison

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from tests.unit.wal.encoder import PUT, Cell
+from tests.unit.hbase.wal.encoder import PUT, Cell
 from walferry.hbase.binary_text import from_binary_text
-from walferry.tables.rows import index_rows
+from walferry.hbase.tables.rows import index_rows
 from walferry.verification.outcome import Sample
 from walferry.verification.rows import compare_rows
 

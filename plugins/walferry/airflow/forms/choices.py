@@ -9,9 +9,14 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from airflow.sdk import Variable
+
+from walferry.base.errors import WalferryError
+
+if TYPE_CHECKING:
+    from walferry.replication.source.cluster import SourceCluster
 
 VARIABLE = "walferry_recovered_queues"
 MAX_CONNECTIONS = 10
@@ -29,6 +34,20 @@ def proposed() -> list[str]:
 def proposed_peers() -> list[str]:
     """The peers of these queues."""
     return sorted({queue.rpartition("/")[2].partition("-")[0] for queue in proposed()})
+
+
+def refresh(source: SourceCluster, source_conn_id: str) -> None:
+    """Let the forms propose the recovered queues that are there now."""
+    from walferry.replication.queues.dead_servers import recovered_queues  # DAG files import this module, but no ZooKeeper client
+    from walferry.replication.source.session import open_session
+
+    try:
+        with open_session(source) as session:
+            refs = [queue.ref for queue in recovered_queues(session)]
+    except WalferryError as error:
+        log.warning("the forms' proposals were not refreshed: %s", error)
+        return
+    keep(source_conn_id, refs)
 
 
 def keep(source_conn_id: str, queues: Iterable[str]) -> None:

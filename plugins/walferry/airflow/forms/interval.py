@@ -6,9 +6,9 @@ from datetime import UTC, datetime
 
 from airflow.sdk import Context, Param
 
-from walferry.airflow.forms.moments import moment
-from walferry.airflow.forms.recovery_input import InputError
 from walferry.airflow.forms.run_checks import check_conf
+from walferry.runs.input.moments import moment
+from walferry.runs.input.recovery_input import InputError
 
 RUN_TYPES = ["backfill", "manual", "operator_triggered"]
 _OF_A_BACKFILL = "a backfill has intervals of its own"

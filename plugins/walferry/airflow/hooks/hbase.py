@@ -2,26 +2,20 @@
 
 from __future__ import annotations
 
-import json
-import os
 from dataclasses import replace
 from typing import Any
 
 from airflow.sdk import BaseHook
-from airflow.sdk.exceptions import AirflowException, AirflowNotFoundException
+from airflow.sdk.exceptions import AirflowNotFoundException
 
 from walferry.airflow.provider import CONN_TYPE, HOOK_NAME
-from walferry.source.cluster import DEFAULT_CONN_ID, SourceCluster, SourceError
-from walferry.source.connection import from_text
-from walferry.source.fields import CONN_TYPES, Fields, check_is_hbase, is_conn_id
-from walferry.source.slaves import SlaveConnection, SlaveLogins, slave_from_fields, slave_from_text, slave_not_defined
-from walferry.texts import one_line
-
-MAX_SHOWN_CHARS = 250
+from walferry.replication.source.cluster import DEFAULT_CONN_ID, SourceCluster
+from walferry.replication.source.slaves import SlaveConnection, SlaveLogins, slave_not_defined
+from walferry.runs.airflow_connection import check_id, checked, checked_slave, not_defined
 
 
 class HBaseSourceHook(BaseHook):
-    """Reads the connection of a source cluster; its fields are described in walferry.source.cluster."""
+    """Reads the connection of a source cluster; its fields are described in walferry.replication.source.cluster."""
 
     conn_name_attr = "conn_id"
     default_conn_name = DEFAULT_CONN_ID
@@ -34,12 +28,12 @@ class HBaseSourceHook(BaseHook):
 
     def get_conn(self) -> SourceCluster:
         """Read and check the connection. Raises SourceError, which names the connection and the field at fault."""
-        _check_id(self.conn_id)
+        check_id(self.conn_id)
         try:
             conn = self.get_connection(self.conn_id)
         except AirflowNotFoundException as error:
-            raise _not_defined(self.conn_id) from error
-        return replace(_checked(conn, self.conn_id), slave_logins=SlaveLogins(_slave_of_task))
+            raise not_defined(self.conn_id) from error
+        return replace(checked(conn, self.conn_id), slave_logins=SlaveLogins(_slave_of_task))
 
 
 def _slave_of_task(conn_id: str) -> SlaveConnection:
@@ -47,69 +41,4 @@ def _slave_of_task(conn_id: str) -> SlaveConnection:
         conn = BaseHook.get_connection(conn_id)
     except AirflowNotFoundException as error:
         raise slave_not_defined(conn_id) from error
-    return _checked_slave(conn, conn_id)
-
-
-def from_airflow(conn_id: str) -> SourceCluster:
-    """Read the connection from where Airflow keeps it, outside of any task: as `airflow connections get` does.
-
-    That is Airflow's environment, its secrets backends, and its database. Raises SourceError.
-    """
-    _check_id(conn_id)
-    conn = _kept(conn_id)
-    if conn is None:
-        raise _not_defined(conn_id)
-    return _checked(conn, conn_id)
-
-
-def slave_from_airflow(conn_id: str) -> SlaveConnection:
-    """Read the connection of a slave as `from_airflow` does. Raises SourceError."""
-    conn = _kept(conn_id)
-    if conn is None:
-        raise slave_not_defined(conn_id)
-    return _checked_slave(conn, conn_id)
-
-
-def _kept(conn_id: str) -> Any:
-    from airflow.models.connection import Connection
-
-    try:
-        return Connection.get_connection_from_secrets(conn_id)
-    except AirflowNotFoundException:
-        return None
-    except AirflowException as error:  # whose text may hold what is to stay secret
-        raise SourceError(f"connection {conn_id!r} cannot be read from Airflow: {type(error).__name__}") from None
-
-
-def _check_id(conn_id: str) -> None:
-    """Raises SourceError for what a form gave that is not a connection's id: secrets backends make paths of ids."""
-    if not is_conn_id(conn_id):
-        raise SourceError(f"{one_line(repr(conn_id), MAX_SHOWN_CHARS)} is not a connection's id")
-
-
-def _not_defined(conn_id: str) -> SourceError:
-    """What to raise of a connection that Airflow has not found. It does not find one either that it cannot read."""
-    if text := os.environ.get(f"AIRFLOW_CONN_{conn_id.upper()}"):
-        try:
-            from_text(text, conn_id)
-        except SourceError as error:
-            return error
-    return SourceError(
-        f"connection {conn_id!r} is not defined: add one of type generic (host: ZooKeeper quorum, port, "
-        f'extra: {{"wal_root": "hdfs://…"}}), or set AIRFLOW_CONN_{conn_id.upper()}'
-    )
-
-
-def _checked(conn: Any, conn_id: str) -> SourceCluster:
-    if conn.conn_type not in CONN_TYPES:  # before its extra is read, unless it is one that tells by it what it is
-        check_is_hbase(conn_id, Fields(conn.conn_type, None, None, {"wal_root": ""}, False))
-    # Not the password itself: it only matters whether there is one.
-    fields = {"conn_type": conn.conn_type, "host": conn.host, "port": conn.port, "extra": conn.extra}
-    return from_text(json.dumps({**fields, "password": "set" if conn.password else ""}), conn_id)
-
-
-def _checked_slave(conn: Any, conn_id: str) -> SlaveConnection:
-    if conn.conn_type not in CONN_TYPES:  # before its extra is read, of which nothing is to be told
-        return slave_from_fields(Fields(conn.conn_type, None, None, {}, False), conn_id)
-    fields = {"conn_type": conn.conn_type, "host": conn.host, "port": conn.port, "extra": conn.extra}
-    return slave_from_text(json.dumps({**fields, "password": "set" if conn.password else ""}), conn_id)
+    return checked_slave(conn, conn_id)

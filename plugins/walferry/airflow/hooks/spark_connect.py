@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 from airflow.providers.apache.spark.hooks.spark_connect import SparkConnectHook
 from airflow.sdk.exceptions import AirflowNotFoundException
 
-from walferry.errors import WalferryError
+from walferry.base.errors import WalferryError
 
 if TYPE_CHECKING:  # gRPC is imported only by tasks that use a server
-    from walferry.spark.connect.server import Address
+    from walferry.jobs.connect.server import Address
 
 MAX_TASKS = 1000
 _HOST_NAME = re.compile(r"[A-Za-z0-9_]([A-Za-z0-9_.-]{0,252}[A-Za-z0-9_.])?", re.ASCII)
@@ -29,7 +29,7 @@ class WalferryConnectHook(SparkConnectHook):
 
     def address(self) -> Address | None:
         """Where the server is; None if there is no such connection. Raises WalferryError, which names the field at fault."""
-        from walferry.spark.connect.server import DEFAULT_PORT, Address
+        from walferry.jobs.connect.server import DEFAULT_PORT, Address
 
         try:
             conn = self.get_connection(self._conn_id)

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING
 from airflow.sdk.exceptions import AirflowException
 
 from walferry.airflow.hooks.spark_connect import SparkConnectError, WalferryConnectHook
-from walferry.spark.archive import build_archive
-from walferry.spark.archive_entry import cache_folder
+from walferry.jobs.archive import build_archive
+from walferry.jobs.archive_entry import cache_folder
 
 if TYPE_CHECKING:
-    from walferry.spark.connect_ship import ConnectShip
-    from walferry.spark.ship_run import ShipRun
+    from walferry.jobs.connect_ship import ConnectShip
+    from walferry.jobs.ship_run import ShipRun
 
 log = logging.getLogger(__name__)
 
@@ -37,9 +37,9 @@ class ThroughConnect:
             return str(error)
         if address is None:
             return ""
-        from walferry.spark.connect.errors import ConnectFailed, Interrupted
-        from walferry.spark.connect_ship import ConnectShip
-        from walferry.spark.ship_run import nothing_queued, outcome
+        from walferry.jobs.connect.errors import ConnectFailed, Interrupted
+        from walferry.jobs.connect_ship import ConnectShip
+        from walferry.jobs.ship_run import nothing_queued, outcome
 
         folder = cache_folder()
         self._under_way = ConnectShip(address, build_archive(folder / "archives"), folder / "connect", run)
@@ -64,7 +64,7 @@ class ThroughConnect:
         self._ended = True
         if self._under_way is None:
             return
-        from walferry.spark.connect.errors import ConnectFailed
+        from walferry.jobs.connect.errors import ConnectFailed
 
         try:
             self._under_way.interrupt()

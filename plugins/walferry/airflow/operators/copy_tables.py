@@ -8,11 +8,11 @@ from airflow.providers.standard.operators.trigger_dagrun import DagIsPaused, Tri
 from airflow.sdk import Context
 from airflow.sdk.exceptions import AirflowException
 
-from walferry.airflow.forms.tables import tables_of
 from walferry.airflow.hooks.hbase import HBaseSourceHook
 from walferry.airflow.literal import LiteralFields
 from walferry.airflow.operators.spark_job import SparkJobOperator
 from walferry.airflow.retries import ends_plainly
+from walferry.runs.input.tables import tables_of
 
 BATCH_DAG = "replicate_peer"
 POLL_SECONDS = 10
@@ -29,8 +29,8 @@ class CopyTablesOperator(SparkJobOperator):
     @ends_plainly
     def execute(self, context: Context) -> None:
         """Submit the job and wait for it."""
-        from walferry.airflow.steps import slaves
-        from walferry.airflow.steps.batch import run_of
+        from walferry.runs.steps import slaves
+        from walferry.runs.steps.batch import run_of
 
         params = context["params"]
         self.shown = {"source": params["source_conn_id"], "peer": params["peer"]}

@@ -10,14 +10,14 @@ from typing import Any
 from airflow.sdk import Context
 from airflow.sdk.exceptions import AirflowException, AirflowFailException, AirflowSkipException
 
-from walferry.airflow.forms.tables import tables_of
 from walferry.airflow.hooks.hbase import HBaseSourceHook
 from walferry.airflow.operators.spark_job import STARTUP_SECONDS, SparkJobOperator
-from walferry.airflow.reports.progress import ProgressLog
-from walferry.airflow.reports.reship import PlannedInterval
 from walferry.airflow.retries import ends_plainly
-from walferry.errors import WalferryError
-from walferry.source.cluster import SourceCluster
+from walferry.base.errors import WalferryError
+from walferry.replication.source.cluster import SourceCluster
+from walferry.runs.input.tables import tables_of
+from walferry.runs.reports.progress import ProgressLog
+from walferry.runs.reports.replay import PlannedInterval
 
 
 class ReshipIntervalOperator(SparkJobOperator):
@@ -41,7 +41,7 @@ class ReshipIntervalOperator(SparkJobOperator):
     @ends_plainly
     def execute(self, context: Context) -> None:
         """Submit the job and wait for it."""
-        from walferry.airflow.steps import slaves
+        from walferry.runs.steps import slaves
 
         planned = PlannedInterval.from_xcom(self.plan)
         if not planned.wals:
@@ -66,7 +66,7 @@ class ReshipIntervalOperator(SparkJobOperator):
 
 def _fail_if_paused(source: SourceCluster, planned: PlannedInterval) -> None:
     """Raises AirflowFailException if a job has failed because its peer is paused: no retry helps until it is resumed."""
-    from walferry.airflow.steps import batch
+    from walferry.runs.steps import batch
 
     paused = None
     with suppress(WalferryError):  # the job's own error tells more

@@ -12,22 +12,22 @@ from typing import TYPE_CHECKING, Any, NoReturn
 from airflow.sdk import Context, Param
 from airflow.sdk.exceptions import AirflowException, AirflowFailException, AirflowSkipException
 
-from walferry.airflow.failures import MAX_REASONS
 from walferry.airflow.hooks.hbase import HBaseSourceHook
 from walferry.airflow.operators.connect_job import ThroughConnect
 from walferry.airflow.operators.spark_job import STARTUP_SECONDS, SparkJobOperator
-from walferry.airflow.reports.batch import MAX_REASON_CHARS
-from walferry.airflow.reports.progress import ProgressLog
 from walferry.airflow.retries import ends_plainly
-from walferry.airflow.values import Planned
-from walferry.amounts import count
-from walferry.errors import WalferryError
+from walferry.base.amounts import count
+from walferry.base.errors import WalferryError
 from walferry.hbase.errors import PausedPeer
-from walferry.source.cluster import SourceCluster
+from walferry.replication.source.cluster import SourceCluster
+from walferry.runs.failures import MAX_REASONS
+from walferry.runs.reports.batch import MAX_REASON_CHARS
+from walferry.runs.reports.progress import ProgressLog
+from walferry.runs.values import Planned
 
 if TYPE_CHECKING:
     from walferry.engine.summary import GroupSummary
-    from walferry.spark.ship_run import ShipRun
+    from walferry.jobs.ship_run import ShipRun
 
 BROKEN_WALS = Param(
     "stop",
@@ -97,11 +97,11 @@ class ShipWalsOperator(SparkJobOperator):
         self,
         *,
         peer: str,
-        plan: Mapping[str, Any],  # the XCom of a walferry.airflow.values.Planned
+        plan: Mapping[str, Any],  # the XCom of a walferry.runs.values.Planned
         deadline: int | None = None,  # seconds
         groups: Sequence[str] | None = None,  # WAL groups; None: all of the peer's
-        broken_wals: str | None = None,  # walferry.files.quarantine.BrokenWals
-        sink: str | None = None,  # walferry.source.knobs.SinkKind, or CONFIGURED
+        broken_wals: str | None = None,  # walferry.hbase.files.quarantine.BrokenWals
+        sink: str | None = None,  # walferry.replication.source.settings.SinkKind, or CONFIGURED
         hfiles_from: int | None = None,  # megabytes
         source_conn_id: str | None = None,
         connect_conn_id: str = "spark_connect",
@@ -130,8 +130,8 @@ class ShipWalsOperator(SparkJobOperator):
     @ends_plainly
     def execute(self, context: Context) -> None:
         """Take the peer in hand, look whether its slave is there, then submit the job and wait for it."""
-        from walferry.airflow.steps import batch
-        from walferry.shipping.in_hand import InOtherHands
+        from walferry.replication.locks.peer_lock import InOtherHands
+        from walferry.runs.steps import batch
 
         planned = Planned.from_xcom(self.plan)
         if planned.left_to:
@@ -159,7 +159,7 @@ class ShipWalsOperator(SparkJobOperator):
 
     def _leave_if_paused(self, context: Context, source: SourceCluster) -> None:
         """Skip the task if its job has failed because the peer was paused since its plan was made."""
-        from walferry.airflow.steps import batch
+        from walferry.runs.steps import batch
 
         paused = None
         with suppress(WalferryError):  # the job's own error tells more
@@ -169,7 +169,7 @@ class ShipWalsOperator(SparkJobOperator):
 
     def _check_slave(self, context: Context, source: SourceCluster) -> None:
         """Raises AirflowFailException if the slave is down: a job would only find out the same, later and at some cost."""
-        from walferry.airflow.steps import batch
+        from walferry.runs.steps import batch
 
         why = batch.why_down(source, self.peer)
         if why:
@@ -184,10 +184,10 @@ class ShipWalsOperator(SparkJobOperator):
 
     def _ship(self, context: Context, source: SourceCluster, planned: Planned, only: Sequence[str]) -> None:
         """Run the job to its end. `only` are the WAL groups that it ships; none named: all."""
-        from walferry.airflow.steps import slaves
-        from walferry.files.quarantine import BrokenWals
-        from walferry.source.knobs import SinkKind
-        from walferry.spark.ship_run import ShipRun
+        from walferry.hbase.files.quarantine import BrokenWals
+        from walferry.jobs.ship_run import ShipRun
+        from walferry.replication.source.settings import SinkKind
+        from walferry.runs.steps import slaves
 
         free = self._await_free(source)
         before = self._summaries(source)
@@ -244,7 +244,7 @@ class ShipWalsOperator(SparkJobOperator):
 
     def _await_free(self, source: SourceCluster) -> bool:
         """Whether no other run has the groups in hand; without `groups` no other run is waited for."""
-        from walferry.airflow.steps import batch
+        from walferry.runs.steps import batch
 
         return not self.groups or batch.await_free(source, self.peer, self.groups, int(self.deadline))
 
@@ -258,7 +258,7 @@ class ShipWalsOperator(SparkJobOperator):
 
     def _summaries(self, source: SourceCluster) -> list[GroupSummary]:
         """What the run's jobs have written of the groups until now. Raises WalferryError."""
-        from walferry.airflow.steps import batch
+        from walferry.runs.steps import batch
 
         return batch.summaries(source, self.peer, self.plan["run_id"], self.groups)
 

@@ -15,8 +15,8 @@ from walferry.airflow.hooks.spark import WalferrySubmitHook
 from walferry.airflow.hooks.spark_output import failure, not_started
 from walferry.airflow.literal import LiteralFields
 from walferry.airflow.operators.links import LINKS
-from walferry.spark.archive import build_archive
-from walferry.spark.archive_entry import cache_folder
+from walferry.jobs.archive import build_archive
+from walferry.jobs.archive_entry import cache_folder
 
 # Where spark_jobs lie if neither beside plugins nor where pip puts them: section [walferry] of airflow.cfg, or
 # AIRFLOW__WALFERRY__SPARK_JOBS.

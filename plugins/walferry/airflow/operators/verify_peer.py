@@ -28,7 +28,7 @@ class VerifyPeerOperator(SparkJobOperator):
     @ends_plainly
     def execute(self, context: Context) -> None:
         """Submit the job and wait for it."""
-        from walferry.airflow.steps import slaves, verification
+        from walferry.runs.steps import slaves, verification
 
         params: Mapping[str, Any] = context["params"]
         self.shown = {"source": params["source_conn_id"], "peer": self.peer}

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 
-from walferry.status import words
-from walferry.status.ages import Age
-from walferry.status.words import UNKNOWN
+from walferry.observe.status import words
+from walferry.observe.status.ages import Age
+from walferry.observe.status.words import UNKNOWN
 
 NOTHING_WAITS = "none: nothing waits"
 _LATEST_MS = 32_503_680_000_000  # in the year 3000; later times come from broken clocks or from strangers

@@ -12,8 +12,8 @@ from typing import Any
 
 from walferry.airflow.page import formats
 from walferry.airflow.page.links import REPLICATE
-from walferry.names import is_server_name
-from walferry.status.model import DeadServerStatus, PeerStatus, QueueStatus
+from walferry.hbase.names import is_server_name
+from walferry.observe.status.model import DeadServerStatus, PeerStatus, QueueStatus
 
 DRAIN, BACKFILL, FAILOVER = "drain_recovered_queue", "reship_interval", "regionserver_failover"
 DAGS = (REPLICATE, DRAIN, BACKFILL, FAILOVER)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from walferry.status.ages import Age
-from walferry.status.model import GroupStatus, PeerStatus
+from walferry.observe.status.ages import Age
+from walferry.observe.status.model import GroupStatus, PeerStatus
 
 ERROR, WARNING, INFO, SUCCESS, NEUTRAL = "error", "warning", "info", "success", "neutral"
 _LEVELS = (ERROR, WARNING, INFO, NEUTRAL, SUCCESS)  # the worst one first

@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from itertools import pairwise
 
-from walferry.amounts import duration, size
-from walferry.status.ages import Certainty
-from walferry.status.history import INTERVAL_SECONDS, SAMPLES, Sample
+from walferry.base.amounts import duration, size
+from walferry.observe.status.ages import Certainty
+from walferry.observe.status.history import INTERVAL_SECONDS, SAMPLES, Sample
 
 WIDTH, HEIGHT = SAMPLES, 48
 HOUR_TICKS = (0, 6, 12, 18)

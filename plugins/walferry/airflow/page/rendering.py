@@ -19,10 +19,10 @@ from walferry.airflow.page.peers import Badge, condition, worst_first
 from walferry.airflow.page.plots import HEIGHT, WIDTH, Plot, plot_of
 from walferry.airflow.page.rows import Page, page_of, rows_of
 from walferry.airflow.page.sources import Looked
-from walferry.amounts import count, duration, size
-from walferry.status import words
-from walferry.status.model import PeerStatus
-from walferry.texts import visible
+from walferry.base.amounts import count, duration, size
+from walferry.base.texts import visible
+from walferry.observe.status import words
+from walferry.observe.status.model import PeerStatus
 
 TEMPLATES = Path(__file__).parent / "templates"
 MAX_NAME_CHARS = 200

@@ -8,9 +8,9 @@ from typing import Any
 
 from walferry.airflow.page.asked import Asked, Kind, Order, State
 from walferry.airflow.page.peers import ERROR, WARNING, Badge, badge_of_group, longest_first
-from walferry.status import model
-from walferry.status.ages import unknown
-from walferry.status.model import GroupStatus, QueueStatus, SourceStatus
+from walferry.observe.status import model
+from walferry.observe.status.ages import unknown
+from walferry.observe.status.model import GroupStatus, QueueStatus, SourceStatus
 
 _NO_GROUP = unknown("the queue has no WALs that can be read")
 

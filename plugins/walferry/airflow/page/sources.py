@@ -12,13 +12,13 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from walferry.source.cluster import DEFAULT_CONN_ID, SourceCluster, SourceError
-from walferry.status.cached import Cached
-from walferry.status.history import Sample
-from walferry.status.model import SourceStatus
-from walferry.status.old_wals import OldWalsStatus
-from walferry.status.statuses import Statuses
-from walferry.texts import one_line
+from walferry.base.texts import one_line
+from walferry.observe.status.cached import Cached
+from walferry.observe.status.history import Sample
+from walferry.observe.status.model import SourceStatus
+from walferry.observe.status.old_wals import OldWalsStatus
+from walferry.observe.status.statuses import Statuses
+from walferry.replication.source.cluster import DEFAULT_CONN_ID, SourceCluster, SourceError
 
 CONNECTION_SECONDS = 30.0  # for which a connection is kept: a secrets backend may be slow
 WAIT_SECONDS = 10.0

@@ -13,9 +13,9 @@ from walferry.airflow.retries import ends_plainly
 from walferry.airflow.sensors.base import PlainSensor
 from walferry.airflow.triggers.dead_servers import DeadServersTrigger, payload
 from walferry.hbase.errors import ClusterError
-from walferry.queues.dead_servers import find_dead
-from walferry.source.cluster import DEFAULT_CONN_ID, SourceError
-from walferry.source.session import open_session
+from walferry.replication.queues.dead_servers import find_dead
+from walferry.replication.source.cluster import DEFAULT_CONN_ID, SourceError
+from walferry.replication.source.session import open_session
 
 
 class DeadServersSensor(PlainSensor):

@@ -14,9 +14,9 @@ from walferry.airflow.retries import ends_plainly
 from walferry.airflow.sensors.base import PlainSensor
 from walferry.airflow.triggers.new_wals import NewWalsTrigger, payload
 from walferry.hbase.errors import ClusterError, PeerError
-from walferry.queues.new_wals import commit, find_new
-from walferry.source.cluster import DEFAULT_CONN_ID, SourceCluster, SourceError
-from walferry.source.session import open_session
+from walferry.replication.queues.new_wals import commit, find_new
+from walferry.replication.source.cluster import DEFAULT_CONN_ID, SourceCluster, SourceError
+from walferry.replication.source.session import open_session
 
 
 class NewWalsSensor(PlainSensor):

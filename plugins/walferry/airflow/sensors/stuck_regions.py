@@ -11,8 +11,8 @@ from airflow.sdk.exceptions import AirflowFailException
 from walferry.airflow.retries import ends_plainly
 from walferry.airflow.sensors.base import PlainSensor
 from walferry.airflow.triggers.stuck_regions import StuckRegionsTrigger
-from walferry.regions.reconcile import LIMIT_SECONDS
-from walferry.source.cluster import DEFAULT_CONN_ID
+from walferry.master.reconcile import LIMIT_SECONDS
+from walferry.replication.source.cluster import DEFAULT_CONN_ID
 
 
 class StuckRegionsSensor(PlainSensor):

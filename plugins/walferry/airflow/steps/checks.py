@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from walferry.diagnosis.connections import check_connections as check
-from walferry.diagnosis.findings import Finding
-from walferry.source.cluster import SourceCluster
+from walferry.admin.diagnosis.connections import check_connections as check
+from walferry.admin.diagnosis.findings import Finding
+from walferry.replication.source.cluster import SourceCluster
 
 
 def check_connections(source: SourceCluster, peer_id: str | None) -> Iterator[Finding]:

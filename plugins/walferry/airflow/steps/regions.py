@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from walferry.airflow.forms.recovery_input import InputError
-from walferry.airflow.reports.regions import RegionsReport
-from walferry.regions import requests
-from walferry.regions.emergency import start_cluster
-from walferry.regions.looked import look_and_decide
-from walferry.regions.survey import survey
-from walferry.regions.work import Terms, carry_out, cluster_of, unstick_beside
-from walferry.source.cluster import SourceCluster
-from walferry.source.session import open_session
+from walferry.master import requests
+from walferry.master.emergency import start_cluster
+from walferry.master.snapshot import look_and_decide
+from walferry.master.survey import survey
+from walferry.master.work import Terms, carry_out, cluster_of, unstick_beside
+from walferry.replication.source.cluster import SourceCluster
+from walferry.replication.source.session import open_session
+from walferry.runs.input.recovery_input import InputError
+from walferry.runs.reports.regions import RegionsReport
 
 NOTHING = "Nothing is to be done."
 

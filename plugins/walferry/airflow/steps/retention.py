@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import time
 
-from walferry.airflow.reports.retention import RetentionReport
-from walferry.files.store import OLD_WALS
-from walferry.retention.archive import WalArchive
-from walferry.retention.expiry import Expired, expire
-from walferry.retention.forecast import forecast
-from walferry.retention.limits import Limits, exceeded
-from walferry.retention.survey import Fate, survey
-from walferry.source.cluster import SourceCluster
-from walferry.source.session import open_session
+from walferry.hbase.files.store import OLD_WALS
+from walferry.replication.retention.archive import WalArchive
+from walferry.replication.retention.expiry import Expired, expire
+from walferry.replication.retention.forecast import forecast
+from walferry.replication.retention.limits import Limits, exceeded
+from walferry.replication.retention.survey import Fate, survey
+from walferry.replication.source.cluster import SourceCluster
+from walferry.replication.source.session import open_session
+from walferry.runs.reports.retention import RetentionReport
 
 DAY_SECONDS = 86400
 

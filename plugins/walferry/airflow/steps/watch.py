@@ -9,14 +9,14 @@ from dataclasses import dataclass
 
 from kazoo.exceptions import KazooException
 
-from walferry.errors import WalferryError
-from walferry.source.cluster import SourceCluster
-from walferry.source.session import open_session
-from walferry.status.describing import unreachable
-from walferry.status.model import SourceStatus
-from walferry.status.old_wals import OldWalsStatus
-from walferry.status.recording import record
-from walferry.status.statuses import Statuses
+from walferry.base.errors import WalferryError
+from walferry.observe.status.describing import unreachable
+from walferry.observe.status.model import SourceStatus
+from walferry.observe.status.old_wals import OldWalsStatus
+from walferry.observe.status.recording import record
+from walferry.observe.status.statuses import Statuses
+from walferry.replication.source.cluster import SourceCluster
+from walferry.replication.source.session import open_session
 
 LOOK_SECONDS = 5.0  # for files and slaves; what takes longer is told as unknown
 OLD_WALS_SECONDS = 60.0

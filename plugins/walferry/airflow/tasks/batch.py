@@ -12,15 +12,15 @@ from typing import Any
 from airflow.sdk import TriggerRule, get_current_context
 
 from walferry.airflow.endings import leave_note
-from walferry.airflow.failures import Failures
 from walferry.airflow.forms.run_checks import check_run
+from walferry.airflow.kept_reports import as_lines, with_earlier
 from walferry.airflow.literal import label, task
 from walferry.airflow.operators.ship_wals import BY_SPARK_SUBMIT, LEFT_TO, SLAVE_DOWN, ShipWalsOperator
-from walferry.airflow.reports.batch import BatchFailed, BatchReport, Steps
-from walferry.airflow.reports.kept import as_lines, with_earlier
-from walferry.airflow.reports.saying import say
 from walferry.airflow.tasks.common import PROBLEM, source, task_of_peer, telling
-from walferry.airflow.values import Chosen, Planned, RollReport
+from walferry.runs.failures import Failures
+from walferry.runs.reports.batch import BatchFailed, BatchReport, Steps
+from walferry.runs.reports.saying import say
+from walferry.runs.values import Chosen, Planned, RollReport
 
 PEER_NAME = label("task.op_kwargs['peer']")  # so pass it by name
 GROUP = "peer"  # the task group that is mapped over the peers
@@ -34,7 +34,7 @@ class RollFailed(Failures):
 @task
 def peers() -> list[str]:
     """The peers of this run: the one asked for, or all that are managed now."""
-    from walferry.airflow.steps import batch
+    from walferry.runs.steps import batch
 
     context = get_current_context()
     check_run(context)
@@ -46,7 +46,7 @@ def peers() -> list[str]:
 @task
 def roll(peers: Sequence[str]) -> None:
     """Have the RegionServers begin new WALs, once for all peers."""
-    from walferry.airflow.steps import batch
+    from walferry.runs.steps import batch
 
     context = get_current_context()
     if not context["params"]["roll"]:
@@ -67,7 +67,7 @@ def roll(peers: Sequence[str]) -> None:
 @task_of_peer(map_index_template=PEER_NAME, trigger_rule=TriggerRule.ALL_DONE)
 def plan(peer: str) -> dict[str, Any]:
     """What there is to ship for the peer."""
-    from walferry.airflow.steps import batch
+    from walferry.runs.steps import batch
 
     ti = get_current_context()["ti"]
     attempt = f"{batch.run_of(ti)}.{ti.try_number}"  # a cleared plan begins a new count
@@ -80,7 +80,7 @@ def plan(peer: str) -> dict[str, Any]:
 @task_of_peer(map_index_template=PEER_NAME, trigger_rule=TriggerRule.ALL_DONE)
 def report(peer: str, planned: dict[str, Any] | None) -> None:
     """Tell what was shipped for the peer, as text in the log and as XCom; fails if anything was not."""
-    from walferry.airflow.steps import batch
+    from walferry.runs.steps import batch
 
     context = get_current_context()
     ti = context["ti"]

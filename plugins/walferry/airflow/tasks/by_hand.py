@@ -6,11 +6,12 @@ from typing import Any
 
 from airflow.sdk import get_current_context
 
-from walferry.airflow.failures import Failures
+from walferry.airflow.forms import choices
 from walferry.airflow.forms.run_checks import check_run
 from walferry.airflow.literal import task
 from walferry.airflow.tasks.common import source, telling
-from walferry.airflow.values import MAX_TEXT_CHARS, QueueRef
+from walferry.runs.failures import Failures
+from walferry.runs.values import MAX_TEXT_CHARS, QueueRef
 
 MAX_NOTES = 200  # lines of select that the report tells too
 ORPHANS = "orphans"  # an XCom
@@ -19,7 +20,7 @@ ORPHANS = "orphans"  # an XCom
 @task
 def select() -> list[dict[str, Any]]:
     """Choose the queues to drain; a dry run chooses none, and tells what would be done with them."""
-    from walferry.airflow.steps import recovery
+    from walferry.runs.steps import recovery
 
     context = get_current_context()
     params, ti = context["params"], context["ti"]
@@ -30,14 +31,14 @@ def select() -> list[dict[str, Any]]:
     print("\n".join(notes))
     ti.xcom_push("notes", [note[:MAX_TEXT_CHARS] for note in notes[:MAX_NOTES]])
     ti.xcom_push(ORPHANS, [] if params["dry_run"] else [queue.to_xcom() for queue in selected.orphans])
-    recovery.propose(source(), params["source_conn_id"])
+    choices.refresh(source(), params["source_conn_id"])
     return [] if params["dry_run"] else [queue.to_xcom() for queue in selected.queues]
 
 
 @task
 def servers(queues: list[dict[str, Any]]) -> list[str]:
     """The dead servers that still have unclaimed queues."""
-    from walferry.airflow.steps import recovery
+    from walferry.runs.steps import recovery
 
     return recovery.servers_to_claim(map(QueueRef.from_xcom, queues))
 
@@ -45,7 +46,7 @@ def servers(queues: list[dict[str, Any]]) -> list[str]:
 @task
 def gone_peers(queues: list[dict[str, Any]]) -> list[str]:
     """Report the queues whose peer is gone, or delete them."""
-    from walferry.airflow.steps import batch, recovery
+    from walferry.runs.steps import batch, recovery
 
     context = get_current_context()
     ti = context["ti"]

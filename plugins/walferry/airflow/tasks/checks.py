@@ -7,10 +7,10 @@ import logging
 from airflow.sdk import get_current_context
 
 from walferry.airflow.endings import leave_note
-from walferry.airflow.failures import Failures
 from walferry.airflow.forms.run_checks import check_run
 from walferry.airflow.literal import task
 from walferry.airflow.tasks.common import source
+from walferry.runs.failures import Failures
 
 log = logging.getLogger(__name__)
 

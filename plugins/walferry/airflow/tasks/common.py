@@ -14,12 +14,12 @@ from walferry.airflow.hooks.hbase import HBaseSourceHook
 from walferry.airflow.literal import LiteralTask
 from walferry.airflow.operators.links import ReplicationLink
 from walferry.airflow.retries import RetryIfItHelps
-from walferry.errors import WalferryError
-from walferry.source.cluster import DEFAULT_CONN_ID
-from walferry.texts import one_line
+from walferry.base.errors import WalferryError
+from walferry.base.texts import one_line
+from walferry.replication.source.cluster import DEFAULT_CONN_ID
 
 if TYPE_CHECKING:
-    from walferry.source.cluster import SourceCluster
+    from walferry.replication.source.cluster import SourceCluster
 
 P = ParamSpec("P")
 R = TypeVar("R")

@@ -6,13 +6,13 @@ from typing import Any
 
 from airflow.sdk import TriggerRule, get_current_context
 
-from walferry.airflow.forms.recovery_input import InputError
 from walferry.airflow.forms.run_checks import check_run
-from walferry.airflow.forms.tables import tables_of
 from walferry.airflow.literal import task
 from walferry.airflow.operators.copy_tables import CopyTablesOperator, ShipQueueOperator
 from walferry.airflow.tasks.common import source
-from walferry.texts import one_line
+from walferry.base.texts import one_line
+from walferry.runs.input.recovery_input import InputError
+from walferry.runs.input.tables import tables_of
 
 MAX_TABLES = 100  # in the XCom
 MAX_LINE_CHARS = 20_000
@@ -21,7 +21,7 @@ MAX_LINE_CHARS = 20_000
 @task
 def check() -> dict[str, list[str]]:
     """Check whether the copy may begin. The log has all tables with their families, the XCom the first ones."""
-    from walferry.airflow.steps import batch, first_copy
+    from walferry.runs.steps import batch, initial_snapshot
 
     context = get_current_context()
     check_run(context)
@@ -29,7 +29,7 @@ def check() -> dict[str, list[str]]:
     if not params["peer"]:
         raise InputError("the run needs a peer: give it as the parameter `peer`. Nothing was done")
     run = batch.run_of(context["ti"])
-    found = first_copy.look(source(), params["peer"], run, tables_of(params), allow_not_empty=params["allow_not_empty"])
+    found = initial_snapshot.look(source(), params["peer"], run, tables_of(params), allow_not_empty=params["allow_not_empty"])
     for table, families in found.items():
         print(one_line(f"{table}: {', '.join(families) or 'copied already'}", MAX_LINE_CHARS))
     return dict(list(found.items())[:MAX_TABLES])
@@ -39,21 +39,21 @@ def check() -> dict[str, list[str]]:
 @task(trigger_rule=TriggerRule.ALL_DONE)
 def clean_up() -> None:
     """Delete snapshots that the copy has left at the source."""
-    from walferry.airflow.steps import batch, first_copy
+    from walferry.runs.steps import batch, initial_snapshot
 
     context = get_current_context()
     check_run(context)
     peer = context["params"]["peer"]
-    deleted = first_copy.clean_up(source(), peer, batch.run_of(context["ti"])) if peer else []
+    deleted = initial_snapshot.clean_up(source(), peer, batch.run_of(context["ti"])) if peer else []
     print(f"Deleted {', '.join(deleted)}." if deleted else "No snapshot is left.")
 
 
 @task
 def report() -> dict[str, Any]:
     """Tell what was copied; the XCom has the same as the log."""
-    from walferry.airflow.steps import first_copy
+    from walferry.runs.steps import initial_snapshot
 
-    state = first_copy.outcome(source(), get_current_context()["params"]["peer"]) or {}
+    state = initial_snapshot.outcome(source(), get_current_context()["params"]["peer"]) or {}
     for name, value in state.items():
         print(one_line(f"{name}: {value}", MAX_LINE_CHARS))
     return state

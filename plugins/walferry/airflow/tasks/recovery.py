@@ -21,14 +21,15 @@ from typing import Any
 from airflow.sdk import Param, TriggerRule, get_current_context
 
 from walferry.airflow.endings import leave_note
-from walferry.airflow.failures import ReportedFailures
+from walferry.airflow.forms import choices
+from walferry.airflow.kept_reports import as_lines, with_earlier
 from walferry.airflow.literal import label, task
 from walferry.airflow.operators.ship_wals import BY_SPARK_SUBMIT, ShipWalsOperator
-from walferry.airflow.reports.kept import as_lines, with_earlier
-from walferry.airflow.reports.recovery import Drained, Recovery, as_dict, as_text, note
-from walferry.airflow.reports.saying import say
 from walferry.airflow.tasks.common import PROBLEM, name_of, source, telling
-from walferry.airflow.values import Claimed, Drain, QueueRef
+from walferry.runs.failures import ReportedFailures
+from walferry.runs.reports.recovery import Drained, Recovery, as_dict, as_text, note
+from walferry.runs.reports.saying import say
+from walferry.runs.values import Claimed, Drain, QueueRef
 
 
 class RecoveryFailed(ReportedFailures):
@@ -71,7 +72,7 @@ def recover(first: str, servers: Any, queues: Any = None, also: Any = None) -> N
 @task(map_index_template=label("task.op_kwargs['server']"), retries=CLAIM_RETRIES, retry_delay=timedelta(seconds=15))
 def claim(server: str) -> dict[str, Any]:
     """Claim the server's queues."""
-    from walferry.airflow.steps import batch, recovery
+    from walferry.runs.steps import batch, recovery
 
     ti = get_current_context()["ti"]
     with telling(f"claim of {server}"):
@@ -88,7 +89,7 @@ def claim(server: str) -> dict[str, Any]:
 @task(trigger_rule=TriggerRule.ALL_DONE)
 def plan(servers: Sequence[str] | None, claims: Any, queues: list[dict[str, Any]] | None) -> list[dict[str, Any]]:
     """The arguments of the drains, queue by queue; the XCom `drains` also has the queues that need none."""
-    from walferry.airflow.steps import batch, recovery
+    from walferry.runs.steps import batch, recovery
 
     context = get_current_context()
     ti = context["ti"]
@@ -104,7 +105,7 @@ def plan(servers: Sequence[str] | None, claims: Any, queues: list[dict[str, Any]
     for drain in drains:
         ships = drain.plan and f"{drain.plan.wals} WALs, at least {drain.plan.bytes:,} bytes to ship"
         print(f"{drain.queue.ref}: {ships or drain.problem}")
-    recovery.propose(source(), context["params"]["source_conn_id"])
+    choices.refresh(source(), context["params"]["source_conn_id"])
     ti.xcom_push(DRAINS, [drain.to_xcom() for drain in drains])
     return [
         {"peer": drain.queue.peer, "plan": drain.plan.to_xcom(), "groups": list(drain.queue.groups)}
@@ -116,7 +117,7 @@ def plan(servers: Sequence[str] | None, claims: Any, queues: list[dict[str, Any]
 @task(trigger_rule=TriggerRule.ALL_DONE)
 def clean_up() -> list[str]:
     """Remove the queues and znodes of dead servers that are empty now, unless another run claims the server."""
-    from walferry.airflow.steps import batch, recovery
+    from walferry.runs.steps import batch, recovery
 
     ti = get_current_context()["ti"]
     claims = _that_succeeded(ti.xcom_pull(task_ids=["claim"]), _states(ti))
@@ -129,7 +130,7 @@ def clean_up() -> list[str]:
 @task(trigger_rule=TriggerRule.ALL_DONE)
 def report(first: str, also: Sequence[str] | None) -> None:
     """Tell what was done and what is left, as text in the log and as XCom."""
-    from walferry.airflow.steps import batch, recovery
+    from walferry.runs.steps import batch
 
     context = get_current_context()
     ti = context["ti"]
@@ -140,14 +141,14 @@ def report(first: str, also: Sequence[str] | None) -> None:
     say("\n".join([as_text(recovered), *as_lines(whole)]))
     leave_note(context, note(recovered))
     ti.xcom_push("return_value", whole)
-    recovery.propose(source(), context["params"]["source_conn_id"])
+    choices.refresh(source(), context["params"]["source_conn_id"])
     if recovered.failures:
         raise RecoveryFailed(recovered.failures)
 
 
 def _recovered(ti: Any, first: str, also: Sequence[str]) -> Recovery:
     """What the run's tasks have done, and what ZooKeeper says of it now."""
-    from walferry.airflow.steps import batch, recovery
+    from walferry.runs.steps import batch, recovery
 
     states, drains = _states(ti), _drains(ti)
     numbers = itertools.count()  # of the drain tasks

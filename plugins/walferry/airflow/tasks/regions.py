@@ -6,14 +6,14 @@ from typing import TYPE_CHECKING, Any
 
 from airflow.sdk import Param, get_current_context
 
-from walferry.airflow.failures import Failures
 from walferry.airflow.forms.run_checks import check_run
 from walferry.airflow.literal import task
-from walferry.airflow.reports.saying import say
 from walferry.airflow.tasks.common import source
+from walferry.runs.failures import Failures
+from walferry.runs.reports.saying import say
 
 if TYPE_CHECKING:
-    from walferry.regions.work import Terms
+    from walferry.master.work import Terms
 
 IN_LOG = "see the log of the task before this one"
 ROLE_PARAMS = {  # of a run that acts as the cluster's master
@@ -90,7 +90,7 @@ def check(after: dict[str, Any]) -> None:
 
 def terms() -> Terms:
     """How this run has the master's role, by its parameters."""
-    from walferry.regions.work import Terms
+    from walferry.master.work import Terms
 
     context = get_current_context()
     params, ti = context["params"], context["ti"]

@@ -9,14 +9,14 @@ from airflow.sdk import TriggerRule, get_current_context
 
 from walferry.airflow.endings import leave_note
 from walferry.airflow.forms.interval import interval_of
-from walferry.airflow.forms.recovery_input import InputError
-from walferry.airflow.forms.tables import tables_of
+from walferry.airflow.kept_reports import as_lines, with_earlier
 from walferry.airflow.literal import task
 from walferry.airflow.operators.reship_interval import ReshipIntervalOperator
-from walferry.airflow.reports.kept import as_lines, with_earlier
-from walferry.airflow.reports.reship import PlannedInterval, ReshipFailed, ReshipReport
-from walferry.airflow.reports.saying import say
 from walferry.airflow.tasks.common import PROBLEM, source, telling
+from walferry.runs.input.recovery_input import InputError
+from walferry.runs.input.tables import tables_of
+from walferry.runs.reports.replay import PlannedInterval, ReshipFailed, ReshipReport
+from walferry.runs.reports.saying import say
 
 log = logging.getLogger(__name__)
 
@@ -31,9 +31,9 @@ def reship() -> None:
 @task
 def plan() -> dict[str, Any]:
     """Find the WALs of the run's interval."""
-    from walferry.airflow.steps import batch
-    from walferry.airflow.steps import reship as steps
-    from walferry.reship.interval import Interval
+    from walferry.replay.interval import Interval
+    from walferry.runs.steps import batch
+    from walferry.runs.steps import replay as steps
 
     context = get_current_context()
     params, ti = context["params"], context["ti"]
@@ -54,8 +54,8 @@ def plan() -> dict[str, Any]:
 @task(trigger_rule=TriggerRule.ALL_DONE)
 def report(planned: dict[str, Any] | None) -> None:
     """Tell what was shipped, as text in the log and as XCom; fails if anything was not."""
-    from walferry.airflow.steps import batch
-    from walferry.airflow.steps import reship as steps
+    from walferry.runs.steps import batch
+    from walferry.runs.steps import replay as steps
 
     context = get_current_context()
     ti = context["ti"]

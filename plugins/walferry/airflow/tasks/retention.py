@@ -6,12 +6,12 @@ from typing import Any
 
 from airflow.sdk import get_current_context
 
-from walferry.airflow.failures import Failures
 from walferry.airflow.forms.run_checks import check_run
 from walferry.airflow.literal import task
-from walferry.airflow.reports.retention import archive_text
-from walferry.airflow.reports.saying import say
 from walferry.airflow.tasks.common import source
+from walferry.runs.failures import Failures
+from walferry.runs.reports.retention import archive_text
+from walferry.runs.reports.saying import say
 
 
 class RetentionWarning(Failures):
@@ -22,7 +22,7 @@ class RetentionWarning(Failures):
 def report() -> dict[str, Any]:
     """Tell what lies in oldWALs and what keeps it there, as text in the log and as XCom."""
     from walferry.airflow.steps import retention
-    from walferry.retention.limits import Limits
+    from walferry.replication.retention.limits import Limits
 
     context = get_current_context()
     check_run(context)

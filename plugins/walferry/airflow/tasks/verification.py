@@ -11,9 +11,9 @@ from walferry.airflow.endings import leave_note
 from walferry.airflow.forms.run_checks import check_conf
 from walferry.airflow.literal import label, task
 from walferry.airflow.operators.verify_peer import VerifyPeerOperator
-from walferry.airflow.reports.saying import say
-from walferry.airflow.reports.verification import VerificationFailed, VerificationReport
 from walferry.airflow.tasks.common import source, task_of_peer
+from walferry.runs.reports.saying import say
+from walferry.runs.reports.verification import VerificationFailed, VerificationReport
 
 PEER_NAME = label("task.op_kwargs['peer']")
 GROUP = "peer"
@@ -22,7 +22,7 @@ GROUP = "peer"
 @task
 def peers() -> list[str]:
     """The peers of this run: the one asked for, or all that are managed now. Checks the parameters."""
-    from walferry.airflow.steps import verification
+    from walferry.runs.steps import verification
 
     context = get_current_context()
     run, params = context["dag_run"], context["params"]
@@ -34,7 +34,7 @@ def peers() -> list[str]:
 @task_of_peer(map_index_template=PEER_NAME)
 def clocks(peer: str) -> dict[str, Any]:
     """How far the clocks of the RegionServers on both sides are from this machine's."""
-    from walferry.airflow.steps import verification
+    from walferry.runs.steps import verification
 
     found = verification.clocks(source(), peer)
     return {side: [asdict(skew) for skew in skews] for side, skews in found.items()}
@@ -44,7 +44,7 @@ def clocks(peer: str) -> dict[str, Any]:
 @task_of_peer(map_index_template=PEER_NAME, trigger_rule=TriggerRule.ALL_DONE)
 def report(peer: str) -> None:
     """Tell how the two sides compare, as text in the log and as XCom; fails if they differ."""
-    from walferry.airflow.steps import verification
+    from walferry.runs.steps import verification
 
     ti: Any = get_current_context()["ti"]
     states = ti.get_task_states(

@@ -14,10 +14,10 @@ from typing import Any
 from airflow.sdk import Variable, get_current_context
 from airflow.sdk.exceptions import AirflowSkipException
 
-from walferry.airflow.failures import MAX_REASONS, Failures
 from walferry.airflow.forms.run_checks import check_run
 from walferry.airflow.literal import task
 from walferry.airflow.tasks.common import source
+from walferry.runs.failures import MAX_REASONS, Failures
 
 VARIABLE = "walferry_alerts"  # {connection: {"alerts": …, "old_wals_at": …}}, what was told
 MAX_CONNECTIONS = 20
@@ -37,9 +37,9 @@ def watch() -> None:
     from walferry.airflow.notifying import notifiers, notify
     from walferry.airflow.stats import send
     from walferry.airflow.steps.watch import look
-    from walferry.status import alerts
-    from walferry.status.measures import measured
-    from walferry.status.troubles import of_source
+    from walferry.observe.status import alerts
+    from walferry.observe.status.measures import measured
+    from walferry.observe.status.troubles import of_source
 
     context = get_current_context()
     check_run(context)

@@ -20,12 +20,12 @@ from typing import TYPE_CHECKING, Any
 from airflow.triggers.base import BaseEventTrigger, BaseTrigger, TriggerEvent
 
 from walferry.airflow.hooks.hbase import HBaseSourceHook
-from walferry.errors import WalferryError
-from walferry.source.cluster import DEFAULT_CONN_ID
+from walferry.base.errors import WalferryError
+from walferry.replication.source.cluster import DEFAULT_CONN_ID
 
 if TYPE_CHECKING:  # DAG files name the trigger, and are parsed without kazoo
-    from walferry.queues.dead_servers import DeadServer
-    from walferry.queues.dead_servers_stream import DeadServersStream, Told
+    from walferry.replication.queues.dead_servers import DeadServer
+    from walferry.replication.queues.dead_servers_stream import DeadServersStream, Told
 
 log = logging.getLogger(__name__)
 
@@ -98,7 +98,7 @@ class DeadServersEventTrigger(BaseEventTrigger):
 
 async def open_stream(source_conn_id: str, told: Mapping[str, Told] | None = None) -> DeadServersStream:
     """The stream of a connection's cluster. Raises SourceError."""
-    from walferry.queues.dead_servers_stream import DeadServersStream
+    from walferry.replication.queues.dead_servers_stream import DeadServersStream
 
     return DeadServersStream(await asyncio.to_thread(HBaseSourceHook(source_conn_id).get_conn), told)
 

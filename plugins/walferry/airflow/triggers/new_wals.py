@@ -20,10 +20,10 @@ from airflow.triggers.base import BaseEventTrigger, BaseTrigger, TriggerEvent
 from airflow.triggers.shared_stream import AdvanceItem, SharedStreamProducer
 
 from walferry.airflow.hooks.hbase import HBaseSourceHook
-from walferry.errors import WalferryError
-from walferry.queues.new_wals import NewWals
-from walferry.queues.new_wals_stream import NewWalsStream
-from walferry.source.cluster import DEFAULT_CONN_ID
+from walferry.base.errors import WalferryError
+from walferry.replication.queues.new_wals import NewWals
+from walferry.replication.queues.new_wals_stream import NewWalsStream
+from walferry.replication.source.cluster import DEFAULT_CONN_ID
 
 log = logging.getLogger(__name__)
 

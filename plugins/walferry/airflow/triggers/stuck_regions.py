@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Any
 from airflow.triggers.base import BaseTrigger, TriggerEvent
 
 from walferry.airflow.hooks.hbase import HBaseSourceHook
-from walferry.errors import WalferryError
-from walferry.source.cluster import DEFAULT_CONN_ID
+from walferry.base.errors import WalferryError
+from walferry.replication.source.cluster import DEFAULT_CONN_ID
 
 if TYPE_CHECKING:  # DAG files name the trigger, and are parsed without kazoo
-    from walferry.regions.stuck_stream import StuckRegion, StuckRegionsStream
+    from walferry.master.stuck_stream import StuckRegion, StuckRegionsStream
 
 CLASSPATH = "walferry.airflow.triggers.stuck_regions"
 MAX_REGIONS = 100  # in an event, which is kept in Airflow's database
@@ -52,7 +52,7 @@ class StuckRegionsTrigger(BaseTrigger):
 
 async def open_stream(source_conn_id: str, limit_seconds: float) -> StuckRegionsStream:
     """The stream of a connection's cluster. Raises SourceError."""
-    from walferry.regions.stuck_stream import StuckRegionsStream
+    from walferry.master.stuck_stream import StuckRegionsStream
 
     return StuckRegionsStream(await asyncio.to_thread(HBaseSourceHook(source_conn_id).get_conn), limit_seconds)
 

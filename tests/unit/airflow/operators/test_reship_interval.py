@@ -10,11 +10,11 @@ from airflow.sdk.exceptions import AirflowException, AirflowFailException
 from walferry.airflow.hooks.hbase import HBaseSourceHook
 from walferry.airflow.operators import reship_interval
 from walferry.airflow.operators.reship_interval import ReshipIntervalOperator
-from walferry.airflow.reports.reship import PlannedInterval
-from walferry.airflow.steps import batch, slaves
+from walferry.base.zk.errors import ConnectError
 from walferry.hbase.errors import PausedPeer
-from walferry.source.cluster import SourceCluster
-from walferry.zk.errors import ConnectError
+from walferry.replication.source.cluster import SourceCluster
+from walferry.runs.reports.replay import PlannedInterval
+from walferry.runs.steps import batch, slaves
 
 PARAMS = {"source_conn_id": "hbase_source", "deadline": 60, "tables": None, "dry_run": False, "what_is_there": False}
 

@@ -14,16 +14,16 @@ from fastapi.testclient import TestClient
 from jinja2 import BytecodeCache, Environment
 from jinja2.bccache import Bucket
 
-from tests.unit.status.views import HOUR, NOW, SERVER, peer, queue, view, wal
+from tests.unit.observe.status.views import HOUR, NOW, SERVER, peer, queue, view, wal
 from walferry.airflow.page import forms, rendering
 from walferry.airflow.page.app import make_app
 from walferry.airflow.page.links import Links
 from walferry.airflow.page.sources import Looked
-from walferry.status.ages import Certainty
-from walferry.status.describing import describe
-from walferry.status.history import INTERVAL_SECONDS, Sample
-from walferry.status.model import SourceStatus
-from walferry.status.slaves import SlaveStatus
+from walferry.observe.status.ages import Certainty
+from walferry.observe.status.describing import describe
+from walferry.observe.status.history import INTERVAL_SECONDS, Sample
+from walferry.observe.status.model import SourceStatus
+from walferry.observe.status.slaves import SlaveStatus
 
 REACHED = {"p": SlaveStatus(True, None, NOW)}
 BEHIND = queue(wal(NOW - 3 * HOUR, 100), wal(NOW - 2 * HOUR), wal(NOW - HOUR))

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from tests.unit.status.views import NOW
+from tests.unit.observe.status.views import NOW
 from walferry.airflow.page import formats
-from walferry.amounts import duration
-from walferry.status.ages import NOTHING_WAITS, Age, Certainty, unknown
+from walferry.base.amounts import duration
+from walferry.observe.status.ages import NOTHING_WAITS, Age, Certainty, unknown
 
 
 @pytest.mark.parametrize(

@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 
 from tests.unit.airflow.page.pages import BEHIND, looked, shown
-from tests.unit.status.views import DEAD, HOUR, NOW, SERVER, queue, view, wal
-from walferry.status.describing import describe
+from tests.unit.observe.status.views import DEAD, HOUR, NOW, SERVER, queue, view, wal
+from walferry.observe.status.describing import describe
 
 RECOVERED = queue(wal(NOW - 5 * HOUR, server=DEAD), queue_id=f"p-{DEAD}")
 

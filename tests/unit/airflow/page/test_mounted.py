@@ -5,7 +5,10 @@ from __future__ import annotations
 import subprocess
 import sys
 
-SLOW = ("airflow", "fastapi", "starlette", "jinja2", "kazoo", "numpy", "numba", "pyarrow", "walferry.status", "walferry.hbase")
+SLOW = (
+    "airflow", "fastapi", "starlette", "jinja2", "kazoo", "numpy", "numba", "pyarrow",
+    "walferry.observe.status", "walferry.hbase",
+)  # fmt: skip
 
 
 def test_what_the_plugin_imports_of_the_page_loads_nothing_else() -> None:

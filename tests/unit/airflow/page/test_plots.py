@@ -7,10 +7,10 @@ from dataclasses import replace
 import pytest
 
 from tests.unit.airflow.page.pages import LAST, sample
-from tests.unit.status.views import HOUR, MINUTE, NOW
+from tests.unit.observe.status.views import HOUR, MINUTE, NOW
 from walferry.airflow.page.plots import HEIGHT, WIDTH, plot_of
-from walferry.status.ages import Certainty
-from walferry.status.history import INTERVAL_SECONDS, SAMPLES
+from walferry.observe.status.ages import Certainty
+from walferry.observe.status.history import INTERVAL_SECONDS, SAMPLES
 
 AT = NOW / 1000
 DAY_SECONDS = 24 * 3600

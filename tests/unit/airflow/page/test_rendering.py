@@ -10,18 +10,18 @@ from typing import Any
 import pytest
 
 from tests.unit.airflow.page.pages import BEHIND, LAST, REACHED, Parsed, behind, browser, looked, parsed, sample, shown
-from tests.unit.status.views import DEAD, HOUR, MINUTE, NOW, SERVER, group_of, note, notes, peer, queue, view, wal
+from tests.unit.observe.status.views import DEAD, HOUR, MINUTE, NOW, SERVER, group_of, note, notes, peer, queue, view, wal
 from walferry.airflow.page.sources import Looked
 from walferry.engine.summary import Status
 from walferry.hbase.errors import PositionError
-from walferry.status.ages import Certainty
-from walferry.status.describing import describe, unreachable
-from walferry.status.files import FilesSeen, Read
-from walferry.status.model import Pace, RegionStatus
-from walferry.status.notes import Notes, SlaveDown
-from walferry.status.old_wals import Keeper, Kept, KeptByQueue, OldWalsStatus
-from walferry.status.slaves import SlaveStatus
-from walferry.status.view import Holder
+from walferry.observe.status.ages import Certainty
+from walferry.observe.status.describing import describe, unreachable
+from walferry.observe.status.files import FilesSeen, Read
+from walferry.observe.status.model import Pace, RegionStatus
+from walferry.observe.status.notes import Notes, SlaveDown
+from walferry.observe.status.old_wals import Keeper, Kept, KeptByQueue, OldWalsStatus
+from walferry.observe.status.slaves import SlaveStatus
+from walferry.observe.status.view import Holder
 
 RECOVERED = queue(wal(NOW - 5 * HOUR, server=DEAD), queue_id=f"p-{DEAD}")
 HOSTILE = "<script>alert(1)</script>\u202e\x1b[2J{{7*191}}\u200b"

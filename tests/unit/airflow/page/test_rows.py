@@ -8,13 +8,13 @@ import time
 import pytest
 
 from tests.unit.airflow.page.pages import Parsed, browser, looked, parsed
-from tests.unit.status.views import DEAD, HOUR, MINUTE, NOW, SERVER, note, peer, queue, view, wal
+from tests.unit.observe.status.views import DEAD, HOUR, MINUTE, NOW, SERVER, note, peer, queue, view, wal
 from walferry.airflow.page.sources import Looked
 from walferry.engine.summary import Status
 from walferry.hbase.errors import PositionError
-from walferry.status.describing import describe
-from walferry.status.notes import GroupNotes, Notes
-from walferry.status.view import Holder
+from walferry.observe.status.describing import describe
+from walferry.observe.status.notes import GroupNotes, Notes
+from walferry.observe.status.view import Holder
 
 
 def server(number: int) -> str:

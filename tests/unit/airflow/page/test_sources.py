@@ -10,8 +10,8 @@ import pytest
 from tests.unit.airflow.page.pages import behind
 from walferry.airflow.page import sources
 from walferry.airflow.page.sources import Sources, without_secrets
-from walferry.source.cluster import SourceCluster, SourceError
-from walferry.status.statuses import Statuses
+from walferry.observe.status.statuses import Statuses
+from walferry.replication.source.cluster import SourceCluster, SourceError
 
 
 @pytest.mark.parametrize(

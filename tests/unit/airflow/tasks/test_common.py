@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import pytest
 
 from walferry.airflow.tasks import common
-from walferry.errors import WalferryError
+from walferry.base.errors import WalferryError
 
 
 @pytest.mark.parametrize("what", ["", "claim of s"])

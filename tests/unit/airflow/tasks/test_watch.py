@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from walferry.airflow.failures import MAX_REASONS
 from walferry.airflow.tasks.watch import MAX_LINES, Troubles, _end
+from walferry.runs.failures import MAX_REASONS
 
 REASONS = tuple(f"group {number:02}: no" for number in range(MAX_REASONS + 5))
 

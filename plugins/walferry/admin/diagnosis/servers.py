@@ -1,0 +1,126 @@
+"""Asks many servers side by side, and says what each of them has said, or why it has not."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import TimeoutError as NotInTime
+from functools import partial
+
+from walferry.admin.diagnosis.findings import Finding, well, wrong
+from walferry.base.protos.hbase_pb2 import ReplicateWALEntryResponse
+from walferry.base.security.login import Login
+from walferry.hbase.names import ServerName
+from walferry.hbase.rpc.admin import connect
+from walferry.hbase.rpc.connection import Connection, Security
+from walferry.hbase.rpc.errors import AccessDenied, NotAuthenticated, RemoteError, RpcError
+
+CALL_SECONDS = 10.0
+ALL_SECONDS = 30.0
+ASKED_AT_ONCE = 64
+MAX_TOLD = 10
+
+Answer = str | RpcError
+"""How the connection is protected, or why there is no answer."""
+Call = Callable[[Connection], object]
+
+
+def get_server_info(connection: Connection) -> object:
+    """A call that needs no right, and costs the server nothing. What the server says against it is an answer too."""
+    try:
+        return connection.call("GetServerInfo", b"", ReplicateWALEntryResponse)  # any message without required fields works
+    except AccessDenied:  # it does not let us in
+        raise
+    except RemoteError as error:
+        return error
+
+
+def replicate_nothing(connection: Connection) -> object:
+    """A shipment without entries: it changes nothing, and needs the right that shipments need.
+
+    AccessController wants global WRITE (preReplicateLogEntries); ReplicationSink.replicateEntries returns at once.
+    """
+    return connection.call("ReplicateWALEntry", b"", ReplicateWALEntryResponse)
+
+
+def ask(servers: Sequence[ServerName], login: Login, call: Call = get_server_info) -> dict[ServerName, Answer]:
+    """Ask all of them. Whoever has not answered after ALL_SECONDS in all is left behind."""
+    give_up = time.monotonic() + ALL_SECONDS
+    pool = ThreadPoolExecutor(min(ASKED_AT_ONCE, max(1, len(servers))))
+    try:
+        asked = {server: pool.submit(partial(_ask, server, login, call)) for server in servers}
+        return {server: _answer(server, future, give_up) for server, future in asked.items()}
+    finally:
+        pool.shutdown(wait=False, cancel_futures=True)
+
+
+def is_answer(answer: Answer) -> bool:
+    """Whether the server has answered."""
+    return isinstance(answer, str)
+
+
+def silent(what: str, answers: dict[ServerName, Answer], advice: str) -> list[Finding]:
+    """Findings of those that have not answered, or do not let us in, not too many of them. `advice` is for the former."""
+    errors = [(server, answer) for server, answer in answers.items() if isinstance(answer, RpcError)]
+    found = [_silent(what, server, error, advice) for server, error in errors[:MAX_TOLD]]
+    if len(errors) > MAX_TOLD:
+        found.append(wrong(what, f"{len(errors) - MAX_TOLD:,} more do not answer"))
+    return found
+
+
+def _silent(what: str, server: ServerName, error: RpcError, advice: str) -> Finding:
+    if isinstance(error, AccessDenied | NotAuthenticated):  # which say themselves what to do
+        return wrong(what, f"{server} does not let us in: {error}")
+    return wrong(what, f"{server} does not answer: {error}", advice)
+
+
+def answering(answers: dict[ServerName, Answer]) -> str:
+    """How many have answered, and how their connections are protected."""
+    protected = {answer for answer in answers.values() if isinstance(answer, str)}
+    told = f"{sum(map(is_answer, answers.values())):,} of {len(answers):,} answer"
+    return ", ".join([told, *sorted(filter(None, protected))])
+
+
+def may_write(what: str, server: ServerName, login: Login) -> Finding:
+    """Whether shipments are accepted of us."""
+    answer = ask([server], login, replicate_nothing)[server]
+    if isinstance(answer, AccessDenied):
+        return wrong(what, answer, _grant(login, "W", "the slave"))
+    if isinstance(answer, RpcError):
+        return wrong(what, answer, f"The slave's {server} refuses a shipment without entries; see its log")
+    return well(what, f"WRITE: {server} accepts shipments")
+
+
+def grant_admin(login: Login) -> str:
+    """What to do if we have no ADMIN right on the source."""
+    return _grant(login, "A", "the source")
+
+
+def _grant(login: Login, right: str, where: str) -> str:
+    name = (login.kerberos.principal if login.kerberos else login.user) or "<user>"
+    short = name.partition("@")[0].partition("/")[0]
+    return f"In the HBase shell of {where}: grant '{short}', '{right}'"
+
+
+def _ask(server: ServerName, login: Login, call: Call) -> Answer:
+    try:
+        with connect(server, login=login, timeout=CALL_SECONDS) as connection:
+            call(connection)
+            return _protected(connection.security)
+    except RpcError as error:
+        return error
+
+
+def _protected(security: Security | None) -> str:
+    if security is None:
+        return ""
+    by_kerberos = f"Kerberos with {security.protection}" if security.protection else ""
+    return " in ".join(filter(None, [by_kerberos, security.tls or ""]))
+
+
+def _answer(server: ServerName, future: Future[Answer], give_up: float) -> Answer:
+    try:
+        return future.result(max(0.0, give_up - time.monotonic()))
+    except NotInTime:
+        return RpcError(f"{server}: no answer within {ALL_SECONDS:g} s, with all that were asked beside it")

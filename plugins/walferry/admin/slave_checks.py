@@ -1,0 +1,84 @@
+"""Whether edits can arrive at the slave: it answers, is another cluster, and has what the source replicates to it."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from walferry.admin.errors import Refused
+from walferry.admin.peers import PeerAdmin
+from walferry.admin.tables import missing, missing_of_all, table_name
+from walferry.base.errors import WalferryError
+from walferry.base.zk.client import connected
+from walferry.hbase.cluster import cluster_id
+from walferry.hbase.cluster import master as active_master
+from walferry.hbase.cluster_key import parse_cluster_key
+from walferry.hbase.layout import ZNodes
+from walferry.hbase.peers import slave_of
+from walferry.hbase.rpc import master
+
+CONNECT_SECONDS = 10.0  # a command at a terminal waits no longer for a slave's ZooKeeper
+MAX_TOLD = 20
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """What a peer is to get, and where. Without namespaces and tables it gets all user tables."""
+
+    id: str
+    cluster_key: str
+    namespaces: Sequence[str] = ()
+    table_cfs: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    slave_conn_id: str | None = None
+
+    @property
+    def all(self) -> bool:
+        """Whether it gets all user tables."""
+        return not self.namespaces and not self.table_cfs
+
+    def by_namespace(self, table: str, _: str) -> bool:
+        """Whether it gets the table because of its namespace."""
+        return self.all or table_name(table)[0] in self.namespaces
+
+
+def check_ends(admin: PeerAdmin, wanted: Wanted, *, allow_missing: bool) -> None:
+    """Raises Refused if edits would not arrive. With `allow_missing` what stands in their way is only logged."""
+    try:
+        problems = problems_at_ends(admin, wanted)
+    except Refused:
+        raise
+    except WalferryError as error:
+        problems = [f"whether edits can arrive at {wanted.cluster_key} cannot be found out: {error}"]
+    if problems and not allow_missing:
+        raise Refused(
+            "; ".join(problems),
+            "Correct it and try again; with --allow-missing it is done all the same, and edits that have no place at the slave "
+            "wait in the peer's queues",
+        )
+    for problem in problems:
+        log.warning("%s", problem)
+
+
+def problems_at_ends(
+    admin: PeerAdmin, wanted: Wanted, wants: Callable[[str, str], bool] | None = None
+) -> list[str]:
+    """Why edits would not arrive, a reason each, and not too many of them.
+
+    `wants(table, family)` tells what the peer gets of all tables; by default that is what `wanted` says. Raises Refused if the
+    cluster key leads to the source itself, WalferryError if one of the two does not answer.
+    """
+    key = parse_cluster_key(wanted.cluster_key)
+    nodes = ZNodes(key.znode_parent)
+    login = admin.session.source.login_at(wanted.cluster_key, wanted.slave_conn_id)
+    with connected(key.connect_string, CONNECT_SECONDS, slave_of(wanted.id, key), login) as zk:
+        if cluster_id(zk, nodes) == cluster_id(admin.session.zk, admin.session.nodes):
+            raise Refused(f"the cluster key {wanted.cluster_key} leads to the source cluster itself", "Correct it")
+        with admin.master() as source, master.connect(active_master(zk, nodes), login=login) as slave:
+            problems = missing(source, slave, wanted.namespaces, wanted.table_cfs)
+            if wanted.all or wanted.namespaces:
+                found = missing_of_all(source, slave, wants or wanted.by_namespace)
+                problems += [problem for problem in found if problem not in problems]
+    more = len(problems) - MAX_TOLD
+    return [*problems[:MAX_TOLD], f"and {more:,} more of this kind"] if more > 0 else problems

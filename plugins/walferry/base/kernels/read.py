@@ -1,0 +1,157 @@
+"""Reads varints, protobuf fields and integers from a buffer, and hashes bytes.
+
+A buffer is an array of bytes. Positions count from its start. Only `read_varint`, `skip_field` and `read_field` check that what
+they read lies within the range; callers of the other kernels have checked it before. A negative "position after" is INCOMPLETE
+(more bytes are needed) or OVERLONG (the bytes are not a varint).
+"""
+
+from __future__ import annotations
+
+import enum
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from walferry.base.kernels.compiled import inlined
+
+Bytes = NDArray[np.uint8]
+Ints = NDArray[np.int64]
+
+INCOMPLETE: Final = -1
+OVERLONG: Final = -2
+
+
+class WireType(enum.IntEnum):
+    """How a protobuf field is encoded: the low three bits of its tag. HBase uses no groups (3 and 4)."""
+
+    VARINT = 0
+    FIXED64 = 1
+    BYTES = 2
+    FIXED32 = 5
+
+
+@inlined
+def read_varint(buf: Bytes, pos: int, end: int) -> tuple[int, int]:
+    """Return (value as int64, position after it) of the varint at `pos`.
+
+    The position is INCOMPLETE or OVERLONG if there is none.
+    """
+    value = 0
+    shift = 0
+    while pos < end:
+        byte = buf[np.uint64(pos)]
+        pos += 1
+        value |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            return value, pos
+        shift += 7
+        if shift > 63:
+            return value, OVERLONG
+    return value, INCOMPLETE
+
+
+@inlined
+def skip_field(buf: Bytes, pos: int, end: int, wire_type: int) -> int:
+    """Return the position after a protobuf field's value at `pos`.
+
+    It is negative if the value leaves the range or is malformed.
+    """
+    if wire_type == WireType.VARINT:
+        _, after = read_varint(buf, pos, end)
+        return after
+    if wire_type == WireType.BYTES:
+        length, after = read_varint(buf, pos, end)
+        return after + length if after >= 0 and 0 <= length <= end - after else INCOMPLETE
+    width = 8 if wire_type == WireType.FIXED64 else 4
+    return pos + width if wire_type in (WireType.FIXED64, WireType.FIXED32) and width <= end - pos else INCOMPLETE
+
+
+@inlined
+def read_field(buf: Bytes, pos: int, end: int) -> tuple[int, int, int, int]:
+    """Return (tag, value, start, position after it) of the protobuf field at `pos`.
+
+    `value` is a varint's, and 0 for other wire types. `start` is where the value begins, or, for a field of bytes, where its
+    bytes begin. The position after is negative if the value is malformed or leaves the range. The tag is 0 if there is no sound
+    tag.
+    """
+    tag, start = read_varint(buf, pos, end)
+    if start < 0 or tag < 8:
+        return 0, 0, pos, INCOMPLETE
+    wire_type = tag & 7
+    if wire_type == WireType.VARINT:
+        value, after = read_varint(buf, start, end)
+        return tag, value, start, after
+    if wire_type == WireType.BYTES:
+        length, first = read_varint(buf, start, end)
+        return tag, 0, first, first + length if first >= 0 and 0 <= length <= end - first else INCOMPLETE
+    return tag, 0, start, skip_field(buf, start, end, wire_type)
+
+
+@inlined
+def read_int32(buf: Bytes, pos: int) -> int:
+    """Return the big-endian int32 at `pos`."""
+    p, one = np.uint64(pos), np.uint64(1)
+    value = buf[p] << 24 | buf[p + one] << 16 | buf[p + one + one] << 8 | buf[p + one + one + one]  # as int64
+    return int((value ^ 0x80000000) - 0x80000000)
+
+
+@inlined
+def read_uint8(buf: Bytes, pos: int) -> int:
+    """Return the byte at `pos` as an int64."""
+    return int(buf[np.uint64(pos)] & 0xFF)
+
+
+@inlined
+def read_little_endian(buf: Bytes, pos: int, width: int) -> int:
+    """Return the little-endian number of `width` bytes at `pos`."""
+    value = 0
+    for i in range(width):
+        value |= read_uint8(buf, pos + i) << (8 * i)
+    return value
+
+
+@inlined
+def read_uint16(buf: Bytes, pos: int) -> int:
+    """Return the big-endian uint16 at `pos`."""
+    p = np.uint64(pos)
+    return int(buf[p] << 8 | buf[p + np.uint64(1)])
+
+
+@inlined
+def read_int64(buf: Bytes, pos: int) -> int:
+    """Return the big-endian int64 at `pos`."""
+    return read_int32(buf, pos) << 32 | read_int32(buf, pos + 4) & 0xFFFFFFFF
+
+
+@inlined
+def read_word(buf: Bytes, pos: int) -> Any:
+    """Return the eight bytes at `pos` as a big-endian uint64."""
+    value = np.uint64(0)
+    for i in range(np.uint64(8)):  # becomes one load
+        value = value << np.uint64(8) | np.uint64(buf[np.uint64(pos) + i])
+    return value
+
+
+@inlined
+def mix(value: Any, word: Any) -> Any:
+    """Mix one more uint64 into a uint64 hash."""
+    value = (value ^ word) * np.uint64(0xC6A4A7935BD1E995)  # MurmurHash2's multiplier
+    return value ^ value >> np.uint64(32)  # otherwise the last bytes would never reach the lower bits
+
+
+@inlined
+def hash_bytes(buf: Bytes, start: int, length: int) -> int:
+    """Return a 64-bit hash of `buf[start:start + length]` as an int64. Any of its bits may be used for a modulus."""
+    value = np.uint64(length)
+    pos, end, word_bytes = np.uint64(start), np.uint64(start + length), np.uint64(8)
+    while pos + word_bytes <= end:
+        word = np.uint64(0)
+        for i in range(np.uint64(8)):  # becomes one load
+            word |= np.uint64(buf[pos + i]) << (i * word_bytes)
+        value = mix(value, word)
+        pos += word_bytes
+    while pos < end:
+        value = mix(value, np.uint64(buf[pos]))
+        pos += np.uint64(1)
+    return int(np.int64(mix(value, np.uint64(0))))

@@ -1,0 +1,346 @@
+"""Kerberos through the system's GSSAPI library, MIT's libgssapi_krb5 (RFC 2744; MIT's gssapi_ext.h for credential stores).
+
+The library is loaded at the first use: clusters without Kerberos need none. It is called by ctypes, because the packages that
+bind it have no builds for Linux, and Walferry has to install without a compiler. Calls that talk to a KDC let other threads run.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import hashlib
+import itertools
+import os
+import threading
+import time
+from collections.abc import Mapping
+from ctypes import POINTER, byref, c_char_p, c_int, c_size_t, c_uint32, c_void_p
+from typing import Any
+
+from walferry.base.errors import WalferryError
+from walferry.base.security.keytab import problem_of
+from walferry.base.security.login import Kerberos
+from walferry.base.texts import one_line
+
+LIBRARIES = ("libgssapi_krb5.so.2", "libgssapi_krb5.dylib", "libgssapi_krb5.so")
+DISTRUST_SECONDS = 10.0
+MAX_STATUS_CHARS = 500
+
+_COMPLETE = 0
+_CONTINUE_NEEDED = 1
+_ROUTINE_ERRORS = 0xFFFF0000  # calling and routine errors stand in the upper half of a major status
+_BY_GSSAPI, _BY_MECHANISM = 1, 2
+_INITIATE = 1
+_MUTUAL, _REPLAY, _SEQUENCE, _CONFIDENTIAL, _INTEGRITY = 2, 4, 8, 16, 32
+_KERBEROS = bytes.fromhex("2a864886f712010202")
+_PRINCIPAL_NAME = bytes.fromhex("2a864886f71201020201")  # GSS_KRB5_NT_PRINCIPAL_NAME
+_AS_THEY_ARE: Mapping[str, str] = {}
+_AT_THE_KDC = (
+    "Compare the server's principal and host name with the principals that the KDC has, and see whether the realm's KDC can be "
+    "reached"
+)
+_generations = itertools.count(1)  # of tickets, of the whole process
+_NO_REASON = "Success"  # the mechanism's words where it has none for what GSSAPI itself has found
+# With a keytab that has no key of the principal, the library looks for tickets in a cache, and says that it found none.
+_REWORDED = {"No credentials cache found": "its keytab holds no key of it"}
+
+
+class KerberosError(WalferryError):
+    """Kerberos refused something; the message says what, of whom, and why in the library's words."""
+
+
+class NoKey(KerberosError):
+    """The keytab cannot be read here, or has no key of the principal. Waiting does not help: somebody has to see to the file."""
+
+    retry_helps = False
+
+
+class HostNotNamed(KerberosError):
+    """A slave names a host with which its connection does not let the principal be used. Nothing was said to it."""
+
+    retry_helps = False
+
+    def __init__(self, kerberos: Kerberos, host: str) -> None:
+        named = one_line(", ".join(kerberos.hosts) or "none", MAX_STATUS_CHARS)
+        super().__init__(
+            f"{kerberos.principal or 'the principal of the credential cache'} is not used with the host "
+            f"{one_line(host, MAX_STATUS_CHARS)!r}, which only the slave names: its connection names {named}",
+            "If it is one of the slave's servers, add it to `hosts` of the slave's connection (of the source's, if the slave has "
+            "none), as a name or as a pattern such as *.west.example.com",
+        )
+
+
+def check_host(kerberos: Kerberos, host: str) -> None:
+    """Raises HostNotNamed if an identity may not be used with the servers of a host."""
+    if not kerberos.may_meet(host):
+        raise HostNotNamed(kerberos, host)
+
+
+class KerberosMissing(KerberosError):
+    """This machine has no Kerberos libraries."""
+
+    retry_helps = False
+
+
+class KdcSilent(KerberosError):
+    """No KDC has answered in the time that there was."""
+
+    def __init__(self, credential: Credential, server: str) -> None:
+        super().__init__(
+            f"no ticket of {credential} for {server} in time: no KDC has answered yet",
+            "See that the KDCs of krb5.conf (KRB5_CONFIG) can be reached from this machine",
+        )
+
+
+class _Buffer(ctypes.Structure):
+    _fields_ = (("length", c_size_t), ("value", c_void_p))
+
+
+class _Oid(ctypes.Structure):
+    _fields_ = (("length", c_uint32), ("elements", c_void_p))
+
+
+class _Element(ctypes.Structure):
+    _fields_ = (("key", c_char_p), ("value", c_char_p))
+
+
+class _Store(ctypes.Structure):
+    _fields_ = (("count", c_uint32), ("elements", POINTER(_Element)))
+
+
+@functools.cache
+def library() -> ctypes.CDLL:
+    """The library. Raises KerberosMissing if this machine has none."""
+    for name in LIBRARIES:
+        try:
+            loaded = ctypes.CDLL(name)
+            _ = loaded.gss_acquire_cred_from  # MIT's; other makers' lack it
+        except (OSError, AttributeError):
+            continue
+        return loaded
+    raise KerberosMissing(
+        "this machine has no MIT Kerberos libraries (libgssapi_krb5)",
+        "Install them on each machine that talks to the cluster: libgssapi-krb5-2 on Debian, krb5-libs on Red Hat",
+    )
+
+
+class Credential:
+    """The tickets of one identity, for this process. Tickets from a keytab are renewed as connections need them."""
+
+    def __init__(self, kerberos: Kerberos) -> None:
+        self.kerberos = kerberos
+        self._lock = threading.Lock()
+        self._generation = 0
+        self._distrusted_at = -DISTRUST_SECONDS
+
+    def __str__(self) -> str:
+        return self.kerberos.principal or "the principal of the credential cache"
+
+    def forget(self) -> None:
+        """Use none of the tickets got so far again, another credential's neither."""
+        with self._lock:
+            self._distrusted_at = time.monotonic()
+            self._generation = next(_generations)
+
+    def distrust(self) -> None:
+        """Forget the tickets because they did not help: the server may have another key by now, or they have ended.
+
+        Tickets that are as good as new are kept: they are not what is wrong, and the memory of what was forgotten is not given
+        back.
+        """
+        if time.monotonic() - self._distrusted_at >= DISTRUST_SECONDS:
+            self.forget()
+
+    @property
+    def cache_name(self) -> str | None:
+        """The cache with the tickets from a keytab; None without a keytab."""
+        if self.kerberos.keytab is None:
+            return None
+        with self._lock:
+            cache = f"{self.kerberos.principal}\n{self.kerberos.keytab}\n{self._generation}".encode()
+        return f"MEMORY:walferry-{hashlib.sha256(cache).hexdigest()}"
+
+    def acquire(self) -> c_void_p:
+        """A handle to the credential, to be released by the caller. Raises KerberosError."""
+        keytab = self.kerberos.keytab
+        if keytab is not None and (why := problem_of(keytab, self.kerberos.principal)):
+            raise NoKey(f"no ticket for {self}: {why}")
+        name = _name(self.kerberos.principal) if self.kerberos.principal else c_void_p()
+        elements = []
+        if keytab is not None and (cache := self.cache_name) is not None:
+            elements.append(_Element(b"client_keytab", os.fsencode(f"FILE:{keytab}")))
+            elements.append(_Element(b"ccache", cache.encode()))
+        store = _Store(len(elements), (_Element * len(elements))(*elements))
+        minor, credential = c_uint32(), c_void_p()
+        try:
+            major = library().gss_acquire_cred_from(
+                byref(minor), name, c_uint32(0), None, c_int(_INITIATE), byref(store) if elements else None, byref(credential),
+                None, None,
+            )  # fmt: skip
+        finally:
+            _release("gss_release_name", name)
+        _check(major, minor, f"no ticket for {self}", advice=_advice(self.kerberos), reworded=_REWORDED if keytab else {})
+        return credential
+
+    def get(self) -> None:
+        """Get a ticket, if there is none yet. Raises KerberosError, also if the tickets of kinit have ended."""
+        minor, left, credential = c_uint32(), c_uint32(), self.acquire()
+        try:
+            library().gss_inquire_cred(byref(minor), credential, None, byref(left), None, None)
+        finally:
+            _release("gss_release_cred", credential)
+        if not left.value and self.kerberos.keytab is None:
+            raise KerberosError(f"the ticket of {self} has expired", _advice(self.kerberos))
+
+
+@functools.lru_cache(maxsize=64)
+def credential_of(kerberos: Kerberos) -> Credential:
+    """The tickets of an identity in this process."""
+    return Credential(kerberos)
+
+
+class Context:
+    """The security context between one identity and one server, from the first token to the last message (RFC 2743).
+
+    `server` is a principal: DNS has no say in who it is. Nothing is delegated to it.
+    """
+
+    def __init__(self, credential: Credential, server: str) -> None:
+        self._credential = credential
+        self._server = server
+        self._handle = c_void_p()
+        self.established = False
+
+    def __del__(self) -> None:
+        if self._handle:
+            minor, none = c_uint32(), None
+            library().gss_delete_sec_context(byref(minor), byref(self._handle), none)
+
+    def step(self, token: bytes) -> bytes:
+        """Answer the server's token, which is empty at the begin. The answer may be empty too. Raises KerberosError."""
+        lib = library()
+        minor, out, granted = c_uint32(), _Buffer(), c_uint32()
+        mechanism, _keep = _oid(_KERBEROS)
+        wanted = _MUTUAL | _REPLAY | _SEQUENCE | _CONFIDENTIAL | _INTEGRITY
+        credential, target = self._credential.acquire(), _name(self._server)
+        try:
+            given, _bytes = _buffer(token)
+            major = lib.gss_init_sec_context(
+                byref(minor), credential, byref(self._handle), target, byref(mechanism), c_uint32(wanted), c_uint32(0), None,
+                byref(given) if token else None, None, byref(out), byref(granted), None,
+            )  # fmt: skip
+            kerberos = self._credential.kerberos
+            advice = f"{_AT_THE_KDC} {_by_settings()}" if kerberos.keytab else _advice(kerberos)
+            _check(major, minor, f"{self._credential} got no access to {self._server}", advice=advice)
+        except KerberosError:
+            self._credential.distrust()  # they may have ended: the library renews them at half of their time, but not at any time
+            raise
+        finally:
+            _release("gss_release_name", target)
+            _release("gss_release_cred", credential)
+        if major != _CONTINUE_NEEDED:
+            if not granted.value & _MUTUAL:
+                raise KerberosError(f"{self._server} did not prove who it is")
+            self.established = True
+        return _taken(out)
+
+    def wrap(self, data: bytes | bytearray | memoryview, *, encrypt: bool) -> bytes:
+        """A token with `data`, signed, and encrypted if asked for. Raises KerberosError."""
+        minor, encrypted, out = c_uint32(), c_int(), _Buffer()
+        given, _keep = _buffer(data)
+        major = library().gss_wrap(
+            byref(minor), self._handle, c_int(encrypt), c_uint32(0), byref(given), byref(encrypted), byref(out)
+        )
+        _check(major, minor, f"a message to {self._server} cannot be signed")
+        token = _taken(out)
+        if encrypt and not encrypted.value:
+            raise KerberosError(f"a message to {self._server} cannot be encrypted")
+        return token
+
+    def unwrap(self, token: bytes | bytearray | memoryview, *, encrypted: bool) -> bytes:
+        """The data of a token from the server. Raises KerberosError if it was touched, or is not encrypted."""
+        minor, was_encrypted, out = c_uint32(), c_int(), _Buffer()
+        given, _keep = _buffer(token)
+        major = library().gss_unwrap(byref(minor), self._handle, byref(given), byref(out), byref(was_encrypted), None)
+        _check(major, minor, f"a message from {self._server} is not as it was sent", exactly=True)
+        data = _taken(out)
+        if encrypted and not was_encrypted.value:
+            raise KerberosError(f"{self._server} sent a message that is not encrypted, as was agreed")
+        return data
+
+    def wrap_limit(self, size: int, *, encrypt: bool) -> int:
+        """The most bytes that `wrap` turns into a token of at most `size` bytes. Raises KerberosError."""
+        minor, limit = c_uint32(), c_uint32()
+        major = library().gss_wrap_size_limit(
+            byref(minor), self._handle, c_int(encrypt), c_uint32(0), c_uint32(size), byref(limit)
+        )
+        _check(major, minor, f"messages to {self._server} cannot be signed")
+        return limit.value
+
+
+def _advice(kerberos: Kerberos) -> str:
+    if kerberos.keytab is None:
+        return "Give the connection a keytab with its principal, or get a ticket by kinit for the user that runs this"
+    return f"Compare principal and keytab (klist -kt), and see whether the realm's KDC can be reached {_by_settings()}"
+
+
+def _by_settings() -> str:
+    """Where the libraries look for krb5.conf, and whether they find it."""
+    paths = os.environ.get("KRB5_CONFIG") or "/etc/krb5.conf"
+    there = any(os.path.exists(path) for path in paths.split(os.pathsep))
+    return f"(KRB5_CONFIG, krb5.conf: {paths if there else f'there is no {paths}'})"
+
+
+def _oid(encoded: bytes) -> tuple[_Oid, Any]:
+    kept = ctypes.create_string_buffer(encoded, len(encoded))
+    return _Oid(len(encoded), ctypes.cast(kept, c_void_p)), kept
+
+
+def _buffer(data: bytes | bytearray | memoryview) -> tuple[_Buffer, Any]:
+    """A descriptor of `data`, and what must be kept while it is used. Only `bytes` are not copied."""
+    kept = c_char_p(data if isinstance(data, bytes) else bytes(data))
+    return _Buffer(len(data), ctypes.cast(kept, c_void_p)), kept
+
+
+def _taken(buffer: _Buffer) -> bytes:
+    """The bytes that the library returned, which are released."""
+    data = ctypes.string_at(buffer.value, buffer.length) if buffer.length and buffer.value else b""
+    minor = c_uint32()
+    library().gss_release_buffer(byref(minor), byref(buffer))
+    return data
+
+
+def _name(principal: str) -> c_void_p:
+    minor, name = c_uint32(), c_void_p()
+    kind, _kept = _oid(_PRINCIPAL_NAME)
+    given, _bytes = _buffer(principal.encode())
+    major = library().gss_import_name(byref(minor), byref(given), byref(kind), byref(name))
+    _check(major, minor, f"{principal!r} is not a principal", advice="A principal is written as name/host@REALM")
+    return name
+
+
+def _release(function: str, handle: c_void_p) -> None:
+    if handle:
+        minor = c_uint32()
+        getattr(library(), function)(byref(minor), byref(handle))
+
+
+def _check(
+    major: int, minor: c_uint32, problem: str, *, advice: str = "", exactly: bool = False,
+    reworded: Mapping[str, str] = _AS_THEY_ARE,
+) -> None:  # fmt: skip
+    """Raise a KerberosError if a call failed. `exactly`: also for what is only noteworthy, such as a message that came twice."""
+    if major & 0xFFFFFFFF & (0xFFFFFFFF if exactly else _ROUTINE_ERRORS):
+        words = _status(minor.value, _BY_MECHANISM) if minor.value else ""
+        if words in ("", _NO_REASON):
+            words = _status(major, _BY_GSSAPI)
+        raise KerberosError(f"{problem}: {reworded.get(words, words)}", advice)
+
+
+def _status(code: int, kind: int) -> str:
+    minor, more, out = c_uint32(), c_uint32(), _Buffer()
+    mechanism, _kept = _oid(_KERBEROS)
+    library().gss_display_status(
+        byref(minor), c_uint32(code & 0xFFFFFFFF), c_int(kind), byref(mechanism), byref(more), byref(out)
+    )
+    return one_line(_taken(out).decode(errors="replace"), MAX_STATUS_CHARS)

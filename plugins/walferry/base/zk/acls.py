@@ -1,0 +1,163 @@
+"""To whom the znodes belong that a client creates, and whether Walferry's root is theirs alone.
+
+A session with a login creates znodes that belong to those that HBase's own znodes belong to (`belongs_as`); one without a login
+creates znodes that belong to all, as everything there does.
+
+What lies below the root counts: that edits are shipped, where files lie that a load has left. So with logins a session uses only
+a root that nobody else can ever have written to (`claim_root`). ZooKeeper proves that: the root's ACL names nobody else, and has
+been the same since the root was made (`aversion` is 0; no client can set it back). As nobody else may make a znode below such a
+root, all that is there is ours, and no list of it is needed. A root that others made, perhaps with our ACL in the end, or whose
+ACL was changed, is refused; `take_over` makes it ours at an operator's word (`walferry own-root`).
+
+The root is made in one request with its ACL and a child: nobody who may delete below its parent can replace a root that is not
+empty.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from kazoo.client import KazooClient
+from kazoo.exceptions import NoAuthError, NodeExistsError, NoNodeError
+from kazoo.protocol.states import ZnodeStat
+from kazoo.security import ACL, READ_ACL_UNSAFE, Permissions
+
+from walferry.base.texts import shell_word
+from walferry.base.zk.client import Refusal, commit, retried, whose
+from walferry.base.zk.errors import Contention, ForeignRoot, NoAccess
+
+WORLD = "world"
+CHILD = "clock"  # of the root; `just_written` tells ZooKeeper's time by it
+TRIES = 20  # a try fails if another client makes or deletes the root meanwhile
+MAX_NAMED = 10
+_LETTERS = ((Permissions.CREATE, "c"), (Permissions.DELETE, "d"), (Permissions.READ, "r"), (Permissions.WRITE, "w"),
+            (Permissions.ADMIN, "a"))  # fmt: skip
+
+
+def share(zk: KazooClient, models: Sequence[str], root: str) -> None:
+    """Let what a session with a login creates belong to those that HBase's znodes belong to, and have the root for them alone.
+
+    Raises ForeignRoot, NoAccess, Contention, ConnectError.
+    """
+    if belongs_as(zk, models):
+        claim_root(zk, root)
+
+
+def belongs_as(zk: KazooClient, models: Sequence[str]) -> bool:
+    """Let what a session with a login creates belong to those that the first existing one of the znodes `models` belongs to.
+
+    So the cluster that made `models` can delete what we create there, and nobody else can change it. Without a model, what the
+    session creates is its own. Returns whether there are owners: not without a login, nor where the model belongs to all.
+    Raises NoAccess, ConnectError.
+    """
+    if zk.default_acl is None:
+        return False
+    for path in models:
+        found = acl_of(zk, path)
+        if found is not None:
+            zk.default_acl = [entry for entry in found if entry.id.scheme != WORLD] or None
+            return zk.default_acl is not None
+    return False
+
+
+def check_root(zk: KazooClient, models: Sequence[str], root: str) -> None:
+    """Check what `share` does, for a session that only looks, and make nothing. Raises ForeignRoot, NoAccess, ConnectError."""
+    found = root_of(zk, root) if belongs_as(zk, models) else None
+    if found is not None and (problem := problem_of(zk, *found)):
+        raise ForeignRoot(whose(zk).name, root, problem)
+
+
+def claim_root(zk: KazooClient, root: str) -> None:
+    """Make sure that the root is there, and that nobody but the owners of this session's znodes can ever have written to it.
+
+    Raises ForeignRoot, NoAccess, Contention, ConnectError.
+    """
+    for _ in range(TRIES):
+        found = root_of(zk, root)
+        if found is None:
+            _make(zk, root)
+            continue
+        if problem := problem_of(zk, *found):
+            raise ForeignRoot(whose(zk).name, root, problem)
+        if found[1].numChildren:
+            return
+        try:
+            retried(zk, zk.create, f"{root}/{CHILD}")
+        except (NodeExistsError, NoNodeError, NoAuthError):
+            continue
+    raise Contention(f"{root} changed {TRIES} times while it was being made; try again later")
+
+
+def root_of(zk: KazooClient, root: str) -> tuple[list[ACL], ZnodeStat] | None:
+    """The root's ACL and stat; None if it is not there. Raises ForeignRoot if it does not let this login look, ConnectError."""
+    try:
+        return _look(zk, root)
+    except NoAuthError as error:
+        raise ForeignRoot(whose(zk).name, root, "it does not let this login in") from error
+
+
+def problem_of(zk: KazooClient, acl: Sequence[ACL], stat: ZnodeStat) -> str | None:
+    """Why others may have written to a znode of this ACL, or below it; None if they cannot have."""
+    if others := _strangers(zk, acl):
+        return f"it can be changed by {', '.join(others[:MAX_NAMED])}, whom HBase's znodes do not belong to"
+    if stat.aversion:
+        return "its ACL was changed after it was made, so others may have put there what lies below it"
+    return None
+
+
+def acl_of(zk: KazooClient, path: str) -> list[ACL] | None:
+    """Who may do what with a znode; None if it does not exist. Raises NoAccess, ConnectError."""
+    try:
+        found = _look(zk, path)
+    except NoAuthError as error:
+        raise NoAccess(whose(zk).name, path) from error
+    return None if found is None else found[0]
+
+
+def readable_by_all(zk: KazooClient) -> list[ACL] | None:
+    """The ACL for a znode that belongs to the same, but that all clients read; None if all znodes belong to all."""
+    return None if zk.default_acl is None else [*zk.default_acl, *READ_ACL_UNSAFE]
+
+
+def shown(acl: Sequence[ACL]) -> str:
+    """An ACL as ZooKeeper's own client takes it: "sasl:hbase:cdrwa"."""
+    return ",".join(
+        f"{entry.id.scheme}:{entry.id.id}:{''.join(letter for bit, letter in _LETTERS if entry.perms & bit)}" for entry in acl
+    )
+
+
+def _look(zk: KazooClient, path: str) -> tuple[list[ACL], ZnodeStat] | None:
+    try:
+        acl, stat = retried(zk, zk.get_acls, path)
+    except NoNodeError:
+        return None
+    return acl, stat
+
+
+def _strangers(zk: KazooClient, acl: Sequence[ACL]) -> list[str]:
+    """Who may change a znode, but for those that a session's own znodes belong to, as "digest:mallory:…"."""
+    ours = {entry.id for entry in zk.default_acl or ()}
+    others = {entry.id for entry in acl if entry.perms & ~Permissions.READ} - ours
+    return sorted(f"{each.scheme}:{each.id}" for each in others)
+
+
+def _make(zk: KazooClient, root: str) -> None:
+    """Make the root; it does no harm if another client does so just now."""
+
+    def make() -> Refusal | None:
+        multi = zk.transaction()
+        multi.create(root, b"", zk.default_acl)
+        multi.create(f"{root}/{CHILD}", b"", zk.default_acl)
+        return commit(multi)
+
+    parent = root.rpartition("/")[0]
+    try:
+        if parent:
+            retried(zk, zk.ensure_path, parent)
+        refusal = retried(zk, make)
+        if refusal is not None and not isinstance(refusal.error, (NodeExistsError, NoNodeError)):
+            raise refusal.error
+    except NoAuthError as error:
+        how = f"create {shell_word(root)} '' {shown(zk.default_acl)}"
+        advice = f"Let a user who may write there make Walferry's root in ZooKeeper's own client: {how}"
+        raise NoAccess(whose(zk).name, parent or "/", advice) from error

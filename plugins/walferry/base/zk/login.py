@@ -1,0 +1,240 @@
+"""Logs a session in to ZooKeeper, and says why that fails.
+
+ZooKeeper's SASL has no negotiation of mechanisms: the server's JAAS file decides, and the client has to know. A request with a
+token is answered by one, or by nothing at the end (ZooKeeperServer.processSasl). A server without SASL answers with nothing to
+the first token, and takes the session as an anonymous one. That is refused here.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import socket
+from collections.abc import Callable
+from functools import partial
+from typing import Protocol
+
+from walferry.base.errors import WalferryError
+from walferry.base.security.digest import DigestClient
+from walferry.base.security.gssapi import Context, Credential, KdcSilent, check_host, credential_of
+from walferry.base.security.login import HOST, Login, Protection, ZooKeeperAuth
+from walferry.base.security.passwords import password_in
+from walferry.base.security.sasl import GssapiClient
+from walferry.base.security.waiting import within
+from walferry.base.zk.errors import LoginFailed, LoginRefused
+
+KDC_SECONDS = 10.0  # the Kerberos libraries wait for each KDC of a realm, one after the other
+DIGEST_URI = "zookeeper/zk-sasl-md5"  # ZooKeeper's servers all have this one (SecurityUtils.java)
+
+Exchange = Callable[[bytes], bytes | None]  # sends a token, and returns the server's
+
+
+class _Mechanism(Protocol):
+    @property
+    def ends(self) -> bool: ...  # whether the server may say nothing any more
+
+    def first(self) -> bytes: ...
+
+    def answer(self, token: bytes) -> bytes | None: ...
+
+
+class _Kerberos:
+    def __init__(self, credential: Credential, server: str) -> None:
+        self._client = GssapiClient(Context(credential, server), server, Protection.AUTHENTICATION)
+        self._credential = credential
+        self._server = server
+
+    @property
+    def ends(self) -> bool:
+        return self._client.protection is not None
+
+    def first(self) -> bytes:
+        return self._in_time(self._client.first)
+
+    def answer(self, token: bytes) -> bytes | None:
+        if self.ends:
+            return None
+        if b"nonce=" in token:
+            raise LoginRefused(
+                "the server wants a password (DIGEST-MD5), not Kerberos",
+                "Give the connection zk_auth=digest, or the server a section Server for Kerberos in its JAAS file",
+            )
+        answer = self._in_time(partial(self._client.answer, token))
+        if self._client.protection not in (None, Protection.AUTHENTICATION):
+            raise LoginRefused(f"{self._server} wants to wrap each message, which ZooKeeper's protocol does not know")
+        return answer
+
+    def _in_time(self, step: Callable[[], bytes]) -> bytes:
+        try:
+            return within(KDC_SECONDS, step, f"{self._credential} in {self._server.rpartition('@')[2]}")
+        except TimeoutError as error:
+            raise KdcSilent(self._credential, self._server) from error
+
+
+class _Password:
+    def __init__(self, user: str, password: bytes) -> None:
+        self._client = DigestClient(user, password, DIGEST_URI)
+
+    @property
+    def ends(self) -> bool:
+        return False
+
+    def first(self) -> bytes:
+        return b""
+
+    def answer(self, token: bytes) -> bytes | None:
+        answer = self._client.answer(token)
+        return None if self._client.proved else answer
+
+
+class Proof:
+    """What proves to the servers of an ensemble who we are. It reads keytab or password anew for each connection."""
+
+    def __init__(self, login: Login) -> None:
+        self._login = login
+
+    def __str__(self) -> str:
+        """As whom this logs in."""
+        at = self._login.zookeeper
+        if at.auth is ZooKeeperAuth.DIGEST:
+            return f"user {at.user} (password in {at.password_file})"
+        kerberos = self._login.kerberos
+        if kerberos is None or not kerberos.principal:
+            return "the principal of the credential cache"
+        return f"{kerberos.principal} (keytab {kerberos.keytab})" if kerberos.keytab else kerberos.principal
+
+    def prove(self, host: str, exchange: Exchange) -> None:
+        """Log in at the server on `host`. Raises KerberosError, DigestError, LoginFailed, and what `exchange` raises."""
+        mechanism = self._mechanism(host)
+        token: bytes | None = mechanism.first()
+        while token is not None:
+            answer = exchange(token)
+            if answer is None and not mechanism.ends:
+                raise LoginRefused(
+                    "the server does not authenticate clients, so the session would be an anonymous one",
+                    "Give the server SASL (a section Server in its JAAS file), or the connection zk_auth=none",
+                )
+            token = mechanism.answer(answer or b"")
+
+    def forget(self) -> None:
+        """Try the next time without the tickets that were used so far: the server may have another key by now."""
+        if self._login.kerberos is not None and self._login.zookeeper.auth is ZooKeeperAuth.KERBEROS:
+            credential_of(self._login.kerberos).distrust()
+
+    def _mechanism(self, host: str) -> _Mechanism:
+        at, kerberos = self._login.zookeeper, self._login.kerberos
+        if at.auth is ZooKeeperAuth.DIGEST:
+            if not at.user or not at.password_file:
+                raise LoginRefused("a login by a password needs a user and a password file")
+            return _Password(at.user, password_of(at.password_file))
+        if kerberos is None:
+            raise LoginRefused("a login by Kerberos needs a principal with its keytab, or a credential cache")
+        check_host(kerberos, host)
+        if HOST in at.server and _is_address(host):
+            raise LoginRefused(
+                f"the principal {at.server} needs the server's host name, but the quorum has the address {host}",
+                "Put the host names of the servers' principals into the quorum",
+            )
+        return _Kerberos(credential_of(kerberos), server_principal(self._login, host))
+
+
+def server_principal(login: Login, host: str) -> str:
+    """The principal that ZooKeeper's server on `host` must have: without a realm in its pattern, one of our own realm."""
+    server = login.zookeeper.server.replace(HOST, host.lower())
+    realm = login.kerberos.realm if login.kerberos else None
+    return f"{server}@{realm}" if "@" not in server and realm else server
+
+
+def proof_of(login: Login) -> Proof | None:
+    """What a login proves itself with; None if it is anonymous."""
+    return None if login.zookeeper.auth is ZooKeeperAuth.NONE else Proof(login)
+
+
+def password_of(path: str) -> bytes:
+    """The password in a file. Raises LoginRefused."""
+    try:
+        password = password_in(path)
+    except OSError as error:
+        raise LoginRefused(
+            f"the password file {path} cannot be read: {error.strerror} (on {socket.gethostname()})",
+            "It must be on each machine that talks to the cluster, readable by the user that runs this",
+        ) from error
+    except ValueError as error:
+        raise LoginRefused(f"the password file {error}") from error
+    if not password:
+        raise LoginRefused(f"the password file {path} is empty")
+    return password
+
+
+class Refusals:
+    """Why the servers of an ensemble did not take a login since one of them last did, and whether another try has any hope.
+
+    A server is tried twice: it may have ended the connection for another reason, or have another key by now. A name may be that
+    of several servers, which are told apart by their addresses.
+    """
+
+    TRIES = 2
+
+    def __init__(self, whose: str, login: Login) -> None:
+        self._whose = whose
+        self._as = f" as {proof}" if (proof := proof_of(login)) else ""
+        self._tries: dict[tuple[str, int], dict[str, int]] = {}  # by address
+        self._errors: dict[tuple[str, int], WalferryError] = {}
+        self._unreached: set[tuple[tuple[str, int], str]] = set()
+
+    def __bool__(self) -> bool:
+        return bool(self._errors)
+
+    def clear(self) -> None:
+        """Forget them, because a server has taken the login."""
+        self._tries.clear()
+        self._errors.clear()
+        self._unreached.clear()
+
+    def add(self, server: tuple[str, int], error: WalferryError, address: str = "", *, tries: int = 1) -> None:
+        """Note a failed login; `tries` is TRIES if there is no sense in another one. No address: that of the only one."""
+        found = self._tries.setdefault(server, {})
+        found[address] = found.get(address, 0) + tries
+        self._unreached.discard((server, address))  # it is there again
+        self._errors[server] = error
+
+    def unreached(self, server: tuple[str, int], address: str) -> None:
+        """Note an address that could not be connected to: it is not waited for, once others of that name have refused."""
+        self._unreached.add((server, address))
+
+    def hopeless(self, servers: list[tuple[str, int]]) -> bool:
+        """Whether each of the servers has refused the login for good."""
+        return all(self._is_hopeless((host.strip(), port)) for host, port in servers)
+
+    def _is_hopeless(self, server: tuple[str, int]) -> bool:
+        tries = self._tries.get(server, {})
+        if server not in self._errors:
+            return False
+        every = tries if len(tries) == 1 and "" in tries else {*tries, *_addresses(*server)}
+        return all((server, address) in self._unreached or tries.get(address, 0) >= self.TRIES for address in every)
+
+    def error(self) -> LoginFailed:
+        """All of it in one error."""
+        told: dict[str, str] = {}
+        errors = dict(self._errors)  # the client's thread may add one
+        for (host, port), error in errors.items():
+            problem = str(error).removesuffix(f". {error.advice}") if error.advice else str(error)
+            told.setdefault(problem, f"{host}:{port}")
+        text = "; ".join(f"{server}: {problem}" for problem, server in told.items())
+        kind = LoginFailed if any(error.retry_helps for error in errors.values()) else LoginRefused
+        advice = ". ".join(dict.fromkeys(error.advice for error in errors.values() if error.advice))
+        return kind(f"no session{self._as} with ZooKeeper of {self._whose}: {text}", advice)
+
+
+def _addresses(host: str, port: int) -> set[str]:
+    try:
+        return {str(address[0]) for *_, address in socket.getaddrinfo(host, port, proto=socket.IPPROTO_TCP)}
+    except (OSError, UnicodeError):
+        return set()
+
+
+def _is_address(host: str) -> bool:
+    try:
+        ipaddress.ip_address(host.strip("[]"))
+    except ValueError:
+        return False
+    return True

@@ -1,0 +1,182 @@
+"""The clients of remote file systems: one a process for each scheme, host and login. All of their calls go through `remote`."""
+
+from __future__ import annotations
+
+import errno
+import os
+import threading
+import time
+from collections.abc import Callable
+from queue import Empty, SimpleQueue
+from typing import Any, TypeVar
+from urllib.parse import urlsplit
+
+import fsspec
+
+from walferry.base.hosts import unreachable
+from walferry.base.security.gssapi import KerberosError
+from walferry.base.security.login import Kerberos
+from walferry.hbase.files.errors import HdfsLoginFailed, NoActiveNameNode, NoFileRight, StoreError
+from walferry.hbase.files.failover import no_active, preferred
+from walferry.hbase.files.hdfs import login_problem, new_file_system
+from walferry.hbase.files.logins import HDFS_SCHEMES, login_at
+from walferry.hbase.files.namenodes import namenodes, server_of
+from walferry.hbase.files.paths import path_of
+
+MOST_KEPT = 64  # clients, the latest ones. Each has threads, and a slave may name another host for each load
+REMOTE_TIMEOUT_SECONDS = 120.0  # for one request; longer than a NameNode's failover takes
+_ADVICE = "Check wal_root and the file system's settings (HADOOP_CONF_DIR)"
+
+_RIGHTS = (
+    "WALs, oldWALs and archive belong to HBase's own user, and its master sets their mode to 700 at each start: use a principal "
+    "with the short name of that user (often hbase), or see docs/secured-hdfs.md"
+)
+_LOGINS = (
+    "See whether the keytab holds the principal's present key (klist -kt), whether clocks are right, and whether krb5.conf has "
+    "rdns = false and dns_canonicalize_hostname = false, as there are tickets for the NameNodes' own names alone; the next try "
+    "takes new ones"
+)
+_NO_ACTIVE = (
+    "See why none has taken over: hdfs haadmin -getAllServiceState, and the logs of NameNodes, JournalNodes and failover "
+    "controllers. Nothing is lost, and once one is active the next try goes on"
+)
+_OF_LOGINS = ("GSSAPIError", "SASLError", "SaslException", "GSS initiate failed", "NoSASLMechanism", "InvalidToken")
+_OF_FAILOVERS = ("StandbyException", "IOError")
+
+_Key = tuple[int, str, str, Kerberos | None]
+_file_systems: dict[_Key, Any] = {}
+_file_systems_lock = threading.Lock()
+
+T = TypeVar("T")
+
+
+def file_system(url: str) -> Any:
+    """fsspec's file system for a URL: one a process for each scheme, host and login, with its connections.
+
+    Raises HdfsLoginFailed, StoreError.
+    """
+    parts = urlsplit(url)
+    if parts.scheme not in HDFS_SCHEMES:
+        return _kept((os.getpid(), parts.scheme, parts.netloc, None), lambda: _other_file_system(url))
+    key = (os.getpid(), parts.scheme, parts.netloc, login_at(url))  # connections do not survive a fork
+    system = _file_systems.get(key)
+    if system is not None and ((tickets := system.client.tickets) is None or time.time() < tickets.renew_at):
+        return system
+    if why := unreachable(namenodes(url)):
+        raise StoreError(f"{url}: {why}. {_ADVICE}")  # hdfs-native would try for ever
+    if why := login_problem(url):
+        raise HdfsLoginFailed(f"{url}: {why}")
+    made = _hdfs(url)
+    with _file_systems_lock:
+        _file_systems.pop(key, None)
+        _file_systems[key] = made
+        if len(_file_systems) > MOST_KEPT:
+            del _file_systems[next(iter(_file_systems))]  # open files keep theirs
+    return made
+
+
+def _kept(key: _Key, connect: Callable[[], Any]) -> Any:
+    with _file_systems_lock:
+        if key not in _file_systems:
+            _file_systems[key] = connect()
+        return _file_systems[key]
+
+
+def _other_file_system(url: str) -> Any:
+    # fsspec's own cache keeps one a thread, for ever.
+    # The path is left out: fsspec would interpret "::" in it, as in the name of an IPv6 host's folder.
+    parts = urlsplit(url)
+    return fsspec.core.url_to_fs(f"{parts.scheme}://{parts.netloc}/", skip_instance_cache=True)[0]
+
+
+def _hdfs(url: str) -> Any:
+    name = server_of(url)
+    try:
+        return new_file_system(url, preferred(url))
+    except KerberosError as error:
+        raise HdfsLoginFailed(f"{url}: {error}") from error
+    except RuntimeError as error:
+        if not name:
+            raise StoreError(
+                f"{url} names no NameNode, and HADOOP_CONF_DIR has no fs.defaultFS of {scheme(url)}://. {_ADVICE}, or write "
+                f"hdfs://<NameNode>:8020{path_of(url)}"
+            ) from error
+        if "No NameNode hosts found" not in str(error):
+            raise
+        raise StoreError(
+            f"{url}: {name} is not a name service that HADOOP_CONF_DIR knows. {_ADVICE}, or name a NameNode with its port: "
+            f"hdfs://{name}:8020"
+        ) from error
+
+
+def _forget(url: str) -> None:
+    """Make a new client for the next use of a URL.
+
+    The tickets of this one may be for a key that a server had before, or it may wait for a NameNode that is not active any more.
+    """
+    parts = urlsplit(url)
+    with _file_systems_lock:
+        _file_systems.pop((os.getpid(), parts.scheme, parts.netloc, login_at(url)), None)
+
+
+def _failed(url: str, error: BaseException) -> StoreError:
+    """What a file system could not do. A NameNode's refusal comes with its whole stack trace, of which the first line is kept."""
+    text = str(error).partition("\n")[0].partition("\\n")[0]
+    if isinstance(error, RuntimeError) and scheme(url) in HDFS_SCHEMES:
+        if "Permission denied" in text:
+            return NoFileRight(f"{url}: {text[text.index('Permission denied'):]}. {_RIGHTS}")
+        if any(word in text for word in _OF_LOGINS):
+            _forget(url)
+            who = login_at(url)
+            as_whom = f" as {who.principal}, keytab {who.keytab}" if who is not None else ""
+            return HdfsLoginFailed(f"{url}: no login{as_whom}: {text}. {_LOGINS}")
+    if isinstance(error, OSError) or any(word in text for word in _OF_FAILOVERS):
+        return _without_namenode(url, f"{type(error).__name__}: {text}")
+    return StoreError(f"{url}: {type(error).__name__}: {text}. {_ADVICE}")
+
+
+def _without_namenode(url: str, otherwise: str) -> StoreError:
+    """What to say where perhaps no NameNode is active, or `otherwise`."""
+    if scheme(url) not in HDFS_SCHEMES:
+        return StoreError(f"{url}: {otherwise}. {_ADVICE}")
+    _forget(url)
+    if why := no_active(url):
+        return NoActiveNameNode(f"{url}: {why}. {_NO_ACTIVE}")
+    return StoreError(f"{url}: {otherwise}. {_ADVICE}")
+
+
+def remote(url: str, call: Callable[[], T]) -> T:
+    """What `call` returns, or FileNotFoundError or StoreError naming the URL.
+
+    hdfs-native waits for a NameNode that has stopped answering for ever, so the call has a thread of its own, which is given up.
+    """
+    outcome: SimpleQueue[tuple[T, None] | tuple[None, BaseException]] = SimpleQueue()
+
+    def run() -> None:
+        try:
+            outcome.put((call(), None))
+        except BaseException as error:  # hdfs-native's panics are not Exceptions
+            outcome.put((None, error))
+
+    threading.Thread(target=run, name=f"remote-{url}", daemon=True).start()
+    try:
+        value, error = outcome.get(timeout=REMOTE_TIMEOUT_SECONDS)
+    except Empty:
+        raise _without_namenode(url, f"no answer within {REMOTE_TIMEOUT_SECONDS:g} s") from None
+    if isinstance(error, FileNotFoundError):
+        raise FileNotFoundError(errno.ENOENT, "no such file", url) from error
+    if isinstance(error, StoreError):
+        raise error
+    if error is not None:
+        raise _failed(url, error) from error
+    return value  # type: ignore[return-value]  # there is a value where there is no error
+
+
+def scheme(url: str) -> str:
+    return urlsplit(url).scheme
+
+
+def local_path(url: str) -> str:
+    """Hadoop writes file:/a, file:///a and file://localhost/a for the same file, and encodes nothing."""
+    path = url.removeprefix("file:")
+    return path[path.index("/", 2) :] if path.startswith("//") else path

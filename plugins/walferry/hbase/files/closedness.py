@@ -1,0 +1,125 @@
+"""Tells whether a WAL's file is complete. Only then the end of the file is the end of its edits.
+
+A WAL is closed when it has a trailer, or when HBase has fenced off its writer and its length is final: HBase has archived the
+file, or has renamed the dead server's folder to split its WALs. A live server closes a WAL a moment after it has queued the next
+one, and the master renames a dead server's folder once it has noticed the death, so waiting a little helps.
+The newest WAL of a live server's group is still being written: do not ask about it.
+
+The last bytes of a file may only look like a trailer, because a client's value can end like one. Reading the entries shows
+whether they are one (`trailer_required` of `read_windows`). If they are not, ask again with the length at which they were not
+(`not_trailers`).
+
+The length of an open file is never taken for its end: HDFS tells outsiders a stale length of a file that is being written.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+
+from walferry.base.errors import WalferryError
+from walferry.hbase.files.errors import UnreadableBytes
+from walferry.hbase.files.store import WalLocation, WalStore
+from walferry.hbase.files.systems import OpenWal
+from walferry.hbase.names import WalName
+from walferry.hbase.wal.header import EMPTY_TRAILER, ends_like_closed
+
+CLOSE_TIMEOUT_SECONDS = 30.0
+POLL_SECONDS = 0.25
+
+
+@dataclass(frozen=True)
+class Closed:
+    """`end` is the offset of what looks like the trailer; None for a file that was not closed cleanly: its size is its end."""
+
+    end: int | None
+
+
+@dataclass(frozen=True)
+class Open:
+    """Not closed yet, and the reason to think so."""
+
+    reason: str
+
+
+class WalNotClosed(WalferryError):
+    """The WAL did not close in time; the message says what it waits for."""
+
+    def __init__(self, url: str, reason: str, waited_seconds: float) -> None:
+        super().__init__(f"{url} is not closed after {waited_seconds:g} s: {reason}", "It stays queued; the next run takes it up")
+        self.url = url
+        self.reason = reason
+        self.waited_seconds = waited_seconds
+
+
+class WalMissing(WalferryError):
+    """The WAL is queued, but its file cannot be found."""
+
+    def __init__(self, wal: str, places: Sequence[str]) -> None:
+        super().__init__(
+            f"WAL {wal} is queued, but there is no such file; looked at {', '.join(places)}",
+            "Check wal_root (hbase.wal.dir, else hbase.rootdir); if the file is lost, its edits are, and only an operator may "
+            "take it out of the queue",
+        )
+        self.wal = wal
+        self.places = tuple(places)
+
+
+def closedness(store: WalStore, location: WalLocation, not_trailers: Collection[int] = ()) -> Closed | Open:
+    """Whether the file at `location` is complete. If its length is among `not_trailers`, its last bytes are not a trailer.
+
+    Raises FileNotFoundError if it has moved on, StoreError.
+    """
+    with store.open(location) as file:
+        size, like_closed = file.size, looks_closed(file)
+    if like_closed and size not in not_trailers:
+        return Closed(size - len(EMPTY_TRAILER))
+    what = "what looks like its trailer is part of an entry" if like_closed else "it has no trailer"
+    if like_closed is None:
+        what = "its last bytes cannot be read"
+        if not location.fenced and not store.is_growing(location):
+            return Closed(None)  # what reads the file says what is wrong with it
+    if not location.fenced:
+        return Open(f"{what}, and HBase has neither archived it nor begun to split it")
+    if store.has_no_writer(location):
+        return Closed(None)
+    return Open(f"HBase has fenced off its writer, but {what} and HDFS is still recovering its length")
+
+
+def await_closed(
+    store: WalStore,
+    wal: WalName,
+    dead_servers: Sequence[str] = (),
+    not_trailers: Collection[int] = (),
+    *,
+    timeout_seconds: float = CLOSE_TIMEOUT_SECONDS,
+) -> WalLocation:
+    """Where the closed WAL lies, with its final size; `dead_servers` are those its queue came from.
+
+    Raises WalNotClosed after `timeout_seconds` seconds, WalMissing, StoreError.
+    """
+    give_up = time.monotonic() + timeout_seconds
+    while True:
+        location = store.locate(wal, dead_servers)
+        if location is None:
+            raise WalMissing(wal.text, store.places(wal, dead_servers))
+        try:
+            state = closedness(store, location, not_trailers)
+        except FileNotFoundError:
+            state = Open("it is being moved")
+        if isinstance(state, Closed):
+            # Recovering its length may have added to it.
+            return store.locate(wal, dead_servers) or location
+        if time.monotonic() >= give_up:
+            raise WalNotClosed(location.url, state.reason, timeout_seconds)
+        time.sleep(POLL_SECONDS)
+
+
+def looks_closed(file: OpenWal) -> bool | None:
+    """Whether a file's last bytes look like a trailer. None if they cannot be had. Raises StoreError."""
+    start = max(0, file.size - len(EMPTY_TRAILER))
+    try:
+        return ends_like_closed(file.read_at(start, file.size - start), file.size)
+    except UnreadableBytes:
+        return None

@@ -1,0 +1,81 @@
+"""Which of the NameNodes of a highly available HDFS is active.
+
+hdfs-native looks for the active one by itself, in the order of the Hadoop configuration, and tries again for about a minute while
+there is none. But it waits without a limit for a NameNode whose machine is silent, so a client gets the active one first. And in
+the end it only reports what the last NameNode said, so this module says it of all.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Mapping
+from queue import Empty, SimpleQueue
+
+from google.protobuf.message import DecodeError
+
+from walferry.base.security.gssapi import KerberosError
+from walferry.base.texts import one_line
+from walferry.hbase.files.hdfs import ask
+from walferry.hbase.files.namenode import CALL_SECONDS, MAX_TEXT_CHARS, NameNode, NameNodeError, NameNodeRefused
+from walferry.hbase.files.namenodes import Server, address, name_services
+
+ACTIVE, STANDBY = "active", "standby"
+
+
+def preferred(url: str) -> dict[str, str]:
+    """Settings for a client of a URL that put the active NameNode of each name service first.
+
+    hdfs-native passes over what has blanks around it in the configuration, as Hadoop does not, so all is named without them.
+    """
+    settings = {}
+    for service, servers in name_services(url).items():
+        first = _active_of(_states(url, servers)) if len(servers) > 1 else None
+        settings[f"dfs.ha.namenodes.{service}"] = ",".join(sorted(servers, key=lambda each: each != first))
+        settings |= {f"dfs.namenode.rpc-address.{service}.{name}": address(host, port) for name, (host, port) in servers.items()}
+    return settings
+
+
+def no_active(url: str) -> str | None:
+    """Say which name service behind a URL has no active NameNode, and what each of its NameNodes is. None if all have one."""
+    for service, servers in name_services(url).items():
+        states = _states(url, servers)
+        if _active_of(states) is None:
+            told = "; ".join(f"{name} ({host}:{port}) {states[name]}" for name, (host, port) in servers.items())
+            return f"no NameNode of the name service {service} is active: {told}"
+    return None
+
+
+def _active_of(states: Mapping[str, str]) -> str | None:
+    return next((name for name, state in states.items() if state == ACTIVE), None)
+
+
+def _states(url: str, servers: Mapping[str, Server]) -> dict[str, str]:
+    """What each NameNode is, by its id: all are asked at the same time, and none is waited for once an active one is found."""
+    outcomes: SimpleQueue[tuple[str, str]] = SimpleQueue()
+
+    def look(name: str, server: Server) -> None:
+        outcomes.put((name, _state(url, server)))
+
+    for name, server in servers.items():
+        threading.Thread(target=look, args=(name, server), name=f"state-of-{name}", daemon=True).start()
+    states = dict.fromkeys(servers, "does not answer")
+    give_up = time.monotonic() + CALL_SECONDS
+    for _ in servers:
+        try:
+            name, states[name] = outcomes.get(timeout=max(0.0, give_up - time.monotonic()))
+        except Empty:
+            break
+        if states[name] == ACTIVE:
+            break
+    return states
+
+
+def _state(url: str, server: Server) -> str:
+    try:
+        ask(*server, url, NameNode.space)
+    except NameNodeRefused as error:
+        return STANDBY if "StandbyException" in str(error) else f"refuses: {one_line(str(error), MAX_TEXT_CHARS)}"
+    except (OSError, NameNodeError, KerberosError, DecodeError) as error:
+        return f"cannot be asked: {one_line(str(error), MAX_TEXT_CHARS) or 'no answer'}"
+    return ACTIVE

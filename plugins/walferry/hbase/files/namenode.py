@@ -1,0 +1,314 @@
+"""Talks to one NameNode: Hadoop's RPC, version 9, as a user who only says who it is, or with Kerberos.
+
+hdfs-native does all work on files. It has no call for the disk's space. And where NameNode and client disagree on security, it
+waits for ever, or takes what it gets. So `hdfs.py` finds out here whether a login works, before hdfs-native is used.
+
+    connection   = "hrpc", version, service class 0, auth: -33 SASL
+    negotiation  = messages RpcSasl, call -33, each in a frame as below (Hadoop's SaslRpcClient):
+                   client: NEGOTIATE                                   server: NEGOTIATE, methods
+                   client: INITIATE, a method, GSSAPI's first token    server: CHALLENGE, token
+                   client: RESPONSE, token, as often as it takes       server: SUCCESS, perhaps a token
+                   After INITIATE with the method SIMPLE the server says nothing.
+    context      = int32 total, delimited RpcRequestHeader (call -3), delimited IpcConnectionContext
+    request      = int32 total, delimited RpcRequestHeader, delimited RequestHeader, delimited request
+    response     = int32 total, delimited RpcResponseHeader, delimited response
+
+With integrity or privacy, context, requests and responses are a stream of bytes in messages RpcSasl: WRAP, a token.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import socket
+import struct
+import time
+from collections.abc import Callable
+from fnmatch import fnmatchcase
+from glob import escape
+from types import TracebackType
+from typing import NamedTuple, Self
+from uuid import uuid4
+
+from google.protobuf.message import DecodeError, Message
+
+from walferry.base.errors import WalferryError
+from walferry.base.protos import hdfs_pb2 as pb
+from walferry.base.protos.parsing import parse_message
+from walferry.base.security.gssapi import Context, check_host, credential_of
+from walferry.base.security.login import HOST, Kerberos, Protection
+from walferry.base.security.sasl import GssapiClient
+from walferry.base.security.tickets import Service, principal_of
+from walferry.base.texts import one_line
+from walferry.base.users import user_name
+
+CALL_SECONDS = 20.0
+MAX_ANSWER_BYTES = 1 << 20
+MAX_ROUNDS = 10  # of a negotiation; three are usual
+MAX_TEXT_CHARS = 300
+_PREAMBLE = b"hrpc" + bytes((9, 0)) + struct.pack(">b", -33)
+_PROTOCOL = "org.apache.hadoop.hdfs.protocol.ClientProtocol"
+_CONTEXT_CALL = -3
+_SASL_CALL = -33
+_PROTOBUF_KIND = 2
+_SUCCESS, _NEGOTIATE, _INITIATE, _CHALLENGE, _RESPONSE, _WRAP = range(6)
+_RPC_PROTECTION = "hadoop.rpc.protection"
+_BRACES = re.compile(r"\{([^{}]*)\}")
+_NAME = re.compile(r"[A-Za-z0-9_.-]{1,255}")
+_OWN_HOST = f"*/{HOST}"  # what a NameNode must be if no setting says it
+
+
+class NameNodeError(WalferryError):
+    """A NameNode answered in no known way. The message does not name the NameNode, nor do those of its subclasses."""
+
+
+class NameNodeRefused(NameNodeError):
+    """A NameNode answered a call with an exception."""
+
+
+class LoginRefused(NameNodeError):
+    """NameNode and client do not agree on how to log in, or the login failed."""
+
+
+class WrongNameNode(LoginRefused):
+    """Who answers is not what the NameNode must be: it has another name, or does without Kerberos."""
+
+
+class NameNode:
+    """A connection to a NameNode; a context manager that closes it. Calls raise OSError, NameNodeError, DecodeError."""
+
+    def __init__(self, host: str, port: int, kerberos: Kerberos | None, expected: str | None = None) -> None:
+        """Connect and log in. `expected` is the principal that the NameNode must have, or a pattern of it as Hadoop takes them;
+        _HOST stands for the host. By default it must be one of that host.
+
+        Raises OSError, LoginRefused, KerberosError, DecodeError.
+        """
+        if kerberos is not None:
+            check_host(kerberos, host)
+        self._host = host
+        self.service: Service | None = None  # what the NameNode has proved to be, if it was asked for a proof
+        self._client = uuid4().bytes
+        self._calls = 0
+        self._session: _Session | None = None
+        self._unwrapped = b""
+        self._give_up = time.monotonic() + CALL_SECONDS
+        self._sock = socket.create_connection((host, port), timeout=CALL_SECONDS)
+        try:
+            self._sock.sendall(_PREAMBLE)
+            if kerberos:
+                self._session = self._negotiate(kerberos, expected)
+            else:
+                self._begin_simple()
+            user = None if kerberos else os.environ.get("HADOOP_USER_NAME") or user_name()
+            who = pb.UserInformation(effectiveUser=user) if user else None
+            self._send(_frame(_header(_CONTEXT_CALL, self._client), pb.IpcConnectionContext(userInfo=who, protocol=_PROTOCOL)))
+        except BaseException:
+            self._sock.close()
+            raise
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self._sock.close()
+
+    def space(self) -> pb.GetFsStatsResponse:
+        """The file system's disks, in bytes (ClientProtocol.getFsStats)."""
+        return parse_message(pb.GetFsStatsResponse, self._call("getFsStats"))
+
+    def check_access(self, path: str, mode: int) -> None:
+        """Ask whether this user may do something to a file or folder (ClientProtocol.checkAccess).
+
+        `mode` has bits as in a file's mode: 1 execute, 2 write, 4 read. Raises NameNodeRefused, which says why not.
+        """
+        self._call("checkAccess", pb.CheckAccessRequest(path=path, mode=mode))
+
+    def _call(self, method: str, request: Message | None = None) -> bytes:
+        """The response to a request, by default one that has no fields."""
+        self._give_up = time.monotonic() + CALL_SECONDS
+        call = pb.RequestHeader(methodName=method, declaringClassProtocolName=_PROTOCOL, clientProtocolVersion=1)
+        self._send(_frame(_header(self._calls, self._client), call, request or b"\0"))
+        self._calls += 1
+        header, rest = _split(self._read_frame(self._from_socket if self._session is None else self._from_wraps))
+        if header.status:
+            raise NameNodeRefused(_words(header))
+        return _first(rest)[0]
+
+    def _begin_simple(self) -> None:
+        # Without SASL, a NameNode that demands Kerberos hangs up, and what it says before is lost with what it has not read.
+        self._send_sasl(pb.RpcSasl(state=_NEGOTIATE))
+        methods = {each.method: each for each in self._receive_sasl().auths}
+        if "SIMPLE" not in methods:
+            raise LoginRefused("demands Kerberos")
+        self._send_sasl(pb.RpcSasl(state=_INITIATE, auths=[methods["SIMPLE"]]))
+
+    def _negotiate(self, kerberos: Kerberos, expected: str | None) -> _Session | None:
+        self._send_sasl(pb.RpcSasl(state=_NEGOTIATE))
+        chosen = _chosen(self._receive_sasl())
+        service = Service(chosen.protocol, chosen.serverId)
+        _check_name(service, expected or _OWN_HOST, self._host)
+        check_host(kerberos, service.host)  # a pattern may allow other hosts than this one
+        credential = credential_of(kerberos)
+        context = Context(credential, principal_of(service))
+        client = GssapiClient(context, str(service), kerberos.of_namenodes, setting=_RPC_PROTECTION)
+        self._send_sasl(pb.RpcSasl(state=_INITIATE, token=client.first(), auths=[chosen]))
+        try:
+            self._exchange(client)
+        except LoginRefused:
+            credential.distrust()  # the tickets may be for a key that the server had before
+            raise
+        if client.protection is None:
+            raise LoginRefused("has ended the negotiation before both sides had proved who they are")
+        self.service = service
+        return None if client.protection is Protection.AUTHENTICATION else _Session(context, client.protection)
+
+    def _exchange(self, client: GssapiClient) -> None:
+        for _ in range(MAX_ROUNDS):
+            answer = self._receive_sasl()
+            if answer.state == _SUCCESS:
+                return
+            if answer.state != _CHALLENGE:
+                raise LoginRefused(f"answered in state {answer.state} of a negotiation")
+            self._send_sasl(pb.RpcSasl(state=_RESPONSE, token=client.answer(answer.token)))
+
+    def _send_sasl(self, message: Message) -> None:
+        self._sock.sendall(_frame(_header(_SASL_CALL, b""), message))
+
+    def _receive_sasl(self) -> pb.RpcSasl:
+        header, rest = _split(self._read_frame(self._from_socket))
+        if header.status:
+            raise LoginRefused(
+                f"refused the login: {_words(header)}",
+                "Its log says more. Its key may have been changed, its clock or this machine's may be wrong, or the principal "
+                "may be of a realm that the cluster does not trust",
+            )
+        return parse_message(pb.RpcSasl, _first(rest)[0])
+
+    def _send(self, frame: bytes) -> None:
+        if self._session is None:
+            self._sock.sendall(frame)
+        else:
+            self._send_sasl(pb.RpcSasl(state=_WRAP, token=self._session.wrap(frame)))
+
+    def _from_wraps(self, length: int) -> bytes:
+        assert self._session is not None
+        while len(self._unwrapped) < length:
+            self._unwrapped += self._session.unwrap(self._receive_sasl().token)
+        data, self._unwrapped = self._unwrapped[:length], self._unwrapped[length:]
+        return data
+
+    def _from_socket(self, length: int) -> bytes:
+        data = b""
+        while len(data) < length:
+            left = self._give_up - time.monotonic()
+            if left <= 0:
+                raise TimeoutError
+            self._sock.settimeout(left)
+            more = self._sock.recv(length - len(data))
+            if not more:
+                raise NameNodeError("hung up without an answer")
+            data += more
+        return data
+
+    @staticmethod
+    def _read_frame(take: Callable[[int], bytes]) -> bytes:
+        (length,) = struct.unpack(">i", take(4))
+        if not 0 < length <= MAX_ANSWER_BYTES:
+            raise NameNodeError(f"an answer of {length} bytes is not one of Hadoop's RPC")
+        return take(length)
+
+
+class _Session(NamedTuple):
+    """What integrity or privacy puts around each message."""
+
+    context: Context
+    protection: Protection
+
+    def wrap(self, data: bytes) -> bytes:
+        return self.context.wrap(data, encrypt=self.protection is Protection.PRIVACY)
+
+    def unwrap(self, token: bytes) -> bytes:
+        return self.context.unwrap(token, encrypted=self.protection is Protection.PRIVACY)
+
+
+def _chosen(offer: pb.RpcSasl) -> pb.SaslAuth:
+    """Kerberos, of the methods that a NameNode offers. WrongNameNode also if it would do without: hdfs-native would, too."""
+    methods = {each.method: each for each in offer.auths}
+    if offer.state != _NEGOTIATE or "KERBEROS" not in methods or "SIMPLE" in methods:
+        offered = one_line(", ".join(sorted(methods)), MAX_TEXT_CHARS) or "nothing"
+        raise WrongNameNode(
+            f"does not demand Kerberos, but the login has a principal: it offers {offered}",
+            "Nothing was read or written. Find out whether that is the NameNode. If it is, its cluster is not secured: then take "
+            "principal and keytab out of the connection, and hadoop.security.authentication out of HADOOP_CONF_DIR",
+        )
+    return methods["KERBEROS"]
+
+
+def _check_name(service: Service, expected: str, host: str) -> None:
+    """Raises WrongNameNode if a NameNode on `host` says that it is another one than the expected, or matches no such pattern.
+
+    _HOST is the name by which the host is called here. Hadoop's client takes the one that the resolver has for its address
+    (SecurityUtil.getServerPrincipal), but that is whatever the owner of the address says.
+    """
+    pattern = expected.partition("@")[0]
+    names = _NAME.fullmatch(service.name) and _NAME.fullmatch(service.host)
+    if not names or not _matches(str(service), pattern.replace(HOST, escape(host))):
+        raise WrongNameNode(
+            f"says that it is {one_line(str(service), MAX_TEXT_CHARS)}, but must be {pattern.replace(HOST, host)}",
+            "If it is the NameNode, call it by that host name in the URL, or in HADOOP_CONF_DIR. Else compare "
+            "dfs.namenode.kerberos.principal and dfs.namenode.kerberos.principal.pattern there with what the cluster has",
+        )
+
+
+def _matches(name: str, pattern: str) -> bool:
+    """Whether a name matches a pattern of Hadoop's (GlobPattern): *, ?, [abc] and {one,another}. Upper case does not matter."""
+    if braces := _BRACES.search(pattern):
+        before, after = pattern[: braces.start()], pattern[braces.end() :]
+        return any(_matches(name, f"{before}{each}{after}") for each in braces[1].split(","))
+    return fnmatchcase(name.lower(), pattern.lower())
+
+
+def _words(header: pb.RpcResponseHeader) -> str:
+    """The first line of an exception: its class and its message."""
+    text = f"{header.exceptionClassName.rpartition('.')[2]}: {header.errorMsg.partition(chr(10))[0]}"
+    return one_line(text, MAX_TEXT_CHARS)
+
+
+def _header(call_id: int, client: bytes) -> Message:
+    return pb.RpcRequestHeader(rpcKind=_PROTOBUF_KIND, rpcOp=0, callId=call_id, clientId=client, retryCount=-1)
+
+
+def _frame(*parts: Message | bytes) -> bytes:
+    body = b"".join(part if isinstance(part, bytes) else _delimited(part) for part in parts)
+    return struct.pack(">i", len(body)) + body
+
+
+def _split(frame: bytes) -> tuple[pb.RpcResponseHeader, bytes]:
+    header, rest = _first(frame)
+    return parse_message(pb.RpcResponseHeader, header), rest
+
+
+def _delimited(message: Message) -> bytes:
+    data = message.SerializeToString()
+    return _varint(len(data)) + data
+
+
+def _varint(number: int) -> bytes:
+    out = bytearray()
+    while number > 0x7F:
+        out.append(number & 0x7F | 0x80)
+        number >>= 7
+    return bytes((*out, number))
+
+
+def _first(data: bytes) -> tuple[bytes, bytes]:
+    """The first delimited message, and what follows it. Raises DecodeError."""
+    length = shift = 0
+    for at, byte in enumerate(data[:5], 1):
+        length |= (byte & 0x7F) << shift
+        shift += 7
+        if byte < 0x80:
+            if len(data) < at + length:
+                break
+            return data[at : at + length], data[at + length :]
+    raise DecodeError("a message is cut off")

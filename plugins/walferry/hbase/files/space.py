@@ -1,0 +1,57 @@
+"""The disk space of the file system behind a URL.
+
+hdfs-native has no call for it, so a NameNode is asked directly. Object stores have no limit that could be asked for.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+
+from google.protobuf.message import DecodeError
+
+from walferry.base.security.gssapi import KerberosError
+from walferry.hbase.files.clients import file_system, local_path, remote, scheme
+from walferry.hbase.files.errors import StoreError
+from walferry.hbase.files.hdfs import ask
+from walferry.hbase.files.logins import HDFS_SCHEMES
+from walferry.hbase.files.namenode import NameNode, NameNodeError
+from walferry.hbase.files.namenodes import namenodes
+
+
+@dataclass(frozen=True)
+class Space:
+    """The size of a file system and what is left of it, in bytes on its disks."""
+
+    capacity: int
+    remaining: int
+
+
+def space_at(url: str) -> Space:
+    """The space of the file system that has this folder. Raises StoreError if it is not known, saying why."""
+    kind = scheme(url)
+    if kind == "file":
+        try:
+            disk = os.statvfs(local_path(url))
+        except OSError as error:
+            raise StoreError(f"{url}: {error.strerror}") from error
+        return Space(disk.f_blocks * disk.f_frsize, disk.f_bavail * disk.f_frsize)
+    if kind not in HDFS_SCHEMES:
+        raise StoreError(f"{url}: {kind}:// has no disk space that can be asked for")
+    problems = []
+    for host, port in namenodes(url):
+        try:
+            found = ask(host, port, url, NameNode.space)
+            return Space(found.capacity, found.remaining)
+        except (OSError, NameNodeError, KerberosError, DecodeError) as error:
+            problems.append(f"NameNode {host}:{port}: {error}")
+    raise StoreError(f"{url}: {'; '.join(problems) or 'its NameNodes are not known'}")
+
+
+def bytes_on_disk(url: str) -> tuple[int, int]:
+    """The bytes of all files in a folder, and how many they take on the disks, where each copy counts. Raises StoreError."""
+    if scheme(url) not in HDFS_SCHEMES:
+        raise StoreError(f"{url}: only HDFS keeps copies that can be counted")
+    system = file_system(url)
+    used = remote(url, lambda: system.client.get_content_summary(system._strip_protocol(url)))
+    return int(used.length), int(used.space_consumed)

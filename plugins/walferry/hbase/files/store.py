@@ -1,0 +1,148 @@
+"""Finds and opens a WAL wherever it lies now.
+
+    <wal root>/WALs/<server>/<wal>                still open, or just closed
+    <wal root>/WALs/<server>-splitting/<wal>      a dead server's: HBase is recovering its edits
+    <wal root>/oldWALs/<wal>                      archived
+    <wal root>/oldWALs/<server>/<wal>             archived, with hbase.separate.oldlogdir.by.regionserver
+
+A WAL moves down this list, never up, so a search in this order finds it even if it moves meanwhile. HBase moves files by renaming
+them, so a file that is open stays readable. Opening a file that has moved since it was found raises FileNotFoundError, and the
+caller looks for it again.
+
+WALs may lie on local disks or HDFS only: other file systems do not tell whether the length of a file that was never closed is
+final.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from walferry.hbase.files.clients import file_system, remote, scheme
+from walferry.hbase.files.errors import StoreError
+from walferry.hbase.files.logins import HDFS_SCHEMES
+from walferry.hbase.files.systems import OpenWal, file_size, open_wal
+from walferry.hbase.names import WalName
+
+WALS = "WALs"
+OLD_WALS = "oldWALs"
+SPLITTING = "-splitting"
+
+
+class WrongRoot(StoreError):
+    """wal_root is not a folder where a cluster keeps its WALs."""
+
+
+@dataclass(frozen=True)
+class WalLocation:
+    """Where a WAL was found."""
+
+    url: str
+    size: int  # bytes; too small for a file on HDFS that is still being written
+    archived: bool  # lies in oldWALs, so HBase no longer needs it
+    splitting: bool = False  # lies in a dead server's folder, which the master has renamed to recover its WALs
+
+    @property
+    def fenced(self) -> bool:
+        """Whether no server can write to it any more."""
+        return self.archived or self.splitting
+
+
+def _exists(url: str) -> bool:
+    try:
+        file_size(url)
+    except FileNotFoundError:
+        return False
+    return True
+
+
+class WalStore:
+    """The WALs of one cluster. `root` is the URL of hbase.wal.dir, or of hbase.rootdir if that is not set.
+
+    A store with `look_only` only reads: it never asks a NameNode to recover a lease.
+    """
+
+    def __init__(self, wal_root: str, *, look_only: bool = False) -> None:
+        self.root = wal_root.rstrip("/")
+        self.look_only = look_only
+        self._is_a_root = False
+
+    def check_root(self) -> None:
+        """Check that the root has a folder of WALs, as each cluster's has. Raises WrongRoot, StoreError."""
+        self._is_a_root = self._is_a_root or any(_exists(f"{self.root}/{folder}") for folder in (WALS, OLD_WALS))
+        if self._is_a_root:  # not checked again for each missing WAL
+            return
+        what = f"the folder has neither {WALS} nor {OLD_WALS} in it" if _exists(self.root) else "there is no such folder"
+        raise WrongRoot(
+            f"wal_root {self.root}: {what}, so no WAL is found there, and it is not known how much there is to ship. "
+            "Set wal_root in the connection's extra to the source's hbase.wal.dir, or to its hbase.rootdir if that is not set"
+        )
+
+    def locate(self, wal: WalName, dead_servers: Sequence[str] = ()) -> WalLocation | None:
+        """Find the WAL's present place; `dead_servers` are those that its queue came from. None if it is in none of `places`.
+
+        Raises StoreError if the file system does not answer.
+        """
+        for url in self.places(wal, dead_servers):
+            try:
+                archived = url.startswith(f"{self.root}/{OLD_WALS}/")
+                return WalLocation(url, file_size(url), archived, splitting=url.rpartition("/")[0].endswith(SPLITTING))
+            except FileNotFoundError:
+                continue
+        return None
+
+    def places(self, wal: WalName, dead_servers: Sequence[str] = ()) -> list[str]:
+        """List the URLs where the WAL can lie, in the order in which HBase moves it."""
+        servers = list(dict.fromkeys([*([str(wal.server)] if wal.server else []), *dead_servers]))
+        return [
+            *(f"{self.root}/{WALS}/{server}/{wal.text}" for server in servers),
+            *(f"{self.root}/{WALS}/{server}{SPLITTING}/{wal.text}" for server in servers),
+            f"{self.root}/{OLD_WALS}/{wal.text}",
+            *(f"{self.root}/{OLD_WALS}/{server}/{wal.text}" for server in servers),
+        ]
+
+    def open(self, location: WalLocation, *, patience: float = 0.0) -> OpenWal:
+        """Open the file; see `open_wal`. Raises FileNotFoundError if it has moved, StoreError."""
+        return open_wal(location.url, patience=patience)
+
+    def has_no_writer(self, location: WalLocation) -> bool:
+        """Whether the length of a file that no server writes any more is final.
+
+        On HDFS a file has a writer until it is closed, and until then readers see a stale length. So this asks the NameNode to
+        close the file, as HBase does before it reads a WAL that was not closed cleanly. That may take some seconds, so call this
+        again. A store with `look_only` only asks whether the file is closed. Raises FileNotFoundError, StoreError.
+        """
+        if not location.fenced:
+            raise ValueError(f"{location.url} is neither archived nor being split: its writer must not be disturbed")
+        if (kind := scheme(location.url)) == "file":
+            return True
+        if kind not in HDFS_SCHEMES:
+            raise StoreError(
+                f"{location.url}: on {kind}:// nothing tells whether the length of a file that was never closed is final. "
+                "wal_root must be on HDFS or a local disk"
+            )
+
+        if self.look_only:
+            return not self.is_growing(location)
+
+        def ask() -> bool:
+            system = file_system(location.url)
+            return bool(system.client.recover_lease(system._strip_protocol(location.url)))
+
+        return remote(location.url, ask)
+
+    def is_growing(self, location: WalLocation) -> bool:
+        """Whether the file was not closed and may therefore be longer than its length says.
+
+        Only a file on HDFS may. The NameNode counts its last block as a full one. Raises FileNotFoundError, StoreError.
+        """
+        if scheme(location.url) not in HDFS_SCHEMES:
+            return False
+
+        def ask() -> bool:
+            system = file_system(location.url)
+            path = system._strip_protocol(location.url)
+            copies, used = system.client.get_file_info(path).replication, system.client.get_content_summary(path)
+            return not copies or bool(used.space_consumed != used.length * copies)  # no copies: erasure coded
+
+        return remote(location.url, ask)

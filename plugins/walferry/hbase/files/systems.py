@@ -1,0 +1,399 @@
+"""Files by URL, whatever file system they lie on.
+
+Local files are read directly, all others through fsspec: hdfs:// and viewfs:// by hdfs-native, which takes its settings (name
+services, Kerberos) from HADOOP_CONF_DIR and its user from the login of the folder (logins.py), or without Kerberos from
+HADOOP_USER_NAME; s3a:// and the like if their fsspec package is there.
+"""
+
+from __future__ import annotations
+
+import errno
+import logging
+import os
+import stat
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Protocol, Self
+from uuid import uuid4
+
+from walferry.hbase.files.clients import file_system, local_path, remote, scheme
+from walferry.hbase.files.errors import NoFileRight, StoreError, UnreadableBytes
+from walferry.hbase.files.logins import HDFS_SCHEMES
+from walferry.hbase.files.unreadable import DAMAGED, readable_bytes, readable_pieces, reason_on_hdfs
+
+COPY_BYTES = 8 << 20
+READ_PATIENCE_SECONDS = 10.0  # with a read that fails: a DataNode that is restarted, or a connection that is cut
+FIRST_PAUSE_SECONDS = 1.0
+_SEE_LOG = "The machine's log says more"
+_MODIFIED_KEYS = ("mtime", "LastModified", "last_modified", "modified", "updated", "created")  # of fsspec's file systems
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class FolderEntry:
+    """A file or a folder, as a listing shows it."""
+
+    name: str
+    size: int  # bytes
+    modified: float | None  # seconds since the epoch; None if the file system does not tell
+    is_folder: bool
+
+
+class OpenWal(Protocol):
+    """An open WAL; `size` is its length in bytes when it was opened. Also a context manager that closes it."""
+
+    size: int
+
+    def read_at(self, offset: int, length: int) -> bytes:
+        """`length` bytes from `offset` on; fewer only at the end of the file."""
+        ...
+
+    def close(self) -> None: ...
+
+    def __enter__(self) -> Self: ...
+
+    def __exit__(self, *error: object) -> None: ...
+
+
+def open_wal(url: str, *, patience: float = 0.0) -> OpenWal:
+    """The file behind a URL, for reads at any offset from any thread. Raises FileNotFoundError, StoreError.
+
+    Its reads raise UnreadableBytes. One that fails on HDFS is tried again for about `patience` seconds.
+    """
+    return _LocalFile(url) if scheme(url) == "file" else _RemoteFile(url, patience)
+
+
+def write_file(url: str, data: bytes) -> None:
+    """Write a file as a whole, with its folder; one that is there is replaced. Raises StoreError."""
+
+    def write() -> None:
+        system, path = _system_and_path(url)
+        system.makedirs(path.rpartition("/")[0], exist_ok=True)
+        part = _part(path)
+        try:
+            with system.open(part, "wb") as file:
+                file.write(data)
+            _put_in_place(system, part, path)
+        except BaseException:
+            _remove(system, part)
+            raise
+
+    remote(url, write)
+
+
+def copy_file(source: str, target: str) -> None:
+    """Copy a file to another place, with its folder; one that is there is replaced. Raises StoreError, FileNotFoundError."""
+    with open_wal(source, patience=READ_PATIENCE_SECONDS) as file:
+        _copy((file.read_at(offset, COPY_BYTES) for offset in range(0, file.size, COPY_BYTES)), source, file.size, target)
+
+
+def copy_what_is_left(source: str, target: str) -> list[tuple[int, int]]:
+    """Copy a file as `copy_file` does, with zeros in the place of lost bytes; returns where these begin and end."""
+    holes: list[tuple[int, int]] = []
+    with open_wal(source) as file:
+        _copy(readable_pieces(file.read_at, file.size, COPY_BYTES, holes), source, file.size, target)
+    return holes
+
+
+def _copy(pieces: Iterable[bytes], source: str, size: int, target: str) -> None:
+    system, path = _system_and_path(target)
+    remote(target, lambda: system.makedirs(path.rpartition("/")[0], exist_ok=True))
+    part, copied = _part(path), 0
+    try:
+        with remote(target, lambda: system.open(part, "wb")) as copy:
+            for data in pieces:
+                remote(target, lambda data=data: copy.write(data))  # type: ignore[misc]
+                copied += len(data)
+        if copied < size:
+            raise StoreError(f"{source}: ended at byte {copied} of {size} while it was copied")
+        remote(target, lambda: _put_in_place(system, part, path))
+    except BaseException:
+        remote(target, lambda: _remove(system, part))
+        raise
+
+
+class NewFile:
+    """A file that is being written, with its folder, in pieces of COPY_BYTES. Raises StoreError, as its methods do.
+
+    A context manager: if the block raises, the file is deleted.
+    """
+
+    def __init__(self, url: str) -> None:
+        self._url = url
+        self._system, self._path = _system_and_path(url)
+        self._held: list[bytes] = []
+        self._size = 0
+        remote(url, lambda: self._system.makedirs(self._path.rpartition("/")[0], exist_ok=True))
+        self._file: Any = remote(url, lambda: self._system.open(self._path, "wb"))
+
+    def write(self, data: bytes | memoryview) -> None:
+        """Add to the file. The data is copied."""
+        self._held.append(bytes(data))
+        self._size += len(data)
+        if self._size >= COPY_BYTES:
+            self._flush()
+
+    def _flush(self) -> None:
+        data, self._held, self._size = b"".join(self._held), [], 0
+        remote(self._url, lambda: self._file.write(data))
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        if kind is None:
+            self._flush()
+            remote(self._url, self._file.close)
+            return
+        with suppress(StoreError):  # the earlier error is the one to report
+            remote(self._url, self._file.close)
+        with suppress(StoreError, FileNotFoundError):
+            remote(self._url, lambda: self._system.rm_file(self._path))
+
+
+def _system_and_path(url: str) -> tuple[Any, str]:
+    system = file_system(url)
+    return system, local_path(url) if scheme(url) == "file" else system._strip_protocol(url)
+
+
+def _part(path: str) -> str:
+    """Where a file is written first: two peers' runs may write the same one at the same time."""
+    return f"{path}.{uuid4().hex}.part"
+
+
+def _remove(system: Any, part: str) -> None:
+    with suppress(Exception):  # the earlier error is the one to report
+        system.rm_file(part)
+
+
+def _put_in_place(system: Any, part: str, path: str) -> None:
+    with suppress(FileNotFoundError):
+        if system.exists(path):
+            system.rm_file(path)
+    system.mv(part, path)
+
+
+def file_size(url: str) -> int:
+    """Bytes of the file behind a URL. Raises FileNotFoundError, StoreError."""
+    if scheme(url) == "file":
+        try:
+            return os.stat(local_path(url)).st_size
+        except NotADirectoryError:
+            raise FileNotFoundError(errno.ENOENT, "no such file", url) from None
+        except PermissionError as error:
+            raise NoFileRight(f"{url}: {error.strerror}. The user that runs this must be able to read below wal_root") from error
+        except OSError as error:
+            if error.errno != errno.ENAMETOOLONG:
+                raise
+            raise FileNotFoundError(errno.ENOENT, "no such file", url) from None
+    return remote(url, lambda: int(file_system(url).info(url)["size"]))
+
+
+def list_folder(url: str, wanted: Callable[[str], bool]) -> dict[str, int]:
+    """List the wanted files and folders of a folder, with their sizes in bytes. Empty if the folder does not exist.
+
+    The others are not kept, however many there are. Raises StoreError.
+    """
+    try:
+        if scheme(url) == "file":
+            return _list_local_folder(local_path(url), wanted)
+        return remote(url, lambda: {name: size for name, size in _remote_files(url) if wanted(name)})
+    except (FileNotFoundError, NotADirectoryError, PermissionError):  # a folder that hides its names may still show a file
+        return {}
+
+
+def list_entries(url: str) -> list[FolderEntry]:
+    """List a folder in one call, with sizes and times. Empty if the folder does not exist. Raises StoreError."""
+    try:
+        if scheme(url) == "file":
+            return list(_local_entries(local_path(url)))
+        return remote(url, lambda: list(_remote_entries(url)))
+    except (FileNotFoundError, NotADirectoryError):
+        return []
+    except PermissionError as error:
+        raise NoFileRight(f"{url}: {error.strerror}. The user that runs this must be able to list this folder") from error
+
+
+def delete_file(url: str) -> None:
+    """Delete a file; one that is gone is passed over. Raises StoreError."""
+    system, path = _system_and_path(url)
+    with suppress(FileNotFoundError):
+        remote(url, lambda: system.rm_file(path))
+
+
+def delete_empty_folder(url: str) -> None:
+    """Delete a folder unless there is something in it."""
+    system, path = _system_and_path(url)
+    with suppress(FileNotFoundError, StoreError):
+        remote(url, lambda: system.rmdir(path))
+
+
+def _local_entries(path: str) -> Iterator[FolderEntry]:
+    with os.scandir(path) as entries:
+        for entry in entries:
+            with suppress(FileNotFoundError):  # it has moved since
+                status = entry.stat()
+                yield FolderEntry(entry.name, status.st_size, status.st_mtime, stat.S_ISDIR(status.st_mode))
+
+
+def _remote_entries(url: str) -> Iterator[FolderEntry]:
+    system = file_system(url)
+    path = system._strip_protocol(url)
+    if scheme(url) in HDFS_SCHEMES:  # fsspec would keep the whole listing
+        for status in system.client.list_status(path, False):
+            yield FolderEntry(_last(status.path), int(status.length), status.modification_time / 1000, bool(status.isdir))
+        return
+    for info in system.ls(path, detail=True, refresh=True):  # other runs write there too, so no cached listing will do
+        yield FolderEntry(_last(info["name"]), int(info["size"] or 0), _modified(info), info["type"] == "directory")
+
+
+def _modified(info: Mapping[str, Any]) -> float | None:
+    """When a file was written last, under the name that its file system has for it."""
+    for key in _MODIFIED_KEYS:
+        value = info.get(key)
+        if isinstance(value, datetime):
+            return value.timestamp()
+        if isinstance(value, (int, float)):
+            return float(value)
+    return None
+
+
+def _last(path: str) -> str:
+    return path.rstrip("/").rpartition("/")[2]
+
+
+def _list_local_folder(path: str, wanted: Callable[[str], bool]) -> dict[str, int]:
+    found = {}
+    with os.scandir(path) as entries:
+        for entry in entries:
+            if wanted(entry.name):
+                with suppress(FileNotFoundError):  # it has moved since
+                    found[entry.name] = os.stat(entry.path).st_size
+    return found
+
+
+def _remote_files(url: str) -> Iterable[tuple[str, int]]:
+    system = file_system(url)
+    path = system._strip_protocol(url)
+    if scheme(url) in HDFS_SCHEMES:  # fsspec would keep the whole listing
+        listing = ((status.path, status.length) for status in system.client.list_status(path, False))
+    else:
+        listing = ((info["name"], info["size"] or 0) for info in system.ls(path, detail=True))
+    return ((_last(name), int(size)) for name, size in listing)
+
+
+def read_fd(fd: int, offset: int, length: int) -> bytes:
+    """`length` bytes of an open file from `offset` on; fewer only at the end of the file."""
+    data = os.pread(fd, length, offset)
+    while 0 < len(data) < length and (more := os.pread(fd, length - len(data), offset + len(data))):
+        data += more
+    return data
+
+
+class _LocalFile:
+    def __init__(self, url: str) -> None:
+        self._url = url
+        try:
+            self._fd = os.open(local_path(url), os.O_RDONLY | os.O_CLOEXEC)
+        except PermissionError as error:
+            raise NoFileRight(f"{url}: {error.strerror}. The user that runs this must be able to read this file") from error
+        except OSError as error:
+            if error.errno not in DAMAGED:
+                raise
+            raise UnreadableBytes(url, 0, f"the disk does not give this file ({error.strerror})", _SEE_LOG) from error
+        self.size = os.fstat(self._fd).st_size
+
+    def read_at(self, offset: int, length: int) -> bytes:
+        try:
+            return read_fd(self._fd, offset, length)
+        except OSError as error:
+            if error.errno not in DAMAGED:
+                raise
+            found = readable_bytes(lambda at, count: read_fd(self._fd, at, count), offset, length)
+            lost, at = found < length, offset + (found if found < length else 0)
+            why = f"the disk does not give these bytes ({error.strerror})"
+            raise UnreadableBytes(self._url, at, why, _SEE_LOG, lost=lost) from error
+
+    def close(self) -> None:
+        os.close(self._fd)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.close()
+
+
+class _RemoteFile:
+    def __init__(self, url: str, patience: float) -> None:
+        self._url = url
+        self._patience = patience
+        self._opened: tuple[Any, threading.Lock] = remote(url, self._open)
+        self._unreadable: UnreadableBytes | None = None
+        self.size = int(self._opened[0].size)
+
+    def read_at(self, offset: int, length: int) -> bytes:
+        # hdfs-native panics if it is asked for bytes beyond the end.
+        length = min(length, self.size - offset)
+        if length <= 0:
+            return b""
+        known = self._unreadable
+        if known is not None and offset <= known.offset < offset + length:
+            raise known
+        began = time.monotonic()
+        try:
+            return remote(self._url, lambda: self._read(offset, length))
+        except StoreError as error:
+            if type(error) is not StoreError or scheme(self._url) not in HDFS_SCHEMES:  # a login's, or without a NameNode
+                raise
+            return self._read_again(offset, length, error, began + self._patience)
+
+    def _read_again(self, offset: int, length: int, error: StoreError, give_up: float) -> bytes:
+        """Try again what has failed, with the DataNodes that have the bytes by now. Raises UnreadableBytes."""
+        pause = FIRST_PAUSE_SECONDS
+        while time.monotonic() + pause < give_up:
+            log.info("%s: a read at byte %d has failed; trying again in %g s", self._url, offset, pause)
+            time.sleep(pause)
+            pause *= 2
+            self._opened = remote(self._url, self._open)
+            try:
+                return remote(self._url, lambda: self._read(offset, length))
+            except StoreError as again:
+                error = again
+        self._patience = 0.0  # the next read need not wait for what this one has waited for
+        reason, found = reason_on_hdfs(self._url, error.__cause__, str(error).removeprefix(f"{self._url}: ")), length
+        if reason.lost:  # a DataNode that does not answer would be waited for at each step
+            found = readable_bytes(lambda at, count: remote(self._url, lambda: self._read(at, count)), offset, length)
+        lost, at = found < length, offset + (found if found < length else 0)
+        self._unreadable = UnreadableBytes(self._url, at, reason.why, reason.advice, lost=lost)
+        raise self._unreadable from error
+
+    def _open(self) -> tuple[Any, threading.Lock]:
+        """The file, and a lock, as seek and read belong together."""
+        # Whole windows are asked for; a cache of fsspec's own would only copy them.
+        return file_system(self._url).open(self._url, "rb", cache_type="none"), threading.Lock()
+
+    def _read(self, offset: int, length: int) -> bytes:
+        file, lock = self._opened
+        with lock:
+            file.seek(offset)
+            data = bytes(file.read(length))
+            while len(data) < length and (more := file.read(length - len(data))):
+                data += more
+            return data
+
+    def close(self) -> None:
+        self._opened[0].close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.close()
+
+

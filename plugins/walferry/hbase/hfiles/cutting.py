@@ -1,0 +1,103 @@
+"""Cuts sorted runs at a row, for a region of the slave that has been split since its runs were made.
+
+A run has the rows of one region in order, so each new region's share of it is one range of its bytes. Where that begins is found
+by going from cell to cell, because their lengths are all that tells where the next one is.
+"""
+
+from __future__ import annotations
+
+import enum
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+
+from walferry.base.kernels.compiled import unmanaged
+from walferry.base.kernels.read import INCOMPLETE, Bytes
+from walferry.hbase.hfiles.cells import BROKEN, EDIT, MAX_CELL, MIN_CELL, checked_end, compare_bytes, row_of
+from walferry.hbase.hfiles.errors import BrokenRun
+from walferry.hbase.wal.windows import RandomAccess
+
+CHUNK_BYTES = 1 << 20
+_LARGEST: Final = MAX_CELL + EDIT
+
+
+class _Stop(enum.IntEnum):
+    """Why `_find` stops."""
+
+    FOUND = 0  # at a cell whose row is not before the one that is looked for
+    PART_ENDS = 1  # at the end of what has been read, or at a cell that goes on behind it
+    NOT_A_CELL = 2
+
+
+@dataclass(frozen=True)
+class RunPart:
+    """The bytes of a run from `start` to `end`, which are a run of their own. Offsets in errors count from `start`."""
+
+    run: RandomAccess
+    start: int
+    end: int
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.start <= self.end <= self.run.size:
+            raise ValueError(f"a run of {self.run.size} bytes has no part from byte {self.start} to {self.end}")
+
+    @property
+    def size(self) -> int:
+        """Its length in bytes."""
+        return self.end - self.start
+
+    def read_at(self, offset: int, length: int) -> bytes | memoryview:
+        """Return `length` bytes from `offset` on, and fewer only at the end."""
+        return self.run.read_at(self.start + offset, max(0, min(length, self.size - offset)))
+
+
+def cut(run: RandomAccess, row: bytes, *, chunk_bytes: int = CHUNK_BYTES) -> int:
+    """Return the offset of the first cell of a run whose row is at or after `row`; the run's size if there is none.
+
+    About `chunk_bytes` are held, or a cell that is longer. What follows the cell is not read. Raises BrokenRun, and what reading
+    raises.
+    """
+    wanted = np.frombuffer(row, np.uint8)
+    least = max(chunk_bytes, MIN_CELL + EDIT)
+    offset, length = 0, least
+    while offset < run.size:
+        part = _read(run, offset, min(length, run.size - offset))
+        stop, at = _find(part, wanted)
+        if stop == _Stop.FOUND:
+            return offset + at
+        if stop == _Stop.NOT_A_CELL:
+            raise BrokenRun(None, offset + at, "there is no cell here")
+        if at < len(part) and offset + len(part) == run.size:
+            raise BrokenRun(None, offset + at, "the run ends within a cell")
+        if at == 0 and length >= _LARGEST:
+            raise BrokenRun(None, offset, f"a cell is longer than {MAX_CELL} bytes")
+        length = 2 * length if at == 0 else least  # a cell that goes on behind the part is read again
+        offset += at
+    return run.size
+
+
+def _read(run: RandomAccess, offset: int, length: int) -> Bytes:
+    data = run.read_at(offset, length)
+    if len(data) != length:
+        raise OSError(f"a sorted run gave {len(data)} bytes where {length} were asked for at byte {offset}")
+    part = np.frombuffer(data, np.uint8)
+    part.flags.writeable = False  # so that kernels are compiled once, whether the run's own buffer can be written or not
+    return part
+
+
+@unmanaged
+def _find(part: Bytes, row: Bytes) -> tuple[int, int]:
+    """Return a _Stop, and the position in `part` where it is."""
+    pos = 0
+    while pos < part.size:
+        after = checked_end(part, pos, part.size)
+        if after == BROKEN:
+            return int(_Stop.NOT_A_CELL.value), pos
+        if after == INCOMPLETE or after + EDIT > part.size:
+            break
+        start, length = row_of(part, pos)
+        if compare_bytes(part, start, length, row, 0, row.size) >= 0:
+            return int(_Stop.FOUND.value), pos
+        pos = after + EDIT
+    return int(_Stop.PART_ENDS.value), pos

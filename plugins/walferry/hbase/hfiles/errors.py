@@ -1,0 +1,96 @@
+"""What can be wrong with what HFiles are made of. Every error names the thing, the place and what to do."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from walferry.base.errors import WalferryError
+from walferry.hbase.binary_text import to_binary_text
+
+_SHOWN_BYTES: Final = 100  # of a row or a qualifier
+
+
+class HFileError(WalferryError):
+    """No HFile can be made of what is there."""
+
+    retry_helps = False
+
+
+class BadBorders(HFileError):
+    """The description of a slave's table contradicts itself."""
+
+    advice = "Look at the table's regions in the slave's hbase:meta (hbase hbck reports holes), repair them, and run again"
+
+    def __init__(self, table: bytes, problem: str) -> None:
+        super().__init__(f"table {table.decode(errors='backslashreplace')} of the slave: {problem}", type(self).advice)
+
+
+class NoSuchStore(HFileError):
+    """An edit's table or family does not exist at the slave."""
+
+    advice = (
+        "Create it at the slave, or exclude it from the peer (exclude_table_cfs); if it is dropped at both clusters, the peer's "
+        "setting for deleted tables and families says whether its edits are dropped"
+    )
+
+    def __init__(self, path: str, offset: int, table: bytes, family: bytes | None) -> None:
+        name = table.decode(errors="backslashreplace")
+        what = f"table {name}" if family is None else f"family {family.decode(errors='backslashreplace')} of table {name}"
+        super().__init__(f"{path} at byte {offset}: an edit goes to {what}, which the slave does not have", type(self).advice)
+
+
+class BrokenRun(HFileError):
+    """A sorted run is not one: it was cut or damaged on its way."""
+
+    retry_helps = True
+    advice = "Run again; if it comes back, the machine's memory or disk, or the network below Spark's shuffle, changes data"
+
+    def __init__(self, run: int | None, offset: int, problem: str) -> None:
+        name = "sorted run" if run is None else f"sorted run {run}"
+        super().__init__(f"{name} at byte {offset}: {problem}", type(self).advice)
+
+
+class TooManyRuns(HFileError):
+    """A store has more sorted runs than are merged at once."""
+
+    advice = "Each WAL has a run of each store that it has edits of: load fewer WALs at a time, or send the table's edits by RPC"
+
+    def __init__(self, runs: int, most: int) -> None:
+        super().__init__(f"{runs:,} sorted runs are more than the {most:,} that are merged at once", type(self).advice)
+
+
+class OrderUnknown(HFileError):
+    """Which of two edits with one key came later is not known. Each is given as its sequence id and write time."""
+
+    advice = (
+        "The table was dropped, truncated or restored between the two, the clocks of the source's servers differ, or two clients "
+        "wrote them at one moment: the table's edits have to be sent by RPC, which keeps the order of the WALs"
+    )
+
+    def __init__(self, row: bytes, family: bytes, qualifier: bytes, one: tuple[int, int], other: tuple[int, int]) -> None:
+        edits = " and ".join(f"sequence id {number} written at {time} ms" for number, time in (one, other))
+        super().__init__(f"row {_shown(row)}, column {_shown(family)}:{_shown(qualifier)}: {edits}", type(self).advice)
+
+
+class BadCells(HFileError):
+    """The cells for a file are not sorted, are not of one family, or are not cells. No file is made of them."""
+
+    retry_helps = True
+    advice = "Run again; if it comes back, it is a defect: report it with this message"
+
+    def __init__(self, cell: int, problem: str) -> None:
+        super().__init__(f"cell {cell} of an HFile: {problem}", type(self).advice)
+
+
+class BadFamily(HFileError):
+    """A family of the slave has a setting with which no file can be written."""
+
+    def __init__(self, family: str, name: str, value: str, expected: str) -> None:
+        super().__init__(
+            f"family {family} of the slave: {name} is {value!r}, but {expected} is needed",
+            "Correct it at the slave (alter in HBase's shell), and run again",
+        )
+
+
+def _shown(name: bytes) -> str:
+    return to_binary_text(name[:_SHOWN_BYTES]) + ("…" if len(name) > _SHOWN_BYTES else "")

@@ -1,0 +1,303 @@
+"""Merges the sorted runs of one store into the cells of its file.
+
+Of cells with equal keys the latest is written: the one with the largest sequence id, else that of the run that is given last. In
+a memstore it replaces those of its own edit. The others stay there, but no scan shows them and the next flush drops them. There
+is one exception. A cell with a TTL of its own stops hiding earlier edits once it expires, so the latest of these is written after
+it, as HBase writes it: in a file, the first of the cells with one key counts. If it is not known which cell is the
+latest, the merge ends with OrderUnknown, see order.py.
+
+Runs may lie anywhere. Of each, a part is in memory; a tournament of all runs finds the next cell (Knuth's tree of losers: each
+inner node holds the run that lost there, so that a run that has moved on only meets the losers on its way to the root).
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+
+from walferry.base.kernels.compiled import inlined, unmanaged
+from walferry.base.kernels.read import INCOMPLETE, Bytes, Ints
+from walferry.base.kernels.write import copy_bytes
+from walferry.hbase.hfiles.cells import (
+    BROKEN,
+    EDIT,
+    MAX_CELL,
+    cell_end,
+    checked_end,
+    compare_keys,
+    edit_of,
+    has_same_content,
+    has_tag,
+)
+from walferry.hbase.hfiles.errors import BrokenRun, OrderUnknown, TooManyRuns
+from walferry.hbase.hfiles.keys import Key
+from walferry.hbase.hfiles.order import KNOWN, NUMBER, Written, new_table, note_first, note_next, rival_of
+from walferry.hbase.wal.cells import TagType
+from walferry.hbase.wal.windows import RandomAccess
+
+MEMORY_BYTES = 64 << 20
+CHUNK_BYTES = 1 << 20
+MIN_PART_BYTES: Final = 16 << 10  # of a run: reading less at once would take longer than merging it
+MAX_PART_BYTES: Final = 1 << 20
+MAX_RUNS: Final = 1 << 14
+NOTHING: Final = -1
+LAST: Final = -2  # where the cell before lies: in the array of this name
+
+
+@dataclass(frozen=True)
+class HeldRun:
+    """A run in memory: a buffer of Arrow, or bytes."""
+
+    data: memoryview
+
+    @property
+    def size(self) -> int:
+        """Its length in bytes."""
+        return len(self.data)
+
+    def read_at(self, offset: int, length: int) -> memoryview:
+        """Return `length` bytes from `offset` on, and fewer only at the end."""
+        return self.data[offset : offset + length]
+
+
+def merge_runs(
+    runs: Sequence[RandomAccess], *, memory_bytes: int = MEMORY_BYTES, chunk_bytes: int = CHUNK_BYTES
+) -> Iterator[Bytes]:
+    """Yield the cells of all runs in order, as buffers of whole cells of about `chunk_bytes` bytes.
+
+    About `memory_bytes` are held of the runs, or 16 KB of each if these are more, and whatever cells need that are longer. Raises
+    BrokenRun, OrderUnknown, TooManyRuns, and what reading raises.
+    """
+    if len(runs) > MAX_RUNS:
+        raise TooManyRuns(len(runs), MAX_RUNS)
+    if runs:
+        yield from _Merge(runs, memory_bytes, chunk_bytes).chunks()
+
+
+class Part(enum.IntEnum):
+    """The rows of the table of runs: where a run's part lies in the buffer."""
+
+    BEGIN = 0
+    ROOM = 1  # bytes from BEGIN on that are the run's
+    AT = 2  # its next cell; NOTHING once there is none
+    END = 3  # of the bytes that have been read
+    LEFT = 4  # bytes that have not
+
+
+class State(enum.IntEnum):
+    """The elements of the state in which `merge_into` stops and goes on."""
+
+    OUT = 0  # bytes written of the chunk
+    BEFORE = 1  # the last cell in the chunk, or LAST, or NOTHING
+    MOVED = 2  # the run that has moved on and not yet met the others; NOTHING if there is none
+    RIVAL = 3  # the element of `written` that the next cell contradicts
+
+
+class Stop(enum.IntEnum):
+    """Why `merge_into` stops."""
+
+    DONE = 0
+    FULL = 1  # the next cell does not fit into the chunk
+    READ = 2  # the rest of the run MOVED must be read
+    BROKEN = 3  # it is at something that is not a cell
+    CONTRADICTION = 4  # the next cell may be earlier or later than RIVAL
+
+
+class _Merge:
+    """The state of one merge."""
+
+    def __init__(self, runs: Sequence[RandomAccess], memory_bytes: int, chunk_bytes: int) -> None:
+        part = min(max(memory_bytes // len(runs), MIN_PART_BYTES), MAX_PART_BYTES)
+        self._runs = runs
+        self._chunk_bytes = chunk_bytes
+        self._parts = np.zeros((len(Part), len(runs)), np.int64)
+        self._parts[Part.LEFT] = [run.size for run in runs]
+        self._parts[Part.ROOM] = np.minimum(part, self._parts[Part.LEFT])
+        self._parts[Part.BEGIN] = np.cumsum(self._parts[Part.ROOM]) - self._parts[Part.ROOM]
+        self._parts[Part.AT] = self._parts[Part.END] = self._parts[Part.BEGIN]
+        self._buffer: Bytes = np.empty(int(self._parts[Part.ROOM].sum()), np.uint8)
+        self._losers = np.full(len(runs), NOTHING, np.int64)
+        self._state = np.array([0, NOTHING, NOTHING, KNOWN], np.int64)
+        self._written = new_table()
+
+    def chunks(self) -> Iterator[Bytes]:
+        """Yield the merged cells."""
+        for run in range(len(self._runs)):
+            while (stop := enter(self._buffer, self._parts, self._losers, run)) == Stop.READ:
+                self._read(run)
+            if stop == Stop.BROKEN:
+                raise self._broken(run)
+        last: Bytes = np.empty(0, np.uint8)
+        out: Bytes = np.empty(self._chunk_bytes, np.uint8)
+        while True:
+            stop = merge_into(self._buffer, self._parts, self._losers, self._state, self._written, last, out)
+            run = int(self._state[State.MOVED])
+            if stop == Stop.READ:
+                self._read(run)
+                continue
+            if stop == Stop.BROKEN:
+                raise self._broken(run)
+            if stop == Stop.CONTRADICTION:
+                raise self._contradiction()
+            used = int(self._state[State.OUT])
+            if used:
+                if (before := int(self._state[State.BEFORE])) >= 0:
+                    last = out[before:used].copy()
+                self._state[[State.OUT, State.BEFORE]] = 0, LAST
+                yield out[:used]
+                out = np.empty(self._chunk_bytes, np.uint8)
+            elif stop == Stop.FULL:
+                out = np.empty(2 * len(out), np.uint8)
+            if stop == Stop.DONE:
+                return
+
+    def _read(self, run: int) -> None:
+        """Read more of a run: move what is left of its part to the part's beginning, and fill up the rest."""
+        begin, room, at, end, left = (int(number) for number in self._parts[:, run])
+        if left == 0:
+            raise self._broken(run, "the run ends within a cell")
+        if at == begin and end == begin + room:
+            self._widen(run)
+            begin, room, at, end, left = (int(number) for number in self._parts[:, run])
+        held = end - at
+        self._buffer[begin : begin + held] = self._buffer[at:end].copy()
+        length, offset = min(room - held, left), self._runs[run].size - left
+        data = self._runs[run].read_at(offset, length)
+        if len(data) != length:
+            raise OSError(f"sorted run {run} gave {len(data)} bytes where {length} were asked for at byte {offset}")
+        self._buffer[begin + held : begin + held + length] = np.frombuffer(data, np.uint8)
+        self._parts[Part.AT :, run] = begin, begin + held + length, left - length
+
+    def _widen(self, run: int) -> None:
+        """Double the room of one run, whose next cell is longer than that, at the end of a larger buffer."""
+        begin, room = int(self._parts[Part.BEGIN, run]), int(self._parts[Part.ROOM, run])
+        if room > MAX_CELL + EDIT:
+            raise self._broken(run, f"a cell is longer than {MAX_CELL} bytes")
+        wider: Bytes = np.empty(len(self._buffer) + room, np.uint8)
+        wider[: begin + room] = self._buffer[: begin + room]
+        wider[begin + 2 * room :] = self._buffer[begin + room :]
+        after = self._parts[Part.BEGIN] > begin
+        self._parts[Part.BEGIN, after] += room
+        self._parts[Part.END, after] += room
+        self._parts[Part.AT, after & (self._parts[Part.AT] != NOTHING)] += room
+        self._parts[Part.ROOM, run] = 2 * room
+        self._buffer = wider
+
+    def _broken(self, run: int, problem: str = "there is no cell here") -> BrokenRun:
+        parts = self._parts[:, run]
+        held = int(parts[Part.END] - parts[Part.AT])
+        return BrokenRun(run, self._runs[run].size - int(parts[Part.LEFT]) - held, problem)
+
+    def _contradiction(self) -> OrderUnknown:
+        pos = int(self._parts[Part.AT, self._losers[0]])
+        number, time = edit_of(self._buffer, cell_end(self._buffer, pos))
+        rival = int(self._state[State.RIVAL])
+        other, other_time = (int(each) for each in self._written[rival])
+        key = Key.at(self._buffer, pos)
+        return OrderUnknown(key.row, key.family, key.qualifier, (number, time), (other, other_time))
+
+
+@inlined
+def _settle(buffer: Bytes, parts: Ints, run: int) -> int:
+    """Tell whether a run's next cell is in memory, or the run is at its end (DONE), or what is to do (READ, BROKEN)."""
+    at, end = parts[Part.AT, run], parts[Part.END, run]
+    if at == NOTHING:
+        return int(Stop.DONE.value)
+    if at == end and parts[Part.LEFT, run] == 0:
+        parts[Part.AT, run] = NOTHING
+        return int(Stop.DONE.value)
+    after = checked_end(buffer, at, end)
+    if after == BROKEN:
+        return int(Stop.BROKEN.value)
+    if after == INCOMPLETE or after + EDIT > end:
+        return int(Stop.READ.value)
+    return int(Stop.DONE.value)
+
+
+@inlined
+def _is_before(buffer: Bytes, parts: Ints, a: int, b: int) -> bool:
+    """Tell whether the next cell of run `a` comes before that of run `b`, another one."""
+    i, j = parts[Part.AT, a], parts[Part.AT, b]
+    if i == NOTHING or j == NOTHING:
+        return bool(j == NOTHING)
+    difference = compare_keys(buffer, i, buffer, j)
+    if difference != 0:
+        return difference < 0
+    (a_number, _), (b_number, _) = edit_of(buffer, cell_end(buffer, i)), edit_of(buffer, cell_end(buffer, j))
+    return a_number > b_number if a_number != b_number else a > b
+
+
+@inlined
+def _play(buffer: Bytes, parts: Ints, losers: Ints, run: int) -> None:
+    """Let a run meet the losers on its way to the root, where the winner is written."""
+    node = (run + losers.size) >> 1
+    while node > 0:
+        if _is_before(buffer, parts, losers[node], run):
+            losers[node], run = run, losers[node]
+        node >>= 1
+    losers[0] = run
+
+
+@unmanaged
+def enter(buffer: Bytes, parts: Ints, losers: Ints, run: int) -> int:
+    """Let a run enter the tournament: it waits at the first node where nobody is. Returns a Stop: DONE if it has entered."""
+    stop = _settle(buffer, parts, run)
+    if stop != Stop.DONE:
+        return stop
+    node = (run + losers.size) >> 1
+    while node > 0:
+        if losers[node] == NOTHING:
+            losers[node] = run
+            return stop
+        if _is_before(buffer, parts, losers[node], run):
+            losers[node], run = run, losers[node]
+        node >>= 1
+    losers[0] = run
+    return stop
+
+
+@unmanaged
+def merge_into(buffer: Bytes, parts: Ints, losers: Ints, state: Ints, written: Ints, last: Bytes, out: Bytes) -> int:
+    """Write the next cells to `out`. Returns a Stop. `last` is the last cell of the chunk before."""
+    if state[State.MOVED] != NOTHING:
+        stop = _settle(buffer, parts, state[State.MOVED])
+        if stop != Stop.DONE:
+            return stop
+        _play(buffer, parts, losers, state[State.MOVED])
+        state[State.MOVED] = NOTHING
+    while True:
+        run = losers[0]
+        pos = parts[Part.AT, run]
+        if pos == NOTHING:
+            return int(Stop.DONE.value)
+        after = cell_end(buffer, pos)
+        number, time = edit_of(buffer, after)
+        holder = last if state[State.BEFORE] == LAST else out
+        at = max(state[State.BEFORE], 0)
+        has_same_key = state[State.BEFORE] != NOTHING and compare_keys(holder, at, buffer, pos) == 0
+        is_hidden = False
+        if has_same_key:
+            state[State.RIVAL] = rival_of(written, number, time, holder, at, buffer, pos)
+            if state[State.RIVAL] != KNOWN:
+                return int(Stop.CONTRADICTION.value)
+            is_hidden = number == written[Written.LAST, NUMBER] or not has_tag(holder, at, TagType.TTL)
+        if not is_hidden:
+            to = state[State.OUT]
+            if to + after - pos > out.size:
+                return int(Stop.FULL.value)
+            if has_same_key:
+                note_next(written, number, time, has_same_content(holder, at, buffer, pos))
+            else:
+                note_first(written, number, time)
+            state[State.BEFORE] = to
+            state[State.OUT] = copy_bytes(out, to, buffer, pos, after - pos)
+        parts[Part.AT, run] = after + EDIT
+        stop = _settle(buffer, parts, run)
+        if stop != Stop.DONE:
+            state[State.MOVED] = run
+            return stop
+        _play(buffer, parts, losers, run)

@@ -1,0 +1,129 @@
+"""Sorts cells that lie anywhere in a buffer, by their positions. Of cells with equal keys, the latest comes first.
+
+A comparison that has to look at two cells misses the cache twice, so each cell's row is represented by eight of its bytes, those
+that follow what all rows of the group have in common. Most comparisons need no more. Sorting by merging reads and writes the
+positions one after the other.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from walferry.base.kernels.compiled import inlined, unmanaged
+from walferry.base.kernels.read import Bytes, Ints, read_int64, read_uint8
+from walferry.hbase.hfiles.cells import cell_end, compare_keys, row_of
+
+Words = NDArray[np.uint64]
+
+_INSERTION: Final = 16  # so many positions are sorted by insertion
+
+
+@unmanaged
+def group_positions(groups: NDArray[np.int32], positions: Ints, count: int, first: Ints, grouped: Ints) -> None:
+    """Write the first `count` positions to `grouped`, group by group, each backwards; group g's begin at `first[g]`."""
+    first[:] = 0
+    for i in range(count):
+        first[groups[i] + 1] += 1
+    for g in range(1, first.size):
+        first[g] += first[g - 1]
+    for i in range(count - 1, -1, -1):
+        group = groups[i]
+        grouped[first[group]] = positions[i]
+        first[group] += 1
+    for g in range(first.size - 1, 0, -1):  # each has become the beginning of the next one
+        first[g] = first[g - 1]
+    first[0] = 0
+
+
+@inlined
+def common_prefix(buf: Bytes, positions: Ints, start: int, end: int) -> int:
+    """Return how many bytes the rows of the cells at `positions[start:end]` have in common at their beginning."""
+    row, common = row_of(buf, positions[start])
+    for i in range(start + 1, end):
+        other, length = row_of(buf, positions[i])
+        common = min(common, length)
+        k = 0
+        while k < common and buf[np.uint64(row + k)] == buf[np.uint64(other + k)]:
+            k += 1
+        common = k
+    return common
+
+
+@inlined
+def _word_after(buf: Bytes, pos: int, skipped: int) -> Any:
+    """Return eight bytes of a cell's row from `skipped` on as a number that sorts as they do; zeros follow a row's end."""
+    row, length = row_of(buf, pos)
+    word = np.uint64(0)
+    for k in range(skipped, skipped + 8):
+        word = word << np.uint64(8) | np.uint64(read_uint8(buf, row + k) if k < length else 0)
+    return word
+
+
+@inlined
+def _is_before(buf: Bytes, a: int, a_word: Any, b: int, b_word: Any) -> bool:
+    """Tell whether the cell at `a` must come before the one at `b`, which comes first if nothing decides."""
+    if a_word != b_word:
+        return bool(a_word < b_word)
+    difference = compare_keys(buf, a, buf, b)
+    if difference != 0:
+        return difference < 0
+    return read_int64(buf, cell_end(buf, a)) > read_int64(buf, cell_end(buf, b))
+
+
+@inlined
+def _insert_all(buf: Bytes, positions: Ints, words: Words, start: int, end: int) -> None:
+    """Sort `positions[start:end]` by insertion."""
+    for i in range(start + 1, end):
+        pos, word = positions[i], words[i]
+        k = i
+        while k > start and _is_before(buf, pos, word, positions[k - 1], words[k - 1]):
+            positions[k], words[k] = positions[k - 1], words[k - 1]
+            k -= 1
+        positions[k], words[k] = pos, word
+
+
+@inlined
+def _merge_halves(
+    buf: Bytes, positions: Ints, words: Words, start: int, middle: int, end: int, to_positions: Ints, to_words: Words
+) -> None:
+    """Merge the sorted `positions[start:middle]` and `positions[middle:end]` into `to_positions[start:end]`."""
+    left, right = start, middle
+    in_order = middle >= end or not _is_before(buf, positions[middle], words[middle], positions[middle - 1], words[middle - 1])
+    for to in range(start, end):
+        takes_left = left < middle and (
+            in_order or right >= end or not _is_before(buf, positions[right], words[right], positions[left], words[left])
+        )
+        source = left if takes_left else right
+        to_positions[to], to_words[to] = positions[source], words[source]
+        if takes_left:
+            left += 1
+        else:
+            right += 1
+
+
+@unmanaged
+def sort_positions(
+    buf: Bytes, positions: Ints, start: int, end: int, words: Words, other_positions: Ints, other_words: Words
+) -> None:
+    """Sort `positions[start:end]`, those of cells that an int64 follows: the larger is the later one.
+
+    Of cells with equal keys and numbers, the one that stands first stays first. The other arrays are as long as `positions`.
+    """
+    if end - start < 2:
+        return
+    skipped = common_prefix(buf, positions, start, end)
+    for i in range(start, end):
+        words[i] = _word_after(buf, positions[i], skipped)
+    for i in range(start, end, _INSERTION):
+        _insert_all(buf, positions, words, i, min(i + _INSERTION, end))
+    width = _INSERTION
+    while width < end - start:
+        for i in range(start, end, 2 * width):
+            middle = min(i + width, end)
+            _merge_halves(buf, positions, words, i, middle, min(i + 2 * width, end), other_positions, other_words)
+        for i in range(start, end):
+            positions[i], words[i] = other_positions[i], other_words[i]
+        width *= 2

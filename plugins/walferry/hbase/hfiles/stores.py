@@ -1,0 +1,116 @@
+"""The stores of the slave's tables: a region's share of one family. Each has files of its own, and so runs of its own.
+
+Kernels know stores by numbers: all families of a table's first region, all families of its second one, and so on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import accumulate, pairwise
+
+import numpy as np
+from numpy.typing import NDArray
+
+from walferry.base.kernels.compiled import inlined
+from walferry.base.kernels.read import Bytes, Ints
+from walferry.hbase.hfiles.cells import compare_bytes
+from walferry.hbase.hfiles.errors import BadBorders
+from walferry.hbase.wal.cells import MAX_FAMILY, MAX_ROW
+
+UNKNOWN = -1
+
+
+@dataclass(frozen=True)
+class TargetTable:
+    """A table of the slave: its families, and the first row of each of its regions, in order; the first region's is empty."""
+
+    families: tuple[bytes, ...]
+    starts: tuple[bytes, ...]
+
+
+@dataclass(frozen=True)
+class Store:
+    """`region_start` is the first row of the region, which names it within its table."""
+
+    table: bytes
+    region_start: bytes
+    family: bytes
+
+
+Names = tuple[Ints, Bytes]
+"""Where each name begins and the last one ends, and the names one after the other."""
+
+
+class Stores:
+    """All stores of some tables, with the tables as kernels need them."""
+
+    def __init__(self, tables: Mapping[bytes, TargetTable]) -> None:
+        for name, table in tables.items():
+            _check(name, table)
+        self.tables = {name: number for number, name in enumerate(tables)}
+        self.list = [
+            Store(name, start, family) for name, table in tables.items() for start in table.starts for family in table.families
+        ]
+        targets = list(tables.values())
+        self.first_region, self.first_family, self.first_store = (
+            _sums(counts)
+            for counts in (
+                [len(table.starts) for table in targets],
+                [len(table.families) for table in targets],
+                [len(table.starts) * len(table.families) for table in targets],
+            )
+        )
+        self.starts = _flat([start for table in targets for start in table.starts])
+        self.families = _flat([family for table in targets for family in table.families])
+
+    def number(self, table: bytes) -> int:
+        """The number of a table, or UNKNOWN."""
+        return self.tables.get(table, UNKNOWN)
+
+    @property
+    def arrays(self) -> tuple[Ints, Ints, Ints, Ints, Bytes, Ints, Bytes]:
+        """First region, family and store of each table, first rows and families: what kernels find stores with."""
+        return (self.first_region, self.first_family, self.first_store, *self.starts, *self.families)
+
+
+@inlined
+def find_family(buf: Bytes, family: int, length: int, table: int, first_family: Ints, names: Ints, data: Bytes) -> int:
+    """Return which of its table's families `buf[family:family + length]` is, or UNKNOWN."""
+    for f in range(first_family[table], first_family[table + 1]):
+        if names[f + 1] - names[f] == length and compare_bytes(buf, family, length, data, names[f], length) == 0:
+            return int(f - first_family[table])
+    return UNKNOWN
+
+
+@inlined
+def find_region(buf: Bytes, row: int, length: int, table: int, first_region: Ints, starts: Ints, data: Bytes) -> int:
+    """Return which of its table's regions has the row `buf[row:row + length]`."""
+    low, high = first_region[table], first_region[table + 1]
+    while high - low > 1:
+        middle = (low + high) // 2
+        if compare_bytes(buf, row, length, data, starts[middle], starts[middle + 1] - starts[middle]) < 0:
+            high = middle
+        else:
+            low = middle
+    return int(low - first_region[table])
+
+
+def _check(name: bytes, table: TargetTable) -> None:
+    """Raise BadBorders unless the table can have these families and regions."""
+    families, starts = table.families, table.starts
+    if not families or len(set(families)) != len(families) or not all(0 < len(family) <= MAX_FAMILY for family in families):
+        raise BadBorders(name, f"its families are {list(families)}")
+    if not starts or starts[0] != b"" or any(len(start) > MAX_ROW for start in starts):
+        raise BadBorders(name, "its first region does not begin with the empty row, or a row is too long")
+    for before, start in pairwise(starts):
+        if before >= start:
+            raise BadBorders(name, f"a region that begins with row {before!r} stands before the one that begins with {start!r}")
+
+
+def _sums(counts: Sequence[int]) -> Ints:
+    return np.array([0, *accumulate(counts)], np.int64)
+
+
+def _flat(names: Sequence[bytes]) -> tuple[Ints, NDArray[np.uint8]]:
+    return _sums([len(name) for name in names]), np.frombuffer(b"".join(names) + bytes(8), np.uint8)

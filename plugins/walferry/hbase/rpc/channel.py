@@ -1,0 +1,201 @@
+"""A socket with layers on it that turn what is sent and received into something else: TLS, SASL's protection, or both."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import socket
+import struct
+import time
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from typing import Protocol, TypeVar
+
+from walferry.base.security.waiting import Slow, within
+from walferry.hbase.rpc.codec import Buffer, CodecError
+
+T = TypeVar("T")
+
+RECEIVE_BYTES = 64 * 1024
+_SMALL_BYTES = 64 * 1024  # smaller pieces are joined, because copying them costs less than a descriptor for each
+_IOV_MAX = max(16, min(os.sysconf("SC_IOV_MAX"), 1024))
+ASK_SECONDS = 1.0  # the longest wait for the kernel to take a part of a request that its sender may have to break off
+ANY = -1
+
+Step = bytes | int | Slow
+Steps = Generator[Step, bytes, T]
+"""A dialogue without I/O. It yields bytes to be sent, or how many bytes it has to get (ANY: what comes; empty at the end), or a
+call that may take long, whose result it gets. What goes wrong in that is raised where it was yielded, TimeoutError too."""
+
+
+class Layer(Protocol):
+    """What a channel sends and receives, as it is on the way."""
+
+    def outgoing(self, buffers: Sequence[Buffer]) -> Iterable[Buffer]:
+        """What is sent for `buffers`."""
+        ...
+
+    def incoming(self, data: Buffer) -> bytes:
+        """What `data` means, as far as that is known yet."""
+        ...
+
+
+class Channel:
+    """One connection. Deadlines are on time.monotonic; None means not to wait. Raises OSError, and what the layers raise."""
+
+    def __init__(self, sock: socket.socket) -> None:
+        self.sock = sock
+        self._layers: list[Layer] = []
+        self._held = bytearray()  # received, and not asked for yet
+
+    def add(self, layer: Layer) -> None:
+        """Put a layer on top of the others. Raises CodecError if there are bytes which that layer has not seen.
+
+        They would be taken for what the server has said under the layer's protection, and anybody may have sent them.
+        """
+        if self._held:
+            raise CodecError(f"{len(self._held)} bytes came before the connection was protected")
+        self._layers.append(layer)
+
+    def run(self, steps: Steps[T], deadline: float) -> T:
+        """Lead a dialogue to its end, and return its result. Raises EOFError if the other side ends it."""
+        came = b""
+        try:
+            wanted = next(steps)
+            while True:
+                if isinstance(wanted, Slow):
+                    try:
+                        came = within(remaining(deadline), wanted, wanted.what)
+                    except Exception as error:
+                        wanted = steps.throw(error)
+                        continue
+                elif isinstance(wanted, int):
+                    came = self.receive(deadline) if wanted == ANY else self._exactly(wanted, deadline)
+                elif wanted:
+                    self.send([wanted], deadline)
+                    came = b""
+                wanted = steps.send(came)
+        except StopIteration as end:
+            result: T = end.value
+            return result
+
+    def send(self, buffers: Sequence[Buffer], deadline: float, may_go_on: Callable[[], None] | None = None) -> None:
+        """Send all buffers in order, without copying big ones if there is no layer. Raises TimeoutError at the deadline.
+
+        `may_go_on` is asked before each part that is handed to the kernel, and at least once in ASK_SECONDS.
+        """
+        if not self._layers:
+            _send_all(self.sock, buffers, deadline, may_go_on)
+            return
+        for piece in self._outgoing(buffers, len(self._layers)):
+            _send_all(self.sock, [piece], deadline, may_go_on)
+
+    def receive(self, deadline: float | None) -> bytes:
+        """Wait for bytes; empty at the end of the connection. Raises TimeoutError, or BlockingIOError without a deadline."""
+        if self._held:
+            data = bytes(self._held)
+            self._held.clear()
+            return data
+        while True:
+            self.sock.settimeout(0 if deadline is None else remaining(deadline))
+            data = self.sock.recv(RECEIVE_BYTES)
+            if not data:
+                return b""
+            if data := self._incoming(data):
+                return data
+
+    @property
+    def has_input(self) -> bool:
+        """Tell whether the other end has closed the connection or sent something that was not taken yet."""
+        if self._held:
+            return True
+        try:
+            self.sock.settimeout(0)
+            if not self._layers:
+                self.sock.recv(1, socket.MSG_PEEK)
+                return True
+            # TLS has messages of its own between calls, which are no input.
+            self._held += self.receive(None)
+        except BlockingIOError:
+            return False
+        except Exception:
+            return True
+        return True
+
+    def interrupt(self) -> None:
+        """Make a thread that waits here fail now."""
+        with contextlib.suppress(OSError):  # it is closed already
+            self.sock.shutdown(socket.SHUT_RDWR)
+
+    def close(self, *, abort: bool = False) -> None:
+        """Close the connection; with `abort`, the kernel drops what is not sent yet, and the other side learns of it at once."""
+        if abort:
+            with contextlib.suppress(OSError):  # it is closed already
+                self.sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        self.sock.close()
+
+    def _exactly(self, count: int, deadline: float) -> bytes:
+        found = bytearray()
+        while len(found) < count:
+            data = self.receive(deadline)
+            if not data:
+                raise EOFError
+            found += data
+        self._held[:0] = found[count:]
+        return bytes(found[:count])
+
+    def _outgoing(self, buffers: Sequence[Buffer], layers: int) -> Iterator[Buffer]:
+        """The buffers as they are beneath the uppermost of `layers` layers."""
+        for piece in self._layers[layers - 1].outgoing(buffers):
+            if layers == 1:
+                yield piece
+            else:
+                yield from self._outgoing([piece], layers - 1)
+
+    def _incoming(self, data: bytes) -> bytes:
+        for layer in self._layers:
+            data = layer.incoming(data)
+        return data
+
+
+def remaining(deadline: float) -> float:
+    """The seconds until `deadline`. Raises TimeoutError if it is over."""
+    seconds = deadline - time.monotonic()
+    if seconds <= 0:
+        raise TimeoutError
+    return seconds
+
+
+def _send_all(
+    sock: socket.socket, buffers: Sequence[Buffer], deadline: float, may_go_on: Callable[[], None] | None = None
+) -> None:
+    pending = [memoryview(buffer) for buffer in _gather(buffers)]
+    first = 0
+    while first < len(pending):
+        left = remaining(deadline)
+        if may_go_on is not None:
+            may_go_on()
+            left = min(left, ASK_SECONDS)
+        sock.settimeout(left)
+        try:
+            sent = sock.sendmsg(pending[first : first + _IOV_MAX])
+        except TimeoutError as error:
+            if error.errno is not None:  # the kernel's: the other side's machine takes nothing
+                raise
+            continue  # ours: the deadline is looked at next
+        while first < len(pending) and sent >= len(pending[first]):
+            sent -= len(pending[first])
+            first += 1
+        if sent:
+            pending[first] = pending[first][sent:]
+
+
+def _gather(buffers: Sequence[Buffer]) -> Iterator[Buffer]:
+    """Yield the same bytes in fewer buffers: runs of small ones are joined, big ones stay as they are."""
+    start = 0
+    for i in [i for i, length in enumerate(map(len, buffers)) if length >= _SMALL_BYTES]:
+        if start < i:
+            yield b"".join(buffers[start:i])
+        yield buffers[i]
+        start = i + 1
+    if start < len(buffers):
+        yield b"".join(buffers[start:])

@@ -1,0 +1,201 @@
+"""Encodes and decodes HBase's RPC without any I/O (RPC.proto, IPCUtil.write, ServerRpcConnection).
+
+    to the server    = preamble, connection header, request*
+    preamble         = "HBas", version 0x00, auth                      auth: 0x50 SIMPLE, 0x51 KERBEROS, 0x52 DIGEST
+    connection header= int32 length, ConnectionHeader                  not answered if the server accepts it
+    request          = int32 total, delimited RequestHeader, delimited parameter, [cell block]
+    from the server  = response*
+    response         = int32 total, delimited ResponseHeader, [delimited result, [cell block]]
+    delimited        = varint32 length, message
+
+All int32 are big-endian; `total` does not count its own four bytes. The header's CellBlockMeta gives the length of a cell block,
+and the codec that the connection header names writes its cells. Nothing follows a response header with an exception. With call id
+-1, it answers no call, and the server closes the connection.
+"""
+
+from __future__ import annotations
+
+import enum
+import struct
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from google.protobuf.message import DecodeError
+
+from walferry.base.errors import WalferryError
+from walferry.base.protos import hbase_pb2 as pb
+from walferry.base.protos.parsing import parse_message
+from walferry.hbase.rpc.errors import RequestTooLarge
+
+Buffer = bytes | bytearray | memoryview  # of one-byte items, so that len() is bytes
+
+KEY_VALUE_CODEC_WITH_TAGS = "org.apache.hadoop.hbase.codec.KeyValueCodecWithTags"
+# Like HBase's sender, Walferry keeps its requests under 95 % of the server's hbase.ipc.max.request.size (256 MiB).
+MAX_REQUEST_BYTES = int(0.95 * 256 * 1024 * 1024)
+# Answers have bytes to kilobytes. Exceptions bring stack traces, and a list of peers may be long.
+MAX_RESPONSE_BYTES = 64 * 1024 * 1024
+NO_CALL = 0xFFFFFFFF  # call id -1 as the uint32 that it is on the wire
+INT32 = struct.Struct(">i")
+_MAX_VARINT32_BYTES = 5
+
+
+class AuthMethod(enum.IntEnum):
+    """The preamble's last byte (AuthMethod.java, SaslAuthMethod)."""
+
+    SIMPLE = 0x50
+    KERBEROS = 0x51
+    DIGEST = 0x52
+
+
+class CodecError(WalferryError):
+    """Bytes from the other end break the layout. The message says which rule and where in the stream."""
+
+
+@dataclass(frozen=True)
+class Result:
+    """The answer to call `call_id`: the encoded result message, and the cell block after it, which is often empty."""
+
+    call_id: int
+    message: bytes
+    cells: memoryview
+
+
+@dataclass(frozen=True)
+class Failure:
+    """The exception that call `call_id` ended in, or, with call id NO_CALL, the whole connection."""
+
+    call_id: int
+    exception: pb.ExceptionResponse
+
+
+def preamble(auth: AuthMethod = AuthMethod.SIMPLE) -> bytes:
+    """The first six bytes of a connection."""
+    return b"HBas" + bytes((0, auth))
+
+
+def connection_header(service: str, user: str | None, cell_codec: str | None = None) -> bytes:
+    """The frame after the preamble: protobuf service, effective user, and the codec's class if cell blocks will be sent.
+
+    After an authentication there must be no user: another name than the full principal would count as an impersonation.
+    """
+    header = pb.ConnectionHeader(service_name=service)
+    if user is not None:
+        header.user_info.effective_user = user
+    if cell_codec:
+        header.cell_block_codec_class = cell_codec
+    encoded = header.SerializeToString()
+    return INT32.pack(len(encoded)) + encoded
+
+
+def encode_request(
+    call_id: int,
+    method: str,
+    param: Buffer | Sequence[Buffer],
+    cell_block: Sequence[Buffer] = (),
+    *,
+    timeout_ms: int = 0,
+) -> list[Buffer]:
+    """Encode one request as buffers to be sent in this order. `param` and `cell_block` are not copied.
+
+    `param` is the encoded parameter message, whole or in pieces. The server chooses the priority by method. Raises
+    RequestTooLarge.
+    """
+    pieces = [param] if isinstance(param, (bytes, bytearray, memoryview)) else list(param)
+    param_bytes, cell_bytes = check_size(method, pieces, cell_block)
+    header = pb.RequestHeader(call_id=call_id, method_name=method, request_param=True)
+    if timeout_ms:
+        header.timeout = timeout_ms
+    if cell_bytes:
+        header.cell_block_meta.length = cell_bytes
+    head = delimited(header.SerializeToString()) + _varint(param_bytes)
+    return [INT32.pack(len(head) + param_bytes + cell_bytes) + head, *pieces, *cell_block]
+
+
+def check_size(method: str, param: Buffer | Sequence[Buffer], cell_block: Sequence[Buffer] = ()) -> tuple[int, int]:
+    """The bytes of a request's parameter and of its cells. Raises RequestTooLarge if together they are over MAX_REQUEST_BYTES."""
+    pieces = [param] if isinstance(param, (bytes, bytearray, memoryview)) else param
+    param_bytes, cell_bytes = sum(map(len, pieces)), sum(map(len, cell_block))
+    if param_bytes + cell_bytes > MAX_REQUEST_BYTES:
+        raise RequestTooLarge(method, param_bytes + cell_bytes, MAX_REQUEST_BYTES)
+    return param_bytes, cell_bytes
+
+
+class ResponseParser:
+    """Collects what a server sends until responses are whole. Holds only what has arrived, and no frame over `max_bytes`."""
+
+    def __init__(self, max_bytes: int = MAX_RESPONSE_BYTES) -> None:
+        self._max_bytes = max_bytes
+        self._buffer = bytearray()
+        self._offset = 0  # of the buffer's first byte in the stream, for messages
+
+    @property
+    def missing(self) -> int:
+        """The bytes that are missing until the response that has begun is whole, or until its length is known."""
+        if len(self._buffer) < INT32.size:
+            return INT32.size - len(self._buffer)
+        (total,) = INT32.unpack_from(self._buffer)
+        return INT32.size + int(total) - len(self._buffer)
+
+    def feed(self, data: Buffer) -> list[Result | Failure]:
+        """Return the responses that `data` completes, in order. Raises CodecError, after which the connection is unusable."""
+        self._buffer += data
+        responses: list[Result | Failure] = []
+        while len(self._buffer) >= INT32.size:
+            (total,) = INT32.unpack_from(self._buffer)
+            if not 0 < total <= self._max_bytes:
+                raise CodecError(f"a response of {total} bytes at byte {self._offset}, where 1 to {self._max_bytes} are allowed")
+            end = INT32.size + total
+            if len(self._buffer) < end:
+                break
+            frame = bytes(memoryview(self._buffer)[INT32.size : end])
+            responses.append(_parse_frame(frame, self._offset + INT32.size))
+            del self._buffer[:end]
+            self._offset += end
+        return responses
+
+
+def _parse_frame(frame: bytes, offset: int) -> Result | Failure:
+    """Parse one response without its int32. `offset` is its place in the stream."""
+    start, end = delimited_range(frame, 0, "response header", offset)
+    try:
+        header = parse_message(pb.ResponseHeader, frame[start:end])
+    except DecodeError as error:
+        raise CodecError(f"response header at byte {offset + start}: {error}") from error
+    if header.HasField("exception"):
+        return Failure(header.call_id, header.exception)
+    start, end = delimited_range(frame, end, "result", offset)
+    left, cells = len(frame) - end, header.cell_block_meta.length
+    if left != cells:
+        raise CodecError(f"{left} bytes follow the result at byte {offset + end}, but the header announces {cells} of cells")
+    return Result(header.call_id, frame[start:end], memoryview(frame)[end:])
+
+
+def delimited_range(frame: bytes, position: int, what: str, offset: int) -> tuple[int, int]:
+    """The start and the end, both within the frame, of the message whose length stands at `position`. Raises CodecError.
+
+    `what` names the message for the error, and `offset` is the frame's place in the stream.
+    """
+    length, shift = 0, 0
+    for i in range(position, min(position + _MAX_VARINT32_BYTES, len(frame))):
+        length |= (frame[i] & 0x7F) << shift
+        if frame[i] < 0x80:
+            if length > len(frame) - i - 1:
+                left = len(frame) - i - 1
+                raise CodecError(f"{what} of {length} bytes at byte {offset + i + 1}, but its frame has only {left} more")
+            return i + 1, i + 1 + length
+        shift += 7
+    raise CodecError(f"no length of the {what} at byte {offset + position}")
+
+
+def delimited(message: bytes) -> bytes:
+    """The message behind its length."""
+    return _varint(len(message)) + message
+
+
+def _varint(value: int) -> bytes:
+    out = bytearray()
+    while value > 0x7F:
+        out.append(value & 0x7F | 0x80)
+        value >>= 7
+    out.append(value)
+    return bytes(out)

@@ -1,0 +1,21 @@
+"""The tables of a peer's slave."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from walferry.base.security.login import Login
+from walferry.base.zk.client import connected
+from walferry.hbase.layout import ZNodes
+from walferry.hbase.peers import Peer, slave_of
+from walferry.hbase.tables.tables import Tables
+
+
+@contextmanager
+def slave_tables(peer: Peer, login: Login) -> Iterator[Tables]:
+    """Connect to the slave for the length of a block. Raises ConnectError, PeerError."""
+    key = peer.slave
+    whose, nodes = slave_of(peer.id, key), ZNodes(key.znode_parent)
+    with connected(key.connect_string, whose=whose, login=login) as zk, Tables(zk, nodes, login=login) as tables:
+        yield tables

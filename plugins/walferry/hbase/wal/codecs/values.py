@@ -1,0 +1,191 @@
+"""Decompresses the values of a WAL's cells, each of which is compressed by itself.
+
+    GZ            a gzip member
+    NONE          the value
+    SNAPPY, LZ4   blocks
+    ZSTD          blocks | a zstd frame                                        by HBase's own codecs | by Hadoop's
+
+Empty values are stored too: GZ has a member of 20 bytes, blocks are an int32 0. Any other bytes within the stored length are an
+error, because they may belong to the next entry.
+
+    blocks = { int32 rawLen, { int32 length, block }* }* [ int32 0 ]           the blocks of a series make rawLen bytes
+
+Source: HBase's CompressionContext.ValueCompressor, Compression.Algorithm, ReusableStreamGzipCodec; Hadoop's
+BlockCompressorStream. The trailing 0 follows values that are longer than the codec's buffer (HBASE-28390).
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Callable
+from typing import Final
+
+import numpy as np
+import zstandard
+
+from walferry.base.kernels.compiled import inlined, unmanaged
+from walferry.base.kernels.read import Bytes, Ints, read_int32, read_uint16
+from walferry.base.kernels.write import copy_bytes
+from walferry.hbase.wal.codecs.blocks import unblock_into
+from walferry.hbase.wal.codecs.joined_values import GZIP_MAGIC, ZSTD_MAGIC, gunzip_all, is_frame, scatter, unzstd_all
+from walferry.hbase.wal.codecs.passes import ValueRow
+from walferry.hbase.wal.header import ValueCodec
+
+# How many bytes one stored byte can become: SNAPPY copies 64 bytes by 3, LZ4 255 by one more, GZ 258 by two bits, and ZSTD
+# repeats a byte 128 K times by 4. Values without a codec (None) are not compressed.
+MOST_FROM_A_BYTE: Final[dict[ValueCodec | None, int]] = {
+    ValueCodec.GZ: 1032, ValueCodec.NONE: 1, ValueCodec.SNAPPY: 22, ValueCodec.LZ4: 256, ValueCodec.ZSTD: 1 << 15,
+}  # fmt: skip
+GZIP_WBITS: Final = 31
+EMPTY_MEMBER_BYTES: Final = 20
+
+
+class BadValue(Exception):
+    """Value number `value` of a pass cannot be decompressed; the message says why."""
+
+    def __init__(self, value: int, reason: str) -> None:
+        super().__init__(reason)
+        self.value = value
+
+
+class UnknownDictionary(BadValue):
+    """The value was compressed with a dictionary that is not in the file. If it is undamaged, all further values are like it."""
+
+
+class _NeedsDictionary(Exception):
+    """A zstd frame cannot be decompressed without its dictionary."""
+
+
+def decompress_values(codec: ValueCodec, buf: Bytes, out: Bytes, values: Ints) -> None:
+    """Decompress the values in `buf` that the columns of `values` (rows: ValueRow) describe to `out`.
+
+    Raises BadValue, or its subclass UnknownDictionary, for the first value that cannot be decompressed or has another length.
+    """
+    if codec in (ValueCodec.SNAPPY, ValueCodec.LZ4, ValueCodec.NONE):
+        bad = _copy_values(buf, out, values) if codec is ValueCodec.NONE else unblock_into(int(codec), buf, out, values)
+        if bad < values.shape[1]:
+            raise BadValue(bad, "a value cannot be decompressed to the length that its cell says")
+        return
+    full = np.empty(values.shape[1], np.int64)
+    full = full[: _list_full(codec is ValueCodec.GZ, buf, values, full)]
+    if len(full) < values.shape[1]:
+        values = values[:, full]
+    try:
+        if codec is ValueCodec.GZ:
+            _each(_gunzip, buf, out, values, gunzip_all(buf, out, values))
+        else:
+            _each(_unzstd, buf, out, values, unzstd_all(buf, out, values))
+    except BadValue as error:
+        error.value = int(full[error.value])
+        raise
+
+
+def _each(decompress: Callable[[memoryview, int], bytes], buf: Bytes, out: Bytes, values: Ints, columns: Ints) -> None:
+    """Decompress value by value with a library, and copy the results to `out` at once."""
+    data = buf.data
+    values = values[:, columns]
+    source, length, expected = values[[ValueRow.SOURCE, ValueRow.SOURCE_LEN, ValueRow.TARGET_LEN]].tolist()
+    parts: list[bytes] = []
+    bad: BadValue | None = None
+    try:
+        for start, count, size in zip(source, length, expected, strict=True):
+            parts.append(decompress(data[start : start + count], size))
+    except (zlib.error, zstandard.ZstdError, ValueError) as error:
+        bad = BadValue(int(columns[len(parts)]), f"a value cannot be decompressed ({error})")
+    except _NeedsDictionary as error:
+        bad = UnknownDictionary(int(columns[len(parts)]), str(error))
+    wrong = np.flatnonzero(np.fromiter(map(len, parts), np.int64, len(parts)) != values[ValueRow.TARGET_LEN, : len(parts)])
+    if len(wrong):
+        bad = BadValue(int(columns[wrong[0]]), "a value's length is not the one that its cell says")
+        del parts[wrong[0] :]
+    scatter(np.frombuffer(b"".join(parts), np.uint8), out, values[:, : len(parts)])
+    if bad:
+        raise bad
+
+
+def _gunzip(value: memoryview, size: int) -> bytes:
+    """Decompress a gzip member of at most `size` bytes. One byte more shows that it is longer; the rest is not decompressed."""
+    stream = zlib.decompressobj(GZIP_WBITS)
+    made = stream.decompress(value, size + 1)
+    if len(made) <= size and not stream.eof:
+        raise ValueError("its gzip member is cut")
+    if stream.unused_data:
+        raise ValueError(f"{len(stream.unused_data)} bytes follow its gzip member")
+    return made
+
+
+def _unzstd(value: memoryview, size: int) -> bytes:
+    """Decompress a zstd frame, or Hadoop's blocks of them, of at most `size` bytes."""
+    if value[:4] == ZSTD_MAGIC:
+        return _frame(value, size)
+    parts, pos, made = [], 0, 0
+    while pos + 4 <= len(value):
+        raw = int.from_bytes(value[pos : pos + 4], "big")
+        pos, series = pos + 4, made + raw
+        if raw == 0:
+            break
+        if series > size:
+            raise ValueError("its blocks are longer than its cell says")
+        while made < series:
+            length = int.from_bytes(value[pos : pos + 4], "big")
+            if not 0 < length <= len(value) - pos - 4:
+                raise ValueError("a block leaves the value")
+            parts.append(_frame(value[pos + 4 : pos + 4 + length], series - made))
+            pos, made = pos + 4 + length, made + len(parts[-1])
+    if pos < len(value):
+        raise ValueError(f"{len(value) - pos} bytes follow its blocks")
+    return b"".join(parts)
+
+
+def _frame(frame: memoryview, most: int) -> bytes:
+    """Decompress a zstd frame of at most `most` bytes, whatever length it claims."""
+    if zstandard.frame_content_size(frame) > most:
+        raise ValueError("its frame is longer than its cell says")
+    if not is_frame(np.frombuffer(frame.toreadonly(), np.uint8)):  # the library does not look beyond the frame's end
+        raise ValueError("it is not one zstd frame and nothing else")
+    try:
+        return _zstd.decompress(frame, max(most, 1))  # 0 would mean no limit
+    except zstandard.ZstdError:
+        dictionary = zstandard.get_frame_parameters(frame).dict_id
+        if not dictionary:
+            raise
+        raise _NeedsDictionary(
+            f"a value is compressed with zstd's dictionary {dictionary} (hbase.io.compress.zstd.dictionary), which cannot be read"
+        ) from None
+
+
+_zstd = zstandard.ZstdDecompressor()
+
+
+@inlined
+def _is_empty_member(buf: Bytes, start: int) -> bool:
+    """Tell whether the 20 bytes at `start` are a gzip member of nothing, as Java and zlib write it."""
+    if read_int32(buf, start) != GZIP_MAGIC or read_uint16(buf, start + 10) != 0x0300:
+        return False
+    return read_int32(buf, start + 12) == 0 and read_int32(buf, start + 16) == 0
+
+
+@unmanaged
+def _list_full(members: bool, buf: Bytes, values: Ints, full: Ints) -> int:
+    """Write to `full` which values are not stored as empty ones usually are. Returns how many. `members` means gzip, not zstd."""
+    count = 0
+    for v in range(values.shape[1]):
+        start, length = values[ValueRow.SOURCE, v], values[ValueRow.SOURCE_LEN, v]
+        if values[ValueRow.TARGET_LEN, v] == 0:
+            if members and length == EMPTY_MEMBER_BYTES and _is_empty_member(buf, start):
+                continue
+            if not members and length == 4 and read_int32(buf, start) == 0:
+                continue
+        full[count] = v
+        count += 1
+    return count
+
+
+@unmanaged
+def _copy_values(buf: Bytes, out: Bytes, values: Ints) -> int:
+    """Copy the values. Returns the first that has another length than its cell says, or the number of values."""
+    for v in range(values.shape[1]):
+        if values[ValueRow.SOURCE_LEN, v] != values[ValueRow.TARGET_LEN, v]:
+            return v
+        copy_bytes(out, values[ValueRow.TARGET, v], buf, values[ValueRow.SOURCE, v], values[ValueRow.TARGET_LEN, v])
+    return int(values.shape[1])

@@ -1,0 +1,127 @@
+"""Tells whether the last entry of a file was cut off, or only seems to be because its lengths are damaged.
+
+A file that was not closed holds what its writer had written at some moment, up to some byte: at most one entry, the last, is
+unfinished. So if an entry claims more than the file has, and another entry begins within it, the claim is wrong. The other entry
+is recognized by its WALKey, which is never compressed or encrypted as a whole:
+
+    varint keyLen, keyLen bytes of fields, the required ones (1 to 4) first, all well-formed
+    region = 32 hexadecimal digits | decimal digits            table = letters, digits, "_", "-", ".", ":"
+             or, compressed, 0xff, varint length, these | uint16 index that the dictionary has
+
+The values in an entry that was cut off may hold clients' messages that look like keys. Therefore the names are checked too, there
+must be a number of cells, and in a file whose cells are stored plainly the first of them must be a cell.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+
+from walferry.base.kernels.compiled import inlined, unmanaged
+from walferry.base.kernels.read import INCOMPLETE, Bytes, Ints, read_uint8, read_uint16, read_varint
+from walferry.hbase.wal.check import check_cell
+from walferry.hbase.wal.codecs.dictionaries import LITERAL, Dictionaries, Dictionary, ListRow, field_end
+from walferry.hbase.wal.keys import KEY_ROWS, KeyField, KeyRow, parse_key
+from walferry.hbase.wal.problems import Problem
+from walferry.hbase.wal.scan import read_only
+
+MAX_PLAUSIBLE_KEY: Final = 64 << 10  # bytes; a key has some hundred, or thousands if a table has very many families
+MAX_KEY_VARINT: Final = 3
+OVERLAP: Final = MAX_PLAUSIBLE_KEY + MAX_KEY_VARINT  # of two ranges of a file, so that every key lies within one
+NONE: Final = -1
+_REGION_TAG: Final[int] = KeyField.REGION << 3 | 2
+_REGION_CHARS: Final = 32
+_DECIMAL_CHARS: Final = 10  # of the names that regions had before they were hashes, as hbase:meta's still is
+
+
+@dataclass(frozen=True)
+class KeyHints:
+    """What is known about a file's WALKeys: whether they are compressed, and how many names their dictionaries hold by now."""
+
+    compressed: bool = False
+    regions: int = 0
+    tables: int = 0
+    plain_cells: bool = False  # neither compressed nor encrypted
+
+    @classmethod
+    def of(cls, dictionaries: Dictionaries) -> KeyHints:
+        """The hints for a compressed file."""
+        sizes = dictionaries.lists[ListRow.SIZE]
+        return cls(compressed=True, regions=int(sizes[Dictionary.REGION]), tables=int(sizes[Dictionary.TABLE]))
+
+
+def find_entry(buf: Bytes, start: int, hints: KeyHints) -> int:
+    """The offset in `buf`, from `start` on, at which an entry with its whole WALKey begins, or NONE."""
+    scratch = np.empty((KEY_ROWS, 1), np.int64)
+    return int(_find_entry(read_only(buf), start, hints.compressed, hints.regions, hints.tables, hints.plain_cells, scratch))
+
+
+@inlined
+def _name(buf: Bytes, start: int, length: int, compressed: bool, known: int) -> tuple[int, int]:
+    """Return (start, length) of the name in a field.
+
+    The length is 0 for an index that the dictionary has, and NONE for no name.
+    """
+    if not compressed:
+        return start, length
+    end = start + length
+    if field_end(buf, start, end) != end:
+        return start, NONE
+    if read_uint8(buf, start) != LITERAL:
+        return start, 0 if read_uint16(buf, start) < known else NONE
+    name_len, name = read_varint(buf, start + 1, end)
+    return name, name_len or NONE
+
+
+@inlined
+def _is_region(buf: Bytes, start: int, length: int) -> bool:
+    """Tell whether the bytes are an encoded region name."""
+    if length != _REGION_CHARS and not 0 < length <= _DECIMAL_CHARS:
+        return False
+    for i in range(start, start + length):
+        char = read_uint8(buf, i)
+        digit = 48 <= char <= 57
+        if not (digit or (length == _REGION_CHARS and 97 <= char <= 102)):
+            return False
+    return True
+
+
+@inlined
+def _is_table(buf: Bytes, start: int, length: int) -> bool:
+    """Tell whether the bytes can be a table's name."""
+    if length <= 0:
+        return False
+    for i in range(start, start + length):
+        char = read_uint8(buf, i)
+        alphanumeric = 48 <= char <= 57 or 65 <= char <= 90 or 97 <= char <= 122 or char >= 128  # letters of other scripts too
+        if not (alphanumeric or char == 45 or char == 46 or char == 58 or char == 95):
+            return False
+    return True
+
+
+@unmanaged
+def _find_entry(
+    buf: Bytes, start: int, compressed: bool, regions: int, tables: int, plain_cells: bool, scratch: Ints
+) -> int:
+    end = len(buf)
+    for key in range(start + 1, end):
+        if read_uint8(buf, key) != _REGION_TAG:
+            continue
+        for pos in range(max(start, key - MAX_KEY_VARINT), key):
+            key_len, after = read_varint(buf, pos, key)
+            if after != key or not 0 < key_len <= min(MAX_PLAUSIBLE_KEY, end - key):
+                continue
+            if parse_key(buf, key, key + key_len, scratch, 0) != Problem.NONE or scratch[KeyRow.CELL_COUNT, 0] == 0:
+                continue
+            region, region_len = _name(buf, scratch[KeyRow.REGION_START, 0], scratch[KeyRow.REGION_LEN, 0], compressed, regions)
+            table, table_len = _name(buf, scratch[KeyRow.TABLE_START, 0], scratch[KeyRow.TABLE_LEN, 0], compressed, tables)
+            named = (compressed and region_len == 0) or _is_region(buf, region, region_len)
+            named = named and ((compressed and table_len == 0) or _is_table(buf, table, table_len))
+            if named and plain_cells:
+                _, status = check_cell(buf, key + key_len, end)
+                named = status == Problem.NONE or status == INCOMPLETE
+            if named:
+                return pos
+    return NONE

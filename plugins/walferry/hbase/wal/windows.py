@@ -1,0 +1,76 @@
+"""Windows: buffers that hold whole entries of a WAL, with their index. And how callers hand files to the reader."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator
+from dataclasses import dataclass, fields
+from typing import Literal, Protocol
+
+import numpy as np
+
+from walferry.base.kernels.read import Bytes, Ints
+from walferry.hbase.wal.scan import EntryIndex
+
+WINDOW_BYTES = 8 << 20
+
+UnwrapKey = Callable[[bytes], bytes]
+"""Gives the key of a WAL for the wrapped key in its header. Raises a WalferryError that says what is missing and shows no key."""
+PartialTail = Literal["error", "stop"]
+
+
+class RandomAccess(Protocol):
+    """An open file. `size` is its length in bytes when it was opened."""
+
+    @property
+    def size(self) -> int: ...
+
+    def read_at(self, offset: int, length: int) -> bytes | memoryview:
+        """Read `length` bytes from `offset` on, and fewer only at the end of the file. The caller may keep the result.
+
+        Raises WalError with the offset of the first byte that cannot be had.
+        """
+        ...
+
+
+@dataclass(frozen=True)
+class Window:
+    """Whole entries of a file. Offsets in `index` count from the start of `buf`.
+
+    `buf` lies at offset `base` of the file. If the file's own bytes are others, because it is compressed or encrypted,
+    `file_start` and `file_end` are the file offsets of each entry.
+    """
+
+    buf: Bytes
+    base: int
+    index: EntryIndex
+    file_start: Ints | None = None
+    file_end: Ints | None = None
+
+    @property
+    def positions(self) -> Ints:
+        """The file offset of each entry: the position from which reading would begin with it."""
+        return self.index.entry_start + self.base if self.file_start is None else self.file_start
+
+    @property
+    def next_positions(self) -> Ints:
+        """The file offset just after each entry: the position to register once the entry has been handled."""
+        return self.index.cells_end + self.base if self.file_end is None else self.file_end
+
+    def entry_offset(self, entry: int) -> int:
+        """The file offset of an entry."""
+        return int(self.positions[entry])
+
+    def until(self, offset: int) -> Window:
+        """The entries, possibly none, that end at or before an offset of the file."""
+        count = int(np.searchsorted(self.next_positions, offset, side="right"))
+        return self.between(0, count)
+
+    def between(self, first: int, last: int) -> Window:
+        """The entries from `first` up to but not including `last`."""
+        index = EntryIndex(*(getattr(self.index, f.name)[first:last] for f in fields(EntryIndex)))
+        starts, ends = (None if offsets is None else offsets[first:last] for offsets in (self.file_start, self.file_end))
+        return Window(self.buf, self.base, index, starts, ends)
+
+
+WindowsToEnd = Generator[Window, None, bool]
+"""Windows, which return in the end whether the entries end where the file's trailer begins."""

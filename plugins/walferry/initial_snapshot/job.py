@@ -1,0 +1,325 @@
+"""A first copy from its start to its end; `spread` runs the regions' tasks, e.g. side by side in Spark."""
+
+from __future__ import annotations
+
+import logging
+import socket
+import threading
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from walferry.base.periodic import every
+from walferry.base.zk.client import children
+from walferry.hbase.cluster import cluster_id, live_servers
+from walferry.hbase.cluster import master as active_master
+from walferry.hbase.names import family_text, without_default_namespace
+from walferry.hbase.peers import Peer, successor
+from walferry.hbase.rpc import master, master_tables
+from walferry.hbase.rpc.connection import Connection
+from walferry.hbase.tables.slave import slave_tables
+from walferry.hbase.tables.tables import Tables
+from walferry.initial_snapshot.attributes import told
+from walferry.initial_snapshot.files_copy import clean
+from walferry.initial_snapshot.lives import lives
+from walferry.initial_snapshot.manifest import SnapshotRegion, read_manifest, regions_of, split_keys
+from walferry.initial_snapshot.quiet import await_quiet
+from walferry.initial_snapshot.region_copy import RegionOutcome, RegionTask, root_of
+from walferry.initial_snapshot.snapshots import TakeSnapshot, snapshots
+from walferry.initial_snapshot.targets import check_target, has_rows, make_target
+from walferry.load.cleanup import PATIENCE_SECONDS
+from walferry.load.copied_tables import ChosenTable, choose
+from walferry.load.copy_border import find_border
+from walferry.load.copy_errors import CopyRefused, NotQueued
+from walferry.load.copy_records import MAX_NAMED, MAX_TABLES, CopyState, Records, RegionRecord, TableRecord, Way, is_copied
+from walferry.load.fence import Claim
+from walferry.replication.filters.rules import PeerTables
+from walferry.replication.locks.peer_lock import in_hand_after_others
+from walferry.replication.source.agreement import check_peer
+from walferry.replication.source.cluster import SourceCluster
+from walferry.replication.source.session import Session, open_session
+
+PROGRESS_SECONDS = 10.0
+WAIT_SECONDS = 3600.0  # for a batch that has the peer in hand; its deadline is 1800 s unless it was given another
+BEGIN_TRIES = 3  # if a table becomes another one between the roll and its snapshot
+
+log = logging.getLogger(__name__)
+
+Spread = Callable[[Sequence[RegionTask]], Collection[RegionOutcome]]
+
+
+@dataclass(frozen=True, kw_only=True)
+class CopyRequest:
+    """What a run asks for. No `tables`: all that the peer replicates. `say` is told how far the copy is."""
+
+    source: SourceCluster
+    peer_id: str
+    run: str
+    tables: tuple[str, ...] = ()
+    allow_not_empty: bool = False
+    say: Callable[[str], None] = print
+
+
+@dataclass(frozen=True)
+class Copied:
+    """The state at the end, and why some regions were not copied."""
+
+    state: CopyState
+    errors: tuple[str, ...] = ()
+
+
+def first_copy(request: CopyRequest, spread: Spread) -> Copied:
+    """Copy what is not copied yet. If all of it is, the peer's queue may be shipped.
+
+    Raises CopyRefused, NotQueued, NotRolled, InOtherHands, Overtaken, WalferryError.
+    """
+    peer_id = request.peer_id
+    with open_session(request.source) as session:
+        peer_to_copy(session, peer_id)
+        state = Records(session, peer_id).state()
+        if state is not None and state.complete and state.run == request.run:
+            return Copied(state)
+        holder = f"run {request.run}, a first copy, on {socket.gethostname()}"
+        ours = in_hand_after_others(
+            request.source, peer_id, request.run, holder, wait_seconds=WAIT_SECONDS,
+            waiting=lambda why: request.say(f"waiting until the other run ends: {why}"),
+        )  # fmt: skip
+        with ours as attempt:
+            peer = peer_to_copy(session, peer_id)  # again: it may have been changed while others were waited for
+            with slave_tables(peer, request.source.login_to(peer)) as slave:
+                check_queued(session, peer_id)
+                chosen = chosen_tables(session, peer, slave, request)
+                with snapshots(session, peer_id) as take:
+                    claim = Claim(session, peer_id, attempt)
+                    return _Copy(session, peer, slave, request, claim).run(chosen, take, spread)
+
+
+def peer_to_copy(session: Session, peer_id: str) -> Peer:
+    """The peer, if it may be shipped, and is not being handed back to HBase. Raises CopyRefused, and what check_peer does."""
+    peer = check_peer(session, peer_id)
+    new = successor(session.zk, session.nodes, peer)
+    if new is not None:
+        raise CopyRefused(
+            f"peer {peer_id} is being handed back to {new.id}, whose queues have edits of before a copy that begins now: HBase "
+            "would ship them on top of it",
+            f"Remove {new.id} in HBase's shell, copy, and then hand back again",
+        )
+    return peer
+
+
+def check_queued(session: Session, peer_id: str) -> None:
+    """Check that every live RegionServer has a queue for the peer: then all later edits are in the queues. Raises NotQueued."""
+    without = [
+        str(server)
+        for server in sorted(live_servers(session.zk, session.nodes))
+        if children(session.zk, session.nodes.queue(str(server), peer_id)) is None
+    ]
+    if without:
+        raise NotQueued(
+            f"peer {peer_id} has no queue at {', '.join(without)}, so the copy could lack what is written there now",
+            "A server makes its queue when it begins its first WAL: try again in a moment",
+        )
+
+
+def chosen_tables(session: Session, peer: Peer, slave: Tables, request: CopyRequest) -> list[ChosenTable]:
+    """Choose the tables, and check that they can be copied to the slave. Raises CopyRefused, WalferryError."""
+    if cluster_id(session.zk, session.nodes) == cluster_id(slave.zk, slave.nodes):
+        raise CopyRefused(f"peer {peer.id}: its cluster key {peer.cluster_key} leads to the source cluster itself", "Correct it")
+    names = tuple(map(without_default_namespace, request.tables))
+    with master.connect(active_master(session.zk, session.nodes), login=request.source.login) as source:
+        schemas = master_tables.table_schemas(source, names or None)
+    chosen = choose(schemas, PeerTables.of_peer(peer), names)
+    records = Records(session, peer.id)
+    state = records.state()
+    goes_on = state is not None and not state.complete
+    now = lives(session, [table.name for table in chosen])
+    with master.connect(active_master(slave.zk, slave.nodes), login=slave.login) as there:
+        for table in chosen:
+            ours = records.table(table.name) if goes_on else None
+            check_target(there, slave, table, may_have_rows=request.allow_not_empty or ours is not None)
+            going_on(there, slave, table.name, ours, now)
+    return chosen
+
+
+def going_on(
+    there: Connection, slave: Tables, table: str, ours: TableRecord | None, now: Mapping[str, str]
+) -> TableRecord | None:
+    """The record of a table with which the copy goes on; None if it begins anew. `now` are the lives of the source's tables.
+
+    Raises CopyRefused if the slave has rows of an earlier life of the table.
+    """
+    if ours is None or ours.life == now.get(table):
+        return ours
+    if table in master_tables.table_schemas(there, [table]) and has_rows(slave, table):
+        raise another_life(table)
+    return None
+
+
+def another_life(table: str) -> CopyRefused:
+    """What to say of a table whose rows at the slave may be of an earlier life of it."""
+    return CopyRefused(
+        f"table {table} was disabled at the source since its copy began, so it may have been truncated, dropped or restored, and "
+        "the slave may have rows that it has no more",
+        "Truncate or drop it at the slave and run again: it is then copied anew",
+    )
+
+
+@dataclass(frozen=True)
+class _Begun:
+    """A table whose snapshot is taken; `fresh`: nothing of it is copied yet, or nothing that counts."""
+
+    table: ChosenTable
+    snapshot: str
+    record: TableRecord
+    fresh: bool
+
+
+@dataclass(frozen=True)
+class _Copy:
+    """One run of a copy whose tables have been checked."""
+
+    session: Session
+    peer: Peer
+    slave: Tables
+    request: CopyRequest
+    claim: Claim
+
+    def run(self, chosen: Sequence[ChosenTable], take: TakeSnapshot, spread: Spread) -> Copied:
+        records = Records(self.session, self.peer.id, self.claim)
+        state = records.begin(self.request.run)  # from now on nobody begins to ship a queue of the peer
+        await_quiet(self.session, self.peer.id, f"run {self.request.run}, a first copy", self.request.say, WAIT_SECONDS)
+        for table in records.tables():  # also those that are not asked for any more
+            self._clean(records, table)
+        begun = self._begin_all(records, chosen, take)
+        tasks = [task for each in begun for task in self._begin(records, each)]
+        done = _Done(records, tasks)
+        left = sorted(done.left(), key=lambda task: task.region.size, reverse=True)
+        self.request.say(f"{len(chosen)} tables, {len(tasks)} regions; {len(tasks) - len(left)} of them are copied already")
+        with every(PROGRESS_SECONDS, lambda: _tell(self.request, done)):
+            outcomes = spread(left) if left else ()
+        self.request.say(done.as_text())
+        unfinished = {task.region.table for task in done.left()}
+        others = self._end_all(records, begun, unfinished)
+        errors = (*(outcome.error for outcome in outcomes if outcome.error), *others)
+        names = tuple(table.name for table in chosen[:MAX_TABLES])
+        state = replace(done.counted(state), run=self.request.run, tables=names, complete=not (unfinished or others))
+        if state.complete:
+            records.complete(state)
+        return Copied(state, errors)
+
+    def _begin_all(self, records: Records, chosen: Sequence[ChosenTable], take: TakeSnapshot) -> list[_Begun]:
+        """Take a snapshot of each table, of those that begin now behind a border. Raises CopyRefused, NotRolled."""
+        left, begun, names = list(chosen), list[_Begun](), [table.name for table in chosen]
+        for _ in range(BEGIN_TRIES):
+            before = lives(self.session, names)
+            known = self._known(records, left, before)
+            border = ""
+            if len(known) < len(left):
+                border = records.add_border(self.request.run, find_border(self.session, self.peer.id))
+            snapshots = {table.name: take(table.name) for table in left}
+            after = lives(self.session, names)
+            for table in left:
+                if (life := before.get(table.name)) == after.get(table.name) and life is not None:
+                    fresh, record = table.name not in known, known.get(table.name) or TableRecord(life, border)
+                    begun.append(_Begun(table, snapshots[table.name], record, fresh))
+            left = [table for table in left if before.get(table.name) != after.get(table.name) or table.name not in after]
+            if not left:
+                return sorted(begun, key=lambda each: each.table.name)
+        raise CopyRefused(
+            f"table {left[0].name} was disabled or dropped at the source while its snapshot was taken, {BEGIN_TRIES} times",
+            "Run again once it stays enabled",
+        )
+
+    def _known(self, records: Records, tables: Sequence[ChosenTable], now: Mapping[str, str]) -> dict[str, TableRecord]:
+        """The records of the tables with which the copy goes on."""
+        with master.connect(active_master(self.slave.zk, self.slave.nodes), login=self.slave.login) as there:
+            found = {each.name: going_on(there, self.slave, each.name, records.table(each.name), now) for each in tables}
+        return {name: record for name, record in found.items() if record is not None}
+
+    def _begin(self, records: Records, begun: _Begun) -> list[RegionTask]:
+        """Make the table at the slave. Returns a task for each region."""
+        table = begun.table
+        regions = regions_of(read_manifest(root_of(self.request.source), begun.snapshot), table.families)
+        records.begin_table(table.name, begun.record)
+        with master.connect(active_master(self.slave.zk, self.slave.nodes), login=self.slave.login) as there:
+            target = make_target(there, table.schema, split_keys(regions))
+        if target.made:
+            self.request.say(f"table {table.name} is made at the slave, with {len(regions)} regions")
+            if target.left:
+                self.request.say(f"table {table.name} at the slave has not got these settings of the source: {told(target.left)}")
+        if target.made or begun.fresh or not has_rows(self.slave, table.name):  # it may have been dropped or truncated since
+            records.begin_table_anew(table.name, begun.record)
+        return [RegionTask(region, table.families, table.why_scan, self.claim.attempt) for region in regions]
+
+    def _end_all(self, records: Records, begun: Sequence[_Begun], unfinished: Collection[str]) -> list[str]:
+        """Note which tables are copied as a whole. Returns what is wrong with those that are other tables by now."""
+        now, errors = lives(self.session, [each.table.name for each in begun]), list[str]()
+        for each in begun:
+            name = each.table.name
+            if now.get(name) != each.record.life:
+                errors.append(str(another_life(name)))
+            elif name not in unfinished:
+                families = tuple(map(family_text, each.table.families))
+                records.begin_table(name, replace(each.record, whole=True, families=families))
+        return errors
+
+    def _clean(self, records: Records, table: str) -> None:
+        """Delete what earlier tries have left at the slave, also of regions that the snapshot does not have any more."""
+        for name, record in records.regions(table, records.names(table)).items():
+            if not record.way:
+                clean(self.slave.place(table), record, root_of(self.request.source), PATIENCE_SECONDS)
+                records.forget_region(table, name)
+
+
+class _Done:
+    """What the records say of a copy's regions. Each record is read once it is there, and then once more until it is done."""
+
+    def __init__(self, records: Records, tasks: Sequence[RegionTask]) -> None:
+        self._records = records
+        self._tasks = {(task.region.table, task.region.encoded_name): task for task in tasks}
+        self._done: dict[tuple[str, str], RegionRecord] = {}
+        self._lock = threading.Lock()
+
+    def left(self) -> Iterator[RegionTask]:
+        """The tasks that are not done."""
+        self._look()
+        return (task for key, task in self._tasks.items() if key not in self._done)
+
+    def as_text(self) -> str:
+        """How far the copy is."""
+        self._look()
+        left = [task.region for key, task in self._tasks.items() if key not in self._done]
+        bytes_done = sum(record.bytes for record in self._done.values())
+        return (
+            f"{len(self._done):,} of {len(self._tasks):,} regions, {bytes_done:,} bytes of files are copied; "
+            f"{len(left):,} regions with {sum(region.size for region in left):,} bytes are left"
+        )
+
+    def counted(self, state: CopyState) -> CopyState:
+        """The state with what is done now."""
+        self._look()
+        scanned = [f"{self._region(key)}: {record.why_scan}" for key, record in self._done.items() if record.way == Way.SCAN]
+        records = self._done.values()
+        return replace(
+            state, regions=len(records), files=sum(record.files for record in records), by_scan=tuple(scanned[:MAX_NAMED]),
+            bytes=sum(record.bytes for record in records), cells=sum(record.cells for record in records),
+        )  # fmt: skip
+
+    def _region(self, key: tuple[str, str]) -> SnapshotRegion:
+        return self._tasks[key].region
+
+    def _look(self) -> None:
+        with self._lock:
+            left = self._tasks.keys() - self._done.keys()
+            for table in sorted({table for table, _ in left}):
+                names = {name for name in self._records.names(table) if (table, name) in left}
+                found = self._records.regions(table, sorted(names))
+                ours = {(table, name): record for name, record in found.items()}
+                self._done |= {key: record for key, record in ours.items() if is_copied(record, self._tasks[key].families)}
+
+
+def _tell(request: CopyRequest, done: _Done) -> None:
+    """Say how far the copy is."""
+    try:
+        request.say(done.as_text())
+    except Exception as error:  # the copy goes on whether this can be told or not
+        log.info("how far the copy is cannot be told: %s", error)

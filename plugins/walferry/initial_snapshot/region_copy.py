@@ -1,0 +1,163 @@
+"""Copies one region: by its files, or else by a scan. What is done is noted, so that no run does it again."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from functools import partial
+
+from walferry.base.errors import WalferryError
+from walferry.hbase.cluster import cluster_id, visibility_labels
+from walferry.hbase.files.errors import UnreadableBytes
+from walferry.hbase.peers import Peer, read_peer
+from walferry.hbase.rpc.errors import RemoteError
+from walferry.hbase.tables.scan import Patience
+from walferry.hbase.tables.slave import slave_tables
+from walferry.hbase.tables.tables import Tables
+from walferry.initial_snapshot.files_copy import FilesCopy, FoundFile, NeedsScan, clean, find_files
+from walferry.initial_snapshot.manifest import SnapshotRegion
+from walferry.initial_snapshot.scan_copy import copy_rows
+from walferry.load.cleanup import PATIENCE_SECONDS
+from walferry.load.copy_errors import BrokenSnapshot, CopyRefused, Overtaken
+from walferry.load.copy_records import Records, RegionRecord, Way
+from walferry.load.errors import NotLoaded
+from walferry.load.fence import Claim
+from walferry.load.region_lock import turn
+from walferry.replication.source.cluster import SourceCluster, VisibilityLabels
+from walferry.replication.source.session import Session, open_session
+
+LOADS = 3  # times that a region's files are copied, if the slave does not load them
+SYSTEM_LABEL = 1  # the ordinal of a label that HBase adds itself, and that no cell of a user has
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class RegionTask:
+    """A region to copy, with the families that the peer gets; `why_scan` says why its files are of no use elsewhere.
+
+    `attempt` names the attempt of the run that has the peer in hand.
+    """
+
+    region: SnapshotRegion
+    families: tuple[bytes, ...]
+    why_scan: str = ""
+    attempt: str = ""
+
+
+@dataclass(frozen=True)
+class RegionOutcome:
+    """How a region was copied, or why it was not."""
+
+    name: str
+    record: RegionRecord | None
+    error: str = ""
+
+
+@dataclass(frozen=True)
+class RegionCopier:
+    """Copies regions, one at a time, with connections of its own."""
+
+    session: Session
+    peer: Peer
+    source_tables: Tables
+    slave_tables: Tables
+
+    def copy(self, task: RegionTask) -> RegionOutcome:
+        """Copy a region, and try again for a while what may pass. Never raises what Walferry or the operating system reports."""
+        patience, unloaded = Patience(PATIENCE_SECONDS), 0
+        while True:
+            try:
+                return RegionOutcome(str(task.region), self._copy(task))
+            except FileNotFoundError as error:  # HBase has moved it since it was found
+                problem, hopeless = f"{task.region}: {error}", False
+            except (WalferryError, OSError) as error:
+                unloaded += isinstance(error, NotLoaded)
+                problem = f"{task.region}: {str(error).removeprefix(f'{task.region}: ')}"
+                hopeless = unloaded == LOADS or not _another_try_helps(error)
+            if hopeless or not patience.wait():
+                return RegionOutcome(str(task.region), None, problem)
+            log.warning("trying again: %s", problem)
+
+    def _copy(self, task: RegionTask) -> RegionRecord:
+        region, place = task.region, self.slave_tables.place(task.region.table)
+        records = Records(self.session, self.peer.id, Claim(self.session, self.peer.id, task.attempt))
+        in_hand = records.in_hand(region.table, region.encoded_name)
+        if in_hand.record is not None and in_hand.record.staging:  # an earlier try has left a folder
+            in_hand.put(in_hand.record)  # before the folder is deleted: it may be that of a run that has overtaken this one
+            clean(place, in_hand.record, root_of(self.session.source))
+        try:
+            alone = partial(turn, self.session, self.peer.id, task.attempt)
+            files = FilesCopy(root_of(self.session.source), place, self._source_id(), alone, self.slave_tables.login)
+            record = files.copy(region, self._found(task), in_hand)
+        except NeedsScan as why:
+            clean(place, in_hand.record, root_of(self.session.source))
+            in_hand.put(RegionRecord(why_scan=str(why)))
+            self._check_labels(region, known=False)
+            log.info("%s is scanned: %s", region, why)
+            cells = copy_rows(self.session, self.peer, self.source_tables, region, task.families, task.attempt)
+            record = RegionRecord(Way.SCAN, cells=cells, why_scan=str(why))
+        record = replace(record, families=tuple(family.hex() for family in task.families))
+        in_hand.put(record)
+        return record
+
+    def _found(self, task: RegionTask) -> list[FoundFile]:
+        if task.why_scan:
+            raise NeedsScan(task.why_scan)
+        found = find_files(root_of(self.session.source), task.region)
+        if any(each.info is None or each.info.has_tags for each in found):
+            self._check_labels(task.region, known=all(each.info is not None for each in found))
+        return found
+
+    def _check_labels(self, region: SnapshotRegion, *, known: bool) -> None:
+        """Raises CopyRefused if cells of the region may have visibility labels, which mean something else at the slave."""
+        if self.session.source.visibility_labels == VisibilityLabels.SHIP:
+            return
+        if visibility_labels(self.session.zk, self.session.nodes).keys() - {SYSTEM_LABEL}:
+            has = "has cells with tags, which may be visibility labels" if known else "may have cells with visibility labels"
+            raise CopyRefused(
+                f"{region} {has}, and a first copy brings labels as the source's ordinals",
+                "If both clusters have the same hbase:labels, set visibility_labels to ship in the connection's extra; else "
+                "leave the table out",
+            )
+
+    def _source_id(self) -> str:
+        return str(cluster_id(self.session.zk, self.session.nodes))
+
+
+def copy_regions(source: SourceCluster, peer_id: str, tasks: Iterable[RegionTask]) -> Iterator[RegionOutcome]:
+    """Copy regions one after the other. If a cluster cannot be reached at all, one outcome stands for all that are left."""
+    left = list(tasks)
+    try:
+        with region_copier(source, peer_id) as copier:
+            while left:
+                outcome = copier.copy(left[0])
+                left.pop(0)
+                yield outcome
+    except WalferryError as error:
+        named = f"{left[0].region}" + (f" and {len(left) - 1} more regions" if len(left) > 1 else "")
+        yield RegionOutcome(named, None, f"{named}: {error}")
+
+
+@contextmanager
+def region_copier(source: SourceCluster, peer_id: str) -> Iterator[RegionCopier]:
+    """Connect to both clusters for the length of a block. Raises WalferryError."""
+    with open_session(source) as session:
+        peer = read_peer(session.zk, session.nodes, peer_id)
+        with slave_tables(peer, source.login_to(peer)) as slave, Tables(session.zk, session.nodes, login=source.login) as tables:
+            yield RegionCopier(session, peer, tables, slave)
+
+
+def _another_try_helps(error: WalferryError | OSError) -> bool:
+    if isinstance(error, BrokenSnapshot | Overtaken | OSError) or (isinstance(error, RemoteError) and error.do_not_retry):
+        return False
+    if isinstance(error, UnreadableBytes) and error.lost:  # the source's RegionServers cannot read them either
+        return False
+    return error.retry_helps
+
+
+def root_of(source: SourceCluster) -> str:
+    """The URL of the source's hbase.rootdir."""
+    return source.root_dir or source.wal_root

@@ -1,0 +1,78 @@
+"""Snapshots of the source's tables for one first copy. They are deleted when it ends, and those of a killed one by the next.
+
+A snapshot keeps its files from being deleted, but not from being moved to the archive.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+from walferry.base.errors import WalferryError
+from walferry.hbase.cluster import master as active_master
+from walferry.hbase.files.systems import list_folder
+from walferry.hbase.names import in_snapshot_name
+from walferry.hbase.rpc import master, master_snapshots
+from walferry.initial_snapshot.manifest import SNAPSHOTS
+from walferry.initial_snapshot.region_copy import root_of
+from walferry.replication.source.session import Session
+
+_BEGUN = f"{SNAPSHOTS}/.tmp"  # where HBase puts a snapshot together
+BEGUN_SECONDS = 180.0
+_POLL_SECONDS = 0.5
+
+log = logging.getLogger(__name__)
+
+TakeSnapshot = Callable[[str], str]
+"""Takes a snapshot of a table, and returns its name."""
+
+
+@contextmanager
+def snapshots(session: Session, peer_id: str) -> Iterator[TakeSnapshot]:
+    """Take snapshots for the length of a block. Raises RpcError, ClusterError."""
+    taken: list[str] = []
+    delete_snapshots(session, peer_id)
+
+    def take(table: str) -> str:
+        name = f"{_prefix(peer_id)}{int(time.time() * 1000)}-{len(taken)}"
+        taken.append(name)
+        with master.connect(active_master(session.zk, session.nodes), login=session.source.login) as source:
+            master_snapshots.take_snapshot(source, name, table)
+        return name
+
+    try:
+        yield take
+    finally:
+        try:
+            delete_snapshots(session, peer_id)
+        except WalferryError as error:
+            log.warning("snapshots of the first copy of peer %s are left (%s): %s", peer_id, ", ".join(taken), error)
+
+
+def delete_snapshots(session: Session, peer_id: str) -> list[str]:
+    """Delete what first copies of the peer have left, and return the names. Only one may run. Raises WalferryError."""
+    prefix = _prefix(peer_id)
+    _await_begun(session, prefix)
+    with master.connect(active_master(session.zk, session.nodes), login=session.source.login) as source:
+        found = [name for name in master_snapshots.completed_snapshots(source) if name.startswith(prefix)]
+        for name in found:
+            master_snapshots.delete_snapshot(source, name)
+    return found
+
+
+def _prefix(peer_id: str) -> str:
+    """Begins the names of the peer's snapshots, and of no other peer's."""
+    return f"walferry-first-copy-{in_snapshot_name(peer_id)}-"
+
+
+def _await_begun(session: Session, prefix: str) -> None:
+    """Wait for snapshots that a killed job has begun: HBase completes them, and until then they cannot be deleted."""
+    folder = f"{root_of(session.source)}/{_BEGUN}"
+    give_up = time.monotonic() + BEGUN_SECONDS
+    while begun := list_folder(folder, lambda name: name.startswith(prefix)):
+        if time.monotonic() > give_up:  # a master that dies may leave the folder behind
+            log.warning("not waiting any longer for snapshots that are neither complete nor gone: %s", ", ".join(begun))
+            return
+        time.sleep(_POLL_SECONDS)

@@ -1,0 +1,62 @@
+"""Packs the library into one zip file, in which it travels to Spark's driver and executors (`spark-submit --py-files`).
+
+    walferry.py          what `import walferry` finds in the zip: archive_entry.py, which unpacks the rest and steps aside
+    lib/walferry/...     the library's modules, without what only Airflow and the command use
+
+The same sources give the same bytes, and so the same file name. A job that is submitted every few minutes finds its archive
+there, and its workers find it unpacked and compiled.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import tempfile
+import zipfile
+from pathlib import Path
+
+PACKAGE = Path(__file__).resolve().parents[1]
+NOT_SHIPPED = ("admin", "airflow", "cli", "observe", "runs")  # what stands above `jobs`, so Spark has no use for it
+_EPOCH = (1980, 1, 1, 0, 0, 0)  # the oldest time a zip file can hold
+
+
+def build_archive(folder: Path, package: Path = PACKAGE) -> Path:
+    """Return the archive of `package` in `folder`, made if it is missing. Several processes may call this at once."""
+    contents = _contents(package)
+    path = folder / f"walferry-{_digest(contents)}.zip"
+    if path.exists():
+        return path
+    folder.mkdir(parents=True, exist_ok=True)
+    handle, unfinished = tempfile.mkstemp(dir=folder, suffix=".unfinished")
+    try:
+        with os.fdopen(handle, "wb") as file, zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive:
+            for name, data in contents:
+                info = zipfile.ZipInfo(name, _EPOCH)
+                info.compress_type = zipfile.ZIP_DEFLATED
+                info.external_attr = 0o644 << 16
+                archive.writestr(info, data)
+        os.chmod(unfinished, 0o644)
+        os.replace(unfinished, path)
+    except BaseException:
+        Path(unfinished).unlink(missing_ok=True)
+        raise
+    return path
+
+
+def _contents(package: Path) -> list[tuple[str, bytes]]:
+    """The names and bytes of the archive's files, in the order in which they are written."""
+    modules = [
+        path
+        for path in sorted(package.rglob("*.py"))
+        if path.relative_to(package).parts[0] not in NOT_SHIPPED and "__pycache__" not in path.parts
+    ]
+    files = [(f"lib/{package.name}/{path.relative_to(package).as_posix()}", path.read_bytes()) for path in modules]
+    return [("walferry.py", Path(__file__).with_name("archive_entry.py").read_bytes()), *files]
+
+
+def _digest(contents: list[tuple[str, bytes]]) -> str:
+    digest = hashlib.sha256()
+    for name, data in contents:
+        digest.update(f"{name}\0{len(data)}\0".encode())
+        digest.update(data)
+    return digest.hexdigest()[:16]

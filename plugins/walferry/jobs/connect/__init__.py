@@ -1,0 +1,12 @@
+"""A small client of Spark Connect, for jobs that begin at once: it imports gRPC, and nothing of PySpark.
+
+    server       one server's calls, and its errors
+    sessions     the session that is used again and again, with the library in it
+    execution    one job: sent, followed over lost connections, interrupted
+    rows         what a job's tasks have sent back
+    plan         a function that runs for each of some numbers, as Spark Connect's messages say it
+    errors       what can be wrong with a Spark Connect server
+
+A session that is used for the first time costs the server a Python daemon and seconds, and leaves the daemon behind. So all jobs
+with the same version of the library share a session.
+"""

@@ -1,0 +1,74 @@
+"""What can be wrong with a Spark Connect server."""
+
+from __future__ import annotations
+
+import re
+
+import grpc
+
+from walferry.base.errors import WalferryError
+from walferry.base.texts import one_line
+
+MAX_DETAIL_CHARS = 1000
+_REFUSED = (grpc.StatusCode.UNAUTHENTICATED, grpc.StatusCode.PERMISSION_DENIED)
+_CONDITION = re.compile(r"\[([A-Z_]+(?:\.[A-Z_]+)?)\]")  # as Spark's messages begin
+
+
+class ConnectFailed(WalferryError):
+    """A Spark Connect server cannot run a job now. spark-submit may."""
+
+
+class ServerGone(ConnectFailed):
+    """The server does not answer."""
+
+
+class TimedOut(ServerGone):
+    """The call has taken as long as it may."""
+
+
+class ServerRefuses(ConnectFailed):
+    """The server does not let us in."""
+
+
+class SessionClosed(ConnectFailed):
+    """The server has closed the session, and does not open it again under its id."""
+
+
+class OperationLost(ConnectFailed):
+    """The server does not know the job any more: it was started anew, or has given the job up."""
+
+
+class Interrupted(WalferryError):
+    """The job was ended on purpose."""
+
+
+_OF_CONDITION: dict[str, type[WalferryError]] = {
+    "INVALID_HANDLE.SESSION_CLOSED": SessionClosed,
+    "INVALID_HANDLE.SESSION_NOT_FOUND": OperationLost,
+    "INVALID_HANDLE.OPERATION_NOT_FOUND": OperationLost,
+    "INVALID_HANDLE.OPERATION_ABANDONED": OperationLost,
+    "INVALID_CURSOR.POSITION_NOT_FOUND": OperationLost,
+    "OPERATION_CANCELED": Interrupted,
+}
+
+
+def error_of(server: str, error: grpc.RpcError, token: str = "") -> WalferryError:
+    """What an error of gRPC means. `server` names the server. What the server says becomes a bounded line without the token."""
+    code, said = _code_and_text(error)
+    if token:
+        said = said.replace(token, "(the token)")
+    problem = f"Spark Connect server {server}: {one_line(said, MAX_DETAIL_CHARS) or code.name}"
+    if code is grpc.StatusCode.UNAVAILABLE:
+        return ServerGone(problem, "Start it, or correct host and port of the connection")
+    if code is grpc.StatusCode.DEADLINE_EXCEEDED:
+        return TimedOut(problem)
+    if code in _REFUSED:
+        return ServerRefuses(problem, "Its token is the password of the connection")
+    condition = _CONDITION.search(said)
+    return _OF_CONDITION.get(condition[1] if condition else "", ConnectFailed)(problem)
+
+
+def _code_and_text(error: grpc.RpcError) -> tuple[grpc.StatusCode, str]:
+    if not isinstance(error, grpc.Call):
+        return grpc.StatusCode.UNKNOWN, str(error)
+    return error.code() or grpc.StatusCode.UNKNOWN, error.details() or ""

@@ -1,0 +1,151 @@
+"""One job of a Spark Connect server, from its plan to its last row.
+
+The server runs it apart from the connection: after a stream that has ended early (each does after a minute) or is broken, another
+one goes on. The job is given up only if the server stays away, keeps ending streams at once, or has forgotten the job. A job that
+no client follows any more is ended by the server, after `spark.connect.execute.manager.detachedTimeout`.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import time
+import uuid
+from collections.abc import Callable, Generator, Iterator, Sequence
+
+from walferry.base.protos import spark_connect_pb2 as messages
+from walferry.jobs.connect.errors import ConnectFailed, Interrupted, ServerGone, TimedOut
+from walferry.jobs.connect.server import Server
+from walferry.jobs.connect.sessions import Session
+
+AWAY_SECONDS = 10.0  # for how long a server may be away in the middle of a job
+RETRY_SECONDS = 0.5
+
+
+class Execution:
+    """A job. `tag` names what it is for: `interrupt_tag` ends all jobs of a tag.
+
+    `progress` is told how many tasks have ended, of how many: of each stage, in the order in which they run.
+    """
+
+    def __init__(
+        self, session: Session, plan: messages.Plan, tag: str, progress: Callable[[Sequence[tuple[int, int]]], None] | None = None
+    ) -> None:
+        self._session = session
+        self._plan = plan
+        self._tag = tag
+        self._progress = progress
+        self._id = str(uuid.uuid4())
+        self._last: str | None = None  # the id of the response that came last
+        self._ended = False  # by us: `interrupt` may be called before the server has the job, or while it is away
+
+    def run(self) -> Generator[bytes]:
+        """Run it to its end; rows as streams of Arrow's IPC format. Raises ConnectFailed, Interrupted.
+
+        A job that is left before its end is interrupted.
+        """
+        complete = False
+        try:
+            for response in self._responses():
+                complete = response.HasField("result_complete")
+                if self._progress is not None and response.HasField("execution_progress"):
+                    stages = sorted(response.execution_progress.stages, key=lambda stage: stage.stage_id)
+                    self._progress([(stage.num_completed_tasks, stage.num_tasks) for stage in stages])
+                if response.HasField("arrow_batch"):
+                    yield response.arrow_batch.data
+        finally:
+            with contextlib.suppress(ConnectFailed, Interrupted):
+                if not complete:
+                    self.interrupt(self._session.server)
+                self._release()
+
+    def interrupt(self, server: Server) -> None:
+        """End the job, from any thread; a signal's handler needs a connection of its own. Raises ConnectFailed.
+
+        A job that has not begun does not begin any more, and none is followed any further.
+        """
+        self._ended = True
+        server.interrupt(
+            messages.InterruptRequest(
+                session_id=self._session.id,
+                user_context=self._session.user,
+                interrupt_type=messages.InterruptRequest.INTERRUPT_TYPE_OPERATION_ID,
+                operation_id=self._id,
+            )
+        )
+
+    def _responses(self) -> Iterator[messages.ExecutePlanResponse]:
+        self._check_wanted()
+        stream = self._session.server.execute(self._request())
+        away_since: float | None = None
+        while True:
+            began = time.monotonic()
+            try:
+                for response in stream:
+                    away_since, self._last = None, response.response_id
+                    self._check_wanted()
+                    yield response
+                    if response.HasField("result_complete"):
+                        return
+                server = self._session.server.address
+                problem = ServerGone(f"Spark Connect server {server} ends each stream of the job, not the job")
+                if time.monotonic() - began > RETRY_SECONDS:  # it had nothing to say for so long
+                    away_since = None
+            except TimedOut as error:
+                self._session.check()  # a server may have nothing to say; one that is not there does not answer this
+                problem, away_since = error, None
+            except ServerGone as error:
+                if self._last is None:  # it may never have reached the server
+                    raise
+                problem = error
+            away_since = away_since or time.monotonic()
+            if time.monotonic() - away_since > AWAY_SECONDS:
+                raise problem
+            time.sleep(RETRY_SECONDS)
+            self._check_wanted()
+            stream = self._session.server.reattach(self._again())
+
+    def _check_wanted(self) -> None:
+        if self._ended:
+            raise Interrupted("the job was ended, as its task was killed")
+
+    def _request(self) -> messages.ExecutePlanRequest:
+        option = messages.ExecutePlanRequest.RequestOption(reattach_options=messages.ReattachOptions(reattachable=True))
+        return messages.ExecutePlanRequest(
+            session_id=self._session.id,
+            user_context=self._session.user,
+            plan=self._plan,
+            client_type="walferry",
+            request_options=[option],
+            operation_id=self._id,
+            tags=[self._tag],
+        )
+
+    def _again(self) -> messages.ReattachExecuteRequest:
+        return messages.ReattachExecuteRequest(
+            session_id=self._session.id, user_context=self._session.user, operation_id=self._id, last_response_id=self._last
+        )
+
+    def _release(self) -> None:
+        self._session.server.release(
+            messages.ReleaseExecuteRequest(
+                session_id=self._session.id,
+                user_context=self._session.user,
+                operation_id=self._id,
+                release_all=messages.ReleaseExecuteRequest.ReleaseAll(),
+            )
+        )
+
+
+def interrupt_tag(session: Session, tag: str) -> int:
+    """End all jobs of the tag; how many there were. Raises ConnectFailed."""
+    answer = session.server.interrupt(
+        messages.InterruptRequest(
+            session_id=session.id,
+            user_context=session.user,
+            interrupt_type=messages.InterruptRequest.INTERRUPT_TYPE_TAG,
+            operation_tag=tag,
+        )
+    )
+    return len(answer.interrupted_ids)
+
+

@@ -1,0 +1,117 @@
+"""A Spark Connect server, and the calls that we make to it."""
+
+from __future__ import annotations
+
+import ipaddress
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from types import TracebackType
+from typing import Self, TypeVar
+
+import grpc
+from google.protobuf.message import Message
+
+from walferry.base.protos import spark_connect_pb2 as messages
+from walferry.jobs.connect.errors import error_of
+
+DEFAULT_PORT = 15002
+CALL_SECONDS = 20.0
+STREAM_SECONDS = 60.0  # then it is opened anew: so the end of a machine that cannot say goodbye is noticed
+MAX_ANSWER_BYTES = 16 << 20  # Spark sends 4 MB of rows at a time
+_SERVICE = "/spark.connect.SparkConnectService/"
+
+M = TypeVar("M", bound=Message)
+
+
+@dataclass(frozen=True)
+class Address:
+    """Where a server listens, and how it knows us. The token is a secret: it is in no text."""
+
+    host: str
+    port: int = DEFAULT_PORT
+    user: str = "walferry"  # sessions belong to a user
+    token: str = field(default="", repr=False)
+    tls: bool = False
+    tasks: int = 8  # of one job side by side: peers share the server, and one with a slow slave must leave room for the others
+
+    def __str__(self) -> str:
+        return f"[{self.host}]:{self.port}" if ":" in self.host and not self.host.startswith("[") else f"{self.host}:{self.port}"
+
+    @property
+    def local(self) -> bool:
+        """Whether only this machine can reach the server."""
+        try:
+            return ipaddress.ip_address(self.host.strip("[]")).is_loopback
+        except ValueError:
+            return self.host == "localhost"
+
+
+class Server:
+    """A connection to a server, made by the first call. All calls raise ConnectFailed and its kinds."""
+
+    def __init__(self, address: Address) -> None:
+        self.address = address
+        options = [("grpc.max_receive_message_length", MAX_ANSWER_BYTES), ("grpc.enable_http_proxy", 0 if address.local else 1)]
+        if address.tls:
+            self._channel = grpc.secure_channel(str(address), grpc.ssl_channel_credentials(), options)
+        else:
+            self._channel = grpc.insecure_channel(str(address), options)
+        self._metadata = (("authorization", f"Bearer {address.token}"),) if address.token else ()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self._channel.close()
+
+    def add_artifacts(self, request: messages.AddArtifactsRequest) -> messages.AddArtifactsResponse:
+        """Give files to a session."""
+        call = self._channel.stream_unary(f"{_SERVICE}AddArtifacts", _serialized, messages.AddArtifactsResponse.FromString)
+        try:
+            answer: messages.AddArtifactsResponse = call(iter([request]), timeout=CALL_SECONDS, metadata=self._metadata)
+        except grpc.RpcError as error:
+            raise error_of(str(self.address), error, self.address.token) from None
+        return answer
+
+    def artifact_status(self, request: messages.ArtifactStatusesRequest) -> messages.ArtifactStatusesResponse:
+        """Which cached artifacts a session has."""
+        return self._call("ArtifactStatus", request, messages.ArtifactStatusesResponse)
+
+    def config(self, request: messages.ConfigRequest) -> None:
+        """Change settings of a session."""
+        self._call("Config", request, messages.ConfigResponse)
+
+    def interrupt(self, request: messages.InterruptRequest) -> messages.InterruptResponse:
+        """End executions of a session."""
+        return self._call("Interrupt", request, messages.InterruptResponse)
+
+    def release(self, request: messages.ReleaseExecuteRequest) -> None:
+        """Let the server forget an execution."""
+        self._call("ReleaseExecute", request, messages.ReleaseExecuteResponse)
+
+    def execute(self, request: messages.ExecutePlanRequest) -> Iterator[messages.ExecutePlanResponse]:
+        """Begin an execution; its responses as they come."""
+        return self._stream("ExecutePlan", request)
+
+    def reattach(self, request: messages.ReattachExecuteRequest) -> Iterator[messages.ExecutePlanResponse]:
+        """Go on with the responses of an execution."""
+        return self._stream("ReattachExecute", request)
+
+    def _call(self, method: str, request: Message, answer: type[M]) -> M:
+        call = self._channel.unary_unary(_SERVICE + method, _serialized, answer.FromString)
+        try:
+            answered: M = call(request, timeout=CALL_SECONDS, metadata=self._metadata)
+        except grpc.RpcError as error:
+            raise error_of(str(self.address), error, self.address.token) from None
+        return answered
+
+    def _stream(self, method: str, request: Message) -> Iterator[messages.ExecutePlanResponse]:
+        call = self._channel.unary_stream(_SERVICE + method, _serialized, messages.ExecutePlanResponse.FromString)
+        try:
+            yield from call(request, timeout=STREAM_SECONDS, metadata=self._metadata)
+        except grpc.RpcError as error:
+            raise error_of(str(self.address), error, self.address.token) from None
+
+
+def _serialized(message: Message) -> bytes:
+    return message.SerializeToString()

@@ -1,0 +1,131 @@
+"""The session that all jobs with the same version of the library share.
+
+Its id follows from the archive's name, which follows from the library's bytes, and from a number. A server that was started anew
+opens the session again under the same id, without the library: then the library is given to it again. A session that a server has
+closed, after an hour without a job by default, stays closed: the next number is taken. A file remembers the number; without it
+the numbers are tried from 0 on.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+import random
+import tempfile
+import time
+import uuid
+import zlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from walferry.base.protos import spark_connect_pb2 as messages
+from walferry.jobs.connect.errors import ConnectFailed, ServerGone, ServerRefuses, SessionClosed
+from walferry.jobs.connect.server import Server
+
+MAX_RENEWALS = 10_000  # a server remembers 1,000 closed sessions
+RENEWAL_SECONDS = 20.0  # for all of them
+TRIES = 4  # at giving a session the library
+RETRY_SECONDS = 0.5
+_NAMESPACE = uuid.UUID("0b1f8a52-6f0e-4c56-9a3d-7d5b0c1f4e77")
+
+
+@dataclass(frozen=True)
+class Session:
+    """A session of a server that has the library."""
+
+    server: Server
+    id: str
+
+    @property
+    def user(self) -> messages.UserContext:
+        """Whose session it is."""
+        return messages.UserContext(user_id=self.server.address.user)
+
+    def check(self) -> None:
+        """Ask the server for nothing but an answer. Raises ConnectFailed."""
+        self.server.artifact_status(messages.ArtifactStatusesRequest(session_id=self.id, user_context=self.user))
+
+    def configure(self, settings: Mapping[str, str]) -> None:
+        """Set Spark's settings for the session's jobs from now on. Raises ConnectFailed."""
+        pairs = [messages.KeyValue(key=key, value=value) for key, value in settings.items()]
+        operation = messages.ConfigRequest.Operation(set=messages.ConfigRequest.Set(pairs=pairs))
+        self.server.config(messages.ConfigRequest(session_id=self.id, user_context=self.user, operation=operation))
+
+
+def open_session(server: Server, archive: Path, memory: Path) -> Session:
+    """The session for the library in `archive`; `memory` is a folder that remembers numbers of sessions. Raises ConnectFailed."""
+    file = memory / hashlib.sha256(f"{server.address} {server.address.user} {archive.name}".encode()).hexdigest()[:16]
+    first = remembered(file)
+    give_up = time.monotonic() + RENEWAL_SECONDS
+    for number in range(first, first + MAX_RENEWALS):
+        session = Session(server, session_id(archive, number))
+        with contextlib.suppress(SessionClosed):
+            _give_library(session, archive)
+            if number != first:
+                remember(file, number)
+            return session
+        if time.monotonic() > give_up:
+            break
+    raise ConnectFailed(f"Spark Connect server {server.address} has closed all of {number - first + 1} sessions")
+
+
+def session_id(archive: Path, number: int) -> str:
+    """The id of the session with this number, as UUID."""
+    return str(uuid.uuid5(_NAMESPACE, f"{archive.name} {number}"))
+
+
+def remembered(file: Path) -> int:
+    """The number in the file; 0 if there is none."""
+    try:
+        text = file.read_text()
+    except (OSError, ValueError):
+        return 0
+    return int(text) if text.isascii() and text.isdigit() and len(text) < 10 else 0
+
+
+def remember(file: Path, number: int) -> None:
+    """Write the number. It only saves time, so it does not matter if that fails."""
+    with contextlib.suppress(OSError):
+        file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        handle, unfinished = tempfile.mkstemp(dir=file.parent)
+        with os.fdopen(handle, "w") as out:
+            out.write(str(number))
+        os.replace(unfinished, file)
+
+
+def _give_library(session: Session, archive: Path) -> None:
+    """Give the session the library, unless it has it. Servers mix up artifacts of one name that come at the same time."""
+    marker = f"cache/{hashlib.sha256(archive.name.encode()).hexdigest()}"  # of these alone a server tells whether it has them
+    for left in reversed(range(TRIES)):
+        if _has(session, marker):
+            return
+        try:
+            _add(session, _artifact(f"pyfiles/{archive.name}", archive.read_bytes()), _artifact(marker, archive.name.encode()))
+        except (SessionClosed, ServerGone, ServerRefuses):
+            raise
+        except ConnectFailed:
+            if not left:
+                raise
+            time.sleep(random.uniform(0.5, 1.0) * RETRY_SECONDS)
+        else:
+            return
+
+
+def _has(session: Session, marker: str) -> bool:
+    asked = messages.ArtifactStatusesRequest(session_id=session.id, user_context=session.user, names=[marker])
+    return session.server.artifact_status(asked).statuses[marker].exists
+
+
+def _add(session: Session, *artifacts: messages.AddArtifactsRequest.SingleChunkArtifact) -> None:
+    batch = messages.AddArtifactsRequest.Batch(artifacts=artifacts)
+    request = messages.AddArtifactsRequest(session_id=session.id, user_context=session.user, batch=batch)
+    done = session.server.add_artifacts(request)
+    if broken := [artifact.name for artifact in done.artifacts if not artifact.is_crc_successful]:
+        raise ConnectFailed(f"Spark Connect server {session.server.address} got {', '.join(broken)} damaged")
+
+
+def _artifact(name: str, data: bytes) -> messages.AddArtifactsRequest.SingleChunkArtifact:
+    chunk = messages.AddArtifactsRequest.ArtifactChunk(data=data, crc=zlib.crc32(data))
+    return messages.AddArtifactsRequest.SingleChunkArtifact(name=name, data=chunk)

@@ -1,0 +1,71 @@
+"""What earlier loads mean for who ships a WAL group now."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass
+
+from walferry.base.zk.errors import ConnectError
+from walferry.hbase.binary_text import from_binary_text
+from walferry.hbase.peers import Peer
+from walferry.load.errors import StaleLoad
+from walferry.load.records import Load, loads_of
+from walferry.replication.filters.rules import FilterRules
+from walferry.replication.source.session import Session
+
+
+@dataclass(frozen=True)
+class LoadedBefore:
+    """What is loaded of a group's WALs, though they are still queued, or is older than a first copy."""
+
+    loads: Collection[Load] = ()
+
+    def rest(self, wal: str, rules: FilterRules) -> FilterRules:
+        """These rules for what is left of this WAL."""
+        if not self.loads:
+            return rules
+        return rules.without_loaded(self.families(wal)).without_copied(self.families(wal, first_copy=True))
+
+    def families(self, wal: str, *, first_copy: bool = False) -> dict[bytes, frozenset[bytes]]:
+        """The families, by table, whose edits in this WAL are loaded; with `first_copy`, those that were copied later."""
+        found: dict[bytes, frozenset[bytes]] = {}
+        for load in self.loads:
+            for table, families in load.tables.items() if load.first_copy == first_copy and load.covers(wal) else ():
+                name = table.encode()
+                found[name] = found.get(name, frozenset()) | set(map(from_binary_text, families))
+        return found
+
+
+NOTHING_LOADED = LoadedBefore()
+
+
+def loaded_before(session: Session, peer: Peer, group: str) -> LoadedBefore:
+    """What is loaded of a group whose lease the caller has, once killed loads of it have ended.
+
+    Raises StaleLoad, ConnectError.
+    """
+    return LoadedBefore([load for load in end_loads(session, peer, [group]) if load.done and group in load.groups])
+
+
+def end_loads(session: Session, peer: Peer, groups: Collection[str]) -> list[Load]:
+    """Delete what killed loads of these groups, whose leases the caller has, have left at the slave: then they load nothing more.
+
+    Returns what was known of the peer's loads. Raises StaleLoad, ConnectError.
+    """
+    loads = loads_of(session, peer.id)
+    if left := [load for load in loads if load.may_go_on(groups)]:
+        from walferry.hbase.tables.slave import slave_tables
+        from walferry.load.cleanup import clean
+
+        try:
+            with slave_tables(peer, session.source.login_to(peer)) as slave:
+                for load in left:
+                    clean(load, session.zk, slave, session.source)
+        except ConnectError as error:  # the slave's ZooKeeper, most likely: the queue waits, as with a slave that is down
+            raise StaleLoad(f"what a load that was killed has left at the slave cannot be deleted: {error}") from error
+    return loads
+
+
+def first_copies(session: Session, peer_id: str) -> LoadedBefore:
+    """The first copies whose older edits are still queued. Raises ConnectError."""
+    return LoadedBefore([load for load in loads_of(session, peer_id) if load.done and load.first_copy])

@@ -1,0 +1,60 @@
+"""What keeps a run that was overtaken from loading older files after newer edits.
+
+If a driver is paused for longer than its ZooKeeper session lasts, another run may take the peer in hand, complete the copy and
+ship the queue. The tasks of the first run may be alive all the while. So
+
+    - each write to the copy's records is carried out only while the attempt has the peer in hand;
+    - a task notes its staging folder before it puts files there, and checks right before each load that nobody has changed its
+      record since;
+    - a run that goes on with a copy, whichever of its tables it goes on with, and a task that goes on with a region, first have
+      the slave delete the staging folders that are noted there.
+
+So a load that was checked in time but reaches the slave late finds no files, and brings nothing on top of what is newer
+(load/staging.py). A folder that the slave does not delete stops the copy. Requests of a scan have no folder, and a fence of
+their own (replication/locks/row_lock.py).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from kazoo.client import TransactionRequest
+
+from walferry.base.zk.client import Refusal, commit, retried
+from walferry.load.copy_errors import Overtaken
+from walferry.replication.locks.peer_lock import turn_of_attempt
+from walferry.replication.source.session import Session
+
+
+@dataclass(frozen=True)
+class Claim:
+    """The right of an attempt to change a copy's records, as any process of its job knows it."""
+
+    session: Session
+    peer_id: str
+    attempt: str
+
+    def commit(self, operations: Callable[[TransactionRequest], object]) -> Refusal | None:
+        """Send a multi that is carried out only while the attempt has the peer in hand. It may be sent again after a lost answer.
+
+        Returns the first refused operation. Raises Overtaken, ConnectError.
+        """
+        zk, path = self.session.zk, self.session.own.in_hand(self.peer_id)
+        while True:
+            turn = turn_of_attempt(self.session, self.peer_id, self.attempt)
+            if turn is None:
+                raise Overtaken(
+                    f"another run has taken the first copy of peer {self.peer_id} in hand", "It goes on where this one stopped"
+                )
+
+            def send(turn: int = turn) -> Refusal | None:
+                multi = zk.transaction()
+                multi.check(path, turn)
+                operations(multi)
+                return commit(multi)
+
+            refusal = retried(zk, send)
+            if refusal is None or refusal.operation:
+                return refusal and Refusal(refusal.operation - 1, refusal.error)
+            retried(zk, zk.sync, path)  # another turn has begun: perhaps our own, after a lost session

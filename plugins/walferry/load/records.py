@@ -1,0 +1,237 @@
+"""What is known of loads, in ZooKeeper: so that a killed one leaves nothing behind that could do harm.
+
+    <root>/loads/<quoted znode parent>/<quoted peer>/<id>            Load, as compressed JSON
+    …/<id>/<name>                                                    Folder, as JSON: where files are being put at the slave
+
+A load begins with its record, which names the WAL groups whose leases it holds. Before a task puts files into a folder at the
+slave it notes the folder. Right before it has the slave load them it looks whether record and note are still as they were.
+
+Whoever gets the lease of one of the groups next, and finds the record, first writes to it, so that the tasks of the killed job,
+which may still run, note no more folders. Then it has the slave delete the folders that are noted, and last it deletes the
+record. So a load of the killed job that reaches the slave late finds no files, and cannot put old edits above newer ones
+(staging.py says why that is sure).
+
+When all files are loaded, the record says so in one write: which families of which tables, and up to which WAL of each group.
+From then on these edits count as shipped, whatever happens: whoever ships the groups next leaves them out. Otherwise a job that
+is killed after it has taken the WALs of some groups out of their queues would have the rest loaded again, over newer edits of the
+same regions. Families that the peer gets only later are in no record, so that requests bring what the WALs still have of them.
+This write, too, ends the noting of folders. Those that are noted then, by tasks that Spark believes dead, are deleted before
+anything is shipped.
+
+A first copy notes the same of what is older than it, once it is complete (load/copy_records.py).
+"""
+
+from __future__ import annotations
+
+import json
+import uuid
+import zlib
+from collections.abc import Collection, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import asdict, dataclass, field, replace
+from itertools import chain
+from typing import Self
+
+from kazoo.client import KazooClient
+from kazoo.exceptions import BadVersionError, NodeExistsError, NoNodeError
+
+from walferry.base.records import NotARecord, decoded, parsed_object, record_of
+from walferry.base.zk.client import Refusal, children, commit, read, read_all, retried
+from walferry.base.zk.errors import AnswerTooLong
+from walferry.hbase.binary_text import from_binary_text
+from walferry.hbase.names import parse_wal_name
+from walferry.load.errors import LoadOvertaken
+from walferry.replication.queues.lease import Lease
+from walferry.replication.queues.reading import list_queues
+from walferry.replication.source.session import Session
+
+BEGUN = 0  # the version of the record of a load that goes on
+MAX_DECODED_BYTES = 16 << 20  # more than fits into a znode of 1 MiB, compressed
+
+
+@dataclass(frozen=True)
+class Folder:
+    """A folder at the slave that a task has had made: by its URL, and the region for whose load it is."""
+
+    token: str
+    table: str
+    region: str  # its full name, in hexadecimal digits
+
+    def encode(self) -> bytes:
+        return json.dumps(asdict(self)).encode()
+
+    @classmethod
+    def decode(cls, value: bytes) -> Self | None:
+        """The folder that `encode` wrote; None if it is something else."""
+        with suppress(NotARecord):
+            return decoded(cls, value)
+        return None
+
+
+@dataclass(frozen=True)
+class Load:
+    """A load: its run, and its groups. Once it is `done`, each group has the last of its WALs that are loaded.
+
+    The families of `tables` are texts (names.family_text). With `first_copy` it is not these WALs that are loaded, but what the
+    tables had when all of their edits had been written. That goes for WALs of other groups, too, that were begun before
+    `others_before` (ms). `folders` is how many are noted of it.
+    """
+
+    run: str
+    groups: Mapping[str, str]
+    done: bool = False
+    tables: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # with their families whose edits are loaded
+    first_copy: bool = False
+    others_before: int = 0
+    path: str = field(default="", compare=False)
+    folders: int = field(default=0, compare=False)
+
+    def encode(self) -> bytes:
+        values = {"run": self.run, "groups": dict(self.groups), "done": self.done, "tables": dict(self.tables)}
+        values |= {"first_copy": self.first_copy, "others_before": self.others_before}
+        return zlib.compress(json.dumps(values).encode())
+
+    @classmethod
+    def decode(cls, value: bytes, path: str = "", folders: int = 0) -> Self | None:
+        """The load that `encode` wrote; None if it is something else."""
+        with suppress(ValueError, zlib.error):
+            text = zlib.decompressobj().decompress(value, MAX_DECODED_BYTES)
+            values = parsed_object(text, MAX_DECODED_BYTES)
+            found = record_of(cls, values)
+            if "tables" in values and _makes_sense(found):
+                return replace(found, path=path, folders=folders)
+        return None
+
+    def may_go_on(self, groups: Collection[str]) -> bool:
+        """Whether its job may still load what would come above younger edits, asked by the holder of these groups' leases."""
+        if self.done:
+            return self.folders > 0
+        return not self.groups or any(group in self.groups for group in groups)
+
+    def covers(self, wal: str) -> bool:
+        """Whether a WAL is among those that are loaded."""
+        name = parse_wal_name(wal)
+        if name.group not in self.groups:
+            return self.done and name.timestamp < self.others_before
+        last = self.groups[name.group]
+        return self.done and bool(last) and name.timestamp <= parse_wal_name(last or wal).timestamp
+
+
+def _makes_sense(load: Load) -> bool:
+    """Whether the last WALs are those of their groups. Raises ValueError for what is not a WAL's or a family's name."""
+    for family in chain.from_iterable(load.tables.values()):
+        from_binary_text(family)
+    return all(not last or parse_wal_name(last).group == group for group, last in load.groups.items())
+
+
+def begin_load(session: Session, peer_id: str, run: str, groups: Collection[str], lease: Lease) -> str:
+    """Note a load that begins, under one of its leases. Returns the path of its record."""
+    folder = session.own.loads(peer_id)
+    path = f"{folder}/{uuid.uuid4().hex}"
+    value = Load(run, dict.fromkeys(groups, "")).encode()
+    retried(session.zk, session.zk.ensure_path, folder)
+    refusal = lease.write(lambda multi: multi.create(path, value))
+    if refusal is not None and not isinstance(refusal.error, NodeExistsError):
+        raise refusal.error
+    return path
+
+
+def note_done(zk: KazooClient, path: str, load: Load, lease: Lease) -> None:
+    """Note that everything is loaded that is going to be. Raises LeaseLost, LoadOvertaken."""
+    refusal = lease.write(lambda multi: multi.set_data(path, load.encode(), BEGUN))
+    if refusal is None:
+        return
+    znode = read(zk, path)
+    if znode is None or znode.value != load.encode():  # otherwise an earlier try of ours was carried out, and its answer lost
+        raise _overtaken(path)
+
+
+def note_folder(zk: KazooClient, path: str, folder: Folder) -> str:
+    """Note a folder before files are put into it. Returns the note's path. Raises LoadOvertaken if the load is over."""
+    note = f"{path}/{uuid.uuid4().hex}"
+
+    def create() -> Refusal | None:
+        multi = zk.transaction()
+        multi.check(path, BEGUN)
+        multi.create(note, folder.encode())
+        return commit(multi)
+
+    refusal = retried(zk, create)
+    if refusal is not None and not isinstance(refusal.error, NodeExistsError):  # which an earlier try of ours has made
+        raise _overtaken(path)
+    return note
+
+
+def check_folder(zk: KazooClient, path: str, note: str, peer_state: tuple[str, int]) -> None:
+    """Check that the load still goes on, that nobody has deleted the folder, and that the peer is as it was.
+
+    Raises LoadOvertaken.
+    """
+    retried(zk, zk.sync, path)
+    record, noted, state = read_all(zk, [path, note, peer_state[0]])
+    if record is None or noted is None or record.stat.version != BEGUN:
+        raise _overtaken(path)
+    if state is None or state.stat.version != peer_state[1]:
+        raise LoadOvertaken(f"{peer_state[0]} has changed since the load of {path} began: the peer may have been enabled")
+
+
+def _overtaken(path: str) -> LoadOvertaken:
+    return LoadOvertaken(f"the load of {path} is over: another run has the queues in hand, or the driver has gone on without us")
+
+
+def end(zk: KazooClient, path: str) -> None:
+    """End a load, so that its tasks note no more folders: those that are noted from now on are all. It may have ended already."""
+
+    def write() -> None:
+        with suppress(NoNodeError, BadVersionError):
+            zk.set(path, zk.get(path)[0], BEGUN)
+
+    retried(zk, write)
+
+
+def forget(zk: KazooClient, path: str) -> None:
+    """Delete a note, or a record with all of its notes."""
+    with suppress(NoNodeError):
+        retried(zk, zk.delete, path, recursive=True)
+
+
+def loads_of(session: Session, peer_id: str) -> list[Load]:
+    """The loads of a peer that have records. A record that cannot be read counts as one of no groups.
+
+    Those of an earlier peer of this name are forgotten: its slave may have been another one.
+    """
+    folder = session.own.loads(peer_id)
+    paths = [f"{folder}/{name}" for name in children(session.zk, folder) or ()]
+    if not paths:
+        return []
+    peer, *znodes = read_all(session.zk, [session.nodes.peer(peer_id), *paths])
+    found = []
+    for path, znode in zip(paths, znodes, strict=True):
+        if znode is None:
+            continue
+        if peer is not None and znode.stat.czxid < peer.stat.czxid:
+            forget(session.zk, path)
+            continue
+        noted = int(znode.stat.numChildren)
+        found.append(Load.decode(znode.value, path, noted) or Load("", {}, path=path, folders=noted))
+    return found
+
+
+def folders_of(zk: KazooClient, path: str) -> dict[str, Folder | None]:
+    """The folders that are noted of a load, by the paths of the notes; None for a note that cannot be read."""
+    paths: Sequence[str] = [f"{path}/{name}" for name in children(zk, path) or ()]
+    return {note: Folder.decode(znode.value) for note in paths if (znode := read(zk, note)) is not None}
+
+
+def forget_finished(session: Session, peer_id: str) -> None:
+    """Forget the loads that are done and of whose WALs none is queued any more. Raises QueuesMoving, ConnectError."""
+    done = [load for load in loads_of(session, peer_id) if load.done and not load.folders]
+    if not done:
+        return
+    try:
+        queued = {wal.name.text for queue in list_queues(session, peer_id) for wal in queue.wals}
+    except AnswerTooLong:  # any WAL may be in that queue
+        return
+    for load in done:
+        if not any(map(load.covers, queued)):
+            forget(session.zk, load.path)

@@ -1,0 +1,65 @@
+"""One load at a time into a region of the slave, whichever of a copy's tasks has it.
+
+    <root>/first-copies/<quoted znode parent>/<quoted peer>/+turns/<attempt>,<region>  base/zk/fenced_lock.py, during a load
+
+Several regions of the source may lie in one of the slave's. A load flushes its region, and one that meets a flush gets no number
+(load/numbered.py). Turns spare most of these meetings, and nothing depends on them: the slave may flush of itself, others may
+load as well, and a region that has been split or merged has another name. So each load's number is looked at, too. Tasks of a run
+that was overtaken are not waited for: they load nothing more (fence.py), but one may hang in a call.
+"""
+
+from __future__ import annotations
+
+import logging
+import random
+import time
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+
+from walferry.base.errors import WalferryError
+from walferry.base.zk.errors import Contention
+from walferry.base.zk.fenced_lock import Hold
+from walferry.hbase.layout import quoted
+from walferry.replication.source.session import Session
+
+TURNS = "+turns"  # no table's name begins so
+WAIT_SECONDS = 600.0  # longer than a load takes, even if the slave hangs
+_FIRST_PAUSE_SECONDS, _LONGEST_PAUSE_SECONDS = 0.02, 1.0
+
+log = logging.getLogger(__name__)
+
+TakeTurn = Callable[[str], AbstractContextManager[None]]
+"""Waits for the turn to load into a region of the slave, by its encoded name, and has it for the length of a block."""
+
+
+class _Taken(WalferryError):
+    """Another task loads into the region, or this one has lost its turn. A signal, not an error."""
+
+
+@contextmanager
+def turn(session: Session, peer_id: str, attempt: str, region: str) -> Iterator[None]:
+    """Load into a region of the slave alone, for the length of a block. After a long wait, not alone. Raises ConnectError.
+
+    `attempt` is that of the run to which the task belongs.
+    """
+    path = f"{session.own.first_copy(peer_id)}/{TURNS}/{quoted(f'{attempt},{region}')}"
+    hold = _wait(session, path, region)
+    try:
+        yield
+    finally:
+        if hold is not None:
+            hold.release(forget=True)
+
+
+def _wait(session: Session, path: str, region: str) -> Hold | None:
+    give_up, pause = time.monotonic() + WAIT_SECONDS, _FIRST_PAUSE_SECONDS
+    while time.monotonic() < give_up:
+        hold = Hold(session.zk, path, lambda holder, since: _Taken(holder), _Taken)  # one whose session has ended stays lost
+        try:
+            hold.acquire("a task of a first copy")
+            return hold
+        except (_Taken, Contention):
+            time.sleep(pause * (1 + random.random()))
+            pause = min(2 * pause, _LONGEST_PAUSE_SECONDS)
+    log.warning("for %g s other tasks have been loading into region %s of the slave: waiting no longer", WAIT_SECONDS, region)
+    return None

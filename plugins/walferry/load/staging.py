@@ -1,0 +1,126 @@
+"""The folders at the slave into which files are put before it loads them.
+
+A server makes one for each load, <hbase.rootdir>/staging/<user>__<table>__<number>, with a random number of 320 bits in base 32
+(SecureBulkLoadManager). What a slave or a note in ZooKeeper names counts as such a folder only if it has this form: otherwise
+whoever can write to ZooKeeper could have a slave delete whatever it has.
+
+A load whose folder is deleted brings nothing on top of what is written afterwards, whenever its call reaches a server, and
+however long the server takes over it. HRegion.bulkLoadHFiles flushes the region, which gives the load its sequence number, and
+only then moves files out of the folder (branch-2.6, branch-1). So
+
+    the folder is gone before a file is moved     the call fails. It may have loaded the files of other families before
+    a file is moved before the folder is gone     it has its number by then. Whatever is written later gets a larger one, and
+                                                  counts, even if the server opens the file, so that readers see it, much later
+
+An order to delete that is answered is carried out: the NameNode takes the whole folder out of its tree in one step.
+"""
+
+from __future__ import annotations
+
+import re
+from urllib.parse import urlsplit
+
+from walferry.base.security.login import Login
+from walferry.hbase.files.clients import scheme
+from walferry.hbase.files.logins import HDFS_SCHEMES, lend
+from walferry.hbase.names import family_folder, is_file_name
+from walferry.hbase.rpc import bulk_load
+from walferry.hbase.rpc.errors import RpcError
+from walferry.hbase.tables.errors import MissingTable, RegionUnavailable
+from walferry.hbase.tables.scan import Patience, Place
+from walferry.load.errors import StaleLoad, is_refusal
+
+STAGING = "staging"  # HConstants.BULKLOAD_STAGING_DIR_NAME
+_RANDOM = "[0-9a-v]{40,64}"  # fewer digits come once in 2^120 times
+MAX_URL_CHARS = 4000  # HDFS has no longer paths
+SLAVES_FOLDERS = "Check the slave's hbase.rootdir, and its RegionServers"  # advice
+
+
+def wrong_folder(token: str, table: str, source_root: str) -> str | None:
+    """Say why nothing should be written into a folder that a slave names; None if it may be.
+
+    `source_root` is the URL of the source's hbase.rootdir. A server makes a new folder, named after the user, the table and a
+    random number. It may lie on the source's HDFS too, by whatever name that goes, so none below a path of the source's root is
+    taken but those for staging.
+    """
+    if not _is_url(token):
+        return "which is not a URL"
+    if scheme(token) not in HDFS_SCHEMES and not (scheme(token) == scheme(source_root) == "file"):
+        return "which is not on HDFS"
+    folders, root = _folders(token), _folders(source_root)
+    named = re.fullmatch(rf".+__{re.escape(table.replace(':', '_'))}__{_RANDOM}", folders[-1]) and folders[-2:-1] == [STAGING]
+    within_root = folders[: len(root)] == root and folders[len(root) : len(root) + 1] != [STAGING]
+    if not named or within_root or not all(map(is_file_name, folders)):
+        return "which is not a folder that HBase makes for them"
+    return None
+
+
+def _is_url(token: str) -> bool:
+    """Whether each client can take a URL apart, and it can be shown and logged as it is."""
+    try:
+        _ = urlsplit(token).port
+    except ValueError:
+        return False
+    return token.isprintable() and len(token) <= MAX_URL_CHARS
+
+
+def delete_noted(place: Place, token: str, region: str, source_root: str) -> str | None:
+    """Have the slave delete a folder that a note names, made for a load into a region (its full name, in hexadecimal digits).
+
+    Returns why no load can have noted this; then the slave is not asked. Raises RpcError, RegionUnavailable.
+    """
+    name = region_name(region, place.table)
+    if name is None:
+        return f"for {region[:100]!r}, which is not the name of a region of the table"
+    if problem := wrong_folder(token, place.table, source_root):
+        return f"{token[:200]!r}, {problem}"
+    target = place.locate(name.partition(b",")[2].rpartition(b",")[0])
+    bulk_load.cleanup(place.connection(target), target.name, token)
+    return None
+
+
+def delete_surely(place: Place, token: str, region: str, source_root: str, patience_seconds: float) -> str | None:
+    """As `delete_noted`, but try again for a while. Raises StaleLoad if the folder may still be there then."""
+    patience = Patience(patience_seconds)
+    while True:
+        try:
+            return delete_noted(place, token, region, source_root)
+        except MissingTable:  # then nothing can be loaded into it
+            return None
+        except (RpcError, RegionUnavailable) as error:
+            if is_refusal(error) or not patience.wait():
+                raise StaleLoad(
+                    f"a load that was killed has left {token} at the slave, which does not delete it: {error}",
+                    "Until then nothing is shipped, as that load could still come, above what is shipped later. Run again once "
+                    "the slave's servers are well",
+                ) from error
+
+
+def region_name(noted: str, table: str) -> bytes | None:
+    """The full name of a region of the table, <table>,<start>,<id>…, which is noted in hexadecimal digits; None if it is none."""
+    try:
+        name = bytes.fromhex(noted)
+    except ValueError:
+        return None
+    return name if name.startswith(f"{table},".encode()) and name.count(b",") > 1 else None
+
+
+def log_in_to(folder: str, login: Login) -> None:
+    """Use a folder of the slave with the slave's login; only that one, because a slave may name any place."""
+    lend(folder, login.kerberos)
+
+
+def store_folder(token: str, table: str, region: str, family: bytes) -> str:
+    """Where a slave has the files of a region's family (HRegionFileSystem), by a folder that it has made for a load.
+
+    `region` is the encoded name.
+    """
+    root = token.rpartition("/")[0].removesuffix(f"/{STAGING}")
+    namespace, _, name = table.rpartition(":")
+    return f"{root}/data/{namespace or 'default'}/{name}/{region}/{family_folder(family)}"
+
+
+def _folders(url: str) -> list[str]:
+    """The names in the path of a URL. HDFS takes `?` and `#` as parts of names."""
+    path = url.removeprefix(f"{scheme(url)}:")
+    return (path.partition("/")[2].partition("/")[2].partition("/")[2] if path.startswith("//") else path[1:]).split("/")

@@ -1,0 +1,108 @@
+"""The emergency start of a cluster whose HMaster does not start.
+
+    1. the role is taken, so that RegionServers can start, and no HMaster acts meanwhile
+    2. nothing is opened until each live server has said which regions it serves, and the WALs of all dead servers are split
+    3. what an earlier life has left in transition is cleared, if no region is open
+    4. hbase:meta is opened, then all other regions of enabled tables
+    5. the role ends: an HMaster that is started takes over
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+from walferry.hbase.cluster import live_servers
+from walferry.master import startup
+from walferry.master.decide import Step
+from walferry.master.errors import NotReady
+from walferry.master.role_loop import Master, Pass
+from walferry.master.snapshot import Looked, look_and_decide
+from walferry.master.work import PAUSE_SECONDS, Terms, at_work, check_hbase_1, once, until_settled
+from walferry.master.znodes import encoded_name
+from walferry.replication.source.session import Session
+
+MAX_LINES = 20  # of one pass, in the log
+
+Tell = Callable[[str], None]
+
+
+def start_cluster(session: Session, terms: Terms, minimum: int, tell: Tell) -> Looked:
+    """Start a cluster with at least `minimum` RegionServers, and give the role back. Returns the last look.
+
+    Regions that need people are left. Raises NotReady, NotSettled, NotHBase1, LiveMaster and the role's other errors,
+    StoreError, ClusterError, ConnectError.
+    """
+    told: list[str] = []  # of a pass; a large cluster's would fill the log
+    give_up = time.monotonic() + terms.wait_seconds
+    with at_work(session, terms, told.append) as (cluster, role, master):
+        where = f"{role.me.host}:{role.me.port}"
+        tell(f"This run acts as the cluster's master at {where}. RegionServers that are started now report to it")
+        servers = startup.wait_for_servers(
+            lambda: live_servers(cluster.zk, cluster.nodes), minimum, give_up - time.monotonic()
+        )
+        if len(servers) < minimum:
+            raise NotReady(f"{len(servers)} RegionServers are live, and {minimum} are wanted", "Start more, or ask for fewer")
+        check_hbase_1(session)  # they may have come since the role was taken
+        _wait_until_ready(master, terms, give_up, tell)
+        master.start(minimum)
+        _flush(told, tell)
+        tell_new = once(tell)
+
+        def one_try() -> tuple[Looked, list[str]]:
+            master.one_pass()
+            _flush(told, tell)
+            looked = look_and_decide(cluster, terms.limit_seconds)
+            tell_new(_progress(looked))
+            return looked, _left(looked)
+
+        return until_settled(one_try, give_up, terms, role)
+
+
+def _wait_until_ready(master: Master, terms: Terms, give_up: float, tell: Tell) -> None:
+    """Have the WALs of dead servers split, and wait until every live server has answered. Raises NotReady."""
+    before: list[str] = []
+    while why_not := _why_not(master.one_pass(frozenset())):
+        if why_not != before:
+            for line in why_not[:MAX_LINES]:
+                tell(f"Nothing is opened yet: {line}")
+        before = why_not
+        if time.monotonic() >= give_up:
+            advice = "See the server's log. A server that hangs can be killed: then its WALs are split, and the others go on"
+            raise NotReady(f"after {terms.wait_seconds:.0f} s nothing was opened: {'; '.join(why_not[:MAX_LINES])}", advice)
+        time.sleep(PAUSE_SECONDS)
+
+
+def _why_not(done: Pass) -> list[str]:
+    silent = [f"{server} has not said which regions it serves" for server in sorted(done.view.silent)]
+    problems = {each.server: f"{each.left} WALs are left{f': {each.error}' if each.error else ''}" for each in done.progress}
+    dead = sorted(done.view.servers.recovering)
+    unsplit = [f"the WALs of {server}, which is dead, are not split: {problems.get(server, 'not begun')}" for server in dead]
+    return [*silent, *unsplit]
+
+
+def _left(looked: Looked) -> list[str]:
+    """The regions that are to be open and are not, without those that wait for people."""
+    if not looked.read.complete:
+        return ["hbase:meta cannot be read yet"]
+    return [
+        f"region {encoded_name(region.name)}: {decision.why}"
+        for region, decision in looked.decided
+        if decision.step is not Step.REPORT and (region.znode is not None or (region.wanted and not region.served_by))
+    ]
+
+
+def _progress(looked: Looked) -> str:
+    regions = [region for region in looked.view.regions.values() if region.wanted]
+    is_open = sum(len(region.served_by) == 1 and region.znode is None for region in regions)
+    moving = sum(region.znode is not None for region in looked.view.regions.values())
+    what = "" if looked.read.complete else "; hbase:meta comes first, so the others are not known yet"
+    return f"{is_open:,} of {len(regions):,} regions are open, {moving:,} are in transition{what}"
+
+
+def _flush(told: list[str], tell: Tell) -> None:
+    for line in told[:MAX_LINES]:
+        tell(line)
+    if len(told) > MAX_LINES:
+        tell(f"({len(told) - MAX_LINES:,} more lines)")
+    told.clear()

@@ -1,0 +1,131 @@
+"""Answers what RegionServers of HBase 1 ask their master: RegionServerStatusService (RegionServerStatus.proto).
+
+A RegionServer starts only when its master has told it under which name it knows it. It then reports every few seconds, and aborts
+if it is told that it is dead. Before it splits a WAL of another server, it asks up to where a region was flushed. Here the answer
+is always that this is not known, so that it replays all edits: the region drops those that it has already.
+
+Source: HBase's MasterRpcServices, HRegionServer.handleReportForDutyResponse (branch-1.4).
+"""
+
+from __future__ import annotations
+
+import logging
+import socket
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from google.protobuf.message import Message
+
+from walferry.base.errors import WalferryError
+from walferry.base.protos import hbase_pb2 as pb
+from walferry.base.texts import one_line
+from walferry.hbase.names import ServerName
+from walferry.hbase.rpc.server import Caller, Method, Services
+from walferry.hbase.rpc.server_codec import JavaException, Refused
+from walferry.master.registry import ServerRegistry
+
+SERVICE = "RegionServerStatusService"
+NO_SEQUENCE_ID = (1 << 64) - 1  # HConstants.NO_SEQNUM, -1 as the uint64 that it is on the wire
+ROOT_DIR = "hbase.rootdir"
+DEFAULT_FS = "fs.defaultFS"
+_NAME_SEEN = "hbase.regionserver.hostname.seen.by.master"
+_MAX_FATAL_CHARS = 4000
+_MAX_HOST_CHARS = 255  # of a name in DNS
+
+log = logging.getLogger(__name__)
+
+
+def host_name(address: str) -> str:
+    """The name of a host by its address; the address itself if it has none."""
+    try:
+        return socket.gethostbyaddr(address)[0]
+    except OSError:
+        return address
+
+
+class MasterCalls:
+    """The answers of the holder of the master's role.
+
+    `check` raises a WalferryError once the role is lost: then a server looks for its master anew, and is told nothing else.
+    `settings` are what each server takes into its configuration. A root folder among them must be written exactly as in the
+    servers' own hbase-site.xml, because a server that is told another one goes there.
+    """
+
+    def __init__(
+        self,
+        registry: ServerRegistry,
+        check: Callable[[], None],
+        settings: Mapping[str, str],
+        name_of: Callable[[str], str] = host_name,
+    ) -> None:
+        self._registry = registry
+        self._check = check
+        self._settings = dict(settings)
+        self._name_of = name_of
+
+    def services(self) -> Services:
+        """What an RpcServer is to serve."""
+        methods = {
+            "RegionServerStartup": Method(pb.RegionServerStartupRequest, self._startup),
+            "RegionServerReport": Method(pb.RegionServerReportRequest, self._report),
+            "ReportRSFatalError": Method(pb.ReportRSFatalErrorRequest, self._fatal_error),
+            "GetLastFlushedSequenceId": Method(pb.GetLastFlushedSequenceIdRequest, self._last_flushed),
+            "ReportRegionStateTransition": Method(pb.ReportRegionStateTransitionRequest, self._transition),
+        }
+        return {SERVICE: {name: Method(method.parameter, self._if_master(method.answer)) for name, method in methods.items()}}
+
+    def _if_master(self, answer: Callable[[Any, Caller], Message]) -> Callable[[Any, Caller], Message]:
+        def checked(request: Message, caller: Caller) -> Message:
+            try:
+                self._check()
+            except WalferryError as error:
+                raise Refused(JavaException.NOT_RUNNING_YET, str(error)) from error
+            return answer(request, caller)
+
+        return checked
+
+    def _startup(self, request: pb.RegionServerStartupRequest, caller: Caller) -> pb.RegionServerStartupResponse:
+        host = request.use_this_hostname_instead or self._name_of(caller.host)
+        server = _server_name(host, request.port, request.server_start_code)
+        self._registry.start(server, request.server_current_time)
+        log.info("RegionServer %s starts", server)
+        response = pb.RegionServerStartupResponse()
+        # The server takes this spelling for its own.
+        for name, value in {**self._settings, _NAME_SEEN: host}.items():
+            response.map_entries.add(name=name, value=value)
+        return response
+
+    def _report(self, request: pb.RegionServerReportRequest, caller: Caller) -> pb.RegionServerReportResponse:
+        self._registry.report(_of(request.server))
+        return pb.RegionServerReportResponse()
+
+    def _fatal_error(self, request: pb.ReportRSFatalErrorRequest, caller: Caller) -> pb.ReportRSFatalErrorResponse:
+        log.error("RegionServer %s aborts: %s", _of(request.server), one_line(request.error_message, _MAX_FATAL_CHARS))
+        return pb.ReportRSFatalErrorResponse()
+
+    def _last_flushed(
+        self, request: pb.GetLastFlushedSequenceIdRequest, caller: Caller
+    ) -> pb.GetLastFlushedSequenceIdResponse:
+        return pb.GetLastFlushedSequenceIdResponse(last_flushed_sequence_id=NO_SEQUENCE_ID)
+
+    def _transition(
+        self, request: pb.ReportRegionStateTransitionRequest, caller: Caller
+    ) -> pb.ReportRegionStateTransitionResponse:
+        problem = f"{_of(request.server)} does not move regions through ZooKeeper. Set hbase.assignment.usezk to true there"
+        log.warning("%s", problem)
+        return pb.ReportRegionStateTransitionResponse(error_message=problem)
+
+
+def _of(server: pb.ServerName) -> ServerName:
+    return _server_name(server.host_name, server.port, server.start_code)
+
+
+def _server_name(host: str, port: int, start_code: int) -> ServerName:
+    """The name of a server. It becomes a part of paths and is kept, so it must be one. Raises Refused."""
+    if len(host) > _MAX_HOST_CHARS:
+        problem = f"a host's name has at most {_MAX_HOST_CHARS} characters, not {len(host):,}"
+        raise Refused(JavaException.DO_NOT_RETRY, problem, do_not_retry=True)
+    try:
+        return ServerName.in_message(host, port, start_code)
+    except ValueError as error:
+        raise Refused(JavaException.DO_NOT_RETRY, str(error), do_not_retry=True) from error

@@ -1,0 +1,101 @@
+"""Where a region is to go. Plans lie in ZooKeeper, so that the next holder of the master's role goes on with them.
+
+    <root>/regions/<base>/plans/<encoded name>
+    value = JSON { "destination": "host,port,startcode" | null, "reopen": true | false, "failures": int, "why": text }
+
+A plan is written in the same multi as the first transition that it needs, and deleted with the last one. If HBase's own master
+brings the region to its end, the plan stays. `plan_of` passes over it.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+
+from kazoo.client import KazooClient
+
+from walferry.base.records import NotARecord, decoded
+from walferry.base.texts import one_line
+from walferry.base.zk.client import ZNode, children, read_all
+from walferry.hbase.errors import ZNodeValueError
+from walferry.hbase.layout import OwnZNodes
+from walferry.hbase.names import ServerName
+
+MAX_WHY_CHARS = 200
+
+
+@dataclass(frozen=True)
+class Plan:
+    """`reopen` is False for a table that is being disabled. Without a `destination` the balancer chooses one.
+
+    `failures` counts the servers that could not open the region since the plan was made.
+    """
+
+    destination: ServerName | None
+    reopen: bool
+    why: str
+    failures: int = 0
+
+
+@dataclass(frozen=True)
+class StoredPlan:
+    """A plan as read, with the version of its znode and the transaction that changed it last."""
+
+    plan: Plan
+    version: int
+    changed_zxid: int = 0
+
+
+def plan_of(stored: StoredPlan | None, created_zxid: int | None) -> Plan | None:
+    """The plan of a region whose znode was created by that transaction (None: it has no znode).
+
+    An older plan was for transitions that are over.
+    """
+    if stored is None or created_zxid is None or stored.changed_zxid < created_zxid:
+        return None
+    return stored.plan
+
+
+def read_plans(zk: KazooClient, own: OwnZNodes) -> tuple[dict[str, StoredPlan], list[ZNodeValueError]]:
+    """Read all plans by the regions' encoded names, and what is wrong with those that cannot be read."""
+    names = children(zk, own.region_plans) or []
+    paths = [own.region_plan(name) for name in names]
+    plans, broken = {}, []
+    for name, path, found in zip(names, paths, read_all(zk, paths), strict=True):
+        if found is None:
+            continue
+        try:
+            plans[name] = StoredPlan(decode_plan(found, path), found.stat.version, found.stat.mzxid)
+        except ZNodeValueError as error:
+            broken.append(error)
+    return plans, broken
+
+
+@dataclass(frozen=True)
+class _Stored:
+    """A plan as its znode has it."""
+
+    destination: str | None
+    reopen: bool
+    failures: int
+    why: str
+
+
+def decode_plan(found: ZNode, path: str) -> Plan:
+    """Decode a plan. Raises ZNodeValueError."""
+    try:
+        value = decoded(_Stored, found.value)
+        destination = None if value.destination is None else ServerName.parse(value.destination)
+        if value.failures < 0:
+            raise NotARecord(f"failures is {value.failures}")
+        return Plan(destination, value.reopen, one_line(value.why, MAX_WHY_CHARS), value.failures)
+    except ValueError as error:
+        advice = "Nothing is done for this region. Delete the znode: then the region's state alone decides what is done"
+        raise ZNodeValueError(path, f"it is not a plan ({one_line(str(error), MAX_WHY_CHARS)})", advice) from error
+
+
+def encode_plan(plan: Plan) -> bytes:
+    """Encode a plan."""
+    destination = None if plan.destination is None else str(plan.destination)
+    value = {"destination": destination, "reopen": plan.reopen, "failures": plan.failures, "why": plan.why}
+    return json.dumps(value).encode()

@@ -1,0 +1,295 @@
+"""One look at all regions, and one step for each: what every flow of the master ends in.
+
+A pass reads first and asks then: the live servers, the catalog, the znodes of the regions in transition and their plans, and only
+after these the servers, which regions they serve. Each write is made at the version that was read before the servers were asked.
+So a server that completes an open after it has answered has changed the znode, and the write is refused. And a region of the
+catalog that its server has split or merged away since is protected by the znode of that split or merge. If the server's session
+has ended, that znode is gone, but the server may still be at it: the live servers are read again at the end, and one that is not
+among them any more counts as silent, whatever it has answered.
+
+A pass may be killed anywhere. It leaves nothing but what ZooKeeper has, and the next pass, of whatever run, goes on from there.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Protocol
+
+from kazoo.client import KazooClient
+
+from walferry.base.errors import WalferryError
+from walferry.base.protos import hbase_pb2 as pb
+from walferry.hbase.cluster import draining_servers, live_servers
+from walferry.hbase.errors import ZNodeValueError
+from walferry.hbase.layout import OwnZNodes, ZNodes
+from walferry.hbase.names import ServerName
+from walferry.master.decide import Decision, Region, Servers, Step, decide
+from walferry.master.errors import StateChanged
+from walferry.master.plans import Plan, StoredPlan, plan_of, read_plans
+from walferry.master.states import OF_SPLITS, State
+from walferry.master.transitions import Transition
+from walferry.master.writes import Change, MasterWrites, PlanChange
+from walferry.master.znodes import RegionInTransition, encoded_name, read_regions
+
+ANSWER_TRIES = 5
+LIMIT_SECONDS = 600.0  # for a live server's own part, as hbase.master.assignment.timeoutmonitor.timeout
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class ToOpen:
+    """A region that a server is asked to open, at the version of its znode. hbase:meta named another server at `opened_ms`."""
+
+    info: pb.RegionInfo
+    znode: RegionInTransition
+    opened_ms: int = 0
+
+
+class RegionServers(Protocol):
+    """The RegionServers, as the master asks them."""
+
+    def online(self, servers: Iterable[ServerName]) -> Mapping[ServerName, frozenset[str]]:
+        """The encoded names of the regions that each server serves. A server that does not answer is left out."""
+
+    def open(self, wanted: Mapping[ServerName, Sequence[ToOpen]]) -> Mapping[ServerName, WalferryError]:
+        """Ask each server to open its regions. Returns what failed, by server; what a server answers otherwise says nothing."""
+
+    def close(self, wanted: Mapping[ServerName, Sequence[RegionInTransition]]) -> Mapping[str, WalferryError]:
+        """Ask each server to close its regions. Returns what failed, by encoded name; other answers say nothing."""
+
+    def close_copy(self, server: ServerName, encoded_name: str) -> None:
+        """Ask a server to close its copy of a region without a word to ZooKeeper. Raises an RpcError."""
+
+
+@dataclass(frozen=True)
+class Known:
+    """What the catalog says of a region: its full name, its last server, and whether its table is enabled.
+
+    `opened_ms` is the timestamp under which hbase:meta names the server.
+    """
+
+    name: bytes
+    info: pb.RegionInfo
+    server: ServerName | None
+    wanted: bool
+    opened_ms: int = 0
+
+
+def opening_ms(regions: Iterable[ToOpen], now_ms: int) -> int:
+    """The time under which hbase:meta is to name the server that opens the regions. An older entry would be hidden."""
+    return max(now_ms, *(region.opened_ms + 1 for region in regions))
+
+
+Catalog = Mapping[str, Known]  # by encoded name
+Choose = Callable[[bytes, frozenset[ServerName]], ServerName]  # the balancer: for a region, one of these servers
+
+
+@dataclass(frozen=True)
+class View:
+    """What one pass has read. `online` is what each live server that answered serves, of whatever table."""
+
+    servers: Servers
+    online: Mapping[ServerName, frozenset[str]]
+    regions: Mapping[str, Region]  # by encoded name
+    catalog: Catalog
+    stored: Mapping[str, StoredPlan]
+    silent: frozenset[ServerName]  # live servers that did not answer, or whose sessions ended meanwhile
+    broken: Sequence[WalferryError]
+
+    @property
+    def unanswered(self) -> Decision | None:
+        """The wait for a live server that has not answered; None if all have."""
+        if not self.silent:
+            return None
+        return Decision(Step.WAIT, f"{min(self.silent)} has not said which regions it serves", min(self.silent))
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What was decided for a region, and what came in the way of it."""
+
+    region: Region
+    decision: Decision
+    error: WalferryError | None = None
+
+
+def look(
+    zk: KazooClient,
+    nodes: ZNodes,
+    own: OwnZNodes,
+    servers: RegionServers,
+    read_catalog: Callable[[], Catalog],
+    with_wals: Callable[[], frozenset[ServerName]],
+    clock: Callable[[], float] = time.time,
+) -> View:
+    """Read what `decide` needs for each region that is in transition or in the catalog.
+
+    It must be called under the role: then no region is acknowledged at another server after the catalog was read. `with_wals`
+    lists the servers that have WALs to be split if they are dead. It is called after the live servers are read, so that a server
+    which dies in between counts as live, and one that starts and dies in between as not yet recovered.
+    """
+    live = live_servers(zk, nodes)
+    draining = draining_servers(zk, nodes)
+    recovering = with_wals() - live
+    catalog = read_catalog()
+    znodes, broken = read_regions(zk, nodes)
+    stored, broken_plans = read_plans(zk, own)
+    now_ms = clock() * 1000  # a server that has been at it for that long says what it serves after that time
+    online = servers.online(live)
+    silent = live - (online.keys() & live_servers(zk, nodes))
+    served = defaultdict(set)
+    for server, names in online.items():
+        for encoded in names:
+            served[encoded].add(server)
+    left_alone = {each.encoded_name for each in broken}
+    regions = {}
+    for encoded in sorted((znodes.keys() | catalog.keys()) - left_alone):
+        znode, known = znodes.get(encoded), catalog.get(encoded)
+        name = znode.name if znode is not None else catalog[encoded].name
+        regions[encoded] = Region(
+            name,
+            znode,
+            plan_of(stored.get(encoded), znode.created_zxid if znode is not None else None),
+            frozenset(served.get(encoded, ())),
+            known is not None,
+            known.server if known is not None else None,
+            max(0.0, (now_ms - znode.changed_ms) / 1000) if znode is not None else 0.0,
+            known.wanted if known is not None else True,
+        )
+    errors = [*(each.error for each in broken), *broken_plans]
+    splitting = frozenset(znode.server for znode in znodes.values() if znode.state in OF_SPLITS)
+    closing = frozenset(znode.server for znode in znodes.values() if znode.state is State.CLOSING)
+    seen = Servers(live, recovering, splitting, closing, draining)
+    return View(seen, online, regions, catalog, stored, silent, errors)
+
+
+def decide_all(view: View, limit_seconds: float = LIMIT_SECONDS) -> list[tuple[Region, Decision]]:
+    """Decide for each region of a view. No open is asked for while a live server has not said what it serves."""
+    decided = []
+    for region in view.regions.values():
+        decision = decide(region, view.servers, limit_seconds)
+        if view.unanswered is not None and decision.step in (Step.CREATE, Step.REASSIGN, Step.ASK_TO_OPEN):
+            decision = view.unanswered
+        decided.append((region, decision))
+    return decided
+
+
+def act(
+    view: View, decided: Iterable[tuple[Region, Decision]], writes: MasterWrites, servers: RegionServers, choose: Choose
+) -> list[Outcome]:
+    """Do what was decided: one write a region, then the calls, all servers side by side. A region's error stops only that region.
+
+    Raises the errors of the role: then nothing more may be done.
+    """
+    decided = list(decided)
+    changes = {}
+    for i, (region, decision) in enumerate(decided):
+        change = _change(view, region, decision, choose)
+        if change is not None:
+            changes[i] = change
+    written = dict(zip(changes, writes.write_all(list(changes.values())), strict=True))
+    errors: dict[str, WalferryError] = {}
+    to_open, to_close = defaultdict(list), defaultdict(list)
+    for i, (region, decision) in enumerate(decided):
+        error: WalferryError | None = None
+        left = written.get(i)
+        opening = region.znode if decision.step is Step.ASK_TO_OPEN else None  # a server opens it once, however often it is asked
+        if isinstance(left, StateChanged):
+            error = left
+        elif left is not None:
+            opening = left
+        else:
+            error = _answer(region, decision, writes)
+        if decision.step is Step.ASK_TO_CLOSE and decision.server is not None and region.znode is not None:
+            to_close[decision.server].append(region.znode)
+        if opening is not None:
+            known = view.catalog[opening.encoded_name]
+            to_open[opening.server].append(ToOpen(known.info, opening, known.opened_ms))
+        if error is not None:
+            errors[encoded_name(region.name)] = error
+    errors |= ask_to_close(servers, to_close)
+    for server, failed in servers.open(to_open).items():
+        log.warning("%s was not asked to open %d regions: %s. The next pass asks again", server, len(to_open[server]), failed)
+        errors |= dict.fromkeys((each.znode.encoded_name for each in to_open[server]), failed)
+    return [Outcome(region, decision, errors.get(encoded_name(region.name))) for region, decision in decided]
+
+
+def _change(view: View, region: Region, decision: Decision, choose: Choose) -> tuple[Change, PlanChange] | None:
+    """The write that a step needs, if it needs exactly one."""
+    znode, stored = region.znode, view.stored.get(encoded_name(region.name))
+    match decision.step:
+        case Step.CREATE | Step.REASSIGN:
+            return _assignment(view, region, decision, choose, stored)
+        case Step.ACKNOWLEDGE | Step.FORGET if znode is not None:
+            return Change(_TRANSITIONS[decision.step, znode.state], region.name, znode), PlanChange(stored, None)
+    return None
+
+
+def _answer(region: Region, decision: Decision, writes: MasterWrites) -> WalferryError | None:
+    """Answer a server that splits or merges a region, if that was decided. Returns what came in its way."""
+    if region.znode is None or decision.step not in (Step.ALLOW, Step.END_SPLIT):
+        return None
+    try:
+        _write_answer(region, decision, writes, region.znode)
+    except (StateChanged, ZNodeValueError) as failed:
+        return failed
+    return None
+
+
+def _write_answer(region: Region, decision: Decision, writes: MasterWrites, seen: RegionInTransition) -> None:
+    """Write the answer at the newest version of the znode.
+
+    The server writes its znode again every 0.1 to 0.5 s until it is answered. What was decided holds for each of these versions.
+    """
+    znode: RegionInTransition | None = seen
+    for _ in range(ANSWER_TRIES):
+        if znode is None or (znode.name, znode.state, znode.server) != (seen.name, seen.state, seen.server):
+            break
+        try:
+            writes.write(Change(_TRANSITIONS[decision.step, znode.state], region.name, znode))
+            return
+        except StateChanged:
+            znode = writes.read(region.name)
+    raise StateChanged(seen.encoded_name, _TRANSITIONS[decision.step, seen.state].name)
+
+
+def ask_to_close(
+    servers: RegionServers, wanted: Mapping[ServerName, Sequence[RegionInTransition]]
+) -> Mapping[str, WalferryError]:
+    """Ask servers to close regions. Returns what failed, by encoded name; the next pass asks again."""
+    failed = servers.close(wanted)
+    for server, regions in wanted.items():
+        its = [failed[region.encoded_name] for region in regions if region.encoded_name in failed]
+        if its:
+            log.warning("%s was not asked to close %d regions: %s. The next pass asks again", server, len(its), its[0])
+    return failed
+
+
+def _assignment(
+    view: View, region: Region, decision: Decision, choose: Choose, stored: StoredPlan | None
+) -> tuple[Change, PlanChange] | None:
+    candidates = view.servers.takers - {decision.avoid} or view.servers.live - {decision.avoid} or view.servers.live
+    if not candidates:
+        return None  # there is no server at all
+    server = decision.server or choose(region.name, candidates)
+    before = region.plan or Plan(None, True, decision.why)
+    failed = region.znode is not None and region.znode.state is State.FAILED_OPEN
+    plan = replace(before, destination=server, reopen=True, failures=before.failures + failed)
+    transition = Transition.CREATE_OFFLINE if region.znode is None else Transition.FORCE_OFFLINE
+    return Change(transition, region.name, region.znode, server), PlanChange(stored, plan)
+
+
+_TRANSITIONS = {
+    (Step.ACKNOWLEDGE, State.OPENED): Transition.DELETE_OPENED,
+    (Step.FORGET, State.CLOSED): Transition.DELETE_CLOSED,
+    (Step.FORGET, State.CLOSING): Transition.DELETE_CLOSING,
+    (Step.ALLOW, State.REQUEST_SPLIT): Transition.ALLOW_SPLIT,
+    (Step.ALLOW, State.REQUEST_MERGE): Transition.ALLOW_MERGE,
+    (Step.END_SPLIT, State.SPLIT): Transition.DELETE_SPLIT,
+    (Step.END_SPLIT, State.MERGED): Transition.DELETE_MERGED,
+}

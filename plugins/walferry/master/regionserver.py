@@ -1,0 +1,58 @@
+"""The RegionServer's side of the protocol: its transitions, each a compare-and-set at the version that it has read.
+
+HBase's RegionServers do this themselves. Here it serves the tests that let masters and servers meet in any order, and documents
+what the master may rely on: a server changes only a znode that names it, that is in the expected state, and that has the version
+which the master's call named.
+
+Source: HBase's ZKAssign.transitionNode (branch-1.4).
+"""
+
+from __future__ import annotations
+
+from kazoo.client import KazooClient
+
+from walferry.base.zk.client import retried
+from walferry.hbase.layout import ZNodes
+from walferry.hbase.names import ServerName
+from walferry.master.transitions import Transition
+from walferry.master.writes import Change, write_as_server
+from walferry.master.znodes import RegionInTransition, read_region
+
+
+def begin_open(zk: KazooClient, nodes: ZNodes, me: ServerName, encoded: str, version: int) -> int | None:
+    """OFFLINE → OPENING at the version that the master's call named. Returns the new version, None if it was refused."""
+    return _transition(zk, nodes, me, encoded, version, Transition.BEGIN_OPEN)
+
+
+def keep_opening(zk: KazooClient, nodes: ZNodes, me: ServerName, encoded: str, version: int) -> int | None:
+    """OPENING → OPENING, before the server tells hbase:meta. A server to which this is refused closes the region again."""
+    return _transition(zk, nodes, me, encoded, version, Transition.KEEP_OPENING)
+
+
+def finish_open(zk: KazooClient, nodes: ZNodes, me: ServerName, encoded: str, version: int) -> int | None:
+    """OPENING → OPENED at the version that `keep_opening` gave. A server to which this is refused closes the region again."""
+    return _transition(zk, nodes, me, encoded, version, Transition.FINISH_OPEN)
+
+
+def fail_open(zk: KazooClient, nodes: ZNodes, me: ServerName, encoded: str, version: int) -> int | None:
+    """OFFLINE or OPENING → FAILED_OPEN."""
+    return _transition(zk, nodes, me, encoded, version, Transition.FAIL_OPEN)
+
+
+def close(zk: KazooClient, nodes: ZNodes, me: ServerName, encoded: str, version: int) -> int | None:
+    """CLOSING → CLOSED, once the region is closed, at the version that the master's call named."""
+    return _transition(zk, nodes, me, encoded, version, Transition.CLOSE)
+
+
+def _transition(
+    zk: KazooClient, nodes: ZNodes, me: ServerName, encoded: str, version: int, transition: Transition
+) -> int | None:
+    retried(zk, zk.sync, nodes.region_in_transition(encoded))
+    seen = read_region(zk, nodes, encoded)
+    if seen is None or not _may(seen, me, version, transition):
+        return None
+    return seen.version + 1 if write_as_server(zk, nodes, Change(transition, seen.name, seen)) else None
+
+
+def _may(seen: RegionInTransition, me: ServerName, version: int, transition: Transition) -> bool:
+    return seen.server == me and seen.version == version and seen.state in transition.rule.before

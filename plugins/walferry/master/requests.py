@@ -1,0 +1,325 @@
+"""What operators ask for: assign, move, unstick, close a stray copy, enable, disable, balance.
+
+Each function checks a request against one look at the cluster, and says what would be done. A dry run ends there; `work` does it
+with the master's role, after a look of its own. What is refused is refused in words, before anything is written.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+from difflib import get_close_matches
+
+from walferry.base.texts import one_line
+from walferry.hbase.names import ServerName
+from walferry.master import balance as balancing
+from walferry.master import tables
+from walferry.master.acting_master import Role
+from walferry.master.catalog import table_of
+from walferry.master.closing import begin_to_close, why_not_close
+from walferry.master.decide import Decision, Region, Step, decide
+from walferry.master.errors import Refused
+from walferry.master.explain import resolve
+from walferry.master.plans import Plan
+from walferry.master.reconcile import Outcome
+from walferry.master.role_loop import Cluster
+from walferry.master.snapshot import Looked
+from walferry.master.states import State
+from walferry.master.table_states import ABSENT, TableState
+from walferry.master.transitions import Transition
+from walferry.master.writes import Change, PlanChange
+from walferry.master.znodes import META_ENCODED_NAME, encoded_name
+
+MAX_NAME_CHARS = 300
+MAX_LINE_CHARS = 1000
+IDLE = "nothing is to be done"
+MAX_NAMES = 10  # of servers or tables in an error
+
+Begin = Callable[[Cluster, Role], Sequence[Outcome]]
+Left = Callable[[Looked], list[str]]
+
+
+@dataclass(frozen=True)
+class Request:
+    """What would be done, in `lines`. Passes go on with the regions `only`, or with those of the `table`.
+
+    `begin` makes the first writes; what it returns may say why one was not made. `left` says what is not at its end yet. With
+    `again`, the same is asked once more at the end: when hbase:meta has been opened, more regions are known. `for_operator` are
+    those of the `lines` for which nothing is done. `idle` says that nothing is to be done at all, so that no role is needed.
+    """
+
+    lines: Sequence[str]
+    only: frozenset[str]
+    begin: Begin
+    left: Left
+    table: str | None = None
+    again: bool = False
+    for_operator: Sequence[str] = ()
+    idle: str = ""
+
+
+def assign(looked: Looked, asked: str, server: str | None = None) -> Request:
+    """Open a region that no server serves, at `server` or where the balancer places it. Raises Refused."""
+    region, decision = _found(looked, asked)
+    encoded, view = encoded_name(region.name), looked.view
+    to = _taker(looked, server) if server else None
+    if region.served_by:
+        where = " and ".join(sorted(map(str, region.served_by)))
+        advice = "Use `regions move`, or `regions close-stray` if two servers serve it"
+        raise Refused(f"region {encoded} is served by {where}", advice)
+    if not region.wanted:
+        raise Refused(f"region {encoded} is of table {_table(looked, encoded)}, which is disabled", "Enable the table")
+    if decision.step is Step.REPORT and (again := _once_more(looked, region)) is not None:
+        return _assign_once_more(looked, region, to or again)
+    if region.znode is not None and to is not None:
+        at = f"{region.znode.state.name} at {region.znode.server}"
+        raise Refused(f"region {encoded} is in transition already ({at})", "Leave out the server, and move the region afterwards")
+    if decision.step is Step.REPORT or (decision.step is Step.WAIT and to is not None):
+        raise Refused(f"region {encoded} cannot be assigned now: {decision.why}", "Try again when that is over")
+
+    def begin(_: Cluster, role: Role) -> list[Outcome]:
+        if to is None:
+            return []  # the passes do it
+        plan = PlanChange(view.stored.get(encoded), Plan(to, True, "an operator assigns it"))
+        role.writes.write(Change(Transition.CREATE_OFFLINE, region.name, None, to), plan)
+        return [Outcome(region, decision)]
+
+    what = f"it is opened at {to}" if to is not None else "it is opened where the balancer places it"
+    if decision.step is Step.WAIT:
+        server = f" ({decision.server})" if decision.server is not None else ""
+        line = f"region {encoded}: {decision.why}{server}; this is waited for"
+    else:
+        line = f"region {encoded}: {decision.why}; {what}"
+    return Request([line], frozenset({encoded}), begin, not_open({encoded}))
+
+
+def _once_more(looked: Looked, region: Region) -> ServerName | None:
+    """Choose a server for a region that too many servers could not open; None if that is not what stands in its way."""
+    afresh = decide(replace(region, plan=None), looked.view.servers, looked.limit_seconds)
+    failed = region.znode is not None and region.znode.state is State.FAILED_OPEN
+    if not failed or afresh.step is not Step.REASSIGN or looked.view.silent:
+        return None
+    online = looked.view.online
+    return min(online.keys() - {afresh.avoid} or online, key=lambda server: (len(online[server]), server), default=None)
+
+
+def _assign_once_more(looked: Looked, region: Region, to: ServerName) -> Request:
+    encoded = encoded_name(region.name)
+    plan = PlanChange(looked.view.stored.get(encoded), Plan(to, True, "an operator assigns it once more"))
+
+    def begin(_: Cluster, role: Role) -> list[Outcome]:
+        role.writes.write(Change(Transition.FORCE_OFFLINE, region.name, region.znode, to), plan)
+        return []
+
+    line = f"region {encoded}: its failed opens are forgotten; it is opened at {to}"
+    return Request([line], frozenset({encoded}), begin, not_open({encoded}))
+
+
+def move(looked: Looked, asked: str, server: str) -> Request:
+    """Close a region at its server, and open it at another one. Raises Refused."""
+    region, _ = _found(looked, asked)
+    encoded, to = encoded_name(region.name), _taker(looked, server)
+    _check_closable(looked, encoded)
+    (source,) = region.served_by
+    if source == to:
+        raise Refused(f"region {encoded} is at {to} already", "Nothing is to be done")
+
+    def begin(cluster: Cluster, role: Role) -> list[Outcome]:
+        plan = Plan(to, True, "an operator moves it")
+        return begin_to_close(looked.view, {encoded: plan}, role.writes, cluster.servers)
+
+    line = f"region {encoded} is closed at {source} and opened at {to}"
+    return Request([line], frozenset({encoded}), begin, not_open({encoded}))
+
+
+def unstick(looked: Looked, asked: Iterable[str] = ()) -> Request:
+    """Bring regions to the end of their transitions: these, or all that are in transition or not served. Raises Refused."""
+    named = {encoded_name(_found(looked, each)[0].name) for each in asked}
+    lines, for_operator, only = [], [], set()
+    for region, decision in looked.decided:
+        encoded = encoded_name(region.name)
+        going_on = region.znode is not None or decision.step is not Step.WAIT or not (region.served_by or not region.wanted)
+        if (encoded not in named) if named else not going_on:
+            continue
+        lines.append(_line(region, decision))
+        if decision.step is Step.REPORT:
+            for_operator.append(lines[-1])
+        elif going_on:
+            only.add(encoded)
+    if not named:
+        broken = [one_line(str(error), MAX_LINE_CHARS) for error in looked.view.broken]
+        lines, for_operator = lines + broken, for_operator + broken
+    idle = "" if only else IDLE
+    if looked.hmaster is not None and not any(
+        decision.step is Step.GIVE_UP_OPEN and encoded_name(region.name) in only for region, decision in looked.decided
+    ):
+        idle = f"{IDLE} beside the HMaster"
+    return Request(
+        lines, frozenset(only), lambda _, __: [], not_open(only), again=not named, for_operator=for_operator, idle=idle
+    )
+
+
+def close_stray(looked: Looked, asked: str, server: str, *, named_by_meta: bool = False) -> Request:
+    """Close the copy of a region that one server has, though it should not. Raises Refused.
+
+    The copy that hbase:meta names is closed only with `named_by_meta`, because clients write there.
+    """
+    region, _ = _found(looked, asked)
+    encoded, at = encoded_name(region.name), _live(looked, server)
+    if at not in region.served_by:
+        served = " and ".join(sorted(map(str, region.served_by))) or "no server"
+        raise Refused(f"{at} does not serve region {encoded}; {served} does", "Name a server that serves it")
+    others = region.served_by - {at}
+    rightful = region.znode is None or (region.znode.server == at and region.znode.state in (State.OPENED, State.CLOSING))
+    if not others and rightful:
+        raise Refused(f"{at} has the only copy of region {encoded}", "Use `regions move`, or disable its table")
+    if at == region.last_server and not named_by_meta:
+        raise Refused(
+            f"hbase:meta names {at} for region {encoded}, so clients write to this copy",
+            "Close the other copy, or say with --named-by-meta that this one is to go",
+        )
+
+    def begin(cluster: Cluster, _: Role) -> list[Outcome]:
+        cluster.servers.close_copy(at, encoded)
+        return [Outcome(region, Decision(Step.REPORT, "an operator closes this copy", at))]
+
+    def left(now: Looked) -> list[str]:
+        if at in now.view.silent:
+            return [f"{at} has not said which regions it serves"]
+        return [f"{at} still serves region {encoded}"] if encoded in now.view.online.get(at, ()) else []
+
+    lines = [f"the copy of region {encoded} at {at} is closed; its edits are flushed to the region's files"]
+    if others:
+        lines.append(f"move the region from {min(others)} afterwards, so that it is opened with these files")
+    return Request(lines, frozenset(), begin, left)
+
+
+def enable(looked: Looked, table: str) -> Request:
+    """Open all regions of a table. Raises Refused."""
+    return _change(looked, table, (TableState.DISABLED, TableState.ENABLING), TableState.ENABLED, tables.enable, "opened")
+
+
+def disable(looked: Looked, table: str) -> Request:
+    """Close all regions of a table. Raises Refused."""
+    return _change(looked, table, (TableState.ENABLED, TableState.DISABLING), TableState.DISABLED, tables.disable, "closed")
+
+
+def balance(looked: Looked) -> Request:
+    """Move regions until the servers have about as many each. Raises Refused."""
+    why_not = "" if looked.read.complete else "hbase:meta cannot be read"
+    if why_not := why_not or balancing.why_not_balance(looked.view):
+        raise Refused(f"regions are not balanced now: {why_not}", "Look at `regions list`")
+    planned = balancing.plan_moves(looked.view)
+    only = {each.encoded_name for each in planned}
+    lines = [f"region {each.encoded_name} moves from {each.source} to {each.destination}" for each in planned]
+
+    def begin(cluster: Cluster, role: Role) -> list[Outcome]:
+        return balancing.begin_moves(looked.view, planned, role.writes, cluster.servers)
+
+    return Request(lines, frozenset(only), begin, not_open(only), idle="" if planned else IDLE)
+
+
+def _change(
+    looked: Looked, table: str, before: Sequence[TableState], after: TableState, ask: Callable[..., None], what: str
+) -> Request:
+    name = table.removeprefix("default:")
+    regions = [encoded for encoded, known in looked.view.catalog.items() if table_of(known.info) == name]
+    shown = one_line(name, MAX_NAME_CHARS)
+    if name.startswith("hbase:"):
+        raise Refused(f"table {shown} is HBase's own", "Leave it enabled")
+    if not looked.read.complete:
+        advice = f"See `regions explain {META_ENCODED_NAME}`; `regions unstick {META_ENCODED_NAME}` opens its region"
+        raise Refused("hbase:meta cannot be read", advice)
+    if not regions:
+        like = get_close_matches(name, {table_of(known.info) for known in looked.view.catalog.values()}, MAX_NAMES)
+        advice = f". Like it are: {one_line(', '.join(like), MAX_NAME_CHARS)}" if like else ""
+        raise Refused(f"hbase:meta has no region of table {shown}", f"Name it as namespace:table, or as table{advice}")
+    state = looked.read.states.get(name, ABSENT).state
+    if state not in before:
+        raise Refused(f"table {shown} is {state.name}", "Nothing is to be done" if state is after else "Wait until that is over")
+
+    def begin(cluster: Cluster, role: Role) -> list[Outcome]:
+        ask(cluster.zk, cluster.nodes, role.hold, name)
+        return []
+
+    def left(now: Looked) -> list[str]:
+        reached = now.read.states.get(name, ABSENT).state
+        return [] if reached is after else [f"table {shown} is {reached.name}"]
+
+    lines = [f"table {shown} is {state.name}: its {len(regions):,} regions are {what}, and it becomes {after.name}"]
+    return Request(lines, frozenset(regions), begin, left, name)
+
+
+def _found(looked: Looked, asked: str) -> tuple[Region, Decision]:
+    """Find a region and what was decided for it. Raises Refused."""
+    encoded = resolve(looked, asked)
+    for region, decision in looked.decided:
+        if encoded_name(region.name) == encoded:
+            return region, decision
+    raise Refused(f"the znode of region {encoded} cannot be read", "See `regions explain`, which says why")
+
+
+def _taker(looked: Looked, server: str) -> ServerName:
+    """Read the name of a live server that may get regions. Raises Refused."""
+    name = _live(looked, server)
+    if name not in looked.view.servers.takers:
+        raise Refused(f"{name} is being drained, so it gets no regions", "Name another server, or delete its znode in `draining`")
+    return name
+
+
+def _live(looked: Looked, server: str) -> ServerName:
+    """Read a server's name, which must be that of a live one. Raises Refused."""
+    try:
+        name = ServerName.parse(server)
+    except ValueError as error:
+        raise Refused(one_line(str(error), MAX_NAME_CHARS), _live_ones(looked, server)) from None
+    if name not in looked.view.servers.live:
+        raise Refused(f"{name} is not a live RegionServer", _live_ones(looked, server))
+    return name
+
+
+def _live_ones(looked: Looked, like: str) -> str:
+    """Name live servers, those of the asked host first."""
+    host = like.partition(",")[0]
+    live = sorted(looked.view.servers.live, key=lambda server: (not server.host.startswith(host), server))
+    more = f", and {len(live) - MAX_NAMES} more, which `regions list --json` has" if len(live) > MAX_NAMES else ""
+    return f"Live are: {', '.join(map(str, live[:MAX_NAMES]))}{more}" if live else "No RegionServer is live"
+
+
+def _check_closable(looked: Looked, encoded: str) -> None:
+    why_not = why_not_close(looked.view, encoded)
+    if why_not is not None:
+        raise Refused(f"region {encoded} cannot be closed now: {why_not.why}", "`regions explain` says what comes next")
+
+
+def not_open(only: Iterable[str]) -> Left:
+    """Say which of these regions are in transition, or not served though they should be."""
+    wanted = frozenset(only)
+
+    def left(now: Looked) -> list[str]:
+        lines = []
+        for region, decision in now.decided:
+            encoded = encoded_name(region.name)
+            if encoded in wanted and (region.znode is not None or (region.wanted and not region.served_by)):
+                lines.append(_line(region, decision))
+        return lines
+
+    return left
+
+
+def _line(region: Region, decision: Decision) -> str:
+    """Name the region, its state and server, and say why and what is done."""
+    state = "not served" if region.wanted else "closed"
+    if region.served_by:
+        state = "open" if len(region.served_by) == 1 else "served twice"
+    at, whom = "", f" ({decision.server})" if decision.server is not None else ""
+    if region.znode is not None:
+        state, at = region.znode.state.name, f" at {region.znode.server}"
+        whom = "" if decision.server == region.znode.server else whom
+    what = f"{decision.why}; {decision.step.value}{whom}"
+    return one_line(f"region {encoded_name(region.name)} is {state}{at}: {what}", MAX_LINE_CHARS)
+
+
+def _table(looked: Looked, encoded: str) -> str:
+    known = looked.view.catalog.get(encoded)
+    return one_line(table_of(known.info), MAX_NAME_CHARS) if known is not None else "?"

@@ -1,0 +1,102 @@
+"""The start of a cluster: waits for servers, says whether it is a start or a failover, and clears what an earlier life has left.
+
+Source: HBase's ServerManager.waitForRegionServers, AssignmentManager.processDeadServersAndRegionsInTransition (branch-1.4).
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+from walferry.hbase.names import ServerName
+from walferry.master.errors import StateChanged
+from walferry.master.reconcile import View
+from walferry.master.transitions import Transition
+from walferry.master.writes import Change, MasterWrites, PlanChange
+from walferry.master.znodes import META_ENCODED_NAME
+
+MIN_SERVERS = 1  # hbase.master.wait.on.regionservers.mintostart
+SETTLED_SECONDS = 1.5  # hbase.master.wait.on.regionservers.interval
+WAIT_SECONDS = 4.5  # hbase.master.wait.on.regionservers.timeout
+GIVE_UP_SECONDS = 600.0
+ANSWER_SECONDS = 30.0
+_POLL_SECONDS = 0.05
+
+
+def wait_for_servers(
+    live: Callable[[], frozenset[ServerName]],
+    minimum: int = MIN_SERVERS,
+    give_up_seconds: float = GIVE_UP_SECONDS,
+    clock: Callable[[], float] = time.monotonic,
+    sleep: Callable[[float], None] = time.sleep,
+) -> frozenset[ServerName]:
+    """Wait until there are enough servers and no more come, as HBase's master does.
+
+    That is: at least `minimum` servers, WAIT_SECONDS since the beginning, and SETTLED_SECONDS since the last one came or went.
+    After `give_up_seconds` it returns what there is.
+    """
+    began = changed = clock()
+    servers = live()
+    while clock() - began < give_up_seconds:
+        now = clock()
+        if len(servers) >= minimum and now - began >= WAIT_SECONDS and now - changed >= SETTLED_SECONDS:
+            break
+        sleep(_POLL_SECONDS)
+        before, servers = servers, live()
+        if servers != before:
+            changed = clock()
+    return servers
+
+
+def first_look(
+    look: Callable[[], View],
+    clock: Callable[[], float] = time.monotonic,
+    sleep: Callable[[float], None] = time.sleep,
+) -> View:
+    """Look until all servers have said which regions they serve, for ANSWER_SECONDS at most.
+
+    A server has its znode some moments before it answers. While one is silent, a start cannot be told from a failover.
+    """
+    began = clock()
+    view = look()
+    while view.silent and clock() - began < ANSWER_SECONDS:
+        sleep(_POLL_SECONDS)
+        view = look()
+    return view
+
+
+def why_not_startup(view: View) -> str:
+    """Say why this is not the start of a cluster but a failover; empty if it is a start.
+
+    It is a start if all servers have answered, and none serves a region or has one in transition; hbase:meta does not count.
+    """
+    if not view.servers.live:
+        return "there is no live server"
+    if view.unanswered is not None:
+        return view.unanswered.why
+    for server, online in view.online.items():
+        if regions := online - {META_ENCODED_NAME}:
+            return f"{server} serves region {min(regions)}"
+    for encoded, region in view.regions.items():
+        if encoded == META_ENCODED_NAME:
+            continue
+        if region.znode is not None and region.znode.server in view.servers.live:
+            return f"region {encoded} is {region.znode.state.name} at {region.znode.server}"
+    return ""
+
+
+def clear(view: View, writes: MasterWrites) -> int:
+    """Delete the znodes and plans of all regions in transition before a cluster's first assignment. Returns how many there were.
+
+    The view must be that of a start (`why_not_startup`). hbase:meta is left alone, and so is a znode that has changed since.
+    """
+    cleared = 0
+    for encoded, region in view.regions.items():
+        if region.znode is None or encoded == META_ENCODED_NAME:
+            continue
+        try:
+            writes.write(Change(Transition.CLEAR, region.name, region.znode), PlanChange(view.stored.get(encoded), None))
+            cleared += 1
+        except StateChanged:
+            continue
+    return cleared

@@ -1,0 +1,212 @@
+"""The regions that are in transition, in trouble or not served: who must act next, and what will be done.
+
+What it tells comes from one look at the cluster (`looked.look_and_decide`).
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from walferry.base.protos import hbase_pb2 as pb
+from walferry.base.texts import one_line
+from walferry.hbase.binary_text import to_binary_text
+from walferry.hbase.errors import ZNodeValueError
+from walferry.master.catalog import table_of
+from walferry.master.decide import Decision, Region, Step
+from walferry.master.snapshot import Looked
+from walferry.master.znodes import META_ENCODED_NAME, encoded_name
+
+MAX_NAME_BYTES = 300  # of a region's name, which holds a row key
+MAX_TEXT_CHARS = 1000
+NOT_SERVED, SERVED_TWICE, MISPLACED, BROKEN = "not served", "served twice", "open elsewhere", "broken"
+OPEN, CLOSED, UNKNOWN = "open", "closed", "unknown"
+WALFERRY, OPERATOR, NOBODY = "`regions unstick`, or an HMaster that is started", "an operator", "nobody"
+_UNLISTED = (OPEN, CLOSED, UNKNOWN)
+_NOTHING = "nothing is to be done"
+
+
+@dataclass(frozen=True)
+class Row:
+    """A region that is not simply open or closed. `seconds` is the time since its znode changed, None without a znode.
+
+    `next` says who must act next, and `what` and `why` what will be done. `stuck` says that people should look at it.
+    """
+
+    region: str
+    table: str
+    name: str
+    state: str
+    seconds: float | None
+    server: str
+    next: str
+    what: str
+    why: str
+    stuck: bool
+
+    def line(self) -> str:
+        """Name the region, its state and server, and say what to do."""
+        since = "" if self.seconds is None else f" for {self.seconds:.0f} s"
+        at = f", {self.where}" if self.state == NOT_SERVED else f" {self.where}"
+        where = at if self.where else ""
+        return f"region {self.region} of {self.table} is {self.state}{where}{since}: {self.verdict}"
+
+    @property
+    def where(self) -> str:
+        """The server in words; empty if there is none, or if `why` begins with it."""
+        if not self.server or self.why.startswith(self.server):
+            return ""
+        return f"last at {self.server}" if self.state == NOT_SERVED else f"at {self.server}"
+
+    @property
+    def verdict(self) -> str:
+        """Why the region is as it is, and who does what next."""
+        return f"{self.why}. Next, {self.next}: {self.what}"
+
+
+@dataclass(frozen=True)
+class Survey:
+    """What one look has found. `master` names who acts as the cluster's master, empty if there is none.
+
+    `open` counts the regions that are open, and `closed` those of disabled tables. `problems` are what could not be read besides
+    the regions' znodes, and `complete` is False if hbase:meta was among it.
+    """
+
+    master: str
+    live: Sequence[str]
+    silent: Sequence[str]
+    recovering: Sequence[str]
+    complete: bool
+    known: int
+    open: int
+    closed: int
+    rows: Sequence[Row]
+    problems: Sequence[str]
+
+    def to_json(self) -> dict[str, Any]:
+        """The survey as JSON knows it."""
+        return asdict(self)
+
+    @property
+    def well(self) -> bool:
+        """Whether everything is known, and no region is stuck."""
+        return not (self.unknown or self.problems or any(row.stuck for row in self.rows))
+
+    @property
+    def unknown(self) -> list[str]:
+        """Why something is not known of all regions."""
+        unread = [] if self.complete else ["hbase:meta cannot be read, so only its own region and those in transition are known"]
+        return unread + [f"RegionServer {server} has not said which regions it serves" for server in self.silent]
+
+    def summary(self) -> list[str]:
+        """Count the regions: those that are open, those of disabled tables, and the listed ones by their state."""
+        servers = f"{len(self.live):,} RegionServers"
+        lines = [f"{self.open:,} of {self.known:,} regions are open at {servers}; {self.master or 'no master'} is active"]
+        if self.closed:
+            lines.append(f"closed, because their tables are disabled: {self.closed:,}")
+        if self.rows:
+            states = ", ".join(f"{count:,} {state}" for state, count in Counter(row.state for row in self.rows).most_common())
+            stuck = sum(row.stuck for row in self.rows)
+            lines.append(f"in transition or in trouble, the most urgent first: {len(self.rows):,} ({states}); stuck: {stuck:,}")
+        return lines
+
+
+def survey(looked: Looked) -> Survey:
+    """List the regions that are in transition, not served, served twice, or served elsewhere than hbase:meta says."""
+    view = looked.view
+    rows = [row_of(looked, region, decision) for region, decision in looked.decided if _state(looked, region) not in _UNLISTED]
+    rows += [_broken_row(error) for error in view.broken if isinstance(error, ZNodeValueError)]
+    others = (error for error in view.broken if not isinstance(error, ZNodeValueError))
+    problems = [one_line(str(error), MAX_TEXT_CHARS) for error in (*others, *looked.read.broken)]
+    settled = [region for region in view.regions.values() if region.znode is None]
+    return Survey(
+        looked.master,
+        sorted(map(str, view.servers.live)),
+        sorted(map(str, view.silent)),
+        sorted(map(str, view.servers.recovering)),
+        looked.read.complete,
+        len(view.regions.keys() | view.catalog.keys()),
+        sum(len(region.served_by) == 1 for region in settled),
+        sum(not region.served_by and not region.wanted for region in settled),
+        sorted(rows, key=_urgency),
+        problems,
+    )
+
+
+def _urgency(row: Row) -> tuple[Any, ...]:
+    """Order rows: stuck ones first; of these hbase:meta, which all others need, then HBase's own tables, then what loses data."""
+    own = (row.region != META_ENCODED_NAME, not row.table.startswith("hbase:"))
+    worst = (SERVED_TWICE, NOT_SERVED)
+    return (not row.stuck, *own, worst.index(row.state) if row.state in worst else len(worst), -(row.seconds or 0), row.region)
+
+
+def row_of(looked: Looked, region: Region, decision: Decision) -> Row:
+    """Say of one region what state it is in, who must act next and what will be done."""
+    state = _state(looked, region)
+    known = looked.view.catalog.get(encoded_name(region.name))
+    server = region.znode.server if region.znode is not None else (min(region.served_by, default=region.last_server))
+    why, what, next_ = decision.why, decision.step.value, _next(looked, decision)
+    if decision.step is Step.WAIT and decision.server in looked.view.servers.recovering and looked.hmaster is None:
+        what = f"split the WALs of {decision.server}"
+    if state in (OPEN, CLOSED) and decision.step is Step.WAIT:
+        what, next_ = _NOTHING, NOBODY
+    if state == MISPLACED and decision.step is Step.WAIT:
+        why = f"hbase:meta names {region.last_server}, so clients do not find it"
+        tool = "`move` in HBase's shell" if looked.hmaster is not None else "`regions move`"
+        what, next_ = f"move it with {tool}: that writes hbase:meta anew", OPERATOR
+    late = region.znode is not None and region.idle_seconds >= looked.limit_seconds
+    return Row(
+        encoded_name(region.name),
+        shown_table(known.info) if known is not None else one_line(shown_name(region.name.partition(b",")[0]), MAX_TEXT_CHARS),
+        shown_name(region.name),
+        state,
+        region.idle_seconds if region.znode is not None else None,
+        " and ".join(sorted(map(str, region.served_by))) if state == SERVED_TWICE else str(server or ""),
+        next_,
+        what,
+        one_line(why, MAX_TEXT_CHARS),
+        decision.step is Step.REPORT or late or state in (NOT_SERVED, SERVED_TWICE, MISPLACED, UNKNOWN),
+    )
+
+
+def _broken_row(error: ZNodeValueError) -> Row:
+    encoded = one_line(error.znode.rpartition("/")[2], MAX_NAME_BYTES)
+    why = one_line(error.reason, MAX_TEXT_CHARS)
+    return Row(encoded, "?", "", BROKEN, None, "", OPERATOR, one_line(error.advice, MAX_TEXT_CHARS), why, True)
+
+
+def _state(looked: Looked, region: Region) -> str:
+    """The state of a region in words: that of its znode, or one of this module's."""
+    if len(region.served_by) > 1:
+        return SERVED_TWICE
+    if region.znode is not None:
+        return region.znode.state.name
+    if not region.served_by:
+        if not region.wanted:
+            return CLOSED
+        return UNKNOWN if looked.view.silent else NOT_SERVED  # a silent server may serve it
+    if region.last_server is not None and region.last_server not in region.served_by and looked.read.complete:
+        return MISPLACED
+    return OPEN
+
+
+def _next(looked: Looked, decision: Decision) -> str:
+    if decision.step is Step.REPORT:
+        return OPERATOR
+    if decision.step is Step.GIVE_UP_OPEN:
+        return f"{OPERATOR}, with `regions unstick`"
+    if decision.step is Step.WAIT and decision.server is not None and decision.server in looked.view.servers.live:
+        return f"RegionServer {decision.server}"
+    return looked.master or WALFERRY
+
+
+def shown_table(info: pb.RegionInfo) -> str:
+    """Name a region's table, for people."""
+    return one_line(table_of(info), MAX_NAME_BYTES)
+
+
+def shown_name(name: bytes) -> str:
+    """Write a region's full name as HBase's shell does; a long one is cut."""
+    return to_binary_text(name[:MAX_NAME_BYTES]) + ("…" if len(name) > MAX_NAME_BYTES else "")

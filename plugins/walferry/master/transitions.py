@@ -1,0 +1,84 @@
+"""The one table of who may change the znode of a region in transition, from which state to which, and under which check.
+
+Every write names a row of this table, takes the new state from it, and is made at the version of the znode that was read. So a
+transition that is not in the table cannot be written. The seed of the table is the "legitimate transitions" of HBase's Master
+Rewrite Notes (MASTER 1 to 4, REGIONSERVER 1 to 4). HBase 1.7 differs in this:
+
+- the master creates the znode as CLOSING before it asks the server to close the region (the notes: the RegionServer does);
+- the znode names the server that acts next, and only that server may change it;
+- a server that cannot open a region says FAILED_OPEN;
+- the master of a table that is being disabled also deletes the znode of a region whose server died before it was closed;
+- splits and merges use the same folder, with ephemeral znodes.
+
+An HMaster of 1.7 waits for ever for a server that has begun to open a region and does not go on. The one transition of operators
+ends that: it says FAILED_OPEN in the server's place, and the HMaster assigns the region anew by itself. See `beside`.
+
+Source: HBase's ZKAssign, ZkOpenRegionCoordination, ZkCloseRegionCoordination, ZKSplitTransactionCoordination (branch-1.4).
+"""
+
+from dataclasses import dataclass
+from enum import Enum
+
+from walferry.master.states import OF_MOVES, Actor, State
+
+
+@dataclass(frozen=True)
+class Rule:
+    """One legitimate transition. An empty `before` means that there is no znode yet, `after` None that it is deleted.
+
+    `server` says whose name the new znode bears: the one that it had (True), or another one that the writer chooses (False).
+    """
+
+    actor: Actor
+    before: frozenset[State]
+    after: State | None
+    keeps_server: bool
+    source: str
+
+
+def _master(before: frozenset[State], after: State | None, source: str, *, keeps_server: bool = True) -> Rule:
+    return Rule(Actor.MASTER, before, after, keeps_server, source)
+
+
+def _server(before: frozenset[State], after: State | None, source: str, *, keeps_server: bool = True) -> Rule:
+    return Rule(Actor.REGIONSERVER, before, after, keeps_server, source)
+
+
+_NO_ZNODE: frozenset[State] = frozenset()
+
+
+class Transition(Enum):
+    """The legitimate transitions. Whoever writes one must also hold what its actor needs: the master's role, or the region."""
+
+    # The master's
+    CREATE_OFFLINE = _master(_NO_ZNODE, State.OFFLINE, "MASTER 1", keeps_server=False)
+    FORCE_OFFLINE = _master(OF_MOVES, State.OFFLINE, "MASTER 2", keeps_server=False)
+    DELETE_OPENED = _master(frozenset({State.OPENED}), None, "MASTER 3")
+    CLEAR = _master(frozenset(State), None, "MASTER 4, only before a cluster's first assignment")
+    DELETE_CLOSED = _master(frozenset({State.CLOSED}), None, "the notes' flow DISABLE")
+    DELETE_CLOSING = _master(frozenset({State.CLOSING}), None, "1.7: the same, and the server that should close it is dead")
+    CREATE_CLOSING = _master(_NO_ZNODE, State.CLOSING, "REGIONSERVER 1; by the master in 1.7", keeps_server=False)
+    ALLOW_SPLIT = _master(frozenset({State.REQUEST_SPLIT}), State.SPLITTING, "1.7: the master's answer to a split")
+    ALLOW_MERGE = _master(frozenset({State.REQUEST_MERGE}), State.MERGING, "1.7: the master's answer to a merge")
+    DELETE_SPLIT = _master(frozenset({State.SPLIT}), None, "1.7: the master has seen the split")
+    DELETE_MERGED = _master(frozenset({State.MERGED}), None, "1.7: the master has seen the merge")
+    # The RegionServer's
+    CLOSE = _server(frozenset({State.CLOSING}), State.CLOSED, "REGIONSERVER 2")
+    BEGIN_OPEN = _server(frozenset({State.OFFLINE}), State.OPENING, "REGIONSERVER 3")
+    KEEP_OPENING = _server(frozenset({State.OPENING}), State.OPENING, "1.7: the server is still at it")
+    FINISH_OPEN = _server(frozenset({State.OPENING}), State.OPENED, "REGIONSERVER 4")
+    FAIL_OPEN = _server(frozenset({State.OFFLINE, State.OPENING}), State.FAILED_OPEN, "1.7: the region cannot be opened")
+    # An operator's, while an HMaster is active
+    GIVE_UP_OPEN = Rule(
+        Actor.OPERATOR,
+        frozenset({State.OPENING}),
+        State.FAILED_OPEN,
+        keeps_server=True,
+        source="1.7: FAIL_OPEN, which the znode's server owes; no live server serves the region or has opened it for long",
+    )
+
+    @property
+    def rule(self) -> Rule:
+        """Who may do it, from which states, to which."""
+        found: Rule = self.value
+        return found

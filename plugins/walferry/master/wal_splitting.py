@@ -1,0 +1,224 @@
+"""Has the WALs of dead servers split, so that their regions find all edits when they are opened again.
+
+    1. fence     WALs/<server> is renamed to WALs/<server>-splitting: the server cannot begin another WAL
+    2. split     each WAL gets a task, which a live server does; WALs of hbase:meta come first
+    3. archive   a WAL that was split goes to oldWALs, or to corrupt if the worker has marked it so
+    4. end       the task is deleted after that, and the folder when it is empty
+
+`advance` takes all steps that can be taken now, and waits for nothing. What it does follows from the folders and the tasks alone,
+so another process can go on at any step. A WAL of no length is split like the others: the worker finds no edit in it.
+
+Source: HBase's MasterFileSystem.splitLog, SplitLogManager, WALSplitter.finishSplitLogFile (branch-1.4).
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+from kazoo.client import KazooClient
+
+from walferry.base.errors import WalferryError
+from walferry.base.zk.client import retried
+from walferry.base.zk.fenced_lock import Hold
+from walferry.hbase.cluster import is_live, live_servers
+from walferry.hbase.files.renames import delete_folder, exists, make_folder, rename, touch
+from walferry.hbase.files.store import OLD_WALS, SPLITTING, WALS, WalStore
+from walferry.hbase.files.systems import delete_empty_folder, list_entries
+from walferry.hbase.layout import ZNodes
+from walferry.hbase.names import META_SUFFIX, ServerName
+from walferry.master.errors import SplitFailed
+from walferry.master.split_tasks import Task, TaskState, TaskWrites, read_tasks
+
+CORRUPT = "corrupt"  # HBase's folder for WALs that could not be read to their end, and its mark in STAGING
+STAGING = "splitWAL"  # where workers keep what they have not finished
+HEARTBEAT_SECONDS = 120.0  # hbase.splitlog.manager.timeout
+MAX_RESUBMITS = 3  # hbase.splitlog.max.resubmit
+RESCAN_SECONDS = 60.0  # after this time without a change, workers are told to look again
+
+
+@dataclass(frozen=True)
+class Progress:
+    """What is left of a dead server's WALs, and what is in the way. `left` 0: all were split, and its folder is gone."""
+
+    server: ServerName
+    left: int
+    error: WalferryError | None = None
+
+
+@dataclass
+class _Watched:
+    """What this process has seen of a task."""
+
+    version: int
+    since: float
+    resubmits: int = 0
+
+
+def servers_with_wals(root: str) -> frozenset[ServerName]:
+    """List the servers that have a folder of WALs, live ones too. Raises WrongRoot, StoreError.
+
+    Files, and folders that have no server's name, are passed over.
+    """
+    WalStore(root).check_root()
+    found = set()
+    for entry in list_entries(f"{root.rstrip('/')}/{WALS}"):
+        if not entry.is_folder:
+            continue
+        try:
+            found.add(ServerName.parse(entry.name.removesuffix(SPLITTING)))
+        except ValueError:
+            continue
+    return frozenset(found)
+
+
+def with_meta_wals(root: str, dead: Iterable[ServerName]) -> frozenset[ServerName]:
+    """Pick the dead servers that have a WAL of hbase:meta to be split. Raises StoreError."""
+    folders = {server: f"{root.rstrip('/')}/{WALS}/{server}" for server in dead}
+    return frozenset(
+        server
+        for server, folder in folders.items()
+        if any(entry.name.endswith(META_SUFFIX) for each in (folder, folder + SPLITTING) for entry in list_entries(each))
+    )
+
+
+def fence(root: str, server: ServerName) -> None:
+    """Rename a dead server's folder, so that it cannot begin another WAL. Does nothing if that is done. Raises StoreError."""
+    folder = f"{root}/{WALS}/{server}"
+    if not exists(folder):
+        return
+    if not exists(folder + SPLITTING):
+        rename(folder, folder + SPLITTING)
+        return
+    for entry in list_entries(folder):  # the folder came back after an earlier rename
+        rename(f"{folder}/{entry.name}", f"{folder}{SPLITTING}/{entry.name}")
+    delete_empty_folder(folder)
+
+
+class WalSplitting:
+    """The splits of one holder of the master's role."""
+
+    def __init__(
+        self, zk: KazooClient, nodes: ZNodes, root: str, hold: Hold, me: ServerName, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._zk = zk
+        self._nodes = nodes
+        self._root = root.rstrip("/")
+        self._hold = hold
+        self._writes = TaskWrites(zk, nodes, hold, me)
+        self._clock = clock
+        self._seen: dict[str, _Watched] = {}
+        self._last_rescan = clock()
+
+    def advance(self, dead: Iterable[ServerName]) -> list[Progress]:
+        """Take the next steps for these servers. A server's error stops only its own WALs. Raises the role's errors."""
+        retried(self._zk, self._zk.ensure_path, self._nodes.split_tasks)
+        live = live_servers(self._zk, self._nodes)
+        wals: dict[ServerName, list[str]] = {}
+        errors: dict[ServerName, WalferryError] = {}
+        for server in sorted(dead):
+            try:
+                wals[server] = self._fenced_wals(server)
+            except WalferryError as error:
+                self._hold.check()
+                errors[server], wals[server] = error, []
+        tasks, broken = read_tasks(self._zk, self._nodes)
+        meta_first = any(wal.endswith(META_SUFFIX) for each in wals.values() for wal in each)
+        progress = []
+        for server, its in wals.items():
+            left = len(its)
+            try:
+                if server not in errors:
+                    left = self._advance(server, its, tasks, live, meta_first)
+            except WalferryError as error:
+                self._hold.check()
+                errors[server] = error
+            progress.append(Progress(server, max(left, server in errors), errors.get(server) or next(iter(broken), None)))
+        return progress
+
+    def _fenced_wals(self, server: ServerName) -> list[str]:
+        """The paths of a dead server's WALs below the root, after it was fenced."""
+        self._hold.check()
+        if is_live(self._zk, self._nodes, str(server)):
+            raise SplitFailed(f"{server} is alive, so its WALs are left to it", "Stop the server first")
+        fence(self._root, server)
+        folder = f"{WALS}/{server}{SPLITTING}"
+        return [f"{folder}/{entry.name}" for entry in list_entries(f"{self._root}/{folder}") if not entry.is_folder]
+
+    def _advance(
+        self, server: ServerName, wals: list[str], tasks: dict[str, Task], live: frozenset[ServerName], meta_first: bool
+    ) -> int:
+        """Take the next step of each WAL of a server. Returns how many WALs are left."""
+        folder = f"{WALS}/{server}{SPLITTING}"
+        left, failed = 0, []
+        for wal in wals:
+            task = tasks.get(wal)
+            if task is None:
+                left += 1
+                if not meta_first or wal.endswith(META_SUFFIX):
+                    self._writes.create(wal)
+            elif task.state is TaskState.DONE:
+                self._archive(wal)
+                self._writes.delete(task)
+                self._seen.pop(wal, None)
+            else:
+                left += 1
+                if not self._look_after(task, live):
+                    failed.append(wal)
+        for wal, task in tasks.items():
+            if wal.startswith(f"{folder}/") and wal not in wals and task.state is not TaskState.OWNED:
+                self._writes.delete(task)  # its WAL was archived before
+        if failed:
+            raise SplitFailed(
+                f"{len(failed)} WALs of {server} could not be split, the first is {failed[0]}",
+                "The servers' logs say why. The next pass tries again; a file that cannot be mended can be moved away by hand",
+            )
+        if not left:
+            delete_empty_folder(f"{self._root}/{folder}")
+            left = int(exists(f"{self._root}/{folder}"))
+        return left
+
+    def _look_after(self, task: Task, live: frozenset[ServerName]) -> bool:
+        """Give a task that does not get on to another worker. False if it was given away too often, and is deleted."""
+        now = self._clock()
+        seen = self._seen.setdefault(task.wal, _Watched(task.version, now))
+        if seen.version != task.version:
+            seen.version, seen.since = task.version, now
+        idle = now - seen.since
+        if task.state is TaskState.UNASSIGNED:
+            if idle > RESCAN_SECONDS and now - self._last_rescan > RESCAN_SECONDS:
+                self._last_rescan = now
+                self._writes.wake_workers()
+            return True
+        forced = task.state is TaskState.RESIGNED or (task.state is TaskState.OWNED and task.worker not in live)
+        if not forced:
+            if task.state is TaskState.OWNED and idle < HEARTBEAT_SECONDS:
+                return True
+            if seen.resubmits >= MAX_RESUBMITS and task.state is TaskState.OWNED:
+                return True  # HBase too lets a slow worker go on then
+            if seen.resubmits >= MAX_RESUBMITS:
+                self._writes.delete(task)
+                del self._seen[task.wal]
+                return False
+            seen.resubmits += 1
+        if self._writes.submit_again(task):
+            self._writes.wake_workers()
+        return True
+
+    def _archive(self, wal: str) -> None:
+        """Move a WAL that was split to where HBase keeps it."""
+        name = wal.rpartition("/")[2]
+        source, staging = f"{self._root}/{wal}", f"{self._root}/{STAGING}/{name}"
+        corrupt = exists(f"{staging}/{CORRUPT}")
+        target = f"{self._root}/{CORRUPT if corrupt else OLD_WALS}"
+        make_folder(target)
+        self._hold.check()
+        try:
+            touch(source)  # before the rename: an archived file with an old time may be cleaned at once
+            rename(source, f"{target}/{name}")
+        except FileNotFoundError:
+            pass  # another process has archived it
+        delete_folder(staging)
+
+

@@ -1,0 +1,202 @@
+"""Does what operators ask for: takes the master's role, begins, makes passes until it is done, and gives the role back.
+
+While an HMaster is active, only `unstick` does something: it gives up opens that the HMaster waits for in vain (`beside`).
+"""
+
+from __future__ import annotations
+
+import socket
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from walferry.base.errors import WalferryError
+from walferry.base.texts import one_line
+from walferry.base.users import user_name
+from walferry.base.zk.client import read_all
+from walferry.hbase.cluster import live_servers
+from walferry.hbase.errors import ClusterError
+from walferry.hbase.values import decode_server_version
+from walferry.master.acting_master import Candidate, MasterAddress, Role, acting_as_master
+from walferry.master.beside_active_master import beside_master, give_up_opens
+from walferry.master.calls import CalledServers
+from walferry.master.cluster_znodes import check_files
+from walferry.master.decide import Step
+from walferry.master.errors import NotHBase1, NotSettled
+from walferry.master.locality import HdfsLocality
+from walferry.master.reconcile import LIMIT_SECONDS, Outcome
+from walferry.master.requests import Request, not_open
+from walferry.master.role_loop import Cluster, Master
+from walferry.master.snapshot import Looked, look_and_decide
+from walferry.master.znodes import encoded_name
+from walferry.replication.source.session import Session
+
+WAIT_SECONDS = 600.0
+PAUSE_SECONDS = 0.5
+MAX_LEFT = 20  # regions that an error names
+
+Tell = Callable[[str], None]
+
+
+@dataclass(frozen=True)
+class Terms:
+    """How a run has the role. RegionServers call `host`:`port`; without a host, the name of this machine is taken.
+
+    `listen` is the address to listen on, the host's by default. `holder` is the run's name for people; a killed attempt of the
+    same `run` is put out at once.
+    """
+
+    holder: str
+    run: str | None = None
+    host: str | None = None
+    listen: str | None = None
+    port: int = 0
+    limit_seconds: float = LIMIT_SECONDS
+    wait_seconds: float = WAIT_SECONDS
+
+    @property
+    def address(self) -> MasterAddress:
+        """Where this run is the master."""
+        host = self.host or socket.getfqdn()
+        return MasterAddress(host, self.listen or host, self.port)
+
+
+def cluster_of(session: Session) -> Cluster:
+    """The regions' side of a session's cluster. Raises NotHBase1, ClusterError, ConnectError."""
+    check_hbase_1(session)
+    source = session.source
+    return Cluster(session.zk, session.nodes, session.own, CalledServers(source.login), source.wal_root, source.login)
+
+
+def check_hbase_1(session: Session) -> None:
+    """Raise NotHBase1 if a live RegionServer says that it is HBase 2 or later."""
+    try:
+        servers = sorted(live_servers(session.zk, session.nodes))
+    except ClusterError:  # ZooKeeper has lost everything, or this is not the cluster's base
+        return
+    paths = [f"{session.nodes.rs}/{server}" for server in servers]
+    for server, path, found in zip(servers, paths, read_all(session.zk, paths), strict=True):
+        version = decode_server_version(found.value, path) if found is not None else None
+        if version is not None and version.split(".")[0] not in ("0", "1"):
+            raise NotHBase1(str(server), one_line(version, 100))
+
+
+@contextmanager
+def at_work(session: Session, terms: Terms, tell: Tell) -> Iterator[tuple[Cluster, Role, Master]]:
+    """Be the cluster's master for the length of a block.
+
+    Raises LiveMaster, RoleHeld, NoClusterId, WrongFiles, CannotListen, StoreError, ConnectError.
+    """
+    source = session.source
+    cluster = cluster_of(session)
+    root = source.root_dir or source.wal_root
+    check_files(session.zk, session.nodes, source.wal_root)
+    candidate = Candidate(terms.holder, root, terms.run, terms.address)
+    locality = HdfsLocality(root, source.login.user or user_name())
+    with acting_as_master(session.zk, session.nodes, session.own, candidate) as role:
+        yield cluster, role, Master(cluster, role, locality=locality, limit_seconds=terms.limit_seconds, tell=once(tell))
+
+
+def once(tell: Tell) -> Tell:
+    """Tell each line only once: passes come every second, and most of them say what the pass before has said."""
+    told: set[str] = set()
+
+    def tell_new(line: str) -> None:
+        if line not in told:
+            told.add(line)
+            tell(line)
+
+    return tell_new
+
+
+def carry_out(session: Session, ask: Callable[[Looked], Request], terms: Terms, tell: Tell) -> Looked:
+    """Do what is asked, as the cluster's master. Returns the last look.
+
+    Raises Refused, NotSettled, LiveMaster and the role's other errors, StoreError, ClusterError, ConnectError.
+    """
+    with at_work(session, terms, tell) as (cluster, role, master):
+        request = ask(look_and_decide(cluster, terms.limit_seconds))
+        for line in request.lines:
+            tell(line)
+        problem = _first_problem(request.begin(cluster, role))
+
+        def one_try() -> tuple[Looked, list[str]]:
+            nonlocal request
+            master.one_pass(request.only, request.table)
+            looked = look_and_decide(cluster, terms.limit_seconds)
+            left = request.left(looked)
+            if not left and request.again and not (more := ask(looked)).only <= request.only:
+                for line in more.lines:
+                    tell(line)
+                request, left = more, more.left(looked)
+            return looked, left
+
+        looked = until_settled(one_try, time.monotonic() + terms.wait_seconds, terms, role)
+        if problem is not None:
+            raise problem
+        return looked
+
+
+def until_settled(
+    one_try: Callable[[], tuple[Looked, list[str]]], give_up: float, terms: Terms, role: Role | None = None
+) -> Looked:
+    """Try until a look finds nothing left, and return that look. `one_try` returns a look and what is left, in words.
+
+    Between tries it makes sure that `role` is still held. Raises NotSettled after `give_up` (time.monotonic), the role's errors,
+    and what `one_try` raises.
+    """
+    while True:
+        looked, left = one_try()
+        if not left:
+            return looked
+        if time.monotonic() >= give_up:
+            raise _not_settled(left, terms.wait_seconds)
+        if role is None:
+            time.sleep(PAUSE_SECONDS)
+        else:
+            role.hold.lost.wait(PAUSE_SECONDS)
+            role.hold.check()
+
+
+def _first_problem(begun: Sequence[Outcome]) -> WalferryError | None:
+    """Say why a region was not touched. The others are brought to their end before this is told."""
+    for outcome in begun:
+        if outcome.error is not None:
+            return outcome.error
+        if outcome.decision.step is Step.WAIT:
+            name = encoded_name(outcome.region.name)
+            return NotSettled(f"region {name} was not touched: {outcome.decision.why}", "Try again")
+    return None
+
+
+def unstick_beside(session: Session, ask: Callable[[Looked], Request], terms: Terms, tell: Tell) -> Looked:
+    """Give up opens that an active HMaster waits for, and wait until it has assigned these regions. Returns the last look.
+
+    Raises Refused, NotSettled, NoLiveMaster, RoleHeld, StoreError, ClusterError, ConnectError.
+    """
+    cluster = cluster_of(session)
+    with beside_master(session.zk, session.nodes, session.own, terms.holder, terms.run) as writes:
+        looked = look_and_decide(cluster, terms.limit_seconds)
+        request = ask(looked)
+        for line in request.lines:
+            tell(line)
+        done = give_up_opens([each for each in looked.decided if encoded_name(each[0].name) in request.only], writes)
+    tell(f"opens that the HMaster waits for in vain and that were given up: {sum(outcome.error is None for outcome in done):,}")
+    left = not_open(encoded_name(outcome.region.name) for outcome in done if outcome.error is None)
+
+    def one_try() -> tuple[Looked, list[str]]:
+        again = look_and_decide(cluster, terms.limit_seconds)
+        return again, left(again)
+
+    looked = until_settled(one_try, time.monotonic() + terms.wait_seconds, terms)
+    if problem := _first_problem(done):
+        raise problem
+    return looked
+
+
+def _not_settled(left: list[str], seconds: float) -> NotSettled:
+    """Make the error that names what is not at its end."""
+    more = f"; and {len(left) - MAX_LEFT} more" if len(left) > MAX_LEFT else ""
+    problem = f"after {seconds:.0f} s this is not at its end: {'; '.join(left[:MAX_LEFT])}{more}"
+    return NotSettled(problem, "What was begun is written in ZooKeeper: the next run, or an HMaster, goes on with it")

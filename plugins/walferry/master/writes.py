@@ -1,0 +1,174 @@
+"""The only way to change the znode of a region in transition: by a row of the table of transitions, at the version that was read.
+
+A master's change is one multi with the checks of its role (`zk.hold`), and carries the change of the region's plan with it. So a
+master that has lost its role can change nothing, and a plan is there exactly as long as its transitions need it.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
+
+from kazoo.client import KazooClient, TransactionRequest
+from kazoo.exceptions import BadVersionError, NodeExistsError, NoNodeError
+
+from walferry.base.zk.client import commit, retried
+from walferry.base.zk.fenced_lock import Hold
+from walferry.hbase.layout import OwnZNodes, ZNodes
+from walferry.hbase.names import ServerName
+from walferry.master.errors import IllegitimateTransition, StateChanged
+from walferry.master.plans import Plan, StoredPlan, encode_plan
+from walferry.master.states import OF_SPLITS, Actor
+from walferry.master.transitions import Transition
+from walferry.master.znodes import RegionInTransition, encode_region, encoded_name, read_region
+
+NOT_AS_READ = (BadVersionError, NodeExistsError, NoNodeError)
+
+
+@dataclass(frozen=True)
+class Change:
+    """One transition of one region. `seen` is the znode as read, None if there was none.
+
+    `server` is the server that acts next, for transitions that choose one; the others keep the znode's.
+    """
+
+    transition: Transition
+    name: bytes
+    seen: RegionInTransition | None
+    server: ServerName | None = None
+
+
+@dataclass(frozen=True)
+class PlanChange:
+    """What becomes of a region's plan: `seen` as read (None: there was none), `plan` from now on (None: deleted)."""
+
+    seen: StoredPlan | None
+    plan: Plan | None
+
+
+class MasterWrites:
+    """The changes of the holder of the master's role, or of an `actor` that has the role's hold for something else."""
+
+    def __init__(
+        self, zk: KazooClient, nodes: ZNodes, own: OwnZNodes, hold: Hold, actor: Actor = Actor.MASTER
+    ) -> None:
+        self._zk = zk
+        self._nodes = nodes
+        self._own = own
+        self._hold = hold
+        self._actor = actor
+
+    def write(self, change: Change, plan: PlanChange | None = None) -> RegionInTransition | None:
+        """Make the change and return the znode as the change left it, None if it was deleted.
+
+        Raises StateChanged if the znode or the plan is not as read, IllegitimateTransition, the role's errors, ConnectError.
+        """
+        (written,) = self.write_all([(change, plan)])
+        if isinstance(written, StateChanged):
+            raise written
+        return written
+
+    def write_all(self, changes: Sequence[tuple[Change, PlanChange | None]]) -> list[RegionInTransition | StateChanged | None]:
+        """Make changes of different regions, each as `write` does, many of them under way at a time.
+
+        A StateChanged is returned in its change's place. Raises IllegitimateTransition before anything is written, the role's
+        errors and ConnectError.
+        """
+        znodes = [_after(change, self._actor) for change, _ in changes]
+        values = [_value(znode) for znode in znodes]
+        written: list[RegionInTransition | StateChanged | None] = []
+        outcomes = self._hold.write_all(
+            [partial(self._add, change, plan, value) for (change, plan), value in zip(changes, values, strict=True)]
+        )
+        for (change, _), znode, value, outcome in zip(changes, znodes, values, outcomes, strict=True):
+            encoded, refusal = encoded_name(change.name), outcome.refusal
+            if refusal is not None and not isinstance(refusal.error, NOT_AS_READ):
+                raise refusal.error
+            if refusal is not None and not (outcome.maybe_before and self._is_done(encoded, value)):
+                written.append(StateChanged(encoded, change.transition.name))
+            else:
+                written.append(znode)
+        return written
+
+    def _add(self, change: Change, plan: PlanChange | None, value: bytes | None, multi: TransactionRequest) -> None:
+        _add(multi, self._nodes, change, value)
+        if plan is not None:
+            _add_plan(multi, self._own.region_plan(encoded_name(change.name)), plan)
+
+    def read(self, name: bytes) -> RegionInTransition | None:
+        """Read a region's znode as it is now; None if the region is not in transition. Raises ZNodeValueError."""
+        return read_region(self._zk, self._nodes, encoded_name(name))
+
+    def _is_done(self, encoded: str, value: bytes | None) -> bool:
+        """Whether an earlier try of a write with unknown outcome was carried out: its value holds its time in milliseconds."""
+        path = self._nodes.region_in_transition(encoded)
+        retried(self._zk, self._zk.sync, path)
+        try:
+            found, _ = retried(self._zk, self._zk.get, path)
+        except NoNodeError:
+            return value is None
+        return bool(found == value)
+
+
+def write_as_server(zk: KazooClient, nodes: ZNodes, change: Change) -> bool:
+    """Make a RegionServer's change; False if the znode is not as read. Raises IllegitimateTransition, ConnectError."""
+    value = new_value(change, Actor.REGIONSERVER)
+    multi = zk.transaction()
+    _add(multi, nodes, change, value)
+    refusal = commit(multi)
+    if refusal is not None and not isinstance(refusal.error, NOT_AS_READ):
+        raise refusal.error
+    return refusal is None
+
+
+def new_value(change: Change, actor: Actor) -> bytes | None:
+    """The znode's value after the change; None if it is deleted. Raises IllegitimateTransition."""
+    return _value(_after(change, actor))
+
+
+def _value(znode: RegionInTransition | None) -> bytes | None:
+    return None if znode is None else encode_region(znode.name, znode.state, znode.server, znode.payload)
+
+
+def _after(change: Change, actor: Actor) -> RegionInTransition | None:
+    """The znode as the change leaves it, at the version that follows the one seen; None if it is deleted."""
+    rule, seen = change.transition.rule, change.seen
+    where = f"region {encoded_name(change.name)}: {change.transition.name}"
+    if rule.actor is not actor:
+        raise IllegitimateTransition(f"{where} is {rule.actor.value}'s, not {actor.value}'s")
+    if (seen is None) != (not rule.before) or (seen is not None and seen.state not in rule.before):
+        state = "without a znode" if seen is None else f"in state {seen.state.name}"
+        raise IllegitimateTransition(f"{where} is not allowed for a region {state}")
+    if seen is not None and seen.name != change.name:
+        raise IllegitimateTransition(f"{where} was decided for another region, {seen.encoded_name}")
+    server = seen.server if rule.keeps_server and seen is not None else change.server
+    if rule.after is None:
+        return None
+    if server is None:
+        raise IllegitimateTransition(f"{where} needs a server that acts next")
+    # A server that splits or merges compares the regions in the payload with its own.
+    payload = seen.payload if seen is not None and rule.after in OF_SPLITS else b""
+    version, ephemeral = (0, False) if seen is None else (seen.version + 1, seen.ephemeral)
+    return RegionInTransition(change.name, rule.after, server, version, int(time.time() * 1000), ephemeral, payload)
+
+
+def _add(multi: TransactionRequest, nodes: ZNodes, change: Change, value: bytes | None) -> None:
+    path = nodes.region_in_transition(encoded_name(change.name))
+    if change.seen is None:
+        multi.create(path, value)
+    elif value is None:
+        multi.delete(path, change.seen.version)
+    else:
+        multi.set_data(path, value, change.seen.version)
+
+
+def _add_plan(multi: TransactionRequest, path: str, change: PlanChange) -> None:
+    if change.plan is None:
+        if change.seen is not None:
+            multi.delete(path, change.seen.version)
+    elif change.seen is None:
+        multi.create(path, encode_plan(change.plan))
+    else:
+        multi.set_data(path, encode_plan(change.plan), change.seen.version)

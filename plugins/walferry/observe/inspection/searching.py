@@ -1,0 +1,110 @@
+"""Reads one WAL, wherever it is moved meanwhile, and prints the cells that are wanted."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Protocol
+
+from walferry.base.errors import WalferryError
+from walferry.hbase.files.closedness import looks_closed
+from walferry.hbase.files.errors import UnreadableBytes
+from walferry.hbase.files.store import WALS, WalStore
+from walferry.hbase.files.systems import OpenWal, open_wal
+from walferry.hbase.names import parse_wal_name
+from walferry.hbase.wal.errors import WalError, WalTruncatedError
+from walferry.hbase.wal.reader import read_windows
+from walferry.hbase.wal.windows import UnwrapKey
+from walferry.observe.inspection.layouts import Layout
+from walferry.observe.inspection.printing import Printer
+from walferry.observe.inspection.selection import Selection, select
+
+
+class LayoutOf(Protocol):
+    """Makes the layout for the file behind a URL."""
+
+    def __call__(self, url: str, /, *, values: bool) -> Layout: ...
+
+
+@dataclass(frozen=True)
+class Question:
+    """What is asked of each file. `position` is the entry to begin with, and 0 the first one."""
+
+    selection: Selection
+    layout: LayoutOf
+    values: bool = False
+    keys: UnwrapKey | None = None
+    position: int = 0
+
+
+@dataclass
+class Answer:
+    """What came of one file.
+
+    `problem` says why the file could not be read to its end, `note` why there may be more of it later.
+    """
+
+    url: str
+    bytes: int = 0
+    cells: int = 0
+    problem: str = ""
+    note: str = ""
+
+
+def search(url: str, question: Question, stopped: Callable[[], bool] = lambda: False) -> Iterator[bytes | Answer]:
+    """Yield what is printed of one file, in parts, and in the end the answer. Ends early once it is `stopped`.
+
+    Raises nothing that is wrong with the file or its file system: the answer says it.
+    """
+    answer = Answer(url)
+    try:
+        with _open(answer) as file:
+            yield from _search(file, answer, question, stopped)
+    except WalTruncatedError as error:
+        answer.note = f"{error.path} at byte {error.offset}: {error.reason}; it is still being written, or its server died"
+    except UnreadableBytes as error:
+        answer.problem = str(error)
+    except WalError as error:  # its advice is for batches
+        answer.problem = f"{error.path} at byte {error.offset}: {error.reason}"
+    except IsADirectoryError:
+        answer.problem = f"{url} is a folder: `wal find` looks into folders"
+    except FileNotFoundError:
+        answer.problem = f"{url}: there is no such file"
+    except (WalferryError, OSError) as error:
+        answer.problem = str(error) if answer.url in str(error) else f"{answer.url}: {error}"
+    yield answer
+
+
+def _open(answer: Answer) -> OpenWal:
+    """Open the file, or the one to which HBase has moved it since it was listed. Raises FileNotFoundError, StoreError."""
+    try:
+        return open_wal(answer.url)
+    except FileNotFoundError:
+        root, _, rest = answer.url.rpartition(f"/{WALS}/")
+        server, _, file_name = rest.partition("/")
+        try:
+            location = WalStore(root, look_only=True).locate(parse_wal_name(file_name), [server]) if root else None
+        except ValueError:
+            location = None
+        if location is None:
+            raise
+        answer.url = location.url
+        return open_wal(location.url)
+
+
+def _search(file: OpenWal, answer: Answer, question: Question, stopped: Callable[[], bool]) -> Iterator[bytes]:
+    url = answer.url
+    if not file.size:
+        answer.note = f"{url} is empty: it is still being written, or its server died before it wrote anything"
+        return
+    if looks_closed(file) is False:
+        answer.note = f"{url} is not closed: it may hold more than its {file.size} bytes"
+    printer = Printer(question.layout(url, values=question.values), url)
+    for window in read_windows(file, url, question.position, partial_tail="error", unwrap_key=question.keys):
+        selected = select(window, question.selection)
+        yield from printer.print(window, selected)
+        answer.bytes = int(window.next_positions[-1])
+        answer.cells += len(selected)
+        if stopped():
+            return
+    answer.bytes = file.size

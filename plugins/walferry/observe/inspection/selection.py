@@ -1,0 +1,108 @@
+"""Chooses cells of a window. Entries that are not wanted are passed over without a look at their cells."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from walferry.base.kernels.compiled import inlined, unmanaged
+from walferry.base.kernels.read import Bytes, Ints
+from walferry.hbase.wal.cells import cell_end, row_of
+from walferry.hbase.wal.scan import read_only
+from walferry.hbase.wal.windows import Window
+
+Flags = NDArray[np.bool_]
+
+
+@dataclass(frozen=True)
+class Selection:
+    """What is wanted. A field that is None, or empty, excludes nothing. Times are milliseconds since the epoch."""
+
+    row: bytes | None = None
+    row_prefix: bytes = b""
+    tables: tuple[bytes, ...] = ()
+    region: bytes | None = None  # encoded region name
+    sequence_id: int | None = None
+    written_from: int | None = None  # write time of the entry
+    written_before: int | None = None
+
+
+@dataclass(frozen=True)
+class Selected:
+    """The chosen cells of a window, in file order: the entry that each belongs to, and where it begins in the buffer."""
+
+    entry: Ints
+    start: Ints
+
+    def __len__(self) -> int:
+        return len(self.entry)
+
+
+def select(window: Window, selection: Selection) -> Selected:
+    """Find the cells of `window` that are wanted."""
+    buf, index = read_only(window.buf), window.index
+    wanted = np.ones(len(index), np.bool_)
+    if selection.sequence_id is not None:
+        wanted &= index.sequence_id == selection.sequence_id
+    if selection.written_from is not None:
+        wanted &= index.write_time >= selection.written_from
+    if selection.written_before is not None:
+        wanted &= index.write_time < selection.written_before
+    if selection.tables:
+        _keep_named(buf, index.table_start, index.table_len, *_flat(selection.tables), wanted)
+    if selection.region is not None:
+        _keep_named(buf, index.region_start, index.region_len, *_flat((selection.region,)), wanted)
+    most = int(index.cell_count[wanted].sum())
+    entry, start = np.empty(most, np.int64), np.empty(most, np.int64)
+    exact = selection.row is not None
+    row = selection.row if selection.row is not None else selection.row_prefix
+    count = _select_cells(buf, index.cells_start, index.cell_count, wanted, np.frombuffer(row, np.uint8), exact, entry, start)
+    return Selected(entry[:count], start[:count])
+
+
+def _flat(names: tuple[bytes, ...]) -> tuple[Ints, Bytes]:
+    """Where each name begins and the last one ends, and the names one after the other."""
+    return np.cumsum([0, *map(len, names)], dtype=np.int64), np.frombuffer(b"".join(names), np.uint8)
+
+
+@inlined
+def _same(a: Bytes, a_start: int, b: Bytes, b_start: int, length: int) -> bool:
+    """Tell whether two ranges hold the same bytes."""
+    for i in range(np.uint64(length)):  # noqa: SIM110 - compiled code
+        if a[np.uint64(a_start) + i] != b[np.uint64(b_start) + i]:
+            return False
+    return True
+
+
+@unmanaged
+def _keep_named(buf: Bytes, start: Ints, length: Ints, first: Ints, names: Bytes, wanted: Flags) -> None:
+    """Clear the flag of each entry whose name, `buf[start:start + length]`, is not among `names`."""
+    for entry in range(start.size):
+        found = False
+        for name in range(first.size - 1):
+            size = first[name + 1] - first[name]
+            found = found or (length[entry] == size and _same(buf, start[entry], names, first[name], size))
+        wanted[entry] = wanted[entry] and found
+
+
+@unmanaged
+def _select_cells(
+    buf: Bytes, cells_start: Ints, cell_count: Ints, wanted: Flags, row: Bytes, exact: bool, entries: Ints, starts: Ints
+) -> int:
+    """Write the cells of wanted entries whose row is `row`, or begins with it if not `exact`. Returns how many there are."""
+    count = 0
+    for entry in range(cells_start.size):
+        if not wanted[entry]:
+            continue
+        pos = cells_start[entry]
+        for _ in range(cell_count[entry]):
+            found, length = row_of(buf, pos)
+            fits = length == row.size if exact else length >= row.size
+            if fits and _same(buf, found, row, 0, row.size):
+                entries[count] = entry
+                starts[count] = pos
+                count += 1
+            pos = cell_end(buf, pos)
+    return count

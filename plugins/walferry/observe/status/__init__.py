@@ -1,0 +1,23 @@
+"""How replication of a source stands, for pages, commands and metrics: lag, what is left, what holds it, and what is wrong.
+
+    statuses                      the statuses of sources, kept for seconds; whoever shows one begins here
+    model                         what a status has
+    ages                          an age, and how certain it is
+    view                          one pass over ZooKeeper
+    notes                         what runs have noted there
+    files                         sizes of WALs, and when waiting edits were written
+    old_wals                      what keeps oldWALs from being cleaned
+    slaves                        whether slaves can be reached
+    history                       samples of the last day
+    recording                     adds to them
+    describing, grouping, pace    make a status of all that; they read nothing
+    words                         a status for people
+    troubles                      what is wrong, as a status tells it
+    alerts                        which of it to tell now
+    measures                      a status as metrics
+    exposition                    these for Prometheus
+    cached                        one making for many viewers
+
+Nothing here raises for what is wrong outside: a status says what is not known, and why. Only `recording` writes, and only its own
+znodes.
+"""

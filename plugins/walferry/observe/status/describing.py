@@ -1,0 +1,211 @@
+"""Makes the status of a source of what a pass, a look at files, the slaves and the histories say. Nothing is read here."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from types import MappingProxyType
+
+from walferry.base.amounts import duration
+from walferry.base.errors import WalferryError
+from walferry.base.texts import one_line
+from walferry.hbase.cluster_key import MAX_CLUSTER_KEY_CHARS
+from walferry.hbase.peers import ENABLED, Peer
+from walferry.observe.status import ages
+from walferry.observe.status.ages import Age
+from walferry.observe.status.files import FilesSeen
+from walferry.observe.status.grouping import group_status
+from walferry.observe.status.history import Sample
+from walferry.observe.status.model import (
+    BytesLeft,
+    DeadServerStatus,
+    GroupStatus,
+    Kind,
+    PeerStatus,
+    QueueStatus,
+    RegionStatus,
+    SourceStatus,
+)
+from walferry.observe.status.notes import SlaveDown
+from walferry.observe.status.pace import pace_of
+from walferry.observe.status.slaves import NOT_ASKED, SlaveStatus
+from walferry.observe.status.view import View
+from walferry.replication.queues.dead_servers import WALFERRY_SERVER, as_recovered
+from walferry.replication.queues.reading import Queue, closed_groups, groups
+from walferry.replication.source.settings import refusal
+
+STUCK_SECONDS = 1800.0  # micro-batches run every few minutes
+MAX_NAME_CHARS = 1000
+
+
+def describe(
+    view: View,
+    files: FilesSeen | None = None,
+    slaves: Mapping[str, SlaveStatus] = MappingProxyType({}),
+    histories: Mapping[str, Sequence[Sample]] = MappingProxyType({}),
+    problems: Sequence[str] = (),
+) -> SourceStatus:
+    """The status as of the pass. `problems` are those of the other looks."""
+    now = int(view.at * 1000)
+    queues = None if view.queues is None else [_queue(view, queue, files, now) for queue in view.queues]
+    peers = None if view.peers is None else tuple(
+        _peer(view, peer_id, peer, queues, slaves.get(peer_id, NOT_ASKED), histories.get(peer_id, ()), now)
+        for peer_id, peer in sorted(view.peers.items())
+    )  # fmt: skip
+    orphaned = None
+    if queues is not None and view.peers is not None:
+        orphaned = tuple(queue for queue in queues if queue.peer_id not in view.peers)
+    regions = view.in_transition.regions if view.in_transition else ()
+    others = [one_line(text, MAX_NAME_CHARS) for text in (*problems, files.problem if files else None) if text]
+    return SourceStatus(
+        at_ms=now,
+        unreachable=None,
+        live_servers=view.servers,
+        dead_servers=None if view.queues is None else _dead_servers(view.queues),
+        peers=peers,
+        orphaned=orphaned,
+        regions_in_transition=view.in_transition.count if view.in_transition else None,
+        regions=tuple(
+            RegionStatus(
+                region.encoded_name, one_line(region.name.decode("utf-8", "backslashreplace"), MAX_NAME_CHARS),
+                region.state.name, str(region.server), region.changed_ms,
+            )
+            for region in regions
+        ),
+        problems=(*view.problems, *others),
+        problems_left_out=view.problems_left_out,
+    )  # fmt: skip
+
+
+def unreachable(why: str, at: float) -> SourceStatus:
+    """The status of a source that cannot be reached."""
+    return SourceStatus(int(at * 1000), why)
+
+
+def _dead_servers(queues: Iterable[Queue]) -> tuple[DeadServerStatus, ...]:
+    """The dead servers from which queues came, wherever these lie now."""
+    by_server: dict[str, list[tuple[str, bool]]] = {}
+    for queue in queues:
+        if not queue.live and (queue.wals or not queue.server_is_live):
+            recovered = as_recovered(queue)
+            by_server.setdefault(recovered.dead_server, []).append((recovered.ref, recovered.claimed))
+    return tuple(
+        DeadServerStatus(name, all(claimed for _, claimed in found), tuple(ref for ref, _ in found))
+        for name, found in sorted(by_server.items())
+    )
+
+
+def _queue(view: View, queue: Queue, files: FilesSeen | None, now: int) -> QueueStatus:
+    closed = closed_groups(queue)
+    under = () if queue.server_is_live or queue.server == WALFERRY_SERVER else (queue.server,)
+    return QueueStatus(
+        peer_id=queue.id.peer_id,
+        server=queue.server,
+        queue_id=str(queue.id),
+        kind=Kind.RECOVERED if queue.id.recovered else Kind.NORMAL,
+        live=queue.live,
+        dead_servers=(*queue.id.dead_servers, *under),
+        groups=tuple(group_status(view, queue, wals, closed[group], files, now) for group, wals in groups(queue).items()),
+        problems=queue.problems,
+    )
+
+
+def _peer(
+    view: View, peer_id: str, peer: Peer | None, queues: Sequence[QueueStatus] | None, slave: SlaveStatus,
+    history: Sequence[Sample], now: int,
+) -> PeerStatus:  # fmt: skip
+    mine = None if queues is None else tuple(queue for queue in queues if queue.peer_id == peer_id)
+    every = [group for queue in mine or () for group in queue.groups]
+    left = _bytes_left(every) if mine is not None else None
+    error, failing_since = _error(every, view.notes.slave_down.get(peer_id))
+    max_lag, max_lag_problem = _max_lag(peer)
+    in_hand, shipped = view.in_hand.get(peer_id), [group.last_run for group in every if group.last_run]
+    return PeerStatus(
+        id=peer_id,
+        state=peer.state if peer else None,
+        managed=peer.managed if peer else None,
+        cluster_key=one_line(peer.cluster_key, MAX_CLUSTER_KEY_CHARS) if peer else None,
+        paused=peer.paused if peer else None,
+        refusal=refusal(peer) if peer and peer.managed else None,  # others are HBase's, and nothing is wrong with that
+        max_lag=max_lag,
+        max_lag_problem=max_lag_problem,
+        slave=slave,
+        in_hand=in_hand,
+        queues=mine,
+        sizeOfLogQueue=None if mine is None else sum(group.sizeOfLogQueue for group in every),
+        wals_left=None if mine is None else sum(group.wals_left for group in every),
+        bytes_left=left,
+        replicationLag=_lag(mine, [group.replicationLag for group in every]),
+        closed_lag=_lag(mine, [group.closed_lag for group in every]),
+        ageOfLastShippedOp=_largest(run.ageOfLastShippedOp for run in shipped),
+        timestampOfLastShippedOp=_largest(run.timestampOfLastShippedOp for run in shipped),
+        sizeOfHFileRefsQueue=view.hfile_refs.get(peer_id),
+        pace=pace_of(every, left, history, view.at),
+        last_success_ms=_largest(group.last_success_ms for group in every),
+        error=error,
+        failing_since_ms=failing_since,
+        stuck=_stuck(peer, every, held=in_hand is not None, now=now),
+    )
+
+
+def _max_lag(peer: Peer | None) -> tuple[float | None, str | None]:
+    """The limit in the peer's configuration, or why it makes no sense."""
+    try:
+        return peer.max_lag if peer else None, None
+    except WalferryError as error:
+        return None, str(error)
+
+
+def _bytes_left(every: Sequence[GroupStatus]) -> BytesLeft | None:
+    """The bytes left of all groups; None if no file was looked at."""
+    parts = [group.bytes_left for group in every]
+    known = [part for part in parts if part is not None]
+    return None if len(known) < len(parts) else sum(known, BytesLeft(0, 0))
+
+
+def _lag(queues: Sequence[QueueStatus] | None, lags: Iterable[Age]) -> Age:
+    if queues is None:
+        return ages.unknown("the queues cannot be read")
+    odd = [problem for queue in queues for problem in queue.problems]
+    return ages.oldest([*lags, *(ages.unknown(problem) for problem in odd[:1])])
+
+
+def _largest(numbers: Iterable[int | None]) -> int | None:
+    """The largest of those that are known; None if none is."""
+    return max((number for number in numbers if number is not None), default=None)
+
+
+def _error(every: Sequence[GroupStatus], down: SlaveDown | None) -> tuple[str | None, int | None]:
+    """The error of the group that fails for the longest time, and since when; or that a run has found the slave down."""
+    failing = [(group.failing_since_ms, group.error) for group in every if group.failing_since_ms is not None]
+    if failing:
+        since, error = min(failing, key=lambda each: each[0])
+        return error or "it says no reason", since
+    succeeded = _largest(group.last_success_ms for group in every)
+    return (down.error, down.at_ms) if down is not None and down.at_ms > (succeeded or 0) else (None, None)
+
+
+def _stuck(peer: Peer | None, every: Sequence[GroupStatus], *, held: bool, now: int) -> str | None:
+    """What has not advanced for long, though it can be shipped and no run works on it."""
+    if held:
+        return None
+    waiting = [group for group in every if group.holder is None and not group.closed_lag.nothing_waits]
+    since = {group.group: group.advanced_ms for group in waiting if group.advanced_ms is not None}
+    still = {group: ms for group, ms in since.items() if now - ms > STUCK_SECONDS * 1000}
+    if not still:
+        return None
+    group = min(still, key=lambda group: still[group])
+    minutes = (now - still[group]) // 60_000  # seconds would change with each look
+    return (
+        f"{len(still):,} of its {len(every):,} WAL groups have WALs to ship and have not advanced for long, {group} for "
+        f"{duration(minutes * 60)}, and {_who_ships(peer)}"
+    )
+
+
+def _who_ships(peer: Peer | None) -> str:
+    if peer is not None and peer.state == ENABLED:
+        return "the peer is ENABLED, so RegionServers ship it"
+    if peer is not None and not peer.managed:
+        return "nobody ships it: the peer is DISABLED and not managed"
+    if peer is not None and peer.paused:
+        return "nobody ships it: the peer is paused"
+    return "no run has it now"

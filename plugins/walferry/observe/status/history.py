@@ -1,0 +1,182 @@
+"""How a peer's replication stood in the last day: a ring of samples, for plots.
+
+    <root>/history/<quoted znode parent>/<quoted peer>      history
+
+    history   = "WFH" version sample*       version = 0x01; the oldest sample first, each of a later interval than the one before
+    sample    = interval lag certainty bytes unsure shipped wals                                        all integers big-endian
+    interval  = uint32     seconds since the epoch, divided by 300
+    lag       = int64      ms, -1: not known          the age of the oldest edit that is not shipped
+    certainty = uint8      0 exact, 1 at most, 2 at least, 3 unknown; lag is -1 exactly if it is 3
+    bytes     = int64      -1: not known              bytes behind the positions of closed WALs of known size
+    unsure    = uint32     WALs whose bytes are not among these; 0 if bytes is -1
+    shipped   = int64      -1: not known              bytes of cells that were acknowledged since the sample before
+    wals      = int32      -1: not known              WALs that can be shipped
+
+A ring has at most 288 samples, those of one day, and so less than 11 kB. Only its writer's clock says which interval it is;
+samples of the future, which a wrong clock has left, go with the next write. Each write depends on the version that was read, so
+that of two writers none loses the other's sample, and an interval is written once.
+
+It is only a plot: a value that is no history is told of, and begun anew.
+"""
+
+from __future__ import annotations
+
+import logging
+import struct
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+from kazoo.exceptions import BadVersionError, NodeExistsError, NoNodeError
+
+from walferry.base.zk.client import read, read_all, retried
+from walferry.base.zk.errors import Contention
+from walferry.hbase.errors import ZNodeValueError
+from walferry.observe.status.ages import Age, Certainty
+from walferry.replication.source.session import Session
+
+INTERVAL_SECONDS = 300
+SAMPLES = 86_400 // INTERVAL_SECONDS
+TRIES = 20  # a try fails if another writer was faster
+_HEAD = b"WFH\x01"
+_SAMPLE = struct.Struct(">IqBqIqi")
+_CERTAINTIES = tuple(Certainty)
+_UNKNOWN = _CERTAINTIES.index(Certainty.UNKNOWN)
+_LONG_MAX = (1 << 63) - 1
+_UINT_MAX = (1 << 32) - 1
+_INT_MAX = (1 << 31) - 1
+
+log = logging.getLogger(__name__)
+
+
+class HistoryError(ZNodeValueError):
+    """A znode does not hold a history."""
+
+    def __init__(self, znode: str, reason: str) -> None:
+        super().__init__(znode, reason, "The next sample begins it anew")
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """How the peer stood in one interval of INTERVAL_SECONDS; None is not known."""
+
+    interval: int
+    lag_ms: int | None
+    certainty: Certainty
+    bytes_left: int | None
+    unsure: int
+    shipped_bytes: int | None
+    wals_left: int | None
+
+    @property
+    def at(self) -> float:
+        """When the interval began, in seconds since the epoch."""
+        return float(self.interval * INTERVAL_SECONDS)
+
+
+def sample_at(
+    at: float, lag: Age, bytes_left: tuple[int, int] | None, shipped_bytes: int | None, wals_left: int | None
+) -> Sample:
+    """The sample of the interval that has this time; `bytes_left` are those that are known, and the number of unsure WALs.
+
+    Numbers that are too large for a sample are cut to the largest that it takes.
+    """
+    known, unsure = (None, 0) if bytes_left is None else (min(bytes_left[0], _LONG_MAX), min(bytes_left[1], _UINT_MAX))
+    return Sample(
+        interval=min(max(0, int(at)) // INTERVAL_SECONDS, _UINT_MAX),
+        lag_ms=None if lag.ms is None or lag.certainty is Certainty.UNKNOWN else min(lag.ms, _LONG_MAX),
+        certainty=Certainty.UNKNOWN if lag.ms is None else lag.certainty,
+        bytes_left=known,
+        unsure=unsure,
+        shipped_bytes=None if shipped_bytes is None else min(shipped_bytes, _LONG_MAX),
+        wals_left=None if wals_left is None else min(wals_left, _INT_MAX),
+    )
+
+
+def encode(samples: Iterable[Sample]) -> bytes:
+    """The value of a history's znode."""
+    return _HEAD + b"".join(
+        _SAMPLE.pack(
+            each.interval, _or_minus(each.lag_ms), _CERTAINTIES.index(each.certainty), _or_minus(each.bytes_left), each.unsure,
+            _or_minus(each.shipped_bytes), _or_minus(each.wals_left),
+        )
+        for each in samples
+    )  # fmt: skip
+
+
+def decode(value: bytes, znode: str) -> tuple[Sample, ...]:
+    """The samples in a znode's value, the oldest first. Raises HistoryError."""
+    body = value[len(_HEAD) :]
+    if not value.startswith(_HEAD):
+        raise HistoryError(znode, f"{value[:16]!r} does not begin with {_HEAD!r}")
+    if len(body) % _SAMPLE.size or len(body) > SAMPLES * _SAMPLE.size:
+        raise HistoryError(znode, f"{len(value):,} bytes are not up to {SAMPLES} samples of {_SAMPLE.size} bytes")
+    samples = tuple(_sample(fields, znode) for fields in _SAMPLE.iter_unpack(body))
+    if any(after.interval <= before.interval for before, after in pairwise(samples)):
+        raise HistoryError(znode, "its samples are not in the order of their intervals")
+    return samples
+
+
+def _sample(fields: Sequence[int], znode: str) -> Sample:
+    interval, lag, certainty, known, unsure, shipped, wals = fields
+    if min(lag, known, shipped, wals) < -1 or certainty >= len(_CERTAINTIES):
+        raise HistoryError(znode, f"sample {tuple(fields)} has a value that it cannot have")
+    if (lag == -1) != (certainty == _UNKNOWN) or (known == -1 and unsure):
+        raise HistoryError(znode, f"sample {tuple(fields)} contradicts itself")
+    return Sample(
+        interval, _or_none(lag), _CERTAINTIES[certainty], _or_none(known), unsure, _or_none(shipped), _or_none(wals)
+    )  # fmt: skip
+
+
+def read_histories(session: Session, peer_ids: Sequence[str]) -> tuple[dict[str, tuple[Sample, ...]], list[str]]:
+    """The histories of these peers, empty for one without, and what is wrong with others. Raises ConnectError."""
+    found: dict[str, tuple[Sample, ...]] = {}
+    problems = []
+    paths = [session.own.history(peer_id) for peer_id in peer_ids]
+    for peer_id, path, znode in zip(peer_ids, paths, read_all(session.zk, paths), strict=True):
+        try:
+            found[peer_id] = () if znode is None else decode(znode.value, path)
+        except HistoryError as error:
+            problems.append(str(error))
+    return found, problems
+
+
+def record_sample(session: Session, peer_id: str, sample: Sample) -> bool:
+    """Add a sample to the peer's history, unless its interval has one. Returns whether it was added.
+
+    Raises Contention, ConnectError.
+    """
+    path = session.own.history(peer_id)
+    for _ in range(TRIES):
+        znode = read(session.zk, path)
+        before = () if znode is None else _kept(znode.value, path, sample.interval)
+        if before and before[-1].interval == sample.interval:
+            return False
+        value = encode((*before, sample))
+        try:
+            if znode is None:
+                retried(session.zk, session.zk.create, path, value, makepath=True)
+            else:
+                retried(session.zk, session.zk.set, path, value, znode.stat.version)
+        except (BadVersionError, NodeExistsError, NoNodeError):
+            continue  # by another writer, or by a try of ours whose answer was lost: then the interval has a sample now
+        return True
+    raise Contention(f"{path} changed {TRIES} times while a sample was being added")
+
+
+def _kept(value: bytes, path: str, interval: int) -> tuple[Sample, ...]:
+    """The samples of the day that ends with `interval`."""
+    try:
+        samples = decode(value, path)
+    except HistoryError as error:
+        log.warning("%s", error)
+        return ()
+    return tuple(each for each in samples if interval - SAMPLES < each.interval <= interval)
+
+
+def _or_minus(number: int | None) -> int:
+    return -1 if number is None else number
+
+
+def _or_none(number: int) -> int | None:
+    return None if number == -1 else number

@@ -1,0 +1,166 @@
+"""What is measured of a source's replication, under HBase's names where it has one: by source, and by source and peer.
+
+    MEASURES    every measure: its name for StatsD and OpenTelemetry, its name for Prometheus, its unit, and what it says
+    measured    the values of a status
+
+What is not known has no value and is never 0. `unknown` says of how many measures that is so, or of which ones.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from walferry.observe.status.ages import Age, Certainty
+from walferry.observe.status.model import PeerStatus, SourceStatus
+from walferry.observe.status.old_wals import Kept, OldWalsStatus
+
+
+@dataclass(frozen=True, slots=True)
+class Measure:
+    """One thing that is measured. HBase counts time in ms; for Prometheus a value is divided by `per`, into base units."""
+
+    name: str  # HBase's form: source.<what>
+    prometheus: str
+    help: str
+    per: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Value:
+    """The value of a measure; None: it is not known. `peer_id` is None for what is measured of the source."""
+
+    measure: Measure
+    value: float | None
+    peer_id: str | None = None
+
+
+_PEER: Final = (
+    Measure("source.ageOfOldestUnshippedEdit", "walferry_age_of_oldest_unshipped_edit_seconds",
+            "For how long the oldest edit that is not shipped has waited at least; 0: none waits.", 1000),
+    Measure("source.replicationLag", "walferry_replication_lag_seconds",
+            "For how long the oldest edit that is not shipped has waited at most; 0: none waits.", 1000),
+    Measure("source.ageOfLastShippedOp", "walferry_age_of_last_shipped_op_seconds",
+            "How old the last edit was when it was shipped.", 1000),
+    Measure("source.timestampOfLastShippedOp", "walferry_timestamp_of_last_shipped_op_seconds",
+            "When the last edit that was shipped had been written, since the epoch.", 1000),
+    Measure("source.lastSuccess", "walferry_last_success_timestamp_seconds",
+            "When a run has last shipped all that it found, since the epoch.", 1000),
+    Measure("source.sizeOfLogQueue", "walferry_log_queue_wals", "WALs in the peer's queues, those being written among them."),
+    Measure("source.walsLeft", "walferry_left_wals", "WALs that can be shipped now."),
+    Measure("source.bytesLeft", "walferry_left_bytes", "Bytes behind the positions of these WALs, as far as sizes are known."),
+    Measure("source.walsOfUnknownSize", "walferry_unknown_size_wals", "WALs whose bytes are not among these."),
+    Measure("source.sizeOfHFileRefsQueue", "walferry_hfile_refs_queue_files", "Bulk-loaded files that are not shipped."),
+    Measure("source.bytesPerSecond", "walferry_shipped_bytes_per_second", "How fast WALs are shipped."),
+    Measure("source.secondsLeft", "walferry_left_seconds", "Seconds until all is shipped at this pace."),
+    Measure("source.maxLag", "walferry_max_lag_seconds", "The lag that the peer's configuration allows.", 1000),
+    Measure("source.managed", "walferry_managed", "1: Walferry ships the peer."),
+    Measure("source.paused", "walferry_paused", "1: its operator has paused it."),
+    Measure("source.slaveUp", "walferry_slave_up", "1: the slave can be reached; 0: it cannot."),
+    Measure("source.failing", "walferry_failing", "1: the last runs have failed."),
+    Measure("source.refused", "walferry_refused", "1: Walferry may not ship the peer, though it is managed."),
+    Measure("source.stuck", "walferry_stuck", "1: there is something to ship, and nothing has advanced for long."),
+)  # fmt: skip
+_SOURCE: Final = (
+    Measure("source.up", "walferry_source_up", "1: the source can be looked at; 0: it cannot, and nothing else is known of it."),
+    Measure("source.lookedAt", "walferry_looked_timestamp_seconds", "When the source was looked at, since the epoch.", 1000),
+    Measure("source.peers", "walferry_peers", "Peers, those of HBase among them."),
+    Measure("source.liveServers", "walferry_live_servers", "Live RegionServers."),
+    Measure("source.deadServers", "walferry_dead_servers", "Dead RegionServers whose queues are not shipped yet."),
+    Measure("source.orphanedQueues", "walferry_orphaned_queues", "Queues of peers that do not exist."),
+    Measure("source.orphanedWals", "walferry_orphaned_wals", "WALs in these."),
+    Measure("source.regionsInTransition", "walferry_regions_in_transition", "Regions in transition, of HBase 1."),
+    Measure("source.problems", "walferry_problems", "Znodes and files that make no sense."),
+    Measure("source.oldWals", "walferry_old_wals", "Files in oldWALs."),
+    Measure("source.oldWalsBytes", "walferry_old_wals_bytes", "Their bytes."),
+    Measure("source.heldOldWals", "walferry_held_old_wals", "Files in oldWALs that queues keep there."),
+    Measure("source.heldOldWalsBytes", "walferry_held_old_wals_bytes", "Their bytes."),
+    Measure("source.heldOldWalsGrowth", "walferry_held_old_wals_growth_bytes_per_second", "How fast these bytes grow."),
+    Measure("source.diskRemaining", "walferry_disk_remaining_bytes", "What is left on the disks of the file system."),
+    Measure("source.secondsUntilFull", "walferry_disk_full_seconds",
+            "Seconds until the disk is full if these bytes grow on so; without a value if they do not grow."),
+)  # fmt: skip
+UNKNOWN: Final = Measure("source.unknown", "walferry_unknown", "Measures whose values are not known.")
+MEASURES: Final[Mapping[str, Measure]] = {each.name: each for each in (*_SOURCE, *_PEER, UNKNOWN)}
+_NOT_ALWAYS: Final = frozenset({"source.maxLag", "source.secondsUntilFull", "source.regionsInTransition", "source.lastSuccess"})
+
+
+def measured(status: SourceStatus, old_wals: OldWalsStatus | None) -> list[Value]:
+    """The values of a status, known or not. oldWALs may not have been looked at: then it has none, and they are not missed."""
+    own: dict[str, float | None] = {"source.up": status.unreachable is None, "source.lookedAt": status.at_ms}
+    if status.unreachable is None:
+        own |= _of_source(status)
+        own |= _of_old_wals(old_wals) if old_wals is not None else {}
+    values = [Value(MEASURES[name], value) for name, value in own.items() if value is not None or name not in _NOT_ALWAYS]
+    for peer in status.peers or ():
+        found = _of_peer(peer).items()
+        values += [Value(MEASURES[name], each, peer.id) for name, each in found if each is not None or name not in _NOT_ALWAYS]
+    return values
+
+
+def unknown(values: Sequence[Value]) -> dict[str | None, list[Measure]]:
+    """The measures that are not known, by peer and for the source (None); empty lists where all are."""
+    found: dict[str | None, list[Measure]] = {each.peer_id: [] for each in values}
+    for each in values:
+        if each.value is None:
+            found[each.peer_id].append(each.measure)
+    return found
+
+
+def _of_source(status: SourceStatus) -> dict[str, float | None]:
+    orphaned = status.orphaned
+    return {
+        "source.peers": None if status.peers is None else len(status.peers),
+        "source.liveServers": None if status.live_servers is None else len(status.live_servers),
+        "source.deadServers": None if status.dead_servers is None else len(status.dead_servers),
+        "source.orphanedQueues": None if orphaned is None else len(orphaned),
+        "source.orphanedWals": None if orphaned is None else sum(queue.sizeOfLogQueue for queue in orphaned),
+        "source.regionsInTransition": status.regions_in_transition,
+        "source.problems": len(status.problems) + status.problems_left_out,
+    }
+
+
+def _of_old_wals(found: OldWalsStatus) -> dict[str, float | None]:
+    full = None if found.full_ms is None else max(0, found.full_ms - found.at_ms) / 1000
+    return {
+        **_of_kept("source.oldWals", found.all),
+        **_of_kept("source.heldOldWals", found.held),
+        "source.heldOldWalsGrowth": found.bytes_per_second,
+        "source.diskRemaining": found.remaining,
+        "source.secondsUntilFull": full,
+    }
+
+
+def _of_kept(name: str, kept: Kept | None) -> dict[str, float | None]:
+    return {name: kept.files if kept else None, f"{name}Bytes": kept.bytes if kept else None}
+
+
+def _of_peer(peer: PeerStatus) -> dict[str, float | None]:
+    left = peer.bytes_left
+    return {
+        "source.ageOfOldestUnshippedEdit": _ms(peer.replicationLag, Certainty.AT_LEAST),
+        "source.replicationLag": _ms(peer.replicationLag, Certainty.AT_MOST),
+        "source.ageOfLastShippedOp": peer.ageOfLastShippedOp,
+        "source.timestampOfLastShippedOp": peer.timestampOfLastShippedOp,
+        "source.lastSuccess": peer.last_success_ms,
+        "source.sizeOfLogQueue": peer.sizeOfLogQueue,
+        "source.walsLeft": peer.wals_left,
+        "source.bytesLeft": None if left is None or (left.unsure and not left.known) else left.known,
+        "source.walsOfUnknownSize": None if left is None else left.unsure,
+        "source.sizeOfHFileRefsQueue": peer.sizeOfHFileRefsQueue,
+        "source.bytesPerSecond": peer.pace.bytes_per_second,
+        "source.secondsLeft": peer.pace.seconds_left,
+        "source.maxLag": None if peer.max_lag is None else peer.max_lag * 1000,
+        "source.managed": peer.managed,
+        "source.paused": peer.paused,
+        "source.slaveUp": peer.slave.reachable,
+        "source.failing": None if peer.queues is None and peer.error is None else peer.error is not None,
+        "source.refused": None if peer.managed is None else peer.refusal is not None,
+        "source.stuck": None if peer.queues is None else peer.stuck is not None,
+    }
+
+
+def _ms(age: Age, bound: Certainty) -> int | None:
+    """The age, if it is exact or such a bound."""
+    return age.ms if age.certainty in (Certainty.EXACT, bound) else None

@@ -1,0 +1,193 @@
+"""What is told of a source's replication: by source, peer, queue and WAL group.
+
+None always means "not known", and a field beside it says why. Names are HBase's where it has one; those that begin with a capital
+letter in `hbase shell` (`status 'replication'`) begin with a small one here, as in its metrics. Times are in ms since the epoch,
+sizes in bytes. Ids and names are as ZooKeeper has them, so whoever shows them escapes them; other texts are one bounded line.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, fields, is_dataclass
+from enum import Enum, StrEnum
+from typing import Any
+
+from walferry.observe.status.ages import Age
+from walferry.observe.status.slaves import SlaveStatus
+from walferry.observe.status.view import Holder
+
+
+class Kind(StrEnum):
+    """The kinds of queues, as HBase calls them."""
+
+    NORMAL = "Normal"
+    RECOVERED = "Recovered"
+
+
+@dataclass(frozen=True, slots=True)
+class BytesLeft:
+    """The bytes behind the positions of closed WALs, in files whose sizes are known; `unsure` counts the other WALs."""
+
+    known: int
+    unsure: int
+
+    def __add__(self, other: BytesLeft) -> BytesLeft:
+        return BytesLeft(self.known + other.known, self.unsure + other.unsure)
+
+
+@dataclass(frozen=True, slots=True)
+class WalStatus:
+    """The oldest WAL of a group."""
+
+    name: str
+    begun_ms: int  # when the file was begun, as its name says
+    position: int | None  # None: `problem` says why it cannot be read
+    problem: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class LastRun:
+    """What the last run that had to do with a group has noted of it."""
+
+    run_id: str
+    at_ms: int
+    status: str
+    error: str | None
+    broken_off: bool  # it was shipping, but its process has ended without a word
+    ageOfLastShippedOp: int | None
+    timestampOfLastShippedOp: int | None
+    shippedBytes: int
+    bytes_per_second: float | None  # of the WALs, while it shipped this group; None: it has shipped for too short a time
+    bytesDone: int
+    bytesToShip: int
+
+
+@dataclass(frozen=True, slots=True)
+class GroupStatus:
+    """A WAL group in a queue."""
+
+    group: str
+    writer: str | None  # the server that wrote it, decoded; None if the name does not contain one
+    sizeOfLogQueue: int  # all of its WALs, the open one of a live server among them
+    wals_left: int  # those that can be shipped: all but the open one
+    oldest: WalStatus
+    bytes_left: BytesLeft | None  # None: no file was looked at
+    replicationLag: Age  # the age of the oldest edit that is not shipped; edits that the peer does not get count until read past
+    closed_lag: Age  # the same of the WALs that can be shipped now
+    holder: Holder | None  # None: no run ships it
+    last_run: LastRun | None  # None: no run has noted anything that is still kept
+    last_success_ms: int | None
+    error: str | None  # why it was not shipped, since the last success
+    failing_since_ms: int | None
+    advanced_ms: int | None  # when its position was set last, a WAL left it or, if neither is known, its oldest WAL was closed
+
+
+@dataclass(frozen=True, slots=True)
+class QueueStatus:
+    """A queue of a peer."""
+
+    peer_id: str
+    server: str  # under whose znode it lies
+    queue_id: str
+    kind: Kind
+    live: bool  # its server adds WALs
+    dead_servers: tuple[str, ...]  # that it came from, the first one first; the one that it still lies under is the last
+    groups: tuple[GroupStatus, ...]
+    problems: tuple[str, ...]
+
+    @property
+    def sizeOfLogQueue(self) -> int:
+        """WALs in it."""
+        return sum(group.sizeOfLogQueue for group in self.groups)
+
+
+@dataclass(frozen=True, slots=True)
+class Pace:
+    """How fast WALs are shipped and when it will be done. What is None is not known, as `why` says."""
+
+    bytes_per_second: float | None
+    seconds_left: float | None
+    why: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class PeerStatus:
+    """A peer with its queues."""
+
+    id: str
+    state: str | None  # ENABLED or DISABLED; None: its znodes cannot be read
+    managed: bool | None
+    cluster_key: str | None
+    paused: bool | None  # by an operator
+    refusal: str | None  # why Walferry may not ship it, if it is managed, apart from that
+    max_lag: float | None  # seconds that its oldest edit may wait, as its configuration says
+    max_lag_problem: str | None  # why that makes no sense
+    slave: SlaveStatus
+    in_hand: Holder | None  # the run that ships it now
+    queues: tuple[QueueStatus, ...] | None  # None: the queues cannot be read
+    sizeOfLogQueue: int | None
+    wals_left: int | None
+    bytes_left: BytesLeft | None
+    replicationLag: Age
+    closed_lag: Age
+    ageOfLastShippedOp: int | None  # as the last runs noted it
+    timestampOfLastShippedOp: int | None
+    sizeOfHFileRefsQueue: int | None
+    pace: Pace
+    last_success_ms: int | None
+    error: str | None
+    failing_since_ms: int | None
+    stuck: str | None  # what is wrong, if nothing has advanced for long though there is something to ship
+
+
+@dataclass(frozen=True, slots=True)
+class DeadServerStatus:
+    """A dead server whose queues are not shipped yet."""
+
+    name: str
+    claimed: bool  # all of them; otherwise some still lie under it
+    queues: tuple[str, ...]  # server/queue id
+
+
+@dataclass(frozen=True, slots=True)
+class RegionStatus:
+    """A region in transition, of HBase 1."""
+
+    encoded_name: str
+    name: str
+    state: str
+    server: str
+    since_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class SourceStatus:
+    """A source cluster. If it cannot be reached, `unreachable` says why, and nothing else is known."""
+
+    at_ms: int
+    unreachable: str | None
+    live_servers: tuple[str, ...] | None = None
+    dead_servers: tuple[DeadServerStatus, ...] | None = None
+    peers: tuple[PeerStatus, ...] | None = None
+    orphaned: tuple[QueueStatus, ...] | None = None  # queues of peers that do not exist
+    regions_in_transition: int | None = None  # None: HBase 2 keeps them in its Master
+    regions: tuple[RegionStatus, ...] = ()  # the first of them
+    problems: tuple[str, ...] = ()  # each names its znode
+    problems_left_out: int = 0
+
+
+_FIELDS: dict[type, tuple[str, ...]] = {}
+
+
+def plain(value: Any) -> Any:
+    """A status, or a part of one, as dicts, lists, texts and numbers, for JSON."""
+    if value is None or type(value) in (str, int, float, bool):
+        return value
+    if isinstance(value, Enum):
+        return value.value
+    if is_dataclass(value):
+        names = _FIELDS.setdefault(type(value), tuple(each.name for each in fields(value)))
+        return {name: plain(getattr(value, name)) for name in names}
+    if isinstance(value, Mapping):
+        return {str(key): plain(each) for key, each in value.items()}
+    return [plain(each) for each in value]

@@ -1,0 +1,168 @@
+"""What runs have noted in ZooKeeper of each WAL group: how the last one went, the last success, and since when it fails.
+
+    <root>/runs/<quoted znode parent>/<peer>                           notes of a slave that is down (shipping/slave_down.py)
+    <root>/runs/<quoted znode parent>/<peer>/<run>/<quoted group>      GroupSummary as JSON (shipping/runs.py)
+
+Only the newest runs of each peer are looked at, and of each group only the summaries back to its last success. What is no summary
+becomes a problem that names the znode.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, fields, replace
+from urllib.parse import unquote
+
+from walferry.base.records import NotARecord
+from walferry.base.texts import one_line
+from walferry.base.zk.client import ZNode, children_all, read_all
+from walferry.engine.summary import GroupSummary, Status
+from walferry.replication.source.session import Session
+from walferry.shipping.slave_down import notes_in
+
+RUNS_LOOKED_AT = 5  # of one peer: the newest
+MAX_SUMMARY_BYTES = 128 << 10
+MAX_SUMMARY_CHARS = 1000  # of each text in it
+_LATEST = 1 << 40  # in seconds since the epoch
+_FAILED = (Status.FAILED, Status.SLAVE_DOWN)
+
+Group = tuple[str, str]  # peer id and WAL group
+
+
+@dataclass(frozen=True)
+class RunNote:
+    """What one run has noted of a group last, and when, by ZooKeeper's clock in ms since the epoch."""
+
+    run_id: str
+    at_ms: int
+    summary: GroupSummary
+
+    @property
+    def failed(self) -> bool:
+        """Whether the run could not ship the group, though it had the lease."""
+        return self.summary.status in _FAILED
+
+
+@dataclass(frozen=True)
+class GroupNotes:
+    """The notes of a group, the newest first, back to the last success as far as they were looked at."""
+
+    notes: tuple[RunNote, ...]
+
+    @property
+    def last(self) -> RunNote:
+        """The newest note."""
+        return self.notes[0]
+
+    @property
+    def last_success_ms(self) -> int | None:
+        """When the last run noted that it has shipped all that it found; None if no run that was looked at has."""
+        return next((note.at_ms for note in self.notes if note.summary.status is Status.DONE), None)
+
+    @property
+    def failing(self) -> Sequence[RunNote]:
+        """The failures since the last success, the newest first; runs that left the group to another one do not count."""
+        ended = [note for note in self.notes if note.summary.status not in (Status.RUNNING, Status.HELD)]
+        count = next((i for i, note in enumerate(ended) if not note.failed), len(ended))
+        return ended[:count]
+
+
+@dataclass(frozen=True)
+class SlaveDown:
+    """A run has found the slave down."""
+
+    at_ms: int
+    error: str
+
+
+@dataclass(frozen=True)
+class Notes:
+    """The notes of all groups that were asked for, and what is wrong with others."""
+
+    groups: Mapping[Group, GroupNotes] = field(default_factory=dict)
+    slave_down: Mapping[str, SlaveDown] = field(default_factory=dict)  # by peer: the newest
+    problems: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Run:
+    """The znode of a run, and those of its groups below it."""
+
+    path: str
+    names: Mapping[str, str]  # by group
+
+
+def read_notes(session: Session, groups: Collection[Group]) -> Notes:
+    """Read the notes of these groups. Raises ConnectError."""
+    peers = sorted({peer_id for peer_id, _ in groups})
+    heads = read_all(session.zk, [session.own.runs(peer_id) for peer_id in peers])
+    runs = newest_runs(session, peers)
+    problems: list[str] = []
+    pending = {group: _places(group, runs.get(group[0], ())) for group in groups}
+    found: dict[Group, list[RunNote]] = {}
+    while pending := {group: places for group, places in pending.items() if places}:
+        next_places = [places.pop(0) for places in pending.values()]
+        for group, path, znode in zip(list(pending), next_places, read_all(session.zk, next_places), strict=True):
+            note = None if znode is None else _note(group[1], path, znode, problems)
+            if note is not None:
+                found.setdefault(group, []).append(note)
+                if note.summary.status is Status.DONE:
+                    del pending[group]
+    down = {peer_id: _slave_down(head) for peer_id, head in zip(peers, heads, strict=True)}
+    return Notes(
+        {group: GroupNotes(tuple(notes)) for group, notes in found.items()},
+        {peer_id: note for peer_id, note in down.items() if note is not None},
+        tuple(problems),
+    )
+
+
+def newest_runs(session: Session, peers: Sequence[str]) -> dict[str, list[Run]]:
+    """The newest runs of each peer, the newest first, with their groups. Raises ConnectError."""
+    listed = children_all(session.zk, [session.own.runs(peer_id) for peer_id in peers])
+    paths = [
+        (peer_id, f"{session.own.runs(peer_id)}/{name}")
+        for peer_id, names in zip(peers, listed, strict=True)
+        for name in names or ()
+    ]
+    stats = read_all(session.zk, [path for _, path in paths])
+    by_peer: dict[str, list[tuple[int, str]]] = {}
+    for (peer_id, path), znode in zip(paths, stats, strict=True):
+        if znode is not None:
+            by_peer.setdefault(peer_id, []).append((znode.stat.czxid, path))
+    newest = [(peer_id, path) for peer_id, runs in by_peer.items() for _, path in sorted(runs, reverse=True)[:RUNS_LOOKED_AT]]
+    found: dict[str, list[Run]] = {}
+    for (peer_id, path), names in zip(newest, children_all(session.zk, [path for _, path in newest]), strict=True):
+        found.setdefault(peer_id, []).append(Run(path, {unquote(name): name for name in names or ()}))
+    return found
+
+
+def _places(group: Group, runs: Iterable[Run]) -> list[str]:
+    """The znodes of the group's summaries, the newest first."""
+    return [f"{run.path}/{name}" for run in runs if (name := run.names.get(group[1])) is not None]
+
+
+def _note(group: str, path: str, znode: ZNode, problems: list[str]) -> RunNote | None:
+    try:
+        summary = checked_summary(znode.value)
+        if summary.group != group:
+            raise NotARecord(f"it tells of another group, {summary.group}")
+    except NotARecord as error:
+        problems.append(one_line(f"znode {path} is not a summary: {error}", MAX_SUMMARY_CHARS))
+        return None
+    return RunNote(unquote(path.split("/")[-2]), int(znode.stat.mtime), summary)
+
+
+def checked_summary(value: bytes) -> GroupSummary:
+    """The summary in a znode, with bounded texts and numbers. Raises NotARecord."""
+    summary = GroupSummary.from_json(value, MAX_SUMMARY_BYTES)
+    texts = {name: text for each in fields(summary) if isinstance(text := getattr(summary, name := each.name), str)}
+    cut = {name: one_line(text, MAX_SUMMARY_CHARS) for name, text in texts.items() if name not in ("group", "status")}
+    return replace(summary, **cut)  # type: ignore[arg-type]  # texts stay texts
+
+
+def _slave_down(head: ZNode | None) -> SlaveDown | None:
+    notes = [note for note in notes_in(head.value).values() if 0 <= note["time"] < _LATEST] if head else []
+    if not notes:
+        return None
+    newest = max(notes, key=lambda note: float(note["time"]))
+    return SlaveDown(int(newest["time"] * 1000), one_line(newest["error"], MAX_SUMMARY_CHARS))

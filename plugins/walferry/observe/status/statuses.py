@@ -1,0 +1,124 @@
+"""The statuses of source clusters, kept for seconds and shared by all that ask in this process."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from kazoo.exceptions import KazooException
+
+from walferry.base.errors import WalferryError
+from walferry.base.zk.client import connected
+from walferry.base.zk.errors import known
+from walferry.hbase.files.store import WalStore
+from walferry.observe.status.cached import Cached
+from walferry.observe.status.describing import describe, unreachable
+from walferry.observe.status.files import Files, FilesSeen
+from walferry.observe.status.history import Sample, read_histories
+from walferry.observe.status.model import SourceStatus
+from walferry.observe.status.old_wals import OldWalsStatus, look_at_old_wals
+from walferry.observe.status.slaves import Slaves
+from walferry.observe.status.view import View, view
+from walferry.replication.source.cluster import SourceCluster
+from walferry.replication.source.session import Session
+
+CONNECT_SECONDS = 6.0  # a page does not wait as long as a run
+STATUS_SECONDS = 5.0  # for which a status is kept
+FILES_SECONDS = 30.0
+OLD_WALS_SECONDS = 300.0
+FIRST_SECONDS = 20.0  # that the first one to ask waits for a pass
+
+
+@dataclass(frozen=True)
+class _Pass:
+    """What was read of ZooKeeper in one go. Without a view, `unreachable` says why there is none."""
+
+    view: View | None = None
+    unreachable: str = ""
+    histories: Mapping[str, Sequence[Sample]] = field(default_factory=dict)
+    problems: Sequence[str] = ()  # of the histories
+
+
+class Statuses:
+    """Makes the statuses of sources. All looks at a source take the queues of one pass.
+
+    What is not known so many seconds after a pass is told as unknown, and is known the next time. With `from_begin` the seconds
+    of the pass are counted, too: whoever comes back soon does not wait for more where the pass alone took long.
+    """
+
+    def __init__(self, files_seconds: float = 1.0, slaves_seconds: float = 1.0, *, from_begin: bool = False) -> None:
+        self._from_begin = from_begin
+        self._slaves = Slaves()
+        self._files_seconds = files_seconds
+        self._slaves_seconds = slaves_seconds
+        self._lock = threading.Lock()
+        self._files: dict[SourceCluster, Files] = {}
+        self._passes = Cached(_pass_over, STATUS_SECONDS, FIRST_SECONDS)
+        self._statuses = Cached(self._make, STATUS_SECONDS, FIRST_SECONDS)
+        self._looks = Cached(self._look, FILES_SECONDS, files_seconds)
+        self._old_wals = Cached(self._list_old_wals, OLD_WALS_SECONDS, 0.0)
+
+    def of(self, source: SourceCluster) -> SourceStatus:
+        """The status of a source, a few seconds old at most, unless its ZooKeeper is silent."""
+        return self._statuses.get(source) or unreachable(_silent(source), time.time())
+
+    def histories(self, source: SourceCluster) -> Mapping[str, Sequence[Sample]]:
+        """The histories of the source's peers, as its last pass has read them; none before there was one."""
+        last = self._passes.last(source)
+        return last.histories if last else {}
+
+    def old_wals(self, source: SourceCluster, wait_seconds: float) -> OldWalsStatus | None:
+        """What lies in the source's oldWALs, minutes old at most; None while it is listed for the first time."""
+        return self._old_wals.get(source, wait_seconds)
+
+    def _make(self, source: SourceCluster) -> SourceStatus:
+        began = time.monotonic()
+        read = self._pass_of(source)
+        if read.view is None:
+            return unreachable(read.unreachable, time.time())
+        if not self._from_begin:
+            began = time.monotonic()
+        waits = began + self._files_seconds > time.monotonic()
+        if waits:
+            self._looks.get(source, 0.0)  # it is made while slaves are asked
+        peers = [peer for peer in (read.view.peers or {}).values() if peer is not None]
+        slaves = self._slaves.statuses(peers, source, began + self._slaves_seconds - time.monotonic())
+        files = self._looks.get(source, began + self._files_seconds - time.monotonic()) if waits else self._looks.last(source)
+        status = describe(read.view, files, slaves, read.histories, read.problems)
+        self._looks.get(source, 0.0)  # if it was not waited for, it is begun now, when it slows down nobody
+        return status
+
+    def _pass_of(self, source: SourceCluster) -> _Pass:
+        return self._passes.get(source) or _Pass(unreachable=_silent(source))
+
+    def _look(self, source: SourceCluster) -> FilesSeen:
+        with self._lock:
+            for other in self._files.keys() - self._statuses.known() - self._looks.known():
+                del self._files[other]
+            files = self._files.setdefault(source, Files(source))
+        read = self._pass_of(source)
+        return FilesSeen(time.time(), problem=read.unreachable) if read.view is None else files.look(read.view.queues or ())
+
+    def _list_old_wals(self, source: SourceCluster) -> OldWalsStatus:
+        read = self._pass_of(source)
+        if read.view is None:
+            return OldWalsStatus(int(time.time() * 1000), read.unreachable)
+        return look_at_old_wals(WalStore(source.wal_root, look_only=True), read.view)
+
+
+def _silent(source: SourceCluster) -> str:
+    return f"ZooKeeper at {source.quorum} has not answered for {FIRST_SECONDS:g} s"
+
+
+def _pass_over(source: SourceCluster) -> _Pass:
+    try:
+        with connected(source.quorum, CONNECT_SECONDS, login=source.login) as zk:
+            session = Session(source, zk, look_only=True)
+            seen = view(session)
+            return _Pass(seen, "", *read_histories(session, list(seen.peers or ())))
+    except WalferryError as error:
+        return _Pass(unreachable=str(error))
+    except KazooException as error:
+        return _Pass(unreachable=f"ZooKeeper at {source.quorum} refuses to be read. {known(error)}")

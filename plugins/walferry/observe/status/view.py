@@ -1,0 +1,179 @@
+"""One pass over the source's ZooKeeper: everything that the status of its replication is made of.
+
+The number of reads grows with the servers, the queues and their WAL groups, not with the WALs: a position is read of the oldest
+WAL of each group, and of the next ones while these have one. All reads of a kind are under way together.
+
+What makes no sense becomes a problem that names its znode; the rest is read all the same.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import TypeVar
+
+from walferry.base.errors import WalferryError
+from walferry.base.texts import one_line
+from walferry.base.zk.acls import check_root
+from walferry.base.zk.client import ZNode, children, children_all, read_all
+from walferry.base.zk.errors import ForeignRoot, NoAccess
+from walferry.base.zk.fenced_lock import record_of
+from walferry.hbase.errors import ClusterError, ZNodeValueError
+from walferry.hbase.layout import quoted
+from walferry.hbase.names import is_server_name
+from walferry.hbase.peers import Peer, peer_of
+from walferry.master.znodes import RegionInTransition, decode_region
+from walferry.observe.status.notes import Group, Notes, read_notes
+from walferry.replication.queues.errors import QueuesMoving
+from walferry.replication.queues.reading import Queue, groups, see_queues
+from walferry.replication.source.session import Session, owners_of
+
+MAX_PROBLEMS = 200
+MAX_PROBLEM_CHARS = 1000
+MAX_REGIONS = 200  # in transition, that are read one by one
+
+K = TypeVar("K")
+
+
+@dataclass(frozen=True)
+class Holder:
+    """Who has a right, by the name that it gave itself, and since when, as it wrote it down; empty if it did not."""
+
+    name: str
+    since: str
+    run: str = ""
+
+
+@dataclass(frozen=True)
+class RegionsInTransition:
+    """How many regions are in transition, and the first of them that can be read. HBase 2 keeps them in its Master."""
+
+    count: int
+    regions: tuple[RegionInTransition, ...]
+
+
+@dataclass(frozen=True)
+class View:
+    """What one pass has read. None stands for what could not be read; `problems` says why."""
+
+    at: float  # when it began, in seconds since the epoch
+    seconds: float
+    servers: tuple[str, ...] | None  # live ones
+    queues: tuple[Queue, ...] | None
+    peers: Mapping[str, Peer | None] | None  # None for one that cannot be read
+    leases: Mapping[Group, Holder] = field(default_factory=dict)  # held now
+    in_hand: Mapping[str, Holder] = field(default_factory=dict)  # by peer: held now
+    hfile_refs: Mapping[str, int] = field(default_factory=dict)  # by peer
+    notes: Notes = field(default_factory=Notes)
+    in_transition: RegionsInTransition | None = None
+    problems: tuple[str, ...] = ()
+    problems_left_out: int = 0
+
+
+def view(session: Session) -> View:
+    """Make one pass. Raises ConnectError if ZooKeeper does not answer, and what kazoo raises for a znode that may not be read."""
+    began, clock = time.time(), time.monotonic()
+    problems: list[str] = []
+    try:
+        check_root(session.zk, owners_of(session), session.source.root)
+    except (ForeignRoot, NoAccess) as error:
+        problems.append(str(error))
+    servers, queues = _queues(session, problems)
+    peers = _peers(session, problems)
+    wanted = {(queue.id.peer_id, group) for queue in queues or () for group in groups(queue)}
+    notes = read_notes(session, wanted)
+    problems += notes.problems
+    in_transition = _in_transition(session, problems)
+    shown = [one_line(problem, MAX_PROBLEM_CHARS) for problem in problems[:MAX_PROBLEMS]]
+    return View(
+        at=began, servers=servers, queues=queues, peers=peers, leases=_leases(session, wanted),
+        in_hand=_in_hand(session, peers or ()), hfile_refs=_hfile_refs(session, peers or ()), notes=notes,
+        in_transition=in_transition, problems=tuple(shown), problems_left_out=len(problems) - len(shown),
+        seconds=time.monotonic() - clock,
+    )  # fmt: skip
+
+
+def _queues(session: Session, problems: list[str]) -> tuple[tuple[str, ...] | None, tuple[Queue, ...] | None]:
+    """The live servers and all queues."""
+    try:
+        seen = see_queues(session)
+    except (ClusterError, QueuesMoving) as error:
+        problems.append(str(error))
+        names = children(session.zk, session.nodes.rs)
+        return (None if names is None else tuple(filter(is_server_name, names))), None
+    problems += seen.problems
+    problems += [problem for queue in seen.queues for problem in queue.problems]
+    return seen.servers, seen.queues
+
+
+def _peers(session: Session, problems: list[str]) -> dict[str, Peer | None] | None:
+    nodes = session.nodes
+    ids = children(session.zk, nodes.peers)
+    if ids is None:
+        return None
+    paths = [(nodes.peer(peer_id), nodes.peer_state(peer_id)) for peer_id in ids]
+    znodes = iter(read_all(session.zk, [path for pair in paths for path in pair]))
+    below = children_all(session.zk, [path for path, _ in paths])
+    peers: dict[str, Peer | None] = {}
+    for peer_id, config, state, names in zip(ids, znodes, znodes, below, strict=True):
+        if config is None:
+            continue  # removed since the listing
+        peers[peer_id] = None
+        try:
+            peers[peer_id] = _peer(session, peer_id, config, state, names or ())
+        except WalferryError as error:
+            problems.append(str(error))
+    return peers
+
+
+def _peer(session: Session, peer_id: str, config: ZNode, state: ZNode | None, names: Collection[str]) -> Peer:
+    if state is None:
+        raise ZNodeValueError(session.nodes.peer(peer_id), "it has no peer-state", "Only HBase before 0.94 has such peers")
+    return peer_of(session.zk, session.nodes, peer_id, config.value, state.value, names)
+
+
+def _leases(session: Session, wanted: Collection[Group]) -> dict[Group, Holder]:
+    """The leases that are held, of these groups. A lease that is not held has no children, but a znode while its server lives."""
+    peers = sorted({peer_id for peer_id, _ in wanted})
+    listed = children_all(session.zk, [session.own.leases(peer_id) for peer_id in peers])
+    there = {peer_id: set(names or ()) for peer_id, names in zip(peers, listed, strict=True)}
+    asked = [(peer_id, group) for peer_id, group in wanted if quoted(group) in there[peer_id]]
+    return _held(session, {session.own.lease(*group): group for group in asked})
+
+
+def _in_hand(session: Session, peers: Iterable[str]) -> dict[str, Holder]:
+    return _held(session, {session.own.in_hand(peer_id): peer_id for peer_id in peers})
+
+
+def _held(session: Session, paths: Mapping[str, K]) -> dict[K, Holder]:
+    return {
+        key: _holder(znode)
+        for key, znode in zip(paths.values(), read_all(session.zk, list(paths)), strict=True)
+        if znode is not None and znode.stat.numChildren
+    }
+
+
+def _holder(znode: ZNode) -> Holder:
+    record = record_of(znode.value)
+    return Holder(record.get("holder", "an unknown holder"), record.get("since", ""), record.get("run", ""))
+
+
+def _hfile_refs(session: Session, peers: Iterable[str]) -> dict[str, int]:
+    ids = list(peers)
+    znodes = read_all(session.zk, [session.nodes.hfile_refs(peer_id) for peer_id in ids])
+    return {peer_id: znode.stat.numChildren if znode else 0 for peer_id, znode in zip(ids, znodes, strict=True)}
+
+
+def _in_transition(session: Session, problems: list[str]) -> RegionsInTransition | None:
+    names = children(session.zk, session.nodes.in_transition)
+    if names is None:
+        return None
+    paths = [session.nodes.region_in_transition(name) for name in names[:MAX_REGIONS]]
+    found = []
+    for path, znode in zip(paths, read_all(session.zk, paths), strict=True):
+        try:
+            found += [] if znode is None else [decode_region(znode, path)]
+        except ZNodeValueError as error:
+            problems.append(str(error))
+    return RegionsInTransition(len(names), tuple(found))

@@ -1,5 +1,0 @@
-"""The protobuf messages of HBase and HDFS, and the one way to parse messages from outside.
-
-`hbase.proto` and `hdfs.proto` are written by hand after HBase's and Hadoop's own files, and `hbase_pb2` and `hdfs_pb2` are
-generated from them. This package imports nothing else of the library.
-"""

@@ -1,0 +1,138 @@
+"""Finds the WALs that can hold entries of an interval, and what is gone of them.
+
+A WAL is named after the time at which its server began it. It has the entries from then until the server began the next WAL of
+the group, give or take some minutes. While HDFS hangs, entries that were appended wait, and are written to the next WAL once it
+has been begun. A roll that hangs has named the next WAL already, and entries still go to the one before. So files are taken from
+beyond both ends, and each entry's own write time decides.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+
+from walferry.hbase.cluster import live_servers
+from walferry.hbase.names import ServerName
+from walferry.replay.holes import SKEW_MS, Hole, holes_of, may_follow_others
+from walferry.replay.interval import Interval
+from walferry.replay.listing import Place, WalFile, all_wals
+from walferry.replication.source.session import Session
+
+SLACK_MS = 300_000  # after which a RegionServer gives up an entry that HDFS does not take (hbase.regionserver.wal.sync.timeout)
+OPEN_SLACK_MS = 10_000  # an open WAL that was begun later after the interval is not waited for: no HDFS hangs, as a rule
+
+
+@dataclass(frozen=True, slots=True)
+class GroupFiles:
+    """The WALs of one group that can hold entries of the interval, oldest first."""
+
+    group: str
+    server: ServerName | None
+    wals: tuple[WalFile, ...]
+    torn: str = ""  # the newest WAL of a server that is gone: the server's death may have cut its last entry off
+
+    @property
+    def bytes(self) -> int:
+        """The bytes of the files, as far as they are known."""
+        return sum(wal.size for wal in self.wals)
+
+
+@dataclass(frozen=True)
+class Found:
+    """What is left of an interval, what is gone, and which WALs hold it but are still open."""
+
+    groups: tuple[GroupFiles, ...]
+    holes: tuple[Hole, ...]
+    open: tuple[WalFile, ...]
+
+    @property
+    def wals(self) -> int:
+        """How many WALs there are to read."""
+        return sum(len(group.wals) for group in self.groups)
+
+    @property
+    def bytes(self) -> int:
+        """Their bytes."""
+        return sum(group.bytes for group in self.groups)
+
+
+@dataclass(slots=True)
+class Around:
+    """A group's WALs about an interval: those within it, the last one before and the first one after it, and the very first."""
+
+    first: WalFile | None = None
+    before: WalFile | None = None
+    within: dict[str, WalFile] = field(default_factory=dict)
+    after: WalFile | None = None
+    newest: int = 0  # the timestamp of the newest of all
+
+    def add(self, wal: WalFile, interval: Interval) -> None:
+        """Keep the WAL if it matters. Of two finds of one WAL the better place counts."""
+        begun = wal.name.timestamp
+        self.newest = max(self.newest, begun)
+        self.first = _chosen(self.first, wal, begun, lambda new, old: new < old)
+        if begun <= interval.start - SLACK_MS:
+            self.before = _chosen(self.before, wal, begun, lambda new, old: new > old)
+        elif begun >= interval.end + SLACK_MS:
+            self.after = _chosen(self.after, wal, begun, lambda new, old: new < old)
+        else:
+            other = self.within.get(wal.name.text)
+            self.within[wal.name.text] = wal if other is None or wal.place > other.place else other
+
+    @property
+    def row(self) -> list[WalFile]:
+        """The WALs from the one before the interval to the one after it, oldest first."""
+        within = sorted(self.within.values(), key=lambda wal: wal.name.timestamp)
+        return [*filter(None, [self.before]), *within, *filter(None, [self.after])]
+
+
+def find(session: Session, interval: Interval, begins: Callable[[WalFile], bool | None]) -> Found:
+    """Find what is left of an interval. `begins` is what `holes_of` asks of a group's first WAL. Raises WalferryError."""
+    live = live_servers(session.zk, session.nodes)  # first: a server that starts now has nothing of a past interval
+    return found_of(around(all_wals(session), interval), interval, live, begins)
+
+
+def around(wals: Iterable[WalFile], interval: Interval) -> Mapping[str, Around]:
+    """The WALs that matter, by group. Keeps few of them, however many there are."""
+    groups: dict[str, Around] = {}
+    for wal in wals:
+        groups.setdefault(wal.name.group, Around()).add(wal, interval)
+    return groups
+
+
+def found_of(
+    groups: Mapping[str, Around], interval: Interval, live: frozenset[ServerName], begins: Callable[[WalFile], bool | None]
+) -> Found:
+    """What is left of an interval, of the WALs that `around` has kept; `live` are the servers that run now."""
+    found, holes, unclosed = [], list[Hole](), list[WalFile]()
+    for group, wals in sorted(groups.items()):
+        row = wals.row
+        server = row[0].name.server if row else None
+        newest = row[-1] if row and row[-1].name.timestamp == wals.newest else None
+        needed = [wal for wal in row if wal is not wals.after and wal.place is not Place.NOWHERE and _may_hold(wal, interval)]
+        if newest and newest.place is Place.SERVER and server in live:
+            if newest is row[0] and may_follow_others(interval, newest):
+                unclosed.append(newest)  # only a closed file tells for sure how it begins
+                continue
+            if newest in needed:
+                needed.pop()
+                if newest.name.timestamp < interval.end + OPEN_SLACK_MS:
+                    unclosed.append(newest)
+        holes += holes_of(interval, wals.first, row, begins)
+        if needed:
+            torn = needed[-1].name.text if needed[-1] is newest and server not in live else ""
+            found.append(GroupFiles(group, server, tuple(needed), torn))
+    return Found(tuple(found), tuple(holes), tuple(unclosed))
+
+
+def _may_hold(wal: WalFile, interval: Interval) -> bool:
+    """Whether the WAL may have been open when the interval began. The file system's clock tells when it was closed."""
+    return wal.modified is None or wal.modified + SKEW_MS > interval.start
+
+
+def _chosen(known: WalFile | None, wal: WalFile, begun: int, is_better: Callable[[int, int], bool]) -> WalFile:
+    if known is None or is_better(begun, known.name.timestamp):
+        return wal
+    return wal if wal.name.text == known.name.text and wal.place > known.place else known
+
+

@@ -1,0 +1,99 @@
+"""Tells which WALs of an interval are gone, as far as the files that are left can tell.
+
+What can be known:
+
+- A WAL that a queue names, and whose file lies nowhere, is gone; its name is known.
+- A server's first WAL begins with the opening of a region. If a group's first WAL that is left begins with another entry, the
+  WALs between the server's start, which its name tells, and that WAL are gone. Their names are not known.
+- A server begins a WAL before it closes the one before it. If a WAL in oldWALs was written last well before the next one that is
+  left was begun, the WALs between them are gone. Their names are not known.
+
+What cannot be known: that a server ran of which no file is left, that the newest WALs of a dead server are gone, and that WALs
+are missing in the middle of an archive, which has no copies of WALs without edits. And a first WAL that is left may begin with
+the opening of a region by chance.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+from walferry.base.errors import WalferryError
+from walferry.replay.interval import Interval, moment
+from walferry.replay.listing import Place, WalFile
+
+NOWHERE = "a queue names it, but its file is in none of WALs, oldWALs and the archive"
+SKEW_MS = 30_000  # by which clocks may differ: HBase's own limit (hbase.master.maxclockskew)
+
+
+@dataclass(frozen=True)
+class Hole:
+    """A time of a WAL group of which WALs are gone. `wal` is the one that is gone, or empty if its name is not known."""
+
+    group: str
+    time: Interval
+    why: str
+    wal: str = ""
+
+    def __str__(self) -> str:
+        what = f"WAL {self.wal}" if self.wal else f"WALs of group {self.group}"
+        return f"{what} with entries of {self.time}: gone: {self.why}"
+
+
+class IntervalGone(WalferryError):
+    """Some of the WALs of an interval are gone."""
+
+    retry_helps = False
+
+
+def holes_of(
+    interval: Interval, first: WalFile | None, row: Sequence[WalFile], begins: Callable[[WalFile], bool | None]
+) -> Iterator[Hole]:
+    """Yield what is gone of one group.
+
+    `first` is the first WAL of the group that is known; `row` are the WALs about the interval, oldest first, with one before and
+    one after it. `begins` tells whether a WAL begins with the opening of a region; None if it has no entry at all.
+    """
+    if first is not None:
+        yield from _before(interval, first, row, begins)
+    for wal, following in pairwise([*row, None]):
+        if wal is None:
+            continue
+        end = interval.end if following is None else following.name.timestamp
+        if wal.place is Place.NOWHERE and (time := interval.overlap(wal.name.timestamp, end)):
+            yield Hole(wal.name.group, time, NOWHERE, wal.name.text)
+        if following and wal.modified is not None and wal.place is Place.OLD and following.place is not Place.ARCHIVE:
+            yield from _between(interval, wal, wal.modified, following)
+
+
+def _between(interval: Interval, wal: WalFile, closed: int, following: WalFile) -> Iterator[Hole]:
+    begun = following.name.timestamp
+    if closed + SKEW_MS < begun and (time := interval.overlap(closed, begun)):
+        why = f"{wal.name} was closed at {moment(closed)}, and {following.name} is the next one that is known"
+        yield Hole(wal.name.group, time, why)
+
+
+def may_follow_others(interval: Interval, first: WalFile) -> Interval | None:
+    """The part of the interval in which the server ran before the first WAL of a group that is known was begun."""
+    server = first.name.server
+    return None if server is None else interval.overlap(server.start_code, first.name.timestamp)
+
+
+def _before(
+    interval: Interval, first: WalFile, row: Sequence[WalFile], begins: Callable[[WalFile], bool | None]
+) -> Iterator[Hole]:
+    """The hole between the server's start and the first WAL that is known."""
+    if (time := may_follow_others(interval, first)) is None:
+        return
+    for wal in row:
+        if wal.place is Place.NOWHERE:
+            break
+        opening = begins(wal)
+        if opening is not None:  # one without an entry says nothing
+            if opening:
+                return
+            break
+    server = first.name.server
+    started = f"server {server} has run since {moment(server.start_code if server else 0)}"
+    yield Hole(first.name.group, time, f"{started}, and {first.name} is the first one that is known")

@@ -1,0 +1,223 @@
+"""One run: find the WALs, scan them side by side, and ship them group by group, stage by stage.
+
+`spread` runs a function on many things side by side and returns what it returned, in order: Spark's `map`, in the job.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Container, Iterable, Sequence
+from dataclasses import astuple, replace
+from functools import partial
+from typing import Any, Protocol, TypeVar
+from uuid import uuid4
+
+from walferry.base.errors import WalferryError
+from walferry.base.texts import visible
+from walferry.engine.summary import MAX_NAME_CHARS, GroupSummary, Status, digest_with
+from walferry.hbase.files.errors import StoreError
+from walferry.hbase.files.store import WalStore
+from walferry.hbase.wal.errors import WalError, WalKeyError
+from walferry.load.copy_records import check_copied, copied_before
+from walferry.load.earlier_loads import LoadedBefore
+from walferry.replay.files import Found, GroupFiles, find
+from walferry.replay.holes import IntervalGone
+from walferry.replay.interval import Interval, moment
+from walferry.replay.job import ReshipJob, check_tables, rules_of, slave_id_of, source_id
+from walferry.replay.listing import WalFile
+from walferry.replay.order import Stages, digest_of_names, stages_of
+from walferry.replay.scan import Scanned, Stay, TableCount, scan_wal
+from walferry.replay.shipment import QUEUE_ID, ship_group
+from walferry.replay.store import StoreWithArchive, begins_with_opening
+from walferry.replication.filters.rules import FilterRules
+from walferry.replication.source.agreement import check_peer
+from walferry.replication.source.session import Session, open_session
+from walferry.replication.source.settings import Knobs
+from walferry.shipping.group_job import senders_of_each
+from walferry.shipping.runs import begin_run, change_group
+from walferry.shipping.slave_down import forget_down
+
+MAX_NAMED = 20  # holes in an error
+MAX_TABLES = 500  # of a group, in its summary
+OTHER_TABLES = "(other tables)"
+
+T = TypeVar("T")
+
+
+class Spread(Protocol):
+    """Runs a function on many things side by side."""
+
+    def __call__(self, function: Callable[[Any], T], things: Sequence[Any], /) -> list[T]: ...
+
+
+def find_left(session: Session, interval: Interval) -> Found:
+    """Find what is left of an interval, and what is gone. Raises WalferryError."""
+    keys = session.source.keys()
+    store = StoreWithArchive(session.source, look_only=True)
+
+    def begins(wal: WalFile) -> bool | None:
+        try:
+            return begins_with_opening(store, wal, keys)
+        except WalKeyError:  # says nothing about the WAL: the keys are to be corrected
+            raise
+        except (WalError, FileNotFoundError):  # then it does not prove that it was the first
+            return False
+
+    return find(session, interval, begins)
+
+
+def problems_of(found: Found) -> list[str]:
+    """What a run cannot ship, one text for each hole and each WAL that is still open."""
+    unclosed = (
+        f"WAL {wal.name}, begun at {moment(wal.name.timestamp)}, is still open: its entries cannot be read yet; run again "
+        "with roll, or wait until HBase has closed it"
+        for wal in found.open
+    )
+    return [*map(str, found.holes), *unclosed]
+
+
+def check_whole(found: Found, interval: Interval) -> None:
+    """Raises IntervalGone if something of the interval is gone or cannot be read."""
+    if problems := problems_of(found):
+        more = f"; and {len(problems) - MAX_NAMED} more" if len(problems) > MAX_NAMED else ""
+        raise IntervalGone(
+            f"the interval {interval} is not whole: {'; '.join(problems[:MAX_NAMED])}{more}",
+            "Set what_is_there to ship what is left of it. Nothing was shipped",
+        )
+
+
+def reship(job: ReshipJob, spread: Spread, *, dry_run: bool, keep_seconds: float) -> list[GroupSummary]:
+    """Ship an interval again, or only count what it has. What goes wrong with a group is in its summary. Raises WalferryError."""
+    with open_session(job.source) as session:
+        peer = check_peer(session, job.peer_id)
+        check_copied(session, peer.id)
+        copied = copied_before(session, peer.id)
+        check_tables(peer, job.tables)
+        found = find_left(session, job.interval)
+        if not job.what_is_there and not dry_run:
+            check_whole(found, job.interval)
+        knobs = Knobs.of(job.source.replication, peer)
+        begun = begin_run(session, job.peer_id, job.run_id, keep_seconds)
+        job = replace(job, knobs=knobs, senders=senders_of_each(max(1, len(found.groups)), knobs.senders), begun=begun)
+        forget_down(session, job.peer_id, job.run_id)
+        slave = slave_id_of(session, peer, job)
+        rules = rules_of(peer, source_id(session), slave, job.tables)
+    scanned = _scan(partial(_scan_one, job, rules, copied), found.groups, spread)
+    summaries = [_begun(group, scans) for group, scans in zip(found.groups, scanned, strict=True)]
+    if dry_run or any(summary.failed for summary in summaries):
+        _keep(job, summaries)
+        return summaries
+    return _ship(job, found.groups, summaries, scanned, spread)
+
+
+def _scan(
+    scan: Callable[[tuple[WalFile, bool]], Scanned | str], groups: Sequence[GroupFiles], spread: Spread
+) -> list[list[Scanned | str]]:
+    """What each WAL of each group has of the interval, or why it cannot be read."""
+    wals = [(wal, wal.name.text == group.torn) for group in groups for wal in group.wals]
+    results = iter(spread(scan, wals))
+    return [[next(results) for _ in group.wals] for group in groups]
+
+
+def _scan_one(job: ReshipJob, rules: FilterRules, copied: LoadedBefore, wal: tuple[WalFile, bool]) -> Scanned | str:
+    store: WalStore = job.store
+    left = copied.rest(wal[0].name.text, rules)
+    try:
+        return scan_wal(store, wal[0], job.interval, left, job.keys, ends_torn=wal[1])
+    except (WalferryError, StoreError, OSError) as error:
+        return str(error) or type(error).__name__
+
+
+def _begun(group: GroupFiles, scans: Sequence[Scanned | str]) -> GroupSummary:
+    """The summary of a group that was scanned: what there is to ship, or why it cannot be read."""
+    tables: dict[str, TableCount] = {}
+    read = [scan for scan in scans if isinstance(scan, Scanned)]
+    for scan in read:
+        for table, count in scan.tables.items():
+            tables[table] = tables.get(table, TableCount()) + count
+    errors = [scan for scan in scans if isinstance(scan, str)]
+    return GroupSummary(
+        group=group.group,
+        server=str(group.server or ""),
+        queue_id=QUEUE_ID,
+        status=Status.FAILED if errors else Status.DONE,
+        error=errors[0] if errors else None,
+        tables={table: list(astuple(count)) for table, count in _largest(tables).items()},
+        editsBeforeCopy=sum(scan.before_copy for scan in read),
+    )
+
+
+def _largest(tables: dict[str, TableCount]) -> dict[str, TableCount]:
+    """The tables with the most edits, and all others as one. WALs may name them anyhow; those that begin alike are one."""
+    shown: dict[str, TableCount] = {}
+    for name, count in tables.items():
+        name = visible(name, MAX_NAME_CHARS)
+        shown[name] = shown.get(name, TableCount()) + count
+    by_size = sorted(shown.items(), key=lambda item: -item[1].edits)
+    others = sum((count for _, count in by_size[MAX_TABLES:]), TableCount())
+    return dict(by_size[:MAX_TABLES]) | ({OTHER_TABLES: others} if others.edits else {})
+
+
+def _ship(
+    job: ReshipJob, groups: Sequence[GroupFiles], begun: Sequence[GroupSummary], scanned: Sequence[Sequence[Scanned | str]],
+    spread: Spread,
+) -> list[GroupSummary]:  # fmt: skip
+    """Ship all groups, stage by stage. A stage in which a group fails is the last one.
+
+    A stage that a try before has shipped is shipped again only if something of the stage before it was: it has to follow that.
+    """
+    stays = [(group.group, stay) for group, scans in zip(groups, scanned, strict=True) for stay in _stays(scans)]
+    of_group, regions = stages_of(stays), {stay.region for _, stay in stays}
+    several = [
+        _with_edits(group, scans, of_group.get(group.group, Stages()).regions)
+        for group, scans in zip(groups, scanned, strict=True)
+    ]
+    moving = digest_of_names(wal.name.text for group in several for wal in group.wals)
+    digests = [of_group.get(group.group, Stages()).digest(moving) for group in groups]
+    last = max((stage for stages in of_group.values() for stage in stages.needed), default=0)
+    summaries: list[GroupSummary] = []
+    this_try, follows = uuid4().hex, ""
+    for stage in range(last + 1):
+        tasks = []
+        for group, with_several, summary, digest, scans in zip(groups, several, begun, digests, scanned, strict=True):
+            stages = of_group.get(group.group, Stages())
+            summary = replace(summary, stages=digest + follows, shippedBy=this_try)
+            if stage == 0:
+                tasks.append((_with_edits(group, scans, regions), stages, stage, summary))
+            elif stage in stages.needed:
+                name = f"{group.group}, stage {stage}"
+                tasks.append((with_several, stages, stage, replace(summary, group=name, tables={}, editsBeforeCopy=0)))
+        done = spread(partial(_ship_one, job), tasks)
+        summaries += done
+        if any(summary.status is not Status.DONE for summary in done):
+            break
+        follows = f" {digest_with('', repr([(summary.group, summary.shippedBy) for summary in done]))}"
+    _keep(job, [summary for summary in summaries if summary.passing])
+    return summaries
+
+
+def _ship_one(job: ReshipJob, task: tuple[GroupFiles, Stages, int, GroupSummary]) -> GroupSummary:
+    return ship_group(job, *task)
+
+
+def _with_edits(group: GroupFiles, scans: Sequence[Scanned | str], of: Container[int]) -> GroupFiles:
+    """The group with those of its WALs that have edits of one of these regions."""
+    wals = zip(group.wals, scans, strict=True)
+    return replace(group, wals=tuple(wal for wal, scan in wals if any(stay.region in of for stay in _stays([scan]))))
+
+
+def _stays(scans: Iterable[Scanned | str]) -> Iterable[Stay]:
+    return (stay for scan in scans if isinstance(scan, Scanned) for stay in scan.stays)
+
+
+def _keep(job: ReshipJob, summaries: Sequence[GroupSummary]) -> None:
+    """Write the summaries that no task has written. What is known to be done of a group stays known."""
+
+    def with_what_is_done(now: GroupSummary, before: GroupSummary | None) -> GroupSummary:
+        if before is None:
+            return now
+        return replace(before, status=now.status, error=now.error, passing=now.passing, tables=now.tables)
+
+    if summaries:
+        with open_session(job.source) as session:
+            for summary in summaries:
+                change_group(session, job.peer_id, job.run_id, summary.group, partial(with_what_is_done, summary))

@@ -1,0 +1,144 @@
+"""Reads WALs without shipping them: what an interval has for the peer, by table, and which server had each region when."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from walferry.hbase.files.closedness import WalMissing
+from walferry.hbase.files.store import WalStore
+from walferry.hbase.wal.errors import WalTornError, WalTruncatedError
+from walferry.hbase.wal.windows import UnwrapKey, Window
+from walferry.replay.holes import IntervalGone
+from walferry.replay.interval import Interval, only
+from walferry.replay.listing import WalFile
+from walferry.replication.filters.rules import FilterRules, Reason
+from walferry.replication.filters.window import Kept, filter_window, table_name
+from walferry.shipping.closed_wal import Progress, seconds_to_close, windows_of_closed
+
+RUN_AGAIN = "A new run tells what is left"
+
+
+@dataclass(frozen=True, slots=True)
+class TableCount:
+    """What an interval has of one table for the peer. A bulk load counts as an edit without cells."""
+
+    edits: int = 0
+    cells: int = 0
+    bytes: int = 0  # of cells
+
+    def __add__(self, other: TableCount) -> TableCount:
+        return TableCount(self.edits + other.edits, self.cells + other.cells, self.bytes + other.bytes)
+
+
+@dataclass(frozen=True, slots=True)
+class Stay:
+    """A time that a region was at one server: the sequence ids of its first and last edit there that the peer gets."""
+
+    region: int  # the hash of its encoded name
+    first: int
+    last: int
+
+
+@dataclass
+class Scanned:
+    """What was found in one WAL, or in several WALs of a group."""
+
+    edits_read: int = 0
+    tables: dict[str, TableCount] = field(default_factory=dict)
+    stays: list[Stay] = field(default_factory=list)
+    before_copy: int = 0  # edits that are older than the first copy of their table
+
+
+class Scan:
+    """Counts the windows of one WAL."""
+
+    def __init__(self) -> None:
+        self._edits_read = self._before_copy = 0
+        self._tables: dict[str, TableCount] = {}
+        self._stays: dict[int, list[Stay]] = {}
+        self._ended: set[int] = set()  # regions that were opened or closed since their last stay
+
+    def add(self, window: Window, kept: Kept) -> None:
+        """Count the entries of a window."""
+        index = window.index
+        self._edits_read += len(index)
+        self._before_copy += int((kept.reason == Reason.COPIED).sum())
+        shipped = (kept.cells > 0) | (kept.reason == Reason.BULK_LOAD)
+        regions, examples, region_of = np.unique(index.region_hash, return_index=True, return_inverse=True)
+        edits, cells, sizes = (
+            np.bincount(region_of, np.where(shipped, what, 0), len(regions)).astype(np.int64)
+            for what in (np.ones(len(index)), kept.cells, kept.size)
+        )
+        moving = set(region_of[kept.reason == Reason.REGION_EVENT].tolist())
+        for number in np.flatnonzero(edits).tolist():
+            table = table_name(window, int(examples[number])).decode(errors="replace")
+            count = TableCount(int(edits[number]), int(cells[number]), int(sizes[number]))
+            self._tables[table] = self._tables.get(table, TableCount()) + count
+        self._note_stays(index.sequence_id, regions, region_of, shipped, moving, kept)
+
+    def _note_stays(
+        self, sequence: np.ndarray, regions: np.ndarray, region_of: np.ndarray, shipped: np.ndarray, moving: set[int], kept: Kept
+    ) -> None:
+        for entry in np.flatnonzero(np.isin(region_of, list(moving))).tolist():
+            region = int(regions[region_of[entry]])
+            if kept.reason[entry] == Reason.REGION_EVENT:
+                self._ended.add(region)
+            elif shipped[entry]:
+                self._note(region, int(sequence[entry]), int(sequence[entry]))
+        first = np.full(len(regions), np.iinfo(np.int64).max)
+        last = np.full(len(regions), -1)
+        np.minimum.at(first, region_of[shipped], sequence[shipped])
+        np.maximum.at(last, region_of[shipped], sequence[shipped])
+        for number in np.flatnonzero(last >= 0).tolist():
+            if number not in moving:
+                self._note(int(regions[number]), int(first[number]), int(last[number]))
+
+    def _note(self, region: int, first: int, last: int) -> None:
+        stays = self._stays.setdefault(region, [])
+        if stays and region not in self._ended:
+            stays[-1] = Stay(region, min(first, stays[-1].first), max(last, stays[-1].last))
+        else:
+            stays.append(Stay(region, first, last))
+        self._ended.discard(region)
+
+    def result(self) -> Scanned:
+        """What was counted."""
+        stays = [stay for stays in self._stays.values() for stay in stays]
+        return Scanned(self._edits_read, self._tables, stays, self._before_copy)
+
+
+def scan_wal(
+    store: WalStore, wal: WalFile, interval: Interval, rules: FilterRules, keys: UnwrapKey | None, *, ends_torn: bool
+) -> Scanned:
+    """Count what a WAL has of an interval. Raises WalError, StoreError, IntervalGone, WalNotClosed."""
+    scan = Scan()
+    for window, path in windows_of(store, wal, keys, ends_torn=ends_torn):
+        written = only(window, interval.entries_of(window))
+        if len(written.index):
+            scan.add(written, filter_window(written, rules, path))
+    return scan.result()
+
+
+def windows_of(
+    store: WalStore, wal: WalFile, keys: UnwrapKey | None, *, ends_torn: bool, deadline: float = math.inf
+) -> Iterator[tuple[Window, str]]:
+    """Yield the windows of a WAL with its URL, wherever HBase moves it meanwhile.
+
+    With `ends_torn` an entry that the server's death has cut off ends the WAL. The WAL is waited for until it is closed, at most
+    to the `deadline` (seconds since the epoch). Raises WalError, StoreError, IntervalGone, WalNotClosed.
+    """
+    try:
+        yield from windows_of_closed(
+            store, keys, wal.name, (), 0, close_seconds=lambda: seconds_to_close(deadline - time.time(), live=True),
+            progress=Progress(),
+        )  # fmt: skip
+    except (WalTruncatedError, WalTornError):
+        if not ends_torn:
+            raise
+    except WalMissing as error:
+        raise IntervalGone(f"WAL {wal.name} is gone since this run has found it at {wal.url}", RUN_AGAIN) from error

@@ -1,0 +1,268 @@
+"""Ships one WAL group's part of an interval, in one Spark task: the group's files, as a feed of the engine.
+
+No queue is read or written. What was acknowledged is in the run's summary: a retry of the run goes on with the first WAL that is
+not done. It ships that WAL's entries again. If the retry finds other WALs among those that are done, or before them, it ships all
+of the group again: an older edit that is shipped last would lie over newer ones with its timestamp.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Collection, Generator, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+
+from walferry.base.errors import WalferryError
+from walferry.base.zk.errors import ConnectError
+from walferry.engine.bandwidth import limit_of
+from walferry.engine.counters import Counters
+from walferry.engine.gauges import Gauges
+from walferry.engine.in_flight import InFlight, WalOffset
+from walferry.engine.outcome import Outcome
+from walferry.engine.run import Run
+from walferry.engine.summary import GroupSummary, Status, digest_with
+from walferry.hbase.cluster import visibility_labels
+from walferry.hbase.errors import PausedPeer
+from walferry.hbase.wal.errors import WalError
+from walferry.hbase.wal.windows import Window
+from walferry.load.copy_records import check_copied, copied_before, under_way
+from walferry.load.earlier_loads import LoadedBefore
+from walferry.replay.files import GroupFiles
+from walferry.replay.interval import only
+from walferry.replay.job import HFilesGone, ReshipJob, rules_of, sink_of, source_id
+from walferry.replay.listing import WalFile
+from walferry.replay.order import Stages
+from walferry.replay.scan import windows_of
+from walferry.replay.turn import Turn
+from walferry.replication.filters.rules import FilterRules
+from walferry.replication.filters.visibility import LabelFilter
+from walferry.replication.queues.errors import LeaseHeld, LeaseLost
+from walferry.replication.sinks.errors import SlaveUnreachable
+from walferry.replication.source.agreement import check_peer
+from walferry.replication.source.cluster import VisibilityLabels
+from walferry.replication.source.session import Session, open_session
+from walferry.shipping.deleted import Missing, attempt_without, deleted_at_source, names_of
+from walferry.shipping.pausing import check_not_paused, why_paused
+from walferry.shipping.runs import begin_group, read_group
+from walferry.shipping.slave_down import known_down, note_down
+
+QUEUE_ID = "interval"  # what a summary has in the place of a queue
+
+log = logging.getLogger(__name__)
+
+
+def ship_group(job: ReshipJob, files: GroupFiles, stages: Stages, stage: int, begun: GroupSummary) -> GroupSummary:
+    """Ship what the group has of the interval in one stage. What goes wrong is in the summary's status and error, never raised.
+
+    `begun` is the summary that a first attempt begins with.
+    """
+    try:
+        with open_session(job.source) as session:
+            begin_group(session, job.peer_id, job.run_id, replace(begun, status=Status.RUNNING))
+            with Turn(session, job, files.group, begun.group) as turn:
+                return _ship_group(job, session, files, stages, stage, begun, turn)
+    except LeaseHeld as error:  # by another task of this run, which writes the summary
+        return replace(begun, status=Status.HELD, error=str(error))
+    except WalferryError as error:  # the source's ZooKeeper is away, or was for too long: the run may be tried again
+        return replace(begun, status=Status.FAILED, error=_text(error), passing=True)
+
+
+def _ship_group(
+    job: ReshipJob, session: Session, files: GroupFiles, stages: Stages, stage: int, begun: GroupSummary, turn: Turn
+) -> GroupSummary:
+    """As `ship_group`, in the turn for it. Raises LeaseLost, LeaseHeld, ConnectError."""
+    before = read_group(session, job.peer_id, job.run_id, begun.group)  # now that no other task goes on with it
+    if before and before.stages != begun.stages:  # a stage has other edits now, as WALs have gone or come, or follows other ones
+        before = None
+    if before and len(left := _left(files.wals, before)) == len(files.wals):
+        before = replace(before, lastCompletedLog="", completedLogsDigest="")
+    elif before and not left:
+        done = replace(before, status=Status.DONE, error=None, passing=False)
+        turn.write(done)  # a try that could not scan the WALs may have said that the group has failed
+        return done
+    # The scan of this attempt counts: that of the one before may have failed.
+    found = ("tables", "shippedBy", "editsBeforeCopy")
+    counters = Counters(replace(before, **{name: getattr(begun, name) for name in found}) if before else begun)
+    turn.write(counters.summary())
+    try:
+        shipment = partial(_Shipment, job, session, files, stages, stage, counters, turn)
+        attempt_without(
+            job.knobs, turn.right, lambda missing: shipment(missing).run(_left(files.wals, counters.summary()))
+        )
+    except PausedPeer as error:
+        counters.end(Status.PAUSED, str(error))
+    except SlaveUnreachable as error:
+        if not error.answered:  # else the trouble may be with what this group ships: the others try for themselves
+            note_down(session, job.peer_id, job.run_id, error.problem)
+        counters.end(Status.SLAVE_DOWN, error.problem)
+    except (LeaseLost, LeaseHeld, ConnectError):
+        raise
+    except Exception as error:
+        log.exception("WAL group %s of peer %s", files.group, job.peer_id)
+        counters.end(Status.FAILED, _text(error))
+    turn.write(counters.summary())
+    return counters.summary()
+
+
+def _left(wals: Sequence[WalFile], summary: GroupSummary) -> tuple[WalFile, ...]:
+    """The WALs behind those that are done; all of them if others than these are done."""
+    digest = ""
+    for done, wal in enumerate(wals, 1):
+        digest = digest_with(digest, wal.name.text)
+        if digest == summary.completedLogsDigest:
+            return tuple(wals[done:])
+    return tuple(wals)
+
+
+def _text(error: BaseException) -> str:
+    return str(error) if isinstance(error, WalferryError) else f"{type(error).__name__}: {error}"
+
+
+@dataclass(frozen=True, kw_only=True)
+class IntervalWals:
+    """A group's part of an interval, as a feed (engine/feed.py)."""
+
+    job: ReshipJob
+    files: GroupFiles
+    wals: tuple[WalFile, ...]  # the last ones of the group, which are not done
+    stages: Stages
+    stage: int
+    peer_rules: FilterRules
+    copied: LoadedBefore
+
+    @property
+    def count(self) -> int:
+        """How many WALs there are."""
+        return len(self.wals)
+
+    def unread_since(self, wal: int) -> None:
+        """An interval has been shipped before, so nothing in it waits."""
+
+    def position(self, wal: int) -> int:
+        """Return 0: a WAL is read from its beginning."""
+        return 0
+
+    def batches(self, wal: int) -> Generator[tuple[Window, str]]:
+        """Yield what the WAL has. Raises WalError, StoreError, WalNotClosed, IntervalGone."""
+        file = self.wals[wal]
+        torn = file.name.text == self.files.torn
+        yield from windows_of(self.job.store, file, self.job.keys, ends_torn=torn, deadline=self.job.deadline)
+
+    def rules(self, wal: int) -> FilterRules:
+        """Return the peer's rules, without what was copied to the slave after the WAL was written."""
+        return self.copied.rest(self.wals[wal].name.text, self.peer_rules)
+
+    def chosen(self, batch: Window) -> Window:
+        """Return the entries of the interval that belong to this stage."""
+        return only(batch, self.job.interval.entries_of(batch) & self.stages.entries_of(batch, self.stage))
+
+    def handed_out(self, wal: int, batch: Window) -> None:
+        """Nothing is noted within a WAL."""
+
+    def ends_at(self, wal: int, error: WalError) -> bool:
+        """Return False: where a WAL ends was found out before anything is shipped."""
+        return False
+
+
+class SummaryOnly:
+    """Keeps in the group's summary which WALs are done (engine/commit.py). No queue is written."""
+
+    pending = False
+    whole_wals = True
+
+    def __init__(self, wals: tuple[WalFile, ...], counters: Counters, write: Callable[[GroupSummary], None]) -> None:
+        self._wals = wals
+        self._counters = counters
+        self.write = write
+        self._done = 0
+
+    def commit(self, watermark: WalOffset) -> None:
+        """Count the WALs whose entries have all been acknowledged."""
+        for wal in self._wals[self._done : watermark.wal]:
+            self._counters.read_again(wal.name.text)
+        self._done = watermark.wal
+        self._counters.done(sum(wal.size for wal in self._wals[: self._done]))
+
+    def stop(self) -> None:
+        """Nothing is ever pending."""
+
+
+class _Shipment:
+    """One attempt at one group. Edits of what is `missing` at the slave are dropped if the source lacks it."""
+
+    def __init__(
+        self, job: ReshipJob, session: Session, files: GroupFiles, stages: Stages, stage: int, counters: Counters, turn: Turn,
+        missing: Collection[Missing],
+    ) -> None:  # fmt: skip
+        self._turn = turn
+        self._missing = missing
+        self._job = job
+        self._session = session
+        self._files = files
+        self._stages = stages
+        self._stage = stage
+        self._counters = counters
+        self._deadline = time.monotonic() + job.deadline - time.time()
+        self._in_flight = InFlight()
+        self._outcome = Outcome()
+        self._gauges = Gauges(counters, self._in_flight, f"the slave of peer {job.peer_id}")
+        known = partial(visibility_labels, session.zk, session.nodes)
+        self._labels = LabelFilter(VisibilityLabels(job.source.visibility_labels), known)
+
+    def run(self, wals: tuple[WalFile, ...]) -> None:
+        """Ship these last WALs of the group; the outcome is in the counters. Raises what stops the group."""
+        try:
+            self._run(wals)
+        finally:
+            self._gauges.update()
+
+    def _run(self, wals: tuple[WalFile, ...]) -> None:
+        peer = check_peer(self._session, self._job.peer_id)
+        check_copied(self._session, peer.id)
+        copied = copied_before(self._session, peer.id)
+        self._counters.begin(
+            slave=str(peer.slave), server=str(self._files.server or ""), queue_id=QUEUE_ID, queued=0, wals=len(wals),
+            bytes_to_ship=sum(wal.size for wal in wals),
+        )  # fmt: skip
+        self._turn.write(self._counters.summary())
+        if error := known_down(self._session, peer, self._job.run_id):
+            self._counters.end(Status.SLAVE_DOWN, error)
+            return
+        deleted = deleted_at_source(self._session, self._missing)
+        self._counters.deleted(names_of(deleted))
+        stop = self._outcome.stop
+        self._gauges.sink = opened = sink_of(
+            self._session, peer, self._job, stop, self._turn.right, self._on_missing_hfiles, self._on_unreachable
+        )
+        with opened as sink, limit_of(peer, self._session, stop) as limit:
+            check_not_paused(self._session, peer.id)  # the slave may have been waited for
+            rules = rules_of(peer, source_id(self._session), sink.id, self._job.tables, deleted)
+            status = Run(
+                feed=IntervalWals(
+                    job=self._job, files=self._files, wals=wals, stages=self._stages, stage=self._stage, peer_rules=rules,
+                    copied=copied,
+                ),
+                commit=SummaryOnly(wals, self._counters, self._turn.write), sink=sink, limit=limit, labels=self._labels,
+                counters=self._counters, in_flight=self._in_flight, outcome=self._outcome, settings=self._job.knobs,
+                senders=self._job.senders, deadline=self._deadline, stops=self._why_stop, gauges=self._gauges,
+            ).ship()  # fmt: skip
+        self._counters.end(status)
+
+    def _why_stop(self) -> WalferryError | None:
+        """Why nothing may be sent any more: the peer was paused, or a first copy of it has begun meanwhile."""
+        return why_paused(self._session, self._job.peer_id) or under_way(self._session, self._job.peer_id)
+
+    def _on_unreachable(self) -> None:
+        """The slave's ZooKeeper was not reached: show since when. Raises PausedPeer."""
+        check_not_paused(self._session, self._job.peer_id)
+        self._gauges.update()
+        self._turn.write(self._counters.summary())
+
+    def _on_missing_hfiles(self, count: int) -> None:
+        if not self._job.what_is_there:
+            raise HFilesGone(
+                f"{count} HFiles of a bulk load of the interval are gone: the source has kept them only until the peer had them",
+                "Copy them by hand, or run with what_is_there to ship all but these",
+            )
+        self._counters.missing_hfiles(count)

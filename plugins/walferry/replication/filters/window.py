@@ -1,0 +1,434 @@
+"""Decides which edits a peer gets: HBase's chain of WAL entry filters, over an entry index, in compiled code.
+
+In HBase's order (SystemTableWALEntryFilter, ScopeWALEntryFilter, NamespaceTableCfWALEntryFilter, ClusterMarkingEntryFilter):
+
+ 1. Tables of namespace `hbase` are dropped, except hbase:acl and hbase:labels.
+ 2. Cells are dropped whose family is not GLOBAL in the WALKey's scopes, and so are the markers in which HBase notes what it does
+    itself (a source with hbase.replication.bulkload.enabled also keeps the scopes of these entries).
+ 3. Cells that the peer's namespaces and table-families exclude are dropped.
+ 4. Entries that the slave has consumed already (its UUID is among the key's cluster ids) are dropped. The key of every other
+    entry gets the source's UUID, unless it has it.
+
+Beside these, cells of tables and families that are known to be deleted at both clusters are dropped, as HBaseInterCluster-
+ReplicationEndpoint does, and those that the slave has got as files, or that are older than a first copy.
+
+Nothing is decoded or re-encoded: the result says, entry by entry, which byte spans of the buffer are to be shipped. This module
+only finds the descriptors of bulk loads and the cells with visibility labels. The sink decides about the former, visibility.py
+about the latter.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Final
+from uuid import UUID
+
+import numpy as np
+import numpy.typing as npt
+
+from walferry.base.kernels.compiled import inlined, unmanaged
+from walferry.base.kernels.read import Bytes, Ints, WireType, hash_bytes, read_field
+from walferry.hbase.wal.cells import BULK_LOAD, KEY_TAIL, META_FAMILY, TagType, cell_end, family_of, has_tag, row_of, value_start
+from walferry.hbase.wal.errors import WalCorruptError
+from walferry.hbase.wal.keys import KeyField, read_scope
+from walferry.hbase.wal.uuids import halves, halves_array, read_uuid
+from walferry.hbase.wal.windows import Window
+from walferry.replication.filters.rules import Families, FilterRules, PeerTables, Reason
+
+SCOPE_BYTES: Final = 6  # of the shortest scope in a WALKey: three tags, two lengths, the scope itself
+# The qualifiers of the markers, in the order of their Reasons (WALEdit.java).
+_MARKERS = (BULK_LOAD, b"HBASE::COMPACTION", b"HBASE::FLUSH", b"HBASE::REGION_EVENT", b"HBASE::REPLICATION_MARKER")
+_REGION_EVENT = _MARKERS.index(b"HBASE::REGION_EVENT")  # goes on with "::" and the event
+_FIRST_MARKER: Final = Reason.BULK_LOAD.value
+_MALFORMED: Final = -1
+_PROBES: Final = 64  # for a table among those with similar hashes
+
+
+@dataclass(frozen=True)
+class Kept:
+    """What is shipped of a window. Arrays over the window's entries, except the spans.
+
+    Entry i's cells to ship are the buffer's bytes [span_start[j], span_end[j]) for j in [span_first[i], span_first[i + 1]).
+    """
+
+    reason: npt.NDArray[np.int8]
+    cells: npt.NDArray[np.int32]  # cells kept of the entry
+    rows: npt.NDArray[np.int32]  # runs of one row among them, which HBase counts as operations
+    size: Ints  # bytes of these cells
+    marked: npt.NDArray[np.bool_]  # the key already names the source
+    labelled: npt.NDArray[np.bool_]  # some of the cells kept have visibility labels
+    span_first: Ints
+    span_start: Ints
+    span_end: Ints
+
+
+def filter_window(window: Window, rules: FilterRules, path: str) -> Kept:
+    """Decide what of `window` goes to the peer.
+
+    Raises WalCorruptError with `path` and the offset if a WALKey cannot be parsed.
+    """
+    kept = _filter_window(window, rules, path)
+    if rules.tables.deleted:
+        _note_lost(window, kept, replace(rules, tables=replace(rules.tables, deleted={})), path, Reason.DELETED)
+    if rules.tables.loaded:
+        _note_lost(window, kept, replace(rules, tables=replace(rules.tables, loaded={})), path, Reason.LOADED)
+    if rules.tables.copied:
+        _note_lost(window, kept, replace(rules, tables=replace(rules.tables, copied={})), path, Reason.COPIED)
+    return kept
+
+
+def _note_lost(window: Window, kept: Kept, without: FilterRules, path: str, reason: Reason) -> None:
+    """Note the reason for entries that would be shipped under the other rules."""
+    lost = (_filter_window(window, without, path).cells > 0) & (kept.cells == 0) & (kept.reason != Reason.BULK_LOAD)
+    kept.reason[lost] = reason
+
+
+def _filter_window(window: Window, rules: FilterRules, path: str) -> Kept:
+    index, n = window.index, len(window.index)
+    table_of, first_of = distinct_tables(window)
+    kinds, family_first, family_start, family_bytes = _family_tables(window, first_of, rules.tables)
+    meta_start, meta_bytes = _flat([META_FAMILY, *_MARKERS])
+    kept = Kept(
+        reason=np.zeros(n, np.int8),
+        cells=np.zeros(n, np.int32),
+        rows=np.zeros(n, np.int32),
+        size=np.zeros(n, np.int64),
+        marked=np.zeros(n, np.bool_),
+        labelled=np.zeros(n, np.bool_),
+        span_first=np.zeros(n + 1, np.int64),
+        span_start=np.empty(int(index.cell_count.sum()), np.int64),
+        span_end=np.empty(int(index.cell_count.sum()), np.int64),
+    )
+    longest_key = int((index.key_end - index.key_start).max(initial=0))
+    most_scopes = longest_key // SCOPE_BYTES  # of one entry: HBase writes those of all of a table's families into each key
+    broken = _filter(
+        window.buf, index.key_start, index.key_end, index.cells_start, index.cells_end,
+        table_of, kinds, family_first, family_start, family_bytes,
+        meta_start, meta_bytes, halves_array(rules.slave_id), halves_array(rules.source_id),
+        kept.reason, kept.cells, kept.rows, kept.size, kept.marked, kept.labelled,
+        kept.span_first, kept.span_start, kept.span_end, np.empty(most_scopes, np.int64), np.empty(most_scopes, np.int64),
+    )  # fmt: skip
+    if broken >= 0:
+        raise WalCorruptError(path, window.entry_offset(broken), "scopes or cluster ids of the WALKey cannot be parsed")
+    return kept
+
+
+def uuid_field(uuid: UUID) -> bytes:
+    """One more `cluster_ids` field with `uuid`. Appended to a WALKey's bytes, it marks the key."""
+    from walferry.base.protos import hbase_pb2
+
+    least, most = halves(uuid)
+    key = hbase_pb2.WALKey()
+    key.cluster_ids.add(least_sig_bits=least, most_sig_bits=most)
+    return key.SerializePartialToString()
+
+
+def filtered_by_reason(kept: Kept) -> dict[str, int]:
+    """How many entries are not shipped, by the name of the reason."""
+    reasons = np.bincount(kept.reason, minlength=len(Reason))
+    return {reason.name.lower(): int(reasons[reason]) for reason in Reason if reason is not Reason.SHIPPED and reasons[reason]}
+
+
+def distinct_tables(window: Window) -> tuple[npt.NDArray[np.int32], Ints]:
+    """The number of each entry's table, from 0 on, and the first entry of each table.
+
+    A table may have several numbers if there are many whose names have been chosen so that their hashes fall together.
+    """
+    index = window.index
+    table_of, first_of = np.empty(len(index), np.int32), np.empty(len(index), np.int64)
+    slots = np.zeros(2 << len(index).bit_length(), np.int64)
+    count = _number_tables(window.buf, index.table_start, index.table_len, slots, table_of, first_of)
+    return table_of, first_of[:count]
+
+
+def table_name(window: Window, entry: int) -> bytes:
+    """The name of an entry's table."""
+    start = int(window.index.table_start[entry])
+    return window.buf[start : start + int(window.index.table_len[entry])].tobytes()
+
+
+def _family_tables(window: Window, first_of: Ints, tables: PeerTables) -> tuple[npt.NDArray[np.int8], Ints, Ints, Bytes]:
+    """The peer's choice for each of the window's tables: its kind, and its families as one flat list of byte strings."""
+    kinds, first, names = [], [0], list[bytes]()
+    for entry in first_of:
+        kind, families = tables.families_of(table_name(window, int(entry)))
+        kinds.append(kind)
+        names += sorted(families)
+        first.append(len(names))
+    return np.array(kinds, np.int8), np.array(first, np.int64), *_flat(names)
+
+
+def _flat(names: Sequence[bytes]) -> tuple[Ints, Bytes]:
+    """Where each name begins and the last one ends, and the names one after the other."""
+    return np.cumsum([0, *map(len, names)], dtype=np.int64), np.frombuffer(b"".join(names) or b"\0", np.uint8)
+
+
+@inlined
+def _same(a: Bytes, a_start: int, b: Bytes, b_start: int, length: int) -> bool:
+    """Tell whether two ranges hold the same bytes."""
+    for i in range(length):  # noqa: SIM110 - compiled code
+        if a[a_start + i] != b[b_start + i]:
+            return False
+    return True
+
+
+@inlined
+def _compare(buf: Bytes, a: int, a_length: int, b: int, b_length: int) -> int:
+    """Compare two names of the buffer as HBase orders bytes: negative if the first one comes before the second."""
+    for i in range(min(a_length, b_length)):
+        if buf[a + i] != buf[b + i]:
+            return -1 if buf[a + i] < buf[b + i] else 1  # a difference of bytes is without a sign for numba
+    return a_length - b_length
+
+
+@unmanaged
+def _number_tables(buf: Bytes, start: Ints, length: Ints, slots: Ints, table_of: npt.NDArray[np.int32], first_of: Ints) -> int:
+    """Number the tables. Writes each entry's table, and each table's first entry. Returns how many tables there are.
+
+    `slots` are empty places for the tables' numbers, plus 1, by the hashes of their names.
+    """
+    count = 0
+    last = -1
+    mask = np.uint64(slots.size - 1)
+    for i in range(start.size):
+        if last < 0 or length[first_of[last]] != length[i] or not _same(buf, start[first_of[last]], buf, start[i], length[i]):
+            slot = np.uint64(hash_bytes(buf, start[i], length[i])) & mask
+            last = -1
+            for _ in range(_PROBES):
+                t = slots[slot] - 1
+                if t < 0:
+                    slots[slot] = count + 1
+                    break
+                if length[first_of[t]] == length[i] and _same(buf, start[first_of[t]], buf, start[i], length[i]):
+                    last = t
+                    break
+                slot = (slot + np.uint64(1)) & mask
+            if last < 0:
+                last = count
+                first_of[count] = i
+                count += 1
+        table_of[i] = last
+    return count
+
+
+@inlined
+def _sift(buf: Bytes, starts: Ints, lengths: Ints, at: int, count: int) -> None:
+    """Move a name of a heap down to where it belongs."""
+    while 2 * at + 1 < count:
+        child = 2 * at + 1
+        if child + 1 < count and _compare(buf, starts[child], lengths[child], starts[child + 1], lengths[child + 1]) < 0:
+            child += 1
+        if _compare(buf, starts[at], lengths[at], starts[child], lengths[child]) >= 0:
+            break
+        starts[at], starts[child] = starts[child], starts[at]
+        lengths[at], lengths[child] = lengths[child], lengths[at]
+        at = child
+
+
+@inlined
+def _sort(buf: Bytes, starts: Ints, lengths: Ints, count: int) -> None:
+    """Sort names as HBase orders bytes, by a heap: no order that somebody may have chosen takes longer than others."""
+    for at in range(count // 2 - 1, -1, -1):
+        _sift(buf, starts, lengths, at, count)
+    for end in range(count - 1, 0, -1):
+        starts[0], starts[end] = starts[end], starts[0]
+        lengths[0], lengths[end] = lengths[end], lengths[0]
+        _sift(buf, starts, lengths, 0, end)
+
+
+@inlined
+def _read_key(
+    buf: Bytes, pos: int, end: int, slave: Ints, source: Ints, fam_start: Ints, fam_len: Ints
+) -> tuple[int, bool, bool]:
+    """Return a WALKey's number of GLOBAL families, and whether its cluster ids name the slave and the source.
+
+    The families go to `fam_start` and `fam_len`, in ascending order, as HBase writes them. Their number is _MALFORMED if
+    scopes or cluster ids cannot be parsed.
+    """
+    families = 0
+    ascending = True
+    from_slave = False
+    marked = False
+    while pos < end:
+        tag, _, start, pos = read_field(buf, pos, end)
+        if pos < 0:
+            return _MALFORMED, False, False
+        field = tag >> 3
+        if field not in (KeyField.SCOPES, KeyField.CLUSTER_ID, KeyField.CLUSTER_IDS):
+            continue
+        if tag & 7 != WireType.BYTES:
+            return _MALFORMED, False, False
+        if field == KeyField.SCOPES:
+            family, length, is_global = read_scope(buf, start, pos)
+            if family < 0:
+                return _MALFORMED, False, False
+            if is_global and length >= 0:
+                last = families - 1
+                if last >= 0 and _compare(buf, fam_start[last], fam_len[last], family, length) >= 0:
+                    ascending = False
+                fam_start[families] = family
+                fam_len[families] = length
+                families += 1
+        else:
+            least, most, sound = read_uuid(buf, start, pos)
+            if not sound:
+                return _MALFORMED, False, False
+            from_slave = from_slave or (least == slave[0] and most == slave[1])
+            marked = marked or (field == KeyField.CLUSTER_IDS and least == source[0] and most == source[1])
+    if not ascending:
+        _sort(buf, fam_start, fam_len, families)
+    return families, from_slave, marked
+
+
+@inlined
+def _in_list(buf: Bytes, pos: int, length: int, first: int, last: int, starts: Ints, data: Bytes) -> bool:
+    """Tell whether `buf[pos:pos + length]` is among the names `first` to `last`."""
+    for f in range(first, last):  # noqa: SIM110 - compiled code
+        if starts[f + 1] - starts[f] == length and _same(buf, pos, data, starts[f], length):
+            return True
+    return False
+
+
+@inlined
+def _marker(buf: Bytes, pos: int, length: int, meta_start: Ints, meta_bytes: Bytes) -> int:
+    """Return the Reason of the marker with the qualifier `buf[pos:pos + length]`, or 0 if it is not a marker."""
+    for m in range(len(_MARKERS)):
+        name = meta_start[m + 1]
+        name_len = meta_start[m + 2] - name
+        fits = length == name_len or (m == _REGION_EVENT and length > name_len)
+        if fits and _same(buf, pos, meta_bytes, name, name_len):
+            return _FIRST_MARKER + m
+    return 0
+
+
+@inlined
+def _is_wanted(
+    buf: Bytes, family: int, length: int, kind: int, first_family: int, last_family: int, family_start: Ints, family_bytes: Bytes
+) -> bool:
+    """Tell whether the peer gets a family of a table about which it says `kind`."""
+    if kind == Families.ALL:
+        return True
+    if kind == Families.NONE:
+        return False
+    listed = _in_list(buf, family, length, first_family, last_family, family_start, family_bytes)
+    return listed == (kind == Families.ONLY)
+
+
+@inlined
+def _is_global(buf: Bytes, family: int, length: int, scopes: int, scope_start: Ints, scope_len: Ints) -> bool:
+    """Tell whether a cell's family is among the GLOBAL families of its key, which ascend."""
+    low, high = 0, scopes
+    while low < high:
+        middle = (low + high) // 2
+        order = _compare(buf, scope_start[middle], scope_len[middle], family, length)
+        if order == 0:
+            return True
+        low, high = (middle + 1, high) if order < 0 else (low, middle)
+    return False
+
+
+@inlined
+def _judge_cell(
+    buf: Bytes, pos: int, kind: int, first_family: int, last_family: int, family_start: Ints, family_bytes: Bytes,
+    meta_start: Ints, meta_bytes: Bytes, scopes: int, scope_start: Ints, scope_len: Ints,
+) -> int:  # fmt: skip
+    """Return the Reason why the cell at `pos` is not shipped, or SHIPPED."""
+    family, family_len = family_of(buf, pos)
+    if family_len == meta_start[1] and _same(buf, family, meta_bytes, 0, family_len):
+        qualifier = family + family_len
+        marker = _marker(buf, qualifier, value_start(buf, pos) - KEY_TAIL - qualifier, meta_start, meta_bytes)
+        if marker > 0:
+            return marker
+    if not _is_global(buf, family, family_len, scopes, scope_start, scope_len):
+        return Reason.NOT_GLOBAL
+    if not _is_wanted(buf, family, family_len, kind, first_family, last_family, family_start, family_bytes):
+        return Reason.NOT_IN_PEER
+    return Reason.SHIPPED
+
+
+@inlined
+def _stronger(why: int, other: int) -> int:
+    """Return the reason that an entry has whose cells have these two: BULK_LOAD if it is one of them, else the larger."""
+    if why == Reason.BULK_LOAD or other == Reason.BULK_LOAD:
+        return int(Reason.BULK_LOAD.value)
+    return max(why, other)
+
+
+@inlined
+def _keep_cells(
+    buf: Bytes, pos: int, end: int, kind: int, first_family: int, last_family: int, family_start: Ints, family_bytes: Bytes,
+    meta_start: Ints, meta_bytes: Bytes, scopes: int, scope_start: Ints, scope_len: Ints,
+    span_start: Ints, span_end: Ints, spans: int,
+) -> tuple[int, int, int, int, bool]:  # fmt: skip
+    """Judge one entry's cells. Returns how many spans there are now, how many cells and rows are kept, the reason if none is
+    kept, and whether any of the kept cells has visibility labels.
+
+    The reason is BULK_LOAD whenever there is a bulk load among the cells.
+    """
+    begin = pos  # of the span that is being built
+    cells = 0
+    rows = 0
+    labelled = False
+    why = int(Reason.NOT_GLOBAL.value)
+    last_row, last_row_len = 0, 0  # of the last kept cell; a cell's row never begins at 0
+    while pos < end:
+        stop = cell_end(buf, pos)
+        reason = _judge_cell(
+            buf, pos, kind, first_family, last_family, family_start, family_bytes, meta_start, meta_bytes,
+            scopes, scope_start, scope_len,
+        )  # fmt: skip
+        if reason == Reason.SHIPPED:
+            cells += 1
+            row, row_len = row_of(buf, pos)
+            if last_row_len != row_len or last_row == 0 or not _same(buf, last_row, buf, row, row_len):
+                rows += 1
+            last_row, last_row_len = row, row_len
+            labelled = labelled or has_tag(buf, pos, TagType.VISIBILITY)
+        else:
+            why = _stronger(why, reason)
+            if pos > begin:
+                span_start[spans], span_end[spans] = begin, pos
+                spans += 1
+            begin = stop
+        pos = stop
+    if pos > begin:
+        span_start[spans], span_end[spans] = begin, pos
+        spans += 1
+    return spans, cells, rows, 0 if cells > 0 and why != Reason.BULK_LOAD else why, labelled
+
+
+@unmanaged
+def _filter(
+    buf: Bytes, key_start: Ints, key_end: Ints, cells_start: Ints, cells_end: Ints,
+    table_of: npt.NDArray[np.int32], kinds: npt.NDArray[np.int8], family_first: Ints, family_start: Ints, family_bytes: Bytes,
+    meta_start: Ints, meta_bytes: Bytes, slave: Ints, source: Ints,
+    reason: npt.NDArray[np.int8], cells: npt.NDArray[np.int32], rows: npt.NDArray[np.int32], size: Ints,
+    marked: npt.NDArray[np.bool_], labelled: npt.NDArray[np.bool_],
+    span_first: Ints, span_start: Ints, span_end: Ints, scope_start: Ints, scope_len: Ints,
+) -> int:  # fmt: skip
+    """Fill the arrays of Kept. Returns -1, or the entry whose key cannot be parsed."""
+    spans = 0
+    for i in range(key_start.size):
+        span_first[i] = spans
+        table = table_of[i]
+        if kinds[table] == Families.SYSTEM:
+            reason[i] = Reason.SYSTEM_TABLE
+            continue
+        scopes, from_slave, has_ours = _read_key(buf, key_start[i], key_end[i], slave, source, scope_start, scope_len)
+        if scopes < 0:
+            return i
+        marked[i] = has_ours
+        before = spans
+        spans, cells[i], rows[i], reason[i], labelled[i] = _keep_cells(
+            buf, cells_start[i], cells_end[i], kinds[table], family_first[table], family_first[table + 1], family_start,
+            family_bytes, meta_start, meta_bytes, scopes, scope_start, scope_len, span_start, span_end, before,
+        )  # fmt: skip
+        if from_slave and cells[i] > 0:
+            spans, cells[i], rows[i], labelled[i] = before, 0, 0, False
+            if reason[i] == Reason.SHIPPED:
+                reason[i] = Reason.FROM_SLAVE
+        for j in range(before, spans):
+            size[i] += span_end[j] - span_start[j]
+    span_first[key_start.size] = spans
+    return -1

@@ -1,0 +1,144 @@
+"""Claims a dead server's queues, so that HBase does not move them during a drain.
+
+    <root>/claims/<cluster>/<dead server>     the claimer's (base/zk/fenced_lock.py), gone when there is nothing left to claim
+
+One claim at a time moves the queues of the peers that Walferry may ship; those of other peers are left to HBase. The layout
+decides how: see `multi` and `classic`. Each step can be repeated: if a claim is killed between any two writes, the next try, by
+the same run or another, continues where it stopped. A retry of the same run does not wait for the killed attempt's session to
+end; from then on the killed attempt's writes are refused.
+
+HBase may claim the same queues at the same time. The faster of the two gets them, and each WAL stays in one queue.
+"""
+
+import logging
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from kazoo.client import KazooClient
+from kazoo.exceptions import NoNodeError, NotEmptyError
+
+from walferry.base.zk.client import children, read, retried
+from walferry.base.zk.fenced_lock import Guard
+from walferry.hbase.cluster import check_layout, is_live
+from walferry.hbase.errors import PeerError, ZNodeValueError
+from walferry.hbase.names import parse_queue_id
+from walferry.hbase.peers import check_shippable, disabled_guard, read_peer
+from walferry.replication.queues.claims import classic as claim_classic
+from walferry.replication.queues.claims import multi as claim_multi
+from walferry.replication.queues.claims.steps import Claimer
+from walferry.replication.queues.dead_servers import WALFERRY_SERVER, RecoveredQueue, recovered_queues, shippable_peers
+from walferry.replication.queues.errors import LiveServer
+from walferry.replication.source.session import Session
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class Claim:
+    """Where a dead server's queues are after a claim."""
+
+    server: str
+    queues: tuple[RecoveredQueue, ...]  # those of shippable peers, where they lie now, even if HBase has claimed them
+    moved: int  # how many of them this call moved
+    left: tuple[str, ...]  # why the queues of other peers were left in place
+
+
+def claim(
+    session: Session,
+    server: str,
+    run_id: str,
+    holder: str,
+    to: str | None = None,
+    refused: Mapping[str, PeerError] | None = None,
+) -> Claim:
+    """Move the dead server's queues to another server's name. Queues that were moved before are fine.
+
+    `run_id` identifies the claimer to its own retries; `holder` names it to people. `to` is the server that gets the queues, by
+    default Walferry's pseudo server. In the classic layouts it is a live RegionServer, because HBase would take any other name
+    for a dead server. Queues of `refused` peers are left in place.
+
+    Raises ClaimHeld while another run, or in the classic layouts a live RegionServer, claims them; LiveServer, NoTarget,
+    ClaimLost, StorageError, ConnectError.
+    """
+    nodes, own = session.nodes, session.own
+    if server == WALFERRY_SERVER or is_live(session.zk, nodes, server):
+        raise LiveServer(server)
+    refused = refused or {}
+    shippable = shippable_peers(session) - set(refused)
+    mine, _ = _queues_under(session, server, shippable, refused)
+    moved = 0
+    if mine or read(session.zk, own.claim(server)) is not None:
+        claimer = Claimer(session, server, run_id, holder)
+        if nodes.locked:
+            moved = claim_classic.claim(claimer, lambda: _guarded(session, server, refused), to)
+        else:
+            moved = claim_multi.claim(claimer, _guarded(session, server, refused), to or WALFERRY_SERVER)
+    queues = tuple(
+        queue
+        for queue in recovered_queues(session)
+        if queue.dead_server == server and queue.peer_id in shippable and queue.has_work
+    )
+    return Claim(server, queues, moved, _queues_under(session, server, shippable, refused)[1])
+
+
+def clean_up(session: Session, server: str) -> list[str]:
+    """Remove the znodes of the dead server and of Walferry's pseudo server if they have no queues. Returns what was removed.
+
+    In the classic layouts this also removes a lock that a dead claimer has left there. Raises LiveServer.
+    """
+    nodes = session.nodes
+    removed = []
+    if is_live(session.zk, nodes, server):
+        raise LiveServer(server)
+    if nodes.locked and claim_classic.remove_abandoned_lock(session, server, session.own.claim(server)):
+        removed.append(server)
+    for name in (server, WALFERRY_SERVER):
+        if nodes.server_queues(name) != nodes.queue_server(name):
+            _removed_if_empty(session.zk, nodes.server_queues(name))
+        if _removed_if_empty(session.zk, nodes.queue_server(name)):
+            removed.append(name)
+    return removed
+
+
+def _removed_if_empty(zk: KazooClient, path: str) -> bool:
+    if children(zk, path) != []:
+        return False
+    try:
+        retried(zk, zk.delete, path)
+    except (NoNodeError, NotEmptyError):  # removed by HBase or by an earlier try of this run, or in use again
+        return False
+    return True
+
+
+def _guarded(session: Session, server: str, refused: Mapping[str, PeerError]) -> dict[str, Guard]:
+    """The queues under the dead server that Walferry may claim, by id, each with a guard on its peer."""
+    mine, _ = _queues_under(session, server, shippable_peers(session) - set(refused), refused)
+    guards = {}
+    for queue_id in mine:
+        try:
+            guards[queue_id] = disabled_guard(session.zk, session.nodes, parse_queue_id(queue_id).peer_id)
+        except PeerError as error:  # enabled or removed a moment ago
+            log.warning("%s is left: %s", session.nodes.queue(server, queue_id), error)
+    return guards
+
+
+def _queues_under(
+    session: Session, server: str, shippable: frozenset[str], refused: Mapping[str, PeerError]
+) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Ids of the queues under a server's znode that Walferry may claim, and why it leaves the others, sorted by name."""
+    mine, left = [], []
+    names = children(session.zk, session.nodes.server_queues(server)) or ()
+    check_layout(session.zk, session.nodes, server, names)
+    for name in names:
+        if not session.nodes.is_queue(name):
+            continue
+        try:
+            peer_id = parse_queue_id(name).peer_id
+            if peer_id in refused:
+                raise refused[peer_id]
+            if peer_id not in shippable:
+                check_shippable(read_peer(session.zk, session.nodes, peer_id))
+            mine.append(name)
+        except (ValueError, PeerError, ZNodeValueError) as error:
+            left.append(f"{session.nodes.queue(server, name)}: {error}")
+    return tuple(mine), tuple(left)

@@ -1,0 +1,120 @@
+"""Queues that get no new WALs, and the dead servers that they came from.
+
+Such a queue was claimed from a dead server, or still lies under one. A look finds whatever is there
+now, so it also finds servers that died while no watcher was running.
+"""
+
+from dataclasses import dataclass
+
+from walferry.base.zk.client import Watch, children, retried
+from walferry.hbase.errors import PeerError
+from walferry.hbase.names import parse_queue_id, parse_wal_name
+from walferry.hbase.peers import check_shippable, read_peers
+from walferry.replication.queues.reading import Queue, list_queues
+from walferry.replication.source.session import Session
+
+# Holds claimed queues in the 2.x layout. HBase takes it for a server's name, and its log cleaner keeps what is queued there.
+WALFERRY_SERVER = "walferry,1,1"
+
+
+@dataclass(frozen=True)
+class RecoveredQueue:
+    """A queue that gets no new WALs, as it was read. `wals` are names, by group and then by age."""
+
+    peer_id: str
+    server: str  # whose znode it lies under
+    queue_id: str
+    wals: tuple[str, ...]
+    claimed: bool  # False: it lies under the dead server itself
+    unread: str = ""  # why its WALs could not be listed; then `wals` is empty
+
+    @property
+    def has_work(self) -> bool:
+        """Whether there is something to do for it: not if it is claimed and empty."""
+        return bool(self.wals or self.unread or not self.claimed)
+
+    @property
+    def ref(self) -> str:
+        """`server/queue id`, which names the queue."""
+        return f"{self.server}/{self.queue_id}"
+
+    @property
+    def groups(self) -> tuple[str, ...]:
+        """The WAL groups in it, sorted."""
+        return tuple(sorted({parse_wal_name(wal).group for wal in self.wals}))
+
+    @property
+    def dead_server(self) -> str:
+        """The server whose death made it a recovered queue: the last one, if it came through several servers.
+
+        Walferry's own pseudo server has never died: a RegionServer of 2.0 to 2.4 adopts what is queued there when it starts.
+        """
+        if not self.claimed:
+            return self.server
+        died = parse_queue_id(self.queue_id).dead_servers
+        return next((server for server in reversed(died) if server != WALFERRY_SERVER), died[-1])
+
+
+@dataclass(frozen=True)
+class DeadServer:
+    """A dead server with the queues that came from it."""
+
+    name: str
+    queues: tuple[RecoveredQueue, ...]
+
+
+def recovered_queues(
+    session: Session, peer_id: str | None = None, watch: Watch | None = None
+) -> tuple[RecoveredQueue, ...]:
+    """The queues of one peer, or of all, that get no new WALs, as they lay at one moment; also queues of peers that are gone.
+
+    `watch` is called once, in a thread of the client, when a queue or a server comes or goes, or when the connection is lost.
+    Raises StorageError, ClusterError, QueuesMoving, ConnectError.
+    """
+    return tuple(as_recovered(queue) for queue in list_queues(session, peer_id, watch, even_unread=True) if not queue.live)
+
+
+def as_recovered(queue: Queue) -> RecoveredQueue:
+    """A queue that gets no new WALs, as such."""
+    return RecoveredQueue(
+        queue.id.peer_id,
+        queue.server,
+        str(queue.id),
+        tuple(wal.name.text for wal in queue.wals),
+        claimed=queue.server_is_live or queue.server == WALFERRY_SERVER,
+        unread=str(queue.unread or ""),
+    )
+
+
+def find_dead(session: Session, watch: Watch | None = None) -> tuple[DeadServer, ...]:
+    """The dead servers that have left queues of peers that Walferry may ship, wherever these lie now; sorted by name.
+
+    `watch` and the errors are those of `recovered_queues`.
+    """
+    shippable = shippable_peers(session, watch)
+    by_server: dict[str, list[RecoveredQueue]] = {}
+    for queue in recovered_queues(session, watch=watch):
+        if queue.peer_id in shippable and queue.has_work:
+            by_server.setdefault(queue.dead_server, []).append(queue)
+    return tuple(DeadServer(name, tuple(queues)) for name, queues in sorted(by_server.items()))
+
+
+def unclaimed(session: Session, watch: Watch | None = None) -> tuple[str, ...]:
+    """The servers that `find_dead` finds with queues still under them, because they are not claimed yet."""
+    return tuple(dead.name for dead in find_dead(session, watch) if not all(queue.claimed for queue in dead.queues))
+
+
+def shippable_peers(session: Session, watch: Watch | None = None) -> frozenset[str]:
+    """Ids of the managed peers that Walferry may ship as they are now."""
+    if watch is not None:
+        for peer_id in children(session.zk, session.nodes.peers, watch) or ():
+            retried(session.zk, session.zk.exists, session.nodes.peer(peer_id), watch=watch)
+            retried(session.zk, session.zk.exists, session.nodes.peer_state(peer_id), watch=watch)
+    found = set()
+    for peer in read_peers(session.zk, session.nodes).peers:
+        try:
+            check_shippable(peer)
+        except PeerError:
+            continue
+        found.add(peer.id)
+    return frozenset(found)

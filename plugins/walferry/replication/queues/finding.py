@@ -1,0 +1,69 @@
+"""Finding a WAL or a WAL group again, beginning where it was last seen.
+
+A plan says where it has seen each WAL group. A task that ships the group reads that one queue, and looks further only if HBase or
+Walferry may have moved the group since, or may be moving it now.
+"""
+
+from dataclasses import dataclass
+
+from walferry.base.zk.client import children, read_all
+from walferry.hbase.cluster import is_live
+from walferry.hbase.names import parse_queue_id, parse_wal_name
+from walferry.replication.queues.consistent import looked_for
+from walferry.replication.queues.reading import Queue, queue_of, queue_paths, read_queues, read_values
+from walferry.replication.source.session import Session
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where a WAL group was seen."""
+
+    server: str
+    queue_id: str
+    wals: int  # how many of the group were queued there
+    live: bool  # the server was adding WALs
+
+
+def find_wal(session: Session, peer_id: str, wal: str) -> str | None:
+    """The znode of a WAL in any of the peer's queues; None if it is in none. Raises QueuesMoving."""
+
+    def look() -> str | None:
+        paths = [f"{queue}/{wal}" for queue in queue_paths(session, peer_id)]
+        return next((path for path, znode in zip(paths, read_all(session.zk, paths), strict=True) if znode is not None), None)
+
+    return looked_for(session, look, lambda first, again: first or again, enough=lambda found: found is not None)
+
+
+def read_group(session: Session, peer_id: str, group: str, place: Place | None = None) -> list[Queue]:
+    """The queues that have WALs of the group, with these WALs and their positions: one queue, unless the group is just moving.
+
+    Only the queue at `place` is read if that is all there is of the group. Raises StorageError, QueuesMoving.
+    """
+    queue = None if place is None else _read_at(session, group, place)
+    return read_queues(session, peer_id, group) if queue is None else [queue]
+
+
+def _read_at(session: Session, group: str, place: Place) -> Queue | None:
+    """The group as it lies at `place`; None if some of it may lie elsewhere.
+
+    A live server's own queue never moves. All other queues get no more WALs, so the group is there as a whole exactly if as many
+    WALs are there as were seen before.
+    """
+    path = session.nodes.queue(place.server, place.queue_id)
+    names = [name for name in children(session.zk, path) or () if _is_of(name, group)]
+    values = read_values(session, [f"{path}/{name}" for name in names])
+    if not names or len(values) != len(names):
+        return None
+    # After the queue: a server that has died in between is not live.
+    queue_id = parse_queue_id(place.queue_id)
+    live = not queue_id.recovered and is_live(session.zk, session.nodes, place.server)
+    if not live and (place.live or len(names) != place.wals):
+        return None
+    return queue_of(place.server, queue_id, path, names, values, server_is_live=live)
+
+
+def _is_of(name: str, group: str) -> bool:
+    try:
+        return parse_wal_name(name).group == group
+    except ValueError:
+        return False

@@ -1,0 +1,53 @@
+"""Deletes queues of peers that no longer exist. HBase neither ships them nor ever cleans their WALs (HBASE-17077)."""
+
+from kazoo.client import TransactionRequest
+from kazoo.exceptions import NoNodeError, NotEmptyError
+
+from walferry.base.zk.client import children, read
+from walferry.base.zk.fenced_lock import Hold
+from walferry.hbase.errors import PeerError
+from walferry.replication.queues.claims.steps import chunked, claim_hold, read_wals
+from walferry.replication.queues.dead_servers import RecoveredQueue
+from walferry.replication.queues.errors import QueuesMoving
+from walferry.replication.source.session import Session
+
+TRIES = 50
+
+
+def delete_queue(session: Session, queue: RecoveredQueue, holder: str) -> int:
+    """Delete a recovered queue of a peer that is gone, with all its WALs; returns how many it had.
+
+    Edits in them that were not shipped will not reach that peer. Raises PeerError if the peer exists, ClaimHeld while the queue
+    is being claimed.
+    """
+    hold = claim_hold(session.zk, session.own.claim(queue.server), queue.server)
+    hold.acquire(holder)
+    try:
+        return _delete(session, hold, session.nodes.queue(queue.server, queue.queue_id), queue.peer_id)
+    finally:
+        hold.release(forget=True)
+
+
+def _delete(session: Session, hold: Hold, path: str, peer_id: str) -> int:
+    deleted = 0
+    for _ in range(TRIES):
+        if read(session.zk, session.nodes.peer(peer_id)) is not None:
+            raise PeerError(peer_id, f"it exists, so {path} is not deleted", "Drain the queue, or remove the peer first")
+        names = children(session.zk, path)
+        if names is None:
+            return deleted
+        for chunk in chunked(read_wals(session.zk, path, names), len(path)):
+
+            def operations(multi: TransactionRequest, names: tuple[str, ...] = tuple(wal.name for wal in chunk)) -> None:
+                for name in names:
+                    multi.delete(f"{path}/{name}")
+
+            refusal = hold.write(operations).refusal if chunk else None
+            if refusal is None:
+                deleted += len(chunk)
+            elif not isinstance(refusal.error, NoNodeError):
+                raise refusal.error
+        refusal = hold.write(lambda multi: multi.delete(path)).refusal
+        if refusal is not None and not isinstance(refusal.error, (NoNodeError, NotEmptyError)):
+            raise refusal.error
+    raise QueuesMoving(f"{path} was changed {TRIES} times while it was being deleted; try again later")

@@ -1,0 +1,378 @@
+"""Reads replication queues.
+
+    replication/rs / <server> / <queue id> / <WAL>        (ZKReplicationQueueStorage.java)
+
+All steps see the queues through `list_queues`, which reads names only. Positions are read where they are needed: `read_queues`
+reads all of them, `read_begun` only those of WALs whose shipping has begun.
+
+A queue may be moved meanwhile: see `consistent`.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import NamedTuple, overload
+
+from walferry.base.zk.client import Watch, ZNode, children, children_all, children_each, read_all
+from walferry.base.zk.errors import AnswerTooLong
+from walferry.hbase.cluster import check_layout, check_storage, live_servers
+from walferry.hbase.errors import PositionError
+from walferry.hbase.names import QueueId, WalName, is_server_name, parse_queue_id, parse_wal_name
+from walferry.hbase.values import decode_position
+from walferry.replication.queues.consistent import looked_for
+from walferry.replication.source.session import Session
+
+CVERSION = "cversion_"  # begins the znodes that HBase creates and deletes in one multi when it claims a queue
+
+OnOdd = Callable[[str], None]  # is told of a znode that is not a queue
+
+
+def _pass_over(_: str) -> None:
+    """What most readers do with such znodes."""
+
+
+class QueuedWal(NamedTuple):
+    """A WAL in a queue."""
+
+    name: WalName
+    path: str  # its znode when it was read; HBase may have moved it since
+    position_or_problem: int | PositionError | None  # None: the position was not read
+    version: int | None = None  # of the znode, if its position was read
+    set_ms: int | None = None  # when its position was set or the WAL queued, by ZooKeeper's clock; None as with the version
+
+    @property
+    def position(self) -> int:
+        """Byte offset just after the last shipped entry, 0 at the beginning. Raises PositionError if it cannot be parsed."""
+        if isinstance(self.position_or_problem, PositionError):
+            raise self.position_or_problem
+        if self.position_or_problem is None:
+            raise ValueError(f"the position in {self.path} was not read")
+        return self.position_or_problem
+
+
+@dataclass(frozen=True, slots=True)
+class NamedWals(Sequence[QueuedWal]):
+    """WALs of a queue that are made of their names whenever they are asked for: people are shown few of those that are queued."""
+
+    path: str  # the queue's znode
+    names: Sequence[str]
+    begun: Mapping[str, QueuedWal]  # by znode; all others are at position 0
+
+    def __len__(self) -> int:
+        return len(self.names)
+
+    @overload
+    def __getitem__(self, at: int) -> QueuedWal: ...
+    @overload
+    def __getitem__(self, at: slice) -> NamedWals: ...
+    def __getitem__(self, at: int | slice) -> QueuedWal | NamedWals:
+        return NamedWals(self.path, self.names[at], self.begun) if isinstance(at, slice) else self._made(self.names[at])
+
+    def __iter__(self) -> Iterator[QueuedWal]:
+        return map(self._made, self.names)
+
+    def _made(self, name: str) -> QueuedWal:
+        path = f"{self.path}/{name}"
+        return self.begun.get(path) or QueuedWal(parse_wal_name(name), path, 0)
+
+
+@dataclass(frozen=True, slots=True)
+class Queue:
+    """One peer's WALs at one server, by group and then by age, oldest first."""
+
+    server: str
+    id: QueueId
+    path: str
+    wals: Sequence[QueuedWal]
+    server_is_live: bool
+    problems: tuple[str, ...] = ()  # children that are not WALs
+    unread: AnswerTooLong | None = None  # why its WALs could not be listed; then it has none here
+
+    @property
+    def live(self) -> bool:
+        """Whether its server runs and still adds WALs; a queue that came from a dead server gets none."""
+        return self.server_is_live and not self.id.recovered
+
+
+@dataclass(frozen=True)
+class Seen:
+    """All queues, the servers that ran, and the znodes among them whose names make no sense."""
+
+    queues: tuple[Queue, ...]
+    servers: tuple[str, ...]
+    problems: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class _Names:
+    """A queue's children as they were listed."""
+
+    server: str
+    id: QueueId
+    path: str
+    names: Collection[str]
+    unread: AnswerTooLong | None = None
+
+
+_Listing = Mapping[str, _Names]  # by the queue's znode
+_Values = Mapping[str, ZNode]  # by the WAL's znode
+
+
+def list_queues(
+    session: Session, peer_id: str | None = None, watch: Watch | None = None, watch_wals: Watch | None = None, *,
+    even_unread: bool = False,
+) -> list[Queue]:  # fmt: skip
+    """All queues of a peer, or of all peers, as they lay at one moment, without positions.
+
+    Raises StorageError, QueuesMoving; and AnswerTooLong, unless queues whose WALs cannot be listed are wanted too.
+
+    `watch` is called when a server or a queue comes or goes, `watch_wals` when a WAL does: once, in a thread of the client, or
+    when the connection is lost.
+    """
+    check_storage(session.zk, session.nodes)
+    listing = looked_for(
+        session, lambda: _listing(session, peer_id, watch, watch_wals, even_unread=even_unread), _both_listings
+    )
+    return _queues(listing, {}, _live(session, watch))
+
+
+def see_queues(session: Session) -> Seen:
+    """All queues of all peers, with the positions that `read_begun` reads, to be shown to people.
+
+    Names that make no sense become problems. Raises StorageError, QueuesMoving.
+    """
+    check_storage(session.zk, session.nodes)
+    odd: set[str] = set()  # a look may be repeated
+    listing = looked_for(session, lambda: _listing(session, None, on_odd=odd.add, even_unread=True), _both_listings)
+    servers = children(session.zk, session.nodes.rs) or []
+    odd |= {f"{session.nodes.rs}/{name} is not a server's name" for name in servers if not is_server_name(name)}
+    begun: dict[str, QueuedWal] = {}
+    queues = [_named(each, begun, server_is_live=each.server in servers) for each in listing.values()]
+    begun |= _begun(session, queues)
+    return Seen(tuple(queues), tuple(name for name in servers if is_server_name(name)), tuple(sorted(odd)))
+
+
+def read_queues(session: Session, peer_id: str, group: str | None = None) -> list[Queue]:
+    """All queues of a peer with their positions, or those with WALs of one group and only these, as they lay at one moment.
+
+    Raises StorageError, QueuesMoving.
+    """
+    check_storage(session.zk, session.nodes)
+
+    def look() -> tuple[_Listing, _Values]:
+        all_queues = _listing(session, peer_id, even_unread=group is not None)
+        listing = {path: of for path, queue in all_queues.items() if (of := _of_group(queue, group)).names or group is None}
+        unread = [queue.unread for queue in all_queues.values() if queue.unread]
+        if unread and not listing:  # the group may be there
+            raise unread[0]
+        return listing, read_values(session, [f"{path}/{name}" for path, queue in listing.items() for name in queue.names])
+
+    listing, values = looked_for(
+        session, look, lambda first, again: (_both_listings(first[0], again[0]), {**first[1], **again[1]})
+    )
+    found = {
+        path: replace(queue, names=[name for name in queue.names if f"{path}/{name}" in values])
+        for path, queue in listing.items()
+    }
+    return _queues(found, values, _live(session))
+
+
+def read_begun(session: Session, queues: Sequence[Queue]) -> list[Queue]:
+    """The queues with the positions of the WALs whose shipping has begun. All other WALs are at position 0.
+
+    The WALs of a group are shipped one after the other. So each group is read from its oldest WAL to the first one that has no
+    position. If a later WAL has a position after all, the plan only counts more bytes as unshipped than there are.
+    """
+    begun = _begun(session, queues)
+    return [
+        replace(queue, wals=tuple([begun.get(wal.path) or QueuedWal(wal.name, wal.path, 0) for wal in queue.wals]))
+        for queue in queues
+    ]
+
+
+def _begun(session: Session, queues: Iterable[Queue]) -> dict[str, QueuedWal]:
+    """The WALs whose shipping has begun, by znode, with their positions."""
+    begun: dict[str, QueuedWal] = {}
+    rests: list[Iterator[QueuedWal]] = [iter(wals) for queue in queues for wals in groups(queue).values()]
+    while rests:
+        heads = [(rest, wal) for rest in rests if (wal := next(rest, None)) is not None]
+        rests = []
+        for (rest, wal), znode in zip(heads, read_all(session.zk, [wal.path for _, wal in heads]), strict=True):
+            if znode is not None and (queued := _queued(wal.name, wal.path, znode)).position_or_problem != 0:
+                begun[wal.path] = queued
+                rests.append(rest)
+    return begun
+
+
+def groups(queue: Queue) -> dict[str, Sequence[QueuedWal]]:
+    """The queue's WALs by WAL group, oldest first."""
+    found: dict[str, Sequence[QueuedWal]] = {}
+    rest = queue.wals
+    while rest:
+        group = rest[0].name.group
+        end = len(rest) if rest[-1].name.group == group else bisect_right(rest, group, key=lambda wal: wal.name.group)
+        found[group], rest = rest[:end], rest[end:]
+    return found
+
+
+def closed_groups(queue: Queue) -> dict[str, Sequence[QueuedWal]]:
+    """The closed WALs of the queue by WAL group, oldest first. A live server still writes to the newest WAL of each group."""
+    return {group: wals[:-1] if queue.live else wals for group, wals in groups(queue).items()}
+
+
+def positions(wals: Sequence[QueuedWal]) -> Iterator[tuple[str, int | PositionError | None]]:
+    """The names of WALs with their positions, or why these cannot be parsed. NamedWals are not made for it."""
+    if isinstance(wals, NamedWals):
+        for name in wals.names:
+            begun = wals.begun.get(f"{wals.path}/{name}")
+            yield name, begun.position_or_problem if begun else 0
+    else:
+        for wal in wals:
+            yield wal.name.text, wal.position_or_problem
+
+
+def queue_paths(session: Session, peer_id: str) -> list[str]:
+    """The znodes of the peer's queues at all servers, not necessarily as of one moment. Unreadable names are left out."""
+    return [path for _, _, path in peer_queues(session, peer_id)]
+
+
+def queued_groups(session: Session, peer_id: str, *, even_unread: bool = False) -> frozenset[str]:
+    """The WAL groups that are queued for the peer, not necessarily as of one moment. Names that are not WALs are left out.
+
+    Raises AnswerTooLong for a queue that cannot be listed; with `even_unread` its groups are left out.
+    """
+    listing = _listing(session, peer_id, even_unread=even_unread)
+    return frozenset(wal.group for queue in listing.values() for wal in _wal_names(queue.names))
+
+
+def peer_queues(session: Session, peer_id: str, watch: Watch | None = None) -> list[tuple[str, QueueId, str]]:
+    """List the peer's queues as `queue_paths` does, with server and id. `watch` is called once when a queue comes or goes."""
+    return [queue for queue in every_queue(session, watch) if queue[1].peer_id == peer_id]
+
+
+def every_queue(session: Session, watch: Watch | None = None, on_odd: OnOdd = _pass_over) -> Iterator[tuple[str, QueueId, str]]:
+    """List the queues of all peers. Raises StorageError if their layout is not the connection's."""
+    zk, nodes = session.zk, session.nodes
+    servers = children(zk, nodes.queues, watch) or []
+    for server, names in zip(servers, children_all(zk, [nodes.server_queues(s) for s in servers], watch), strict=True):
+        if not is_server_name(server) and not server.startswith(CVERSION):
+            on_odd(f"{nodes.queue_server(server)} is not a server's name: HBase's log cleaner stops at it")
+        check_layout(zk, nodes, server, names or ())
+        for name in names or ():
+            if not nodes.is_queue(name):
+                continue
+            try:
+                queue_id = parse_queue_id(name)
+            except ValueError as error:
+                on_odd(f"{nodes.queue(server, name)}: {error}")
+                continue
+            yield server, queue_id, nodes.queue(server, name)
+
+
+def read_values(session: Session, paths: Sequence[str]) -> dict[str, ZNode]:
+    """The znodes of WALs that are still there, by path."""
+    return {path: znode for path, znode in zip(paths, read_all(session.zk, paths), strict=True) if znode is not None}
+
+
+def queue_of(
+    server: str, queue_id: QueueId, path: str, names: Collection[str], values: _Values, *, server_is_live: bool
+) -> Queue:  # fmt: skip
+    """A queue as it was read. WALs that `values` does not have have no positions."""
+    wals, problems = _in_order(path, names)
+    queued = [
+        _queued(wal, place, values[place]) if (place := f"{path}/{wal.text}") in values else QueuedWal(wal, place, None)
+        for wal in wals
+    ]
+    return Queue(server, queue_id, path, tuple(queued), server_is_live, problems)
+
+
+def _named(q: _Names, begun: Mapping[str, QueuedWal], *, server_is_live: bool) -> Queue:
+    """A queue whose WALs are made when they are asked for. Those in `begun`, which may be filled later, have positions."""
+    wals, problems = _in_order(q.path, q.names)
+    return Queue(q.server, q.id, q.path, NamedWals(q.path, [wal.text for wal in wals], begun), server_is_live, problems)
+
+
+def _in_order(path: str, names: Collection[str]) -> tuple[list[WalName], tuple[str, ...]]:
+    """A queue's WALs by group and age, and what is wrong with its other children."""
+    wals, problems = [], []
+    for name in names:
+        try:
+            wals.append(parse_wal_name(name))
+        except ValueError as error:
+            problems.append(f"{path}/{name}: {error}")
+    wals.sort(key=lambda wal: (wal.group, wal.timestamp))
+    return wals, tuple(problems)
+
+
+def position_in(value: bytes, znode: str) -> int | PositionError:
+    """A WAL's position, or why it cannot be parsed."""
+    try:
+        return decode_position(value, znode)
+    except PositionError as problem:
+        return problem
+
+
+def _listing(
+    session: Session,
+    peer_id: str | None,
+    watch: Watch | None = None,
+    watch_wals: Watch | None = None,
+    on_odd: OnOdd = _pass_over,
+    *,
+    even_unread: bool = False,
+) -> dict[str, _Names]:
+    """The queues' children. Raises AnswerTooLong, or tells `on_odd`, if there are too many of one."""
+    queues = [queue for queue in every_queue(session, watch, on_odd) if peer_id is None or queue[1].peer_id == peer_id]
+    listing = {}
+    listed = children_each(session.zk, [path for _, _, path in queues], watch_wals)
+    for (server, queue_id, path), names in zip(queues, listed, strict=True):
+        if isinstance(names, AnswerTooLong):
+            if not even_unread:
+                raise names
+            on_odd(str(names))
+            listing[path] = _Names(server, queue_id, path, (), names)
+        elif names is not None:
+            listing[path] = _Names(server, queue_id, path, names)
+    return listing
+
+
+def _live(session: Session, watch: Watch | None = None) -> set[str]:
+    """The live servers. Call it after the queues were read: a server that has just started is in both, a dead one in neither."""
+    return {str(server) for server in live_servers(session.zk, session.nodes, watch)}
+
+
+def _queues(listing: _Listing, values: _Values, live: Collection[str]) -> list[Queue]:
+    return [
+        replace(queue_of(q.server, q.id, q.path, q.names, values, server_is_live=q.server in live), unread=q.unread)
+        for q in listing.values()
+    ]
+
+
+def _both_listings(first: _Listing, again: _Listing) -> _Listing:
+    """What was found at either time, in the order of the second."""
+    merged = {path: replace(queue, names=_union(queue, first.get(path))) for path, queue in again.items()}
+    return {**merged, **{path: queue for path, queue in first.items() if path not in merged}}
+
+
+def _union(queue: _Names, other: _Names | None) -> Collection[str]:
+    return queue.names if other is None else sorted({*queue.names, *other.names})
+
+
+def _of_group(queue: _Names, group: str | None) -> _Names:
+    if group is None:
+        return queue
+    return replace(queue, names=[wal.text for wal in _wal_names(queue.names) if wal.group == group])
+
+
+def _wal_names(names: Collection[str]) -> Iterator[WalName]:
+    for name in names:
+        try:
+            yield parse_wal_name(name)
+        except ValueError:
+            continue
+
+
+def _queued(wal: WalName, path: str, znode: ZNode) -> QueuedWal:
+    return QueuedWal(wal, path, position_in(znode.value, path), int(znode.stat.version), int(znode.stat.mtime))

@@ -1,0 +1,120 @@
+"""Has the RegionServers begin new WALs, so that all edits written until now lie in closed WALs.
+
+One roll serves any number of peers: a server queues its new WAL for each of them before it uses it.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Collection, Iterable, Mapping
+from concurrent.futures import ThreadPoolExecutor, wait
+from dataclasses import dataclass, field
+
+from walferry.base.security.login import Login
+from walferry.base.zk.client import children_each
+from walferry.base.zk.errors import AnswerTooLong
+from walferry.hbase.cluster import live_servers
+from walferry.hbase.names import ServerName, parse_wal_name
+from walferry.hbase.rpc.admin import roll_wal_writer
+from walferry.hbase.rpc.errors import RpcError
+from walferry.replication.source.session import Session
+
+CALLS_SECONDS = 30.0  # for all servers together: silent ones delay a batch no longer than this
+GRACE_SECONDS = 1.0  # for a call that ends in time to say what was wrong
+QUEUED_SECONDS = 30.0  # until the WALs that a roll has begun are queued
+POLL_SECONDS = 0.2
+ASKED_AT_ONCE = 64
+
+log = logging.getLogger(__name__)
+
+_Queue = tuple[str, str]  # a live server and a peer
+_Newest = dict[_Queue, dict[str, int]]  # the newest WAL's timestamp by WAL group
+
+
+@dataclass(frozen=True)
+class Rolled:
+    """How many live RegionServers have begun new WALs, and why the others have not."""
+
+    servers: int
+    failures: Mapping[str, str] = field(default_factory=dict)
+
+
+def roll(session: Session, peer_ids: Collection[str]) -> Rolled:
+    """Have each live RegionServer begin new WALs, and wait until they are queued for all of these peers. Raises WalferryError.
+
+    Only names are read. A server that dies in the meantime is not a failure: its WALs need no roll any more.
+    """
+    servers = live_servers(session.zk, session.nodes)
+    before = _newest(session, ((str(server), peer_id) for server in servers for peer_id in peer_ids))
+    failures = _ask(servers, session.source.login)
+    late = _await_newer(session, {queue: newest for queue, newest in before.items() if queue[0] not in failures})
+    alive = {str(server) for server in live_servers(session.zk, session.nodes)}
+    failures |= {server: f"it has queued no newer WAL within {QUEUED_SECONDS:g} s of the roll" for server, _ in late}
+    for server in sorted(set(failures) - alive):
+        log.info("%s is gone, its WALs need no roll", server)
+    failures = {server: why for server, why in sorted(failures.items()) if server in alive}
+    return Rolled(len(alive & {str(server) for server in servers}) - len(failures), failures)
+
+
+def _newest(session: Session, queues: Iterable[_Queue]) -> _Newest:
+    """The newest WAL of each group in each of the queues; a queue that is not there has none, nor has one that cannot be listed.
+
+    The plan tells of the latter. What else the server queues shows that it has rolled.
+    """
+    queues = list(queues)
+    found = children_each(session.zk, [session.nodes.queue(*queue) for queue in queues])
+    names = [() if isinstance(each, AnswerTooLong) else each or () for each in found]
+    return {queue: _newest_of(of_queue) for queue, of_queue in zip(queues, names, strict=True)}
+
+
+def _newest_of(names: Iterable[str]) -> dict[str, int]:
+    newest: dict[str, int] = {}
+    for name in names:
+        try:
+            wal = parse_wal_name(name)
+        except ValueError:  # it is reported when the queue is planned
+            continue
+        newest[wal.group] = max(wal.timestamp, newest.get(wal.group, 0))
+    return newest
+
+
+def _ask(servers: Collection[ServerName], login: Login) -> dict[str, str]:
+    """Ask all servers at the same time; why some did not do it. A call that hangs, as in looking up a name, is left behind."""
+    give_up = time.monotonic() + CALLS_SECONDS
+
+    def ask(server: ServerName) -> str | None:
+        left = give_up - time.monotonic()
+        if left <= 0:
+            return f"it was not asked within {CALLS_SECONDS:g} s, as too many other servers did not answer"
+        try:
+            roll_wal_writer(server, login=login, timeout=left)
+        except RpcError as error:
+            return str(error)
+        return None
+
+    pool = ThreadPoolExecutor(ASKED_AT_ONCE)
+    try:
+        calls = {server: pool.submit(ask, server) for server in servers}
+        done, _ = wait(calls.values(), CALLS_SECONDS + GRACE_SECONDS)
+        late = f"it did not answer within {CALLS_SECONDS:g} s"
+        answers = {str(server): call.result() if call in done else late for server, call in calls.items()}
+        return {server: why for server, why in answers.items() if why is not None}
+    finally:
+        pool.shutdown(wait=False, cancel_futures=True)
+
+
+def _await_newer(session: Session, before: _Newest) -> Collection[_Queue]:
+    """The queues that have no newer WAL of some group when time is up; groups that have left their queue do not count."""
+    give_up = time.monotonic() + QUEUED_SECONDS
+    waiting = before
+    while True:
+        now = _newest(session, waiting)
+        waiting = {
+            queue: newest
+            for queue, newest in waiting.items()
+            if any(now[queue].get(group, timestamp + 1) <= timestamp for group, timestamp in newest.items())
+        }
+        if not waiting or time.monotonic() > give_up:
+            return waiting.keys()
+        time.sleep(POLL_SECONDS)

@@ -1,0 +1,85 @@
+"""The archive: a folder where copies of shipped WALs are kept for longer than HBase keeps its files.
+
+    <archive>/<group, quoted as in ZooKeeper>/<WAL>
+
+A copy has the same bytes as its WAL. It is written under a name that ends with `.part`, and renamed when it is whole, so a WAL
+that is listed here is always complete. All peers of the source share one copy.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from urllib.parse import unquote
+
+from walferry.hbase.files.systems import OpenWal, copy_file, file_size, list_entries, open_wal
+from walferry.hbase.layout import quoted
+from walferry.hbase.names import WalName, parse_wal_name
+
+PART = ".part"  # ends the name of a copy that is not whole: see files.systems.copy_file
+
+
+@dataclass(frozen=True, slots=True)
+class ArchivedWal:
+    """A WAL in the archive."""
+
+    name: WalName
+    url: str
+    size: int  # bytes
+    copied: float | None  # when it was copied, in seconds since the epoch; None if the file system does not tell
+
+
+class WalArchive:
+    """The archive at a folder, which may lie on any file system that fsspec knows."""
+
+    def __init__(self, url: str) -> None:
+        self.root = url.rstrip("/")
+
+    def url_of(self, wal: WalName) -> str:
+        """Where the WAL's copy lies, or would lie."""
+        return f"{self.root}/{quoted(wal.group)}/{wal.text}"
+
+    def has(self, wal: WalName) -> bool:
+        """Whether there is a copy of the WAL. Raises StoreError."""
+        return self._size(wal) is not None
+
+    def open(self, wal: WalName) -> OpenWal:
+        """Open the WAL's copy. Raises FileNotFoundError, StoreError."""
+        return open_wal(self.url_of(wal))
+
+    def groups(self) -> list[str]:
+        """The WAL groups that have had copies, in one call to the file system. Raises StoreError."""
+        return sorted(unquote(entry.name) for entry in list_entries(self.root) if entry.is_folder)
+
+    def wals(self) -> Iterator[ArchivedWal]:
+        """All copies, group by group and oldest first, in one call to the file system for each group. Raises StoreError."""
+        for group in self.groups():
+            yield from self.wals_of(group)
+
+    def wals_of(self, group: str) -> list[ArchivedWal]:
+        """The copies of one group's WALs, oldest first. Raises StoreError."""
+        found = []
+        for entry in list_entries(f"{self.root}/{quoted(group)}"):
+            try:
+                wal = parse_wal_name(entry.name)
+            except ValueError:  # being copied, or not ours
+                continue
+            if wal.group == group and not entry.is_folder:
+                found.append(ArchivedWal(wal, self.url_of(wal), entry.size, entry.modified))
+        return sorted(found, key=lambda archived: archived.name.timestamp)
+
+    def put(self, wal: WalName, url: str) -> bool:
+        """Copy the closed WAL whose file lies at `url`, unless it is here already. Returns whether it was copied.
+
+        Raises StoreError, FileNotFoundError if the WAL has moved.
+        """
+        if self._size(wal) == file_size(url):
+            return False
+        copy_file(url, self.url_of(wal))
+        return True
+
+    def _size(self, wal: WalName) -> int | None:
+        try:
+            return file_size(self.url_of(wal))
+        except FileNotFoundError:
+            return None

@@ -1,0 +1,173 @@
+"""Surveys oldWALs: what lies there, what keeps it from HBase's log cleaner, and for how long.
+
+The cleaner deletes a WAL when its TTL is over (hbase.master.logcleaner.ttl after its last write) and no queue names it. So what
+blocks it are queues, and behind each queue a peer that is shipped slowly, by nobody, or that does not exist any more.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from walferry.base.zk.client import children
+from walferry.hbase.errors import MasterSilent
+from walferry.hbase.names import is_server_name
+from walferry.hbase.peers import ENABLED, Peer, read_peers
+from walferry.replication.queues.reading import CVERSION, Queue, list_queues
+from walferry.replication.retention.holders import by_wal
+from walferry.replication.retention.old_wals import OldWal, list_old_wals
+from walferry.replication.source.agreement import master_peers
+from walferry.replication.source.session import Session
+
+
+class Fate(StrEnum):
+    """What the log cleaner makes of a file."""
+
+    HELD = "held by queues"
+    YOUNG = "younger than the TTL"
+    FREE = "free to be deleted"
+    OTHER = "not a WAL"
+
+
+class ShippedBy(StrEnum):
+    """Whose turn it is to ship a peer's queues."""
+
+    HBASE = "HBase"
+    WALFERRY = "Walferry"
+    NOBODY = "nobody: it is DISABLED and not managed"
+    PAUSED = "nobody: it is paused"
+    GONE = "nobody: there is no such peer"
+
+
+@dataclass(frozen=True, slots=True)
+class SurveyedWal:
+    """A file in oldWALs, with the queues that hold it."""
+
+    wal: OldWal
+    fate: Fate
+    queues: tuple[Queue, ...]
+
+
+@dataclass(slots=True)
+class Amount:
+    """A number of files, their bytes, and the last write to the oldest of them in seconds since the epoch."""
+
+    files: int = 0
+    bytes: int = 0
+    oldest: float = float("inf")
+
+    def add(self, wal: OldWal) -> None:
+        """Count a file."""
+        self.files += 1
+        self.bytes += wal.size
+        self.oldest = min(self.oldest, wal.modified)
+
+
+@dataclass(slots=True)
+class Blocker:
+    """A peer whose queues have WALs, and how much of oldWALs they hold."""
+
+    peer_id: str
+    shipped_by: ShippedBy
+    queued: int = 0  # WALs in its queues, wherever their files lie
+    held: Amount = field(default_factory=Amount)
+    held_alone: Amount = field(default_factory=Amount)  # what no other peer holds
+    queues: dict[str, Amount] = field(default_factory=dict)  # by server and queue id
+
+
+@dataclass(frozen=True)
+class Survey:
+    """The files of oldWALs at one moment, and the peers that hold some."""
+
+    at: float  # seconds since the epoch
+    ttl_seconds: float
+    wals: Sequence[SurveyedWal]
+    blockers: Sequence[Blocker]  # those that hold most first
+    not_servers: Collection[str]  # children of replication/rs at which the cleaner stops
+
+    def amount(self, fate: Fate | None = None) -> Amount:
+        """All files, or those with this fate."""
+        total = Amount()
+        for each in self.wals:
+            if fate is None or each.fate is fate:
+                total.add(each.wal)
+        return total
+
+    def blocked_seconds(self, held: Amount) -> float:
+        """For how long the oldest of these files has been kept beyond its TTL."""
+        return max(0.0, self.at - held.oldest - self.ttl_seconds)
+
+
+def survey(session: Session, ttl_seconds: float, clock: Callable[[], float]) -> Survey:
+    """Survey oldWALs. Raises StoreError, StorageError, QueuesMoving, ConnectError.
+
+    Files are listed before the queues are read, so a WAL that is archived meanwhile is not called free.
+    """
+    now = clock()
+    files = list_old_wals(session.store)
+    queues = list_queues(session)
+    not_servers = [name for name in children(session.zk, session.nodes.queues) or () if not _is_server(name)]
+    return surveyed(now, ttl_seconds, files, queues, _peers(session), not_servers)
+
+
+def surveyed(
+    at: float,
+    ttl_seconds: float,
+    files: Sequence[OldWal],
+    queues: Sequence[Queue],
+    peers: Mapping[str, Peer],
+    not_servers: Collection[str] = (),
+) -> Survey:
+    """The survey of these files, which were listed at `at` and before the queues were read."""
+    holders = by_wal(queues)
+    wals = [_surveyed(wal, holders.get(wal.name, ()), at - ttl_seconds) for wal in files]
+    return Survey(at, ttl_seconds, wals, _blockers(wals, queues, peers), not_servers)
+
+
+def _surveyed(wal: OldWal, queues: tuple[Queue, ...], ttl_began: float) -> SurveyedWal:
+    if not wal.is_wal:
+        return SurveyedWal(wal, Fate.OTHER, ())
+    if queues:
+        return SurveyedWal(wal, Fate.HELD, queues)
+    return SurveyedWal(wal, Fate.FREE if wal.modified < ttl_began else Fate.YOUNG, ())
+
+
+def _blockers(wals: Sequence[SurveyedWal], queues: Sequence[Queue], peers: Mapping[str, Peer]) -> list[Blocker]:
+    found: dict[str, Blocker] = {}
+    for queue in queues:
+        peer_id = queue.id.peer_id
+        blocker = found.setdefault(peer_id, Blocker(peer_id, _shipped_by(peers.get(peer_id))))
+        blocker.queued += len(queue.wals)
+    for each in wals:
+        holding = {queue.id.peer_id for queue in each.queues}
+        for peer_id in holding:
+            found[peer_id].held.add(each.wal)
+            if len(holding) == 1:
+                found[peer_id].held_alone.add(each.wal)
+        for queue in each.queues:
+            found[queue.id.peer_id].queues.setdefault(f"{queue.server}/{queue.id}", Amount()).add(each.wal)
+    return sorted((blocker for blocker in found.values() if blocker.queued), key=lambda each: (-each.held.bytes, each.peer_id))
+
+
+def _shipped_by(peer: Peer | None) -> ShippedBy:
+    if peer is None:
+        return ShippedBy.GONE
+    if peer.state == ENABLED:
+        return ShippedBy.HBASE
+    if not peer.managed:
+        return ShippedBy.NOBODY
+    return ShippedBy.PAUSED if peer.paused else ShippedBy.WALFERRY
+
+
+def _peers(session: Session) -> Mapping[str, Peer]:
+    """The peers as the Master knows them; as ZooKeeper has them if the Master is silent or too old to be asked."""
+    try:
+        known = master_peers(session)
+    except MasterSilent:
+        known = None
+    return known if known is not None else {peer.id: peer for peer in read_peers(session.zk, session.nodes).peers}
+
+
+def _is_server(name: str) -> bool:
+    return is_server_name(name) or name.startswith(CVERSION)

@@ -1,0 +1,71 @@
+"""What ends the sending of requests, whatever the sink."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+from walferry.base.errors import WalferryError
+
+
+class Stopped(Exception):
+    """The group's shipping was told to stop. A signal to the reader and the senders, not an error."""
+
+
+class SlaveUnreachable(WalferryError):
+    """`slave` has acknowledged nothing since `since` (seconds since the epoch), in `tries` tries; the last failed for
+    `last_error`.
+
+    `tries` is 0 if the deadline had passed before the first one. `answered` tells whether the last one failed with an error of
+    the slave's own.
+    """
+
+    def __init__(
+        self, slave: str, since: float, tries: int, last_error: str, *,
+        patience_seconds: float | None = None, answered: bool = False,
+    ) -> None:  # fmt: skip
+        until = "until the deadline" if patience_seconds is None else f"for more than {patience_seconds:g} s"
+        when = f"{datetime.fromtimestamp(since, UTC):%Y-%m-%d %H:%M:%S} UTC"
+        count = "1 try" if tries == 1 else f"{tries} tries"
+        problem = f"slave {slave} has acknowledged nothing since {when}, {until}, in {count}; the last: {last_error.rstrip('.')}"
+        super().__init__(problem, "The backlog is kept, and the next batch tries again")
+        self.problem = problem
+        self.slave = slave
+        self.since = since
+        self.tries = tries
+        self.last_error = last_error
+        self.answered = answered
+
+
+class SlaveRefusesLogin(WalferryError):
+    """ZooKeeper of `slave` does not take our login, and will not take it later; `why` says what is wrong with it."""
+
+    retry_helps = False
+
+    def __init__(self, slave: str, why: str) -> None:
+        super().__init__(f"slave {slave} does not let us in: {why}")
+
+
+class CellRefused(WalferryError):
+    """A cell is larger than `server` of the slave takes. Nothing else is wrong with the slave; other cells arrive."""
+
+    retry_helps = False
+
+    def __init__(self, server: str, table: str, row: str, size: int, limit: int | None) -> None:
+        most = "than it takes" if limit is None else f"than the {limit:,} that it takes"
+        super().__init__(
+            f"{server}: a cell of table {table}, row {row}, has {size:,} bytes, more {most} (hbase.server.keyvalue.maxsize, and "
+            "hbase.client.keyvalue.maxsize of the slave's servers)",
+            "Raise these settings on all servers of the slave to what the source has, or leave the family out of the peer; until "
+            "then its WAL group waits",
+        )
+
+
+class NotAtSlave(WalferryError):
+    """The slave has no table `table`, or its table has no family `family`. The text is that of `refusal`, the slave's answer."""
+
+    retry_helps = False
+
+    def __init__(self, refusal: WalferryError, table: str, family: str | None = None) -> None:
+        super().__init__(str(refusal))
+        self.table = table
+        self.family = family

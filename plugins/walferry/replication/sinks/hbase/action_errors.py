@@ -1,0 +1,128 @@
+"""What the exceptions in the result of a Multi mean: to send those actions again, or that it will never help."""
+
+from __future__ import annotations
+
+import re
+
+import numpy as np
+
+from walferry.base.errors import WalferryError
+from walferry.base.kernels.compiled import unmanaged
+from walferry.base.kernels.read import Bytes, WireType, read_field
+from walferry.base.protos import hbase_pb2 as pb
+from walferry.hbase.rpc.errors import MAX_TRACE_CHARS, ProtocolError, RemoteError, remote_error
+
+# In a result, unlike in the header of an answer, nothing says whether trying again helps: HBase's clients go by the class. These
+# are the DoNotRetryIOExceptions that a put or a delete may meet, and what a server throws for a method that it does not have.
+_FINAL = frozenset(
+    {
+        "AccessDeniedException",
+        "ConstraintException",
+        "CoprocessorException",
+        "DoNotRetryIOException",
+        "FailedSanityCheckException",
+        "InvalidQuotaSettingsException",
+        "NoSuchColumnFamilyException",
+        "QuotaExceededException",
+        "SpaceLimitingException",
+        "TableNotFoundException",
+        "UnknownProtocolException",
+        "UnsupportedOperationException",
+    }
+)
+_SHOWN_BYTES = 100  # of what cannot be read, in messages
+# A server with hbase.rpc.rows.size.threshold.reject says so of a request with more actions than hbase.rpc.rows.warning.threshold.
+_TOO_MANY_ACTIONS = "Rejecting large batch operation"
+_THROTTLED = "RpcThrottlingException"
+_BUSY = re.compile(rf"\b({_THROTTLED}|RegionTooBusyException|CallQueueTooBigException|CallDroppedException)\b")
+_WAIT = re.compile(r"- wait (?:(\d{1,4})hrs?, )?(?:(\d{1,4})mins?, )?(?:(\d{1,6}(?:\.\d{1,6})?)sec(?:, )?)?(?:(\d{1,6})ms)?")
+_UNSOUND = "FailedSanityCheckException"
+# With the same exception a server says that another region has the row (HRegion.checkRow).
+_WRONG_REGION = "Requested row out of range for"
+
+
+def action_error(server: str, encoded: bytes) -> RemoteError:
+    """The error that a NameBytesPair of a result tells of; its `do_not_retry` says whether sending the action again helps.
+
+    The end of the value may have been cut off. Raises ProtocolError.
+    """
+    name, value = _name_and_value(server, encoded)
+    try:
+        class_name = name.decode()
+    except UnicodeDecodeError as error:
+        raise _unreadable(server, f"the class name {name[:_SHOWN_BYTES]!r} is not UTF-8") from error
+    trace = value[:MAX_TRACE_CHARS].decode("utf-8", "replace")
+    found = remote_error(server, pb.ExceptionResponse(exception_class_name=class_name, stack_trace=trace))
+    found.do_not_retry = is_final(found)
+    return found
+
+
+def _name_and_value(server: str, encoded: bytes) -> tuple[bytes, bytes]:
+    name, name_end, value, value_end, broken = _find(np.frombuffer(encoded, np.uint8))
+    if broken >= 0:
+        raise _unreadable(server, f"there is no field at its byte {broken}")
+    if name < 0:
+        raise _unreadable(server, "it has no class name")
+    return encoded[name:name_end], encoded[value:value_end]
+
+
+@unmanaged
+def _find(pair: Bytes) -> tuple[int, int, int, int, int]:
+    """Return where the name begins and ends, where the value does, and the position of what cannot be read. A position is -1 if
+    there is none. The value ends with the buffer if the rest of it was cut off."""
+    name, name_end, value, value_end, pos = -1, 0, 0, 0, 0
+    while pos < pair.size:
+        tag, _, first, after = read_field(pair, pos, pair.size)
+        if tag == 2 << 3 | WireType.BYTES and first > pos:
+            after = after if after >= 0 else pair.size
+            value, value_end = first, after
+        elif after < 0:
+            return name, name_end, value, value_end, pos
+        elif tag == 1 << 3 | WireType.BYTES:
+            name, name_end = first, after
+        pos = after
+    return name, name_end, value, value_end, -1
+
+
+def _unreadable(server: str, problem: str) -> ProtocolError:
+    return ProtocolError(server, f"Multi: an exception in the result: {problem}")
+
+
+def is_final(error: RemoteError) -> bool:
+    """Whether sending the same again never helps, at whatever place."""
+    named = error.class_name.rpartition(".")[2] in _FINAL
+    return error.do_not_retry or (named and _WRONG_REGION not in error.message)
+
+
+def is_unsound(error: WalferryError) -> bool:
+    """Whether a server has refused what an edit says, such as a visibility label that it does not know: no other way to send the
+    edit would help."""
+    return isinstance(error, RemoteError) and error.class_name.rpartition(".")[2] == _UNSOUND
+
+
+def is_busy(error: WalferryError) -> bool:
+    """Whether a server, or one behind it, says that it takes the same later: it throttles us, or a region or queue is full.
+
+    So the slave is alive, and its regions are where they were.
+    """
+    if not isinstance(error, RemoteError) or error.do_not_retry:
+        return False
+    return _BUSY.search(f"{error.class_name} {error.message}") is not None
+
+
+def is_throttled(error: WalferryError) -> bool:
+    """Whether a quota is used up. A request that asks for more at once than a quota ever has never gets through."""
+    return is_busy(error) and _THROTTLED in str(error)
+
+
+def seconds_to_wait(error: WalferryError) -> float | None:
+    """How long a server that throttles says to wait, as in "write size limit exceeded - wait 1mins, 2sec, 10ms"."""
+    match = _WAIT.search(str(error))
+    if match is None or not any(match.groups()):
+        return None
+    return sum(float(each or 0) * factor for each, factor in zip(match.groups(), (3600.0, 60.0, 1.0, 0.001), strict=True))
+
+
+def is_too_many(error: WalferryError) -> bool:
+    """Whether a server has refused a request because of the number of its actions."""
+    return isinstance(error, RemoteError) and _TOO_MANY_ACTIONS in error.message

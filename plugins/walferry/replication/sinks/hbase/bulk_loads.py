@@ -1,0 +1,245 @@
+"""Decides what becomes of bulk loads: HFiles that clients put into a region. The WAL holds only a descriptor of them.
+
+    entry = WALKey, one cell METAFAMILY:HBASE::BULK_LOAD with a BulkLoadDescriptor: region, and the files of each family
+
+A source writes scopes into these keys only with hbase.replication.bulkload.enabled (ReplicationSourceWALActionListener). It then
+keeps the files, by `hfile-refs/<peer>/<file>`, until the peer has them. So the key itself says, load by load, whether it is to
+be replicated. A sink then copies the files from the source's file system. For this the request names the source's directories and
+its hbase.replication.cluster.id, which only the operator knows:
+
+    scopes in the key, `replication_cluster_id` in the connection      shipped
+    scopes, no `replication_cluster_id`, `skip_bulk_loads`             counted as BULK_LOAD; the source keeps the files
+    scopes, neither                                                    an error: skipped, its rows would be missing for good
+    no scopes                                                          counted as BULK_LOAD, as HBase does; its files are let go
+    no files of what the peer gets                                     counted as BULK_LOAD: a sink would have nothing to copy
+
+Loads are filtered by scope and by the peer's families, as HBase's BulkLoadCellFilter does it, but without its mistake: what is
+left of a descriptor keeps its cluster ids. Without these a ring of clusters would load the same files for ever.
+
+The references of all of a load's files are removed: HBase 2.6.1 also makes some for files of LOCAL families, and for tables that
+have no others, and would keep these for ever. Only `skip_bulk_loads` lets those stay that were to be replicated.
+
+A load goes alone: a sink applies the bulk loads of a request after all other edits of it.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TypeVar
+
+import numpy as np
+from google.protobuf.message import DecodeError, Message
+
+from walferry.base.protos import hbase_pb2 as pb
+from walferry.base.protos.parsing import parse_message
+from walferry.hbase.names import family_folder, is_file_name
+from walferry.hbase.wal.cells import BULK_LOAD, META_FAMILY, Cell, split_cells
+from walferry.hbase.wal.errors import WalCorruptError, WalError
+from walferry.hbase.wal.uuids import from_message
+from walferry.hbase.wal.windows import Window
+from walferry.replication.filters.rules import FilterRules, Reason
+from walferry.replication.filters.window import Kept, uuid_field
+from walferry.replication.sinks.hbase.shipment import BulkLoad, Shipment
+from walferry.replication.source.cluster import SourceCluster
+
+log = logging.getLogger(__name__)
+
+M = TypeVar("M", bound=Message)
+
+MAX_NAMED_CHARS = 16 << 20  # of the paths that an entry names: those of 100,000 files
+
+
+class BulkLoadRefused(WalError):
+    """A bulk load has to be replicated, and the connection does not say how."""
+
+    advice = (
+        "Set replication_cluster_id in the connection's extra to the source's hbase.replication.cluster.id, or skip_bulk_loads "
+        "to leave bulk loads out, and run again; until then this queue waits"
+    )
+
+
+@dataclass(frozen=True)
+class HFileSource:
+    """Where the slave's servers find the source's HFiles."""
+
+    cluster_id: str  # they have its file system's configuration in <hbase.replication.conf.dir>/<cluster_id>
+    root_dir: str
+
+    @classmethod
+    def of(cls, source: SourceCluster) -> HFileSource | None:
+        """What the connection says; None if it says nothing."""
+        if source.replication_cluster_id is None:
+            return None
+        return cls(source.replication_cluster_id, source.root_dir or source.wal_root)
+
+    @property
+    def places(self) -> tuple[str, str]:
+        """The namespaces' directory, and the archive to which compactions move files."""
+        return f"{self.root_dir}/data", f"{self.root_dir}/archive/data"
+
+
+def take_bulk_loads(window: Window, kept: Kept, rules: FilterRules, source: SourceCluster, path: str) -> dict[int, Shipment]:
+    """The window's bulk loads, by entry, as shipments. Notes in `kept` what becomes of each.
+
+    Raises WalCorruptError or BulkLoadRefused, naming `path`, at the first entry that cannot be shipped.
+    """
+    found = [int(i) for i in np.flatnonzero(kept.reason == Reason.BULK_LOAD)]
+    if not found:
+        return {}
+    bulk_loads = _BulkLoads(rules, HFileSource.of(source), source.skip_bulk_loads)
+    return {i: shipment for i in found if (shipment := bulk_loads.taken(window, kept, i, path)) is not None}
+
+
+class _BulkLoads:
+    """The bulk loads that one peer gets from one source."""
+
+    def __init__(self, rules: FilterRules, files: HFileSource | None, skip: bool) -> None:
+        self._rules = rules
+        self._files = files
+        self._skip = skip and files is None
+        self._mark = uuid_field(rules.source_id)
+
+    def taken(self, window: Window, kept: Kept, i: int, path: str) -> Shipment | None:
+        index = window.index
+        offset = int(window.positions[i])
+        key_bytes = window.buf[int(index.key_start[i]) : int(index.key_end[i])].tobytes()
+        key = _parsed(pb.WALKey, key_bytes, "the WALKey of a bulk load", path, offset)
+        if not key.scopes:
+            return self._let_go(window, kept, i, key, path)
+        if self._skip:
+            return None
+        parts, files, released = list(_spans(window, kept, i)), list[str](), list[str]()
+        count, reasons = int(kept.cells[i]), set[Reason]()
+        room = MAX_NAMED_CHARS
+        for cell in _descriptor_cells(window, i):
+            descriptor = _parsed(pb.BulkLoadDescriptor, cell.value, "the descriptor of a bulk load", path, offset)
+            released += (named := _paths(key, descriptor, path, offset, room))
+            room -= sum(map(len, named))
+            reason = self._filter(key, descriptor)
+            wanted = [] if reason is not None else _paths(key, descriptor, path, offset)
+            if not wanted:
+                reasons.add(Reason.BULK_LOAD if reason is None else reason)
+                continue
+            files += wanted
+            parts.append(cell.with_value(descriptor.SerializeToString()).data)
+            count += 1
+        cells, chosen = b"".join(parts), set(files)
+        load = _load(key, tuple(files), tuple(file for file in released if file not in chosen))
+        if files and self._files is None:
+            raise BulkLoadRefused(path, offset, f"{load}: the source replicates bulk loads, and the connection does not say how")
+        kept.reason[i] = Reason.SHIPPED if count else min(reasons)
+        if not released:
+            return None  # the rest of the entry goes the usual way, as `kept` says
+        kept.cells[i], kept.size[i] = count, len(cells)
+        if files:
+            kept.rows[i] += 1 + len(files)  # as ReplicationSourceWALReader counts
+        return self._shipment(key_bytes, bool(kept.marked[i]), cells, count, load, int(kept.rows[i]), key.write_time)
+
+    def _let_go(self, window: Window, kept: Kept, i: int, key: pb.WALKey, path: str) -> Shipment | None:
+        """A load that is not replicated at all, of which only the files are let go; None if it has none.
+
+        What is wrong with its descriptor stops no queue: nobody needs it.
+        """
+        released, room = list[str](), MAX_NAMED_CHARS
+        try:
+            for cell in _descriptor_cells(window, i):
+                offset = int(window.positions[i])
+                descriptor = _parsed(pb.BulkLoadDescriptor, cell.value, "the descriptor of a bulk load", path, offset)
+                released += (named := _paths(key, descriptor, path, offset, room))
+                room -= sum(map(len, named))
+        except WalCorruptError as error:
+            log.warning("references to the files of a bulk load that is not replicated stay: %s", error)
+        if not released:
+            return None
+        return self._shipment(b"", bool(kept.marked[i]), b"", 0, _load(key, (), tuple(released)), 0, key.write_time)
+
+    def _filter(self, key: pb.WALKey, descriptor: pb.BulkLoadDescriptor) -> Reason | None:
+        """Cut `descriptor` down to what the peer gets; returns the reason if that is nothing."""
+        tables, table = self._rules.tables, key.table_name
+        scopes = {scope.family for scope in key.scopes if scope.scope_type == pb.REPLICATION_SCOPE_GLOBAL}
+        stores = [store for store in descriptor.stores if store.family_name in scopes]
+        if not stores:
+            return Reason.NOT_GLOBAL
+        stores = [store for store in stores if tables.wants(table, store.family_name)]
+        if not stores:
+            if tables.copied.get(table):
+                return Reason.COPIED
+            return Reason.DELETED if tables.deleted.get(table) is not None else Reason.NOT_IN_PEER
+        if len(stores) < len(descriptor.stores):
+            wanted = [type(store).FromString(store.SerializeToString()) for store in stores]
+            del descriptor.stores[:]
+            descriptor.stores.extend(wanted)
+        ids = {from_message(i) for i in (*key.cluster_ids, *([key.cluster_id] if key.HasField("cluster_id") else []))}
+        if self._rules.slave_id in ids or str(self._rules.slave_id) in map(str.lower, descriptor.cluster_ids):
+            return Reason.FROM_SLAVE
+        return None if descriptor.replicate else Reason.BULK_LOAD
+
+    def _shipment(
+        self, key_bytes: bytes, marked: bool, cells: bytes, count: int, load: BulkLoad, rows: int, write_time: int
+    ) -> Shipment:
+        request = pb.ReplicateWALEntryRequest()
+        if count:
+            entry = request.entry.add(associated_cell_count=count)
+            entry.key.MergeFromString(key_bytes + (b"" if marked else self._mark))
+        if load.files and self._files:
+            request.replicationClusterId = self._files.cluster_id
+            request.sourceBaseNamespaceDirPath, request.sourceHFileArchiveDirPath = self._files.places
+        encoded = request.SerializeToString()
+        return Shipment(
+            entries=(np.frombuffer(encoded, np.uint8),) if count else (),
+            cells=(np.frombuffer(cells, np.uint8),) if count else (),
+            entry_count=1 if count else 0,
+            cell_count=count,
+            row_count=rows,
+            cell_bytes=len(cells),
+            last_write_time=write_time,
+            bulk_load=load,
+        )
+
+
+def _load(key: pb.WALKey, files: tuple[str, ...], released: tuple[str, ...]) -> BulkLoad:
+    table, region = (name.decode(errors="replace") for name in (key.table_name, key.encoded_region_name))
+    return BulkLoad(table, region, files, released)
+
+
+def _spans(window: Window, kept: Kept, i: int) -> Iterator[bytes]:
+    """The cells of an entry that are kept as they are."""
+    for j in range(int(kept.span_first[i]), int(kept.span_first[i + 1])):
+        yield window.buf[int(kept.span_start[j]) : int(kept.span_end[j])].tobytes()
+
+
+def _descriptor_cells(window: Window, i: int) -> Iterator[Cell]:
+    """An entry's cells that describe bulk loads."""
+    data = window.buf[int(window.index.cells_start[i]) : int(window.index.cells_end[i])].tobytes()
+    return (cell for cell in split_cells(data) if cell.column == (META_FAMILY, BULK_LOAD))
+
+
+def _parsed(kind: type[M], data: bytes, what: str, path: str, offset: int) -> M:
+    try:
+        return parse_message(kind, data)
+    except DecodeError as error:
+        raise WalCorruptError(path, offset, f"{what} cannot be parsed: {error}") from error
+
+
+def _paths(
+    key: pb.WALKey, descriptor: pb.BulkLoadDescriptor, path: str, offset: int, room: int = MAX_NAMED_CHARS
+) -> list[str]:  # fmt: skip
+    """The files' paths below the namespaces' directory, put together as in ReplicationSink.getHFilePath.
+
+    All of them have at most `room` characters: the names of folders stand in a descriptor once, and in each file's path.
+    """
+    namespace, _, table = key.table_name.rpartition(b":")
+    found = []
+    for store in descriptor.stores:
+        folders = [name.decode(errors="replace") for name in (namespace or b"default", table, descriptor.encoded_region_name)]
+        for file in store.store_file:
+            names = [*folders, family_folder(store.family_name), file]
+            if not all(map(is_file_name, names)):
+                raise WalCorruptError(path, offset, f"a bulk load names {'/'.join(names)!r} as a file")
+            found.append("/".join(names))
+            room -= len(found[-1])
+            if room < 0:
+                raise WalCorruptError(path, offset, f"the paths of a bulk load's files have over {MAX_NAMED_CHARS:,} characters")
+    return found

@@ -1,0 +1,213 @@
+"""Where the regions of the slave's tables are: read from its hbase:meta once for all senders, and again when that is wrong.
+
+A table's regions are read as a whole: a batch needs most of them, and hundreds of them come with one answer.
+
+An hbase:meta that hangs costs each sender no more time than the sender has, and all that wait for the same reading fail with it.
+"""
+
+from __future__ import annotations
+
+import math
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from walferry.base.errors import WalferryError
+from walferry.base.kernels.compiled import inlined, unmanaged
+from walferry.base.kernels.read import Bytes, Ints, read_uint8
+from walferry.base.zk.errors import ConnectError
+from walferry.hbase.errors import ZNodeValueError
+from walferry.hbase.names import ServerName
+from walferry.hbase.tables.errors import RegionUnavailable, ScanGivenUp
+from walferry.hbase.tables.regions import Region
+from walferry.hbase.tables.tables import Tables
+from walferry.replication.sinks.errors import Stopped
+
+NOWHERE = -1
+LONGEST_READING_SECONDS = 120.0  # of a table's regions: half a million take a busy machine a minute
+READ_AGAIN_SECONDS = 1.0  # what has just been read again is no other yet
+_CHECK_SECONDS = 0.2  # how soon a sender that waits for another's reading finds that it is to stop
+_CLOSE_SECONDS = 1.0
+
+
+@dataclass(frozen=True)
+class RegionMap:
+    """A table's open regions at one time, in the order of their rows."""
+
+    table: bytes
+    regions: tuple[Region, ...]
+    starts: Bytes  # all start keys, one after the other
+    start_ends: Ints  # where key i begins, and where the last one ends
+    ends: Bytes
+    end_ends: Ints
+    servers: frozenset[ServerName]
+
+    @classmethod
+    def of(cls, table: bytes, regions: list[Region]) -> RegionMap:
+        """The map of regions that are in order."""
+        starts, start_ends = _flat([region.start for region in regions])
+        ends, end_ends = _flat([region.end for region in regions])
+        servers = frozenset(region.server for region in regions if region.server is not None)
+        return cls(table, tuple(regions), starts, start_ends, ends, end_ends, servers)
+
+    def find(self, buf: Bytes, start: Ints, length: Ints) -> Ints:
+        """The number of each row's region, NOWHERE if none has it. Row i is `buf[start[i]:start[i] + length[i]]`."""
+        found = np.empty(start.size, np.int64)
+        _find(buf, start, length, self.starts, self.start_ends, self.ends, self.end_ends, found)
+        return found
+
+
+class LocationsUnknown(WalferryError):
+    """The slave's hbase:meta could not be asked for the regions of `table`."""
+
+    def __init__(self, table: str, reason: str) -> None:
+        super().__init__(f"the regions of table {table} cannot be looked up in the slave's hbase:meta: {reason.rstrip('.')}")
+        self.table = table
+        self.reason = reason
+
+
+class Locations:
+    """The maps of a slave's tables. Any thread may call the methods; one at a time reads hbase:meta."""
+
+    def __init__(self, open_tables: Callable[[], Tables], clock: Callable[[], float] = time.monotonic) -> None:
+        self._open_tables = open_tables
+        self._clock = clock
+        self._tables: Tables | None = None
+        self._maps: dict[bytes, RegionMap] = {}
+        self._read_again: dict[bytes, float] = {}  # when that was
+        self._failures = 0  # readings that hbase:meta did not answer
+        self._reason = ""  # of the last one
+        self._closed = False
+        self._lock = threading.Lock()
+        self.servers: frozenset[ServerName] = frozenset()
+        """All servers that the maps name."""
+
+    def of(
+        self, table: bytes, not_this: RegionMap | None = None, seconds: Callable[[], float] = lambda: math.inf
+    ) -> RegionMap:
+        """The table's regions. `not_this` has turned out wrong: the map is read again, unless that has just been done.
+
+        `seconds` tells how long the caller can still wait. What it raises ends the reading.
+
+        Raises MissingTable, TooManyRegions, LocationsUnknown, Stopped, and an RpcError or NoAuthError if the slave refuses to
+        tell.
+        """
+        failures = self._failures
+        if (known := self._known(table, not_this)) is not None:
+            return known
+        self._wait_for_turn(table.decode(), seconds)
+        try:
+            if (known := self._known(table, not_this)) is not None:
+                return known
+            if self._closed:
+                raise Stopped("the slave's regions are not asked for any more")
+            if self._failures > failures:
+                raise LocationsUnknown(table.decode(), self._reason)
+            return self._read(table, seconds)
+        finally:
+            self._close_if_due()
+            self._lock.release()
+
+    def interrupt(self) -> None:
+        """From another thread: end the reading that is under way."""
+        if self._tables is not None:
+            self._tables.interrupt()
+
+    def close(self) -> None:
+        """Close the connections. A reading that is under way ends, and closes them then."""
+        self._closed = True
+        self.interrupt()
+        if self._lock.acquire(timeout=_CLOSE_SECONDS):
+            self._close_if_due()
+            self._lock.release()
+
+    def _known(self, table: bytes, not_this: RegionMap | None) -> RegionMap | None:
+        """What is known and not wrong, or was read again so lately that it would be the same."""
+        known = self._maps.get(table)
+        if known is not_this and self._clock() - self._read_again.get(table, -math.inf) >= READ_AGAIN_SECONDS:
+            return None
+        return known
+
+    def _wait_for_turn(self, table: str, seconds: Callable[[], float]) -> None:
+        while not self._lock.acquire(timeout=max(0.0, min(_CHECK_SECONDS, seconds()))):
+            if seconds() <= 0:
+                raise LocationsUnknown(table, self._reason or "another look-up has not ended in time")
+
+    def _read(self, table: bytes, seconds: Callable[[], float]) -> RegionMap:
+        if self._tables is None:
+            self._tables = self._open_tables()
+        try:
+            regions = self._tables.regions(table.decode(), _limit(table.decode(), seconds))
+        except (ScanGivenUp, ConnectError, ZNodeValueError, LocationsUnknown) as error:
+            self._failures += 1
+            self._reason = error.reason if isinstance(error, LocationsUnknown) else str(error.__cause__ or "") or str(error)
+            self._tables.close()  # hbase:meta may be elsewhere by the next time
+            raise LocationsUnknown(table.decode(), self._reason) from error
+        except RegionUnavailable as error:
+            raise LocationsUnknown(table.decode(), str(error)) from error
+        if table in self._maps:
+            self._read_again[table] = self._clock()
+        self._maps[table] = RegionMap.of(table, regions)
+        self.servers = frozenset[ServerName]().union(*(known.servers for known in self._maps.values()))
+        return self._maps[table]
+
+    def _close_if_due(self) -> None:
+        if self._closed and self._tables is not None:
+            self._tables.close()
+
+
+def _limit(table: str, seconds: Callable[[], float]) -> Callable[[], float]:
+    """How long the next call of a reading may take. Raises LocationsUnknown when the reading has taken too long."""
+    until = time.monotonic() + LONGEST_READING_SECONDS
+
+    def left() -> float:
+        most = min(seconds(), until - time.monotonic())
+        if most <= 0:
+            raise LocationsUnknown(table, "it answers, but has not told all of them in time")
+        return most
+
+    return left
+
+
+def _flat(keys: list[bytes]) -> tuple[Bytes, Ints]:
+    return np.frombuffer(b"".join(keys) or b"\0", np.uint8), np.cumsum([0, *map(len, keys)], dtype=np.int64)
+
+
+@inlined
+def _compare(buf: Bytes, start: int, length: int, keys: Bytes, ends: Ints, i: int) -> int:
+    """Return a number below, at or above 0 as the row `buf[start:start + length]` stands before, at or after key `i`."""
+    key, key_len = ends[i], ends[i + 1] - ends[i]
+    for k in range(min(length, key_len)):
+        difference = read_uint8(buf, start + k) - read_uint8(keys, key + k)
+        if difference != 0:
+            return int(difference)
+    return int(length - key_len)
+
+
+@unmanaged
+def _find(
+    buf: Bytes, start: Ints, length: Ints, starts: Bytes, start_ends: Ints, ends: Bytes, end_ends: Ints, found: Ints
+) -> None:
+    """Fill `found`. Neighbouring rows mostly have the same region, so the last one's is tried first."""
+    count = start_ends.size - 1
+    last = 0
+    for i in range(start.size):
+        if not (
+            _compare(buf, start[i], length[i], starts, start_ends, last) >= 0
+            and (last + 1 == count or _compare(buf, start[i], length[i], starts, start_ends, last + 1) < 0)
+        ):
+            low, high = 0, count  # the region is before `high`, and at `low` or after it, if there is one
+            while high - low > 1:
+                middle = (low + high) // 2
+                if _compare(buf, start[i], length[i], starts, start_ends, middle) >= 0:
+                    low = middle
+                else:
+                    high = middle
+            last = low
+        within = _compare(buf, start[i], length[i], starts, start_ends, last) >= 0
+        unlimited = end_ends[last + 1] == end_ends[last]
+        within = within and (unlimited or _compare(buf, start[i], length[i], ends, end_ends, last) < 0)
+        found[i] = last if within else NOWHERE

@@ -1,0 +1,82 @@
+"""A quick look at whether a slave can be shipped to, before a job is started for it."""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor, wait
+
+from walferry.base.errors import WalferryError
+from walferry.base.security.login import Login
+from walferry.base.texts import one_line
+from walferry.base.zk.client import connect, disconnect
+from walferry.hbase.cluster import cluster_id, live_servers
+from walferry.hbase.layout import ZNodes
+from walferry.hbase.names import ServerName
+from walferry.hbase.peers import Peer, slave_of
+from walferry.hbase.rpc.admin import why_silent
+from walferry.hbase.rpc.errors import AccessDenied, NotAuthenticated, RpcError
+
+ASKED_SERVERS = 16  # one that answers is enough, but a rack may have failed whose servers are still in ZooKeeper
+MAX_REASON_CHARS = 1000
+LEAST_SECONDS = 0.5
+
+
+def why_down(peer: Peer, *, login: Login, timeout_seconds: float) -> str | None:
+    """Why the slave cannot be shipped to, in one line; None if its ZooKeeper and one of some RegionServers answer."""
+    give_up = time.monotonic() + timeout_seconds
+    try:
+        servers = _servers(peer, login, 0.6 * timeout_seconds)
+    except WalferryError as error:
+        return one_line(str(error), MAX_REASON_CHARS)
+    except Exception as error:  # kazoo's are of many kinds: NoAuthError, or struct.error for an answer that makes no sense
+        return one_line(f"ZooKeeper of slave {peer.slave} cannot be read: {error!r}", MAX_REASON_CHARS)
+    if not servers:
+        return f"slave {peer.slave} has no live RegionServer"
+    asked = random.sample(servers, min(ASKED_SERVERS, len(servers)))
+    errors = _ask(asked, login, max(LEAST_SECONDS, give_up - time.monotonic()))
+    if errors is None:
+        return None
+    for why in errors:
+        if isinstance(why, NotAuthenticated | AccessDenied):  # it is there, and says what is wrong with us
+            return one_line(f"slave {peer.slave} does not let us in: {why}", MAX_REASON_CHARS)
+    names = ", ".join(f"{server.host}:{server.port}" for server in asked)
+    of_all = f"{len(asked)} of its {len(servers)} RegionServers" if len(asked) < len(servers) else "its RegionServers"
+    return one_line(f"slave {peer.slave}: of {of_all} none answers ({names})", MAX_REASON_CHARS)
+
+
+def _servers(peer: Peer, login: Login, timeout_seconds: float) -> Sequence[ServerName]:
+    """The slave's live RegionServers, as its ZooKeeper has them. Raises WalferryError."""
+    key = peer.slave
+    nodes = ZNodes(key.znode_parent)
+    zk = connect(key.connect_string, timeout_seconds, call_timeout=timeout_seconds / 2, whose=slave_of(peer.id, key), login=login)
+    try:
+        cluster_id(zk, nodes)
+        return sorted(live_servers(zk, nodes))
+    finally:
+        disconnect(zk)
+
+
+def _ask(servers: Sequence[ServerName], login: Login, timeout_seconds: float) -> list[RpcError] | None:
+    """Why none of them answers in time, as far as they say so; None if one answers.
+
+    A call that hangs, as in the look-up of a name, is left behind.
+    """
+    errors: list[RpcError] = []
+    give_up = time.monotonic() + timeout_seconds
+    pool = ThreadPoolExecutor(len(servers))
+    try:
+        asked = [pool.submit(why_silent, server, login=login, timeout=timeout_seconds) for server in servers]
+        while asked:
+            done, pending = wait(asked, max(0.0, give_up - time.monotonic()), return_when="FIRST_COMPLETED")
+            for error in [future.result() for future in done]:
+                if error is None:
+                    return None
+                errors.append(error)
+            if not done:
+                break
+            asked = list(pending)
+        return errors
+    finally:
+        pool.shutdown(wait=False)

@@ -1,0 +1,207 @@
+"""Sends shipments to the slave: one ReplicateWALEntry request at a time, tried until it is acknowledged or there is no hope.
+
+parameter  = the shipment's entries: WALEntry messages, each tagged as field 1 of ReplicateWALEntryRequest
+cell block = the shipment's cells, as KeyValueCodecWithTags writes them and as an uncompressed WAL holds them
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable, Sequence
+from typing import Protocol
+
+from walferry.base.protos.hbase_pb2 import ReplicateWALEntryResponse
+from walferry.base.protos.parsing import parse_message
+from walferry.base.security.login import UNSECURED, Login
+from walferry.base.zk.right import Request, Right, Unsure
+from walferry.hbase.names import ServerName
+from walferry.hbase.rpc.admin import MAX_RESPONSE_BYTES, SERVICE
+from walferry.hbase.rpc.codec import Buffer
+from walferry.hbase.rpc.connection import Connection
+from walferry.hbase.rpc.errors import ConnectionFailed, NotAuthenticated, RemoteError, RpcTimeout
+from walferry.replication.sinks.answers import SILENCE_SECONDS, Answers
+from walferry.replication.sinks.hbase import tries
+from walferry.replication.sinks.hbase.action_errors import is_busy
+from walferry.replication.sinks.hbase.connections import LAST_CONNECT_SECONDS, connection_to
+from walferry.replication.sinks.hbase.manager import NoSinks, SinkManager
+from walferry.replication.sinks.hbase.tries import NEVER_TRIED, Tries
+from walferry.replication.source.settings import Knobs
+
+METHOD = "ReplicateWALEntry"
+PASSING = (NoSinks, *tries.PASSING)
+
+log = logging.getLogger(__name__)
+
+
+class Shipment(Protocol):
+    """What one request carries; all buffers have one-byte items."""
+
+    @property
+    def entries(self) -> Sequence[Buffer]: ...
+    @property
+    def cells(self) -> Sequence[Buffer]: ...
+
+
+class Shipper:
+    """Ships to `slave` (a name for messages, e.g. its cluster key) over connections of its own: one shipper a sender.
+
+    The nth failure in a row is followed by a sleep of n base sleeps, and each call that timed out gives the next one as much more
+    time. `stop`, once set, ends sleeps; `interrupt` ends the call under way too. `wait(seconds)` sleeps and says whether to stop.
+    `answers` is told of each try.
+    """
+
+    def __init__(
+        self,
+        slave: str,
+        sinks: SinkManager,
+        *,
+        stop: threading.Event,
+        login: Login = UNSECURED,
+        knobs: Knobs | None = None,
+        answers: Answers | None = None,
+        clock: Callable[[], float] = time.monotonic,
+        wait: Callable[[float], bool] | None = None,
+        right: Right | None = None,
+    ) -> None:
+        self._sinks = sinks
+        self._login = login
+        self._clock = clock
+        self._tries = Tries(
+            slave, stop=stop, knobs=knobs, answers=answers, clock=clock, wait=wait, passing=PASSING, right=right
+        )
+        self._connections: dict[ServerName, Connection] = {}
+        self._overdue_at: float | None = None
+        self._calling: ServerName | None = None
+        self._current: Connection | None = None
+        self._in_doubt = False  # whether the last call was sent and its end is not known
+
+    @property
+    def calls(self) -> frozenset[ServerName]:
+        """The server that has a call of ours under way, if there is one."""
+        calling = self._calling
+        return frozenset() if calling is None else frozenset({calling})
+
+    @property
+    def failed_batches(self) -> int:
+        """Requests that had to be sent again."""
+        return self._tries.failed
+
+    def ship(self, shipment: Shipment, deadline: float, expected_seconds: float | None = None) -> ServerName:
+        """Send until a server acknowledges; returns which one did. `deadline` is on the clock, time.monotonic by default.
+
+        A first try that begins before the deadline has its whole time: a slave that is only slow is not unreachable.
+        `expected_seconds` is for a shipment that gives a server much to do and must not be sent twice while a server works on it.
+        Such a call does not time out before the deadline, nor before the expected time. After an ordinary call's time it is
+        `overdue`: whoever looks after the calls then ends it unless the server still answers.
+
+        A slave that is busy is waited for until the deadline, without counting tries.
+
+        Raises SlaveUnreachable when the deadline or the patience with a silent slave is over, Stopped, RequestTooLarge, and a
+        RemoteError that says itself that trying again does not help, such as TableNotFound; NotAuthenticated if that is true of
+        all servers; and what ends the right to send. A shipment that was not acknowledged may have been applied all the same.
+        """
+        count, busy, last_error, answered, in_doubt = 0, 0, NEVER_TRIED, False, False
+        call_timeout = self._tries.knobs.call_timeout_seconds
+        while True:
+            self._tries.await_right(deadline)
+            left = self._tries.left(deadline, count, last_error, answered=answered)
+            count += 1
+            if expected_seconds is None:
+                timeout = call_timeout if count == 1 else min(left, call_timeout)
+            else:
+                timeout = max(expected_seconds, left) if count == 1 else left
+            try:
+                server = self._told(shipment, timeout, left, expected_seconds)
+                if in_doubt:
+                    self._tries.settle()
+                return server
+            except Unsure:  # since the server was connected to
+                count -= 1
+                continue
+            except PASSING as error:
+                in_doubt |= self._in_doubt
+                if tries.is_hopeless(error):
+                    if not (isinstance(error, NotAuthenticated) and error.others_may and self._sinks.has_others):
+                        raise
+                    log.warning("another server is shipped to: %s", error)
+                    last_error = str(error)
+                    continue
+                if is_busy(error):
+                    busy += 1
+                    count, last_error, answered = 0, str(error), True
+                    self._tries.rest(error, busy, deadline)
+                    continue
+                last_error, answered = self._tries.last_error(error), isinstance(error, RemoteError)
+                call_timeout = self._tries.longer(call_timeout, error, METHOD)
+            self._tries.pause(count, deadline, last_error)
+            if count % self._tries.knobs.subset_tries == 0:
+                self._sinks.redraw()
+
+    @property
+    def overdue(self) -> bool:
+        """Whether a call that may take longer than ordinary ones does so."""
+        overdue_at = self._overdue_at
+        return overdue_at is not None and self._clock() >= overdue_at
+
+    def interrupt(self, why: str | None = None, server: ServerName | None = None) -> None:
+        """From another thread: end the call under way, or only one at `server`, so that it fails as `why` says.
+
+        With `stop` set that ends a waiting `ship` now, with Stopped; otherwise `ship` decides whether to try again.
+        """
+        if server is not None and server != self._calling:
+            return
+        self._tries.why = why
+        connection = self._current
+        if connection is not None:
+            connection.interrupt()
+
+    def close(self) -> None:
+        """Close all connections."""
+        for connection in self._connections.values():
+            connection.close()
+        self._connections.clear()
+
+    def _told(self, shipment: Shipment, timeout: float, left: float, expected_seconds: float | None) -> ServerName:
+        """Call `_try` and let its outcome be known."""
+        self._overdue_at = None if expected_seconds is None else self._clock() + self._tries.knobs.call_timeout_seconds
+        try:
+            told, right = self._tries.told(expected_seconds or SILENCE_SECONDS), self._tries.right
+            with told, right.request(expected_seconds or timeout) as request:
+                return self._try(shipment, timeout, left, request)
+        finally:
+            self._overdue_at = None
+
+    def _try(self, shipment: Shipment, timeout: float, left: float, request: Request) -> ServerName:
+        """One request to one server. Time beyond the deadline (in `left` seconds) is for a server at work, not for connecting."""
+        server = self._sinks.choose()
+        self._current, self._calling = self._connection(server), server
+        self._in_doubt = False
+        connecting = max(left, LAST_CONNECT_SECONDS)
+        try:
+            self._tries.check_stop()
+            self._current.begin(
+                METHOD, shipment.entries, shipment.cells, timeout=timeout, connect_timeout=connecting, may_go_on=request.may_go_on
+            )
+            self._in_doubt = True
+            self._current.end(lambda result: parse_message(ReplicateWALEntryResponse, result.message))
+        except RemoteError:
+            request.answered()
+            self._in_doubt = False
+            self._sinks.report_bad(server)
+            raise
+        except (ConnectionFailed, RpcTimeout):
+            self._sinks.report_gone(server)
+            raise
+        finally:
+            self._current = self._calling = None
+        self._sinks.report_good(server)
+        return server
+
+    def _connection(self, server: ServerName) -> Connection:
+        for unused in self._connections.keys() - self._sinks.sinks - {server}:
+            self._connections.pop(unused).close()
+        if server not in self._connections:
+            self._connections[server] = connection_to(server, SERVICE, login=self._login, max_response_bytes=MAX_RESPONSE_BYTES)
+        return self._connections[server]

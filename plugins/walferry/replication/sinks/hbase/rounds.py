@@ -1,0 +1,187 @@
+"""What of a shipment goes out in a round: for each server that has rows of it, one Multi, or several that may go side by side.
+
+A shipment goes out in rounds. A round takes, for each server, the actions that are left for its regions. If one Multi cannot
+carry them, a hash of their rows says in which Multi they are, so all actions of a row are in the same one. Those that find no
+room in it are left for the next round, which begins when all answers are there. So what a row is sent keeps its order, wherever
+its region is by then: while anything is under way to a row, nothing else of it is. Actions of different rows need no order.
+
+If an action fails, the later ones of its row in the same request count as failed too, and are sent again behind it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import cast
+
+import numpy as np
+import numpy.typing as npt
+
+from walferry.base.kernels.read import Ints
+from walferry.hbase.names import ServerName
+from walferry.hbase.tables.regions import Region
+from walferry.replication.sinks.hbase.actions import ActionRow, Actions
+from walferry.replication.sinks.hbase.locations import NOWHERE, RegionMap
+from walferry.replication.sinks.hbase.multi import Multi, MultiResult, Outcome, RegionActions
+
+MAX_ACTIONS = 5000  # HBase warns of more (hbase.rpc.rows.warning.threshold)
+MAX_BYTES = 4 << 20  # of cells and cluster ids. From 0.5 to 4 MB make no difference to the slave; 8 MB cost it more
+_FULL = 0.9  # of the Multis that go side by side: what the hash gives to one of them is never exactly its share
+
+Flags = npt.NDArray[np.bool_]
+
+
+@dataclass(frozen=True)
+class Places:
+    """Where the regions of some actions are."""
+
+    maps: Sequence[RegionMap]  # of the tables, by their numbers
+    region: Ints  # of each action, its number in all maps together; NOWHERE if no open region has its row
+
+    @classmethod
+    def of(cls, actions: Actions, some: Ints, maps: Sequence[RegionMap]) -> Places:
+        """Look up `some` of the actions."""
+        region = np.empty(some.size, np.int64)
+        tables, parts = actions.of(ActionRow.TABLE)[some], actions.of(ActionRow.PART)[some]
+        starts, lengths = actions.of(ActionRow.ROW_START)[some], actions.of(ActionRow.ROW_LEN)[some]
+        firsts = np.cumsum([0, *(len(m.regions) for m in maps)])
+        for which in _alike(tables * len(actions.cells) + parts):
+            table, part = int(tables[which[0]]), int(parts[which[0]])
+            found = maps[table].find(actions.cells[part], starts[which], lengths[which])
+            region[which] = np.where(found == NOWHERE, NOWHERE, found + firsts[table])
+        return cls(maps, region)
+
+    def but(self, gone: Flags) -> Places:
+        """The places of the actions that are not `gone`."""
+        return Places(self.maps, self.region[~gone])
+
+    def homeless(self) -> Flags:
+        """Which actions no server has the region of."""
+        without = [number for number, region in self.regions().items() if region.server is None]
+        return np.isin(self.region, [NOWHERE, *without])
+
+    def regions(self) -> dict[int, Region]:
+        """The regions of the actions, by their numbers."""
+        all_regions = [region for m in self.maps for region in m.regions]
+        return {int(number): all_regions[int(number)] for number in np.unique(self.region) if number != NOWHERE}
+
+
+@dataclass(frozen=True)
+class Most:
+    """What a Multi has at most, unless it is a single row of an entry."""
+
+    actions: int
+    bytes: int
+
+
+@dataclass(frozen=True)
+class Call:
+    """What goes into a Multi, and the server that it goes to."""
+
+    server: ServerName
+    groups: Sequence[RegionActions]
+
+    @property
+    def actions(self) -> Ints:
+        """Those of all groups."""
+        return np.concatenate([group.actions for group in self.groups])
+
+
+def calls_of_round(actions: Actions, left: Ints, places: Places, most: Most) -> list[Call]:
+    """The calls of a round. `left` are the actions that are to be sent, in their order; those without a server are left out.
+
+    No row is in two of the calls, so they may be made side by side.
+    """
+    regions = places.regions()
+    servers: dict[ServerName, list[int]] = {}
+    for number, region in regions.items():
+        if region.server is not None:
+            servers.setdefault(region.server, []).append(number)
+    calls = []
+    for server, numbers in sorted(servers.items()):
+        here = np.isin(places.region, numbers)
+        those, region_of = left[here], places.region[here]
+        for some in side_by_side(actions, those, most):
+            calls.append(Call(server, _groups(actions, some, region_of[np.searchsorted(those, some)], regions)))
+    return calls
+
+
+def side_by_side(actions: Actions, some: Ints, most: Most) -> Iterator[Ints]:
+    """Parts of `some` actions, ascending and at least one, that fit into a Multi each. All actions of a row that are in any part
+    are the first ones of that row, and in the same part."""
+    sizes = _sizes(actions, some)
+    count = 1
+    if some.size > most.actions or int(sizes.sum()) > most.bytes:
+        count = 1 + int(max(some.size / most.actions, int(sizes.sum()) / most.bytes) / _FULL)
+    for which in _alike(actions.of(ActionRow.ROW_HASH)[some] % count):
+        part = some[which]
+        yield part[: how_many_fit(actions, part, most)]
+
+
+def _groups(actions: Actions, some: Ints, region_of: Ints, regions: dict[int, Region]) -> list[RegionActions]:
+    return [
+        RegionActions(regions[int(region_of[which[0]])].name, group)
+        for which in _alike(region_of)
+        for group in by_cluster_ids(actions, some[which])
+    ]
+
+
+def _alike(values: Ints) -> list[Ints]:
+    """The places of each value, ascending."""
+    order = np.argsort(values, kind="stable")
+    return np.split(order, np.flatnonzero(np.diff(values[order])) + 1)
+
+
+def how_many_fit(actions: Actions, some: Ints, most: Most) -> int:
+    """How many of `some` actions, ascending and at least one, go into one Multi. A row of an entry is never cut: one that is
+    larger goes alone."""
+    fit = min(int(np.searchsorted(np.cumsum(_sizes(actions, some)), most.bytes, side="right")), most.actions)
+    if fit >= some.size:
+        return int(some.size)
+    begins = (actions.of(ActionRow.BEGINS)[some] == 1) | (np.diff(some, prepend=-2) != 1)
+    places = np.append(np.flatnonzero(begins), some.size)
+    before = places[(places > 0) & (places <= fit)]
+    return int(before[-1] if before.size else places[places > 0][0])
+
+
+def _sizes(actions: Actions, some: Ints) -> Ints:
+    """The bytes of the cells and cluster ids of `some` actions."""
+    ids = np.array([len(ids) for ids in actions.cluster_ids], np.int64)
+    ends, starts = actions.of(ActionRow.END)[some], actions.of(ActionRow.START)[some]
+    return cast(Ints, ends - starts + ids[actions.of(ActionRow.IDS)[some]])
+
+
+def by_cluster_ids(actions: Actions, some: Ints) -> Iterator[Ints]:
+    """Actions of one region, in groups with the same cluster ids each.
+
+    If a row is in several groups, the actions keep their order, however many groups that takes. Otherwise nothing tells in which
+    order the groups take effect, so there are few: the slave writes its WAL for each.
+    """
+    ids = actions.of(ActionRow.IDS)[some]
+    lists = np.unique(ids)
+    if lists.size == 1:
+        yield some
+        return
+    rows = [{actions.key(int(action)) for action in some[ids == one]} for one in lists]
+    if len(set.union(*rows)) == sum(map(len, rows)):
+        yield from (some[ids == one] for one in lists)
+    else:
+        yield from np.split(some, np.flatnonzero(np.diff(ids)) + 1)
+
+
+def done_in(actions: Actions, multi: Multi, result: MultiResult) -> Ints:
+    """The actions that were carried out, and that no earlier action of the same row has to be sent again before."""
+    done = result.outcome == Outcome.DONE
+    if done.all():
+        return multi.order
+    failed = {actions.key(int(action)) for action in multi.order[~done]}
+    first: dict[bytes, int] = {}
+    kept = done.copy()
+    for place, action in enumerate(multi.order.tolist()):
+        key = actions.key(action)
+        if key not in failed:
+            continue
+        if not done[place]:
+            first.setdefault(key, place)
+        kept[place] = key not in first
+    return cast(Ints, multi.order[kept])

@@ -1,0 +1,205 @@
+"""Another HBase cluster as a sink: its regions are written to, or its RegionServers get what HBase's own sources would send.
+
+A slave that refuses the former gets the latter for the rest of the task, and so does a single shipment that is unfit for the
+former. Bulk loads go the latter way in any case: they are a matter between the slave's RegionServers and the source's files.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Self, cast
+from uuid import UUID
+
+import numpy as np
+
+from walferry.base.errors import WalferryError
+from walferry.hbase.rpc.errors import CellTooLarge, ColumnFamilyNotFound, TableNotFound
+from walferry.hbase.wal.windows import Window
+from walferry.replication.filters.rules import FilterRules
+from walferry.replication.filters.window import Kept, uuid_field
+from walferry.replication.sinks.answers import Answers
+from walferry.replication.sinks.errors import NotAtSlave
+from walferry.replication.sinks.hbase.actions import ShipmentUnfit
+from walferry.replication.sinks.hbase.bulk_loads import take_bulk_loads
+from walferry.replication.sinks.hbase.direct import DirectRefused, DirectShipper
+from walferry.replication.sinks.hbase.hfiles import BulkLoadFailed, HFileSender
+from walferry.replication.sinks.hbase.large_cells import cell_refused
+from walferry.replication.sinks.hbase.replicate import Shipper
+from walferry.replication.sinks.hbase.requests import in_order
+from walferry.replication.sinks.hbase.shipment import Bytes, Ints, Shipment, assemble, join
+from walferry.replication.sinks.hbase.slave import Slave
+from walferry.replication.sinks.sink import Request
+from walferry.replication.source.cluster import SourceCluster
+from walferry.replication.source.settings import SinkKind
+
+log = logging.getLogger(__name__)
+
+
+class Way:
+    """How the senders of a task send edits: all in the same way. Any thread may call the methods."""
+
+    def __init__(self, kind: SinkKind) -> None:
+        self._lock = threading.Lock()
+        self.kind = kind
+        self.refused: str | None = None
+
+    def fall_back(self, why: str) -> None:
+        """The slave refuses to be written to directly."""
+        with self._lock:
+            if self.refused is not None:
+                return
+            self.kind, self.refused = SinkKind.REPLICATE, why
+        log.warning("the slave cannot be written to directly, so its RegionServers get all that follows to replicate: %s", why)
+
+
+class HBaseSink:
+    """Ships to `slave` as `kind` says; the bulk loads that `source` refers to go through `hfiles`."""
+
+    def __init__(self, slave: Slave, source: SourceCluster, hfiles: HFileSender, kind: SinkKind) -> None:
+        self._slave = slave
+        self._source = source
+        self._hfiles = hfiles
+        self._way = Way(kind)
+
+    def __enter__(self) -> Self:
+        self._slave.__enter__()
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self._slave.__exit__(kind, error, trace)
+
+    @property
+    def id(self) -> UUID:
+        """The slave's cluster id."""
+        return self._slave.id
+
+    @property
+    def answers(self) -> Answers:
+        """Whether the slave acknowledges what it is sent."""
+        return self._slave.answers
+
+    @property
+    def failed_requests(self) -> int:
+        """Requests that had to be sent again."""
+        return self._slave.failed_batches
+
+    @property
+    def kind(self) -> SinkKind:
+        """How edits are sent now."""
+        return self._way.kind
+
+    @property
+    def refused(self) -> str | None:
+        """Why the slave has refused to be written to directly; None if it has not."""
+        return self._way.refused
+
+    def take(self, window: Window, kept: Kept, rules: FilterRules, path: str) -> ShipmentsOf:
+        """All entries with cells left, and the bulk loads, each alone. Raises WalCorruptError, BulkLoadRefused."""
+        alone = take_bulk_loads(window, kept, rules, self._source, path)
+        return ShipmentsOf(window, kept, alone, np.frombuffer(uuid_field(rules.source_id), np.uint8))
+
+    def join(self, requests: Sequence[Request]) -> Shipment:
+        """Shipments for one sender as one."""
+        return join(cast(Sequence[Shipment], requests))
+
+    def sender(self) -> ShipmentSender:
+        """A sender over connections of its own."""
+        return ShipmentSender(self._slave.shipper(), self._hfiles, self._slave.direct_shipper(), self._way)
+
+    def look_after_calls(self, deadline: float) -> None:
+        """Ask the servers with calls under way whether they still work; end the calls of those that do not answer."""
+        self._slave.look_after_calls(deadline)
+
+    def interrupt(self) -> None:
+        """End all calls under way."""
+        self._slave.interrupt()
+
+
+@dataclass(frozen=True)
+class ShipmentsOf:
+    """One window's entries, to be made into shipments. `mark` is `filters.uuid_field` of the source."""
+
+    window: Window
+    kept: Kept
+    bulk_loads: dict[int, Shipment]
+    mark: Bytes
+
+    @property
+    def entries(self) -> Ints:
+        """The entries to send."""
+        chosen = np.flatnonzero(self.kept.cells)
+        return np.union1d(chosen, np.array(sorted(self.bulk_loads), np.int64)) if self.bulk_loads else chosen
+
+    @property
+    def alone(self) -> Collection[int]:
+        """The bulk loads: a sink applies those of a request after all other edits of it."""
+        return self.bulk_loads.keys()
+
+    def request(self, entries: Ints) -> Shipment:
+        """The shipment of some entries."""
+        first = int(entries[0])
+        return self.bulk_loads[first] if first in self.bulk_loads else assemble(self.window, self.kept, entries, self.mark)
+
+
+@dataclass(frozen=True)
+class ShipmentSender:
+    """Sends shipments in order."""
+
+    shipper: Shipper
+    hfiles: HFileSender
+    direct: DirectShipper
+    way: Way
+
+    def send(self, requests: Sequence[Request], deadline: float) -> None:
+        """Return when the slave has acknowledged the shipments.
+
+        Raises as Shipper.ship, DirectShipper.ship and HFileSender.ship, NotAtSlave if the slave names the table or family
+        that it lacks, and CellRefused for a cell that is too large for it.
+        """
+        shipments = cast(Sequence[Shipment], requests)
+        try:
+            if (load := shipments[0].bulk_load) is None:
+                self._ship(shipments, deadline)
+            else:
+                self.hfiles.ship(self.shipper.ship, shipments[0], load, deadline)
+        except (TableNotFound, ColumnFamilyNotFound, BulkLoadFailed) as error:
+            raise _not_at_slave(error, shipments) or error from error
+        except CellTooLarge as error:
+            raise cell_refused(error, shipments) or error from error
+
+    def _ship(self, shipments: Sequence[Shipment], deadline: float) -> None:
+        """Write them to the slave's regions, all at once, or else let them be replicated one by one."""
+        if self.way.kind is SinkKind.DIRECT:
+            try:
+                self.direct.ship(join(shipments) if len(shipments) > 1 else shipments[0], deadline)
+                return
+            except DirectRefused as refused:
+                self.way.fall_back(str(refused))
+            except ShipmentUnfit as unfit:
+                if len(shipments) > 1:  # one of them may be unfit, or only all together
+                    for shipment in shipments:
+                        self._ship([shipment], deadline)
+                    return
+                log.info("a shipment goes to the slave's RegionServers to replicate: %s", unfit)
+        for shipment in shipments:
+            for request in in_order(shipment):
+                self.shipper.ship(request, deadline)  # type: ignore[arg-type]  # an array of bytes is a buffer
+
+
+def _not_at_slave(error: WalferryError, shipments: Sequence[Shipment]) -> NotAtSlave | None:
+    """What `error`, or the answer to a bulk load that it tells of, says that the slave lacks; None if it names nothing.
+
+    A table that does not occur in the shipments' entries is none: what a slave says is not believed beyond that.
+    """
+    answer = error.__cause__ if isinstance(error, BulkLoadFailed) else error
+    if not isinstance(answer, TableNotFound | ColumnFamilyNotFound) or answer.table is None:
+        return None
+    if not any(answer.table.encode() in entries.tobytes() for shipment in shipments for entries in shipment.entries):
+        return None
+    if isinstance(answer, TableNotFound):
+        return NotAtSlave(error, answer.table)
+    return NotAtSlave(error, answer.table, answer.family) if answer.family is not None else None

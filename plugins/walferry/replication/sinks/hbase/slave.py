@@ -1,0 +1,221 @@
+"""The slave of a peer while a group is shipped to it: its id, its live RegionServers, and a shipper for each sender."""
+
+from __future__ import annotations
+
+import random
+import threading
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from types import TracebackType
+from typing import Protocol, Self
+from uuid import UUID
+
+from kazoo.client import KazooClient
+
+from walferry.base.security.login import Login
+from walferry.base.zk.client import CONNECT_TIMEOUT_SECONDS, connect, disconnect
+from walferry.base.zk.errors import ConnectError
+from walferry.base.zk.right import Right
+from walferry.hbase.cluster import cluster_id, live_servers
+from walferry.hbase.layout import ZNodes
+from walferry.hbase.names import ServerName
+from walferry.hbase.peers import Peer, slave_of
+from walferry.hbase.rpc.admin import answers
+from walferry.hbase.tables.tables import Tables
+from walferry.replication.sinks.answers import Answers
+from walferry.replication.sinks.errors import SlaveRefusesLogin, SlaveUnreachable, Stopped
+from walferry.replication.sinks.hbase.direct import DirectShipper
+from walferry.replication.sinks.hbase.locations import Locations
+from walferry.replication.sinks.hbase.manager import SinkManager
+from walferry.replication.sinks.hbase.replicate import Shipper
+from walferry.replication.sinks.hbase.share import Share
+from walferry.replication.source.settings import Knobs
+
+CONNECT_SLEEP_SECONDS = 2.0
+FIRST_CONNECT_SECONDS = 5.0  # later tries take longer: an outage is reported soon, and a slow ensemble is reached all the same
+SHORTEST_TRY_SECONDS = 2.0
+CALL_TIMEOUT_SECONDS = 5.0  # of the slave's ZooKeeper, which is asked again
+PING_SECONDS = 3.0
+MAX_PINGS = 64  # that one look takes; the other servers have their turn at a later look
+_PINGS_AT_ONCE = 16
+LOOKUP_SECONDS = 10.0  # that a server of hbase:meta has for a part of a table's regions, which takes it milliseconds
+
+
+class Caller(Protocol):
+    """What makes calls to the slave: one shipper of a sender."""
+
+    @property
+    def calls(self) -> frozenset[ServerName]:
+        """The servers that have calls of it under way."""
+
+    @property
+    def overdue(self) -> bool:
+        """Whether a call that may take longer than ordinary ones does so."""
+
+    @property
+    def failed_batches(self) -> int:
+        """Requests that had to be sent again."""
+
+    def interrupt(self, why: str | None = None, server: ServerName | None = None) -> None:
+        """End the calls under way, or only the one at `server`."""
+
+    def close(self) -> None:
+        """Close all connections."""
+
+
+class Slave:
+    """A connection to the ZooKeeper of the peer's slave, and through it the slave. A context manager.
+
+    Entering it tries to connect until `deadline` (time.monotonic) or until the knobs' patience is over, and calls `on_failure`
+    after each failed try. Then it raises SlaveUnreachable; and ClusterError or ZNodeValueError if the cluster key does not lead
+    to HBase. All of its shippers ask `right` before each request.
+    """
+
+    def __init__(
+        self, peer: Peer, knobs: Knobs, deadline: float, *, login: Login, stop: threading.Event,
+        on_failure: Callable[[], None] = lambda: None, right: Right | None = None,
+    ) -> None:  # fmt: skip
+        key = peer.slave
+        self._key = key
+        self._whose = slave_of(peer.id, key)
+        self._nodes = ZNodes(key.znode_parent)
+        self._deadline = deadline
+        self._login = login
+        self._stop = stop
+        self._right = right or Right()
+        self._on_failure = on_failure
+        self._zk: KazooClient | None = None
+        self._id: UUID | None = None
+        self._shippers: list[Caller] = []
+        self._knobs = knobs
+        self._sinks = SinkManager(self._live_servers, knobs.ratio, bad_sink_threshold=knobs.bad_sink_threshold)
+        self._locations = Locations(self._tables)
+        self._share = Share()
+        self.answers = Answers()
+
+    def __enter__(self) -> Self:
+        tries = 0
+        while True:
+            tries += 1
+            try:
+                self.answers.trying()
+                timeout = min(CONNECT_TIMEOUT_SECONDS, tries * FIRST_CONNECT_SECONDS, max(self._left, SHORTEST_TRY_SECONDS))
+                self._connect(timeout)
+            except ConnectError as error:
+                self.answers.failed(str(error))
+                if not error.retry_helps:
+                    self.answers.given_up()
+                    raise SlaveRefusesLogin(str(self._key), str(error)) from error
+                self._check_hope(tries, error)
+                if self._stop.wait(min(CONNECT_SLEEP_SECONDS, max(0.0, self._left))):
+                    raise Stopped(f"told to stop before slave {self._key} was reached") from error
+                self._on_failure()
+            except BaseException:
+                self.answers.given_up()
+                raise
+            else:
+                self.answers.answered()
+                return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        for shipper in self._shippers:
+            shipper.close()
+        self._locations.close()
+        if self._zk:
+            disconnect(self._zk)
+
+    @property
+    def id(self) -> UUID:
+        """The slave's cluster id."""
+        if self._id is None:
+            raise RuntimeError("a Slave is used within its with-block")
+        return self._id
+
+    def shipper(self) -> Shipper:
+        """A shipper for one sender. All shippers of a task share the subset of sinks."""
+        shipper = Shipper(
+            str(self._key), self._sinks, stop=self._stop, login=self._login, knobs=self._knobs, answers=self.answers,
+            right=self._right,
+        )  # fmt: skip
+        self._shippers.append(shipper)
+        return shipper
+
+    def direct_shipper(self) -> DirectShipper:
+        """A shipper to the slave's regions for one sender. All shippers of a task share what they know of their locations, and
+        how many calls they make at once."""
+        shipper = DirectShipper(
+            str(self._key), self._locations, stop=self._stop, login=self._login, knobs=self._knobs, answers=self.answers,
+            share=self._share, right=self._right,
+        )  # fmt: skip
+        self._shippers.append(shipper)
+        return shipper
+
+    @property
+    def failed_batches(self) -> int:
+        """Requests that had to be sent again."""
+        return sum(s.failed_batches for s in self._shippers)
+
+    def interrupt(self) -> None:
+        """End the calls under way. The stop event has been set."""
+        for shipper in self._shippers:
+            shipper.interrupt()
+        self._locations.interrupt()
+
+    def look_after_calls(self, deadline: float) -> None:
+        """Ask servers whose calls take long for something else, and end the calls of those that do not answer that either.
+
+        A server that answers is at work on its call, so the slave is not silent, and the call is left alone. Only these are
+        asked: all servers with calls once the slave has been silent for a third of the patience or the deadline has passed, and
+        those whose calls are overdue. Of more servers than one look has time for, some are asked at a time.
+        """
+        late, patience = time.monotonic() > deadline, self._knobs.patience_seconds
+        suspect = late or self.answers.silent_seconds >= patience / 3
+        calls = [(s, server) for s in self._shippers if suspect or s.overdue for server in s.calls]
+        if not calls:
+            return
+        servers = sorted({server for _, server in calls})
+        servers = random.sample(servers, min(len(servers), MAX_PINGS))
+        with ThreadPoolExecutor(min(len(servers), _PINGS_AT_ONCE)) as pool:
+            alive = dict(zip(servers, pool.map(self._answers_ping, servers), strict=True))
+        if any(alive.values()):
+            self.answers.heard()
+        silent = self.answers.silent_seconds >= patience
+        for shipper, server in calls:
+            if not alive.get(server, True) and (late or silent or shipper.overdue):
+                why = f"{server.host}:{server.port} took the call and answers nothing else within {PING_SECONDS:g} s"
+                shipper.interrupt(why, server)
+
+    @property
+    def _left(self) -> float:
+        """Seconds for which connecting may go on."""
+        return min(self._deadline - time.monotonic(), self._knobs.patience_seconds - self.answers.silent_seconds)
+
+    def _check_hope(self, tries: int, error: ConnectError) -> None:
+        if self._left <= 0:
+            patience = self._knobs.patience_seconds
+            waited = patience if self.answers.silent_seconds >= patience else None
+            raise SlaveUnreachable(str(self._key), self.answers.since, tries, str(error), patience_seconds=waited) from error
+
+    def _answers_ping(self, server: ServerName) -> bool:
+        return answers(server, login=self._login, timeout=PING_SECONDS)
+
+    def _connect(self, timeout: float) -> None:
+        zk = connect(self._key.connect_string, timeout, call_timeout=CALL_TIMEOUT_SECONDS, whose=self._whose, login=self._login)
+        try:
+            self._id = cluster_id(zk, self._nodes)
+        except BaseException:
+            disconnect(zk)
+            raise
+        self._zk = zk
+
+    def _tables(self) -> Tables:
+        """The slave's tables. What fails is not tried again there: a sender's tries have an end and pauses of their own."""
+        if self._zk is None:
+            raise RuntimeError("a Slave is used within its with-block")
+        return Tables(self._zk, self._nodes, login=self._login, patience_seconds=0.0, call_seconds=LOOKUP_SECONDS)
+
+    def _live_servers(self) -> frozenset[ServerName]:
+        if self._zk is None:
+            raise RuntimeError("a Slave is used within its with-block")
+        return live_servers(self._zk, self._nodes)

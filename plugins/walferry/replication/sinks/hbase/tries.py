@@ -1,0 +1,159 @@
+"""What the tries of a sender to ship have in common, whatever they send: how long they go on, sleeps, and what is told."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+from walferry.base.errors import WalferryError
+from walferry.base.zk.right import Right
+from walferry.hbase.rpc.errors import ConnectionFailed, NotAuthenticated, RemoteError, RpcTimeout
+from walferry.replication.sinks.answers import SILENCE_SECONDS, Answers, Repeats
+from walferry.replication.sinks.errors import SlaveUnreachable, Stopped
+from walferry.replication.sinks.hbase.action_errors import is_busy, seconds_to_wait
+from walferry.replication.source.settings import Knobs
+
+RIGHT_SECONDS = 0.1  # between two looks whether the right to send is sure again
+SETTLE_SECONDS = 10.0  # HBase's threads that wait for memory look every 5 s; its sink's calls take 10 s at most
+TIMEOUT_GROWTH = 10  # calls that time out again and again get up to this many times the first timeout
+NEVER_TRIED = "none: the deadline had passed already"
+MOST_SLEEPS = 10  # that a wait for a busy slave grows to
+LEAST_REST_SECONDS, LONGEST_REST_SECONDS = 0.01, 60.0
+PASSING = (ConnectionFailed, RpcTimeout, RemoteError)  # the next try may go better, unless the error says no
+
+log = logging.getLogger(__name__)
+
+
+def is_hopeless(error: WalferryError) -> bool:
+    """Whether no further try can succeed: the server says so, or our own keys and settings are not what it takes."""
+    return error.do_not_retry if isinstance(error, RemoteError) else isinstance(error, NotAuthenticated) and not error.retry_helps
+
+
+class Tries:
+    """The tries of one sender to ship to `slave` (a name for messages, e.g. its cluster key).
+
+    The nth failure in a row is followed by a sleep of n base sleeps. `stop`, once set, ends sleeps. `wait(seconds)` sleeps and
+    says whether to stop. `answers` is told of each try. `passing` are the errors after which the next try may go better. `right`
+    is asked before each request.
+    """
+
+    def __init__(
+        self,
+        slave: str,
+        *,
+        stop: threading.Event,
+        knobs: Knobs | None = None,
+        answers: Answers | None = None,
+        clock: Callable[[], float] = time.monotonic,
+        wait: Callable[[float], bool] | None = None,
+        passing: tuple[type[WalferryError], ...] = PASSING,
+        right: Right | None = None,
+    ) -> None:
+        self.right = right or Right()
+        self.slave = slave
+        self.knobs = knobs or Knobs()
+        self.clock = clock
+        self.failed = 0
+        self.why: str | None = None  # this side ended the call under way
+        self._stop = stop
+        self._wait = wait or stop.wait
+        self._answers = answers or Answers()
+        self._passing = passing
+        self._busy = Repeats(clock)
+
+    def left(self, deadline: float, tries: int, last_error: str, *, answered: bool) -> float:
+        """The seconds until the deadline. Raises Stopped, and SlaveUnreachable if the deadline is over or, after a try, the slave
+        has been silent for too long; `answered` tells whether the last try failed with an error of the slave's own."""
+        if self._stop.is_set():
+            raise Stopped(f"told to stop before a shipment to {self.slave} was acknowledged")
+        left, patience = deadline - self.clock(), self.knobs.patience_seconds
+        out_of_patience = tries > 0 and self._answers.silent_seconds >= patience
+        if left <= 0 or out_of_patience:
+            waited = patience if out_of_patience else None
+            raise SlaveUnreachable(
+                self.slave, self._answers.since, tries, last_error, patience_seconds=waited, answered=answered
+            )
+        return left
+
+    def await_right(self, deadline: float) -> None:
+        """Wait until requests may be sent, or until the deadline. Raises Stopped, and what ends the right for good."""
+        while not self.right.is_sure() and self.clock() < deadline:
+            if self._wait(RIGHT_SECONDS):
+                raise Stopped(f"told to stop while it was not sure that {self.slave} may be sent anything")
+
+    def hope(self, deadline: float) -> float:
+        """The seconds until the deadline, or until the patience with the slave is over if that is sooner."""
+        return min(deadline - self.clock(), self.knobs.patience_seconds - self._answers.silent_seconds)
+
+    @contextmanager
+    def told(self, expected_seconds: float = SILENCE_SECONDS) -> Iterator[None]:
+        """Report a try's outcome to `answers`: that of the block."""
+        self._answers.trying(expected_seconds)
+        try:
+            yield
+        except BaseException as error:
+            if isinstance(error, RemoteError) and (error.do_not_retry or is_busy(error)):
+                self._answers.answered()
+            elif isinstance(error, self._passing) and not is_hopeless(error) and not self._stop.is_set():
+                self._answers.failed(self.why or str(error))
+            else:
+                self._answers.given_up()
+            raise
+        self._answers.answered()
+
+    def check_stop(self) -> None:
+        """Raise Stopped if the sender was told to stop. To be asked when a call can be interrupted, and before it is made."""
+        if self._stop.is_set():
+            raise Stopped(f"told to stop before a shipment to {self.slave} was sent")
+
+    def last_error(self, error: Exception) -> str:
+        """Why a try failed: what this side ended it for, or else the error. Forgets the former."""
+        why, self.why = self.why, None
+        return why or str(error)
+
+    def longer(self, call_timeout: float, error: Exception, method: str) -> float:
+        """The timeout of the call after one that failed with `error`: a timeout gives the next call more time."""
+        if not (isinstance(error, RpcTimeout) and error.what == method):
+            return call_timeout
+        first = self.knobs.call_timeout_seconds
+        return min(call_timeout + first, TIMEOUT_GROWTH * first)
+
+    def settle(self) -> None:
+        """Wait until a call whose end is not known has had its effect. To be called when what it carried has been acknowledged
+        once more, and before anything newer is sent.
+
+        The server drops a call that has waited for longer than its timeout, or whose connection is closed. One that it has begun
+        goes on, e.g. when memory for it is free, and would overwrite what is newer. Once the server has carried out the same in a
+        later call, it ends soon; nothing tells when. It has not more time than an ordinary call.
+        """
+        seconds = min(SETTLE_SECONDS, self.knobs.call_timeout_seconds)
+        log.info("a call to %s whose end is not known may still have its effect: waiting %.1f s", self.slave, seconds)
+        if self._wait(seconds):
+            raise Stopped(f"told to stop before it was known that a call to {self.slave} has ended")
+
+    def pause(self, failures: int, deadline: float, last_error: str) -> None:
+        """Sleep after the nth failure in a row; not beyond the deadline, nor beyond the patience with the slave."""
+        self.failed += 1
+        seconds = self.knobs.sleep_seconds * min(failures, self.knobs.retries_multiplier)
+        seconds = max(0.0, min(seconds, self.hope(deadline)))
+        log.info("a shipment to %s failed, trying again in %.1f s: %s", self.slave, seconds, last_error)
+        if self._wait(seconds):
+            raise Stopped(f"told to stop while a shipment to {self.slave} was not acknowledged; the last error: {last_error}")
+
+    def rest(self, error: WalferryError, times: int, deadline: float) -> None:
+        """Wait until a slave that is busy may take the same: as long as it says, or else for as many base sleeps as the `times`.
+
+        That does not use up the patience with the slave. The wait ends at the deadline.
+        """
+        self.failed += 1
+        said = seconds_to_wait(error)
+        base = self.knobs.sleep_seconds * min(times, self.knobs.retries_multiplier, MOST_SLEEPS)
+        seconds = min(base if said is None else max(said, LEAST_REST_SECONDS), LONGEST_REST_SECONDS)
+        seconds = max(0.0, min(seconds, deadline - self.clock()))
+        told = log.info if self._busy.due() else log.debug
+        told("slave %s is busy, trying again in %.3g s: %s", self.slave, seconds, error)
+        if self._wait(seconds):
+            raise Stopped(f"told to stop while {self.slave} was busy; it said: {error}")

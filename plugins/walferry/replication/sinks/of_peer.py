@@ -1,0 +1,78 @@
+"""The sink that a peer needs: the one place that knows which kinds of sinks there are.
+
+Sinks need numpy and numba. They are imported when one is opened, because drivers and Airflow's tasks import this module too.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from walferry.base.zk.right import Right
+from walferry.hbase.peers import Peer
+from walferry.replication.sinks.hbase import reachable
+from walferry.replication.source.cluster import SourceCluster, SourceError
+from walferry.replication.source.session import Session
+from walferry.replication.source.settings import Knobs
+
+if TYPE_CHECKING:
+    from walferry.hbase.wal.windows import Window
+    from walferry.replication.filters.rules import FilterRules
+    from walferry.replication.filters.window import Kept
+    from walferry.replication.sinks.hbase.hfiles import HFileRefs
+    from walferry.replication.sinks.sink import Sink
+
+REACHABLE_SECONDS = 10.0
+
+
+def open_sink(
+    peer: Peer, session: Session, knobs: Knobs, deadline: float, *, stop: threading.Event,
+    right: Right, lease: HFileRefs | None, on_missing_hfiles: Callable[[int], None], on_failure: Callable[[], None],
+) -> Sink:  # fmt: skip
+    """The sink of a peer, not yet entered. `deadline` is on time.monotonic; `stop`, once set, ends all waiting in it. `right` is
+    asked before each request to the slave.
+
+    `lease` is the one on the group's queue, for what a sink writes at the source. Without a lease nothing is written there: the
+    references to HFiles are the queues' business, and stay as they are. `on_missing_hfiles(count)` is told of files that were
+    gone and not needed; `on_failure` is called after each failed try to reach the slave's ZooKeeper.
+    """
+    from walferry.replication.sinks.hbase.bulk_loads import HFileSource
+    from walferry.replication.sinks.hbase.hfiles import HFileSender
+    from walferry.replication.sinks.hbase.sink import HBaseSink
+    from walferry.replication.sinks.hbase.slave import Slave
+
+    source = session.source
+    slave = Slave(peer, knobs, deadline, login=source.login_to(peer), stop=stop, on_failure=on_failure, right=right)
+    hfiles = HFileSender(
+        session.zk, session.nodes.hfile_refs(peer.id), lease, HFileSource.of(source), on_missing_hfiles,
+        knobs.call_timeout_seconds,
+    )  # fmt: skip
+    return HBaseSink(slave, source, hfiles, knobs.requests)
+
+
+def why_down(peer: Peer, source: SourceCluster, timeout_seconds: float = REACHABLE_SECONDS) -> str | None:
+    """Why the slave of `peer` cannot be shipped to, in one line; None if nothing is known that prevents it.
+
+    Takes about `timeout_seconds` at most. Never raises for what the slave, its ZooKeeper or the peer's cluster key do.
+    """
+    try:
+        login = source.login_to(peer)
+    except SourceError as error:
+        return str(error)
+    return reachable.why_down(peer, login=login, timeout_seconds=timeout_seconds)
+
+
+def bulk_loads_in(
+    window: Window, kept: Kept, rules: FilterRules, source: SourceCluster, path: str
+) -> tuple[list[int], list[str]]:
+    """The entries of a window that are bulk loads which the peer gets, and the files of the others, to which references may be
+    left. Notes in `kept` what becomes of these.
+
+    Raises WalCorruptError or BulkLoadRefused, naming `path`, at the first entry that cannot be shipped.
+    """
+    from walferry.replication.sinks.hbase.bulk_loads import take_bulk_loads
+
+    found = take_bulk_loads(window, kept, rules, source, path)
+    let_go = [name for each in found.values() if not each.entry_count and each.bulk_load for name in each.bulk_load.names]
+    return sorted(entry for entry, each in found.items() if each.entry_count), let_go

@@ -1,0 +1,120 @@
+"""Checks that the active Master knows the peers as ZooKeeper has them.
+
+HBase can keep its peers in the file system (hbase.replication.peer.storage.impl=filesystem). A cluster that was moved there by
+`hbase copyreppeers zookeeper filesystem` still has copies in ZooKeeper, but they are never updated: a peer that is DISABLED there
+may have been ENABLED long ago. Only the Master knows, so each step of a batch, a claim or a change of a peer asks it first.
+
+HBase 1 always keeps its peers in ZooKeeper, and its Master has no such call, so there ZooKeeper is believed.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Collection, Mapping
+from dataclasses import fields
+
+from walferry.base.protos import hbase_pb2 as pb
+from walferry.hbase.cluster import master as active_master
+from walferry.hbase.cluster import release
+from walferry.hbase.errors import ClusterError, MasterSilent, MissingPeer, StalePeer, StorageError, ZNodeValueError
+from walferry.hbase.peers import Peer, as_peer, check_ours, check_shippable, read_peer
+from walferry.hbase.rpc import master
+from walferry.hbase.rpc.errors import AccessDenied, NotAuthenticated, RemoteError, RpcError
+from walferry.replication.source.session import Session
+from walferry.replication.source.settings import Knobs
+
+CALL_SECONDS = 20.0
+TRIES = 3  # a change reaches ZooKeeper a moment before the Master's own memory
+PAUSE_SECONDS = 0.5
+HBASE_1 = ("0.", "1.")
+
+
+def check_peer(session: Session, peer_id: str, *, even_paused: bool = False) -> Peer:
+    """Return the peer if it may be shipped now. Raises a PeerError that says why not, MasterSilent, WalferryError.
+
+    With `even_paused` a peer that is paused is returned too.
+    """
+    try:
+        peer = read_peer(session.zk, session.nodes, peer_id)
+    except MissingPeer:
+        check_agreement(session, peer_id)  # the Master may know a peer that is not in ZooKeeper
+        raise
+    (check_ours if even_paused else check_shippable)(peer)
+    Knobs.of(session.source.replication, peer)  # raises for a setting that is wrong
+    check_agreement(session, peer_id)
+    return peer
+
+
+def check_agreement(session: Session, peer_id: str) -> None:
+    """Raises StalePeer if the Master and ZooKeeper disagree on this peer, MasterSilent if the Master cannot be asked."""
+    for problem in disagreements(session, [peer_id]).values():
+        raise problem
+
+
+def disagreements(
+    session: Session, peer_ids: Collection[str], said: Mapping[str, Peer] | None = None
+) -> dict[str, StalePeer]:
+    """Return the peers that differ between the Master and ZooKeeper, or that only one of the two has. Asks for all in one call.
+
+    `said` is the Master's answer of a moment ago: the Master is asked again only if that answer differs from ZooKeeper. A peer
+    whose znode cannot be read is left out. Raises MasterSilent, ConnectError.
+    """
+    found: dict[str, StalePeer] = {}
+    for number in range(TRIES if peer_ids else 0):
+        if number:
+            time.sleep(PAUSE_SECONDS)
+        known = said if said is not None and number == 0 else master_peers(session)
+        if known is None:
+            return {}
+        looked = {peer_id: _difference(session, peer_id, known.get(peer_id)) for peer_id in set(peer_ids)}
+        found = {peer_id: StalePeer(peer_id, what) for peer_id, what in looked.items() if what}
+        if not found:
+            break
+    return found
+
+
+def master_peers(session: Session) -> Mapping[str, Peer] | None:
+    """Ask the active Master for its peers, by id; None for HBase 1. Raises MasterSilent, ConnectError."""
+    try:
+        at = active_master(session.zk, session.nodes)
+        with master.connect(at, login=session.source.login, timeout=CALL_SECONDS) as connection:
+            return {peer.id: peer_of_master(peer) for peer in master.list_peers(connection)}
+    except (ClusterError, RpcError) as error:
+        if (isinstance(error, RemoteError) and master.lacks_call(error, "ListReplicationPeers")) or _is_hbase_1(session):
+            return None
+        refused, closed = isinstance(error, AccessDenied), isinstance(error, NotAuthenticated)
+        raise MasterSilent(str(error), refused=refused, closed=closed) from error
+
+
+def _is_hbase_1(session: Session) -> bool:
+    """Whether its servers say so. Those of a secured HBase may not: then the Master's own error tells more."""
+    return (release(session.zk, session.nodes) or "").startswith(HBASE_1)
+
+
+def peer_of_master(peer: pb.ReplicationPeerDescription) -> Peer:
+    """The peer as the Master knows it. If it has names that are not UTF-8, only its id, cluster key and state.
+
+    Such a peer is not shipped, but it must not stop the others.
+    """
+    state = peer.state.State.Name(peer.state.state)
+    try:
+        return as_peer(peer.id, peer.config, state, f"the Master's peer {peer.id}")
+    except ZNodeValueError:
+        return Peer(peer.id, peer.config.clusterkey, state, config={})
+
+
+def _difference(session: Session, peer_id: str, theirs: Peer | None) -> str | None:
+    """Describe how the Master and ZooKeeper differ about the peer; None if they agree."""
+    try:
+        ours = read_peer(session.zk, session.nodes, peer_id)
+    except (MissingPeer, StorageError):  # a ZooKeeper without peers may be right: the Master knows
+        return None if theirs is None else f"the Master knows it ({theirs.state}), but there is no {session.nodes.peer(peer_id)}"
+    except ZNodeValueError:
+        return None
+    if theirs is None:
+        return f"{session.nodes.peer(peer_id)} is there, but the Master does not know such a peer"
+    differ = [field.name for field in fields(Peer) if field.compare and getattr(ours, field.name) != getattr(theirs, field.name)]
+    if not differ:
+        return None
+    state = f" ({theirs.state}, in ZooKeeper {ours.state})" if "state" in differ else ""
+    return f"the Master knows it with another {', '.join(differ)}{state} than {session.nodes.peer(peer_id)} has"

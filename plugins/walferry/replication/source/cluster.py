@@ -1,0 +1,155 @@
+"""The source cluster: how to reach it, and how to treat its data."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass, field, replace
+from enum import StrEnum
+from typing import TYPE_CHECKING, Any
+
+from walferry.base.errors import WalferryError
+from walferry.base.records import parsed_object
+from walferry.base.security.login import UNSECURED, Login, login_from
+from walferry.base.texts import one_line
+from walferry.hbase.cluster_key import SLAVE_CONN_KEY, parse_cluster_key
+from walferry.hbase.crypto.errors import KeyProviderError
+from walferry.hbase.crypto.provider import KeyProvider
+from walferry.hbase.files.logins import log_in
+from walferry.hbase.layout import QueueLayout, ZNodes
+
+if TYPE_CHECKING:  # DAG files are parsed without a ZooKeeper client
+    from walferry.hbase.peers import Peer
+
+DEFAULT_CONN_ID = "hbase_source"
+ARCHIVE_DAYS = 30.0
+
+
+class VisibilityLabels(StrEnum):
+    """What happens to cells with visibility labels."""
+
+    REFUSE = "refuse"
+    STRINGS = "strings"  # as label expressions, which the slave turns into its own tags
+    SHIP = "ship"  # as they are
+
+
+class SourceError(WalferryError):
+    """A field of the source connection is missing or wrong; the message names the field and what it should be."""
+
+    retry_helps = False
+
+
+def canonical(cluster_key: str) -> str:
+    """The cluster key in a form that is the same for all keys of one cluster."""
+    try:
+        key = parse_cluster_key(cluster_key)
+    except ValueError:
+        return cluster_key
+    return f"{','.join(sorted(key.connect_string.split(',')))}:{key.znode_parent}"
+
+
+def for_slave(conn_id: str, cluster_key: str) -> str:
+    """How a connection is named as that of a slave."""
+    return f"{conn_id} {canonical(cluster_key)}"
+
+
+@dataclass(frozen=True, kw_only=True)
+class SourceCluster:
+    """The HBase cluster whose queues are shipped. It holds no secrets, because it travels in arguments and logs.
+
+    Each process that has it, Spark's too, uses its folders on HDFS with its login: see hbase/files/logins.py.
+    """
+
+    quorum: str  # "h1:2181,h2:2181", as ZooKeeper clients take it
+    wal_root: str  # URL of hbase.wal.dir, or of hbase.rootdir if that is not set
+    znode_parent: str = "/hbase"
+    root: str = "/walferry"  # our own root in ZooKeeper: leases, progress, marks
+    login: Login = UNSECURED
+    # As whom slaves are talked to: see slaves.py. Where there are connections, `slave_logins` reads them; elsewhere it is None.
+    slave_conn_ids: Mapping[str, str] = field(default_factory=dict, hash=False)  # by `canonical` keys, for peers that name none
+    slave_logins: Callable[[str, str], Login] | None = field(default=None, compare=False, repr=False)
+    slaves: Mapping[str, Login] = field(default_factory=dict, hash=False)  # what was read, by `for_slave`
+    slave_problems: Mapping[str, str] = field(default_factory=dict, hash=False)  # why there is no login, by `for_slave`
+    queue_layout: str = QueueLayout.HBASE2
+    quarantine: str | None = None  # URL of the folder for broken WALs that a run gives up
+    archive: str | None = None  # URL of the folder that shipped WALs are copied to before they leave their queues
+    archive_days: float = ARCHIVE_DAYS  # how long they are kept there
+    key_provider: str | None = None  # URL of the key store for encrypted WALs, without any password
+    key_names: tuple[str, ...] = ()  # aliases to try; none: KeyProvider's default
+    replication_cluster_id: str | None = None  # hbase.replication.cluster.id; None: bulk loads cannot be shipped
+    root_dir: str | None = None  # URL of hbase.rootdir, if it is not wal_root
+    skip_bulk_loads: bool = False  # leave out the bulk loads that the source would replicate
+    visibility_labels: str = VisibilityLabels.REFUSE
+    replication: Mapping[str, str] = field(default_factory=dict, hash=False)  # HBase's settings, by their names: see knobs
+
+    def __post_init__(self) -> None:
+        self._log_in_to_folders()
+
+    def __setstate__(self, state: Mapping[str, Any]) -> None:
+        # Spark's workers get it as a pickle, which makes objects without their constructor.
+        self.__dict__.update(state)
+        self._log_in_to_folders()
+
+    def _log_in_to_folders(self) -> None:
+        for folder in (self.wal_root, self.root_dir, self.archive, self.quarantine):
+            if folder is not None:
+                log_in(folder, self.login.kerberos)
+
+    @property
+    def nodes(self) -> ZNodes:
+        """The cluster's paths in ZooKeeper."""
+        return ZNodes(self.znode_parent, QueueLayout(self.queue_layout))
+
+    def keys(self) -> KeyProvider | None:
+        """What unwraps the keys of encrypted WALs. It reads no key store until the first such WAL. Raises SourceError."""
+        if self.key_provider is None:
+            return None
+        try:
+            return KeyProvider(self.key_provider, self.key_names)
+        except KeyProviderError as error:
+            raise SourceError(f"key_provider: {error}") from None
+
+    def login_to(self, peer: Peer) -> Login:
+        """As whom the slave of a peer is talked to. Raises SourceError as `login_at` does."""
+        return self.login_at(peer.cluster_key, peer.slave_conn_id)
+
+    def login_at(self, cluster_key: str, conn_id: str | None) -> Login:
+        """As whom the slave at `cluster_key` is talked to, by the connection `conn_id` if a peer names one.
+
+        A slave of which no connection says anything is in the source's realm, with the same authorities. A password goes to no
+        cluster that it was not given for, and a principal to no host that no connection names. Raises SourceError if the slave's
+        connection was not found, or is wrong.
+        """
+        conn_id = self.conn_id_of(cluster_key, conn_id)
+        if conn_id is None:
+            return self.login.without_password().for_slaves()
+        pair = for_slave(conn_id, cluster_key)
+        if pair in self.slaves:
+            return self.slaves[pair]
+        if pair not in self.slave_problems and self.slave_logins is not None:
+            return self.slave_logins(conn_id, cluster_key)
+        raise SourceError(self.slave_problems.get(pair) or (
+            f"the slave {cluster_key} has the connection {one_line(repr(conn_id), 250)}, which was not read when this run began. "
+            f"{SLAVE_CONN_KEY} or the cluster key of its peer has changed since: the next run reads it"
+        ))  # fmt: skip
+
+    def conn_id_of(self, cluster_key: str, conn_id: str | None) -> str | None:
+        """The slave's connection: the one that a peer names, else the one for its cluster key; None if there is none."""
+        return conn_id or self.slave_conn_ids.get(canonical(cluster_key))
+
+    def to_json(self) -> str:
+        """Write this cluster as one line of JSON for `from_json`."""
+        fields = asdict(replace(self, slave_logins=None))
+        del fields["slave_logins"]
+        return json.dumps(fields, sort_keys=True)
+
+    @classmethod
+    def from_json(cls, text: str) -> SourceCluster:
+        """Read the cluster that `to_json` wrote. Raises SourceError."""
+        try:
+            fields = parsed_object(text)
+            slaves = {name: login_from(each) for name, each in fields.get("slaves", {}).items()}
+            nested = {"login": login_from(fields.get("login", {})), "slaves": slaves}
+            return cls(**fields | nested | {"key_names": tuple(fields.get("key_names", ()))})
+        except (AttributeError, TypeError, ValueError) as error:
+            raise SourceError(f"the source cluster is not the JSON that SourceCluster.to_json writes: {error}") from error

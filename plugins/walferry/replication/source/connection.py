@@ -1,0 +1,289 @@
+"""Reads the Airflow connection `hbase_source`, which says where the source cluster is, and checks each field.
+
+The connection is of type hbase_source, which pip's package registers (walferry.airflow.provider), or a generic one:
+
+    host          ZooKeeper quorum: hosts separated by commas, each with or without its own port
+    port          ZooKeeper client port of the hosts without their own (default 2181)
+    extra         {"znode_parent": "/hbase", "wal_root": "hdfs://nn:8020/hbase", "walferry_root": "/walferry", "user": "hbase",
+                   "queue_layout": "2.x", "quarantine": "hdfs://nn:8020/walferry-quarantine",
+                   "archive": "s3a://bucket/walferry-archive", "archive_days": 30,
+                   "replication_cluster_id": "east", "root_dir": "hdfs://nn:8020/hbase", "skip_bulk_loads": false,
+                   "visibility_labels": "refuse", "replication.source.ratio": 0.2,
+                   "key_provider": "jceks:///…?passwordFile=/…", "key_names": ["hbase"]}
+
+replication_cluster_id, root_dir and skip_bulk_loads are for a source with hbase.replication.bulkload.enabled: see
+replication/sinks/hbase/bulk_loads.py. visibility_labels says what happens to cells with visibility labels: see
+replication/filters/visibility.py.
+
+archive is a folder that shipped WALs are copied to before they leave their queues, and archive_days says how long they are kept
+there: see replication/retention/archive.py.
+
+HBase's replication settings have HBase's names: see settings.py.
+
+The fields of a login (principal, keytab, …) are in logins.py, and what says as whom the slaves are talked to is in slaves.py.
+
+The key provider is for encrypted WALs (walferry.hbase.crypto.provider). The connection's password is not used, and is refused
+beside a key provider or a login: it could reach the Spark tasks only through arguments or Spark's settings, which every user can
+see.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Mapping
+from typing import Any
+from urllib.parse import urlsplit
+
+from walferry.base.records import parsed
+from walferry.hbase.cluster_key import parse_cluster_key
+from walferry.hbase.crypto.errors import KeyProviderError
+from walferry.hbase.crypto.provider import KeyStoreUrl
+from walferry.hbase.layout import QueueLayout
+from walferry.replication.source import settings as peer_settings
+from walferry.replication.source.cluster import (
+    ARCHIVE_DAYS,
+    DEFAULT_CONN_ID,
+    SourceCluster,
+    SourceError,
+    VisibilityLabels,
+    canonical,
+)
+from walferry.replication.source.fields import check_is_hbase, check_known, fields_of, is_conn_id, quorum_of
+from walferry.replication.source.logins import LOGIN_FIELDS, login_of
+
+MAX_DAYS = 36_500
+KNOWN_EXTRAS = (
+    "znode_parent",
+    "wal_root",
+    "walferry_root",
+    *LOGIN_FIELDS,
+    "slaves",
+    "queue_layout",
+    "quarantine",
+    "archive",
+    "archive_days",
+    "key_provider",
+    "key_names",
+    "replication_cluster_id",
+    "root_dir",
+    "skip_bulk_loads",
+    "visibility_labels",
+)
+KNOWN_FIELDS = (*KNOWN_EXTRAS, *peer_settings.KEYS)
+# On other file systems a reader may see a stale length for ever after a file's writer has died, and nothing tells it so: they
+# have no leases, or no call to recover one (webhdfs), or it depends on their server.
+WAL_SCHEMES = ("file", "hdfs", "viewfs")
+_FOLDERS = {
+    "wal_root": "the URL of hbase.wal.dir (or hbase.rootdir, if that is not set), e.g. 'hdfs://nn:8020/hbase'",
+    "root_dir": "the URL of hbase.rootdir, e.g. 'hdfs://nn:8020/hbase'",
+    "archive": "the URL of a folder outside of wal_root for shipped WALs, e.g. 's3a://bucket/walferry-archive'",
+    "quarantine": "the URL of a folder for broken WALs, e.g. 'hdfs://nn:8020/walferry-quarantine'",
+}
+_PASSWORD = re.compile(r"^[^/]*//[^/?#]*:[^/?#]*@")
+_HARMLESS_URL = re.compile(r"[A-Za-z0-9+.:/_~\[\]-]{0,200}")  # what is shown of a URL that is wrong: no user, and no query
+_ZNODE = re.compile(r"^(/[^/\s\x00]+)+$")
+
+
+def from_connection(
+    host: str | None,
+    port: int | None,
+    extra: Mapping[str, Any],
+    conn_id: str = DEFAULT_CONN_ID,
+    *,
+    has_password: bool = False,
+) -> SourceCluster:
+    """Check a connection's fields and return the cluster. Raises a SourceError that names the connection and the field."""
+    where = f"connection {conn_id!r}"
+    extra = {name: value for name, value in extra.items() if value is not None}  # a form's field that was left empty
+    check_known(where, extra, KNOWN_FIELDS)
+    return SourceCluster(
+        quorum=quorum_of(where, host, port),
+        wal_root=_wal_root(where, extra.get("wal_root")),
+        znode_parent=_znode(where, "znode_parent", extra.get("znode_parent", "/hbase")),
+        root=_znode(where, "walferry_root", extra.get("walferry_root", "/walferry")),
+        login=login_of(where, extra, has_password=has_password),
+        slave_conn_ids=_slave_conn_ids(where, extra.get("slaves", {})),
+        queue_layout=_queue_layout(where, extra.get("queue_layout", QueueLayout.HBASE2)),
+        quarantine=_folder(where, "quarantine", extra["quarantine"]) if extra.get("quarantine") else None,
+        archive=_archive(where, extra["archive"], extra.get("wal_root")) if extra.get("archive") else None,
+        archive_days=_days(where, "archive_days", extra.get("archive_days", ARCHIVE_DAYS)),
+        key_provider=_key_provider(where, extra.get("key_provider"), has_password),
+        key_names=_key_names(where, extra.get("key_names", ())),
+        replication_cluster_id=_replication_cluster_id(where, extra.get("replication_cluster_id")),
+        root_dir=None if extra.get("root_dir") is None else _folder(where, "root_dir", extra["root_dir"]),
+        skip_bulk_loads=_flag(where, "skip_bulk_loads", extra.get("skip_bulk_loads", False)),
+        visibility_labels=_visibility_labels(where, extra.get("visibility_labels", VisibilityLabels.REFUSE)),
+        replication=_replication(where, extra),
+    )
+
+
+def from_env(conn_id: str = DEFAULT_CONN_ID, environ: Mapping[str, str] = os.environ) -> SourceCluster:
+    """Read the connection in AIRFLOW_CONN_<ID>, JSON or a URI. Raises SourceError if it is not set or not valid."""
+    name = f"AIRFLOW_CONN_{conn_id.upper()}"
+    value = environ.get(name)
+    if not value:
+        raise SourceError(
+            f"{name} is not set; give the source cluster there, as Airflow's JSON or URI of a connection, or name one that "
+            f"Airflow keeps: walferry --conn-id {conn_id} …"
+        )
+    return from_text(value, conn_id)
+
+
+def from_text(text: str, conn_id: str = DEFAULT_CONN_ID) -> SourceCluster:
+    """Read a connection as Airflow writes it in the environment: JSON, or a URI. Raises SourceError."""
+    fields = fields_of(text, conn_id)
+    check_is_hbase(conn_id, fields)
+    return from_connection(fields.host, fields.port, fields.extra, conn_id, has_password=fields.has_password)
+
+
+def _slave_conn_ids(where: str, slaves: Any) -> dict[str, str]:
+    """The field `slaves`: ids of connections, by canonical cluster keys."""
+    form = 'it must be an object such as {"zk1,zk2:2181:/hbase": "hbase_slave"}'
+    try:
+        found = parsed(slaves) if isinstance(slaves, str) else slaves  # a form or a URI has text
+    except ValueError:
+        found = None
+    if not isinstance(found, Mapping):
+        raise SourceError(f"{where}: extra's slaves is not an object of connections by cluster keys; {form}")
+    for key, conn_id in found.items():
+        try:
+            parse_cluster_key(str(key))
+        except ValueError as error:
+            raise SourceError(f"{where}: extra's slaves: {error}") from None
+        if not isinstance(conn_id, str) or not is_conn_id(conn_id):
+            raise SourceError(f"{where}: extra's slaves has no connection's id for {key}; {form}")
+    return {canonical(key): conn_id for key, conn_id in found.items()}
+
+
+def _wal_root(where: str, url: Any) -> str:
+    if not isinstance(url, str) or not url:
+        raise SourceError(f"{where}: extra has no wal_root; it must be {_FOLDERS['wal_root']}")
+    folder = _folder(where, "wal_root", url)
+    if (scheme := urlsplit(folder).scheme) not in WAL_SCHEMES:
+        raise SourceError(
+            f"{where}: extra's wal_root is {_shown(folder)}; on {scheme}:// Walferry cannot find out whether the length of a WAL "
+            "that its server never closed is final, and could lose its last edits. It reads WALs on file://, hdfs:// and "
+            "viewfs://: if they lie on HDFS, give the URL of its NameNode or name service"
+        )
+    return folder
+
+
+def _folder(where: str, field: str, url: Any) -> str:
+    if isinstance(url, str) and (_PASSWORD.search(url) or (_scheme(url) not in WAL_SCHEMES and set("?#") & set(url))):
+        raise SourceError(
+            f"{where}: extra's {field} holds a password, or has ? or # in it as signed URLs do; credentials belong to the file "
+            "system's own settings"
+        )
+    try:
+        parts = urlsplit(url) if isinstance(url, str) else urlsplit("")
+        _ = parts.port
+    except ValueError:
+        parts = urlsplit("")
+    if not parts.scheme or not parts.path.startswith("/"):
+        raise SourceError(f"{where}: extra's {field} is {_shown(url)}; it must be {_FOLDERS[field]}")
+    return str(url).rstrip("/")
+
+
+def _scheme(url: str) -> str:
+    return url.partition(":")[0].lower()
+
+
+def _shown(url: Any) -> str:
+    if not isinstance(url, str):
+        return f"of type {type(url).__name__}"
+    return repr(url) if _HARMLESS_URL.fullmatch(url) else "not shown, as it may hold a secret"
+
+
+def _archive(where: str, url: Any, wal_root: Any) -> str:
+    """The archive's folder. HBase deletes files in some folders under its root, so the archive may not lie there."""
+    folder = _folder(where, "archive", url)
+    ours, hbase = urlsplit(folder), urlsplit(_wal_root(where, wal_root))
+    same_host = ours.netloc == hbase.netloc or not (ours.netloc and hbase.netloc)  # without one it is the default file system
+    if ours.scheme == hbase.scheme and same_host and f"{ours.path}/".startswith(f"{hbase.path}/"):
+        raise SourceError(
+            f"{where}: extra's archive {_shown(folder)} lies in wal_root, where HBase looks after the files; it must be "
+            f"{_FOLDERS['archive']}"
+        )
+    return folder
+
+
+def _days(where: str, field: str, value: Any) -> float:
+    try:
+        days = float("nan") if isinstance(value, bool) else float(value)
+    except (TypeError, ValueError):
+        days = float("nan")
+    if not 0 < days <= MAX_DAYS:  # which NaN never is
+        raise SourceError(f"{where}: extra's {field} is {str(value)[:100]!r}; it must be a number of days, up to {MAX_DAYS:,}")
+    return days
+
+
+def _replication_cluster_id(where: str, name: Any) -> str | None:
+    # The slave's servers use it as a folder's name.
+    if name is not None and (not isinstance(name, str) or not name or "/" in name or name in (".", "..")):
+        raise SourceError(
+            f"{where}: extra's replication_cluster_id is {name!r}; it must be the source's hbase.replication.cluster.id, or be "
+            "left out if hbase.replication.bulkload.enabled is not on there"
+        )
+    return name
+
+
+def _flag(where: str, field: str, value: Any) -> bool:
+    if value in (True, False):
+        return bool(value)
+    if value not in ("true", "false"):  # as text, from a URI
+        raise SourceError(f"{where}: extra's {field} is {value!r}; it must be true or false")
+    return bool(value == "true")
+
+
+def _znode(where: str, field: str, path: Any) -> str:
+    if not isinstance(path, str) or not _ZNODE.fullmatch(path) or not path.isprintable() or {".", ".."} & set(path.split("/")):
+        raise SourceError(f"{where}: extra's {field} is {path!r}; it must be an absolute znode path such as '/hbase'")
+    return path
+
+
+def _queue_layout(where: str, layout: Any) -> str:
+    if layout not in list(QueueLayout):
+        known = ", ".join(repr(str(each)) for each in QueueLayout)
+        raise SourceError(f"{where}: extra's queue_layout is {layout!r}; it must be one of {known}")
+    return str(layout)
+
+
+def _visibility_labels(where: str, policy: Any) -> str:
+    if policy not in list(VisibilityLabels):
+        known = ", ".join(repr(str(each)) for each in VisibilityLabels)
+        raise SourceError(f"{where}: extra's visibility_labels is {policy!r}; it must be one of {known}")
+    return str(policy)
+
+
+def _replication(where: str, extra: Mapping[str, Any]) -> Mapping[str, str]:
+    settings = {key: str(extra[key]) for key in peer_settings.KEYS if key in extra}
+    try:
+        peer_settings.parsed(settings)
+    except ValueError as error:
+        raise SourceError(f"{where}: extra's {error}") from None
+    return settings
+
+
+def _key_provider(where: str, url: Any, has_password: bool) -> str | None:
+    if url is None:
+        return None
+    if not isinstance(url, str):
+        raise SourceError(f"{where}: extra's key_provider is {type(url).__name__}, not a URL")
+    try:
+        KeyStoreUrl.parse(url)
+    except KeyProviderError as error:
+        raise SourceError(f"{where}: extra's key_provider: {error}") from None
+    if has_password:
+        raise SourceError(
+            f"{where}: it has a password, which cannot reach the Spark tasks unseen. Leave it empty, and tell the tasks where to "
+            "find the key store's password by passwordFile or passwordEnv in key_provider"
+        )
+    return url
+
+
+def _key_names(where: str, names: Any) -> tuple[str, ...]:
+    names = [name.strip() for name in names.split(",")] if isinstance(names, str) else names
+    if not isinstance(names, list | tuple) or not all(isinstance(name, str) and name for name in names):
+        raise SourceError(f"{where}: extra's key_names is {names!r}; it must be the aliases of keys in the key store, as a list")
+    return tuple(names)

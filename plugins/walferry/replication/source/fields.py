@@ -1,0 +1,122 @@
+"""Reads an Airflow connection as the environment has it, JSON or a URI, and checks what all connections share."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from difflib import get_close_matches
+from typing import Any, NamedTuple
+from urllib.parse import parse_qsl, unquote, urlsplit
+
+from walferry.base.records import NotARecord, parsed, parsed_object
+from walferry.base.texts import one_line
+from walferry.replication.source.cluster import SourceError
+
+CONN_TYPES = ("hbase_source", "hbase")
+DEFAULT_ZK_PORT = 2181
+MAX_NAMES_CHARS = 500
+_UNTYPED = ("generic", "", None)  # which may be anything's
+_CONN_ID = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9_.-]{0,249}")
+_HARMLESS = re.compile(r"[A-Za-z0-9._; -]{0,100}")  # what of a host may be shown: no URL, and no password before or behind a mark
+_HOST = re.compile(r"^(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]+)(?::(\d{1,5}))?$")
+
+
+class Fields(NamedTuple):
+    """What is used of a connection. Of its password only whether it has one."""
+
+    conn_type: str | None
+    host: str | None
+    port: int | None
+    extra: Mapping[str, Any]
+    has_password: bool
+
+
+def check_is_hbase(conn_id: str, fields: Fields) -> None:
+    """Raises SourceError if a source's connection is not one of HBase. Then it is somebody else's, and nothing is told of it.
+
+    Whoever may trigger a run may name any connection, whose host or extra may be a secret.
+    """
+    if fields.conn_type not in CONN_TYPES and not (fields.conn_type in _UNTYPED and "wal_root" in fields.extra):
+        raise SourceError(
+            f"connection {conn_id!r} is not that of an HBase cluster: its type must be {' or '.join(CONN_TYPES)}, or generic "
+            "with a wal_root in its extra"
+        )
+
+
+def fields_of(text: str, conn_id: str) -> Fields:
+    """Take apart a connection as Airflow writes it in the environment. Raises SourceError, which repeats no password."""
+    return (_from_json if text.lstrip().startswith("{") else _from_uri)(text, conn_id)
+
+
+def check_known(where: str, extra: Mapping[str, Any], known: Sequence[str]) -> None:
+    """Raises SourceError if the extra has other fields than these."""
+    if unknown := sorted(set(extra) - set(known)):
+        names = one_line(", ".join(unknown), MAX_NAMES_CHARS)
+        nearest = dict.fromkeys(near for name in unknown for near in get_close_matches(name.lower(), known, n=1, cutoff=0.5))
+        meant = f" (did you mean {', '.join(nearest)}?)" if nearest else ""
+        raise SourceError(f"{where}: extra has {names}, which Walferry does not know{meant}; it takes {', '.join(known)}")
+
+
+def is_conn_id(text: str) -> bool:
+    """Whether this may be a connection's id. Secrets backends make paths of ids, so these have no slashes."""
+    return bool(_CONN_ID.fullmatch(text))
+
+
+def quorum_of(where: str, host: str | None, port: int | None) -> str:
+    """The ensemble "h1:2181,h2:2181" of a connection's host and port. Raises SourceError."""
+    if not host or not isinstance(host, str):
+        what = "empty" if not host else repr(host) if isinstance(host, int | float) else f"of type {type(host).__name__}"
+        raise SourceError(f"{where}: host is {what}; it must be the ZooKeeper quorum of the cluster, e.g. 'zk1,zk2,zk3'")
+    members = []
+    for member in host.split(","):
+        match = _HOST.match(member.strip())
+        if not match:
+            what = repr(member.strip()) if _HARMLESS.fullmatch(member) else "an entry (not shown, as it may be a secret)"
+            raise SourceError(f"{where}: host has {what}, which is neither a host nor host:port")
+        members.append(f"{match[1]}:{_port(where, match[2] or port or DEFAULT_ZK_PORT)}")
+    return ",".join(members)
+
+
+def _port(where: str, port: Any) -> int:
+    try:
+        number = int(port)
+    except (OverflowError, TypeError, ValueError):
+        number = 0
+    if not 0 < number < 65536:
+        shown = repr(port) if isinstance(port, int | float) or str(port).isdecimal() else "not a number"
+        raise SourceError(f"{where}: port is {shown}; it must be ZooKeeper's client port, 1 to 65535")
+    return number
+
+
+def _from_json(text: str, conn_id: str) -> Fields:
+    try:
+        fields = parsed_object(text)
+        extra = fields.get("extra") or {}
+        if isinstance(extra, str):
+            extra = parsed(extra)
+    except NotARecord as error:
+        raise SourceError(f"connection {conn_id!r}: not a connection, as {error}") from error
+    if not isinstance(extra, dict):
+        raise SourceError(f"connection {conn_id!r}: extra is {type(extra).__name__}, not an object")
+    return Fields(fields.get("conn_type"), fields.get("host"), fields.get("port"), extra, bool(fields.get("password")))
+
+
+def _from_uri(text: str, conn_id: str) -> Fields:
+    try:
+        parts = urlsplit(text)
+        parsed = not any("@" in text for text in (parts.path, parts.fragment, parts.query.partition("=")[0]))
+    except ValueError:  # whose text may repeat a password
+        parsed = False
+    if not parsed:
+        raise SourceError(
+            f"connection {conn_id!r}: not a connection's URI; characters such as / ? # @ [ ] in its user or password must be "
+            "percent-encoded"
+        )
+    query = dict(parse_qsl(parts.query, keep_blank_values=True))
+    host = unquote(parts.netloc.rpartition("@")[2]) or None
+    extra = _from_json(json.dumps({"extra": query["__extra__"]}), conn_id).extra if "__extra__" in query else query
+    # Each host keeps its port, since a quorum may have several; the last port is also the connection's, as Airflow reads it.
+    port = host.rpartition(",")[2].rpartition(":")[2] if host else ""
+    kind = parts.scheme.replace("-", "_")  # as Airflow reads it
+    return Fields(kind, host, int(port) if port.isdecimal() else None, extra, bool(parts.password))

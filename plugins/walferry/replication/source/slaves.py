@@ -1,0 +1,155 @@
+"""As whom the slaves are talked to, by connections of their own.
+
+A peer may name a connection in its configuration (walferry.slave_conn_id). For peers that name none, the source's connection may
+do so by cluster key, in its extra:
+
+    "slaves": {"zk1,zk2:2181:/hbase": "hbase_slave"}
+
+Connections are read where Airflow is, or the command (`SlaveLogins`). Spark has none, so a source gets the logins of a peer
+before it travels there (`with_slaves_of`). They hold no secrets.
+
+A slave's connection takes the same extra as a source's. Only the fields of a login (logins.py) and znode_parent are used of it.
+Its host may be left out. If it has one, it must be the quorum of the peer's cluster key.
+
+Peers are znodes, so whoever may change them may name any connection and any cluster here. That is why
+
+- only connections of the types in CONN_TYPES are used, and nothing is told of others;
+- a password goes only to the cluster that its connection names;
+- a login is given out for the pair of a connection and a cluster key that was checked, and for no other;
+- a principal is used only with hosts that a connection names: those of its host and of the field hosts. A slave says by its
+  ZooKeeper, its hbase:meta and the folders for its loads which servers are to be talked to, and these may be anybody's.
+
+TLS needs no more: no key of ours is of use to a server that is not the one it claims to be.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from walferry.base.security.login import Login, ZooKeeperAuth
+from walferry.base.texts import one_line
+from walferry.hbase.cluster_key import parse_cluster_key
+from walferry.replication.source.cluster import SourceCluster, SourceError, for_slave
+from walferry.replication.source.connection import KNOWN_FIELDS
+from walferry.replication.source.fields import CONN_TYPES, Fields, check_known, fields_of, is_conn_id, quorum_of
+from walferry.replication.source.logins import login_of
+
+if TYPE_CHECKING:  # DAG files are parsed without a ZooKeeper client
+    from walferry.hbase.peers import Peer
+
+MAX_SHOWN_CHARS = 250
+
+
+@dataclass(frozen=True)
+class SlaveConnection:
+    """What a slave's connection says."""
+
+    login: Login
+    quorum: str | None = None  # "h1:2181,h2:2181"; None: of whichever cluster a peer names
+    znode_parent: str | None = None
+
+
+ReadSlave = Callable[[str], SlaveConnection]
+"""Reads the connection of an id. Raises SourceError."""
+
+
+class SlaveLogins:
+    """Finds logins to slaves. Each connection is read once."""
+
+    def __init__(self, read: ReadSlave) -> None:
+        self._read = read
+        self._known: dict[str, SlaveConnection | str] = {}
+
+    def __call__(self, conn_id: str, cluster_key: str) -> Login:
+        """The login by a connection to the slave at `cluster_key`. Raises SourceError."""
+        if conn_id not in self._known:
+            self._known[conn_id] = _found(conn_id, self._read)
+        found = self._known[conn_id]
+        problem = found if isinstance(found, str) else _disagreement(found, conn_id, cluster_key)
+        if isinstance(found, str) or problem:
+            raise SourceError(f"the slave {cluster_key} cannot be talked to: {problem}")
+        return found.login
+
+
+def with_slaves_of(source: SourceCluster, peers: Iterable[Peer]) -> SourceCluster:
+    """The source with the logins to the slaves of these peers, for where there are no connections.
+
+    What is wrong with a connection is told where its slave is talked to, and keeps no other peer from being shipped.
+    """
+    logins: dict[str, Login] = {}
+    problems: dict[str, str] = {}
+    for peer in peers:
+        conn_id = source.conn_id_of(peer.cluster_key, peer.slave_conn_id)
+        if conn_id is None:
+            continue
+        try:
+            logins[for_slave(conn_id, peer.cluster_key)] = source.login_to(peer)
+        except SourceError as error:
+            problems[for_slave(conn_id, peer.cluster_key)] = str(error)
+    return replace(source, slaves=logins, slave_problems=problems, slave_logins=None)
+
+
+def slave_from_env(conn_id: str, environ: Mapping[str, str] = os.environ) -> SlaveConnection | None:
+    """Read the connection in AIRFLOW_CONN_<ID>; None if it is not set. Raises SourceError."""
+    text = environ.get(f"AIRFLOW_CONN_{conn_id.upper()}")
+    return slave_from_text(text, conn_id) if text else None
+
+
+def slave_from_text(text: str, conn_id: str) -> SlaveConnection:
+    """Read a slave's connection as Airflow writes it in the environment: JSON, or a URI. Raises SourceError."""
+    return slave_from_fields(fields_of(text, conn_id), conn_id)
+
+
+def slave_from_fields(fields: Fields, conn_id: str) -> SlaveConnection:
+    """Check a slave's connection. Raises SourceError, which names the connection and the field."""
+    where = f"connection {conn_id!r}"
+    if fields.conn_type not in CONN_TYPES:
+        raise SourceError(f"{where} is not that of an HBase cluster: its type must be {' or '.join(CONN_TYPES)}")
+    extra = {name: value for name, value in fields.extra.items() if value is not None}
+    check_known(where, extra, KNOWN_FIELDS)
+    login = login_of(where, extra, has_password=fields.has_password)
+    quorum = quorum_of(where, fields.host, fields.port) if fields.host else None
+    if quorum is None and login.zookeeper.auth is ZooKeeperAuth.DIGEST:
+        raise SourceError(f"{where}: host is empty; it must be the slave's ZooKeeper quorum, which alone may get a password")
+    parent = extra.get("znode_parent")
+    hosts = [each.rpartition(":")[0] for each in (quorum or "").split(",") if each]
+    return SlaveConnection(login.for_slaves(*hosts), quorum, parent if isinstance(parent, str) else None)
+
+
+def slave_not_defined(conn_id: str) -> SourceError:
+    """What to raise of a slave's connection that is not there."""
+    return SourceError(
+        f"connection {conn_id!r} is not defined: add one of type {CONN_TYPES[0]}, or set AIRFLOW_CONN_{conn_id.upper()}; or "
+        "remove it from the peer (walferry.slave_conn_id) or from slaves in the source's connection"
+    )
+
+
+def _found(conn_id: str, read: ReadSlave) -> SlaveConnection | str:
+    if not is_conn_id(conn_id):  # from a peer's configuration, which may hold anything
+        return f"{one_line(repr(conn_id), MAX_SHOWN_CHARS)} is not a connection's id"
+    try:
+        return read(conn_id)
+    except SourceError as error:
+        return str(error)
+    except Exception as error:  # of a secrets backend: a task may not see each connection that a peer names
+        return f"connection {conn_id!r} cannot be read: {type(error).__name__}"  # whose text may hold what is to stay secret
+
+
+def _disagreement(found: SlaveConnection, conn_id: str, cluster_key: str) -> str | None:
+    """Why this connection is not that of the cluster."""
+    try:
+        key = parse_cluster_key(cluster_key)
+    except ValueError as error:
+        return str(error)
+    theirs = sorted(key.connect_string.split(","))
+    if found.quorum is not None and sorted(found.quorum.split(",")) != theirs:
+        return (
+            f"connection {conn_id!r}: host is {found.quorum}, which is another cluster; it must be the peer's "
+            f"{key.connect_string}, or be left out"
+        )
+    if found.znode_parent is not None and found.znode_parent != key.znode_parent:
+        return f"connection {conn_id!r}: extra's znode_parent is {found.znode_parent!r}, but the peer's is {key.znode_parent!r}"
+    return None

@@ -1,0 +1,31 @@
+"""Failures of several reasons, as a report finds them. The command uses reports too, so nothing of Airflow is imported here."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import ClassVar
+
+from walferry.base.errors import WalferryError
+
+MAX_REASONS = 10
+MAX_NOTE_CHARS = 300  # of a line for the note on a run
+IN_REPORT = "see `failures` in the XCom return_value of this task"
+
+
+class Failures(WalferryError):
+    """Several reasons for one failure, each a line of the log. What has failed is known; trying the same again does not help."""
+
+    retry_helps = False
+    prefix: ClassVar[str] = ""  # of each line
+
+    def __init__(self, reasons: Sequence[str], where: str = IN_REPORT) -> None:
+        left_out = len(reasons) - MAX_REASONS
+        more = [f"and {left_out:,} more: {where}"] if left_out > 0 else []
+        self.lines = [*(f"{self.prefix}{reason}" for reason in reasons[:MAX_REASONS]), *more]
+        super().__init__("; ".join([*reasons[:MAX_REASONS], *more]))
+
+
+class ReportedFailures(Failures):
+    """The failures that a report has found."""
+
+    prefix = "FAILED "

@@ -1,0 +1,85 @@
+"""Checks what an operator types into the forms against the queues and servers that exist."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Sequence
+from typing import TYPE_CHECKING
+
+from walferry.base.errors import WalferryError
+from walferry.hbase.names import ServerName, parse_queue_id
+
+if TYPE_CHECKING:
+    from walferry.replication.queues.dead_servers import RecoveredQueue
+
+MAX_NAMED = 20  # of what is there instead
+
+
+class InputError(WalferryError):
+    """A parameter names something that is not there, or that is not to be touched; the message says what there is instead."""
+
+    retry_helps = False
+
+
+def pick_server(text: str, dead: Collection[str], live: Collection[str]) -> str:
+    """The server that `text` names; a server that is neither dead nor live may have been recovered before. Raises InputError."""
+    name = text.strip()
+    there = f"Dead servers with queues of managed peers: {named(dead)}"
+    if name in live:
+        raise InputError(f"server {name} is alive: its queues are its own, and replicate_peer ships them. {there}")
+    try:
+        ServerName.parse(name)
+    except ValueError as error:
+        raise InputError(f"{error}. {there}") from error
+    return name
+
+
+def pick_queues(
+    peer: str, ref: str, there: Sequence[RecoveredQueue], peers: Collection[str], live: Collection[str]
+) -> list[RecoveredQueue]:
+    """The recovered queue `ref`, written "server/queue id", or all queues of `peer`, or all queues. Raises InputError.
+
+    `there` are all recovered queues, `peers` the ids of all peers, `live` the servers that run.
+    """
+    if ref:
+        return [_pick_queue(peer, ref, there, live)]
+    if not peer:
+        return list(there)
+    found = [queue for queue in there if queue.peer_id == peer]
+    if not found and peer not in peers:
+        others = sorted({queue.peer_id for queue in there})
+        raise InputError(
+            f"there is no peer {peer!r}. Peers: {named(sorted(peers))}; peers with recovered queues: {named(others)}"
+        )
+    return found
+
+
+def _pick_queue(peer: str, ref: str, there: Sequence[RecoveredQueue], live: Collection[str]) -> RecoveredQueue:
+    alternatives = f"Recovered queues{f' of peer {peer}' if peer else ''}: " + named(
+        sorted(queue.ref for queue in there if not peer or queue.peer_id == peer)
+    )
+    server, slash, name = ref.partition("/")
+    try:
+        if not slash:
+            raise ValueError("a queue is written as server/queue id")
+        queue_id = parse_queue_id(name)
+    except ValueError as error:
+        raise InputError(f"{ref!r} is not a queue: {error}. {alternatives}") from error
+    if server in live and not queue_id.recovered:
+        raise InputError(
+            f"queue {ref} is the own queue of a live RegionServer, which still adds WALs to it: replicate_peer ships it. "
+            f"{alternatives}"
+        )
+    if peer and queue_id.peer_id != peer:
+        raise InputError(f"queue {ref} is one of peer {queue_id.peer_id}, not of peer {peer}. {alternatives}")
+    claimed_since = f"{name}-{server}"  # as the queue is called then, or how its name begins
+    for queue in there:
+        if queue.ref == ref or queue.queue_id == claimed_since or queue.queue_id.startswith(f"{claimed_since}-"):
+            return queue
+    raise InputError(f"there is no queue {ref}. {alternatives}")
+
+
+def named(names: Iterable[str]) -> str:
+    """List names for a message, but not too many of them."""
+    all_names = list(names)
+    more = f" and {len(all_names) - MAX_NAMED} more" if len(all_names) > MAX_NAMED else ""
+    return (", ".join(all_names[:MAX_NAMED]) or "none") + more

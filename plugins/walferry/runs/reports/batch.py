@@ -1,0 +1,276 @@
+"""What a batch did for one peer: as a table for people, as a dict for Airflow, and as a verdict on whether anything failed."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any
+
+from walferry.base.amounts import count, size
+from walferry.runs.failures import MAX_NOTE_CHARS, ReportedFailures
+from walferry.runs.values import Planned
+
+if TYPE_CHECKING:  # DAG files import this, and are parsed without kazoo
+    from walferry.engine.summary import GroupSummary
+
+# GroupSummary's own names, which are those of HBase's metrics.
+AGES = ("ageOfLastShippedOp", "replicationLag")
+COLUMNS = (
+    "shippedBatches",
+    "shippedOps",
+    "shippedBytes",
+    "logEditsRead",
+    "logEditsFiltered",
+    "completedLogs",
+    "sizeOfLogQueue",
+    *AGES,
+)
+SHOWN = ("shippedOps", "shippedBytes", "completedLogs", "sizeOfLogQueue", "replicationLag")  # of a group, in the log
+BESIDE = ("shippedBatches", "logEditsRead", "logEditsFiltered", "ageOfLastShippedOp")  # of all groups, in the log
+FIGURES = (*COLUMNS, "timestampOfNextToReplicate", "slaveSilentSince")  # of a group, for Airflow
+TOTALS = (
+    "shippedBatches",
+    "failedBatches",
+    "shippedOps",
+    "shippedCells",
+    "shippedBytes",
+    "shippedHFiles",
+    "missingHFiles",
+    "logEditsRead",
+    "logReadInBytes",
+    "cellsFiltered",
+)
+TOTALS_OF_QUEUES = (
+    "completedLogs",
+    "uncleanlyClosedLogs",
+    "ignoredUncleanlyClosedLogContentsInBytes",
+    "quarantinedLogs",
+    "skippedBytes",
+    "sizeOfLogQueue",
+    "bytesToShip",
+    "bytesDone",
+)
+MAX_GROUPS = 100  # in XCom; failed ones first
+MAX_ROWS = 20  # of a table in the log
+MAX_REASON_CHARS = 500
+MAX_AGE_SECONDS = 10**12  # in the table: an edit's write time is any number that its WAL has
+
+
+class BatchFailed(ReportedFailures):
+    """Something of a batch was not shipped."""
+
+
+@dataclass(frozen=True)
+class Steps:
+    """How the steps before the report have ended, and what they have to tell."""
+
+    plan: str | None = "success"  # states of the tasks
+    ship: str | None = "success"
+    roll: str | None = "success"
+    refusal: str = ""  # why the plan failed
+    unrolled: Sequence[str] = ()  # what the roll could not do
+    left_to: str = ""  # which other run ships the peer, or why none does
+    slave_down: str = ""  # why no job was started
+    by_spark_submit: str = ""  # why the Spark Connect server did not run the job
+
+
+@dataclass(frozen=True)
+class BatchReport:
+    """One peer's part of a run. Without a plan nothing was shipped."""
+
+    peer: str
+    plan: Planned | None
+    steps: Steps = field(default_factory=Steps)
+    summaries: Sequence[GroupSummary] = ()
+    now: int | None = None  # ms since the epoch, to tell the age of a backlog that no job has looked at
+
+    @property
+    def left_to(self) -> str:
+        """Which other run ships the peer, or why none does; empty if this one did."""
+        return self.steps.left_to or (self.plan.left_to if self.plan else "")
+
+    @property
+    def failures(self) -> list[str]:
+        """Why this batch must end as failed, one reason a line; empty if it must not."""
+        if self.plan is None:
+            return [self.steps.refusal or f"plan is {self.steps.plan}: see its log; nothing was shipped"]
+        reasons = [*self.steps.unrolled]
+        if self.steps.roll != "success" and not reasons:
+            reasons.append(f"roll is {self.steps.roll}: see its log")
+        if self.left_to:
+            return reasons
+        of_groups = [f"{_place(s)}: {s.status}: {s.error}"[:MAX_REASON_CHARS] for s in self.summaries if s.failed]
+        of_groups += [f"{_place(s)}: the Spark job ended in the middle of it" for s in self.summaries if s.status == "running"]
+        if self.steps.slave_down:
+            reasons.append(f"{self.steps.slave_down}; {self._backlog} wait for the next batch")
+        elif self.plan.groups and self.steps.ship != "success" and not of_groups:  # a job in which a group failed has failed
+            reasons.append(f"ship is {self.steps.ship}: see the log of the Spark job there")
+        elif self.plan.groups and not self.summaries:
+            reasons.append("the Spark job left no summary")
+        told = {s.group for s in self.summaries}
+        return reasons + of_groups + [str(problem) for problem in self.plan.problems if problem.group not in told]
+
+    @property
+    def note(self) -> str:
+        """What became of the peer, in a line; empty if there was nothing to do."""
+        if failures := self.failures:
+            return noted(f"Peer {self.peer}", failures)
+        if self.left_to or self.plan is None or not self.plan.groups:
+            return ""
+        done = self.totals
+        text = f"Peer {self.peer}: {count(done['shippedOps'], 'edit')} shipped, {size(done['shippedBytes'])}"
+        return text + (f"; {count(done['sizeOfLogQueue'], 'WAL')} left" if done["sizeOfLogQueue"] else "")
+
+    @property
+    def totals(self) -> dict[str, Any]:
+        """The sums over all groups; where no job was started, the backlog as it was planned."""
+        totals = totals_of(self.summaries)
+        if self.plan is None or not self.steps.slave_down:
+            return totals
+        oldest = self.plan.oldest
+        age = None if oldest is None or self.now is None else max(0, self.now - oldest)
+        backlog = {"sizeOfLogQueue": self.plan.wals, "bytesToShip": self.plan.bytes}
+        return {**totals, **backlog, "replicationLag": age, "timestampOfNextToReplicate": oldest}
+
+    def to_xcom(self) -> dict[str, Any]:
+        """The report for Airflow's database, bounded in size."""
+        shown = _failed_first(self.summaries)
+        return {
+            "peer": self.peer,
+            "ok": not self.failures,
+            "failures": self.failures[:MAX_GROUPS],
+            "left_to": self.left_to,
+            "by_spark_submit": self.steps.by_spark_submit,
+            "not_loaded": [why[:MAX_REASON_CHARS] for why in not_loaded(self.summaries)[:MAX_GROUPS]],
+            "planned": self.plan and self.plan.to_xcom(),
+            "totals": self.totals,
+            "groups": [
+                {"group": s.group, "status": str(s.status), "sink": s.sink, **{c: _value(s, c) for c in FIGURES}} for s in shown
+            ],
+            "groups_left_out": len(self.summaries) - len(shown),
+        }
+
+    def as_text(self) -> str:
+        """The report for the log: what counts first, in lines that fit a window. Names come last in a line, as they are long."""
+        lines = [f"Peer {self.peer}"]
+        if self.left_to:
+            lines.append(f"Not shipped by this run: {self.left_to}.")
+        elif self.plan is not None and not self.plan.groups:
+            lines.append("Nothing to ship.")
+        if self.steps.by_spark_submit:
+            lines.append(f"Shipped through spark-submit: {self.steps.by_spark_submit}")
+        if self.plan is not None and self.plan.swept:
+            lines.append(f"{self.plan.swept} WALs without edits taken out of the queues.")
+        if self.summaries:
+            lines += self._table()
+        elif self.steps.slave_down:
+            lag = as_cell("replicationLag", self.totals["replicationLag"])
+            lines.append(f"Backlog: {self._backlog}, replicationLag {lag}.")
+        return "\n".join([*lines, *(f"FAILED {reason}" for reason in self.failures)])
+
+    @property
+    def _backlog(self) -> str:
+        return f"{self.plan.wals:,} WALs with at least {self.plan.bytes:,} bytes" if self.plan else ""
+
+    def _table(self) -> list[str]:
+        shown = _failed_first(self.summaries)[:MAX_ROWS]
+        rows = [(str(s.status), *(as_cell(c, _value(s, c)) for c in SHOWN), s.group) for s in shown]
+        totals = self.totals
+        last = ("", *(as_cell(c, totals[c]) for c in SHOWN), "all")
+        lines = table([("status", *SHOWN, "group"), *rows, last], texts=1, name_last=True)
+        if len(self.summaries) > len(shown):
+            lines.append(left_out(len(self.summaries) - len(shown), "WAL group"))
+        lines.append(", ".join(f"{c}: {as_cell(c, totals[c])}" for c in BESIDE))
+        if totals["quarantinedLogs"]:
+            lines.append(f"QUARANTINED {totals['quarantinedLogs']} broken WALs: {totals['skippedBytes']:,} bytes were given up")
+        lines += [f"logEditsFiltered {reason}: {count:,}" for reason, count in sorted(totals["filteredByReason"].items())]
+        if deleted := sorted({name for s in self.summaries for name in s.deletedAtBoth}):
+            lines.append(f"DROPPED the edits of what neither cluster has any more: {', '.join(deleted)[:MAX_REASON_CHARS]}")
+        lines += refusals(self.summaries)
+        if totals["shippedHFiles"]:
+            lines.append(f"shippedHFiles, of bulk loads: {totals['shippedHFiles']:,}, gone before: {totals['missingHFiles']:,}")
+        if totals["cellsFiltered"]:
+            lines.append(f"cellsFiltered, of edits that were shipped in part: {totals['cellsFiltered']:,}")
+        return lines
+
+
+def noted(what: str, failures: Sequence[str]) -> str:
+    """The line of a failure for the note on a run."""
+    more = f" (and {len(failures) - 1:,} more)" if len(failures) > 1 else ""
+    text = f"{what}: {failures[0]}"
+    left = MAX_NOTE_CHARS - len(more)
+    return (text if len(text) <= left else f"{text[: left - 1].rstrip()}…") + more
+
+
+def _place(s: GroupSummary) -> str:
+    return " ".join(part for part in (s.server, s.queue_id, s.group) if part)
+
+
+def _failed_first(summaries: Sequence[GroupSummary]) -> list[GroupSummary]:
+    return sorted(summaries, key=lambda s: (not s.failed, s.group))[:MAX_GROUPS]
+
+
+def _value(s: GroupSummary, column: str) -> int | None:
+    value = getattr(s, column)
+    return sum(value.values()) if isinstance(value, Mapping) else value
+
+
+def totals_of(summaries: Sequence[GroupSummary]) -> dict[str, Any]:
+    """The sums over all groups, and the largest of their ages."""
+    by_reason: Counter[str] = Counter()
+    for s in summaries:
+        by_reason.update(s.logEditsFiltered)
+    totals: dict[str, Any] = {c: sum(_value(s, c) or 0 for s in summaries) for c in (*TOTALS, *TOTALS_OF_QUEUES)}
+    ages = {c: [age for s in summaries if (age := getattr(s, c)) is not None] for c in AGES}
+    oldest = [s.timestampOfNextToReplicate for s in summaries if s.timestampOfNextToReplicate is not None]
+    return {
+        **totals,
+        "logEditsFiltered": sum(by_reason.values()),
+        "filteredByReason": dict(by_reason),
+        **{c: max(found) if found else None for c, found in ages.items()},
+        "timestampOfNextToReplicate": min(oldest) if oldest else None,
+    }
+
+
+def refusals(summaries: Sequence[GroupSummary]) -> list[str]:
+    """Lines for a slave that does not let its regions be written to, for what was loaded as files, and for what could not be."""
+    refused = next((s.directRefused for s in summaries if s.directRefused), None)
+    line = f"The slave refuses sink=direct, so its RegionServers got the edits to replicate: {refused}"
+    loaded = sum(s.sink == "hfiles" for s in summaries)
+    files = f"Loaded as files, to their ends: {loaded:,} of {len(summaries):,} WAL groups"
+    not_all = [f"Not all was loaded as files: {why}" for why in not_loaded(summaries)]
+    return [told[:MAX_REASON_CHARS] for told in (*([line] if refused else ()), *([files] if loaded else ()), *not_all)]
+
+
+def not_loaded(summaries: Sequence[GroupSummary]) -> list[str]:
+    """Why some edits were sent by requests, in runs that load files."""
+    return sorted({s.notLoaded for s in summaries if s.notLoaded})
+
+
+def as_cell(column: str, value: int | None) -> str:
+    """A figure as a table shows it."""
+    if value is None:
+        return "-"  # never shipped, or not known: that is not an age of 0
+    if column in AGES:
+        return str(timedelta(seconds=min(value // 1000, MAX_AGE_SECONDS)))
+    return f"{value:,}"
+
+
+def left_out(number: int, noun: str) -> str:
+    """The line below a table for the rows that it does not have."""
+    return f"({count(number, f'more {noun}')}, all in the line of totals; the report as JSON has the first {MAX_GROUPS})"
+
+
+def table(rows: Sequence[Sequence[str]], texts: int = 2, *, name_last: bool = False) -> list[str]:
+    """Lines of a table; the first row is its head, the last one its totals, the first `texts` columns hold text, not figures.
+
+    With `name_last` the last column holds text, too: long names there do not push the figures out of a window.
+    """
+    widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
+    left = {*range(texts), *([len(widths) - 1] if name_last else [])}
+    formats = [f"{{:<{w}}}" if i in left else f"{{:>{w}}}" for i, w in enumerate(widths)]
+    lines = ["  ".join(formats).format(*row).rstrip() for row in rows]
+    rule = "-" * max(map(len, lines))
+    return [lines[0], rule, *lines[1:-1], rule, lines[-1]]

@@ -1,0 +1,130 @@
+"""What a verification has found of one peer: as a table for people, as a dict for Airflow, and as a verdict."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from walferry.base.amounts import count
+from walferry.runs.failures import ReportedFailures
+from walferry.runs.reports.batch import MAX_ROWS, left_out, noted, table
+
+if TYPE_CHECKING:  # DAG files import this, and are parsed without kazoo
+    from walferry.verification.outcome import Outcome
+
+# VerifyReplication's own names, and then ours.
+KINDS = ("ONLY_IN_SOURCE_TABLE_ROWS", "ONLY_IN_PEER_TABLE_ROWS", "CONTENT_DIFFERENT_ROWS")
+FIGURES = ("GOODROWS", "BADROWS", *KINDS, "pruned", "recompared", "in_flight", "repaired")
+SHOWN = ("GOODROWS", "BADROWS", "recompared", "in_flight", "repaired")  # of a table, in the log
+MAX_TABLES = 100
+MAX_SAMPLES = 100
+SKEW_WARNING_MS = 1000
+Skews = Mapping[str, Sequence[Mapping[str, Any]]]  # of "source" and "slave"
+
+
+class VerificationFailed(ReportedFailures):
+    """The two sides differ, or could not be compared."""
+
+
+@dataclass(frozen=True)
+class VerificationReport:
+    """One peer's part of a run. Without outcomes nothing was compared."""
+
+    peer: str
+    outcomes: Sequence[Outcome] | None
+    state: str | None = "success"  # of the task that compares
+    clocks: Skews = field(default_factory=dict)
+
+    @property
+    def failures(self) -> list[str]:
+        """Why this run must end as failed; empty if it must not."""
+        if self.outcomes is None:
+            return [f"compare is {self.state}: see the log of the Spark job there; nothing was compared"]
+        problems = [_with_table(o) for o in self.outcomes if o.problem]
+        differing = [f"table {o.table}: {o.bad_rows:,} rows differ" for o in self.outcomes if o.bad_rows]
+        return problems + differing
+
+    @property
+    def skew_ms(self) -> int | None:
+        """How many ms the slave's clocks are ahead of the source's, at most; None if that is not known."""
+        gaps = [
+            theirs["ahead_ms"] - ours["ahead_ms"] for ours in self.clocks.get("source", ())
+            for theirs in self.clocks.get("slave", ())
+        ]  # fmt: skip
+        return max(gaps, key=abs) if gaps else None
+
+    @property
+    def note(self) -> str:
+        """How the two sides compare, in a line."""
+        if failures := self.failures:
+            return noted(f"Peer {self.peer}", failures)
+        return f"Peer {self.peer}: {count(self.totals['GOODROWS'], 'row')} alike in {count(len(self.outcomes or ()), 'table')}"
+
+    @property
+    def totals(self) -> dict[str, int]:
+        """The sums over all tables."""
+        rows = [_figures(outcome) for outcome in self.outcomes or ()]
+        return {name: sum(row[name] for row in rows) for name in FIGURES}
+
+    def to_xcom(self) -> dict[str, Any]:
+        """The report for Airflow's database, bounded in size."""
+        outcomes = self.outcomes or ()
+        samples = [{"table": o.table, "kind": str(s.kind), "row": s.row, "detail": s.detail} for o in outcomes for s in o.samples]
+        return {
+            "peer": self.peer,
+            "ok": not self.failures,
+            "failures": self.failures[:MAX_TABLES],
+            "totals": self.totals,
+            "tables": [{"table": o.table, **_figures(o), "seconds": round(o.seconds, 1)} for o in outcomes[:MAX_TABLES]],
+            "tables_left_out": max(0, len(outcomes) - MAX_TABLES),
+            "samples": samples[:MAX_SAMPLES],
+            "clocks": {side: list(found) for side, found in self.clocks.items()},
+            "slave_ahead_ms": self.skew_ms,
+        }
+
+    def as_text(self) -> str:
+        """The report for the log."""
+        outcomes = self.outcomes or ()
+        lines = [f"Peer {self.peer}"]
+        if outcomes:
+            worst_first = sorted(outcomes, key=lambda o: (not o.problem, -o.bad_rows, o.table))[:MAX_ROWS]
+            rows = [(*_texts(_figures(o)), f"{o.seconds:.1f}", o.table) for o in worst_first]
+            lines += table([(*SHOWN, "seconds", "table"), *rows, (*_texts(self.totals), "", "all")], texts=0, name_last=True)
+            if len(outcomes) > MAX_ROWS:
+                lines.append(left_out(len(outcomes) - MAX_ROWS, "table"))
+            lines.append(", ".join(f"{name}: {self.totals[name]:,}" for name in FIGURES if name not in SHOWN))
+        elif self.outcomes is not None:
+            lines.append("The peer gets no table, so there is nothing to compare.")
+        samples = [f"{s.kind} {o.table} {s.row}: {s.detail}" for o in outcomes for s in o.samples]
+        return "\n".join([*lines, *samples[:MAX_SAMPLES], *self._clock_lines(), *(f"FAILED {why}" for why in self.failures)])
+
+    def _clock_lines(self) -> list[str]:
+        lines = [
+            f"Clock of {side} {skew['server']}: {skew['ahead_ms']:+,} ms (±{skew['within_ms']:,}) beside this machine's"
+            for side, found in self.clocks.items() for skew in found
+        ]  # fmt: skip
+        if self.skew_ms is None:
+            return [*lines, "How far the clocks of source and slave are apart is not known."]
+        if abs(self.skew_ms) >= SKEW_WARNING_MS:
+            lines.append(
+                f"WARNING The clocks of source and slave are {abs(self.skew_ms):,} ms apart: timestamps that the two clusters "
+                "give cannot be compared. Check NTP on the RegionServers"
+            )
+        return lines
+
+
+def _with_table(outcome: Outcome) -> str:
+    """What went wrong with a table. Most problems name it."""
+    name = f"table {outcome.table}"
+    return outcome.problem if name in outcome.problem else f"{name}: {outcome.problem}"
+
+
+def _texts(figures: Mapping[str, int]) -> list[str]:
+    return [f"{figures[name]:,}" for name in SHOWN]
+
+
+def _figures(outcome: Outcome) -> dict[str, int]:
+    of_kinds = {str(kind): count for kind, count in outcome.bad.items()}
+    others = {name: getattr(outcome, name) for name in FIGURES[2 + len(KINDS) :]}
+    return {"GOODROWS": outcome.good, "BADROWS": outcome.bad_rows, **{kind: of_kinds[kind] for kind in KINDS}, **others}

@@ -1,0 +1,206 @@
+"""The steps of a batch that run inside Airflow's tasks; shipping itself is the Spark job's.
+
+Each step reads ZooKeeper afresh and keeps nothing, so any of them may be run again at any time.
+"""
+
+from __future__ import annotations
+
+import logging
+import socket
+import time
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from walferry.base.errors import WalferryError
+from walferry.base.zk.fenced_lock import is_held, read_record
+from walferry.engine.summary import GroupSummary
+from walferry.hbase.errors import PausedPeer, ZNodeValueError
+from walferry.hbase.names import parse_wal_name
+from walferry.hbase.peers import check_shippable, read_peer, read_peers
+from walferry.load.copy_records import under_way
+from walferry.replication.locks import peer_lock as rights
+from walferry.replication.queues import rolling
+from walferry.replication.queues.dead_servers import recovered_queues
+from walferry.replication.queues.reading import queued_groups
+from walferry.replication.source.agreement import check_peer, disagreements, master_peers
+from walferry.replication.source.cluster import SourceCluster
+from walferry.replication.source.session import Session, open_session
+from walferry.replication.source.settings import Knobs
+from walferry.runs.values import MAX_PROBLEMS, Chosen, Planned, PlanProblem, RollReport, bounded
+from walferry.shipping import leftovers
+from walferry.shipping.plan import GroupPlan, PeerPlan, plan_peer
+from walferry.shipping.runs import read_run
+from walferry.shipping.sweeping import sweep
+
+FREE_POLL_SECONDS = 2.0
+MASTER_WORD_SECONDS = 600.0  # for how long what the Master said of the peers is good enough to plan with
+
+log = logging.getLogger(__name__)
+
+
+def run_of(ti: Any) -> str:
+    """The run of a task, named with its DAG: runs of two DAGs may have the same id."""
+    return f"{ti.dag_id}/{ti.run_id}"
+
+
+def choose(source: SourceCluster, asked: str | None) -> Chosen:
+    """The peer asked for, or all peers that are Walferry's, sorted; the Master is asked once for all of them.
+
+    Peers that only the Master knows are among them: their plans then say why they are refused. A peer that cannot be read is
+    logged and left out. What is left of peers that are gone is swept. Raises WalferryError.
+    """
+    with open_session(source) as session:
+        listing = read_peers(session.zk, session.nodes)
+        known = master_peers(session)
+        leftovers.sweep_gone(session, known or {})
+        for problem in listing.problems:
+            log.error("left out: %s", problem)
+        unreadable = {problem.znode.rpartition("/")[2] for problem in listing.problems if isinstance(problem, ZNodeValueError)}
+        managed = {peer.id for peer in (*listing.peers, *(known or {}).values()) if peer.managed} - unreadable
+        peers = [asked] if asked else sorted(managed)
+        refused = disagreements(session, peers, known) if known is not None else {}
+        return Chosen(peers, sorted(refused), time.time())
+
+
+def roll(source: SourceCluster, peer_ids: Collection[str], run: str) -> RollReport | None:
+    """Have the RegionServers begin new WALs, once for all of these peers; None if there is no peer to roll for.
+
+    Peers that cannot be shipped, or that another run has in hand, are not waited for. Raises WalferryError.
+    """
+    with open_session(source) as session:
+        mine = [peer_id for peer_id in peer_ids if _is_mine(session, peer_id, run)]
+        if not mine:
+            return None
+        rolled = rolling.roll(session, mine)
+    for server, why in rolled.failures.items():  # the report has the first ones
+        log.warning("roll of %s: %s", server, why)
+    return RollReport.of(rolled.servers, rolled.failures)
+
+
+def plan(source: SourceCluster, peer_id: str, attempt: str, run: str = "", chosen: Chosen | None = None) -> Planned:
+    """What there is to ship, in a few figures. Raises PeerError, WalferryError.
+
+    A peer that another run has in hand is left to it, one whose first copy is not complete to that copy, and one that is paused
+    to its operator. Dead servers' groups are left to recoveries that have them in hand. Groups that need no job are done with
+    here: an idle server's WALs have no entries.
+    """
+    with open_session(source) as session:
+        try:
+            _check(session, peer_id, chosen)
+        except PausedPeer as error:
+            return Planned(attempt, peer_id, left_to=str(error))
+        turn = rights.turn_of(session, peer_id, run)
+        if turn.other is not None:
+            return Planned(attempt, peer_id, turn=turn.number, left_to=str(turn.other))
+        if (copying := under_way(session, peer_id)) is not None:
+            return Planned(attempt, peer_id, turn=turn.number, left_to=str(copying))
+        found = plan_peer(session, peer_id)
+        held = holders(session, peer_id, found.dead & {group.group for group in found.groups})
+        ours = PeerPlan(peer_id, tuple(group for group in found.groups if group.group not in held))
+        swept = sweep(session, ours, f"plan of run {attempt} on {socket.gethostname()}")
+        leftovers.sweep_peer(session, peer_id)
+    for group, holder in sorted(held.items()):
+        log.info("WAL group %s of a dead server is left to %s", group, holder)
+    return figures(attempt, peer_id, ours.to_ship, swept=swept.wals, held=len(held), turn=turn.number)
+
+
+def figures(
+    attempt: str, peer_id: str, groups: Collection[GroupPlan], *, max_problems: int = MAX_PROBLEMS, **others: Any
+) -> Planned:
+    """Counts, bytes and problems of the groups that a job is for; `others` are further fields of the plan."""
+    found = (PlanProblem(group.server, group.queue_id, group.group, group.problem) for group in groups if group.problem)
+    problems, left_out = bounded(found, max_problems)
+    begun = [parse_wal_name(wal.name).timestamp for group in groups for wal in group.wals if not wal.finished]
+    return Planned(
+        attempt,
+        peer_id,
+        groups=len(groups),
+        wals=sum(len(group.wals) for group in groups),
+        bytes=sum(group.bytes_left for group in groups),
+        problems=problems,
+        problems_left_out=left_out,
+        oldest=min(begun, default=None),
+        **others,
+    )
+
+
+@contextmanager
+def in_hand(source: SourceCluster, planned: Planned, run: str) -> Iterator[None]:
+    """Have the plan's peer in hand while the block runs. Raises InOtherHands, ConnectError."""
+    holder = f"run {run} on {socket.gethostname()}"
+    with rights.in_hand(source, planned.peer, run, holder, planned.turn):
+        yield
+
+
+def why_down(source: SourceCluster, peer_id: str) -> str | None:
+    """Why the peer's slave cannot be shipped to now; None if it can, or if only the job can tell. Raises WalferryError."""
+    from walferry.replication.sinks.of_peer import why_down
+
+    with open_session(source) as session:
+        peer = read_peer(session.zk, session.nodes, peer_id)
+    return why_down(peer, source)
+
+
+def why_paused(source: SourceCluster, peer_id: str) -> str | None:
+    """What to tell of the peer if it is paused now; None if it is not. Raises WalferryError."""
+    with open_session(source) as session:
+        return str(PausedPeer(peer_id)) if read_peer(session.zk, session.nodes, peer_id).paused else None
+
+
+def summaries(source: SourceCluster, peer_id: str, run_id: str, groups: Collection[str] | None = None) -> list[GroupSummary]:
+    """What the run's Spark jobs have written of each WAL group, or of those named."""
+    with open_session(source) as session:
+        return [s for s in read_run(session, peer_id, run_id) if groups is None or s.group in groups]
+
+
+def holders(session: Session, peer_id: str, groups: Collection[str]) -> dict[str, str]:
+    """Which of the WAL groups are held now, and by whom."""
+    leases = {group: session.own.lease(peer_id, group) for group in groups}
+    return {
+        group: read_record(session.zk, lease).get("holder", "another run")
+        for group, lease in leases.items()
+        if is_held(session.zk, lease)
+    }
+
+
+def not_held(source: SourceCluster, peer_id: str) -> list[str]:
+    """The peer's WAL groups other than dead servers' groups that a recovery has in hand."""
+    with open_session(source) as session:
+        dead = {group for queue in recovered_queues(session, peer_id) for group in queue.groups}
+        return sorted(queued_groups(session, peer_id, even_unread=True) - holders(session, peer_id, dead).keys())
+
+
+def await_free(source: SourceCluster, peer_id: str, groups: Collection[str], timeout_seconds: float) -> bool:
+    """Wait until no other run has any of the WAL groups in hand; False if one still has after `timeout_seconds`."""
+    give_up = time.monotonic() + timeout_seconds
+    told: dict[str, str] = {}
+    with open_session(source) as session:
+        while held := holders(session, peer_id, groups):
+            if held != told:
+                told = held
+                for group, holder in sorted(held.items()):
+                    log.info("waiting for %s, which has WAL group %s of peer %s in hand", holder, group, peer_id)
+            if time.monotonic() > give_up:
+                return False
+            time.sleep(FREE_POLL_SECONDS)
+    return True
+
+
+def _check(session: Session, peer_id: str, chosen: Chosen | None) -> None:
+    """Raises what speaks against shipping the peer. The Master is not asked again a short while after it has agreed."""
+    if chosen is None or peer_id in chosen.refused or not 0 <= time.time() - chosen.at < MASTER_WORD_SECONDS:
+        peer = check_peer(session, peer_id)
+    else:
+        peer = read_peer(session.zk, session.nodes, peer_id)
+        check_shippable(peer)
+    Knobs.of(session.source.replication, peer)  # a job would refuse a setting that there is not, too, but later
+
+
+def _is_mine(session: Session, peer_id: str, run: str) -> bool:
+    try:
+        check_shippable(read_peer(session.zk, session.nodes, peer_id))
+    except WalferryError as error:  # its plan says so, too
+        log.info("%s", error)
+        return False
+    return rights.turn_of(session, peer_id, run).other is None

@@ -1,0 +1,345 @@
+"""Loads what a peer has queued as files: what the driver of a Spark job does before and after the tasks.
+
+    take the leases of the groups, read their WALs and positions, find the files
+    look at the slave's tables                                    targets.py
+    note the load                                                 load/records.py
+    tasks: read, filter, sort  →  shuffle  →  merge, write, load  reading.py, loading.py
+    note what is loaded                                           from here on these edits count as shipped, and no task
+    have the folders deleted that tasks have left                 can load anything any more
+    take the WALs of groups of which all is loaded out of the queues, give up the leases
+
+The groups of which something is left, such as edits of a table that is unfit for files, are shipped by requests afterwards, as
+always, but without what is loaded.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass, replace
+from typing import Protocol
+from uuid import UUID
+
+from walferry.base.errors import WalferryError
+from walferry.base.zk.errors import ConnectError
+from walferry.engine.summary import GroupSummary
+from walferry.hbase.cluster import cluster_id
+from walferry.hbase.cluster import master as active_master
+from walferry.hbase.errors import PeerError
+from walferry.hbase.files.listing import locate_all
+from walferry.hbase.peers import Peer, read_peer
+from walferry.hbase.rpc import master
+from walferry.hbase.tables.slave import slave_tables
+from walferry.hbase.tables.tables import Tables
+from walferry.load.cleanup import clean, clean_folders
+from walferry.load.earlier_loads import first_copies
+from walferry.load.records import Load, begin_load, forget, loads_of, note_done
+from walferry.replication.filters.rules import FilterRules, PeerTables
+from walferry.replication.queues.errors import LastWal, LeaseHeld, QueuesMoving
+from walferry.replication.queues.lease import Lease, acquire
+from walferry.replication.source.cluster import SourceCluster
+from walferry.replication.source.session import Session, open_session
+from walferry.shipping.bulkload.job import LoadJob, PlannedRegion
+from walferry.shipping.bulkload.left_to_requests import Left
+from walferry.shipping.bulkload.loading import Outcome
+from walferry.shipping.bulkload.outcome import LoadedGroup, Verdict, verdict_of
+from walferry.shipping.bulkload.targets import Targets, read_targets
+from walferry.shipping.bulkload.trial import why_not
+from walferry.shipping.bulkload.wals import LoadWal, number_wals, parts_of
+from walferry.shipping.candidates import GroupCandidates, candidates
+from walferry.shipping.group import Waits, at_once, lease_given_up
+from walferry.shipping.group_job import GroupJob
+from walferry.shipping.runs import read_group, write_group
+
+PARTITIONS_A_CORE = 2
+PARTITION_BYTES = 256 << 20
+REGISTERED_AT_ONCE = 16  # groups
+SHOWN_TABLES = 10
+HELD_SECONDS = 1.0  # until leases that others hold are tried again
+
+log = logging.getLogger(__name__)
+
+
+class Spread(Protocol):
+    """Runs a load's tasks side by side."""
+
+    @property
+    def cores(self) -> int:
+        """How many tasks run at a time, about."""
+
+    @property
+    def most_tasks(self) -> int:
+        """How many tasks may read, and how many may load."""
+
+    @property
+    def least_bytes(self) -> int:
+        """How much is worth another task, that reads or loads it."""
+
+    def __call__(self, job: LoadJob, parts: Sequence[Sequence[LoadWal]]) -> Iterable[Outcome]:
+        """Read the parts, shuffle what they yield, load the partitions, and yield what became of them."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Backlog:
+    """What is to be loaded. `least_bytes` is the size from which it is; `say` is told how it goes."""
+
+    source: SourceCluster
+    peer_id: str
+    run_id: str
+    deadline: float  # seconds since the epoch
+    least_bytes: int = 0
+    say: Callable[[str], None] = print
+
+
+@dataclass(frozen=True)
+class _Group:
+    """A group under its lease, with its WALs that may be loaded."""
+
+    job: GroupJob
+    lease: Lease
+    found: GroupCandidates
+    wals: Sequence[LoadWal] = ()
+
+
+def load_backlog(
+    backlog: Backlog, jobs: Sequence[GroupJob], spread: Callable[[], Spread], waits: Waits = at_once
+) -> Left:
+    """Load as many of the groups' edits as can be, unless they `wait`. `spread` is only called if there are any.
+
+    Raises LeaseLost, LoadOvertaken, StaleLoad, and what the tasks raise: then nothing is taken out of the queues, and the next
+    try begins again.
+    """
+    with open_session(backlog.source) as session, ExitStack() as leases:
+        groups = _taken(session, jobs, leases)
+        if not groups:
+            return Left((), jobs)
+        peer = read_peer(session.zk, session.nodes, backlog.peer_id)  # what it is like once the leases are held
+        if peer.paused or waits(session, backlog.peer_id):
+            return Left((), jobs)  # and who ships by requests leaves it alone
+        try:
+            with _slave(peer, backlog) as slave:
+                groups = _without_loaded(session, backlog.peer_id, groups, slave)
+                done = _Loading(session, peer, slave, backlog, groups).run(spread)
+        except NotForFiles as why:
+            backlog.say(f"nothing is loaded as files: {why}")
+            if why.tell:
+                for group in groups:
+                    _tell(session, backlog, group.job.group, str(why))
+            return Left((), jobs)
+    finished = {summary.group for summary in done}
+    return Left(done, [job for job in jobs if job.group not in finished])
+
+
+class NotForFiles(Exception):
+    """The backlog is shipped by requests, for the reason in the message. A signal, not an error.
+
+    `tell` is whether people have to know of it.
+    """
+
+    def __init__(self, why: str, *, tell: bool = True) -> None:
+        super().__init__(why)
+        self.tell = tell
+
+
+@contextmanager
+def _slave(peer: Peer, backlog: Backlog) -> Iterator[Tables]:
+    """The slave's tables. Raises NotForFiles if its ZooKeeper does not answer: who ships by requests knows what to do then."""
+    with ExitStack() as stack:
+        try:
+            slave = stack.enter_context(slave_tables(peer, backlog.source.login_to(peer)))
+        except ConnectError as error:
+            raise NotForFiles(str(error)) from error
+        yield slave
+
+
+def _tell(session: Session, backlog: Backlog, group: str, why: str) -> None:
+    """Note in a group's summary why it does not go as files."""
+    before = read_group(session, backlog.peer_id, backlog.run_id, group) or GroupSummary(group=group)
+    write_group(session, backlog.peer_id, backlog.run_id, replace(before, notLoaded=why))
+
+
+def _taken(session: Session, jobs: Sequence[GroupJob], leases: ExitStack) -> list[_Group]:
+    """The groups with WALs whose leases are to be had. One wait is for all leases of holders that may have been killed."""
+    taken, left = [], list(jobs)
+    give_up = lease_given_up(min((job.deadline for job in jobs), default=0.0))
+    while left:
+        held = []
+        for job in left:
+            try:
+                lease = leases.enter_context(acquire(session, job.peer_id, job.group, job.holder))
+                found = candidates(lease.read(job.place))
+            except LeaseHeld as error:
+                log.info("%s", error)
+                held.append(job)
+            except QueuesMoving as error:
+                log.info("%s", error)
+            else:
+                if found and found[0].wals:
+                    taken.append(_Group(job, lease, found[0]))
+        if time.time() > give_up:
+            break
+        if left := held:
+            time.sleep(HELD_SECONDS)
+    return taken
+
+
+def _without_loaded(session: Session, peer_id: str, groups: Sequence[_Group], slave: Tables) -> list[_Group]:
+    """The groups without those of which something is loaded already. What killed loads of ours have left is deleted first.
+
+    Of what is older than a first copy the tasks leave out what that has.
+    """
+    names = {group.job.group for group in groups}
+    left = list(groups)
+    for load in loads_of(session, peer_id):
+        if load.may_go_on(names):
+            clean(load, session.zk, slave, session.source)
+        if not load.first_copy:
+            left = [group for group in left if not any(load.covers(wal.queued.name.text) for wal in group.found.wals)]
+    return left
+
+
+@dataclass(frozen=True)
+class _Loading:
+    """A load of groups whose leases are held."""
+
+    session: Session
+    peer: Peer
+    slave: Tables
+    backlog: Backlog
+    groups: Sequence[_Group]
+
+    def run(self, spread: Callable[[], Spread]) -> list[GroupSummary]:
+        """Load. Returns the summaries of the groups that are done. Raises NotForFiles."""
+        began = time.monotonic()
+        groups = self._with_wals()
+        wals = [wal for group in groups for wal in group.wals]
+        size = sum(wal.bytes_left for wal in wals)
+        if not wals or size < self.backlog.least_bytes:
+            least = f"{self.backlog.least_bytes:,} bytes"
+            raise NotForFiles(f"{len(wals):,} WALs with {size:,} bytes are fewer than {least}", tell=False)
+        rules = self._rules()
+        targets = self._targets(rules.source_id)
+        self._await_quiet()
+        holder = groups[0].lease
+        record = begin_load(self.session, self.peer.id, self.backlog.run_id, [group.job.group for group in groups], holder)
+        try:
+            self._try(record, targets)
+            job = self._job(groups[0], record, rules, targets, tasks := spread(), size)
+            parts = parts_of(wals, tasks.cores, tasks.least_bytes)
+            self.backlog.say(
+                f"{len(wals):,} WALs with {size:,} bytes are loaded as files, in {len(parts):,} parts; the slave has "
+                f"{len(job.regions):,} regions of {len(targets.tables):,} tables that are fit for it, in {job.partitions:,} "
+                "partitions"
+            )
+            verdict = verdict_of(list(tasks(job, parts)), targets, [group.wals for group in groups])
+        except BaseException:
+            with suppress(WalferryError):  # the next run does it otherwise
+                clean(Load("", {}, path=record), self.session.zk, self.slave, self.backlog.source)
+            raise
+        self.backlog.say(verdict.loaded)
+        if verdict.not_loaded:
+            self.backlog.say(verdict.not_loaded)
+        return self._note(groups, verdict, record, time.monotonic() - began)
+
+    def _await_quiet(self) -> None:
+        """Wait until no request of a run that has shipped one of the groups before can take effect any more.
+
+        Raises NotForFiles if that takes longer than this run has. The tasks' own clocks may be behind.
+        """
+        seconds = max(group.lease.right.quiet_seconds for group in self.groups)
+        if not seconds:
+            return
+        why = "requests of an earlier run that was cut short may still take effect"
+        if time.time() + seconds > self.backlog.deadline:
+            raise NotForFiles(f"for {seconds:.0f} s {why}, and this run's deadline comes before that", tell=False)
+        self.backlog.say(f"waiting for {seconds:.0f} s: {why}")
+        time.sleep(seconds)
+
+    def _job(
+        self, first: _Group, record: str, rules: FilterRules, targets: Targets, tasks: Spread, size: int
+    ) -> LoadJob:
+        regions = sum(len(target.regions) for target in targets.tables.values())
+        worth = max(1, size // max(1, tasks.least_bytes))
+        partitions = min(regions, worth, tasks.most_tasks, max(PARTITIONS_A_CORE * tasks.cores, size // PARTITION_BYTES))
+        return LoadJob(
+            source=self.backlog.source, peer_id=self.peer.id, record=record, peer_state=first.lease.peer_state, rules=rules,
+            before=first_copies(self.session, self.peer.id), targets=targets, broken_wals=first.job.broken_wals,
+            partitions=partitions, deadline=self.backlog.deadline,
+        )  # fmt: skip
+
+    def _try(self, record: str, targets: Targets) -> None:
+        """Raises NotForFiles if the slave takes no files."""
+        name, target = next(iter(targets.tables.items()))
+        if problem := why_not(self.session.zk, record, self.slave, PlannedRegion(name, target.regions[0]), self.backlog.source):
+            raise NotForFiles(f"the slave takes no files: {problem}")
+
+    def _with_wals(self) -> list[_Group]:
+        """The groups with those of their WALs that may be loaded, numbered."""
+        wanted = [(wal.queued.name, wal.dead_servers) for group in self.groups for wal in group.found.wals]
+        numbered = number_wals([group.found.wals for group in self.groups], locate_all(self.session.store, wanted, {}))
+        with_wals = zip(self.groups, numbered, strict=True)
+        return [_Group(group.job, group.lease, group.found, wals) for group, wals in with_wals if wals]
+
+    def _rules(self) -> FilterRules:
+        source_id, slave_id = (cluster_id(at.zk, at.nodes) for at in (self.session, self.slave))
+        if slave_id == source_id:
+            raise PeerError(
+                self.peer.id, f"its cluster key {self.peer.cluster_key} leads to the source cluster itself", "Correct it"
+            )
+        return FilterRules.of_peer(self.peer, source_id, slave_id)
+
+    def _targets(self, source_id: UUID) -> Targets:
+        """The slave's tables. Raises NotForFiles."""
+        if self.peer.bandwidth:
+            raise NotForFiles("the peer has a bandwidth, which is kept to only when edits go by requests")
+        try:
+            at = active_master(self.slave.zk, self.slave.nodes)
+            with master.connect(at, login=self.slave.login) as connection:
+                targets = read_targets(self.slave, connection, PeerTables.of_peer(self.peer), source_id)
+        except WalferryError as error:
+            raise NotForFiles(f"the slave's tables cannot be looked at: {error}") from error
+        for note in targets.notes:
+            self.backlog.say(note)
+        if not targets.tables:
+            why = "".join(f"; {name.decode()}: {reason}" for name, reason in list(targets.unfit.items())[:SHOWN_TABLES])
+            raise NotForFiles(f"the slave has no table that is fit for it{why}")
+        return targets
+
+    def _note(self, groups: Sequence[_Group], verdict: Verdict, record: str, seconds: float) -> list[GroupSummary]:
+        """Note what is loaded, and take it out of the queues."""
+        if not verdict.tables:
+            clean(Load("", {}, path=record), self.session.zk, self.slave, self.backlog.source)
+            raise NotForFiles(verdict.not_loaded or "the WALs have no edits for files", tell=bool(verdict.not_loaded))
+        pairs = list(zip(groups, verdict.groups, strict=True))
+        ends = {group.job.group: group.wals[done.count - 1].name for group, done in pairs if done.count}
+        loaded = Load(self.backlog.run_id, ends, done=True, tables=verdict.tables)
+        note_done(self.session.zk, record, loaded, groups[0].lease)
+        clean_folders(record, self.session.zk, self.slave, self.backlog.source)
+        with ThreadPoolExecutor(REGISTERED_AT_ONCE, "register") as pool:
+            summaries = list(pool.map(lambda pair: self._register(pair[0], pair[1], seconds, verdict.not_loaded), pairs))
+        done = [summary for summary in summaries if summary is not None]
+        if len(done) == len(groups):  # else those who ship the others need the record
+            forget(self.session.zk, record)
+        return done
+
+    def _register(self, group: _Group, done: LoadedGroup, seconds: float, not_loaded: str) -> GroupSummary | None:
+        """Take the WALs of a group out of its queue, if nothing is left of them and all are loaded; the summary then."""
+        before = read_group(self.session, self.peer.id, self.backlog.run_id, group.job.group)
+        whole = done.whole and done.count == len(group.found.wals) and self.backlog.source.archive is None
+        removed = 0
+        if whole:
+            for wal, report in zip(group.wals, done.reports, strict=True):
+                group.lease.remove_hfile_refs(report.let_go)
+                try:
+                    removed += group.lease.remove_wal(wal.name)
+                except LastWal:  # the newer ones were taken out meanwhile: this one stays, with all of it shipped
+                    group.lease.register_position(wal.name, report.end)
+        summary = done.summary(
+            before or GroupSummary(group=group.job.group), group.found, group.wals, slave=str(self.peer.slave), whole=whole,
+            removed=removed, seconds=seconds, not_loaded="" if whole else not_loaded,
+        )  # fmt: skip
+        write_group(self.session, self.peer.id, self.backlog.run_id, summary)
+        return summary if whole else None

@@ -1,0 +1,157 @@
+"""Reads WALs, filters them, and sorts what goes into files: the first half of a load, one task a part.
+
+A WAL that cannot be read ends its group's load, and a table whose edits do not belong into files is left out of the whole load.
+Both are noted for all partitions, which look at the notes before they load anything. What is left out is shipped by requests.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+
+import numpy as np
+import numpy.typing as npt
+
+from walferry.base.errors import WalferryError
+from walferry.base.kernels.read import Ints
+from walferry.engine.summary import shown_ms
+from walferry.hbase.files.store import WalStore
+from walferry.hbase.names import parse_wal_name
+from walferry.hbase.wal.errors import WalTornError, WalTruncatedError
+from walferry.hbase.wal.windows import UnwrapKey, Window
+from walferry.load.errors import reason_of
+from walferry.replication.filters.rules import FilterRules
+from walferry.replication.filters.window import Kept, distinct_tables, filter_window, filtered_by_reason, table_name
+from walferry.replication.sinks.of_peer import bulk_loads_in
+from walferry.replication.source.cluster import VisibilityLabels
+from walferry.shipping.bulkload.expressions import with_expressions
+from walferry.shipping.bulkload.job import LoadJob
+from walferry.shipping.bulkload.rows import NOTE, REPORT, Note, Row, WalReport
+from walferry.shipping.bulkload.runs import Edits, sorted_runs
+from walferry.shipping.bulkload.wals import LoadWal
+from walferry.shipping.closed_wal import Progress, may_end_with, seconds_to_close, windows_of_closed
+
+MAX_LET_GO_CHARS = 1 << 20  # of names of files in one WAL's report, which is a text of bounded size: those of some 20,000
+
+
+class OutOfTime(Exception):
+    """The job's deadline came. A signal, not an error."""
+
+
+def read_wals(wals: Sequence[LoadWal], job: LoadJob) -> Iterator[Row]:
+    """Yield the runs of some WALs and what is noted of them. What is wrong with a WAL is noted, never raised."""
+    store, keys = WalStore(job.source.wal_root), job.source.keys()
+    left_out = 0  # WALs with smaller numbers are
+    for wal in wals:
+        if wal.number < left_out:
+            continue
+        reading = _Reading(job, wal, store, keys)
+        try:
+            yield from reading.rows()
+        except (WalferryError, OSError, OutOfTime) as error:
+            left_out = wal.end_of_group
+            yield from _to_all(job, wal, Note(wal.number, wal.end_of_group, reason_of(error)))
+        if reading.unfit:
+            yield from _to_all(job, wal, Note(unfit=reading.unfit))
+
+
+def _to_all(job: LoadJob, wal: LoadWal, note: Note) -> Iterator[Row]:
+    for partition in range(job.partitions):
+        yield Row(partition, NOTE, 0, wal.number, 0, memoryview(note.to_json()))
+
+
+@dataclass
+class _Reading:
+    """The reading of one WAL."""
+
+    job: LoadJob
+    wal: LoadWal
+    store: WalStore
+    keys: UnwrapKey | None
+    unfit: dict[str, str] = field(default_factory=dict)
+    others: bool = False
+    tables: dict[str, npt.NDArray[np.int64]] = field(default_factory=dict)
+    filtered: Counter[str] = field(default_factory=Counter)
+    edits: int = 0
+    size: int = 0
+    written: int = 0
+    ignored: int = 0
+    let_go: list[str] = field(default_factory=list)
+
+    @cached_property
+    def rules(self) -> FilterRules:
+        """What the peer gets of this WAL."""
+        return self.job.before.rest(self.wal.name, self.job.rules)
+
+    def rows(self) -> Iterator[Row]:
+        progress, number = Progress(), -1
+        for number, run in enumerate(sorted_runs(self._edits(progress), self.job.tables)):
+            region, family = self.job.place_of(run.store)
+            yield Row(region % self.job.partitions, region, family, self.wal.number, number, run.data.data)
+        report = WalReport(
+            self.wal.number, progress.end, progress.clean, self.edits, self.size, dict(self.filtered), self.written,
+            {name: counts.tolist() for name, counts in self.tables.items()}, self.others, number + 1,
+            self.ignored, self.let_go,
+        )  # fmt: skip
+        yield Row(self.wal.number % self.job.partitions, REPORT, 0, self.wal.number, 0, memoryview(report.to_json()))
+
+    def _edits(self, progress: Progress) -> Iterable[Edits]:
+        wal = self.wal
+        windows = windows_of_closed(
+            self.store, self.keys, parse_wal_name(wal.name), wal.dead_servers, wal.position,
+            close_seconds=lambda: seconds_to_close(self.job.deadline - time.time(), live=wal.live), progress=progress,
+        )  # fmt: skip
+        try:
+            for window, path in windows:
+                if time.time() > self.job.deadline:
+                    raise OutOfTime("the job's deadline came before the WAL was read")
+                kept = filter_window(window, self.rules, path)
+                entries = self._chosen(window, kept, path)
+                self._count(window, kept)
+                if entries.size:
+                    yield Edits(window, kept, entries, path)
+        except (WalTruncatedError, WalTornError) as error:
+            if not may_end_with(error, self.job.broken_wals, live=wal.live, newest=wal.newest):
+                raise
+            progress.clean, self.ignored = False, error.have
+
+    def _chosen(self, window: Window, kept: Kept, path: str) -> Ints:
+        """The entries that go into files."""
+        bulk_loads, let_go = bulk_loads_in(window, kept, self.rules, self.job.source, path)
+        self.let_go += let_go
+        if sum(map(len, self.let_go)) > MAX_LET_GO_CHARS:  # requests let them go entry by entry
+            self.others, self.let_go = True, []
+        table_of, first_of = distinct_tables(window)
+        names = [table_name(window, int(entry)) for entry in first_of]
+        for entry in bulk_loads:
+            self._leave_out(names[table_of[entry]], "some of its edits are bulk loads, whose order among them counts")
+        if self.job.source.visibility_labels != VisibilityLabels.SHIP:
+            for table in np.unique(table_of[kept.labelled]):
+                self._leave_out(names[table], "it has cells with visibility labels")
+        for table in np.unique(table_of[with_expressions(window, kept)]):
+            self._leave_out(names[table], "it has cells with visibility expressions, which the slave reads only if they are put")
+        fit = np.array([name in self.job.tables for name in names], np.bool_)
+        wanted = kept.cells > 0
+        wanted[bulk_loads] = False
+        chosen = wanted & fit[table_of]
+        self.others |= bool(bulk_loads) or bool(np.any(wanted & ~fit[table_of]))
+        for table in np.unique(table_of[chosen]):
+            of_table = np.flatnonzero(chosen & (table_of == table))
+            counts = [of_table.size, *(int(column[of_table].sum()) for column in (kept.cells, kept.size, kept.rows))]
+            name = names[table].decode(errors="backslashreplace")
+            self.tables[name] = self.tables.get(name, np.zeros(4, np.int64)) + np.array(counts, np.int64)
+        return np.flatnonzero(chosen)
+
+    def _leave_out(self, table: bytes, why: str) -> None:
+        if table not in self.job.tables:  # then it is left out already
+            return
+        self.unfit.setdefault(table.decode(errors="backslashreplace"), why)
+
+    def _count(self, window: Window, kept: Kept) -> None:
+        self.edits += len(window.index)
+        self.size += int(window.next_positions[-1] - window.positions[0])
+        self.written = shown_ms(int(window.index.write_time[-1]))
+        self.filtered.update(filtered_by_reason(kept))

@@ -1,0 +1,176 @@
+"""What goes through Spark's shuffle: sorted runs, and notes.
+
+    row     partition, region, family, wal, number, size, crc, data
+    data    the row's bytes, or fewer than `size`: then they are compressed (an LZ4 block)
+    crc     CRC-32 of the row's numbers up to `size`, and of its bytes: a row must not come out as one of another region, either
+    run     the numbers of the store's region and family; of the WAL that it is of; within the WAL, in order; the run's bytes
+    note    region −1: what the tasks of all partitions must know, before any of them loads       family, number 0; a Note as JSON
+            region −2: what became of a WAL, for the driver                                     a WalReport as JSON
+
+Spark's own compression and checks of what it shuffles cost more than these, and would see the bytes only after Spark's JVM has
+copied them several times. With spark.shuffle.compress=false Spark leaves them out.
+"""
+
+from __future__ import annotations
+
+import json
+import struct
+from collections.abc import Iterable, Iterator
+from dataclasses import asdict, dataclass, field
+from typing import Self
+
+import numpy as np
+import pyarrow as pa
+from zlib_ng import zlib_ng
+
+from walferry.base.records import decoded
+from walferry.base.texts import one_line
+from walferry.load.errors import BrokenRow
+
+NOTE = -1
+REPORT = -2
+BATCH_BYTES = 4 << 20
+MAX_ERROR_CHARS = 2000
+NUMBERS = ("partition", "region", "family", "wal", "number")
+COLUMNS = (*NUMBERS, "size", "crc", "data")
+SCHEMA = pa.schema([*((name, pa.int32()) for name in COLUMNS[:-1]), ("data", pa.binary())])
+LEAST_COMPRESSED_BYTES, TRIED_BYTES = 4 << 10, 64 << 10
+WORTH_IT = 0.7  # compressed bytes a byte: from there on it costs more than it saves
+_MOST_TIMES = 255  # that an LZ4 block's bytes grow
+_NUMBERS = struct.Struct("<6i")  # with the size, as the CRC takes them
+_LZ4 = pa.Codec("lz4_raw")
+
+
+@dataclass(frozen=True)
+class Row:
+    """One row."""
+
+    partition: int
+    region: int
+    family: int
+    wal: int
+    number: int
+    data: memoryview
+
+
+@dataclass(frozen=True)
+class Note:
+    """What is not loaded: WALs from `first` to before `end`, because the first of them cannot be, and tables, with the reason."""
+
+    first: int = 0
+    end: int = 0
+    error: str = ""
+    unfit: dict[str, str] = field(default_factory=dict)
+
+    def to_json(self) -> bytes:
+        """This note for `from_json`."""
+        return json.dumps(asdict(self) | {"error": one_line(self.error, MAX_ERROR_CHARS)}).encode()
+
+    @classmethod
+    def from_json(cls, text: bytes | str) -> Self:
+        """The note that `to_json` wrote. Raises NotARecord."""
+        return decoded(cls, text)
+
+
+@dataclass(frozen=True)
+class WalReport:
+    """What a WAL had that the peer gets. `tables` has [edits, cells, bytes, operations] of each table that goes into files."""
+
+    wal: int
+    end: int = 0  # the offset after its last entry; 0: it has none behind its position
+    clean: bool = True
+    read_edits: int = 0
+    read_bytes: int = 0
+    filtered: dict[str, int] = field(default_factory=dict)
+    last_written: int = 0  # ms since the epoch
+    tables: dict[str, list[int]] = field(default_factory=dict)
+    others: bool = False  # whether it has edits that do not go into files
+    runs: int = 0
+    ignored: int = 0  # bytes behind its last whole entry
+    let_go: list[str] = field(default_factory=list)  # files of bulk loads that the peer does not get
+
+    def to_json(self) -> bytes:
+        """This report for `from_json`."""
+        return json.dumps(asdict(self)).encode()
+
+    @classmethod
+    def from_json(cls, text: bytes | str) -> Self:
+        """The report that `to_json` wrote. Raises NotARecord."""
+        return decoded(cls, text)
+
+
+def batches(rows: Iterable[Row]) -> Iterator[pa.RecordBatch]:
+    """Yield the rows as batches of about BATCH_BYTES."""
+    held: list[_Packed] = []
+    size = 0
+    for row in rows:
+        packed = _packed(row)
+        if held and size + len(packed.data) > BATCH_BYTES:
+            yield _batch(held)
+            held, size = [], 0
+        held.append(packed)
+        size += len(packed.data)
+    if held:
+        yield _batch(held)
+
+
+@dataclass(frozen=True)
+class _Packed:
+    """A row as the shuffle gets it: the numbers of all columns but the last one, and its data."""
+
+    numbers: tuple[int, ...]
+    data: memoryview
+
+
+def _packed(row: Row) -> _Packed:
+    numbers = (row.partition, row.region, row.family, row.wal, row.number, len(row.data))
+    return _Packed((*numbers, _crc(numbers, row.data)), _compressed(row.data))
+
+
+def _compressed(data: memoryview) -> memoryview:
+    """The data as an LZ4 block, if that is worth it: its beginning tells."""
+    if len(data) < LEAST_COMPRESSED_BYTES:
+        return data
+    tried = data[:TRIED_BYTES]
+    if len(_LZ4.compress(tried)) > WORTH_IT * len(tried):
+        return data
+    compressed = memoryview(_LZ4.compress(data, asbytes=True))
+    return compressed if len(compressed) < len(data) else data
+
+
+def _crc(numbers: tuple[int, ...], data: memoryview) -> int:
+    """The CRC-32 of both, with a sign, as Spark knows no other integers."""
+    crc = zlib_ng.crc32(data, zlib_ng.crc32(_NUMBERS.pack(*numbers)))
+    return crc - (1 << 32) if crc >> 31 else crc
+
+
+def _batch(rows: list[_Packed]) -> pa.RecordBatch:
+    numbers = [pa.array(column, pa.int32()) for column in zip(*(row.numbers for row in rows), strict=True)]
+    ends = np.cumsum([0, *(len(row.data) for row in rows)], dtype=np.int32)
+    data = rows[0].data if len(rows) == 1 else b"".join(row.data for row in rows)
+    binary = pa.BinaryArray.from_buffers(pa.binary(), len(rows), [None, pa.py_buffer(ends), pa.py_buffer(data)])
+    return pa.RecordBatch.from_arrays([*numbers, binary], schema=SCHEMA)
+
+
+def rows_in(some: Iterable[pa.RecordBatch]) -> Iterator[Row]:
+    """Yield the rows of batches. The data may be a view of the batch's memory. Raises BrokenRow."""
+    for batch in some:
+        *numbers, data = (batch.column(name) for name in COLUMNS)
+        places = zip(*(column.to_pylist() for column in numbers), strict=True)
+        for i, (partition, region, family, wal, number, size, crc) in enumerate(places):
+            found = _whole(memoryview(data[i].as_buffer()), size)
+            if found is None or _crc((partition, region, family, wal, number, size), found) != crc:
+                raise BrokenRow(f"row {number} of the load's WAL {wal} came out of Spark's shuffle with other bytes than went in")
+            yield Row(partition, region, family, wal, number, found)
+
+
+def _whole(data: memoryview, size: int) -> memoryview | None:
+    """The bytes of a row of this size; None if there are none."""
+    if len(data) != size:
+        if not len(data) < size <= _MOST_TIMES * len(data):
+            return None
+        try:
+            return memoryview(_LZ4.decompress(data, size))
+        except (OSError, pa.ArrowInvalid):
+            return None
+    return data

@@ -1,0 +1,92 @@
+"""The runs of one partition, kept on a local disk until its regions are loaded.
+
+They lie in one file without a name, so nothing is left of it however the process ends.
+"""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Self
+
+from walferry.hbase.files.systems import read_fd
+from walferry.shipping.bulkload.rows import NOTE, REPORT, Note, Row
+
+LOCAL_DIRS = "SPARK_LOCAL_DIRS"  # Spark's own, which it gives to its Python workers
+
+
+@dataclass(frozen=True)
+class FileRun:
+    """A run in the file: see hfiles.merge."""
+
+    fd: int
+    start: int
+    size: int
+
+    def read_at(self, offset: int, length: int) -> bytes:
+        """Read `length` bytes from `offset` on, and fewer only at the run's end."""
+        return read_fd(self.fd, self.start + offset, max(0, min(length, self.size - offset)))
+
+
+@dataclass(frozen=True)
+class _Place:
+    wal: int
+    number: int
+    start: int
+    size: int
+
+
+class HeldRuns:
+    """A partition's runs, notes and reports. A context manager."""
+
+    def __init__(self, environment: Mapping[str, str] = os.environ) -> None:
+        folder = environment.get(LOCAL_DIRS, "").partition(",")[0]
+        self._file = tempfile.TemporaryFile(dir=folder if os.path.isdir(folder) else None)  # noqa: SIM115  # closed in __exit__
+        self._stores: dict[int, dict[int, list[_Place]]] = {}
+        self._size = 0
+        self.notes: list[Note] = []
+        self.reports: list[bytes] = []
+        self.counts: Counter[int] = Counter()  # of runs by WAL
+
+    def take(self, rows: Iterable[Row]) -> None:
+        """Take all rows."""
+        for row in rows:
+            if row.region == NOTE:
+                self.notes.append(Note.from_json(bytes(row.data)))
+            elif row.region == REPORT:
+                self.reports.append(bytes(row.data))
+            else:
+                self._file.write(row.data)
+                place = _Place(row.wal, row.number, self._size, len(row.data))
+                self._stores.setdefault(row.region, {}).setdefault(row.family, []).append(place)
+                self._size += len(row.data)
+                self.counts[row.wal] += 1
+        self._file.flush()
+
+    @property
+    def regions(self) -> list[int]:
+        """The numbers of the regions that have runs, those with most bytes first."""
+        return sorted(self._stores, key=self.size_of, reverse=True)
+
+    def size_of(self, region: int) -> int:
+        """Bytes of a region's runs."""
+        return sum(place.size for places in self._stores[region].values() for place in places)
+
+    def runs(self, region: int, wanted: Callable[[int], bool]) -> dict[int, list[FileRun]]:
+        """The runs of a region by family, in the order of their WALs, without those of WALs that are not `wanted`."""
+        found = {}
+        for family, places in self._stores[region].items():
+            places = sorted((place for place in places if wanted(place.wal)), key=lambda place: (place.wal, place.number))
+            if places:
+                found[family] = [FileRun(self._file.fileno(), place.start, place.size) for place in places]
+        return found
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self._file.close()

@@ -1,0 +1,75 @@
+"""The WALs that one job loads, and the parts in which its tasks read them.
+
+WALs are numbered over all groups: group by group, and within a group oldest first. A group's WALs are loaded up to the first one
+that cannot be, so that what is shipped of the group afterwards is younger.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from walferry.hbase.errors import PositionError
+from walferry.hbase.files.store import WalLocation
+from walferry.shipping.candidates import Candidate
+
+LARGEST_PART_BYTES = 256 << 20  # of all but its last WAL
+PARTS_A_CORE = 4  # so that the last ones end at about the same time
+
+
+@dataclass(frozen=True, slots=True)
+class LoadWal:
+    """A WAL to load. `end_of_group` is the number after that of its group's last WAL."""
+
+    number: int
+    end_of_group: int
+    name: str
+    position: int
+    size: int  # bytes of its file, when it was found
+    dead_servers: tuple[str, ...]
+    live: bool
+    newest: bool = False  # of all closed WALs of its group
+
+    @property
+    def bytes_left(self) -> int:
+        """Bytes behind the position."""
+        return max(0, self.size - self.position)
+
+
+def number_wals(groups: Sequence[Sequence[Candidate]], found: Mapping[str, WalLocation]) -> list[list[LoadWal]]:
+    """The WALs of each group that may be loaded: those before the first one whose file or position is not known."""
+    known = [_known(group, found) for group in groups]
+    numbered, start = [], 0
+    for group, all_of_group in zip(known, groups, strict=True):
+        end = start + len(group)
+        numbered.append(
+            [
+                LoadWal(start + i, end, wal.queued.name.text, wal.queued.position, found[wal.queued.name.text].size,
+                        wal.dead_servers, wal.live, newest=wal is all_of_group[-1])
+                for i, wal in enumerate(group)
+            ]
+        )  # fmt: skip
+        start = end
+    return numbered
+
+
+def _known(group: Sequence[Candidate], found: Mapping[str, WalLocation]) -> Sequence[Candidate]:
+    for i, wal in enumerate(group):
+        if wal.queued.name.text not in found or isinstance(wal.queued.position_or_problem, PositionError):
+            return group[:i]
+    return group
+
+
+def parts_of(wals: Sequence[LoadWal], cores: int, least_bytes: int) -> list[list[LoadWal]]:
+    """The WALs in parts of neighbours, about PARTS_A_CORE for each core, all but the last of at least `least_bytes`."""
+    total = sum(wal.bytes_left for wal in wals)
+    enough = max(least_bytes, min(LARGEST_PART_BYTES, total // (PARTS_A_CORE * max(1, cores))))
+    parts: list[list[LoadWal]] = []
+    size = enough
+    for wal in wals:
+        if size >= enough:
+            parts.append([])
+            size = 0
+        parts[-1].append(wal)
+        size += wal.bytes_left
+    return parts

@@ -1,9 +1,0 @@
-"""Reads tables of a cluster through its RegionServers.
-
-    tables     a cluster's tables: their regions, and scans
-    regions    regions, and where hbase:meta says they are
-    scan       a scan across regions, which outlives moves, splits, merges and lost scanners
-    rows       cell blocks as rows of cells
-
-This package imports only `hbase`, `rpc`, `wal`, `kernels`, `zk`, `protos`, `names` and `errors` of the library.
-"""

@@ -1,0 +1,30 @@
+"""A message is a WALKey if HBase writes it, now or in a later release."""
+
+import pytest
+
+from tests.unit.hbase.wal.encoder import PUT, Cell, encode_wal, entry
+from tests.unit.hbase.wal.samples import read
+from tests.unit.hbase.wal.scanned import key_bytes, scan, with_key
+from walferry.hbase.wal.errors import WalPositionError
+
+
+def test_fields_of_later_releases_are_skipped() -> None:
+    extra = b"\x68\x01" + b"\x6a\x03abc" + b"\x6d\x01\x02\x03\x04" + b"\x69" + b"\x01" * 8
+    found = scan(with_key(key_bytes() + extra))
+    assert found.fault is None
+    assert len(found.index) == 1
+
+
+FIELDS_WITHOUT_A_KEY = b"\x65abcd" * 6 + b"\x0a\x01r\x12\x01t\x18\x01\x20\x01"  # a whole key, but field 12 before it
+OUT_OF_ORDER = b"\x12\x01t\x0a\x01r\x18\x01\x20\x01"
+TWICE = b"\x0a\x01r\x0a\x01r\x12\x01t\x18\x01\x20\x01"
+OF_ANOTHER_TYPE = b"\x08\x01\x0a\x01r\x12\x01t\x18\x01\x20\x01"
+
+
+@pytest.mark.parametrize("message", [FIELDS_WITHOUT_A_KEY, OUT_OF_ORDER, TWICE, OF_ANOTHER_TYPE])
+def test_a_message_that_hbase_does_not_write_is_not_a_key(message: bytes) -> None:
+    like_an_entry = bytes([len(message)]) + message
+    inside = encode_wal([entry(Cell(b"row", b"f", b"q", 1, PUT, like_an_entry))])
+    error = read(inside, inside.index(like_an_entry)).error
+    assert isinstance(error, WalPositionError)
+    assert f"one at byte {len(encode_wal([], b''))} goes on beyond it" in str(error)

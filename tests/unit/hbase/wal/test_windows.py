@@ -1,0 +1,20 @@
+"""A window is cut at any offset."""
+
+from tests.unit.hbase.wal.encoder import encode_wal
+from tests.unit.hbase.wal.memory_file import MemoryFile
+from tests.unit.hbase.wal.samples import SAMPLE
+from walferry.hbase.wal.reader import read_windows
+
+
+def test_a_window_up_to_an_offset_has_the_entries_that_end_there_or_before() -> None:
+    data = encode_wal(SAMPLE)
+    (window,) = read_windows(MemoryFile(data), "f", 0, partial_tail="error")
+    ends = window.next_positions.tolist()
+    assert [len(window.until(offset).index) for offset in (0, ends[0] - 1, ends[0], ends[2] + 1, ends[-1])] == [
+        0,
+        0,
+        1,
+        3,
+        len(ends),
+    ]
+    assert window.until(ends[1]).next_positions.tolist() == ends[:2]

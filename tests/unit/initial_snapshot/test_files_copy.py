@@ -1,0 +1,254 @@
+"""The order in which files are loaded, and when a region's files are of no use."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from walferry.base.security.login import UNSECURED
+from walferry.hbase.hfiles.ends import FileEnd
+from walferry.hbase.tables.regions import Region
+from walferry.initial_snapshot import files_copy
+from walferry.initial_snapshot.files_copy import (
+    COPIED_AT_ONCE,
+    LOADS,
+    FilesCopy,
+    FoundFile,
+    NeedsScan,
+    check_borders,
+    find_files,
+    loads,
+)
+from walferry.initial_snapshot.hfiles import HFileInfo
+from walferry.initial_snapshot.manifest import SnapshotRegion, StoreFile
+from walferry.load.copy_errors import BrokenSnapshot, UnreadableHFile
+from walferry.load.errors import NotLoaded
+from walferry.load.numbered import Destination, StagedFile
+
+
+def found(family: bytes, name: str, sequence_id: int | None, size: int = 10, cells: int = 5) -> FoundFile:
+    info = None if sequence_id is None else HFileInfo(sequence_id, has_tags=False, cells=cells)
+    return FoundFile(StoreFile(family, name, size, ()), f"file:/{name}", info)
+
+
+def names(calls: list[list[FoundFile]]) -> list[list[str]]:
+    return [[each.file.name for each in call] for call in calls]
+
+
+def test_the_oldest_files_of_all_families_are_loaded_first_and_one_of_a_family_at_a_time():
+    files = [found(b"f", "new", 9), found(b"f", "old", 3), found(b"g", "only", 20), found(b"f", "newer", 10)]
+    assert names(loads(files)) == [["old", "only"], ["new"], ["newer"]]
+    assert loads([]) == []
+
+
+def test_files_with_equal_numbers_are_loaded_in_hbase_s_order():
+    assert names(loads([found(b"f", "b", 3), found(b"f", "a", 3), found(b"f", "large", 3, 99)])) == [["large"], ["a"], ["b"]]
+
+
+def test_files_without_cells_are_left_out():
+    assert names(loads([found(b"f", "empty", 3, cells=0), found(b"f", "other", 4)])) == [["other"]]
+    assert loads([found(b"f", "empty", 3, cells=0)]) == []
+
+
+@pytest.mark.parametrize("others", [[], [found(b"g", "y", 1)], [found(b"f", "y", 1)]])
+def test_a_file_of_unknown_age_is_not_loaded_since_the_source_s_numbers_would_come_with_it(others):
+    with pytest.raises(NeedsScan, match="how old f/x is"):
+        loads([found(b"f", "x", None), *others])
+
+
+@pytest.mark.parametrize(
+    ("start", "end", "fits"),
+    [(b"", b"", True), (b"b", b"d", True), (b"b", b"e", True), (b"c", b"d", False), (b"b", b"c", False)],
+)
+def test_a_region_at_the_slave_must_have_all_rows_of_the_source_s(start, end, fits):
+    region, target = SnapshotRegion("t", "1", b"b", b"d", ()), Region(b"t,,1", start, end, None)
+    if fits:
+        check_borders(region, target)
+        return
+    with pytest.raises(NeedsScan, match="other borders"):
+        check_borders(region, target)
+
+
+def test_the_last_region_fits_only_into_the_last_one():
+    with pytest.raises(NeedsScan):
+        check_borders(SnapshotRegion("t", "1", b"b", b"", ()), Region(b"t,,1", b"", b"z", None))
+
+
+def test_files_are_found_in_the_archive_too_and_a_missing_one_is_named_with_its_region(tmp_path):
+    def region(name: str, *, reference: bool = False) -> SnapshotRegion:
+        file = StoreFile(b"f", name, 1, (f"data/{name}", f"archive/data/{name}"), reference)
+        return SnapshotRegion("ns:t", "abc", b"", b"", (file,))
+
+    (tmp_path / "archive" / "data").mkdir(parents=True)
+    (tmp_path / "archive" / "data" / "moved").write_bytes(b"not an HFile")
+    (there,) = find_files(tmp_path.as_uri(), region("moved"))
+    assert (there.url, there.info) == (f"{tmp_path.as_uri()}/archive/data/moved", None)
+    with pytest.raises(BrokenSnapshot, match=r"region abc of table ns:t: its file f/gone is in none of .*/data/gone"):
+        find_files(tmp_path.as_uri(), region("gone"))
+    with pytest.raises(NeedsScan, match="f/half is half of a file"):
+        find_files(tmp_path.as_uri(), region("half", reference=True))
+
+
+RANDOM = "3ab9vlq0" * 8
+
+
+@pytest.mark.parametrize(
+    ("token", "taken"),
+    [
+        (f"hdfs://slave:8020/hbase/staging/walferry__ns_t__{RANDOM}", True),
+        (f"hdfs://slave/user/hbase/hbase-staging/walferry__ns_t__{RANDOM}", False),
+        (f"hdfs://slave/hbase/data/default/walferry__ns_t__{RANDOM}", False),  # a table may have such a name
+        ("hdfs://slave/hbase/staging/walferry__ns_t__2024", False),
+        (f"file:/tmp/slave/staging/walferry__ns_t__{RANDOM}", False),  # the source is on HDFS
+        ("hdfs://source/hbase/data/default/other/0123456789abcdef/f", False),
+        (f"hdfs://10.0.0.1/hbase/data/default/other/0123456789abcdef/f/walferry__ns_t__{RANDOM}", False),
+        (f"hdfs://source/hbase/oldWALs/walferry__ns_t__{RANDOM}", False),
+        (f"hdfs://10.0.0.1/hbase/data/default/staging/walferry__ns_t__{RANDOM}", False),  # of a table that is called staging
+        (f"hdfs://source/hbase/staging/../data/walferry__ns_t__{RANDOM}", False),
+        (f"hdfs://source/x/../hbase/data/walferry__ns_t__{RANDOM}", False),
+        (f"hdfs://source//hbase/data/walferry__ns_t__{RANDOM}", False),
+        ("hdfs://source/warehouse/sales.db/day=1", False),
+        (f"hdfs://slave/hbase/staging/walferry__other__{RANDOM}", False),
+        (f"hdfs://slave/hbase/staging/walferry__ns_t__{RANDOM}/", False),
+        (f"hdfs://slave/hbase/staging/walferry__ns_t__{RANDOM}?x#y", False),
+    ],
+)
+def test_files_are_put_only_into_a_folder_of_the_form_that_hbase_makes_for_them(token, taken):
+    copy = FilesCopy("hdfs://source/hbase", None, "id", nullcontext)  # type: ignore[arg-type]
+    if taken:
+        copy.check_token("ns:t", token)
+        return
+    with pytest.raises(NotLoaded, match="the slave wants files in"):
+        copy.check_token("ns:t", token)
+
+
+def test_clusters_on_a_local_disk_may_copy_to_each_other():
+    copy = FilesCopy("file:///tmp/source", None, "id", nullcontext)  # type: ignore[arg-type]
+    copy.check_token("t", f"file:/tmp/slave/staging/root__t__{RANDOM}")
+    for folder in ("/tmp/source/data", "/etc/cron.d"):
+        with pytest.raises(NotLoaded):
+            copy.check_token("t", f"file:{folder}")
+
+
+class Slave:
+    """A region's server that loads files, and gives the first `unnumbered` loads no number."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, copy: Callable[[str], None], unnumbered: int = 0) -> None:
+        self.told: list[tuple[str, object]] = []
+        self.unnumbered = unnumbered
+        self.in_turn = False
+        self.region = Region(b"t,,1", b"", b"", None)  # as it is now
+        self._copy = copy
+        monkeypatch.setattr(files_copy, "copy_file", self._copied)
+        monkeypatch.setattr(files_copy, "load_numbered", self._load)
+
+    def _copied(self, source: str, target: str, _: str) -> FileEnd:
+        self._copy(source)
+        self.told.append(("copied", source))
+        return FileEnd(1, 0, target.encode())
+
+    def _load(self, _: object, __: Destination, files: list[StagedFile], ___: str) -> None:
+        assert self.in_turn, "two tasks load into a region at the same time"
+        self.told.append(("loaded", [(file.family, file.url) for file in files]))
+        if self.unnumbered:
+            self.unnumbered -= 1
+            raise NotLoaded("the slave has loaded files without a sequence number")
+
+    @contextmanager
+    def turn(self, region: str) -> Iterator[None]:
+        self.in_turn = True
+        yield
+        self.in_turn = False
+
+    def load(self, files: int) -> None:
+        """Have some files of one family loaded."""
+        target = self.region
+        place: Any = SimpleNamespace(connection=lambda _: None, locate=lambda _: self.region)
+        in_hand: Any = SimpleNamespace(check=lambda: self.told.append(("checked", self.in_turn)))
+        calls = loads([found(b"f", str(n), n) for n in range(files)])
+        copy = FilesCopy("file:/source", place, "id", self.turn)
+        copy._load(SnapshotRegion("t", "1", b"", b"", ()), Destination("t", target, TOKEN, UNSECURED), calls, in_hand)
+
+    @property
+    def loaded(self) -> list[object]:
+        return [what for done, what in self.told if done == "loaded"]
+
+
+TOKEN = f"file:/slave/staging/hbase__t__{'0a' * 26}"
+
+
+def test_files_are_copied_side_by_side_and_loaded_in_order_each_in_turn(monkeypatch: pytest.MonkeyPatch) -> None:
+    together = threading.Barrier(COPIED_AT_ONCE, timeout=30)
+    slave = Slave(monkeypatch, lambda _: together.wait() and None)
+    slave.load(2 * COPIED_AT_ONCE)
+    assert slave.loaded == [[(b"f", f"{TOKEN}/call{n}-0")] for n in range(2 * COPIED_AT_ONCE)]
+    before = [slave.told[i - 1] for i, (done, _) in enumerate(slave.told) if done == "loaded"]
+    assert before == [("checked", True)] * len(slave.loaded)
+
+
+def test_files_that_got_no_number_are_copied_and_loaded_again_before_younger_ones(monkeypatch: pytest.MonkeyPatch) -> None:
+    slave = Slave(monkeypatch, lambda _: None, unnumbered=2)
+    slave.load(2)
+    names = ["call0-0", "call0-0-again-0", "call0-0-again-0-again-0", "call1-0"]
+    assert slave.loaded == [[(b"f", f"{TOKEN}/{name}")] for name in names]
+    assert [source for done, source in slave.told if done == "copied"].count("file:/0") == 3
+    slave.unnumbered = LOADS
+    with pytest.raises(NotLoaded):
+        slave.load(1)
+
+
+def test_a_region_that_was_split_meanwhile_is_a_case_for_a_scan(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Else its files would be loaded into a half of it, which does not take them, as often as there are tries."""
+    slave = Slave(monkeypatch, lambda source: split() if source == "file:/0" else None, unnumbered=1)
+
+    def split() -> None:
+        slave.region = Region(b"t,,2", b"", b"m", None)
+
+    with pytest.raises(NeedsScan, match="other borders of regions"):
+        slave.load(2)
+    assert len(slave.loaded) == 1
+
+
+def test_a_folder_of_a_wrong_form_is_neither_noted_nor_written_to_nor_deleted(monkeypatch: pytest.MonkeyPatch) -> None:
+    slave = Slave(monkeypatch, lambda _: None)
+    monkeypatch.setattr(files_copy.bulk_load, "prepare", lambda *_: "hdfs://slave/hbase/data/default/t")
+    monkeypatch.setattr(files_copy, "clean", lambda *_: slave.told.append(("deleted", None)))
+    place: Any = SimpleNamespace(connection=lambda _: None, locate=lambda _: slave.region)
+    in_hand: Any = SimpleNamespace(put=lambda record: slave.told.append(("noted", record)))
+    with pytest.raises(NotLoaded, match="the slave wants files in 'hdfs://slave/hbase/data/default/t'"):
+        FilesCopy("file:/source", place, "id", slave.turn).copy(
+            SnapshotRegion("t", "1", b"", b"", ()), [found(b"f", "0", 1)], in_hand
+        )
+    assert slave.told == []
+
+
+def test_no_file_is_written_to_the_folder_once_its_copy_has_failed(monkeypatch: pytest.MonkeyPatch) -> None:
+    begun, ended = [], []
+
+    def copy(source: str) -> None:
+        begun.append(source)
+        if source.endswith("/0"):
+            raise OSError("no room")
+        time.sleep(0.2)
+        ended.append(source)
+
+    with pytest.raises(OSError, match="no room"):
+        Slave(monkeypatch, copy).load(50)
+    assert set(begun) == {*ended, "file:/0"}
+    assert len(begun) < 50
+
+
+def test_a_file_that_cannot_be_copied_without_the_source_s_numbers_makes_its_region_a_case_for_a_scan(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def copy(source: str) -> None:
+        raise UnreadableHFile(f"the metadata of {source} cannot be read")
+
+    with pytest.raises(NeedsScan, match="the metadata of file:/0"):
+        Slave(monkeypatch, copy).load(2)

@@ -1,0 +1,51 @@
+"""Snapshots of a killed job that HBase has not completed yet."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import nullcontext
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from walferry.initial_snapshot import snapshots
+from walferry.initial_snapshot.snapshots import delete_snapshots
+
+OURS = "walferry-first-copy-2-1700000000000-0"
+
+
+@pytest.fixture
+def begun(tmp_path: Path) -> Path:
+    """Where HBase puts snapshots together; it holds one of ours, and two of others."""
+    folder = tmp_path / ".hbase-snapshot" / ".tmp"
+    for name in (OURS, "walferry-first-copy-22-1700000000000-0", "someone-else-s"):
+        (folder / name).mkdir(parents=True)
+    return folder
+
+
+@pytest.fixture
+def delete(tmp_path: Path, begun: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[], list[str]]:
+    """Deletes peer 2's snapshots. The master knows a snapshot as complete once it is no longer being put together."""
+    source = SimpleNamespace(root_dir="", wal_root=tmp_path.as_uri(), login=None)
+    session: Any = SimpleNamespace(zk=None, nodes=None, source=source)
+    monkeypatch.setattr(snapshots, "active_master", lambda *_: None)
+    monkeypatch.setattr(snapshots.master, "connect", lambda *_, **__: nullcontext())
+    monkeypatch.setattr(
+        snapshots.master_snapshots, "completed_snapshots", lambda _: [] if (begun / OURS).exists() else [OURS, "another"]
+    )
+    monkeypatch.setattr(snapshots.master_snapshots, "delete_snapshot", lambda *_: None)
+    return lambda: delete_snapshots(session, "2")
+
+
+def test_a_snapshot_that_is_being_taken_is_deleted_once_it_is_complete(delete, begun, monkeypatch):
+    monkeypatch.setattr(snapshots.time, "sleep", lambda _: (begun / OURS).rmdir())
+    assert delete() == [OURS]
+
+
+def test_a_folder_that_a_dead_master_has_left_behind_is_not_waited_for_for_ever(delete, monkeypatch, caplog):
+    monkeypatch.setattr(snapshots, "BEGUN_SECONDS", 0.1)
+    monkeypatch.setattr(snapshots, "_POLL_SECONDS", 0.05)
+    assert delete() == []
+    assert OURS in caplog.text

@@ -1,0 +1,62 @@
+"""What a shipping job's driver says of its groups."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from walferry.engine.summary import GroupSummary, Status
+from walferry.jobs import ship_run
+from walferry.jobs.ship_run import ShipRun, nothing_queued, outcome
+from walferry.replication.source.cluster import SourceCluster
+
+SOURCE = SourceCluster(quorum="zk1:2181", wal_root="file:///hbase")
+
+
+BATCH = """
+import sys, time
+from walferry.shipping.group_job import GroupJob
+from walferry.replication.source.cluster import SourceCluster
+from walferry.replication.source.settings import Knobs, SinkKind
+from walferry.jobs import connect_ship, ship_run
+
+ship_run._bytes_queued = lambda run: 999
+source = SourceCluster(quorum="zk1:2181", wal_root="file:///hbase")
+run = ship_run.ShipRun(source=source, peer_id="2", run_id="r", deadline=60)
+knobs = Knobs(sink=SinkKind(sys.argv[1]), hfiles_from=1000)
+job = GroupJob(source=source, peer_id="2", group="g", run_id="r", holder="run r", deadline=time.time() + 60, knobs=knobs)
+left = ship_run.load_files(run, [job], None, print)
+assert list(left.jobs) == [job]
+print(sorted({"pyspark", "pandas", "numpy", "numba", "pyarrow"} & set(sys.modules)))
+"""
+
+
+@pytest.mark.parametrize(
+    ("sink", "said"),
+    [
+        ("auto", "nothing is loaded as files: 999 bytes of WALs are fewer than 1,000\n"),
+        ("direct", ""),
+        pytest.param("replicate", "", marks=pytest.mark.slow),
+    ],
+)
+def test_a_driver_with_nothing_to_load_imports_nothing_that_loads(sink: str, said: str) -> None:
+    plugins = str(Path(ship_run.__file__).parents[2])
+    done = subprocess.run([sys.executable, "-c", BATCH, sink], capture_output=True, text=True, env={"PYTHONPATH": plugins})
+    assert done.stdout == f"{said}[]\n", done.stderr
+
+
+def test_a_group_s_outcome_is_a_line_and_the_error_of_one_that_is_not_done_another() -> None:
+    done = GroupSummary(group="g", status=Status.DONE, error="passed", completedLogs=1, shippedOps=2, shippedBytes=3)
+    assert outcome(done) == ["g: done, shipped 1 WALs, 2 operations, 3 bytes"]
+    failed = GroupSummary(group="g", status=Status.FAILED, error="no table")
+    assert outcome(failed) == ["g: failed, shipped 0 WALs, 0 operations, 0 bytes", "g: no table"]
+
+
+def test_a_run_without_closed_wals_says_where_it_has_looked() -> None:
+    run = ShipRun(source=SOURCE, peer_id="2", run_id="r", deadline=60)
+    assert nothing_queued(run) == "peer 2: no closed WALs are queued"
+    some = ShipRun(source=SOURCE, peer_id="2", run_id="r", deadline=60, groups=["g1", "g2"])
+    assert nothing_queued(some) == "peer 2: no closed WALs are queued in g1, g2"

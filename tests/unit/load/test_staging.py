@@ -1,0 +1,140 @@
+"""What a note in ZooKeeper names is deleted at the slave only if a server can have made it for a load."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from walferry.base.protos import hbase_pb2 as pb
+from walferry.hbase.rpc.errors import ConnectionFailed
+from walferry.initial_snapshot.files_copy import clean, clean_up
+from walferry.load import cleanup
+from walferry.load.cleanup import clean_folders
+from walferry.load.copy_errors import CopyRefused
+from walferry.load.copy_records import RegionRecord
+from walferry.load.errors import StaleLoad
+from walferry.load.records import Folder
+from walferry.load.staging import wrong_folder
+from walferry.replication.source.cluster import SourceCluster
+
+SOURCE = SourceCluster(quorum="zk:2181", wal_root="hdfs://source/hbase")
+REGION = b"ns:t,row,17.0123456789abcdef0123456789abcdef."
+TOKEN = f"hdfs://slave:8020/hbase/staging/walferry__ns_t__{'3ab9vlq0' * 8}"
+PLACES = ["hdfs://slave:8020/hbase", "hdfs://slave:8020/", "file:///hbase/slave/data", "hdfs://slave/hbase/data/ns/t", "", "x"]
+
+
+class Slave:
+    """Notes which folders it is told to delete, and by the region of which row."""
+
+    server = "slave-rs:16020"
+
+    def __init__(self) -> None:
+        self.deleted: list[tuple[bytes, str]] = []
+
+    def place(self, table: str) -> Any:
+        locate = lambda row: SimpleNamespace(name=b"%s,%s" % (table.encode(), row))  # noqa: E731
+        return SimpleNamespace(table=table, locate=locate, connection=lambda region: self)
+
+    def call(self, method: str, request: pb.CleanupBulkLoadRequest, response: Any) -> Any:
+        assert method == "CleanupBulkLoad"
+        self.deleted.append((request.region.value, request.bulk_token))
+        return response()
+
+
+def told_by_a_first_copy(token: str, region: str) -> Slave:
+    slave = Slave()
+    with suppress(CopyRefused):
+        clean(slave.place("ns:t"), RegionRecord(staging=token, slave_region=region), SOURCE.wal_root)
+    return slave
+
+
+def told_by_a_load(token: str, region: str) -> Slave:
+    slave = Slave()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(cleanup, "folders_of", lambda zk, record: {"/note": Folder(token, "ns:t", region)})
+        patch.setattr(cleanup, "forget", lambda zk, note: None)
+        with suppress(StaleLoad):
+            clean_folders("/record", None, slave, SOURCE)  # type: ignore[arg-type]
+    return slave
+
+
+both = pytest.mark.parametrize("told", [told_by_a_first_copy, told_by_a_load])
+
+
+@both
+def test_the_folder_of_a_load_is_deleted(told: Any) -> None:
+    assert told(TOKEN, REGION.hex()).deleted == [(b"ns:t,row", TOKEN)]
+
+
+@both
+@pytest.mark.parametrize("token", [each for each in PLACES if each])
+def test_no_other_folder_is(told: Any, token: str) -> None:
+    assert told(token, REGION.hex()).deleted == []
+
+
+@both
+@pytest.mark.parametrize("region", ["zz", "", "00", b"t,row,17.".hex(), b"ns:t".hex(), b"ns:t2,row,17.".hex(), "\u0661"])
+def test_none_is_deleted_for_what_is_not_a_region_of_the_table(told: Any, region: str) -> None:
+    assert told(TOKEN, region).deleted == []
+
+
+@both
+@given(st.text(), st.text())
+def test_whatever_a_note_says_no_order_is_made_of_it(told: Any, token: str, region: str) -> None:
+    assert told(token, region).deleted == []
+    assert told(token, REGION.hex()).deleted == []
+
+
+@both
+@given(st.sampled_from(["..", "data", "staging", "", "walferry__ns_t__" + "0a" * 30, "a"]).flatmap(
+    lambda last: st.lists(st.sampled_from(["..", ".", "", "data", "staging", "hbase"]), max_size=4).map(lambda up: [*up, last])
+))  # fmt: skip
+def test_a_path_that_is_deleted_has_no_steps_upwards_and_ends_below_staging(told: Any, steps: list[str]) -> None:
+    for _, token in told("hdfs://slave/" + "/".join(steps), REGION.hex()).deleted:
+        assert steps[-2] == "staging"
+        assert not {"..", ".", ""} & set(steps), token
+
+
+@pytest.mark.parametrize("host", ["[slave", "slave:x", "slave:99999999", "slave\nERROR forged", "s\x1b[2J", "s\0", "s" * 9999])
+def test_a_url_that_no_client_can_read_or_that_would_write_into_a_log_is_no_folder(host: str) -> None:
+    assert wrong_folder(TOKEN.replace("slave:8020", host), "ns:t", SOURCE.wal_root)
+    if not host.isprintable():
+        assert wrong_folder(TOKEN.replace("/hbase", f"/{host}"), "ns:t", SOURCE.wal_root)
+        assert wrong_folder(TOKEN.replace("walferry__", f"{host}__"), "ns:t", SOURCE.wal_root)
+
+
+def test_the_error_names_the_table_and_what_is_wrong() -> None:
+    with pytest.raises(CopyRefused, match=r"table ns:t .*'hdfs://slave/', which is not a folder .* by hand"):
+        clean(Slave().place("ns:t"), RegionRecord(staging="hdfs://slave/", slave_region=REGION.hex()), SOURCE.wal_root)
+
+
+class Down(Slave):
+    """Answers only after some calls."""
+
+    def __init__(self, calls: int) -> None:
+        super().__init__()
+        self.calls = calls
+
+    def call(self, *arguments: Any) -> Any:
+        self.calls -= 1
+        if self.calls >= 0:
+            raise ConnectionFailed("rs", "refused")
+        return super().call(*arguments)
+
+
+def test_a_first_copy_does_not_go_on_while_the_folder_of_a_killed_task_may_be_there() -> None:
+    """A load of that task could still bring its older files."""
+    down, record = Down(2), RegionRecord(staging=TOKEN, slave_region=REGION.hex())
+    with pytest.raises(StaleLoad, match=f"{TOKEN} at the slave, which does not delete it: .*refused"):
+        clean(down.place("ns:t"), record, SOURCE.wal_root)
+    clean(down.place("ns:t"), record, SOURCE.wal_root, patience_seconds=10)
+    assert down.deleted == [(b"ns:t,row", TOKEN)]
+
+
+def test_the_folder_of_a_copy_whose_calls_were_answered_may_stay() -> None:
+    clean_up(Down(1).place("ns:t"), RegionRecord(staging=TOKEN, slave_region=REGION.hex()), SOURCE.wal_root)

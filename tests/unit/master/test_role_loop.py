@@ -1,0 +1,88 @@
+"""When the master looks again."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.unit.master.looks import A, B, Site
+from walferry.hbase.files.store import WrongRoot
+from walferry.hbase.names import ServerName
+from walferry.master import role_loop
+from walferry.master.decide import Region, Servers, Step
+from walferry.master.reconcile import View
+from walferry.master.role_loop import MOVING_SECONDS, Cluster, Pass
+from walferry.master.states import State
+from walferry.master.znodes import RegionInTransition
+
+NAME = b"t,,1700000000000.0123456789abcdef0123456789abcdef."
+SERVER = ServerName("rs", 16020, 1)
+
+
+@pytest.mark.parametrize(
+    ("state", "idle", "moving"),
+    [(State.OPENING, 1.0, True), (State.OPENING, MOVING_SECONDS, False), (None, 0.0, False)],
+)
+def test_it_looks_again_soon_while_a_region_has_changed_a_moment_ago(state: State | None, idle: float, moving: bool) -> None:
+    znode = None if state is None else RegionInTransition(NAME, state, SERVER, 1, 0, False, b"")
+    region = Region(NAME, znode, None, frozenset(), True, None, idle, True)
+    view = View(Servers(frozenset({SERVER}), frozenset()), {}, {"r": region}, {}, {}, frozenset(), [])
+    done = Pass(view, [], [])
+    assert (done.moving, done.acted, done.busy) == (moving, False, state is not None)
+
+
+@pytest.mark.parametrize(
+    ("state", "step"), [(None, Step.CREATE), (State.OFFLINE, Step.ASK_TO_OPEN), (State.CLOSED, Step.REASSIGN)]
+)
+def test_no_server_is_asked_to_open_a_region_that_a_silent_one_may_serve(state: State | None, step: Step) -> None:
+    """A znode that another master has left may be OFFLINE, though a server that does not answer now has the region open."""
+    site = Site()
+    site.add(1, state, A)
+    assert [decision.step for _, decision in site.look().decided] == [step]
+    site.silent = {B}
+    assert [(decision.step, decision.server) for _, decision in site.look().decided] == [(Step.WAIT, B)]
+
+
+def test_a_root_with_no_wals_of_any_server_that_serves_regions_is_wrong(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Such as hbase.rootdir, if hbase.wal.dir is set: dead servers would seem to have no WALs to be split."""
+    site = Site()
+    site.add(1, served_by=(A,))
+    looked = site.look()
+
+    def look(*arguments: Any) -> View:
+        _, _, _, _, catalog, _ = arguments
+        catalog()
+        return looked.view
+
+    monkeypatch.setattr(role_loop, "look", look)
+    monkeypatch.setattr(role_loop, "read_catalog", lambda *_, **__: looked.read)
+    unused: Any = None
+    cluster = Cluster(unused, unused, unused, unused, tmp_path.as_uri())
+    for server in (None, B):
+        (tmp_path / "WALs" / str(server or "")).mkdir(parents=True)
+        with pytest.raises(WrongRoot, match=rf"WALs has no folder of {A} or any other server that serves regions"):
+            cluster.look()
+    (tmp_path / "WALs" / str(A)).mkdir()
+    assert cluster.look() == (looked.view, looked.read)
+    site = Site()
+    looked = site.look()
+    assert Cluster(unused, unused, unused, unused, "file:///nowhere").look()[0] is looked.view
+
+
+def test_a_look_finds_the_dead_servers_that_have_wals_of_hbase_meta(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    site = Site()
+    fenced, other = (ServerName(f"rs{n}", 16020, n) for n in (7, 8))
+    site.recovering = {fenced, other}
+    looked = site.look()
+    monkeypatch.setattr(role_loop, "look", lambda *arguments: (arguments[4](), looked.view)[1])
+    monkeypatch.setattr(role_loop, "read_catalog", lambda *_, **__: looked.read)
+    for folder, wal in ((f"{fenced}-splitting", "a.1.meta"), (str(other), "a.1"), (str(A), "a.1.meta")):
+        (tmp_path / "WALs" / folder).mkdir(parents=True)
+        (tmp_path / "WALs" / folder / wal).touch()
+    unused: Any = None
+    view, _ = Cluster(unused, unused, unused, unused, tmp_path.as_uri()).look()
+    assert view.servers.with_meta_wals == {fenced}

@@ -1,0 +1,167 @@
+"""What is told of a source's replication, given what was read."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from tests.unit.observe.status.described import BEHIND, HELD, group_of_one, name, peer_of
+from tests.unit.observe.status.views import DEAD, HOUR, MINUTE, NOW, SERVER, note, notes, peer, queue, view, wal
+from walferry.engine.summary import Status
+from walferry.observe.status.ages import Age, Certainty
+from walferry.observe.status.describing import STUCK_SECONDS, describe, unreachable
+from walferry.observe.status.files import FilesSeen, Read
+from walferry.observe.status.model import Kind
+from walferry.observe.status.notes import Notes, SlaveDown
+from walferry.observe.status.view import Holder
+from walferry.replication.queues.dead_servers import WALFERRY_SERVER
+from walferry.replication.queues.reading import Queue
+
+
+def test_a_wal_of_the_future_has_no_age_and_neither_has_its_peer() -> None:
+    found = peer_of(view(queue(wal(NOW + HOUR), wal(NOW + 2 * HOUR))))
+    assert found.replicationLag.certainty is Certainty.UNKNOWN
+    assert found.replicationLag.ms is None
+
+
+def test_an_entry_that_is_not_a_wal_makes_its_peer_s_age_uncertain() -> None:
+    assert peer_of(view(queue(problems=("/rs/x/p/junk: not a WAL",)))).replicationLag == Age(
+        None, Certainty.UNKNOWN, "/rs/x/p/junk: not a WAL"
+    )
+
+
+def test_all_wals_of_a_dead_server_can_be_shipped() -> None:
+    dead = replace(BEHIND, server_is_live=False)
+    assert group_of_one(view(dead)).wals_left == 3
+    (found,) = peer_of(view(dead)).queues or ()
+    assert (found.kind, found.live, found.dead_servers) == (Kind.NORMAL, False, (SERVER,))
+
+
+def test_a_claimed_queue_names_the_servers_that_it_came_from() -> None:
+    claimed = queue(wal(NOW - HOUR, server=DEAD), queue_id=f"p-{DEAD}-{WALFERRY_SERVER}", server=SERVER)
+    ours = queue(wal(NOW - HOUR, server=DEAD), queue_id=f"p-{DEAD}", server=WALFERRY_SERVER, live=False)
+    status = describe(view(claimed, ours))
+    (found,) = status.peers or ()
+    assert [(each.kind, each.dead_servers) for each in found.queues or ()] == [
+        (Kind.RECOVERED, (DEAD, WALFERRY_SERVER)),
+        (Kind.RECOVERED, (DEAD,)),
+    ]
+    (dead,) = status.dead_servers or ()
+    assert (dead.name, dead.claimed) == (DEAD, True)
+    assert dead.queues == (f"{SERVER}/p-{DEAD}-{WALFERRY_SERVER}", f"{WALFERRY_SERVER}/p-{DEAD}")
+
+
+def test_queues_of_peers_that_do_not_exist_are_orphaned() -> None:
+    status = describe(view(queue(wal(NOW - HOUR), queue_id="gone"), BEHIND))
+    assert [each.peer_id for each in status.orphaned or ()] == ["gone"]
+
+
+def test_queues_that_cannot_be_read_are_not_called_empty() -> None:
+    status = describe(view(queues=None, problems=("the queues kept moving",)))
+    (found,) = status.peers or ()
+    assert (found.queues, found.sizeOfLogQueue, found.wals_left, found.bytes_left) == (None, None, None, None)
+    assert (status.dead_servers, status.orphaned, status.problems) == (None, None, ("the queues kept moving",))
+    assert found.replicationLag == Age(None, Certainty.UNKNOWN, "the queues cannot be read")
+
+
+def test_a_source_that_cannot_be_reached_has_nothing_but_the_reason() -> None:
+    status = unreachable("no ZooKeeper server can be reached", NOW / 1000)
+    assert (status.unreachable, status.peers, status.live_servers) == ("no ZooKeeper server can be reached", None, None)
+
+
+def test_a_peer_whose_znodes_cannot_be_read_is_told_with_its_queues() -> None:
+    (found,) = describe(replace(view(BEHIND), peers={"p": None})).peers or ()
+    assert (found.state, found.managed, found.refusal, found.wals_left) == (None, None, None, 2)
+
+
+def test_only_a_managed_peer_can_be_refused() -> None:
+    assert peer_of(view(peers=(peer(state="ENABLED", managed=False),))).refusal is None
+    assert "it is ENABLED" in (peer_of(view(peers=(peer(state="ENABLED"),))).refusal or "")
+
+
+@pytest.mark.parametrize(
+    ("config", "why"),
+    [
+        ({"walferry.sinc": "direct"}, "walferry.sinc, which Walferry does not know"),
+        ({"walferry.sink": "fast"}, "walferry.sink is 'fast'"),
+        ({"walferry.paused": "yes"}, "walferry.paused is 'yes'"),
+        ({"hbase.replication.drop.on.deleted.table": "perhaps"}, "hbase.replication.drop.on.deleted.table"),
+        ({"walferry.paused": "true", "walferry.max_lag": "soon"}, None),  # a lag that makes no sense keeps no batch from shipping
+    ],
+    ids=["unknown", "no such sink", "neither paused nor not", "HBase's", "shipped all the same"],
+)
+def test_a_peer_whose_settings_a_batch_refuses_is_refused(config: dict[str, str], why: str | None) -> None:
+    refusal = peer_of(view(peers=(replace(peer(), config={"walferry.managed": "true", **config}),))).refusal
+    assert refusal is None if why is None else why in (refusal or "")
+
+
+def test_the_last_run_is_told_with_its_error_and_since_when_it_fails() -> None:
+    failing = notes(
+        note(Status.RUNNING, MINUTE // 60, "r4"),
+        note(Status.HELD, 2 * MINUTE, "r3", error="held by another"),
+        note(Status.SLAVE_DOWN, 5 * MINUTE, "r2", error="the slave is down"),
+        note(Status.FAILED, 10 * MINUTE, "r1", error="a broken WAL"),
+        note(Status.DONE, 20 * MINUTE, "r0", ageOfLastShippedOp=7, timestampOfLastShippedOp=NOW - HOUR),
+    )
+    found = peer_of(view(BEHIND, notes=failing, leases=HELD))
+    assert (found.error, found.failing_since_ms) == ("the slave is down", NOW - 10 * MINUTE)
+    assert found.last_success_ms == NOW - 20 * MINUTE
+    last = group_of_one(view(BEHIND, notes=failing, leases=HELD)).last_run
+    assert last is not None
+    assert (last.run_id, last.status, last.broken_off) == ("r4", "running", False)
+
+
+def test_what_was_never_shipped_has_no_age() -> None:
+    found = peer_of(view(BEHIND))
+    assert (found.ageOfLastShippedOp, found.timestampOfLastShippedOp, found.last_success_ms) == (None, None, None)
+
+
+def test_a_slave_that_a_run_has_found_down_is_an_error_until_a_group_is_shipped() -> None:
+    down = {"p": SlaveDown(NOW - MINUTE, "the slave is down")}
+    assert peer_of(view(BEHIND, notes=Notes(slave_down=down))).error == "the slave is down"
+    later = replace(notes(note(Status.DONE, MINUTE // 2)), slave_down=down)
+    assert peer_of(view(BEHIND, notes=later)).error is None
+
+
+LONG_AGO = queue(wal(NOW - 3 * HOUR, 100, set_ms=NOW - int(STUCK_SECONDS * 1000) - MINUTE), wal(NOW - 2 * HOUR))
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"leases": HELD},
+        {"in_hand": {"p": Holder("batch 7", "")}},
+        {"notes": notes(note(Status.DEADLINE, MINUTE, bytesDone=1))},
+        {"queues": (queue(wal(NOW - 3 * HOUR, 100, set_ms=NOW - MINUTE), wal(NOW - 2 * HOUR)),)},
+        {"queues": (queue(wal(NOW - 3 * HOUR), wal(NOW - MINUTE)),)},
+        {"queues": (queue(wal(NOW - 3 * HOUR)),)},
+    ],
+    ids=["held", "in hand", "a run shipped", "position set", "just closed", "only the open WAL"],
+)
+def test_a_peer_that_advances_or_has_nothing_to_ship_is_not_stuck(fields: dict[str, object]) -> None:
+    assert "1 of its 1 WAL groups" in (peer_of(view(LONG_AGO)).stuck or "")
+    assert peer_of(view(LONG_AGO, **fields)).stuck is None
+
+
+def test_a_peer_is_not_stuck_if_its_wals_are_known_to_be_shipped() -> None:
+    assert peer_of(view(LONG_AGO), FilesSeen(0, reads={(name(NOW - 3 * HOUR), 100): Read(None)})).stuck is None
+
+
+def test_runs_that_only_fail_leave_a_peer_stuck() -> None:
+    failing = notes(*(note(Status.FAILED, minutes * MINUTE, error="no") for minutes in range(5)))
+    assert "for 31 min, and no run has it now" in (peer_of(view(LONG_AGO, notes=failing)).stuck or "")
+
+
+def test_who_should_ship_a_stuck_peer_is_told() -> None:
+    theirs = peer_of(view(LONG_AGO, peers=(peer(state="ENABLED", managed=False),))).stuck or ""
+    nobody = peer_of(view(LONG_AGO, peers=(peer(managed=False),))).stuck or ""
+    assert theirs.endswith("the peer is ENABLED, so RegionServers ship it")
+    assert nobody.endswith("nobody ships it: the peer is DISABLED and not managed")
+
+
+def test_a_queue_without_wals_has_no_groups() -> None:
+    empty: Queue = queue()
+    (found,) = peer_of(view(empty)).queues or ()
+    assert (found.groups, found.sizeOfLogQueue) == ((), 0)
+    assert peer_of(view(empty)).replicationLag.nothing_waits

@@ -1,0 +1,71 @@
+"""What is measured of a status."""
+
+from __future__ import annotations
+
+import re
+
+from tests.unit.observe.status.exposed import samples
+from tests.unit.observe.status.views import HOUR, MINUTE, NOW, note, notes, queue, view, wal
+from walferry.engine.summary import Status
+from walferry.observe.status.describing import describe, unreachable
+from walferry.observe.status.exposition import exposition
+from walferry.observe.status.files import FilesSeen, Read
+from walferry.observe.status.measures import MEASURES, Value, measured, unknown
+from walferry.observe.status.old_wals import Kept, OldWalsStatus
+from walferry.observe.status.slaves import SlaveStatus
+
+BEHIND = queue(wal(NOW - 3 * HOUR, 100), wal(NOW - 2 * HOUR))
+
+
+def by_name(values: list[Value], peer_id: str | None = "p") -> dict[str, float | None]:
+    return {each.measure.name.removeprefix("source."): each.value for each in values if each.peer_id == peer_id}
+
+
+def test_what_is_known_exactly_has_a_value_under_hbase_s_name() -> None:
+    files = FilesSeen(0, reads={(wal(NOW - 3 * HOUR).name.text, 100): Read(NOW - 170 * MINUTE)})
+    noted = notes(note(Status.DONE, HOUR, ageOfLastShippedOp=1234, timestampOfLastShippedOp=NOW - 2 * HOUR))
+    status = describe(view(BEHIND, notes=noted), files, {"p": SlaveStatus(True, None)})
+    found = by_name(measured(status, None))
+    assert found["ageOfOldestUnshippedEdit"] == found["replicationLag"] == 170 * MINUTE
+    assert (found["ageOfLastShippedOp"], found["lastSuccess"]) == (1234, NOW - HOUR)
+    assert (found["sizeOfLogQueue"], found["walsLeft"], found["slaveUp"], found["managed"]) == (2, 1, 1, 1)
+
+
+def test_what_is_not_known_has_no_value_and_is_counted() -> None:
+    values = measured(describe(view(BEHIND)), None)
+    found = by_name(values)
+    assert (found["replicationLag"], found["ageOfOldestUnshippedEdit"]) == (3 * HOUR, None)
+    assert (found["slaveUp"], found["bytesLeft"]) == (None, None)
+    missing = {measure.name.removeprefix("source.") for measure in unknown(values)["p"]}
+    assert {"ageOfOldestUnshippedEdit", "slaveUp", "bytesLeft"} <= missing
+    assert not missing & {"replicationLag", "maxLag", "lastSuccess"}, "a limit that nobody has set is not missed"
+    assert unknown(values)[None] == []
+
+
+def test_queues_that_cannot_be_read_are_not_0() -> None:
+    found = by_name(measured(describe(view(queues=None)), None))
+    names = ("replicationLag", "sizeOfLogQueue", "walsLeft", "stuck", "failing")
+    assert [found[name] for name in names] == [None] * 5
+
+
+def test_of_a_source_that_cannot_be_looked_at_nothing_else_is_told() -> None:
+    values = measured(unreachable("silent", NOW / 1000), OldWalsStatus(NOW, None))
+    assert by_name(values, None) == {"up": 0, "lookedAt": NOW}
+    assert list(samples(exposition({"s": values}))) == [
+        ("walferry_source_up", {"source": "s"}, 0), ("walferry_looked_timestamp_seconds", {"source": "s"}, NOW / 1000)
+    ]  # fmt: skip
+
+
+def test_old_wals_are_measured_when_they_were_looked_at() -> None:
+    old_wals = OldWalsStatus(NOW, None, Kept(3, 30), Kept(2, 20), bytes_per_second=0.5, remaining=99, full_ms=NOW + HOUR)
+    found = by_name(measured(describe(view(BEHIND)), old_wals), None)
+    assert (found["oldWals"], found["oldWalsBytes"], found["heldOldWals"], found["heldOldWalsBytes"]) == (3, 30, 2, 20)
+    assert (found["heldOldWalsGrowth"], found["diskRemaining"], found["secondsUntilFull"]) == (0.5, 99, 3600)
+    assert "oldWals" not in by_name(measured(describe(view(BEHIND)), None), None)
+
+
+def test_every_measure_has_a_name_of_its_own() -> None:
+    names = [each.prometheus for each in MEASURES.values()]
+    assert len(set(names)) == len(names)
+    assert all(re.fullmatch(r"walferry_[a-z_]+", name) for name in names)
+    assert all(re.fullmatch(r"source\.[a-zA-Z]+", name) for name in MEASURES)

@@ -1,0 +1,20 @@
+"""A status in the form that other programs read."""
+
+from __future__ import annotations
+
+import json
+
+from tests.unit.observe.status.described import BEHIND, HELD, SIZES
+from tests.unit.observe.status.views import HOUR, note, notes, view
+from walferry.engine.summary import Status
+from walferry.observe.status.describing import describe
+from walferry.observe.status.model import plain
+
+
+def test_a_status_can_be_written_as_json() -> None:
+    status = describe(view(BEHIND, leases=HELD, notes=notes(note(Status.DONE))), SIZES)
+    told = json.loads(json.dumps(plain(status)))
+    group = told["peers"][0]["queues"][0]["groups"][0]
+    assert group["replicationLag"] == {"ms": 3 * HOUR, "certainty": "at most", "why": "no edit is older than its WAL's file"}
+    assert (group["holder"]["name"], group["bytes_left"]) == ("batch 7", {"known": 6000, "unsure": 0})
+    assert told["peers"][0]["queues"][0]["kind"] == "Normal"

@@ -1,0 +1,46 @@
+"""What a run of very many groups and WALs costs its driver."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+import pytest
+
+from walferry.engine.summary import GroupSummary, Status
+from walferry.hbase.names import parse_wal_name
+from walferry.replay import run
+from walferry.replay.files import GroupFiles
+from walferry.replay.listing import Place, WalFile
+from walferry.replay.scan import Scanned, Stay
+
+GROUPS, WALS, STAGES = 400, 100, 5
+
+
+def files(number: int) -> GroupFiles:
+    group = f"rs-{number:04}.example.org%2C16020%2C1700000000001"
+    names = (parse_wal_name(f"{group}.{1_700_000_000_000 + i}") for i in range(WALS))
+    return GroupFiles(group, None, tuple(WalFile(name, f"file:/{name}", 1, 1, Place.OLD) for name in names))
+
+
+@pytest.mark.parametrize("moved", [pytest.param(False, marks=pytest.mark.slow), True])
+def test_the_stages_of_regions_that_moved_are_told_in_proportion_to_the_wals(moved: bool) -> None:
+    """Each group's summary has a digest of all WALs with such regions: for each group, and for each stage of it."""
+    groups = [files(number) for number in range(GROUPS)]
+    scanned: list[list[Scanned | str]] = []
+    for number, group in enumerate(groups):
+        stays = [Stay(number // STAGES, number % STAGES * WALS + i, number % STAGES * WALS + i) for i in range(len(group.wals))]
+        scanned.append([Scanned(1, {}, [stay if moved else Stay(number, 1, 1)]) for stay in stays])
+    begun = [GroupSummary(group=group.group, status=Status.DONE) for group in groups]
+    tasks: list[tuple[GroupFiles, Any, int, GroupSummary]] = []
+
+    def spread(_: object, some: Any) -> list[GroupSummary]:
+        tasks.extend(some)
+        return [summary for *_, summary in some]
+
+    job: Any = None
+    before = time.process_time()
+    run._ship(job, groups, begun, scanned, spread)
+    assert {stage for _, _, stage, _ in tasks} == (set(range(STAGES)) if moved else {0})
+    assert len({summary.stages.partition(" ")[0] for *_, summary in tasks}) == (GROUPS if moved else 1)
+    assert time.process_time() - before < 3

@@ -1,0 +1,51 @@
+"""What a look at regions has found, as text and as XCom: bounded, and harmless."""
+
+from __future__ import annotations
+
+import json
+
+from walferry.master.survey import Row, Survey
+from walferry.runs.reports.regions import MAX_ROWS, MAX_TEXT_CHARS, RegionsReport
+
+HOSTILE = "\x1b[2J\u202e{{ conn.slack.password }}\n" + "x" * 100_000
+
+
+def row(n: int, *, stuck: bool = True) -> Row:
+    what = "nothing is done by itself"
+    return Row(f"{n:032x}", "t", "", "OPENING", 700.0, "rs1,16020,1", "an operator", what, "it hangs", stuck)
+
+
+def survey(rows: list[Row], problems: list[str] | None = None, silent: list[str] | None = None) -> Survey:
+    return Survey("", ["rs1,16020,1"], silent or [], [], True, 9, 8, 0, rows, problems or [])
+
+
+def test_without_a_stuck_region_all_is_well() -> None:
+    report = RegionsReport(survey([row(1, stuck=False)]))
+    assert report.to_xcom()["ok"]
+    assert report.as_text().startswith("8 of 9 regions are open at 1 RegionServers; no master is active")
+    assert "WARNING" not in report.as_text()
+
+
+def test_a_stuck_region_is_a_warning_with_its_state_its_server_and_what_to_do() -> None:
+    (warning,) = RegionsReport(survey([row(1)])).warnings
+    assert warning == (
+        f"region {1:032x} of t is OPENING at rs1,16020,1 for 700 s: it hangs. Next, an operator: nothing is done by itself"
+    )
+
+
+def test_a_silent_server_and_an_unreadable_znode_are_warnings() -> None:
+    report = RegionsReport(survey([], ["znode /hbase/table/t: it is broken"], ["rs2,16020,2"]))
+    assert report.warnings == [
+        "RegionServer rs2,16020,2 has not said which regions it serves", "znode /hbase/table/t: it is broken"
+    ]  # fmt: skip
+
+
+def test_reports_are_bounded_and_their_text_is_harmless() -> None:
+    report = RegionsReport(survey([row(n) for n in range(5000)], [HOSTILE] * 1000), [HOSTILE] * 1000)
+    told = report.to_xcom()
+    assert json.loads(json.dumps(told)) == told
+    assert (len(told["regions"]), told["regions_left_out"], len(told["warnings"])) == (MAX_ROWS, 5000 - MAX_ROWS, MAX_ROWS)
+    assert told["lines"][-1] == "(800 more lines)"
+    for text in (report.as_text(), json.dumps(told, ensure_ascii=False)):
+        assert not {"\x1b", "\u202e"} & set(text)
+        assert len(text) < 3 * MAX_ROWS * (MAX_TEXT_CHARS + 400)
