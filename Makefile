@@ -42,13 +42,13 @@ $(INSTALLED): requirements.lock | python
 
 jars: java venv
 	@$(PYTHON) -m embedded
-	@PYTHONPATH=$(CURDIR)/plugins $(PYTHON) -m embedded.shared_classes
+	@PYTHONPATH=$(CURDIR)/plugins $(PYTHON) -m embedded.dump_classes
 
 lint: venv
 	$(VENV)/bin/ruff check
 	$(VENV)/bin/mypy
 	$(VENV)/bin/mypy embedded demo
-	PYTHONPATH=$(CURDIR)/plugins $(VENV)/bin/lint-imports --no-cache
+	PYTHONPATH=$(CURDIR)/plugins:$(CURDIR) $(VENV)/bin/lint-imports --no-cache
 
 # Each process has clusters of its own; tests/conftest.py says how many processes there are.
 PYTEST := $(PYTHON) -m pytest --numprocesses auto --no-loadscope-reorder

@@ -20,6 +20,7 @@ ivy.py          fetches jars, and tries again after a lost connection
 lock.py         writes jars.lock after a version has changed
 venv.py         the virtual environment, made with progress
 java.py         finding Java, compiling the helpers under java/
+shared_classes.py, dump_classes.py      archives of loaded classes: JVMs start in half the time
 cache.py        folders that are filled once, whole or not at all
 processes.py    JVMs that end with their parent, and bounded waits
 hold.py         ends a program of many processes with its parent
