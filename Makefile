@@ -46,6 +46,7 @@ jars: java venv
 
 lint: venv
 	$(VENV)/bin/ruff check
+	$(VENV)/bin/ruff format --check
 	$(VENV)/bin/mypy
 	$(VENV)/bin/mypy embedded demo
 	PYTHONPATH=$(CURDIR)/plugins:$(CURDIR) $(VENV)/bin/lint-imports --no-cache

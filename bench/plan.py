@@ -53,9 +53,7 @@ READS = ("GetData", "GetChildren", "GetChildren2", "Exists")
 FILE_CALLS = ("stat", "open", "pread", "scandir", "listdir")
 HDFS_CALLS = ("info", "ls", "open")
 HDFS_CLIENT_CALLS = ("list_status",)
-HEADER = (
-    "                        znodes   seconds   peak MB    ZooKeeper reads   a znode    writes    file calls\n" + "-" * 98
-)
+HEADER = "                        znodes   seconds   peak MB    ZooKeeper reads   a znode    writes    file calls\n" + "-" * 98
 
 
 @dataclass(frozen=True)
@@ -219,9 +217,7 @@ def measure(step: str, source: SourceCluster, servers: int) -> Measured:
     return _measured(step, znodes, counts, [(driver, 1), (tasks, servers / TASKS)])
 
 
-def _measured(
-    step: str, znodes: int, counts: Counter[str], parts: Sequence[tuple[Callable[[], None], float]]
-) -> Measured:
+def _measured(step: str, znodes: int, counts: Counter[str], parts: Sequence[tuple[Callable[[], None], float]]) -> Measured:
     """The figures of a step's parts, each of them multiplied."""
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     seconds, total = 0.0, Counter[str]()

@@ -45,7 +45,7 @@ from walferry.replication.queues.rolling import roll
 from walferry.replication.source.cluster import SourceCluster, canonical, for_slave
 from walferry.replication.source.logins import login_of
 from walferry.replication.source.session import open_session
-from walferry.replication.source.settings import Knobs, SinkKind
+from walferry.replication.source.settings import PeerSettings, SinkKind
 from walferry.shipping.group import ship_group
 from walferry.shipping.group_job import GroupJob
 from walferry.shipping.plan import plan_peer
@@ -54,7 +54,7 @@ MEGABYTES = int(os.environ.get("WALFERRY_BENCH_PROTECTIONS_MB", "142"))
 ROUNDS = int(os.environ.get("WALFERRY_BENCH_PROTECTIONS_ROUNDS", "3"))
 UNSECURED = "unsecured"
 KINDS: Mapping[str, MakeSite] = {UNSECURED: protected(), **SLAVES}
-KNOBS = Knobs(sink=SinkKind.DIRECT)
+SETTINGS = PeerSettings(sink=SinkKind.DIRECT)
 REGIONS = 4
 HEAP = "1g"  # with less a slave would flush its memstores during a drain
 CONNECTIONS = 50
@@ -161,8 +161,8 @@ class Bench:
         with open_session(self._source) as session:
             (group,) = plan_peer(session, peer).groups
         job = GroupJob(
-            source=self._source, peer_id=peer, group=group.group, run_id=peer, holder="bench", knobs=KNOBS, senders=KNOBS.senders,
-            deadline=time.time() + TIMEOUT_SECONDS,
+            source=self._source, peer_id=peer, group=group.group, run_id=peer, holder="bench", settings=SETTINGS,
+            senders=SETTINGS.senders, deadline=time.time() + TIMEOUT_SECONDS,
         )  # fmt: skip
         slave_before, own_before, began = slave.cpu(), time.process_time(), time.monotonic()
         summary = ship_group(job)

@@ -88,9 +88,7 @@ def by_hbase(on: Bench, backlog: Backlog, run_id: str) -> Took:
     return took
 
 
-def walferry(
-    name: str, sink: str, *, connect: bool = True, cores: Sequence[int] | None = None, slots: int = 2
-) -> Way:
+def walferry(name: str, sink: str, *, connect: bool = True, cores: Sequence[int] | None = None, slots: int = 2) -> Way:
     """A task that ships, through the Spark Connect server or spark-submit. `cores` and `slots`: see bench.task.Shipping."""
     peer = "".join(char for char in name if char.isalnum())
 

@@ -290,5 +290,3 @@ def _overwrite(path: Path, at: int, content: bytes) -> None:
 
 def _runbook(runbook: str, script: str, undo: str) -> Sequence[str]:
     return [f"Runbook  docs/runbooks/{runbook}.md", f"Undo     python -m demo.{script} --undo     {undo}"]
-
-

@@ -89,9 +89,7 @@ class Site:
         return ClusterOptions(SOURCE_CONF, REGIONSERVERS, regionserver_heap="384m", master_heap="384m")
 
     def _slave(self) -> StandaloneCluster:
-        return StandaloneCluster(
-            self.folder / "slave", {"hbase.regionservers": str(REGIONSERVERS)}, heap="640m", name="slave"
-        )
+        return StandaloneCluster(self.folder / "slave", {"hbase.regionservers": str(REGIONSERVERS)}, heap="640m", name="slave")
 
     def _extra(self) -> dict[str, Any]:
         address = self.source.address

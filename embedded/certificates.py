@@ -1,8 +1,8 @@
 """Makes certificates: an authority, and what it signs for servers and clients, in the forms that Python and Java read.
 
-    authority = Authority(folder / "ca")
-    server = authority.certificate("server", "localhost")
-    authority.pem, authority.truststore, server.certificate, server.key, server.keystore, server.password
+authority = Authority(folder / "ca")
+server = authority.certificate("server", "localhost")
+authority.pem, authority.truststore, server.certificate, server.key, server.keystore, server.password
 """
 
 from __future__ import annotations

@@ -101,9 +101,7 @@ class WriteLoad:
 class ClientJvm:
     """One JVM with HBase's client for any number of clusters, under `folder`. Ends with this process."""
 
-    def __init__(
-        self, folder: Path, *, heap: str = "1g", classpath: Sequence[Path] = (), options: Sequence[str] = ()
-    ) -> None:
+    def __init__(self, folder: Path, *, heap: str = "1g", classpath: Sequence[Path] = (), options: Sequence[str] = ()) -> None:
         self._folder = folder
         self._clients: dict[ClusterAddress, JavaClient] = {}
         self._lock = threading.Lock()

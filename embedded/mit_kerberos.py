@@ -48,7 +48,7 @@ class MitKerberos(Kerberos):
         shutil.rmtree(work, ignore_errors=True)
         work.mkdir(mode=0o700)
         (work / "kdc.conf").write_text(
-            f"[kdcdefaults]\n  kdc_listen = \"\"\n  kdc_tcp_listen = 127.0.0.1:{port}\n"
+            f'[kdcdefaults]\n  kdc_listen = ""\n  kdc_tcp_listen = 127.0.0.1:{port}\n'
             f"[realms]\n  {realm} = {{\n    database_name = {work}/principal\n    key_stash_file = {work}/stash\n  }}\n"
             "[logging]\n  default = STDERR\n"
         )

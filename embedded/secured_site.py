@@ -1,6 +1,6 @@
 """Secured clusters in a JVM each, of the kinds that there are, with what a connection to them says.
 
-    with kerberos, SLAVES["privacy-tls"](folder, kerberos, authority, "slave").cluster: ...
+with kerberos, SLAVES["privacy-tls"](folder, kerberos, authority, "slave").cluster: ...
 """
 
 from __future__ import annotations

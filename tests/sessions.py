@@ -21,8 +21,6 @@ def session_of(zk: KazooClient, cluster: Any) -> Session:
         cluster = OwnZNodes("/walferry", cluster)
     nodes = cluster.cluster if isinstance(cluster, OwnZNodes) else cluster.nodes
     return Session(
-        SourceCluster(
-            quorum="", wal_root="file:///hbase", znode_parent=nodes.base, root=cluster.root, queue_layout=nodes.layout
-        ),
+        SourceCluster(quorum="", wal_root="file:///hbase", znode_parent=nodes.base, root=cluster.root, queue_layout=nodes.layout),
         zk,
     )

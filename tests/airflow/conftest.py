@@ -91,7 +91,9 @@ def airflow_db() -> Iterator[None]:
 @pytest.fixture
 def source_conn(monkeypatch: pytest.MonkeyPatch) -> None:
     """A valid source connection that leads nowhere."""
-    monkeypatch.setenv("AIRFLOW_CONN_HBASE_SOURCE", '{"conn_type": "generic", "host": "zk1", "extra": {"wal_root": "file:///hbase"}}')
+    monkeypatch.setenv(
+        "AIRFLOW_CONN_HBASE_SOURCE", '{"conn_type": "generic", "host": "zk1", "extra": {"wal_root": "file:///hbase"}}'
+    )
 
 
 @dataclass(frozen=True)

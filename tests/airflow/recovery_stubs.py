@@ -107,9 +107,7 @@ def at(hbase: HBaseZNodes, zookeeper: ZooKeeperServer, monkeypatch: pytest.Monke
     connection = {"conn_type": "generic", "host": zookeeper.quorum, "extra": extra}
     monkeypatch.setenv("AIRFLOW_CONN_HBASE_SOURCE", json.dumps(connection))
     monkeypatch.setenv("AIRFLOW_CONN_SPARK_DEFAULT", '{"conn_type": "spark", "host": "local[1]"}')
-    return SourceCluster(
-        quorum=zookeeper.quorum, wal_root=f"file://{tmp_path}", znode_parent=hbase.nodes.base, root=hbase.root
-    )
+    return SourceCluster(quorum=zookeeper.quorum, wal_root=f"file://{tmp_path}", znode_parent=hbase.nodes.base, root=hbase.root)
 
 
 @pytest.fixture

@@ -115,9 +115,7 @@ def test_a_peer_without_recovered_queues_is_a_success(drain, hbase: HBaseZNodes,
     ],
     ids=lambda value: str(value)[:20],
 )
-def test_what_is_typed_wrongly_is_refused_at_once(
-    drain, dead: HBaseZNodes, spark: Spark, params: dict[str, Any], told: str
-):
+def test_what_is_typed_wrongly_is_refused_at_once(drain, dead: HBaseZNodes, spark: Spark, params: dict[str, Any], told: str):
     before = dead.everything()
     ended = drain(**params)
     assert (ended.state, ended.tries["select", None]) == ("failed", 1)
@@ -184,9 +182,7 @@ def test_a_queue_of_a_gone_peer_is_deleted_where_it_lies_by_then(dead: HBaseZNod
     assert dead.queued("gone") == []
 
 
-def test_the_forms_propose_what_a_run_has_seen(
-    drain, failover, dead: HBaseZNodes, spark: Spark, monkeypatch: pytest.MonkeyPatch
-):
+def test_the_forms_propose_what_a_run_has_seen(drain, failover, dead: HBaseZNodes, spark: Spark, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv("_AIRFLOW_PROCESS_CONTEXT", "server")  # here variables are not read by way of a supervisor
     drain(dry_run=True)
     there = [f"{DEAD}/p", f"{DEAD}/q", f"{SERVER}/p-{OTHER}"]

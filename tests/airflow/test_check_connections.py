@@ -123,9 +123,7 @@ def test_a_job_s_arguments_settings_and_environment_have_names_of_files_and_no_s
     assert f"spark.executorEnv.KRB5_CONFIG={tmp_path / 'krb5.conf'}" in arguments.splitlines()
     given = SourceCluster.from_json(next(line for line in arguments.splitlines() if line.startswith("{")))
     kerberos = given.login_at("127.0.0.1:2181:/slave", "west").kerberos
-    assert kerberos == Kerberos(
-        principal="walferry@WEST", keytab=login["keytab"], servers=("hbase/_HOST@WEST",), only_hosts=True
-    )
+    assert kerberos == Kerberos(principal="walferry@WEST", keytab=login["keytab"], servers=("hbase/_HOST@WEST",), only_hosts=True)
     environment = (tmp_path / "environment").read_text()
     places = {"arguments": arguments, "environment": environment, "log": logged(), "shown": repr(given)}
     assert leaked(secrets(login), places) == []

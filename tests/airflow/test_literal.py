@@ -161,9 +161,7 @@ def test_values_of_any_shape_reach_tasks_operators_and_sensors_as_they_are(
     assert [returned["mapped", i] for i in range(3)] == [[value, values] for value in values]
     assert [returned["by_kwargs", i] for i in range(3)] == [[value, value] for value in values]
     assert returned["plain", -1] == [values, [values, TEMPLATE], {"in": [values]}]
-    assert [returned["grouped.plain", i] for i in range(3)] == [
-        [value, [value], {"in": [value]}] for value in values
-    ]
+    assert [returned["grouped.plain", i] for i in range(3)] == [[value, [value], {"in": [value]}] for value in values]
     (command,) = commands
     assert command[command.index("--peer") + 1] == TEMPLATE
     assert command[command.index("--run-id") + 1] == TEMPLATE

@@ -115,9 +115,7 @@ def test_a_server_whose_queues_must_not_be_shipped_now_is_no_success(failover, d
     assert spark.commands == []
 
 
-def test_a_server_of_which_only_queues_of_others_are_left_is_a_success_that_says_so(
-    failover, dead: HBaseZNodes, spark: Spark
-):
+def test_a_server_of_which_only_queues_of_others_are_left_is_a_success_that_says_so(failover, dead: HBaseZNodes, spark: Spark):
     for peer in ("p", "q"):
         dead.zk.delete(dead.nodes.queue(DEAD, peer), recursive=True)
     dead.add_peer("stranger", config={})

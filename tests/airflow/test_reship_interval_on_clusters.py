@@ -90,6 +90,7 @@ def intervals(source: JavaClient, slave: JavaClient, peer: str, table: str, repl
     slave.empty_table(table)
     return first, rows
 
+
 MASTERS = "$masterlocalwal$"  # how the names of WALs of a Master's own store end, which lie there too
 
 

@@ -78,9 +78,7 @@ def log_of(airflow: Airflow, run_id: str, task: str, map_index: int = -1, dag_id
     """The lines of a task's log as the UI gets them."""
     place = instance(run_id, task, dag_id)
     (tries,) = (
-        each["try_number"]
-        for each in airflow.tasks(dag_id, run_id)
-        if (each["task_id"], each["map_index"]) == (task, map_index)
+        each["try_number"] for each in airflow.tasks(dag_id, run_id) if (each["task_id"], each["map_index"]) == (task, map_index)
     )
     answer = airflow._get(f"{place}/logs/{tries}?map_index={map_index}&full_content=true") or {"content": []}
     assert answer["content"], (answer, tries, airflow.log_tail())

@@ -83,9 +83,7 @@ def run(dag: Any, conn: str = "hbase_source") -> tuple[str, Any]:
     return run_sensor(dag, "stuck", {"conn": conn})
 
 
-def test_the_sensor_defers_and_fires_when_a_region_stays_in_its_state(
-    source: HBaseZNodes, watching: Any, later: Any
-) -> None:
+def test_the_sensor_defers_and_fires_when_a_region_stays_in_its_state(source: HBaseZNodes, watching: Any, later: Any) -> None:
     later(3, write, source, 1)
     state, event = run(watching)
     (region,) = event["regions"]

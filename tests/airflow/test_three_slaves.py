@@ -75,9 +75,7 @@ def state_of(airflow: Airflow, run_id: str, step: str, peer: str) -> str | None:
 
 
 @pytest.fixture
-def world(
-    tmp_path: Path, standalone_pair: Any, java_client: Callable[[ClusterAddress], JavaClient]
-) -> Iterator[World]:
+def world(tmp_path: Path, standalone_pair: Any, java_client: Callable[[ClusterAddress], JavaClient]) -> Iterator[World]:
     with ExitStack() as started:
         clusters = {name: StandaloneCluster(tmp_path / name, name=name, heap="384m") for name in (SILENT, STOPPED)}
         for cluster in clusters.values():

@@ -20,7 +20,7 @@ from tests.conftest import side_by_side
 from walferry.base.zk.client import connected
 from walferry.hbase.cluster import cluster_id
 from walferry.replication.source.cluster import SourceCluster
-from walferry.replication.source.settings import Knobs, SinkKind
+from walferry.replication.source.settings import PeerSettings, SinkKind
 
 
 @dataclass(frozen=True)
@@ -37,7 +37,7 @@ class Sides:
 @pytest.fixture
 def sink(request: pytest.FixtureRequest) -> SinkKind:
     """How edits are sent: what a mark such as BOTH_SINKS says, else the default."""
-    kind: SinkKind = getattr(request, "param", Knobs.sink)
+    kind: SinkKind = getattr(request, "param", PeerSettings.sink)
     return kind
 
 
@@ -63,9 +63,7 @@ def many_servers(distributed_pair, java_client, sink: SinkKind) -> Iterator[Many
     """The slave has three RegionServers during the test, and again as many as ever after it."""
     source, slave = distributed_pair
     slave.start_regionserver()
-    yield ManyServers(
-        source, slave, java_client(source.address), java_client(slave.address), source_of(source.address, sink)
-    )
+    yield ManyServers(source, slave, java_client(source.address), java_client(slave.address), source_of(source.address, sink))
     while len(slave.regionservers) > slave.options.regionservers:
         slave.stop_regionserver()
     slave.start_all_regionservers()
@@ -124,9 +122,7 @@ def more_clusters(cluster_folder: Path) -> Iterator[tuple[StandaloneCluster, Sta
 
 
 @pytest.fixture
-def members(
-    more_clusters, standalone_pair, java_client: Callable[[ClusterAddress], JavaClient], sink: SinkKind
-) -> list[Member]:
+def members(more_clusters, standalone_pair, java_client: Callable[[ClusterAddress], JavaClient], sink: SinkKind) -> list[Member]:
     """Four clusters; the first has two RegionServers."""
     found = []
     for cluster in (more_clusters[0], *standalone_pair, more_clusters[1]):

@@ -38,7 +38,12 @@ class Copies:
 
     def request(self, *tables: str, run: str = "run", **options: object) -> CopyRequest:
         return CopyRequest(
-            source=self.sides.at, peer_id=self.peer, run=run, tables=tables, say=self.said.append, **options  # type: ignore[arg-type]
+            source=self.sides.at,
+            peer_id=self.peer,
+            run=run,
+            tables=tables,
+            say=self.said.append,
+            **options,  # type: ignore[arg-type]
         )
 
     def run(self, *tables: str, spread: Spread | None = None, **options: object) -> Copied:

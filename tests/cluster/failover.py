@@ -28,13 +28,13 @@ from walferry.hbase.names import parse_wal_name
 from walferry.replication.queues.claims.claim import Claim, claim, clean_up
 from walferry.replication.queues.dead_servers import RecoveredQueue, find_dead, recovered_queues
 from walferry.replication.source.cluster import SourceCluster
-from walferry.replication.source.settings import Knobs
+from walferry.replication.source.settings import PeerSettings
 
 LOAD, BULK = "load", "bulk"  # tables
 BULK_ROWS = 20_000  # of 1 kB, written before a kill so that the drain takes a while
 WAIT_SECONDS = 240
 REGIONS = 6
-SLOW = Knobs(shipment_bytes=64 << 10, buffer_bytes=256 << 10)  # so that a kill finds a drain under way
+SLOW = PeerSettings(shipment_bytes=64 << 10, buffer_bytes=256 << 10)  # so that a kill finds a drain under way
 
 
 @dataclass
@@ -130,7 +130,7 @@ class Failover:
     def drain(self, queues: Iterable[RecoveredQueue], *, slow: bool = False) -> None:
         """Ship all groups of these queues; nothing of them is left then."""
         groups = sorted({group for queue in queues for group in queue.groups})
-        self.ship(groups, knobs=SLOW if slow else None, senders=1 if slow else 2)
+        self.ship(groups, settings=SLOW if slow else None, senders=1 if slow else 2)
         left = [q for q in self.recovered() if set(q.groups) & set(groups)]
         assert left == []
 
@@ -151,11 +151,11 @@ class Failover:
         roll(self.at, self.peer)
         self.ship([group.group for group in plan(self.at, self.peer).groups])
 
-    def ship(self, groups: list[str], knobs: Knobs | None = None, senders: int = 2) -> list[GroupSummary]:
+    def ship(self, groups: list[str], settings: PeerSettings | None = None, senders: int = 2) -> list[GroupSummary]:
         self.watch.shipping(groups)
         run_id = f"run-{time.monotonic_ns()}"
         summaries = ship(
-            self.at, self.peer, run_id=run_id, groups=groups, roll_first=False, knobs=knobs, senders=senders,
+            self.at, self.peer, run_id=run_id, groups=groups, roll_first=False, settings=settings, senders=senders,
             deadline=WAIT_SECONDS,
         )  # fmt: skip
         assert [s.error for s in summaries if s.status is not Status.DONE] == []

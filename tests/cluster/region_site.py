@@ -260,4 +260,3 @@ def wait_for_nothing(amiss: Callable[[], list[str]], why: Callable[[], str] = st
             return
         assert time.monotonic() < deadline, "\n".join([f"not within {WAIT_SECONDS} s:", *found, why()])
         time.sleep(0.3)
-

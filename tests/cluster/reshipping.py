@@ -40,9 +40,7 @@ def ship_again(
     seconds: float = 120, **options: Any,
 ) -> list[GroupSummary]:  # fmt: skip
     """What is sent is sent as the source says."""
-    job = ReshipJob(
-        source=source, peer_id=peer, interval=interval, run_id=run_id, deadline=time.time() + seconds, **options
-    )
+    job = ReshipJob(source=source, peer_id=peer, interval=interval, run_id=run_id, deadline=time.time() + seconds, **options)
     summaries = reship(job, spread, dry_run=dry_run, keep_seconds=600)
     assert all(s.sink in ("", sink_of(source)) and not s.directRefused for s in summaries), summaries
     return summaries

@@ -21,7 +21,7 @@ from walferry.engine.summary import GroupSummary, Status
 from walferry.hbase.layout import ZNodes
 from walferry.hbase.values import encode_position
 from walferry.hbase.wal.scan import scan_entries
-from walferry.replication.source.settings import Knobs
+from walferry.replication.source.settings import PeerSettings
 from walferry.shipping import closed_wal
 
 ROWS = 60
@@ -324,10 +324,10 @@ def test_a_peer_that_is_enabled_in_mid_run_is_let_go(sides, both, proxied, proxi
     roll(sides.at, proxied_peer)
     state = ZNodes(sides.at.znode_parent).peer_state(proxied_peer)
     proxied.sink.answers.hold()
-    small = Knobs(shipment_bytes=64 << 10)
+    small = PeerSettings(shipment_bytes=64 << 10)
     with (
         connected(sides.at.quorum) as zk,
-        Shipping(sides.at, proxied_peer, roll_first=False, knobs=small) as run,
+        Shipping(sides.at, proxied_peer, roll_first=False, settings=small) as run,
     ):
         eventually(lambda: proxied.sink.requests.passed > 0, "a first shipment is on its way")
         before = positions(sides.at, proxied_peer)

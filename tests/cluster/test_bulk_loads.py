@@ -30,7 +30,7 @@ from walferry.hbase.rpc import bulk_load
 from walferry.replay.interval import Interval
 from walferry.replication.queues.lease import Lease
 from walferry.replication.source.cluster import SourceCluster
-from walferry.replication.source.settings import Knobs, SinkKind
+from walferry.replication.source.settings import PeerSettings, SinkKind
 from walferry.shipping.bulkload import loading
 
 AS_FILES = pytest.mark.parametrize("sink", [SinkKind.HFILES], indirect=True)
@@ -191,8 +191,8 @@ def test_a_load_that_takes_longer_than_a_call_may_is_loaded_once(sides, table, p
     """HBASE-30238: HBase sends such a load again while the sink is at work on it, which then loads the same files twice."""
     load(sides, table, puts("f", rows=range(5)))  # of one region
     slow_answers(proxied.sink, monkeypatch)
-    knobs = Knobs(call_timeout_seconds=1.0, patience_seconds=4.0)
-    summary = done(ship_one(sides.at, proxied_peer, knobs=knobs, senders=1))
+    settings = PeerSettings(call_timeout_seconds=1.0, patience_seconds=4.0)
+    summary = done(ship_one(sides.at, proxied_peer, settings=settings, senders=1))
     assert (summary.shippedHFiles, summary.failedBatches) == (1, 0)
     assert cells(sides.slave, table, "f") == cells(sides.source, table, "f") != []
     loaded = [path for path in Path(sides.slave_cluster.folder, "root", "data", "default", table).glob("*/f/*") if path.is_file()]

@@ -108,7 +108,7 @@ def test_what_the_slave_did_not_carry_out_is_sent_again_to_where_the_regions_are
     roll(sides.at, peer)
     before = positions(sides.at, peer)
     with ThreadPoolExecutor(1) as pool:
-        shipping = pool.submit(ship, sides.at, peer, roll_first=False, knobs=SMALL, deadline=400)
+        shipping = pool.submit(ship, sides.at, peer, roll_first=False, settings=SMALL, deadline=400)
         await_progress(sides.at, peer, before)
         change(sides, table)
         assert not shipping.done()

@@ -55,9 +55,7 @@ def configured(name: str) -> object:
 
 
 @pytest.fixture(scope="module", params=[configured(name) for name in CONFIGURATIONS])
-def source(
-    request: pytest.FixtureRequest, cluster_folder: Path
-) -> Iterator[tuple[StandaloneCluster, ClientJvm]]:
+def source(request: pytest.FixtureRequest, cluster_folder: Path) -> Iterator[tuple[StandaloneCluster, ClientJvm]]:
     """A cluster that writes its WALs so, and clients that can read them."""
     folder = cluster_folder / f"compressed-{request.param.replace(' ', '-')}"
     conf, codecs = {**DICTIONARIES, **CONFIGURATIONS[request.param]}, codec_classpath()

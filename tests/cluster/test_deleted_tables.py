@@ -13,7 +13,7 @@ from tests.cluster.walferry_runs import ALL_SINKS, positions, ship_one
 from walferry.base.zk.client import connected
 from walferry.engine.summary import GroupSummary, Status
 from walferry.hbase.peers import read_peer
-from walferry.replication.source.settings import Knobs
+from walferry.replication.source.settings import PeerSettings
 
 pytestmark = ALL_SINKS
 DROP_TABLES = {"hbase.replication.drop.on.deleted.table": "true"}
@@ -27,8 +27,8 @@ def batch(sides, peer):
 
     def run() -> GroupSummary:
         with connected(sides.at.quorum) as zk:
-            knobs = Knobs.of({}, read_peer(zk, sides.at.nodes, peer))
-        return ship_one(sides.at, peer, run_id=f"run{next(number)}", knobs=knobs)
+            settings = PeerSettings.of({}, read_peer(zk, sides.at.nodes, peer))
+        return ship_one(sides.at, peer, run_id=f"run{next(number)}", settings=settings)
 
     return run
 

@@ -169,7 +169,9 @@ def test_without_its_key_a_queue_stops_before_the_first_edit_and_goes_on_with_it
     own = encrypted.source.key_provider.partition("?")[0]
     wrong = {
         "no key provider is given": replace(encrypted.source, key_provider=None),
-        "nothing.jceks: No such file": replace(encrypted.source, key_provider=f"jceks://{tmp_path}/nothing.jceks?passwordFile=/p"),
+        "nothing.jceks: No such file": replace(
+            encrypted.source, key_provider=f"jceks://{tmp_path}/nothing.jceks?passwordFile=/p"
+        ),
         "there is no secret key 'absent' in it": replace(encrypted.source, key_names=("absent",)),
         "not wrapped with key 'hbase'": with_provider(encrypted, f"jceks://{other}?passwordFile={tmp_path}/right"),
         "the password for 'hbase' in": with_provider(encrypted, f"jceks://{other}?passwordFile={tmp_path}/wrong"),

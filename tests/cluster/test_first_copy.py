@@ -233,9 +233,7 @@ def test_a_task_that_was_paused_in_mid_copy_until_another_run_was_through_loads_
         pass
 
     def pausing(tasks: Sequence[RegionTask]) -> list[RegionOutcome]:
-        threads.append(
-            threading.Thread(target=lambda: outcomes.extend(copy_regions(sides.at, copies.peer, tasks)), daemon=True)
-        )
+        threads.append(threading.Thread(target=lambda: outcomes.extend(copy_regions(sides.at, copies.peer, tasks)), daemon=True))
         threads[0].start()
         assert paused.wait(60)
         raise SessionLost

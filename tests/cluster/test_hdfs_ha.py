@@ -34,7 +34,7 @@ from walferry.hbase.files.store import WalLocation, WalStore
 from walferry.hbase.files.systems import NewFile, file_size, list_entries, open_wal, write_file
 from walferry.master.locality import _blocks
 from walferry.replication.source.cluster import SourceCluster
-from walferry.replication.source.settings import Knobs
+from walferry.replication.source.settings import PeerSettings
 
 PRINCIPAL = "hbase/localhost@EXAMPLE.COM"
 DATA = os.urandom(3_000_000)
@@ -117,9 +117,7 @@ def silent(hdfs: HaHdfs, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[
         os.kill(pid, signal.SIGCONT)
 
 
-def test_a_namenode_that_falls_silent_costs_a_client_one_failure(
-    hdfs: HaHdfs, root: str, silent: Callable[[str], None]
-) -> None:
+def test_a_namenode_that_falls_silent_costs_a_client_one_failure(hdfs: HaHdfs, root: str, silent: Callable[[str], None]) -> None:
     make_active(hdfs, FIRST)
     write_file(f"{root}/file", DATA)
     make_active(hdfs, SECOND)
@@ -168,7 +166,7 @@ class Backlog:
     table: str
 
     def shipping(self) -> Shipping:
-        return Shipping(self.at, self.peer, roll_first=False, knobs=Knobs(buffer_bytes=1 << 20))
+        return Shipping(self.at, self.peer, roll_first=False, settings=PeerSettings(buffer_bytes=1 << 20))
 
     def has_arrived(self) -> bool:
         return self.here.compare(self.table, self.there, raw=True).same

@@ -16,7 +16,7 @@ from embedded.client import GLOBAL, LOCAL
 from embedded.wire import Mutation
 from tests.cluster.walferry_runs import plan, ship, source_of
 from walferry.engine.summary import Status
-from walferry.replication.source.settings import Knobs, SinkKind
+from walferry.replication.source.settings import PeerSettings, SinkKind
 
 EDITS = 100_000
 ROUNDS = 4  # batches, with a flush and a region's move between them
@@ -57,7 +57,7 @@ def edits(count: int, chance: random.Random) -> Iterator[Mutation]:
 @pytest.mark.parametrize(
     ("sink", "count"),
     [
-        *((kind, EDITS // 5) for kind in (Knobs.sink, SinkKind.HFILES)),
+        *((kind, EDITS // 5) for kind in (PeerSettings.sink, SinkKind.HFILES)),
         *(pytest.param(kind, EDITS, marks=pytest.mark.soak) for kind in SinkKind if kind is not SinkKind.AUTO),
     ],
     indirect=["sink"],

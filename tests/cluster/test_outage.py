@@ -31,13 +31,13 @@ from walferry.base.security.login import Login
 from walferry.base.zk.client import connect, connected, disconnect
 from walferry.engine.summary import GroupSummary, Status
 from walferry.replication.source.cluster import SourceCluster
-from walferry.replication.source.settings import Knobs
+from walferry.replication.source.settings import PeerSettings
 from walferry.shipping.runs import read_run
 
 ROWS = 30_000  # of 1 kB: seconds of shipping
 BRIEF_SESSION_SECONDS = 4.0
 PATIENCE_SECONDS = 8.0
-SMALL = Knobs(shipment_bytes=64 << 10, buffer_bytes=1 << 20)
+SMALL = PeerSettings(shipment_bytes=64 << 10, buffer_bytes=1 << 20)
 
 
 @pytest.fixture
@@ -69,7 +69,7 @@ def kept(sides, peer: str) -> list[GroupSummary]:
 def test_a_run_outlives_a_slave_that_is_stopped_and_started_again(sides, peer, backlog, how):
     table, truth = backlog(peer)
     before = positions(sides.at, peer)
-    with Shipping(sides.at, peer, roll_first=False, knobs=SMALL, deadline=400) as shipping:
+    with Shipping(sides.at, peer, roll_first=False, settings=SMALL, deadline=400) as shipping:
         await_progress(sides.at, peer, before)
         sides.slave_cluster.kill() if how == "kill -9" else sides.slave_cluster.stop()
         was_running = shipping.running
@@ -110,13 +110,11 @@ def test_nothing_moves_while_the_slave_is_away_and_the_next_run_ships_it(sides, 
 
 
 @BOTH_SINKS
-def test_when_a_slave_goes_silent_in_mid_window_it_has_everything_before_the_position(
-    sides, proxied, proxied_peer, backlog
-):
+def test_when_a_slave_goes_silent_in_mid_window_it_has_everything_before_the_position(sides, proxied, proxied_peer, backlog):
     """Some senders have entries of the window by then. Others have none yet, and theirs may come before."""
     table, truth = backlog(proxied_peer, 8000)
     proxied.sink.requests.hold_after(1 << 20)
-    with Shipping(sides.at, proxied_peer, roll_first=False, knobs=SMALL, senders=8, deadline=8) as shipping:
+    with Shipping(sides.at, proxied_peer, roll_first=False, settings=SMALL, senders=8, deadline=8) as shipping:
         proxied.sink.requests.await_held()
         time.sleep(3)  # for some registrations
         proxied.sink.cut()
@@ -136,7 +134,7 @@ def test_edits_that_were_applied_but_not_acknowledged_are_shipped_again(sides, p
     """The answers are lost on their way: the slave has the cells, and only a second acknowledgement counts."""
     table, truth = backlog(proxied_peer, 2000)
     proxied.sink.answers.hold()
-    with Shipping(sides.at, proxied_peer, roll_first=False, knobs=SMALL) as shipping:
+    with Shipping(sides.at, proxied_peer, roll_first=False, settings=SMALL) as shipping:
         eventually(lambda: sides.slave.count_rows(table) > 0, "a shipment is applied")
         assert truth.check() == 0
         proxied.sink.cut()
@@ -156,7 +154,7 @@ def test_a_run_outlives_a_short_loss_of_the_sources_zookeeper(sides, proxied, pr
     with proxied_zookeeper(sides.at.quorum) as zookeeper:
         source = through_proxy(sides, zookeeper.port)
         before = positions(sides.at, proxied_peer)
-        with Shipping(source, proxied_peer, roll_first=False, knobs=SMALL) as shipping:
+        with Shipping(source, proxied_peer, roll_first=False, settings=SMALL) as shipping:
             await_progress(sides.at, proxied_peer, before)
             zookeeper.cut()
             time.sleep(3)
@@ -177,7 +175,7 @@ def test_a_run_that_lost_its_session_writes_nothing_more_and_the_next_goes_on(si
     with proxied_zookeeper(sides.at.quorum) as zookeeper:
         source = through_proxy(sides, zookeeper.port)
         before = positions(sides.at, proxied_peer)
-        with Shipping(source, proxied_peer, roll_first=False, knobs=SMALL) as shipping:
+        with Shipping(source, proxied_peer, roll_first=False, settings=SMALL) as shipping:
             await_progress(sides.at, proxied_peer, before)
             zookeeper.cut()
             left = positions(sides.at, proxied_peer)
@@ -209,15 +207,13 @@ def brief_sessions(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("walferry.replication.source.session.connected", connected_briefly)
 
 
-def test_a_run_whose_session_ends_in_mid_shipment_goes_on_in_a_new_one(
-    sides, proxied, proxied_peer, backlog, brief_sessions
-):
+def test_a_run_whose_session_ends_in_mid_shipment_goes_on_in_a_new_one(sides, proxied, proxied_peer, backlog, brief_sessions):
     table, truth = backlog(proxied_peer, 6000)
     proxied.sink.requests.speed = 300 << 10
     with proxied_zookeeper(sides.at.quorum) as zookeeper:
         source = through_proxy(sides, zookeeper.port)
         before = positions(sides.at, proxied_peer)
-        with Shipping(source, proxied_peer, roll_first=False, knobs=SMALL) as shipping:
+        with Shipping(source, proxied_peer, roll_first=False, settings=SMALL) as shipping:
             await_progress(sides.at, proxied_peer, before)
             assert leases(sides.at, proxied_peer)
             zookeeper.cut()
@@ -241,15 +237,13 @@ SOAK = [pytest.param(what, marks=pytest.mark.soak) for what in ("refusing", "ser
 
 @BOTH_SINKS
 @pytest.mark.parametrize("what", ["silent", "servers refusing", *SOAK])
-def test_a_run_gives_up_a_silent_slave_after_its_patience_and_the_next_run_goes_on(
-    sides, proxied, proxied_peer, backlog, what
-):
+def test_a_run_gives_up_a_silent_slave_after_its_patience_and_the_next_run_goes_on(sides, proxied, proxied_peer, backlog, what):
     """This happens in mid-shipment, long before the deadline. Groups that begin later end at once."""
     table, truth = backlog(proxied_peer, 8000)
     before = positions(sides.at, proxied_peer)
     impatient = replace(SMALL, patience_seconds=PATIENCE_SECONDS)
     proxied.sink.requests.speed = 400 << 10
-    with Shipping(sides.at, proxied_peer, roll_first=False, knobs=impatient, deadline=600) as shipping:
+    with Shipping(sides.at, proxied_peer, roll_first=False, settings=impatient, deadline=600) as shipping:
         await_progress(sides.at, proxied_peer, before)
         while not truth.check():  # what has left the queue may have been a WAL without edits
             time.sleep(0.1)
@@ -271,7 +265,7 @@ def test_a_run_gives_up_a_silent_slave_after_its_patience_and_the_next_run_goes_
     assert truth.unfinished
 
     started = time.monotonic()
-    later = ship_one(sides.at, proxied_peer, roll_first=False, knobs=impatient, deadline=600)  # of the same run
+    later = ship_one(sides.at, proxied_peer, roll_first=False, settings=impatient, deadline=600)  # of the same run
     assert later.status is Status.SLAVE_DOWN
     assert time.monotonic() - started < PATIENCE_SECONDS  # it does not wait itself
 
@@ -324,7 +318,7 @@ def test_a_run_ships_the_dead_servers_queue_after_the_source_died_in_mid_shipmen
     """HBase and its ZooKeeper at once; the queue stays under the dead server's name, or is claimed meanwhile."""
     table, truth = backlog(peer)
     before = positions(sides.at, peer)
-    with Shipping(sides.at, peer, roll_first=False, knobs=SMALL, deadline=60) as shipping:
+    with Shipping(sides.at, peer, roll_first=False, settings=SMALL, deadline=60) as shipping:
         await_progress(sides.at, peer, before)
         sides.source_cluster.kill()
         sides.source_cluster.start()

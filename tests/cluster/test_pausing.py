@@ -22,7 +22,7 @@ from walferry.hbase.errors import PausedPeer, UnmanagedPeer
 from walferry.hbase.peers import read_peer
 from walferry.jobs.ship_run import ShipRun, begin
 from walferry.replication.source.agreement import check_peer
-from walferry.replication.source.settings import Knobs
+from walferry.replication.source.settings import PeerSettings
 
 __all__ = ["admin", "clusters"]  # fixtures
 
@@ -68,7 +68,7 @@ def test_a_run_stops_within_seconds_when_its_peer_is_paused_and_loses_nothing(
     set_values(admin, peer, {"bandwidth": "20000", "replication.source.size.capacity": "16384"})
     clusters.source.write(table, [put(f"r{i:04}", {"f:q": bytes(1000)}) for i in range(600)], one_by_one=True)
     roll(clusters.at, peer)
-    with Shipping(clusters.at, peer, roll_first=False, knobs=Knobs(shipment_bytes=16384)) as run:
+    with Shipping(clusters.at, peer, roll_first=False, settings=PeerSettings(shipment_bytes=16384)) as run:
         wait_until(lambda: clusters.slave.count_rows(table) > 0, "it ships", processes=[], timeout=60)
         pause(admin, peer)
         wait_until(lambda: not run.running, "the run has stopped", processes=[], timeout=15)
@@ -95,8 +95,8 @@ def test_settings_are_set_checked_and_set_back(clusters: Clusters, admin: PeerAd
     changed = set_values(admin, peer, {"sink": "replicate", "walferry.replication.source.ratio": "0.2", "bandwidth": "1000000"})
     assert settings_of(changed) == {"sink": "replicate", "replication.source.ratio": "0.2", "bandwidth": "1000000"}
     assert changed.bandwidth == 1_000_000
-    knobs = Knobs.of({}, check_peer(admin.session, peer))
-    assert (knobs.sink, knobs.ratio) == ("replicate", 0.2)
+    settings = PeerSettings.of({}, check_peer(admin.session, peer))
+    assert (settings.sink, settings.ratio) == ("replicate", 0.2)
     for values, said in (
         ({"sink": "quick"}, "sink is 'quick'; it must be how edits are sent"),
         ({"replication.source.ration": "1"}, r"did you mean replication\.source\.ratio\?"),
@@ -109,7 +109,7 @@ def test_settings_are_set_checked_and_set_back(clusters: Clusters, admin: PeerAd
     assert read_peer(admin.session.zk, admin.session.nodes, peer) == changed
     back = set_values(admin, peer, {"sink": "", "replication.source.ratio": "", "bandwidth": "0"})
     assert settings_of(back) == {}
-    assert Knobs.of({}, check_peer(admin.session, peer)) == Knobs()
+    assert PeerSettings.of({}, check_peer(admin.session, peer)) == PeerSettings()
 
 
 def test_tables_are_set_if_edits_of_them_can_arrive(clusters: Clusters, admin: PeerAdmin, peer: str, table: str, unique) -> None:

@@ -382,8 +382,9 @@ def test_the_command_creates_lists_shows_hands_back_and_removes(clusters, comman
     status, out, _ = command("peers", "hand-back", name, "--to", new)
     assert status == 0
     assert f"`walferry peers hand-back {name} --to {new} --finish` has HBase ship" in out
-    assert f"is to succeed {name}: `walferry peers hand-back {name} --to {new} --finish` enables it" in (
-        command("peers", "show", new)[1]
+    assert (
+        f"is to succeed {name}: `walferry peers hand-back {name} --to {new} --finish` enables it"
+        in (command("peers", "show", new)[1])
     )
     assert f"is being handed back to {new}" in command("peers", "show", name)[1]
 

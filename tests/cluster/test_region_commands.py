@@ -53,9 +53,7 @@ class Site:
 
 
 @pytest.fixture(scope="module")
-def site(
-    tmp_path_factory: pytest.TempPathFactory, java_client: Callable[[ClusterAddress], JavaClient]
-) -> Iterator[Site]:
+def site(tmp_path_factory: pytest.TempPathFactory, java_client: Callable[[ClusterAddress], JavaClient]) -> Iterator[Site]:
     with MasterlessCluster(Path(tmp_path_factory.mktemp("commands"))) as cluster:
         for _ in range(2):
             cluster.launch_regionserver()

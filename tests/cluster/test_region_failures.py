@@ -96,9 +96,7 @@ class Moving:
 
 
 @pytest.fixture(scope="module")
-def site(
-    tmp_path_factory: pytest.TempPathFactory, java_client: Callable[[ClusterAddress], JavaClient]
-) -> Iterator[Site]:
+def site(tmp_path_factory: pytest.TempPathFactory, java_client: Callable[[ClusterAddress], JavaClient]) -> Iterator[Site]:
     with region_site(Path(tmp_path_factory.mktemp("failures")), java_client, servers=3) as found:
         yield found
         found.hand_over()

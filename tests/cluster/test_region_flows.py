@@ -51,9 +51,7 @@ def _field(number: int, content: bytes) -> bytes:
 
 
 @pytest.fixture(scope="module")
-def site(
-    tmp_path_factory: pytest.TempPathFactory, java_client: Callable[[ClusterAddress], JavaClient]
-) -> Iterator[Site]:
+def site(tmp_path_factory: pytest.TempPathFactory, java_client: Callable[[ClusterAddress], JavaClient]) -> Iterator[Site]:
     with region_site(Path(tmp_path_factory.mktemp("flows")), java_client) as found:
         yield found
 

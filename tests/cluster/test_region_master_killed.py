@@ -98,9 +98,7 @@ FLOWS = {
 
 
 @pytest.fixture(scope="module")
-def site(
-    tmp_path_factory: pytest.TempPathFactory, java_client: Callable[[ClusterAddress], JavaClient]
-) -> Iterator[Site]:
+def site(tmp_path_factory: pytest.TempPathFactory, java_client: Callable[[ClusterAddress], JavaClient]) -> Iterator[Site]:
     with region_site(Path(tmp_path_factory.mktemp("killed")), java_client, splits=[b"3", b"6", b"9", b"c"]) as found:
         yield found
         found.hand_over()

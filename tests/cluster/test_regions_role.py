@@ -68,9 +68,7 @@ def _known(region: Region) -> Known:
 
 
 @pytest.fixture(scope="module")
-def site(
-    tmp_path_factory: pytest.TempPathFactory, java_client: Callable[[ClusterAddress], JavaClient]
-) -> Iterator[Site]:
+def site(tmp_path_factory: pytest.TempPathFactory, java_client: Callable[[ClusterAddress], JavaClient]) -> Iterator[Site]:
     """A cluster with a RegionServer and a table. Its HMaster was killed, and the rows are not flushed."""
     with MasterlessCluster(Path(tmp_path_factory.mktemp("masterless"))) as cluster:
         cluster.launch_regionserver()

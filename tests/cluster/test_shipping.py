@@ -15,7 +15,7 @@ from tests.cluster.walferry_runs import BOTH_SINKS, Shipping, plan, positions, r
 from walferry.engine.summary import Status
 from walferry.hbase.files.store import WalLocation, WalStore
 from walferry.hbase.names import parse_wal_name
-from walferry.replication.source.settings import Knobs
+from walferry.replication.source.settings import PeerSettings
 
 pytestmark = BOTH_SINKS
 WAIT_SECONDS = 60
@@ -129,8 +129,8 @@ def test_a_wal_that_is_archived_while_it_is_read_is_read_to_its_end(sides, both,
     roll(sides.at, proxied_peer)
     names = [wal.name for group in plan(sides.at, proxied_peer).groups for wal in group.wals]
     proxied.sink.answers.hold()
-    small = Knobs(shipment_bytes=64 << 10, buffer_bytes=256 << 10)
-    with Shipping(sides.at, proxied_peer, roll_first=False, knobs=small) as shipping:
+    small = PeerSettings(shipment_bytes=64 << 10, buffer_bytes=256 << 10)
+    with Shipping(sides.at, proxied_peer, roll_first=False, settings=small) as shipping:
         eventually(lambda: proxied.sink.requests.passed > 64 << 10, "a first shipment is on its way")
         archive(sides, names)
         proxied.sink.answers.let_go()
@@ -147,8 +147,8 @@ def test_a_run_whose_time_is_over_leaves_the_rest_queued(sides, both, proxied, p
     roll(sides.at, proxied_peer)
     (wal,) = [wal for group in plan(sides.at, proxied_peer).groups for wal in group.wals if wal.bytes_left]
     proxied.sink.requests.speed = (1 << 18) / senders
-    small = Knobs(shipment_bytes=64 << 10, buffer_bytes=1 << 20)
-    summary = ship_one(sides.at, proxied_peer, roll_first=False, knobs=small, senders=senders, deadline=8)
+    small = PeerSettings(shipment_bytes=64 << 10, buffer_bytes=1 << 20)
+    summary = ship_one(sides.at, proxied_peer, roll_first=False, settings=small, senders=senders, deadline=8)
     proxied.sink.requests.speed = math.inf
     assert summary.status is Status.DEADLINE, summary.error
     assert 0 < positions(sides.at, proxied_peer)[wal.name] < wal.bytes_left

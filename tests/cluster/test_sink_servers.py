@@ -20,12 +20,12 @@ from walferry.engine.summary import GroupSummary, Status
 from walferry.hbase.cluster import live_servers
 from walferry.hbase.layout import ZNodes
 from walferry.hbase.names import ServerName
-from walferry.replication.source.settings import Knobs
+from walferry.replication.source.settings import PeerSettings
 
 ROWS = 10_000  # of 1 kB
 SENDERS = 4
 CALL_TIMEOUT_SECONDS = 6.0
-SMALL = Knobs(shipment_bytes=64 << 10, buffer_bytes=1 << 20, ratio=1.0, call_timeout_seconds=CALL_TIMEOUT_SECONDS)
+SMALL = PeerSettings(shipment_bytes=64 << 10, buffer_bytes=1 << 20, ratio=1.0, call_timeout_seconds=CALL_TIMEOUT_SECONDS)
 
 
 @pytest.fixture
@@ -77,7 +77,7 @@ def shipped(sides: ManyServers, peer: str) -> Iterator[list[GroupSummary]]:
     summaries: list[GroupSummary] = []
 
     def run() -> None:
-        summaries.extend(ship(sides.at, peer, roll_first=False, knobs=SMALL, senders=SENDERS, deadline=400))
+        summaries.extend(ship(sides.at, peer, roll_first=False, settings=SMALL, senders=SENDERS, deadline=400))
 
     thread = threading.Thread(target=run, daemon=True)
     before = positions(sides.at, peer)

@@ -21,12 +21,12 @@ from tests.cluster.test_peers_that_change import with_bandwidth
 from tests.cluster.walferry_runs import await_progress, positions, roll, ship
 from walferry.engine.summary import Status
 from walferry.hbase.rpc import bulk_load
-from walferry.replication.source.settings import Knobs, SinkKind
+from walferry.replication.source.settings import PeerSettings, SinkKind
 
 BY_REQUESTS = pytest.mark.parametrize("sink", [SinkKind.DIRECT], indirect=True)
 AS_FILES = pytest.mark.parametrize("sink", [SinkKind.HFILES], indirect=True)
 
-SMALL = Knobs(shipment_bytes=16 << 10, buffer_bytes=1 << 20, sleep_seconds=0.3)
+SMALL = PeerSettings(shipment_bytes=16 << 10, buffer_bytes=1 << 20, sleep_seconds=0.3)
 SPLITS = [b"row%05d" % (ROWS * i // 6) for i in range(1, 6)]
 BYTES_A_SECOND = 60_000
 EQUAL = 5  # a timestamp of many edits, so that only their order says what is left of them
@@ -95,7 +95,7 @@ def ship_while(sides: ManyServers, peer: str, run_id: str, move: Callable[[], No
     """Ship what is queued, and once some of it is shipped, `move`. Returns whether there was more to ship after that."""
     before = positions(sides.at, peer)
     with ThreadPoolExecutor(1) as pool:
-        shipping = pool.submit(ship, sides.at, peer, roll_first=False, knobs=SMALL, run_id=run_id, deadline=400)
+        shipping = pool.submit(ship, sides.at, peer, roll_first=False, settings=SMALL, run_id=run_id, deadline=400)
         await_progress(sides.at, peer, before)
         move()
         in_time = not shipping.done()

@@ -17,12 +17,12 @@ from tests.cluster.conftest import Sides
 from tests.cluster.proxy import ProxiedSlave, TcpProxy, proxied_slave, proxied_zookeeper
 from tests.cluster.walferry_runs import BY_REPLICATE, ship_one
 from walferry.engine.summary import GroupSummary, Status
-from walferry.replication.source.settings import Knobs
+from walferry.replication.source.settings import PeerSettings
 from walferry.runs.steps import batch
 
 ROWS = 200
 SILENT_AFTER_BYTES = 8000  # in the middle of a shipment
-VERY_PATIENT = Knobs(patience_seconds=3600)  # so a batch waits for its slave until the test has ended
+VERY_PATIENT = PeerSettings(patience_seconds=3600)  # so a batch waits for its slave until the test has ended
 
 
 @dataclass(frozen=True)
@@ -57,9 +57,7 @@ def branch(sides: Sides, peer: str, run: str) -> str | GroupSummary:
         return planned.left_to
     with batch.in_hand(sides.at, planned, run):
         why = batch.why_down(sides.at, peer)
-        return why or ship_one(
-            sides.at, peer, roll_first=False, run_id=planned.run_id, deadline=3600, knobs=VERY_PATIENT
-        )
+        return why or ship_one(sides.at, peer, roll_first=False, run_id=planned.run_id, deadline=3600, settings=VERY_PATIENT)
 
 
 @BY_REPLICATE  # the peers have one slave, and only the address in its list of servers tells them apart

@@ -10,11 +10,11 @@ from tests.cluster.walferry_runs import BY_REPLICATE, Shipping, positions, roll,
 from tests.sessions import session_of
 from walferry.base.zk.client import connected
 from walferry.engine.summary import Status
-from walferry.replication.source.settings import Knobs
+from walferry.replication.source.settings import PeerSettings
 from walferry.shipping.runs import read_run
 
 ROWS = 4000
-SMALL = Knobs(shipment_bytes=64 << 10)
+SMALL = PeerSettings(shipment_bytes=64 << 10)
 
 
 @pytest.fixture
@@ -27,7 +27,7 @@ def table(sides, both, proxied_peer) -> str:
 
 def test_one_ships_and_the_other_names_the_holder(sides, table, proxied, proxied_peer):
     proxied.sink.answers.hold()
-    with Shipping(sides.at, proxied_peer, roll_first=False, run_id="first", knobs=SMALL) as first:
+    with Shipping(sides.at, proxied_peer, roll_first=False, run_id="first", settings=SMALL) as first:
         eventually(lambda: proxied.sink.requests.passed > 0, "the first run's shipment is on its way")
         second = ship_one(sides.at, proxied_peer, roll_first=False, run_id="second", deadline=1)
         assert second.status is Status.HELD
@@ -45,7 +45,7 @@ def test_one_ships_and_the_other_names_the_holder(sides, table, proxied, proxied
 
 def test_a_run_that_comes_while_another_ends_ships_what_is_left(sides, table, proxied, proxied_peer):
     proxied.sink.answers.hold()
-    with Shipping(sides.at, proxied_peer, roll_first=False, run_id="first", knobs=SMALL) as first:
+    with Shipping(sides.at, proxied_peer, roll_first=False, run_id="first", settings=SMALL) as first:
         eventually(lambda: proxied.sink.requests.passed > 0, "the first run's shipment is on its way")
         groups = [first_group(sides, proxied_peer)]
         with Shipping(sides.at, proxied_peer, roll_first=False, run_id="second", groups=groups) as second:

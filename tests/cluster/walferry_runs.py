@@ -26,7 +26,7 @@ from walferry.replication.queues import rolling
 from walferry.replication.queues.reading import Queue, read_queues
 from walferry.replication.source.cluster import SourceCluster
 from walferry.replication.source.session import open_session
-from walferry.replication.source.settings import REQUEST_SINKS, Knobs, SinkKind
+from walferry.replication.source.settings import REQUEST_SINKS, PeerSettings, SinkKind
 from walferry.shipping.bulkload.driver import Backlog, Spread, load_backlog
 from walferry.shipping.bulkload.left_to_requests import Left
 from walferry.shipping.group import ship_group
@@ -40,14 +40,16 @@ ALL_SINKS = pytest.mark.parametrize("sink", [*REQUEST_SINKS, SinkKind.HFILES], i
 BY_REPLICATE = pytest.mark.parametrize("sink", [SinkKind.REPLICATE], indirect=True)
 # The same as BOTH_SINKS for tests that take long: `make test` has them with the default.
 BOTH_SINKS_IN_SOAK = pytest.mark.parametrize(
-    "sink", [kind if kind is Knobs.sink else pytest.param(kind, marks=pytest.mark.soak) for kind in REQUEST_SINKS], indirect=True
+    "sink",
+    [kind if kind is PeerSettings.sink else pytest.param(kind, marks=pytest.mark.soak) for kind in REQUEST_SINKS],
+    indirect=True,
 )
 
 
 CALL_SECONDS = 10.0
 
 
-def source_of(address: ClusterAddress, sink: SinkKind = Knobs.sink) -> SourceCluster:
+def source_of(address: ClusterAddress, sink: SinkKind = PeerSettings.sink) -> SourceCluster:
     """The cluster as a source whose peers are shipped to as `sink` says.
 
     A run after one that was killed waits for as long as requests of that one may take effect, so requests have little time here.
@@ -59,7 +61,7 @@ def source_of(address: ClusterAddress, sink: SinkKind = Knobs.sink) -> SourceClu
 
 
 def sink_of(source: SourceCluster) -> SinkKind:
-    return SinkKind(source.replication.get("sink", Knobs.sink))
+    return SinkKind(source.replication.get("sink", PeerSettings.sink))
 
 
 def plan(source: SourceCluster, peer_id: str) -> PeerPlan:
@@ -74,7 +76,7 @@ def roll(source: SourceCluster, peer_id: str) -> None:
 
 
 def ship(
-    source: SourceCluster, peer_id: str, *, deadline: float = 120.0, run_id: str = "test", knobs: Knobs | None = None,
+    source: SourceCluster, peer_id: str, *, deadline: float = 120.0, run_id: str = "test", settings: PeerSettings | None = None,
     senders: int = 2, groups: list[str] | None = None, roll_first: bool = True, broken_wals: BrokenWals = BrokenWals.STOP,
     refused: bool = False, spread: Callable[[], Spread] = LocalSpread,
 ) -> list[GroupSummary]:  # fmt: skip
@@ -85,12 +87,12 @@ def ship(
     if roll_first:
         roll(source, peer_id)
     names = [g.group for g in plan(source, peer_id).groups] if groups is None else groups
-    knobs = knobs or Knobs()
-    knobs = replace(knobs, sink=sink_of(source), call_timeout_seconds=min(CALL_SECONDS, knobs.call_timeout_seconds))
+    settings = settings or PeerSettings()
+    settings = replace(settings, sink=sink_of(source), call_timeout_seconds=min(CALL_SECONDS, settings.call_timeout_seconds))
     jobs = [
         GroupJob(
             source=source, peer_id=peer_id, group=name, run_id=run_id, holder=f"run {run_id}", deadline=time.time() + deadline,
-            senders=senders, knobs=knobs, broken_wals=broken_wals,
+            senders=senders, settings=settings, broken_wals=broken_wals,
         )
         for name in names
     ]  # fmt: skip
@@ -102,7 +104,7 @@ def ship(
         summaries = [*left.done, *pool.map(ship_group, left.jobs)]
     with open_session(source) as session:
         forget_finished(session, peer_id)
-    sinks = {"", sink_of(source), *(job.knobs.requests for job in left.jobs)}
+    sinks = {"", sink_of(source), *(job.settings.requests for job in left.jobs)}
     assert refused or all(s.sink in sinks and not s.directRefused for s in summaries), summaries
     return summaries
 

@@ -68,9 +68,17 @@ def running_demo(folder: Path) -> Iterator[Demo]:
     environment = {**os.environ, VARIABLE: str(folder / "state.json")}
     environment.pop("DEMO_ONCE", None)
     log = folder / "demo.log"
-    with log.open("wb") as out, subprocess.Popen(
-        [sys.executable, "-m", "demo"], cwd=REPO, env=environment, stdout=out, stderr=subprocess.STDOUT, start_new_session=True
-    ) as process:
+    with (
+        log.open("wb") as out,
+        subprocess.Popen(
+            [sys.executable, "-m", "demo"],
+            cwd=REPO,
+            env=environment,
+            stdout=out,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+        ) as process,
+    ):
         try:
             state = _await_state(process, folder / "state.json", log)
             demo = Demo({**state.environment, VARIABLE: str(folder / "state.json")})

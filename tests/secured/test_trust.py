@@ -22,7 +22,7 @@ from walferry.engine.summary import Status
 from walferry.hbase.peers import DISABLED, Peer
 from walferry.replication.source.cluster import SourceCluster, for_slave
 from walferry.replication.source.logins import login_of
-from walferry.replication.source.settings import Knobs, SinkKind
+from walferry.replication.source.settings import PeerSettings, SinkKind
 
 IN_WEST = {"server_principals": f"{HBASE}@{WEST}", "zk_server_principal": f"{ZOOKEEPER}@{WEST}"}
 NAMES_IT = {**MANAGED, "walferry.slave_conn_id": CONN_ID}
@@ -113,7 +113,7 @@ def test_servers_of_a_realm_that_is_not_named_are_told(trust: Trust, peer: str) 
     trust.source_java.create_table("unnamed", {"f": GLOBAL})
     trust.source_java.write("unnamed", [put("row", {"f:a": b"v"})])
     roll(trust.as_source(SinkKind.DIRECT), peer)
-    impatient = Knobs(patience_seconds=5.0)
-    summaries = ship(trust.as_source(SinkKind.DIRECT, zk_auth="none"), peer, roll_first=False, knobs=impatient)
+    impatient = PeerSettings(patience_seconds=5.0)
+    summaries = ship(trust.as_source(SinkKind.DIRECT, zk_auth="none"), peer, roll_first=False, settings=impatient)
     assert {summary.status for summary in summaries} == {Status.SLAVE_DOWN}, "their keys may have changed, so it waits a while"
     assert all(f"{HBASE}@{EAST}" in (summary.error or "") for summary in summaries)

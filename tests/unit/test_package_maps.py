@@ -14,7 +14,7 @@ LIBRARY = REPO / "plugins/walferry"
 PACKAGES = [path.parent for path in sorted(LIBRARY.rglob("__init__.py"))]
 NO_PART_OF_A_MAP = {"__init__", "__main__"}
 _IN_TEXT = re.compile(r"`([a-z][a-z0-9_]*)`")
-_IN_TABLE = re.compile(r"(?m)^ {4}((?:[a-z][a-z0-9_]*)(?:, [a-z][a-z0-9_]*)*)(?: {2,}\S|$)")
+_IN_TABLE = re.compile(r"(?m)^(?: {4})?((?:[a-z][a-z0-9_]*)(?:, [a-z][a-z0-9_]*)*) {2,}\S")
 
 
 def rows(docstring: str) -> list[str]:
@@ -34,13 +34,13 @@ def modules(package: Path) -> set[str]:
 
 
 def docstring_of(package: Path) -> str:
-    """A package's docstring as it is written: without its indentation a table would be no table."""
+    """A package's docstring as it is written."""
     return ast.get_docstring(ast.parse((package / "__init__.py").read_text()), clean=False) or ""
 
 
 def test_names_are_found_in_text_and_in_tables() -> None:
-    docstring = "A `b`, not `b.c` or `D`.\n\n    e, f_g    what they do\n    and `h` in a line\n    i\n"
-    assert named(docstring) == {"b", "e", "f_g", "h", "i"}
+    docstring = "A `b`, not `b.c` or `D`.\n\n    e, f_g    what they do\n    and `h` in a line\n\nk    too\n"
+    assert named(docstring) == {"b", "e", "f_g", "h", "k"}
 
 
 @pytest.mark.parametrize("package", PACKAGES, ids=lambda path: str(path.relative_to(LIBRARY)))

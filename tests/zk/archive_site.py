@@ -21,7 +21,7 @@ from walferry.hbase.names import parse_wal_name
 from walferry.hbase.values import decode_position
 from walferry.replication.retention.archive import WalArchive
 from walferry.replication.source.cluster import SourceCluster
-from walferry.replication.source.settings import Knobs, SinkKind
+from walferry.replication.source.settings import PeerSettings, SinkKind
 from walferry.shipping.group import ship_group
 from walferry.shipping.group_job import GroupJob
 
@@ -52,7 +52,7 @@ class Site:
     def ship(self, peer: str = "p", run: str = "r", deadline: float = 60, broken: BrokenWals = BrokenWals.STOP) -> GroupSummary:
         job = GroupJob(
             source=self.at, peer_id=peer, group=GROUP, run_id=run, holder=run, deadline=time.time() + deadline,
-            broken_wals=broken, knobs=Knobs(sink=SinkKind.REPLICATE),
+            broken_wals=broken, settings=PeerSettings(sink=SinkKind.REPLICATE),
         )  # fmt: skip
         return ship_group(job)
 

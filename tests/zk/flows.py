@@ -40,9 +40,7 @@ class WorldCluster(Cluster):
         self.world.enabled = stored.get("t", ABSENT).state in WANTED
         regions = self.world.catalog()
         read = CatalogRead(regions, stored, complete=self.meta_is_open)
-        return look(
-            self.zk, self.nodes, self.own, self.servers, lambda: regions, lambda: servers_with_wals(self.wal_root)
-        ), read
+        return look(self.zk, self.nodes, self.own, self.servers, lambda: regions, lambda: servers_with_wals(self.wal_root)), read
 
 
 class Flows:

@@ -63,9 +63,7 @@ def site(
     monkeypatch: pytest.MonkeyPatch,
 ) -> Iterator[Site]:  # fmt: skip
     hbase.stop_server(SERVER)
-    at = SourceCluster(
-        quorum=zookeeper.quorum, wal_root=f"file://{tmp_path}", znode_parent=hbase.nodes.base, root=hbase.root
-    )
+    at = SourceCluster(quorum=zookeeper.quorum, wal_root=f"file://{tmp_path}", znode_parent=hbase.nodes.base, root=hbase.root)
     with peer_master(hbase, tmp_path) as master:
         yield Site(master, at, new_client)
 

@@ -77,9 +77,7 @@ class Site(Cluster):
 
     def look(self) -> tuple[View, CatalogRead]:
         read = CatalogRead(self.catalog)
-        view = look(
-            self.zk, self.nodes, self.own, self.servers, lambda: read.regions, lambda: servers_with_wals(self.wal_root)
-        )
+        view = look(self.zk, self.nodes, self.own, self.servers, lambda: read.regions, lambda: servers_with_wals(self.wal_root))
         return view, read
 
 

@@ -29,7 +29,7 @@ from walferry.replay.order import Stages
 from walferry.replay.shipment import ship_group
 from walferry.replication.source.cluster import SourceCluster
 from walferry.replication.source.session import Session
-from walferry.replication.source.settings import Knobs, SinkKind
+from walferry.replication.source.settings import PeerSettings, SinkKind
 
 NAMES = [wal(1_700_000_000_000 + number, DEAD) for number in range(2)]
 EDITS = 60  # of each WAL
@@ -71,7 +71,7 @@ class World:
         )
         self.job = ReshipJob(
             source=at, peer_id="q", interval=Interval(0, 1 << 60), run_id="again", deadline=time.time() + 120,
-            knobs=Knobs(shipment_bytes=400, sink=SinkKind.REPLICATE),
+            settings=PeerSettings(shipment_bytes=400, sink=SinkKind.REPLICATE),
         )  # fmt: skip
 
     def pause(self, paused: bool) -> None:

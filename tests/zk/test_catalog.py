@@ -117,9 +117,7 @@ def mismatched(name: bytes) -> tuple[bytes, list[bytes]]:
 
 
 @pytest.mark.parametrize("name", [b"t,,1", b"t,/,1.a/../b.", b"t,,1.\x00.", b"t,,1.."])
-def test_a_row_whose_key_is_not_a_region_s_name_stops_that_region_only(
-    hbase: HBaseZNodes, with_meta: Any, name: bytes
-) -> None:
+def test_a_row_whose_key_is_not_a_region_s_name_stops_that_region_only(hbase: HBaseZNodes, with_meta: Any, name: bytes) -> None:
     with_meta([row(1), mismatched(name)])
     read = read_catalog(hbase.zk, hbase.nodes)
     assert (len(read.regions), len(read.broken), read.complete) == (2, 1, True)

@@ -255,7 +255,5 @@ def test_no_interleaving_of_claims_loses_a_wal_or_leaves_it_in_two_queues(
 
 @pytest.mark.soak
 @pytest.mark.parametrize("layout", list(QueueLayout))
-def test_no_interleaving_of_very_many_claims_does(
-    layout: QueueLayout, claiming: Callable[[QueueLayout, int, int], None]
-) -> None:
+def test_no_interleaving_of_very_many_claims_does(layout: QueueLayout, claiming: Callable[[QueueLayout, int, int], None]) -> None:
     claiming(layout, 300, 60)

@@ -35,6 +35,7 @@ def test_a_queue_that_moves_while_it_is_read_is_read_once(
     hbase.add_wal(DEAD, "p", wal(1, DEAD), position=100)
     hbase.zk.ensure_path(hbase.nodes.server_queues(OTHER))
     claims = [(DEAD, "p")]
+
     def claim_after_reading(path: str) -> None:
         if claims and path == hbase.nodes.queue(*claims[0]):
             hbase.claim(*claims.pop(), by=OTHER)
@@ -52,6 +53,7 @@ def test_a_wal_that_moves_behind_the_search_is_found(
     """OTHER comes after SERVER in the search and holds the WAL; it moves to SERVER when SERVER has been searched."""
     hbase.add_wal(OTHER, "p", wal(1, OTHER))
     hbase.zk.ensure_path(hbase.nodes.server_queues(SERVER))
+
     def claim_after_searching(path: str) -> None:
         if path == hbase.nodes.server_queues(SERVER):
             hbase.claim(OTHER, "p", by=SERVER)
@@ -69,6 +71,7 @@ def test_a_wal_that_is_copied_and_deleted_while_queues_are_read_is_not_missed(
     original = classic.add_wal(SERVER, f"p-{OTHER}", wal(1, OTHER), position=7)
     classic.zk.ensure_path(classic.nodes.server_queues("a,1,1"))
     moves = [original]
+
     def move_after_reading(path: str) -> None:
         if moves and path == classic.nodes.server_queues("a,1,1"):
             classic.add_wal("a,1,1", f"p-{OTHER}-{SERVER}", wal(1, OTHER), position=7)

@@ -25,7 +25,7 @@ from walferry.engine.summary import GroupSummary, Status
 from walferry.hbase.layout import OwnZNodes
 from walferry.hbase.names import parse_wal_name
 from walferry.replication.sinks.hbase import slave as slave_module
-from walferry.replication.source.settings import Knobs, SinkKind
+from walferry.replication.source.settings import PeerSettings, SinkKind
 from walferry.shipping import attempt
 from walferry.shipping.group import ship_group
 from walferry.shipping.group_job import GroupJob
@@ -76,11 +76,12 @@ class StuckSlave:
 @pytest.fixture
 def job_to(tmp_path: Path, zk: KazooClient, hbase: HBaseZNodes, zookeeper: ZooKeeperServer) -> Callable[..., GroupJob]:
     """`job_to(server, **options)` is for a WAL of a dead server that is queued for a peer whose slave is the server."""
-    def job_to(server: FakeServer, **knobs: Any) -> GroupJob:
+
+    def job_to(server: FakeServer, **settings: Any) -> GroupJob:
         _, at = queued_for_slave(tmp_path, zk, zookeeper.quorum, hbase, server.port, NAME, EDITS)
         return GroupJob(
             source=at, peer_id="q", group=parse_wal_name(NAME).group, run_id="r", holder="first", deadline=time.time() + 120,
-            knobs=Knobs(shipment_bytes=400, sink=SinkKind.REPLICATE, **knobs),
+            settings=PeerSettings(shipment_bytes=400, sink=SinkKind.REPLICATE, **settings),
         )  # fmt: skip
 
     return job_to

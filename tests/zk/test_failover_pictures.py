@@ -1,7 +1,7 @@
 """The layouts that HBase's documentation draws of a failover: before, just before the clean-up, and after.
 
-    /hbase/replication/rs/<server>/2/<wal>            in one edition
-    /hbase/replication/rs/<server>/peers/2/<wal>      in the older one
+/hbase/replication/rs/<server>/2/<wal>            in one edition
+/hbase/replication/rs/<server>/peers/2/<wal>      in the older one
 """
 
 from __future__ import annotations

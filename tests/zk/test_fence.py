@@ -18,9 +18,7 @@ from walferry.load.records import loads_of
 from walferry.replication.source.cluster import SourceCluster
 
 
-def test_a_run_that_another_one_has_overtaken_writes_nothing_more(
-    zk: KazooClient, hbase: HBaseZNodes, at: SourceCluster
-) -> None:
+def test_a_run_that_another_one_has_overtaken_writes_nothing_more(zk: KazooClient, hbase: HBaseZNodes, at: SourceCluster) -> None:
     session = session_of(zk, hbase)
     with writing(session, at, run="paused") as paused:
         state = paused.begin("paused")

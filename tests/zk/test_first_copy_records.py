@@ -227,9 +227,7 @@ def test_a_table_that_is_copied_anew_has_the_border_of_its_last_copy(
     assert len(zk.get_children(f"{session.own.first_copy('p')}/+borders")) == 2, "one that holds for no table is deleted"
 
 
-def test_borders_of_an_earlier_peer_of_the_same_name_do_not_count(
-    zk: KazooClient, hbase: HBaseZNodes, at: SourceCluster
-) -> None:
+def test_borders_of_an_earlier_peer_of_the_same_name_do_not_count(zk: KazooClient, hbase: HBaseZNodes, at: SourceCluster) -> None:
     session = session_of(zk, hbase)
     copy_whole(session, at, "t")
     zk.delete(hbase.nodes.peer("p"), recursive=True)

@@ -26,7 +26,7 @@ from walferry.jobs import ship_run
 from walferry.load.copy_records import CopyState
 from walferry.replication.queues.errors import LeaseHeld
 from walferry.replication.queues.lease import acquire
-from walferry.replication.source.settings import Knobs, SinkKind
+from walferry.replication.source.settings import PeerSettings, SinkKind
 from walferry.shipping.group_job import GroupJob
 
 NAME = wal(1_700_000_000_000, DEAD)
@@ -45,7 +45,7 @@ def job(tmp_path: Path, zk: KazooClient, hbase: HBaseZNodes, zookeeper: ZooKeepe
     _, at = queued_for_slave(tmp_path, zk, zookeeper.quorum, hbase, slave.port, NAME, edits=3)
     return GroupJob(
         source=at, peer_id="q", group=GROUP, run_id="drain", holder="a drain", deadline=time.time() + 60,
-        knobs=Knobs(sink=SinkKind.REPLICATE),
+        settings=PeerSettings(sink=SinkKind.REPLICATE),
     )  # fmt: skip
 
 

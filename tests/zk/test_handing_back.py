@@ -342,8 +342,6 @@ def test_a_killed_load_is_ended_before_ours_is_removed(site: Site, monkeypatch: 
     from walferry.admin import handing_back
 
     ended: list[tuple[str, ...]] = []
-    monkeypatch.setattr(
-        handing_back, "end_loads", lambda session, peer, groups: ended.append((*groups, *site.master.orders))
-    )
+    monkeypatch.setattr(handing_back, "end_loads", lambda session, peer, groups: ended.append((*groups, *site.master.orders)))
     finish_hand_back(site.begin_shipped(), "p", NEW)
     assert ended == [(site.group, "update p")]

@@ -52,8 +52,9 @@ def test_a_plan_that_another_run_has_overtaken_ships_nothing(zk: KazooClient, at
     planned = turn_of(session_of(zk, at), "p", "run 1").number
     with in_hand(at, "p", "run 2", "run 2 on host h", planned):
         pass
-    with pytest.raises(InOtherHands, match="run 2 on host h, which has shipped it since this plan"), in_hand(
-        at, "p", "run 1", "run 1", planned
+    with (
+        pytest.raises(InOtherHands, match="run 2 on host h, which has shipped it since this plan"),
+        in_hand(at, "p", "run 1", "run 1", planned),
     ):
         pytest.fail("the plan is out of date")
     assert children(zk, path(at)) == []

@@ -104,9 +104,7 @@ def test_a_drain_that_was_killed_at_any_write_leaves_nothing_after_the_next_plan
     for number in range(100):
         for after in (False, True):
             hbase = HBaseZNodes.new(new_client())
-            cluster = SourceCluster(
-                quorum=at.quorum, wal_root="file:///hbase", znode_parent=hbase.nodes.base, root=hbase.root
-            )
+            cluster = SourceCluster(quorum=at.quorum, wal_root="file:///hbase", znode_parent=hbase.nodes.base, root=hbase.root)
             hbase.add_peer("p")
             for timestamp in (1, 2):
                 hbase.add_wal(WALFERRY_SERVER, f"p-{DEAD}", wal(timestamp, DEAD))

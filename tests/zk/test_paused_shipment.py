@@ -24,7 +24,7 @@ from walferry.base.zk.client import connect, disconnect
 from walferry.engine.summary import Status
 from walferry.hbase.names import parse_wal_name
 from walferry.replication.source.cluster import SourceCluster
-from walferry.replication.source.settings import Knobs, SinkKind
+from walferry.replication.source.settings import PeerSettings, SinkKind
 from walferry.shipping.group import ship_group
 from walferry.shipping.group_job import GroupJob
 
@@ -84,7 +84,7 @@ def test_a_group_goes_on_in_a_new_session_with_a_new_lease(
         )
         job = GroupJob(
             source=at, peer_id="p", group=parse_wal_name(NAME).group, run_id="r", holder="h", deadline=time.time() + 120,
-            knobs=Knobs(shipment_bytes=400, sink=SinkKind.REPLICATE),
+            settings=PeerSettings(shipment_bytes=400, sink=SinkKind.REPLICATE),
         )  # fmt: skip
         with ThreadPoolExecutor(1) as pool:
             shipped = pool.submit(ship_group, job)

@@ -33,9 +33,7 @@ PAUSED = {"walferry.managed": "true", "walferry.paused": "true"}
 def source(zookeeper, hbase: HBaseZNodes, tmp_path) -> SourceCluster:
     (tmp_path / "oldWALs").mkdir()
     hbase.set_config("p", PAUSED)
-    return SourceCluster(
-        quorum=zookeeper.quorum, wal_root=f"file://{tmp_path}", znode_parent=hbase.nodes.base, root=hbase.root
-    )
+    return SourceCluster(quorum=zookeeper.quorum, wal_root=f"file://{tmp_path}", znode_parent=hbase.nodes.base, root=hbase.root)
 
 
 def test_a_batch_leaves_it_alone_and_says_who_resumes_it(source: SourceCluster, hbase: HBaseZNodes) -> None:

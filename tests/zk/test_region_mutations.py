@@ -121,6 +121,7 @@ def no_versions(patch: Patch) -> None:
 
 def no_role(patch: Patch) -> None:
     all_worlds(patch, unrest=8.0)
+
     def mistaken(self: Any, writes: Any, guards: Any = ()) -> Any:
         outcomes = []
         for operations in writes:

@@ -40,9 +40,7 @@ class At:
         (folder / "oldWALs").mkdir()
         (folder / "WALs").mkdir()
         (folder / "oldWALs" / self.name).write_bytes(CONTENT)
-        self.source = SourceCluster(
-            quorum="", wal_root=f"file://{folder}", znode_parent=hbase.nodes.base, root=hbase.root
-        )
+        self.source = SourceCluster(quorum="", wal_root=f"file://{folder}", znode_parent=hbase.nodes.base, root=hbase.root)
         self.session = Session(self.source, zk)
         self.path = hbase.add_wal(DEAD, "p", self.name)
 
@@ -131,9 +129,7 @@ def test_of_a_wal_that_is_not_closed_no_position_is_set(at: At, monkeypatch: pyt
     assert at.hbase.zk.get(at.hbase.nodes.wal(SERVER, "p", wal(1)))[0] == b""
 
 
-def test_the_group_s_holder_and_a_live_server_s_newest_wal_are_left_alone(
-    at: At, new_client: Callable[[], KazooClient]
-) -> None:
+def test_the_group_s_holder_and_a_live_server_s_newest_wal_are_left_alone(at: At, new_client: Callable[[], KazooClient]) -> None:
     lease = acquire(session_of(new_client(), at), "p", parse_wal_name(at.name).group, "a run")
     with lease, pytest.raises(LeaseHeld, match="a run"):
         set_position(at.session, "p", at.name, 0, "operator")

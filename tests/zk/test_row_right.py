@@ -78,8 +78,9 @@ def test_a_task_waits_for_the_requests_of_the_killed_one_in_whose_place_it_comes
         before.__enter__().begin(SECONDS).may_go_on()
         with row_right(session, "p", attempt, "another region", "rows of it", SECONDS) as right:
             assert right.is_sure()
-        with pytest.raises(RowsTaken, match="rows of it are shipped by a task on"), row_right(
-            session, "p", attempt, "a region", "rows of it", SECONDS
+        with (
+            pytest.raises(RowsTaken, match="rows of it are shipped by a task on"),
+            row_right(session, "p", attempt, "a region", "rows of it", SECONDS),
         ):
             pytest.fail("two tasks ship the same rows")
         expire(killed)

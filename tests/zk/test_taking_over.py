@@ -28,9 +28,7 @@ def master(hbase: HBaseZNodes, tmp_path: Path) -> Iterator[PeerMaster]:
 
 
 @pytest.fixture
-def admin(
-    master: PeerMaster, zookeeper: ZooKeeperServer, new_client: Callable[[], KazooClient], tmp_path: Path
-) -> PeerAdmin:
+def admin(master: PeerMaster, zookeeper: ZooKeeperServer, new_client: Callable[[], KazooClient], tmp_path: Path) -> PeerAdmin:
     at = SourceCluster(
         quorum=zookeeper.quorum, wal_root=f"file://{tmp_path}", znode_parent=master.hbase.nodes.base, root=master.hbase.root
     )

@@ -19,9 +19,7 @@ from walferry.shipping.runs import begin_run
 __all__ = ["slave", "world"]  # fixtures
 
 
-def test_of_two_tasks_for_the_same_group_of_a_run_one_ships(
-    world: World, slave: Slave, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_of_two_tasks_for_the_same_group_of_a_run_one_ships(world: World, slave: Slave, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("walferry.shipping.group.SESSION_TIMEOUT_SECONDS", 0.0)  # the other one is alive: it is not waited for
     with ThreadPoolExecutor(1) as pool:
         shipping = pool.submit(world.ship)

@@ -20,7 +20,7 @@ from walferry.base.protos import hbase_pb2 as pb
 from walferry.base.zk import right
 from walferry.engine.summary import Status
 from walferry.hbase.names import parse_wal_name
-from walferry.replication.source.settings import Knobs, SinkKind
+from walferry.replication.source.settings import PeerSettings, SinkKind
 from walferry.shipping.group import ship_group
 from walferry.shipping.group_job import GroupJob
 
@@ -56,16 +56,17 @@ def test_a_run_that_is_cut_off_from_zookeeper_has_sent_its_last_request_before_t
     with FakeServer(slave) as server, proxied_zookeeper(zookeeper.quorum) as proxy, ThreadPoolExecutor(1) as pool:
         source, at = queued_for_slave(tmp_path, zk, zookeeper.quorum, hbase, server.port, NAME, EDITS)
         path = source.nodes.wal(DEAD, "q", NAME)
-        knobs = Knobs(shipment_bytes=400, sink=SinkKind.REPLICATE, call_timeout_seconds=CALL_SECONDS)
+        settings = PeerSettings(shipment_bytes=400, sink=SinkKind.REPLICATE, call_timeout_seconds=CALL_SECONDS)
         job = GroupJob(
             source=replace(at, quorum=f"127.0.0.1:{proxy.port}"), peer_id="q", group=parse_wal_name(NAME).group, run_id="r1",
-            holder="first", deadline=time.time() + 60, knobs=knobs,
+            holder="first", deadline=time.time() + 60, settings=settings,
         )  # fmt: skip
         first = pool.submit(ship_group, job)
         while not zk.get(path)[0]:
             time.sleep(0.05)
         proxy.cut()
-        second = ship_group(replace(job, source=at, run_id="r2", holder="second", knobs=replace(knobs, shipment_bytes=2 << 20)))
+        larger = replace(settings, shipment_bytes=2 << 20)
+        second = ship_group(replace(job, source=at, run_id="r2", holder="second", settings=larger))
         assert (second.status, source.queued("q")) == (Status.DONE, [])
         proxy.mend()
         assert first.result(120).status is Status.DONE

@@ -61,9 +61,7 @@ def check_ends(admin: PeerAdmin, wanted: Wanted, *, allow_missing: bool) -> None
         log.warning("%s", problem)
 
 
-def problems_at_ends(
-    admin: PeerAdmin, wanted: Wanted, wants: Callable[[str, str], bool] | None = None
-) -> list[str]:
+def problems_at_ends(admin: PeerAdmin, wanted: Wanted, wants: Callable[[str, str], bool] | None = None) -> list[str]:
     """Why edits would not arrive, a reason each, and not too many of them.
 
     `wants(table, family)` tells what the peer gets of all tables; by default that is what `wanted` says. Raises Refused if the

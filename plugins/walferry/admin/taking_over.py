@@ -27,9 +27,7 @@ def _refuse_successor(admin: PeerAdmin, peer: Peer) -> None:
     """Raises Refused for a peer that HBase is to ship instead of one that is still ours."""
     before = admin.find(peer.succeeds) if peer.succeeds else None
     if before is not None and before.handed_back_to == peer.id:
-        raise Refused(
-            f"peer {before.id} is being handed back to {peer.id}", f"Finish that: {finish_command(before.id, peer.id)}"
-        )
+        raise Refused(f"peer {before.id} is being handed back to {peer.id}", f"Finish that: {finish_command(before.id, peer.id)}")
 
 
 def _disabled(admin: PeerAdmin, peer_id: str) -> Peer:

@@ -1,9 +1,9 @@
 """What all else stands on, and what knows nothing of replication.
 
-    errors, texts, amounts    what errors say; text from outside, made harmless; numbers for people
-    records                   records as JSON, read with limits
-    hosts, users              names of hosts; who runs this process
-    periodic                  something done every few seconds beside the work
-    zk, security              a ZooKeeper client whose calls end; logins: Kerberos, SASL, TLS
-    protos, kernels           messages of HBase, HDFS and Spark Connect; compiled passes over bytes
+errors, texts, amounts    what errors say; text from outside, made harmless; numbers for people
+records                   records as JSON, read with limits
+hosts, users              names of hosts; who runs this process
+periodic                  something done every few seconds beside the work
+zk, security              a ZooKeeper client whose calls end; logins: Kerberos, SASL, TLS
+protos, kernels           messages of HBase, HDFS and Spark Connect; compiled passes over bytes
 """

@@ -124,9 +124,7 @@ def _ship(source: SourceCluster, peer_id: str, how: Terms, *, roll: bool) -> Bat
     return BatchReport(peer_id, planned, Steps(**steps), summaries)
 
 
-def _in_hand(
-    source: SourceCluster, planned: Planned, how: Terms, run: str
-) -> tuple[dict[str, str], list[GroupSummary]]:
+def _in_hand(source: SourceCluster, planned: Planned, how: Terms, run: str) -> tuple[dict[str, str], list[GroupSummary]]:
     """Ship the plan while this run has the peer in hand; what is to tell of that, and the groups' summaries."""
     from walferry.cli.local_ship import ship_groups
     from walferry.hbase.errors import PausedPeer

@@ -77,9 +77,7 @@ def failover(chosen: Chosen, /, server: str, as_json: bool, **how: Any) -> int:
     return _show(replace(recovered, notes=[*found.notes, *recovered.notes]), as_json=as_json)
 
 
-def _recover(
-    source: SourceCluster, servers: Sequence[str], queues: Sequence[QueueRef] | None, run: str, how: Terms
-) -> Recovery:
+def _recover(source: SourceCluster, servers: Sequence[str], queues: Sequence[QueueRef] | None, run: str, how: Terms) -> Recovery:
     """Claim what is left of `servers`, then drain `queues`, or else all that the claims have."""
     from walferry.base.errors import WalferryError
     from walferry.runs.reports.recovery import Recovery

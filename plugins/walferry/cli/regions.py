@@ -226,9 +226,7 @@ def _look(chosen: Chosen, limit: float) -> Looked:
         return snapshot.look_and_decide(work.cluster_of(session), limit)
 
 
-def _write(
-    chosen: Chosen, command: str, ask: Callable[[Looked], Request], how: Written, *, beside_hmaster: bool = False
-) -> int:
+def _write(chosen: Chosen, command: str, ask: Callable[[Looked], Request], how: Written, *, beside_hmaster: bool = False) -> int:
     """Say what would be done, or do it. Returns the exit status."""
     from walferry.master import role, snapshot, work
 

@@ -117,9 +117,7 @@ def _rendered(head: Sequence[str], cells: Sequence[Sequence[Cell]], right: Seque
 
     shown = Table(box=None, padding=(0, _GAP, 0, 0), pad_edge=False, header_style="bold")
     for name in head:
-        shown.add_column(
-            Text(name), justify="right" if name in right else "left", no_wrap=name != head[-1], overflow="fold"
-        )
+        shown.add_column(Text(name), justify="right" if name in right else "left", no_wrap=name != head[-1], overflow="fold")
     for row in cells:
         shown.add_row(*(Text(cell.text, style=cell.colour) for cell in row))
     console = Console(file=sys.stdout, width=width, markup=False, highlight=False, emoji=False)

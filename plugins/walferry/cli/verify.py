@@ -47,9 +47,7 @@ differ.
 @options.workers
 @options.as_json
 @click.pass_obj
-def verify(
-    chosen: Chosen, /, peer_id: str, tables: tuple[str, ...], workers: int, as_json: bool, **how: Any
-) -> int:
+def verify(chosen: Chosen, /, peer_id: str, tables: tuple[str, ...], workers: int, as_json: bool, **how: Any) -> int:
     """Compare the tables of a peer's source and slave.
 
     Without tables, all that the peer gets. It does what the DAG verify_peer does, in processes of this machine instead of Spark:
@@ -68,9 +66,7 @@ def verify(
     return show(lambda: View(report.to_xcom(), lambda: _told(report), status, report.failures), as_json=as_json)
 
 
-def _compare(
-    source: SourceCluster, peer_id: str, tables: tuple[str, ...], asked: Options, workers: int
-) -> VerificationReport:
+def _compare(source: SourceCluster, peer_id: str, tables: tuple[str, ...], asked: Options, workers: int) -> VerificationReport:
     from walferry.cli.workers import Gone, run_all
     from walferry.replication.source.agreement import check_peer
     from walferry.replication.source.session import open_session

@@ -33,7 +33,7 @@ from walferry.hbase.peers import Peer
 from walferry.replication.sinks.errors import Stopped
 from walferry.replication.sinks.sink import Request
 from walferry.replication.source.session import Session
-from walferry.replication.source.settings import Knobs
+from walferry.replication.source.settings import PeerSettings
 
 SHARE_SECONDS = 1.0  # between two counts of the groups that share
 SETTLE_SECONDS = 2.0  # for which a share lasts, and after which the other groups have counted a new one
@@ -123,12 +123,12 @@ class Limit:
         self._counted = -math.inf
         self.throttle = Throttle(0, stop, clock=clock, wait=wait)
 
-    def knobs(self, knobs: Knobs) -> Knobs:
-        """`knobs` with requests that are small enough for REQUESTS_A_SECOND."""
+    def settings(self, settings: PeerSettings) -> PeerSettings:
+        """`settings` with requests that are small enough for REQUESTS_A_SECOND."""
         if not self._bandwidth:
-            return knobs
+            return settings
         most = max(LEAST_SHIPMENT_BYTES, self._bandwidth // REQUESTS_A_SECOND)
-        return replace(knobs, shipment_bytes=min(knobs.shipment_bytes, most))
+        return replace(settings, shipment_bytes=min(settings.shipment_bytes, most))
 
     def send(self, send: Callable[[Sequence[Request], float], None], requests: Sequence[Request], deadline: float) -> None:
         """Call `send` with each request as soon as it may be sent, or at the deadline; with all at once if there is no limit.

@@ -120,9 +120,7 @@ class Counters:
         """The rest of a broken WAL, from some offset on, was given up."""
         with self._lock:
             s = self._summary
-            self._summary = replace(
-                s, quarantinedLogs=s.quarantinedLogs + 1, skippedBytes=s.skippedBytes + skipped_bytes
-            )
+            self._summary = replace(s, quarantinedLogs=s.quarantinedLogs + 1, skippedBytes=s.skippedBytes + skipped_bytes)
 
     def deleted(self, names: Sequence[str]) -> None:
         """The edits of these tables and families, deleted at both clusters, are dropped."""

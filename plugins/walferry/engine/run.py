@@ -1,9 +1,9 @@
 """One run of the engine: a reader and senders at work, and a supervisor that commits what they have done.
 
-    reader thread    reads the feed, filters, hands entries to the senders (feed)
-    sender threads   send requests, each in order, and wait for their acknowledgements (senders)
-    this thread      commits the low watermark, publishes the summary, looks after calls that take long, ends it all when nothing
-                     may be sent any more
+reader thread    reads the feed, filters, hands entries to the senders (feed)
+sender threads   send requests, each in order, and wait for their acknowledgements (senders)
+this thread      commits the low watermark, publishes the summary, looks after calls that take long, ends it all when nothing
+                 may be sent any more
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from walferry.engine.senders import Senders
 from walferry.engine.summary import Status
 from walferry.replication.filters.visibility import LabelFilter
 from walferry.replication.sinks.sink import Sink
-from walferry.replication.source.settings import Knobs
+from walferry.replication.source.settings import PeerSettings
 
 TICK_SECONDS = 0.1
 COMMIT_SECONDS = 0.5  # between two commits
@@ -54,7 +54,7 @@ class Run:
     counters: Counters
     in_flight: InFlight
     outcome: Outcome
-    settings: Knobs
+    settings: PeerSettings
     senders: int
     deadline: float
     stops: Callable[[], WalferryError | None]
@@ -68,7 +68,7 @@ class Run:
         """
         sends = [partial(self.limit.send, self.sink.sender().send, deadline=self.deadline) for _ in range(self.senders)]
         senders = Senders(
-            sends, self.sink.join, self.in_flight, self.limit.knobs(self.settings), stop=self.outcome.stop,
+            sends, self.sink.join, self.in_flight, self.limit.settings(self.settings), stop=self.outcome.stop,
             on_acknowledged=self.counters.shipped, on_failure=self.outcome.note,
         )  # fmt: skip
         reader = FeedReader(

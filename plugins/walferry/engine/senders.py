@@ -22,7 +22,7 @@ from walferry.hbase.wal.windows import Window
 from walferry.replication.filters.window import Kept
 from walferry.replication.sinks.errors import Stopped
 from walferry.replication.sinks.sink import Ints, Request, Take
-from walferry.replication.source.settings import Knobs
+from walferry.replication.source.settings import PeerSettings
 
 
 class Sends(Protocol):
@@ -75,16 +75,17 @@ class Senders:
     """One thread for each of `sends`. `dispatch`, `flush` and `finish` belong to the one reader thread."""
 
     def __init__(
-        self, sends: Sequence[Sends], join: Callable[[Sequence[Request]], Request], in_flight: InFlight, knobs: Knobs, *,
-        stop: threading.Event, on_acknowledged: Callable[[Request], None], on_failure: Callable[[BaseException], None],
+        self, sends: Sequence[Sends], join: Callable[[Sequence[Request]], Request], in_flight: InFlight,
+        settings: PeerSettings, *, stop: threading.Event, on_acknowledged: Callable[[Request], None],
+        on_failure: Callable[[BaseException], None],
     ) -> None:  # fmt: skip
         self._in_flight = in_flight
         self._join = join
         # What has been begun to fill is held too.
-        self._limits = replace(knobs, shipment_bytes=min(knobs.shipment_bytes, knobs.buffer_bytes // (2 * len(sends))))
+        self._limits = replace(settings, shipment_bytes=min(settings.shipment_bytes, settings.buffer_bytes // (2 * len(sends))))
         self._on_acknowledged = on_acknowledged
         self._on_failure = on_failure
-        self._budget = Budget(knobs.buffer_bytes - len(sends) * self._limits.shipment_bytes)
+        self._budget = Budget(settings.buffer_bytes - len(sends) * self._limits.shipment_bytes)
         self._open: list[_Open | None] = [None] * len(sends)
         self._queues = [SenderQueue() for _ in sends]
         self._stop = stop
@@ -192,7 +193,7 @@ class Senders:
             self._budget.give_back(size)
 
 
-def _parts(chosen: Ints, size: Ints, limits: Knobs, alone: Collection[int]) -> Iterator[Ints]:
+def _parts(chosen: Ints, size: Ints, limits: PeerSettings, alone: Collection[int]) -> Iterator[Ints]:
     """`chosen` in parts that each fit into a request, or are one entry; each of `alone` is a part of its own."""
     if not alone:
         yield from _fitting(chosen, size, limits.shipment_bytes, limits.shipment_entries)

@@ -93,9 +93,7 @@ class FilesCopy:
         copied = [each for call in calls for each in call]
         return replace(record, way=Way.FILES, files=len(copied), bytes=sum(each.file.size for each in copied), staging="")
 
-    def _load(
-        self, region: SnapshotRegion, to: Destination, calls: Sequence[Sequence[FoundFile]], in_hand: RegionInHand
-    ) -> None:
+    def _load(self, region: SnapshotRegion, to: Destination, calls: Sequence[Sequence[FoundFile]], in_hand: RegionInHand) -> None:
         """Copy the files of each call to the folder, and have them loaded. Raises as `copy`."""
         log_in_to(to.token, self.login)
         server = self.place.connection(to.region)

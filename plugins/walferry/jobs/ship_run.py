@@ -23,7 +23,7 @@ from walferry.replication.queues.errors import QueuesMoving
 from walferry.replication.source.agreement import check_peer
 from walferry.replication.source.cluster import SourceCluster, SourceError
 from walferry.replication.source.session import open_session
-from walferry.replication.source.settings import Knobs, SinkKind
+from walferry.replication.source.settings import PeerSettings, SinkKind
 from walferry.shipping.bulkload.left_to_requests import Left
 from walferry.shipping.group_job import GroupJob, senders_of_each
 from walferry.shipping.plan import bytes_queued, groups_to_ship
@@ -61,25 +61,23 @@ def begin(run: ShipRun) -> list[GroupJob]:
             "broken WALs can be put into quarantine only if the source connection's extra has `quarantine`, the URL of a folder"
         )
     with open_session(source) as session:
-        knobs = Knobs.of(source.replication, check_peer(session, run.peer_id))
-        knobs = knobs.chosen(run.sink)
+        settings = PeerSettings.of(source.replication, check_peer(session, run.peer_id))
+        settings = settings.chosen(run.sink)
         if run.hfiles_from is not None:
-            knobs = replace(knobs, hfiles_from=run.hfiles_from)
+            settings = replace(settings, hfiles_from=run.hfiles_from)
         if (copying := under_way(session, run.peer_id)) is not None:
             raise copying
         groups = groups_to_ship(session, run.peer_id, run.groups)
         begin_run(session, run.peer_id, run.run_id, run.deadline + 3600 if run.keep is None else run.keep)
         forget_down(session, run.peer_id, run.run_id)
-    senders = senders_of_each(max(1, len(groups)), knobs.senders)
+    senders = senders_of_each(max(1, len(groups)), settings.senders)
     return [
         GroupJob(
             source=source, peer_id=run.peer_id, group=group, place=place, run_id=run.run_id, holder=f"run {run.run_id}",
-            deadline=ends, senders=senders, broken_wals=run.broken_wals, knobs=knobs,
+            deadline=ends, senders=senders, broken_wals=run.broken_wals, settings=settings,
         )
         for group, place in groups
     ]  # fmt: skip
-
-
 
 
 def load_files(run: ShipRun, jobs: list[GroupJob], spread: Callable[[Tell], Spread], say: Tell) -> Left:
@@ -88,16 +86,16 @@ def load_files(run: ShipRun, jobs: list[GroupJob], spread: Callable[[Tell], Spre
     `spread` gets what is to be told how far its tasks are: that is noted in ZooKeeper, for the task that waits for the job.
     A backlog that is too small for it is not looked at any further: what loads files takes longer to import than to ship that.
     """
-    knobs = jobs[0].knobs
-    if not knobs.sink.makes_files:
+    settings = jobs[0].settings
+    if not settings.sink.makes_files:
         return Left((), jobs)
-    if knobs.least_bytes and (size := _bytes_queued(run)) < knobs.least_bytes:
-        say(f"nothing is loaded as files: {size:,} bytes of WALs are fewer than {knobs.least_bytes:,}")
+    if settings.least_bytes and (size := _bytes_queued(run)) < settings.least_bytes:
+        say(f"nothing is loaded as files: {size:,} bytes of WALs are fewer than {settings.least_bytes:,}")
         return Left((), jobs)
     from walferry.shipping.bulkload.driver import Backlog, load_backlog
 
     backlog = Backlog(
-        source=run.source, peer_id=run.peer_id, run_id=run.run_id, deadline=jobs[0].deadline, least_bytes=knobs.least_bytes,
+        source=run.source, peer_id=run.peer_id, run_id=run.run_id, deadline=jobs[0].deadline, least_bytes=settings.least_bytes,
         say=say,
     )  # fmt: skip
     with LoadNote(run.source, run.peer_id, run.run_id) as note:

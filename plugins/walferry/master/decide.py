@@ -216,9 +216,7 @@ def _split(region: Region, znode: RegionInTransition, servers: Servers, limit_se
     return Decision(Step.END_SPLIT, "the server has done it", znode.server)
 
 
-def _reassign(
-    region: Region, znode: RegionInTransition, servers: Servers, why: str, avoid: ServerName | None = None
-) -> Decision:
+def _reassign(region: Region, znode: RegionInTransition, servers: Servers, why: str, avoid: ServerName | None = None) -> Decision:
     """Open the region elsewhere, once the WALs of the servers that may have written to it are split."""
     # A destination that died before it began to open the region has written nothing to it.
     wait = None if znode.state is State.OFFLINE else _after_recovery(znode, servers)

@@ -1,10 +1,10 @@
 """The emergency start of a cluster whose HMaster does not start.
 
-    1. the role is taken, so that RegionServers can start, and no HMaster acts meanwhile
-    2. nothing is opened until each live server has said which regions it serves, and the WALs of all dead servers are split
-    3. what an earlier life has left in transition is cleared, if no region is open
-    4. hbase:meta is opened, then all other regions of enabled tables
-    5. the role ends: an HMaster that is started takes over
+1. the role is taken, so that RegionServers can start, and no HMaster acts meanwhile
+2. nothing is opened until each live server has said which regions it serves, and the WALs of all dead servers are split
+3. what an earlier life has left in transition is cleared, if no region is open
+4. hbase:meta is opened, then all other regions of enabled tables
+5. the role ends: an HMaster that is started takes over
 """
 
 from __future__ import annotations
@@ -38,9 +38,7 @@ def start_cluster(session: Session, terms: Terms, minimum: int, tell: Tell) -> L
     with at_work(session, terms, told.append) as (cluster, role, master):
         where = f"{role.me.host}:{role.me.port}"
         tell(f"This run acts as the cluster's master at {where}. RegionServers that are started now report to it")
-        servers = startup.wait_for_servers(
-            lambda: live_servers(cluster.zk, cluster.nodes), minimum, give_up - time.monotonic()
-        )
+        servers = startup.wait_for_servers(lambda: live_servers(cluster.zk, cluster.nodes), minimum, give_up - time.monotonic())
         if len(servers) < minimum:
             raise NotReady(f"{len(servers)} RegionServers are live, and {minimum} are wanted", "Start more, or ask for fewer")
         check_hbase_1(session)  # they may have come since the role was taken

@@ -24,9 +24,7 @@ def dead_servers(zk: KazooClient, nodes: ZNodes, wal_root: str) -> frozenset[Ser
     return with_wals - live_servers(zk, nodes)
 
 
-def recover(
-    zk: KazooClient, nodes: ZNodes, wal_root: str, registry: ServerRegistry, splitting: WalSplitting
-) -> list[Progress]:
+def recover(zk: KazooClient, nodes: ZNodes, wal_root: str, registry: ServerRegistry, splitting: WalSplitting) -> list[Progress]:
     """Take the next steps for the WALs of all dead servers. Raises the role's errors, StoreError, ConnectError.
 
     A server that only lost its session hears at its next report that it is dead, before its WALs are touched.

@@ -103,9 +103,7 @@ class MasterCalls:
         log.error("RegionServer %s aborts: %s", _of(request.server), one_line(request.error_message, _MAX_FATAL_CHARS))
         return pb.ReportRSFatalErrorResponse()
 
-    def _last_flushed(
-        self, request: pb.GetLastFlushedSequenceIdRequest, caller: Caller
-    ) -> pb.GetLastFlushedSequenceIdResponse:
+    def _last_flushed(self, request: pb.GetLastFlushedSequenceIdRequest, caller: Caller) -> pb.GetLastFlushedSequenceIdResponse:
         return pb.GetLastFlushedSequenceIdResponse(last_flushed_sequence_id=NO_SEQUENCE_ID)
 
     def _transition(

@@ -44,9 +44,7 @@ def close(zk: KazooClient, nodes: ZNodes, me: ServerName, encoded: str, version:
     return _transition(zk, nodes, me, encoded, version, Transition.CLOSE)
 
 
-def _transition(
-    zk: KazooClient, nodes: ZNodes, me: ServerName, encoded: str, version: int, transition: Transition
-) -> int | None:
+def _transition(zk: KazooClient, nodes: ZNodes, me: ServerName, encoded: str, version: int, transition: Transition) -> int | None:
     retried(zk, zk.sync, nodes.region_in_transition(encoded))
     seen = read_region(zk, nodes, encoded)
     if seen is None or not _may(seen, me, version, transition):

@@ -32,7 +32,5 @@ class Actor(Enum):
 
 
 # A split or a merge. These znodes are ephemeral: they go with their RegionServer, which then has to undo or redo its work.
-OF_SPLITS = frozenset(
-    {State.REQUEST_SPLIT, State.SPLITTING, State.SPLIT, State.REQUEST_MERGE, State.MERGING, State.MERGED}
-)
+OF_SPLITS = frozenset({State.REQUEST_SPLIT, State.SPLITTING, State.SPLIT, State.REQUEST_MERGE, State.MERGING, State.MERGED})
 OF_MOVES = frozenset(State) - OF_SPLITS

@@ -220,5 +220,3 @@ class WalSplitting:
         except FileNotFoundError:
             pass  # another process has archived it
         delete_folder(staging)
-
-

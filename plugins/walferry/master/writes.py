@@ -51,9 +51,7 @@ class PlanChange:
 class MasterWrites:
     """The changes of the holder of the master's role, or of an `actor` that has the role's hold for something else."""
 
-    def __init__(
-        self, zk: KazooClient, nodes: ZNodes, own: OwnZNodes, hold: Hold, actor: Actor = Actor.MASTER
-    ) -> None:
+    def __init__(self, zk: KazooClient, nodes: ZNodes, own: OwnZNodes, hold: Hold, actor: Actor = Actor.MASTER) -> None:
         self._zk = zk
         self._nodes = nodes
         self._own = own

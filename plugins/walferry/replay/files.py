@@ -134,5 +134,3 @@ def _chosen(known: WalFile | None, wal: WalFile, begun: int, is_better: Callable
     if known is None or is_better(begun, known.name.timestamp):
         return wal
     return wal if wal.name.text == known.name.text and wal.place > known.place else known
-
-

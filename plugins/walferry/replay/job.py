@@ -22,7 +22,7 @@ from walferry.replication.sinks.of_peer import open_sink
 from walferry.replication.sinks.sink import Sink
 from walferry.replication.source.cluster import SourceCluster
 from walferry.replication.source.session import Session
-from walferry.replication.source.settings import Knobs
+from walferry.replication.source.settings import PeerSettings
 from walferry.shipping.deleted import Deleted
 from walferry.shipping.pausing import check_not_paused
 
@@ -39,7 +39,7 @@ class ReshipJob:
     tables: frozenset[str] = frozenset()  # none: all that the peer gets
     what_is_there: bool = False  # ship what is left of an interval that is partly gone
     senders: int = 2
-    knobs: Knobs = field(default_factory=Knobs)
+    settings: PeerSettings = field(default_factory=PeerSettings)
     begun: int = -1  # the version of the run's znode since this try of the run has begun; -1: any
 
     @property
@@ -70,9 +70,7 @@ class ChosenTables(PeerTables):
         return super().families_of(table) if table in self.only else (Families.NONE, frozenset())
 
 
-def rules_of(
-    peer: Peer, source_id: UUID, slave_id: UUID, tables: Collection[str], deleted: Deleted | None = None
-) -> FilterRules:
+def rules_of(peer: Peer, source_id: UUID, slave_id: UUID, tables: Collection[str], deleted: Deleted | None = None) -> FilterRules:
     """What the peer gets, of these tables only if any are named, without those that are `deleted`. Raises PeerError."""
     if slave_id == source_id:
         raise PeerError(peer.id, f"its cluster key {peer.cluster_key} leads to the source cluster itself", "Correct it")
@@ -106,7 +104,7 @@ def sink_of(
     """The peer's sink, not yet entered. `on_failure` is called as long as the slave is not reached."""
     deadline = time.monotonic() + job.deadline - time.time()
     return open_sink(
-        peer, session, job.knobs, deadline, stop=stop, right=right, lease=None, on_missing_hfiles=on_missing_hfiles,
+        peer, session, job.settings, deadline, stop=stop, right=right, lease=None, on_missing_hfiles=on_missing_hfiles,
         on_failure=on_failure,
     )  # fmt: skip
 

@@ -127,6 +127,5 @@ def _in_order(stays: list[tuple[int, int, str]]) -> dict[str, tuple[tuple[int, .
     for stage, (first, _, group) in enumerate(runs):
         parts.setdefault(group, []).append((first, stage))
     return {
-        group: (tuple(first for first, _ in of_group), tuple(stage for _, stage in of_group))
-        for group, of_group in parts.items()
+        group: (tuple(first for first, _ in of_group), tuple(stage for _, stage in of_group)) for group, of_group in parts.items()
     }

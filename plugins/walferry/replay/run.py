@@ -31,7 +31,7 @@ from walferry.replay.store import StoreWithArchive, begins_with_opening
 from walferry.replication.filters.rules import FilterRules
 from walferry.replication.source.agreement import check_peer
 from walferry.replication.source.session import Session, open_session
-from walferry.replication.source.settings import Knobs
+from walferry.replication.source.settings import PeerSettings
 from walferry.shipping.group_job import senders_of_each
 from walferry.shipping.runs import begin_run, change_group
 from walferry.shipping.slave_down import forget_down
@@ -95,9 +95,9 @@ def reship(job: ReshipJob, spread: Spread, *, dry_run: bool, keep_seconds: float
         found = find_left(session, job.interval)
         if not job.what_is_there and not dry_run:
             check_whole(found, job.interval)
-        knobs = Knobs.of(job.source.replication, peer)
+        settings = PeerSettings.of(job.source.replication, peer)
         begun = begin_run(session, job.peer_id, job.run_id, keep_seconds)
-        job = replace(job, knobs=knobs, senders=senders_of_each(max(1, len(found.groups)), knobs.senders), begun=begun)
+        job = replace(job, settings=settings, senders=senders_of_each(max(1, len(found.groups)), settings.senders), begun=begun)
         forget_down(session, job.peer_id, job.run_id)
         slave = slave_id_of(session, peer, job)
         rules = rules_of(peer, source_id(session), slave, job.tables)

@@ -87,9 +87,7 @@ def _ship_group(
     turn.write(counters.summary())
     try:
         shipment = partial(_Shipment, job, session, files, stages, stage, counters, turn)
-        attempt_without(
-            job.knobs, turn.right, lambda missing: shipment(missing).run(_left(files.wals, counters.summary()))
-        )
+        attempt_without(job.settings, turn.right, lambda missing: shipment(missing).run(_left(files.wals, counters.summary())))
     except PausedPeer as error:
         counters.end(Status.PAUSED, str(error))
     except SlaveUnreachable as error:
@@ -244,7 +242,7 @@ class _Shipment:
                     copied=copied,
                 ),
                 commit=SummaryOnly(wals, self._counters, self._turn.write), sink=sink, limit=limit, labels=self._labels,
-                counters=self._counters, in_flight=self._in_flight, outcome=self._outcome, settings=self._job.knobs,
+                counters=self._counters, in_flight=self._in_flight, outcome=self._outcome, settings=self._job.settings,
                 senders=self._job.senders, deadline=self._deadline, stops=self._why_stop, gauges=self._gauges,
             ).ship()  # fmt: skip
         self._counters.end(status)

@@ -45,7 +45,7 @@ class Turn:
         self.right = Right()
 
     def __enter__(self) -> Self:
-        seconds = self._job.knobs.call_timeout_seconds
+        seconds = self._job.settings.call_timeout_seconds
         holder = f"run {self._job.run_id} on {socket.gethostname()}, process {os.getpid()}"
         after_killed_holder(lambda: self._hold.acquire(holder, **{CALLS: f"{seconds:.1f}"}), self._job.deadline)
         self.right = Right(self, seconds, self._hold.quiet_at)

@@ -43,9 +43,7 @@ from walferry.shipping.slave_down import known_down, note_down
 class Attempt:
     """One attempt at one group under its lease. Edits of what is `missing` at the slave are dropped if the source lacks it."""
 
-    def __init__(
-        self, job: GroupJob, session: Session, lease: Lease, counters: Counters, missing: Collection[Missing]
-    ) -> None:
+    def __init__(self, job: GroupJob, session: Session, lease: Lease, counters: Counters, missing: Collection[Missing]) -> None:
         self._job = job
         self._missing = missing
         self._deadline = time.monotonic() + job.deadline - time.time()
@@ -87,7 +85,7 @@ class Attempt:
             self._counters.end(Status.SLAVE_DOWN, error)
             return
         self._gauges.sink = opened = open_sink(
-            peer, self._session, self._job.knobs, self._deadline, stop=self._outcome.stop, right=self._lease.right,
+            peer, self._session, self._job.settings, self._deadline, stop=self._outcome.stop, right=self._lease.right,
             lease=self._lease, on_missing_hfiles=self._counters.missing_hfiles, on_failure=self._on_unreachable,
         )  # fmt: skip
         with opened as sink, limit_of(peer, self._session, self._outcome.stop) as limit:
@@ -124,7 +122,7 @@ class Attempt:
             ),
             commit=QueuePositions(self._wals, self._lease, self._counters, archiver, self._write),
             sink=sink, limit=limit, labels=self._labels, counters=self._counters, in_flight=self._in_flight,
-            outcome=self._outcome, settings=self._job.knobs, senders=self._job.senders, deadline=self._deadline,
+            outcome=self._outcome, settings=self._job.settings, senders=self._job.senders, deadline=self._deadline,
             stops=partial(why_paused, self._session, self._job.peer_id), gauges=self._gauges,
         ).ship()  # fmt: skip
 

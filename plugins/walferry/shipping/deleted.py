@@ -26,7 +26,7 @@ from walferry.hbase.tables.errors import MissingTable, RegionUnavailable, ScanGi
 from walferry.hbase.tables.tables import Tables
 from walferry.replication.sinks.errors import NotAtSlave
 from walferry.replication.source.session import Session
-from walferry.replication.source.settings import Knobs
+from walferry.replication.source.settings import PeerSettings
 
 MAX_NAMED_CHARS = 2000
 MASTER_SECONDS = 20.0
@@ -39,13 +39,13 @@ Deleted = Mapping[bytes, frozenset[bytes]]
 """Families by table that exist at neither cluster; an empty set is the whole table."""
 
 
-def may_be_dropped(knobs: Knobs, missing: Missing) -> bool:
+def may_be_dropped(settings: PeerSettings, missing: Missing) -> bool:
     """Whether the settings say that edits of such a table or family are dropped, if it is deleted at the source too."""
     _, family = missing
-    return knobs.drop_deleted_tables if family is None else knobs.drop_deleted_families
+    return settings.drop_deleted_tables if family is None else settings.drop_deleted_families
 
 
-def attempt_without(knobs: Knobs, right: Right, attempt: Callable[[Collection[Missing]], None]) -> None:
+def attempt_without(settings: PeerSettings, right: Right, attempt: Callable[[Collection[Missing]], None]) -> None:
     """Call `attempt`, and again for each table or family that the slave lacks and that the settings allow to drop.
 
     It is given all of these that are known so far, and sends by `right`.
@@ -59,7 +59,7 @@ def attempt_without(knobs: Knobs, right: Right, attempt: Callable[[Collection[Mi
             return
         except NotAtSlave as error:
             what = error.table, error.family
-            if what in missing or not may_be_dropped(knobs, what):
+            if what in missing or not may_be_dropped(settings, what):
                 raise
             missing.append(what)
             right.begin_anew()  # other senders may have had requests under way

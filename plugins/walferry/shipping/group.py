@@ -73,7 +73,7 @@ def _ship_group(job: GroupJob, session: Session, waits: Waits, known: dict[str, 
     try:
         lease = acquire_lease(session, job, known)
         if (why := waits(session, job.peer_id)) is None:
-            attempt_without(job.knobs, lease.right, lambda missing: Attempt(job, session, lease, counters, missing).run())
+            attempt_without(job.settings, lease.right, lambda missing: Attempt(job, session, lease, counters, missing).run())
         else:
             counters.end(Status.HELD, str(why))
     except LeaseHeld as error:
@@ -104,7 +104,7 @@ def _may_pass(error: Exception) -> bool:
 
 def acquire_lease(session: Session, job: GroupJob, known: Mapping[str, float]) -> Lease:
     """Take the group's lease. A holder may have been killed: its session is given the time to end."""
-    seconds = job.knobs.call_timeout_seconds
+    seconds = job.settings.call_timeout_seconds
     return after_killed_holder(
         lambda: acquire(session, job.peer_id, job.group, job.holder, calls_seconds=seconds, known=known), job.deadline
     )

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from walferry.hbase.files.quarantine import BrokenWals
 from walferry.replication.queues.finding import Place
 from walferry.replication.source.cluster import SourceCluster
-from walferry.replication.source.settings import Knobs
+from walferry.replication.source.settings import PeerSettings
 
 LEAST_SENDERS_OF_A_GROUP = 2
 
@@ -30,4 +30,4 @@ class GroupJob:
     deadline: float  # seconds since the epoch; then reading stops, retries end, and calls of a silent slave do
     senders: int = LEAST_SENDERS_OF_A_GROUP
     broken_wals: BrokenWals = BrokenWals.STOP
-    knobs: Knobs = field(default_factory=Knobs)
+    settings: PeerSettings = field(default_factory=PeerSettings)

@@ -34,7 +34,7 @@ from walferry.replication.sinks.of_peer import open_sink
 from walferry.replication.sinks.sink import Sender, Sink
 from walferry.replication.source.cluster import VisibilityLabels
 from walferry.replication.source.session import Session
-from walferry.replication.source.settings import Knobs
+from walferry.replication.source.settings import PeerSettings
 
 REQUEST_SECONDS = 600.0  # how long the slave has for each request; the patience with a silent one is shorter
 REQUEST_BYTES = 4 << 20
@@ -92,11 +92,11 @@ def row_shipment(session: Session, peer: Peer, attempt: str, name: str, rows: st
     source_id = cluster_id(session.zk, session.nodes)
     known = partial(visibility_labels, session.zk, session.nodes)
     labels = LabelFilter(VisibilityLabels(session.source.visibility_labels), known)
-    knobs = Knobs.of(session.source.replication, peer)
+    settings = PeerSettings.of(session.source.replication, peer)
     with (
-        row_right(session, peer.id, attempt, name, rows, knobs.call_timeout_seconds) as right,
+        row_right(session, peer.id, attempt, name, rows, settings.call_timeout_seconds) as right,
         open_sink(
-            peer, session, knobs, time.monotonic() + REQUEST_SECONDS, stop=threading.Event(), right=right, lease=None,
+            peer, session, settings, time.monotonic() + REQUEST_SECONDS, stop=threading.Event(), right=right, lease=None,
             on_missing_hfiles=lambda count: None, on_failure=lambda: None,
         ) as sink,
     ):  # fmt: skip

@@ -40,9 +40,7 @@ def skews(zk: KazooClient, nodes: ZNodes, login: Login) -> list[Skew]:
         return measure(lambda: master.server_reports(connection))
 
 
-def measure(
-    ask: Ask, clock: Callable[[], float] = time.time, sleep: Callable[[float], None] = time.sleep
-) -> list[Skew]:
+def measure(ask: Ask, clock: Callable[[], float] = time.time, sleep: Callable[[float], None] = time.sleep) -> list[Skew]:
     """Ask until each server has made a new report, or the time is over. The best of its bounds counts."""
     began = clock()
     before, asked = ask(), began
@@ -58,4 +56,3 @@ def measure(
             found[server] = Skew(server, round((earliest + latest) / 2), round((latest - earliest) / 2) + 1)
         before, asked = now, asking
     return sorted(found.values(), key=lambda skew: skew.server)
-

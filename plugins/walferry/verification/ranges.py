@@ -116,4 +116,3 @@ class RangeComparison:
         start = self._part.start if span.after is None else span.after + b"\0"
         stop = self._part.stop if span.last is None else span.last + b"\0"
         return side.scan(self._part.table, self._options.scan(self._part.families, start, stop))
-

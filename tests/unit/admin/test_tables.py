@@ -52,7 +52,7 @@ def means(text: str) -> list[list[tuple[str, tuple[str, ...]]]]:
         ("default:t:f", ("t", ("f",))),
         ("default:t=f", ("t", ("f",))),
         ("'ns:t' => ['f', \"g\"]", ("ns:t", ("f", "g"))),
-        ("{ \"t\" => [] }", ("t", ())),
+        ('{ "t" => [] }', ("t", ())),
     ],
 )
 def test_what_can_mean_one_thing_only_does(text: str, expected: tuple[str, tuple[str, ...]]) -> None:

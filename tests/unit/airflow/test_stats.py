@@ -25,6 +25,7 @@ values = [Value(up, True), Value(lag, 90_000, "2"), Value(left, None, "2"), Valu
 print(send("hbase_source", values))
 """
 
+
 @pytest.fixture
 def collector() -> Iterator[socket.socket]:
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as listening:

@@ -14,7 +14,7 @@ import pytest
 
 from walferry.engine.bandwidth import IDLE_SECONDS, LEAST_SHIPMENT_BYTES, SETTLE_SECONDS, SHARE_SECONDS, Limit, Throttle
 from walferry.replication.sinks.errors import Stopped
-from walferry.replication.source.settings import Knobs
+from walferry.replication.source.settings import PeerSettings
 
 BANDWIDTH = 1_000_000
 TICK_SECONDS = 0.05
@@ -242,10 +242,10 @@ def test_requests_that_a_sender_has_together_pass_one_by_one():
 
 
 @pytest.mark.parametrize(
-    ("bandwidth", "size"), [(0, Knobs().shipment_bytes), (1, LEAST_SHIPMENT_BYTES), (100_000, 25_000), (1 << 40, 2 << 20)]
+    ("bandwidth", "size"), [(0, PeerSettings().shipment_bytes), (1, LEAST_SHIPMENT_BYTES), (100_000, 25_000), (1 << 40, 2 << 20)]
 )
 def test_a_request_of_a_slow_peer_is_small(bandwidth, size):
-    assert Limit(bandwidth, Groups().one(), threading.Event()).knobs(Knobs()).shipment_bytes == size
+    assert Limit(bandwidth, Groups().one(), threading.Event()).settings(PeerSettings()).shipment_bytes == size
 
 
 def test_a_peer_without_bandwidth_waits_for_nothing():

@@ -39,7 +39,7 @@ from walferry.replication.filters.visibility import LabelFilter
 from walferry.replication.queues.errors import LastWal
 from walferry.replication.sinks.hbase.shipment import join
 from walferry.replication.source.cluster import VisibilityLabels
-from walferry.replication.source.settings import Knobs
+from walferry.replication.source.settings import PeerSettings
 from walferry.shipping.group_wals import GroupWals
 from walferry.shipping.queue_positions import QueuePositions
 
@@ -202,12 +202,12 @@ def one_run(kept: Kept, make: Any, senders: int, stops: Callable[[], WalferryErr
     commit = make(kept, row, counters, wals)
     feed: Feed = Wals([kept.row[wal] for wal in row], positions, wals)
     limit = SimpleNamespace(
-        send=lambda send, requests, deadline: send(requests, deadline), knobs=lambda knobs: knobs, look=lambda: None,
+        send=lambda send, requests, deadline: send(requests, deadline), settings=lambda settings: settings, look=lambda: None,
         leave=lambda: None,
     )  # fmt: skip
     run = Run(
         feed=feed, commit=commit, sink=kept.target, limit=limit, labels=LabelFilter(VisibilityLabels.REFUSE, dict),  # type: ignore[arg-type]
-        counters=counters, in_flight=in_flight, outcome=Outcome(), settings=Knobs(shipment_bytes=400), senders=senders,
+        counters=counters, in_flight=in_flight, outcome=Outcome(), settings=PeerSettings(shipment_bytes=400), senders=senders,
         deadline=float("inf"), stops=stops, gauges=Gauges(counters, in_flight, "the target"),
     )  # fmt: skip
     try:

@@ -22,7 +22,7 @@ from walferry.replication.sinks.errors import Stopped
 from walferry.replication.sinks.hbase.shipment import Shipment, assemble, join
 from walferry.replication.sinks.hbase.sink import ShipmentsOf
 from walferry.replication.sinks.sink import Ints
-from walferry.replication.source.settings import Knobs
+from walferry.replication.source.settings import PeerSettings
 
 RULES = FilterRules(uuid.UUID(int=1), uuid.UUID(int=2))
 MARK = np.frombuffer(uuid_field(uuid.UUID(int=1)), np.uint8)
@@ -75,7 +75,7 @@ class Sinks:
 
 
 class Run:
-    def __init__(self, ship, senders: int, limits: Knobs) -> None:
+    def __init__(self, ship, senders: int, limits: PeerSettings) -> None:
         self.in_flight = InFlight()
         self.in_flight.read_to(WalOffset(0, 85))
         self.stop = threading.Event()
@@ -93,7 +93,7 @@ class Run:
 @pytest.mark.parametrize("senders", [1, 2, 5])
 def test_each_region_s_edits_arrive_once_and_in_order(senders):
     sinks = Sinks()
-    run = Run(sinks.ship, senders, Knobs(shipment_bytes=300))
+    run = Run(sinks.ship, senders, PeerSettings(shipment_bytes=300))
     w = window(500, 7)
     run.dispatch(w)
     run.senders.finish()
@@ -122,7 +122,7 @@ class Observed(InFlight):
 
 def test_the_write_time_of_the_oldest_unacknowledged_entry_is_known():
     sinks = Sinks(gate=False)
-    run = Run(sinks.ship, 1, Knobs(shipment_bytes=300))
+    run = Run(sinks.ship, 1, PeerSettings(shipment_bytes=300))
     run.dispatch(window(50, 1))
     assert run.in_flight.oldest_written() == 0  # as the window's write times count from 0
     shipped = []
@@ -136,7 +136,7 @@ def test_the_write_time_of_the_oldest_unacknowledged_entry_is_known():
 
 def test_nothing_of_a_window_is_safe_while_it_is_handed_out_sender_by_sender():
     sinks = Sinks(gate=False)
-    run = Run(sinks.ship, 8, Knobs(shipment_bytes=1000, buffer_bytes=10 << 20))
+    run = Run(sinks.ship, 8, PeerSettings(shipment_bytes=1000, buffer_bytes=10 << 20))
     observed = run.senders._in_flight = Observed()
     observed.read_to(WalOffset(0, 85))
     w = window(500, 7)
@@ -151,7 +151,7 @@ def test_nothing_of_a_window_is_safe_while_it_is_handed_out_sender_by_sender():
 
 def test_the_safe_offset_advances_within_a_window_that_is_large_for_the_buffer():
     sinks = Sinks()
-    run = Run(sinks.ship, 2, Knobs(shipment_bytes=500, buffer_bytes=16_000))
+    run = Run(sinks.ship, 2, PeerSettings(shipment_bytes=500, buffer_bytes=16_000))
     observed = run.senders._in_flight = Observed()
     observed.read_to(WalOffset(0, 85))
     w = window(2000, 7)
@@ -164,7 +164,7 @@ def test_the_safe_offset_advances_within_a_window_that_is_large_for_the_buffer()
 
 def test_shipments_are_bounded_in_bytes_and_entries():
     sinks = Sinks()
-    run = Run(sinks.ship, 2, Knobs(shipment_bytes=1000, shipment_entries=5))
+    run = Run(sinks.ship, 2, PeerSettings(shipment_bytes=1000, shipment_entries=5))
     run.dispatch(window(400, 4))
     run.senders.finish()
     assert run.senders.join(TIMEOUT)
@@ -174,7 +174,7 @@ def test_shipments_are_bounded_in_bytes_and_entries():
 
 def test_the_reader_waits_while_the_buffer_is_full():
     sinks = Sinks(gate=False)
-    limits = Knobs(shipment_bytes=1000, buffer_bytes=5000)
+    limits = PeerSettings(shipment_bytes=1000, buffer_bytes=5000)
     run = Run(sinks.ship, 2, limits)
     reader = threading.Thread(target=run.dispatch, args=(window(2000, 4),), daemon=True)
     reader.start()
@@ -193,7 +193,7 @@ def test_the_reader_waits_while_the_buffer_is_full():
 @pytest.mark.parametrize("senders", [1, 2, 8, 40])
 def test_the_buffer_also_bounds_the_requests_that_are_being_filled(senders):
     sinks = Sinks(gate=False)
-    limits = Knobs(shipment_bytes=2000, buffer_bytes=20_000)
+    limits = PeerSettings(shipment_bytes=2000, buffer_bytes=20_000)
     run = Run(sinks.ship, senders, limits)
     reader = threading.Thread(target=run.dispatch, args=(window(3000, 200),), daemon=True)
     reader.start()
@@ -210,7 +210,7 @@ def test_the_buffer_also_bounds_the_requests_that_are_being_filled(senders):
 
 def test_an_entry_larger_than_the_buffer_passes_alone():
     sinks = Sinks()
-    run = Run(sinks.ship, 2, Knobs(shipment_bytes=100, buffer_bytes=200))
+    run = Run(sinks.ship, 2, PeerSettings(shipment_bytes=100, buffer_bytes=200))
     run.dispatch(window(6, 3, value=b"v" * 1000))
     run.senders.finish()
     assert run.senders.join(TIMEOUT)
@@ -219,7 +219,7 @@ def test_an_entry_larger_than_the_buffer_passes_alone():
 
 def test_what_has_been_queued_while_a_sender_waited_is_sent_at_once():
     sinks = Sinks(gate=False)
-    run = Run(sinks.ship, 1, Knobs(shipment_entries=1))
+    run = Run(sinks.ship, 1, PeerSettings(shipment_entries=1))
     w = window(100, 1)
     run.dispatch(w)
     run.senders.finish()
@@ -241,7 +241,7 @@ def test_of_what_was_sent_at_once_nothing_is_safe_before_all_is_acknowledged():
         if len(shipments) == 4:
             raise ValueError("no such table")
 
-    run = Run(ship, 1, Knobs(shipment_entries=1))
+    run = Run(ship, 1, PeerSettings(shipment_entries=1))
     w = window(50, 1)
     run.dispatch(w)
     sinks.gate.set()
@@ -259,7 +259,7 @@ def test_a_failing_sender_leaves_the_position_before_its_shipment():
         if request.entry[0].key.log_sequence_number == 3:
             raise ValueError("no such table")
 
-    run = Run(ship, 1, Knobs(shipment_entries=1))
+    run = Run(ship, 1, PeerSettings(shipment_entries=1))
     w = window(6, 1)
     run.dispatch(w)
     run.senders.finish()
@@ -276,7 +276,7 @@ def test_a_failing_sender_wakes_a_waiting_reader_and_ends_the_other_senders():
         assert gate.wait(TIMEOUT)
         raise ValueError("no such table")
 
-    run = Run(ship, 2, Knobs(shipment_bytes=1000, buffer_bytes=3000))
+    run = Run(ship, 2, PeerSettings(shipment_bytes=1000, buffer_bytes=3000))
 
     def read() -> None:
         with contextlib.suppress(Stopped):
@@ -294,7 +294,7 @@ def test_a_failing_sender_wakes_a_waiting_reader_and_ends_the_other_senders():
 
 def test_stopping_wakes_a_waiting_reader_and_ends_the_senders():
     sinks = Sinks(gate=False)
-    run = Run(sinks.ship, 2, Knobs(shipment_bytes=1000, buffer_bytes=3000))
+    run = Run(sinks.ship, 2, PeerSettings(shipment_bytes=1000, buffer_bytes=3000))
     outcome: list[type] = []
 
     def read() -> None:
@@ -320,7 +320,7 @@ def test_stopping_wakes_a_waiting_reader_and_ends_the_senders():
 @pytest.mark.parametrize("alone", [{0}, {7}, {3, 4}, {0, 1, 2, 5, 9}, set(range(10))])
 def test_an_entry_that_goes_alone_keeps_its_place_among_its_region_s_edits(alone):
     sinks = Sinks()
-    run = Run(sinks.ship, 2, Knobs(shipment_entries=3))
+    run = Run(sinks.ship, 2, PeerSettings(shipment_entries=3))
     w = window(10, 2)
     kept = filter_window(w, RULES, "wal")
     shipments = {i: assemble(w, kept, np.array([i]), MARK) for i in alone}
@@ -339,7 +339,7 @@ def test_an_entry_that_goes_alone_keeps_its_place_among_its_region_s_edits(alone
 def test_a_request_that_cannot_be_made_leaves_nothing_behind_that_keeps_the_senders_from_ending() -> None:
     """As when there is no memory for it. What was dispatched before is still sent, and no position passes what was not."""
     sinks = Sinks()
-    run = Run(sinks.ship, 2, Knobs())
+    run = Run(sinks.ship, 2, PeerSettings())
     first, second = window(10, 1), window(10, 2)
 
     class Failing(ShipmentsOf):

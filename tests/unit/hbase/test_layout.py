@@ -68,9 +68,7 @@ PATHS = {
 
 @pytest.mark.parametrize("path", PATHS.values(), ids=PATHS.keys())
 @given(one=st.text(min_size=1, max_size=20), other=st.text(min_size=1, max_size=20))
-def test_each_path_has_a_name_as_one_level_that_is_its_own(
-    path: Callable[[OwnZNodes, str], str], one: str, other: str
-) -> None:
+def test_each_path_has_a_name_as_one_level_that_is_its_own(path: Callable[[OwnZNodes, str], str], one: str, other: str) -> None:
     own = OwnZNodes("/walferry", ZNodes("/hbase"))
     made, plain = path(own, one), path(own, "x")
     assert made.count("/") == plain.count("/")

@@ -20,14 +20,14 @@ BATCH = """
 import sys, time
 from walferry.shipping.group_job import GroupJob
 from walferry.replication.source.cluster import SourceCluster
-from walferry.replication.source.settings import Knobs, SinkKind
+from walferry.replication.source.settings import PeerSettings, SinkKind
 from walferry.jobs import connect_ship, ship_run
 
 ship_run._bytes_queued = lambda run: 999
 source = SourceCluster(quorum="zk1:2181", wal_root="file:///hbase")
 run = ship_run.ShipRun(source=source, peer_id="2", run_id="r", deadline=60)
-knobs = Knobs(sink=SinkKind(sys.argv[1]), hfiles_from=1000)
-job = GroupJob(source=source, peer_id="2", group="g", run_id="r", holder="run r", deadline=time.time() + 60, knobs=knobs)
+settings = PeerSettings(sink=SinkKind(sys.argv[1]), hfiles_from=1000)
+job = GroupJob(source=source, peer_id="2", group="g", run_id="r", holder="run r", deadline=time.time() + 60, settings=settings)
 left = ship_run.load_files(run, [job], None, print)
 assert list(left.jobs) == [job]
 print(sorted({"pyspark", "pandas", "numpy", "numba", "pyarrow"} & set(sys.modules)))

@@ -89,9 +89,7 @@ def three() -> Iterator[list[FakeRegionServer]]:
 def test_each_server_says_what_it_serves(three):
     three[1].regions.append(META)
     found = CalledServers(login=Login(user="hbase")).online(server.name for server in three)
-    assert found == {
-        server.name: frozenset(encoded_name_of(region) for region in server.regions) for server in three
-    }
+    assert found == {server.name: frozenset(encoded_name_of(region) for region in server.regions) for server in three}
     assert META_ENCODED_NAME in found[three[1].name]
 
 

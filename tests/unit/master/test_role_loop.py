@@ -45,9 +45,7 @@ def test_no_server_is_asked_to_open_a_region_that_a_silent_one_may_serve(state: 
     assert [(decision.step, decision.server) for _, decision in site.look().decided] == [(Step.WAIT, B)]
 
 
-def test_a_root_with_no_wals_of_any_server_that_serves_regions_is_wrong(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_root_with_no_wals_of_any_server_that_serves_regions_is_wrong(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Such as hbase.rootdir, if hbase.wal.dir is set: dead servers would seem to have no WALs to be split."""
     site = Site()
     site.add(1, served_by=(A,))

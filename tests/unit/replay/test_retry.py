@@ -17,7 +17,7 @@ from walferry.replay.listing import Place, WalFile
 from walferry.replay.scan import Scanned, Stay
 
 REGION = 7
-JOB: Any = SimpleNamespace(source=None, peer_id="p", run_id="r", knobs=None)
+JOB: Any = SimpleNamespace(source=None, peer_id="p", run_id="r", settings=None)
 
 Wals = Mapping[int, Stay | None]  # the WALs of a group, by their timestamps, and what each has of the interval
 
@@ -54,6 +54,7 @@ def ship(monkeypatch: pytest.MonkeyPatch) -> Callable[..., list[str]]:
 
     monkeypatch.setattr(shipment, "_Shipment", Shipment)
     monkeypatch.setattr(shipment, "open_session", lambda source: nullcontext())
+
     def write(summary: GroupSummary) -> None:
         kept[summary.group] = summary
 

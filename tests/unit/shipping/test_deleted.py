@@ -15,13 +15,13 @@ from walferry.hbase.errors import ClusterError
 from walferry.hbase.rpc.errors import AccessDenied, ConnectionFailed
 from walferry.hbase.tables.errors import MissingTable, RegionUnavailable, ScanGivenUp
 from walferry.replication.sinks.errors import NotAtSlave
-from walferry.replication.source.settings import Knobs
+from walferry.replication.source.settings import PeerSettings
 from walferry.shipping import deleted as module
 from walferry.shipping.deleted import Missing, attempt_without, deleted_at_source, may_be_dropped, names_of
 
 REFUSAL = WalferryError("table does not exist there")
-NEITHER, BOTH = Knobs(), Knobs(drop_deleted_tables=True, drop_deleted_families=True)
-TABLES, FAMILIES = Knobs(drop_deleted_tables=True), Knobs(drop_deleted_families=True)
+NEITHER, BOTH = PeerSettings(), PeerSettings(drop_deleted_tables=True, drop_deleted_families=True)
+TABLES, FAMILIES = PeerSettings(drop_deleted_tables=True), PeerSettings(drop_deleted_families=True)
 
 
 class Held:
@@ -92,10 +92,11 @@ def test_a_table_with_regions_is_not_deleted_though_the_master_cannot_read_its_d
 
 
 @pytest.mark.parametrize(
-    ("knobs", "tables", "families"), [(NEITHER, False, False), (TABLES, True, False), (FAMILIES, False, True), (BOTH, True, True)]
+    ("settings", "tables", "families"),
+    [(NEITHER, False, False), (TABLES, True, False), (FAMILIES, False, True), (BOTH, True, True)],
 )
-def test_each_setting_is_for_its_own_kind(knobs, tables, families):
-    assert (may_be_dropped(knobs, ("t", None)), may_be_dropped(knobs, ("t", "f"))) == (tables, families)
+def test_each_setting_is_for_its_own_kind(settings, tables, families):
+    assert (may_be_dropped(settings, ("t", None)), may_be_dropped(settings, ("t", "f"))) == (tables, families)
 
 
 def test_tables_and_families_are_named_for_people():
@@ -106,7 +107,7 @@ def test_tables_and_families_are_named_for_people():
 def attempts() -> Callable[..., list[Any]]:
     """`attempts(errors)` → what each attempt was told that the slave lacks; the attempts raise the errors, one each."""
 
-    def run(errors: list[NotAtSlave], knobs: Knobs = BOTH) -> list[Any]:
+    def run(errors: list[NotAtSlave], settings: PeerSettings = BOTH) -> list[Any]:
         told, left = list[Any](), list(errors)
 
         def attempt(missing: Collection[Missing]) -> None:
@@ -114,7 +115,7 @@ def attempts() -> Callable[..., list[Any]]:
             if left:
                 raise left.pop(0)
 
-        attempt_without(knobs, Right(), attempt)
+        attempt_without(settings, Right(), attempt)
         return told
 
     return run

@@ -29,9 +29,7 @@ def ship(monkeypatch: pytest.MonkeyPatch) -> Callable[..., tuple[GroupSummary, f
     """`ship(*attempts)` → the summary, and the time at which it was there. Each attempt raises or returns the given value."""
     now = [1000.0]
 
-    def ship(
-        *attempts: Any, reached: bool = True, refused: bool = False, deadline: float = 1060.0
-    ) -> tuple[GroupSummary, float]:
+    def ship(*attempts: Any, reached: bool = True, refused: bool = False, deadline: float = 1060.0) -> tuple[GroupSummary, float]:
         left = list(attempts)
 
         @contextmanager

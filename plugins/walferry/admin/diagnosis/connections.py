@@ -1,8 +1,8 @@
 """Walks through all that the connections of a source and of its slaves have to lead to, from the files of a login to rights.
 
-    login       files, a ticket from the KDC
-    source      ZooKeeper and its ACLs, RegionServers, the Master, ADMIN, the folders of WALs
-    slaves      the login by the slave's connection, ZooKeeper, RegionServers, WRITE; then the peer: configuration, tables, queues
+login       files, a ticket from the KDC
+source      ZooKeeper and its ACLs, RegionServers, the Master, ADMIN, the folders of WALs
+slaves      the login by the slave's connection, ZooKeeper, RegionServers, WRITE; then the peer: configuration, tables, queues
 """
 
 from __future__ import annotations

@@ -75,7 +75,12 @@ class Rendering:
             moment=formats.moment, iso=formats.iso,
         )  # fmt: skip
         self._environment.globals.update(
-            links=links, version=version, asked_for=asked, forms=forms, PLOT=(WIDTH, HEIGHT), MAX_LISTED=MAX_LISTED,
+            links=links,
+            version=version,
+            asked_for=asked,
+            forms=forms,
+            PLOT=(WIDTH, HEIGHT),
+            MAX_LISTED=MAX_LISTED,
             MAX_CHOICES=MAX_CHOICES,
         )
         for name in self._environment.list_templates():

@@ -1,7 +1,7 @@
 """Deferrable sensors: new WALs, dead servers, stuck regions.
 
-    base             what our sensors have in common: how they fail, and whose text is a template
-    dead_servers     a sensor for RegionServers that have died and left queues of managed peers
-    new_wals         a sensor for closed WALs that are new in a managed peer's queues
-    stuck_regions    a sensor for regions that stay in one state of their transition for too long
+base             what our sensors have in common: how they fail, and whose text is a template
+dead_servers     a sensor for RegionServers that have died and left queues of managed peers
+new_wals         a sensor for closed WALs that are new in a managed peer's queues
+stuck_regions    a sensor for regions that stay in one state of their transition for too long
 """

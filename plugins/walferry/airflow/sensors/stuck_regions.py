@@ -25,9 +25,7 @@ class StuckRegionsSensor(PlainSensor):
 
     template_fields: Sequence[str] = ("source_conn_id",)
 
-    def __init__(
-        self, *, limit_seconds: float = LIMIT_SECONDS, source_conn_id: str = DEFAULT_CONN_ID, **kwargs: Any
-    ) -> None:
+    def __init__(self, *, limit_seconds: float = LIMIT_SECONDS, source_conn_id: str = DEFAULT_CONN_ID, **kwargs: Any) -> None:
         super().__init__(**kwargs)
         if limit_seconds <= 0:
             raise ValueError(f"limit_seconds is {limit_seconds}; it must be more than 0")

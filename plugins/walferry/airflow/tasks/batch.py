@@ -99,7 +99,11 @@ def batch_of(peer: str) -> None:
     """Wire one peer's branch."""
     planned = plan(peer=peer)
     ship = ShipWalsOperator(
-        task_id="ship", peer=peer, plan=planned, retries=1, map_index_template=label("task.peer")  # type: ignore[arg-type]
+        task_id="ship",
+        peer=peer,
+        plan=planned,  # type: ignore[arg-type]
+        retries=1,
+        map_index_template=label("task.peer"),
     )
     planned >> ship >> report(peer=peer, planned=planned)  # type: ignore[arg-type]
 

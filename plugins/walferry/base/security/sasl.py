@@ -1,11 +1,11 @@
 """SASL's GSSAPI mechanism, as a client (RFC 4752). It has no I/O: tokens in, tokens out.
 
-    client                            server
-    token*                  ⇄         token*             until the security context is established (RFC 2743)
-    empty token, if the last one was the server's
-                            ⇐         wrap(layers, max)  layers: bits 1 auth, 2 auth-int, 4 auth-conf; max: uint24, bytes a token
-    wrap(layer, max)        ⇒                            neither wrap is encrypted
-    then, unless the layer is auth, everything both ways in wraps: each is as the transport frames it (HBase: int32 length, token)
+client                            server
+token*                  ⇄         token*             until the security context is established (RFC 2743)
+empty token, if the last one was the server's
+                        ⇐         wrap(layers, max)  layers: bits 1 auth, 2 auth-int, 4 auth-conf; max: uint24, bytes a token
+wrap(layer, max)        ⇒                            neither wrap is encrypted
+then, unless the layer is auth, everything both ways in wraps: each is as the transport frames it (HBase: int32 length, token)
 """
 
 from __future__ import annotations

@@ -124,7 +124,7 @@ def _failed(url: str, error: BaseException) -> StoreError:
     text = str(error).partition("\n")[0].partition("\\n")[0]
     if isinstance(error, RuntimeError) and scheme(url) in HDFS_SCHEMES:
         if "Permission denied" in text:
-            return NoFileRight(f"{url}: {text[text.index('Permission denied'):]}. {_RIGHTS}")
+            return NoFileRight(f"{url}: {text[text.index('Permission denied') :]}. {_RIGHTS}")
         if any(word in text for word in _OF_LOGINS):
             _forget(url)
             who = login_at(url)

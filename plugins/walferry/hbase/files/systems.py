@@ -395,5 +395,3 @@ class _RemoteFile:
 
     def __exit__(self, *error: object) -> None:
         self.close()
-
-

@@ -47,6 +47,4 @@ def why_silent(server: Address, *, login: Login = UNSECURED, timeout: float) -> 
 
 def connect(server: Address, *, login: Login = UNSECURED, timeout: float = CALL_TIMEOUT_SECONDS) -> Connection:
     """A connection to a server's AdminService, to be used as a context manager."""
-    return Connection(
-        server.host, server.port, SERVICE, login=login, call_timeout=timeout, max_response_bytes=MAX_RESPONSE_BYTES
-    )
+    return Connection(server.host, server.port, SERVICE, login=login, call_timeout=timeout, max_response_bytes=MAX_RESPONSE_BYTES)

@@ -353,9 +353,7 @@ class Connection:
                 channel.add(layer)
         return Security(protection, tls.version if tls else None)
 
-    def _send(
-        self, channel: Channel, buffers: Sequence[Buffer], deadline: float, may_go_on: Callable[[], None] | None
-    ) -> None:
+    def _send(self, channel: Channel, buffers: Sequence[Buffer], deadline: float, may_go_on: Callable[[], None] | None) -> None:
         whole = False
         try:
             channel.send(buffers, deadline, may_go_on)

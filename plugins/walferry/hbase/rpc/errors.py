@@ -1,19 +1,19 @@
 """What can go wrong in a call to an HBase server, as types that callers can tell apart.
 
-    RpcError
-    ├── ConnectionFailed          no connection, or it broke: the request may or may not have been executed
-    │   ├── ProtocolError         the bytes that came back are not HBase RPC
-    │   └── NotAuthenticated      one side could not prove who it is, or the other did not accept it; nothing was executed
-    │       └── SaslRefused, NotSecured, WrongServerPrincipal, PrincipalNotTold
-    ├── RpcTimeout                no answer in time: the request may or may not have been executed
-    ├── RequestTooLarge           refused here, before a byte was sent
-    └── RemoteError               the server's own exception
-        ├── TableNotFound, ColumnFamilyNotFound, AccessDenied, CellTooLarge, PeerNotFound, RequestTooBig, FatalConnection
-        ├── ServerStopped         the server stops or aborts: another server may well answer
-        │   └── ServerAborted
-        ├── ServerNotReady        the server starts, or is not the active master
-        └── ServerOverloaded
-            └── CallQueueTooBig
+RpcError
+├── ConnectionFailed          no connection, or it broke: the request may or may not have been executed
+│   ├── ProtocolError         the bytes that came back are not HBase RPC
+│   └── NotAuthenticated      one side could not prove who it is, or the other did not accept it; nothing was executed
+│       └── SaslRefused, NotSecured, WrongServerPrincipal, PrincipalNotTold
+├── RpcTimeout                no answer in time: the request may or may not have been executed
+├── RequestTooLarge           refused here, before a byte was sent
+└── RemoteError               the server's own exception
+    ├── TableNotFound, ColumnFamilyNotFound, AccessDenied, CellTooLarge, PeerNotFound, RequestTooBig, FatalConnection
+    ├── ServerStopped         the server stops or aborts: another server may well answer
+    │   └── ServerAborted
+    ├── ServerNotReady        the server starts, or is not the active master
+    └── ServerOverloaded
+        └── CallQueueTooBig
 """
 
 from __future__ import annotations

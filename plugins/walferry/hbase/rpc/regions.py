@@ -25,9 +25,7 @@ class AnotherServer(RpcError):
         super().__init__(f"{found} answers in place of {asked}", "Its session with ZooKeeper will end; then try again")
 
 
-def online_regions(
-    server: ServerName, *, login: Login = UNSECURED, timeout: float = CALL_TIMEOUT_SECONDS
-) -> list[pb.RegionInfo]:
+def online_regions(server: ServerName, *, login: Login = UNSECURED, timeout: float = CALL_TIMEOUT_SECONDS) -> list[pb.RegionInfo]:
     """List the regions that the server serves now. Raises an RpcError, also if another server answers in its place."""
     with _connection(server, login, timeout) as connection:
         answer = connection.call("GetOnlineRegion", pb.GetOnlineRegionRequest(), pb.GetOnlineRegionResponse)
@@ -89,6 +87,4 @@ def _close(connection: Connection, server: ServerName, encoded_name: str, versio
 
 
 def _connection(server: ServerName, login: Login, timeout: float) -> Connection:
-    return Connection(
-        server.host, server.port, SERVICE, login=login, call_timeout=timeout, max_response_bytes=MAX_RESPONSE_BYTES
-    )
+    return Connection(server.host, server.port, SERVICE, login=login, call_timeout=timeout, max_response_bytes=MAX_RESPONSE_BYTES)

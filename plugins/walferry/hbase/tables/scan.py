@@ -104,9 +104,7 @@ class Patience:
         return True
 
 
-def scan_rows(
-    place: Place, spec: ScanSpec, patience: Patience, seconds: Callable[[], float] | None = None
-) -> Iterator[Rows]:
+def scan_rows(place: Place, spec: ScanSpec, patience: Patience, seconds: Callable[[], float] | None = None) -> Iterator[Rows]:
     """Yield the rows that `spec` asks for, in order, in blocks. A single row must fit in memory.
 
     `seconds` is asked before each call how long that may take; what it raises ends the scan. A server that only sends heartbeats
@@ -142,9 +140,7 @@ def _is_over(table: str, row: bytes, stop_row: bytes) -> bool:
     return row >= stop_row
 
 
-def _blocks(
-    scanner: RegionScanner, table: str, patience: Patience, seconds: Callable[[], float] | None
-) -> Iterator[Rows]:
+def _blocks(scanner: RegionScanner, table: str, patience: Patience, seconds: Callable[[], float] | None) -> Iterator[Rows]:
     """Yield a region's whole rows. A row that an answer has only begun is kept until its rest has come."""
     kept: list[ScanAnswer] = []  # parts of one row, whose key is `key`
     key, more = b"", True

@@ -102,9 +102,7 @@ def _is_table(buf: Bytes, start: int, length: int) -> bool:
 
 
 @unmanaged
-def _find_entry(
-    buf: Bytes, start: int, compressed: bool, regions: int, tables: int, plain_cells: bool, scratch: Ints
-) -> int:
+def _find_entry(buf: Bytes, start: int, compressed: bool, regions: int, tables: int, plain_cells: bool, scratch: Ints) -> int:
     end = len(buf)
     for key in range(start + 1, end):
         if read_uint8(buf, key) != _REGION_TAG:

@@ -147,5 +147,3 @@ def interrupt_tag(session: Session, tag: str) -> int:
         )
     )
     return len(answer.interrupted_ids)
-
-

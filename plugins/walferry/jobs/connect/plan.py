@@ -58,9 +58,7 @@ def _numbers(count: int, tasks: int) -> messages.Relation:
 
 def _mapped(rows: messages.Relation, arguments: list[str], command: bytes, columns: Mapping[str, str]) -> messages.Relation:
     """Rows that a function makes of others."""
-    fields = [
-        messages.DataType.StructField(name=name, data_type=_TYPES[kind], nullable=True) for name, kind in columns.items()
-    ]
+    fields = [messages.DataType.StructField(name=name, data_type=_TYPES[kind], nullable=True) for name, kind in columns.items()]
     function = messages.CommonInlineUserDefinedFunction(
         function_name="walferry",
         deterministic=True,

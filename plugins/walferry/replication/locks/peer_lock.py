@@ -80,9 +80,7 @@ def turn_of_attempt(session: Session, peer_id: str, attempt: str) -> int | None:
 
 
 @contextmanager
-def in_hand(
-    source: SourceCluster, peer_id: str, run: str, holder: str, planned: int
-) -> Iterator[str]:
+def in_hand(source: SourceCluster, peer_id: str, run: str, holder: str, planned: int) -> Iterator[str]:
     """Have the peer in hand while the block runs; `planned` is the number of the turn that its plan has seen.
 
     Yields a name for this attempt of the run, by which other processes can tell whose turn it is.

@@ -63,9 +63,7 @@ class DeadServer:
     queues: tuple[RecoveredQueue, ...]
 
 
-def recovered_queues(
-    session: Session, peer_id: str | None = None, watch: Watch | None = None
-) -> tuple[RecoveredQueue, ...]:
+def recovered_queues(session: Session, peer_id: str | None = None, watch: Watch | None = None) -> tuple[RecoveredQueue, ...]:
     """The queues of one peer, or of all, that get no new WALs, as they lay at one moment; also queues of peers that are gone.
 
     `watch` is called once, in a thread of the client, when a queue or a server comes or goes, or when the connection is lost.

@@ -137,9 +137,7 @@ class Lease:
     meantime, and ConnectError when ZooKeeper stays away.
     """
 
-    def __init__(
-        self, session: Session, peer_id: str, group: str, hold: Hold, guard: Guard, calls_seconds: float = 0.0
-    ) -> None:
+    def __init__(self, session: Session, peer_id: str, group: str, hold: Hold, guard: Guard, calls_seconds: float = 0.0) -> None:
         self.peer_id = peer_id
         self.group = group
         self._session = session

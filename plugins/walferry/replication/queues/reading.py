@@ -132,9 +132,7 @@ def list_queues(
     when the connection is lost.
     """
     check_storage(session.zk, session.nodes)
-    listing = looked_for(
-        session, lambda: _listing(session, peer_id, watch, watch_wals, even_unread=even_unread), _both_listings
-    )
+    listing = looked_for(session, lambda: _listing(session, peer_id, watch, watch_wals, even_unread=even_unread), _both_listings)
     return _queues(listing, {}, _live(session, watch))
 
 

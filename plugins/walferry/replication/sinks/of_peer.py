@@ -14,7 +14,7 @@ from walferry.hbase.peers import Peer
 from walferry.replication.sinks.hbase import reachable
 from walferry.replication.source.cluster import SourceCluster, SourceError
 from walferry.replication.source.session import Session
-from walferry.replication.source.settings import Knobs
+from walferry.replication.source.settings import PeerSettings
 
 if TYPE_CHECKING:
     from walferry.hbase.wal.windows import Window
@@ -27,7 +27,7 @@ REACHABLE_SECONDS = 10.0
 
 
 def open_sink(
-    peer: Peer, session: Session, knobs: Knobs, deadline: float, *, stop: threading.Event,
+    peer: Peer, session: Session, settings: PeerSettings, deadline: float, *, stop: threading.Event,
     right: Right, lease: HFileRefs | None, on_missing_hfiles: Callable[[int], None], on_failure: Callable[[], None],
 ) -> Sink:  # fmt: skip
     """The sink of a peer, not yet entered. `deadline` is on time.monotonic; `stop`, once set, ends all waiting in it. `right` is
@@ -43,12 +43,12 @@ def open_sink(
     from walferry.replication.sinks.hbase.slave import Slave
 
     source = session.source
-    slave = Slave(peer, knobs, deadline, login=source.login_to(peer), stop=stop, on_failure=on_failure, right=right)
+    slave = Slave(peer, settings, deadline, login=source.login_to(peer), stop=stop, on_failure=on_failure, right=right)
     hfiles = HFileSender(
         session.zk, session.nodes.hfile_refs(peer.id), lease, HFileSource.of(source), on_missing_hfiles,
-        knobs.call_timeout_seconds,
+        settings.call_timeout_seconds,
     )  # fmt: skip
-    return HBaseSink(slave, source, hfiles, knobs.requests)
+    return HBaseSink(slave, source, hfiles, settings.requests)
 
 
 def why_down(peer: Peer, source: SourceCluster, timeout_seconds: float = REACHABLE_SECONDS) -> str | None:

@@ -21,7 +21,7 @@ from walferry.hbase.peers import Peer, as_peer, check_ours, check_shippable, rea
 from walferry.hbase.rpc import master
 from walferry.hbase.rpc.errors import AccessDenied, NotAuthenticated, RemoteError, RpcError
 from walferry.replication.source.session import Session
-from walferry.replication.source.settings import Knobs
+from walferry.replication.source.settings import PeerSettings
 
 CALL_SECONDS = 20.0
 TRIES = 3  # a change reaches ZooKeeper a moment before the Master's own memory
@@ -40,7 +40,7 @@ def check_peer(session: Session, peer_id: str, *, even_paused: bool = False) -> 
         check_agreement(session, peer_id)  # the Master may know a peer that is not in ZooKeeper
         raise
     (check_ours if even_paused else check_shippable)(peer)
-    Knobs.of(session.source.replication, peer)  # raises for a setting that is wrong
+    PeerSettings.of(session.source.replication, peer)  # raises for a setting that is wrong
     check_agreement(session, peer_id)
     return peer
 
@@ -51,9 +51,7 @@ def check_agreement(session: Session, peer_id: str) -> None:
         raise problem
 
 
-def disagreements(
-    session: Session, peer_ids: Collection[str], said: Mapping[str, Peer] | None = None
-) -> dict[str, StalePeer]:
+def disagreements(session: Session, peer_ids: Collection[str], said: Mapping[str, Peer] | None = None) -> dict[str, StalePeer]:
     """Return the peers that differ between the Master and ZooKeeper, or that only one of the two has. Asks for all in one call.
 
     `said` is the Master's answer of a moment ago: the Master is asked again only if that answer differs from ZooKeeper. A peer

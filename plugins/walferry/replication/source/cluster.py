@@ -80,7 +80,7 @@ class SourceCluster:
     root_dir: str | None = None  # URL of hbase.rootdir, if it is not wal_root
     skip_bulk_loads: bool = False  # leave out the bulk loads that the source would replicate
     visibility_labels: str = VisibilityLabels.REFUSE
-    replication: Mapping[str, str] = field(default_factory=dict, hash=False)  # HBase's settings, by their names: see knobs
+    replication: Mapping[str, str] = field(default_factory=dict, hash=False)  # HBase's settings, by their names: see settings
 
     def __post_init__(self) -> None:
         self._log_in_to_folders()

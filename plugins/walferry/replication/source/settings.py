@@ -51,7 +51,7 @@ REQUEST_SINKS = (SinkKind.DIRECT, SinkKind.REPLICATE)
 
 
 @dataclass(frozen=True, kw_only=True)
-class Knobs:
+class PeerSettings:
     """The settings of one peer. Seconds and bytes."""
 
     sink: SinkKind = SinkKind.DIRECT
@@ -76,8 +76,8 @@ class Knobs:
         """How requests are sent."""
         return self.otherwise if self.sink.makes_files else self.sink
 
-    def chosen(self, sink: SinkKind | None) -> Knobs:
-        """These knobs for a run that asks for a sink, or for none in particular."""
+    def chosen(self, sink: SinkKind | None) -> PeerSettings:
+        """These settings for a run that asks for a sink, or for none in particular."""
         return self if sink is None else replace(self, sink=sink, otherwise=self.requests)
 
     @property
@@ -86,8 +86,8 @@ class Knobs:
         return self.hfiles_from if self.sink is SinkKind.AUTO else 0
 
     @classmethod
-    def of(cls, settings: Mapping[str, str], peer: Peer) -> Knobs:
-        """The knobs of a peer: its own, else the connection's `settings`, else the defaults. Raises PeerError."""
+    def of(cls, settings: Mapping[str, str], peer: Peer) -> PeerSettings:
+        """The settings of a peer: its own, else the connection's `settings`, else the defaults. Raises PeerError."""
         from walferry.hbase.peers import MANAGED_KEY, MARKS, PAUSED_KEY
 
         if (paused := peer.config.get(PAUSED_KEY, "").strip()).lower() not in ("", "true", "false"):
@@ -118,14 +118,14 @@ def refusal(peer: Peer) -> str | None:
 
     try:
         check_ours(peer)
-        Knobs.of({}, peer)
+        PeerSettings.of({}, peer)
     except PeerError as error:
         return str(error)
     return None
 
 
 @dataclass(frozen=True)
-class _Knob:
+class _Setting:
     field: str
     key: str
     what: str
@@ -136,81 +136,82 @@ class _Knob:
     @property
     def choices(self) -> tuple[StrEnum, ...]:
         """The values that it may have, if it is a choice."""
-        default = getattr(Knobs, self.field)
+        default = getattr(PeerSettings, self.field)
         return tuple(type(default)) if isinstance(default, StrEnum) else ()
 
     @property
     def flag(self) -> bool:
-        return isinstance(getattr(Knobs, self.field), bool)
+        return isinstance(getattr(PeerSettings, self.field), bool)
 
     @property
     def whole(self) -> bool:
-        return isinstance(getattr(Knobs, self.field), int)
+        return isinstance(getattr(PeerSettings, self.field), int)
 
 
 _SOURCE = "replication.source."
-_KNOBS = (
-    _Knob("sink", "sink", "how edits are sent to the slave"),
-    _Knob("hfiles_from", "hfiles.from", "the bytes of WALs from which the sink auto makes files of them", 0, 1 << 50),
+_SETTINGS = (
+    _Setting("sink", "sink", "how edits are sent to the slave"),
+    _Setting("hfiles_from", "hfiles.from", "the bytes of WALs from which the sink auto makes files of them", 0, 1 << 50),
     # The nth failure in a row is followed by a sleep of n times the base sleep; n grows no further than the multiplier.
-    _Knob("retries_multiplier", _SOURCE + "maxretriesmultiplier", "how many base sleeps a sleep grows to", 1, 10_000),
-    _Knob("sleep_seconds", _SOURCE + "sleepforretries", "the base sleep between tries in ms", 1, 600_000, _MS),
-    _Knob("subset_tries", "replication.sink.tries", "the failures in a row before other sinks are drawn", 1, 10_000),
-    _Knob("ratio", _SOURCE + "ratio", "the share of the slave's RegionServers to ship to", 0.001, 1),
-    _Knob("bad_sink_threshold", "replication.bad.sink.threshold", "the failures in a row that a sink may have", 0, 1000),
+    _Setting("retries_multiplier", _SOURCE + "maxretriesmultiplier", "how many base sleeps a sleep grows to", 1, 10_000),
+    _Setting("sleep_seconds", _SOURCE + "sleepforretries", "the base sleep between tries in ms", 1, 600_000, _MS),
+    _Setting("subset_tries", "replication.sink.tries", "the failures in a row before other sinks are drawn", 1, 10_000),
+    _Setting("ratio", _SOURCE + "ratio", "the share of the slave's RegionServers to ship to", 0.001, 1),
+    _Setting("bad_sink_threshold", "replication.bad.sink.threshold", "the failures in a row that a sink may have", 0, 1000),
     # HBase: threads of one RegionServer and peer. Here: senders of a job, shared out among its WAL groups.
-    _Knob("senders", "hbase.replication.source.maxthreads", "the senders of a job", 1, 64),
+    _Setting("senders", "hbase.replication.source.maxthreads", "the senders of a job", 1, 64),
     # HBase's 64 MiB are what all threads together divide among their requests. Here it is one request.
-    _Knob("shipment_bytes", _SOURCE + "size.capacity", "the bytes of cells in one request", 16 * _KIB, 64 * _MIB),
-    _Knob("shipment_entries", _SOURCE + "nb.capacity", "the entries in one request", 1, 1_000_000),
+    _Setting("shipment_bytes", _SOURCE + "size.capacity", "the bytes of cells in one request", 16 * _KIB, 64 * _MIB),
+    _Setting("shipment_entries", _SOURCE + "nb.capacity", "the entries in one request", 1, 1_000_000),
     # HBase's 256 MiB are for all peers of a RegionServer. Here it is what the task of one WAL group holds.
-    _Knob("buffer_bytes", "replication.total.buffer.quota", "the bytes of edits that a WAL group holds", _MIB, 4096 * _MIB),
-    _Knob("call_timeout_seconds", _SOURCE + "shipedits.timeout", "a sink's time for a request in ms", 100, 3_600_000, _MS),
+    _Setting("buffer_bytes", "replication.total.buffer.quota", "the bytes of edits that a WAL group holds", _MIB, 4096 * _MIB),
+    _Setting("call_timeout_seconds", _SOURCE + "shipedits.timeout", "a sink's time for a request in ms", 100, 3_600_000, _MS),
     # HBase has none: its sources wait for ever.
-    _Knob("patience_seconds", "replication.slave.patience", "the time in ms that a silent slave gets", 1000, 86_400_000, _MS),
+    _Setting("patience_seconds", "replication.slave.patience", "the time in ms that a silent slave gets", 1000, 86_400_000, _MS),
     # Of tables and families that exist neither at the slave nor at the source any more (HBaseInterClusterReplicationEndpoint).
-    _Knob("drop_deleted_tables", "hbase.replication.drop.on.deleted.table", "whether edits of deleted tables are dropped"),
-    _Knob("drop_deleted_families", "hbase.replication.drop.on.deleted.columnfamily", "whether those of deleted families are"),
+    _Setting("drop_deleted_tables", "hbase.replication.drop.on.deleted.table", "whether edits of deleted tables are dropped"),
+    _Setting("drop_deleted_families", "hbase.replication.drop.on.deleted.columnfamily", "whether those of deleted families are"),
 )
-KEYS = tuple(knob.key for knob in _KNOBS)
+KEYS = tuple(setting.key for setting in _SETTINGS)
 # HBase, too, reads these from the peer's configuration, and they mean the same there.
-HBASES_KEYS = tuple(knob.key for knob in _KNOBS if knob.flag)
+HBASES_KEYS = tuple(setting.key for setting in _SETTINGS if setting.flag)
 
 
 def parsed(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Fields of Knobs from known keys. Raises ValueError naming the first wrong key, its value and what it should be."""
+    """Fields of PeerSettings from known keys. Raises ValueError naming the first wrong key, its value and what it should be."""
     found = {}
-    for knob in _KNOBS:
-        if knob.key in settings:
-            found[knob.field] = _value(knob, settings[knob.key])
+    for setting in _SETTINGS:
+        if setting.key in settings:
+            found[setting.field] = _value(setting, settings[setting.key])
     return found
 
 
-def _value(knob: _Knob, text: Any) -> Any:
-    if knob.choices:
-        return _choice(knob, str(text))
-    if knob.flag:
-        return _flag(knob, str(text))
-    kind = "a whole number" if knob.whole or knob.unit != 1 else "a number"
+def _value(setting: _Setting, text: Any) -> Any:
+    if setting.choices:
+        return _choice(setting, str(text))
+    if setting.flag:
+        return _flag(setting, str(text))
+    kind = "a whole number" if setting.whole or setting.unit != 1 else "a number"
     try:
         number = int(str(text)) if kind == "a whole number" else float(str(text))
     except ValueError:
         number = float("nan")
-    if isinstance(text, bool) or not knob.least <= number <= knob.most:  # which NaN never is
+    if isinstance(text, bool) or not setting.least <= number <= setting.most:  # which NaN never is
         raise ValueError(
-            f"{knob.key} is {str(text)[:100]!r}; it must be {knob.what}: {kind} from {knob.least:.16g} to {knob.most:.16g}"
+            f"{setting.key} is {str(text)[:100]!r}; "
+            f"it must be {setting.what}: {kind} from {setting.least:.16g} to {setting.most:.16g}"
         )
-    return number if knob.unit == 1 else number / knob.unit
+    return number if setting.unit == 1 else number / setting.unit
 
 
-def _choice(knob: _Knob, text: str) -> StrEnum:
-    for choice in knob.choices:
+def _choice(setting: _Setting, text: str) -> StrEnum:
+    for choice in setting.choices:
         if choice == text.strip().lower():
             return choice
-    raise ValueError(f"{knob.key} is {text[:100]!r}; it must be {knob.what}: {' or '.join(knob.choices)}")
+    raise ValueError(f"{setting.key} is {text[:100]!r}; it must be {setting.what}: {' or '.join(setting.choices)}")
 
 
-def _flag(knob: _Knob, text: str) -> bool:
+def _flag(setting: _Setting, text: str) -> bool:
     if (lower := text.strip().lower()) not in ("true", "false"):
-        raise ValueError(f"{knob.key} is {text[:100]!r}; it must be {knob.what}: true or false")
+        raise ValueError(f"{setting.key} is {text[:100]!r}; it must be {setting.what}: true or false")
     return lower == "true"

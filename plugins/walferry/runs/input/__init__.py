@@ -1,6 +1,6 @@
 """What operators type, checked against what exists before anything is done.
 
-    recovery_input    queues and servers
-    moments           times
-    tables            tables
+recovery_input    queues and servers
+moments           times
+tables            tables
 """

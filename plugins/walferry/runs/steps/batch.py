@@ -26,7 +26,7 @@ from walferry.replication.queues.reading import queued_groups
 from walferry.replication.source.agreement import check_peer, disagreements, master_peers
 from walferry.replication.source.cluster import SourceCluster
 from walferry.replication.source.session import Session, open_session
-from walferry.replication.source.settings import Knobs
+from walferry.replication.source.settings import PeerSettings
 from walferry.runs.values import MAX_PROBLEMS, Chosen, Planned, PlanProblem, RollReport, bounded
 from walferry.shipping import leftovers
 from walferry.shipping.plan import GroupPlan, PeerPlan, plan_peer
@@ -194,7 +194,7 @@ def _check(session: Session, peer_id: str, chosen: Chosen | None) -> None:
     else:
         peer = read_peer(session.zk, session.nodes, peer_id)
         check_shippable(peer)
-    Knobs.of(session.source.replication, peer)  # a job would refuse a setting that there is not, too, but later
+    PeerSettings.of(session.source.replication, peer)  # a job would refuse a setting that there is not, too, but later
 
 
 def _is_mine(session: Session, peer_id: str, run: str) -> bool:

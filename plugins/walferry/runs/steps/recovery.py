@@ -306,8 +306,7 @@ def _files(source: SourceCluster, queues: Iterable[QueueRef]) -> list[tuple[Queu
             names = {group for queue in of_peer for group in queue.groups}
             planned |= {(peer_id, group.group): group for group in plan_peer(session, peer_id, names).groups}
     return [
-        (queue, tuple(planned[queue.peer, group] for group in queue.groups if (queue.peer, group) in planned))
-        for queue in queues
+        (queue, tuple(planned[queue.peer, group] for group in queue.groups if (queue.peer, group) in planned)) for queue in queues
     ]
 
 
@@ -371,9 +370,7 @@ def _plan_of_peer(
         swept = sweep(session, mine, f"plan of run {run_id} on {socket.gethostname()}")
         # No later run comes for what is held and could not be swept, so a drain waits for it.
         to_drain = (*mine.to_ship, *swept.held)
-        figures = batch.figures(
-            run_id, peer_id, to_drain, max_problems=PROBLEMS_A_DRAIN, swept=swept.wals, queue=queue.ref
-        )
+        figures = batch.figures(run_id, peer_id, to_drain, max_problems=PROBLEMS_A_DRAIN, swept=swept.wals, queue=queue.ref)
         drains.append(Drain(ref_of(session.source, queue), figures))
     return drains
 

@@ -104,9 +104,7 @@ class _Group:
     wals: Sequence[LoadWal] = ()
 
 
-def load_backlog(
-    backlog: Backlog, jobs: Sequence[GroupJob], spread: Callable[[], Spread], waits: Waits = at_once
-) -> Left:
+def load_backlog(backlog: Backlog, jobs: Sequence[GroupJob], spread: Callable[[], Spread], waits: Waits = at_once) -> Left:
     """Load as many of the groups' edits as can be, unless they `wait`. `spread` is only called if there are any.
 
     Raises LeaseLost, LoadOvertaken, StaleLoad, and what the tasks raise: then nothing is taken out of the queues, and the next
@@ -258,9 +256,7 @@ class _Loading:
         self.backlog.say(f"waiting for {seconds:.0f} s: {why}")
         time.sleep(seconds)
 
-    def _job(
-        self, first: _Group, record: str, rules: FilterRules, targets: Targets, tasks: Spread, size: int
-    ) -> LoadJob:
+    def _job(self, first: _Group, record: str, rules: FilterRules, targets: Targets, tasks: Spread, size: int) -> LoadJob:
         regions = sum(len(target.regions) for target in targets.tables.values())
         worth = max(1, size // max(1, tasks.least_bytes))
         partitions = min(regions, worth, tasks.most_tasks, max(PARTITIONS_A_CORE * tasks.cores, size // PARTITION_BYTES))

@@ -93,9 +93,7 @@ def verdict_of(outcomes: Iterable[Outcome], targets: Targets, groups: Sequence[S
         )
         for prefix in prefixes
     ]
-    families = {
-        name: tuple(sorted(map(family_text, targets.tables[name.encode()].families))) for name in sorted(tables)
-    }
+    families = {name: tuple(sorted(map(family_text, targets.tables[name.encode()].families))) for name in sorted(tables)}
     return Verdict(families, loaded, _loaded(outcomes, loaded), _not_loaded(notes, failed, targets, loaded))
 
 

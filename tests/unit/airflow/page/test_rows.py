@@ -113,5 +113,3 @@ def test_a_thousand_queues_of_a_hundred_wals_are_shown_within_a_second(capsys: p
     with capsys.disabled():
         print(f"\n1,000 queues of 100 WALs: pages within {', '.join(f'{each * 1000:.0f} ms' for each in seconds)}")
     assert max(seconds) < 1
-
-

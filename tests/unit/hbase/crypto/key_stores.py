@@ -1,8 +1,8 @@
 """Key stores made by the JDK's keytool, with the store password `opensesame`, and the keys that Java finds in them.
 
-    keytool -genseckey -keystore … -storetype JCEKS|PKCS12 -keyalg AES -keysize 128 -alias hbase -keypass opensesame
-    the same with -keysize 256 -alias Wal (in the JCEKS with the password `different`), -keyalg DESede -alias tripledes,
-    and -genkeypair -keyalg EC -alias server; LEGACY with -J-Dkeystore.pkcs12.legacy, as Java before 16 (8u301) did
+keytool -genseckey -keystore … -storetype JCEKS|PKCS12 -keyalg AES -keysize 128 -alias hbase -keypass opensesame
+the same with -keysize 256 -alias Wal (in the JCEKS with the password `different`), -keyalg DESede -alias tripledes,
+and -genkeypair -keyalg EC -alias server; LEGACY with -J-Dkeystore.pkcs12.legacy, as Java before 16 (8u301) did
 """
 
 from base64 import b85decode

@@ -79,7 +79,9 @@ def test_entities_are_not_expanded_without_end_nor_read_from_files(tmp_path: Pat
     entities = "".join(f'<!ENTITY e{i} "{f"&e{i - 1};" * 10}">' for i in range(1, 10))
     bomb = f'<!DOCTYPE c [<!ENTITY e0 "{"x" * 1000}">{entities}]><c><property>&e9;</property></c>'
     (tmp_path / "core-site.xml").write_text(bomb)
-    (tmp_path / "hdfs-site.xml").write_text('<!DOCTYPE c [<!ENTITY f SYSTEM "file:///etc/passwd">]><c><property>&f;</property></c>')
+    (tmp_path / "hdfs-site.xml").write_text(
+        '<!DOCTYPE c [<!ENTITY f SYSTEM "file:///etc/passwd">]><c><property>&f;</property></c>'
+    )
     assert namenodes("hdfs://ns/hbase", {"HADOOP_CONF_DIR": str(tmp_path)}) == []
 
 

@@ -65,5 +65,3 @@ def test_paths_of_tables_and_families_are_taken_literally(table: str, family: by
 )
 def test_a_path_is_what_follows_the_host(url: str, path: str) -> None:
     assert path_of(url) == path
-
-

@@ -50,7 +50,7 @@ def failed(*nodes: tuple[str, int]) -> RuntimeError:
     """What hdfs-native raises when each of these DataNodes has failed."""
     described = ", ".join(
         f'DatanodeInfoProto {{ id: DatanodeIdProto {{ ip_addr: \\"{host}\\", host_name: \\"{host}\\", datanode_uuid: \\"x\\", '
-        f"xfer_port: {port}, info_port: 1 }}, location: Some(\\\"/rack\\\") }}"
+        f'xfer_port: {port}, info_port: 1 }}, location: Some(\\"/rack\\") }}'
         for host, port in nodes
     )
     return RuntimeError(f'DataTransferError("All DataNodes failed: [{described}]")')

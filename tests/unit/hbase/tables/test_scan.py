@@ -124,14 +124,16 @@ def test_a_scan_ends_before_its_stop_row_even_if_its_scanner_is_lost_after_the_l
 @pytest.mark.parametrize("start", [b"r1", b"r2"])
 def test_a_scan_that_begins_at_its_stop_row_or_after_it_has_no_rows(start):
     assert scanned(Served(ROWS), ScanSpec(start_row=start, stop_row=b"r1")) == []
+
+
 def test_rows_of_hbase_meta_are_not_in_the_order_of_their_bytes():
     """A table's last possible row there begins with its name and a blank, which in bytes stands before the comma."""
 
     @dataclass
     class Meta(Served):
         def call_for_cells(
-        self, method: str, request: pb.ScanRequest, *_: object, **__: object
-    ) -> tuple[pb.ScanResponse, memoryview]:
+            self, method: str, request: pb.ScanRequest, *_: object, **__: object
+        ) -> tuple[pb.ScanResponse, memoryview]:
             if request.HasField("scan"):
                 request.scan.stop_row = b""  # the server compares in its own way
             return super().call_for_cells(method, request)
@@ -151,8 +153,8 @@ def test_a_row_that_never_ends_is_given_up(monkeypatch):
     @dataclass
     class Endless(Served):
         def call_for_cells(
-        self, method: str, request: pb.ScanRequest, *_: object, **__: object
-    ) -> tuple[pb.ScanResponse, memoryview]:
+            self, method: str, request: pb.ScanRequest, *_: object, **__: object
+        ) -> tuple[pb.ScanResponse, memoryview]:
             self.calls += 1
             assert self.calls < 1000, "it goes on for ever"
             response = pb.ScanResponse(scanner_id=1, more_results_in_region=True)

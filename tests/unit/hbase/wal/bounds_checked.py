@@ -74,7 +74,7 @@ def hostile_key(rng: random.Random) -> bytes:
     def message(number: int) -> bytes:
         return b"\x18\x01" + b"".join(delimited(number, field()) for _ in range(rng.choice([0, 1, 1, 1, 1, 1, 1, 1, 2])))
 
-    parts = [b"\x0a\x02\x00\x00" b"\x12\x02\x00\x00" b"\x18\x05\x20\x06"] if rng.random() < 0.7 else []
+    parts = [b"\x0a\x02\x00\x00\x12\x02\x00\x00\x18\x05\x20\x06"] if rng.random() < 0.7 else []
     for _ in range(rng.randint(1, 6)):
         times = rng.choice([1, 1, 1, 1, 2, 50])
         match rng.choice(KEY_FIELDS):

@@ -1,11 +1,11 @@
 """Writes WALs as HBase does, for tests: the reverse of walferry.hbase.wal.header and walferry.hbase.wal.scan.
 
-    file    = "PWAL" varint(len) WALHeader entry* trailer
-    entry   = varint(key length) WALKey cell{following_kv_count}
-    cell    = int32 kvLen, int32 keyLen, int32 valLen, key, value [, uint16 tagsLen, tags]
-    key     = int16 rowLen, row, int8 famLen, family, qualifier, int64 timestamp, int8 type
-    tags    = (uint16 length of type and data, int8 type, data)*
-    trailer = int32 0, "LAWP"
+file    = "PWAL" varint(len) WALHeader entry* trailer
+entry   = varint(key length) WALKey cell{following_kv_count}
+cell    = int32 kvLen, int32 keyLen, int32 valLen, key, value [, uint16 tagsLen, tags]
+key     = int16 rowLen, row, int8 famLen, family, qualifier, int64 timestamp, int8 type
+tags    = (uint16 length of type and data, int8 type, data)*
+trailer = int32 0, "LAWP"
 """
 
 from __future__ import annotations

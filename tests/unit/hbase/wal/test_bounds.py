@@ -17,6 +17,10 @@ def test_no_kernel_reaches_outside_of_its_buffer(tmp_path: Path) -> None:
     }
     run = subprocess.run(
         [sys.executable, "-m", "tests.unit.hbase.wal.bounds_checked"],
-        env=env, capture_output=True, text=True, timeout=500, check=False,
+        env=env,
+        capture_output=True,
+        text=True,
+        timeout=500,
+        check=False,
     )
     assert (run.returncode, run.stdout) == (0, "within bounds\n"), run.stderr

@@ -16,9 +16,7 @@ from walferry.hbase.wal.errors import WalCorruptError, WalPositionError, WalTrun
 
 @pytest.mark.slow
 @given(written, st.booleans(), codecs, st.sampled_from([1, 40, 200, 1 << 20]), st.sampled_from([5, 1 << 18]))
-def test_what_was_written_is_read(
-    written: list[Entry], tags: bool, codec: int | None, window_bytes: int, chunk: int
-) -> None:
+def test_what_was_written_is_read(written: list[Entry], tags: bool, codec: int | None, window_bytes: int, chunk: int) -> None:
     data, offsets = compress(written, Encoder(tags=tags, codec=codec, chunk=chunk))
     found = read(data, window_bytes=window_bytes)
     assert found.error is None
@@ -69,9 +67,7 @@ def test_a_file_that_ends_anywhere_gives_its_whole_entries(codec: str, window_by
 
 
 @pytest.mark.parametrize("missing", [0, 2, 3])
-def test_entries_that_the_scan_finds_elsewhere_are_not_handed_out(
-    missing: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_entries_that_the_scan_finds_elsewhere_are_not_handed_out(missing: int, monkeypatch: pytest.MonkeyPatch) -> None:
     data, _ = SAMPLES["GZ"]
     flush = Expander._flush
 

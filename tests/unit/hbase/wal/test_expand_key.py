@@ -18,7 +18,7 @@ from walferry.hbase.wal.reader import read_windows
 def test_a_cell_count_that_is_not_a_varint_is_ignored() -> None:
     """The reader of the expanded key sees it the same way."""
     file, _ = compress(SAMPLE, Encoder(tags=True, codec=None), trailer=b"")
-    key = b"\x0a\x02\x00\x00" b"\x12\x02\x00\x00" b"\x18\x05\x20\x06" b"\x3a\x01x"  # field 7 as bytes
+    key = b"\x0a\x02\x00\x00\x12\x02\x00\x00\x18\x05\x20\x06\x3a\x01x"  # field 7 as bytes
     found = read(file + encode_varint(len(key)) + key)
     assert found.error is None
     assert [cells for _, cells in found.entries] == [e.cell_bytes() for e in SAMPLE] + [b""]
@@ -64,7 +64,7 @@ def test_a_key_with_a_region_or_table_more_than_once_is_an_error(field: bytes, t
 @pytest.mark.parametrize("message", [b"\x32\x08" + b"\x0a\x02\x00\x00" * 2, b"\x62\x08" + b"\x12\x02\x00\x00" * 2])
 def test_a_scope_or_attribute_with_two_names_or_values_is_an_error(message: bytes) -> None:
     data, _ = compress(SAMPLE, Encoder(tags=True, codec=None), trailer=b"")
-    key = b"\x0a\x02\x00\x00" b"\x12\x02\x00\x00" b"\x18\x05\x20\x06" + message
+    key = b"\x0a\x02\x00\x00\x12\x02\x00\x00\x18\x05\x20\x06" + message
     found = read(data + encode_varint(len(key)) + key)
     assert isinstance(found.error, WalCorruptError)
     assert "a field of the WALKey is malformed" in found.error.reason

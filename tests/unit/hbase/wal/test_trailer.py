@@ -89,9 +89,7 @@ def test_a_closed_file_gives_the_entry_whose_value_ends_like_a_trailer(kind: str
 
 @pytest.mark.parametrize("window_bytes", [1, 8 << 20])
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_required_trailer_that_belongs_to_an_entry_is_an_error_after_the_entries(
-    kind: str, window_bytes: int
-) -> None:
+def test_a_required_trailer_that_belongs_to_an_entry_is_an_error_after_the_entries(kind: str, window_bytes: int) -> None:
     data = written(kind, entries_ending(0), b"")
     count, error = read(data, window_bytes=window_bytes, required=True)
     assert count == 6

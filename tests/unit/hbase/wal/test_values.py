@@ -61,8 +61,8 @@ def test_bytes_that_follow_a_value_are_an_error(codec: int, how: str, follows: b
 
 EMPTY = {
     "GZ by Java": (GZ, gzip.compress(b"", mtime=0)),
-    "GZ by Java 8": (GZ, bytes.fromhex("1f8b0800000000000000" "0300" "0000000000000000")),
-    "GZ, stored": (GZ, bytes.fromhex("1f8b08000000000000ff" "010000ffff" "0000000000000000")),
+    "GZ by Java 8": (GZ, bytes.fromhex("1f8b080000000000000003000000000000000000")),
+    "GZ, stored": (GZ, bytes.fromhex("1f8b08000000000000ff010000ffff0000000000000000")),
     "NONE": (NONE, b""),
     "SNAPPY": (SNAPPY, b"\0" * 4),
     "LZ4": (LZ4, b"\0" * 4),

@@ -166,6 +166,4 @@ def progress(response_id: str, *stages: tuple[int, int, int]) -> messages.Execut
 
 def complete() -> messages.ExecutePlanResponse:
     """The response after the last rows."""
-    return messages.ExecutePlanResponse(
-        response_id="last", result_complete=messages.ExecutePlanResponse.ResultComplete()
-    )
+    return messages.ExecutePlanResponse(response_id="last", result_complete=messages.ExecutePlanResponse.ResultComplete())

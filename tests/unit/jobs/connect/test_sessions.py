@@ -114,9 +114,7 @@ def test_a_server_that_never_takes_the_library_says_why(
         opened(fake, archive, memory)
 
 
-def test_a_library_that_arrives_damaged_is_told(
-    fake: Fake, archive: Path, memory: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_library_that_arrives_damaged_is_told(fake: Fake, archive: Path, memory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sessions, "RETRY_SECONDS", 0.01)
     fake.damaged = True
     with pytest.raises(ConnectFailed, match=r"got pyfiles/walferry-.* damaged"):

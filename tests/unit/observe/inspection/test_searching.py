@@ -20,5 +20,9 @@ def test_a_file_that_is_archived_meanwhile_is_read_there(tmp_path: Path) -> None
 
 
 def test_a_file_that_is_deleted_meanwhile_is_named(tmp_path: Path) -> None:
-    for url in (f"file://{tmp_path}/WALs/{SERVER}/{WAL.format(1)}", f"file://{tmp_path}/WALs/x/y", f"file://{tmp_path}/{WAL.format(1)}"):
+    for url in (
+        f"file://{tmp_path}/WALs/{SERVER}/{WAL.format(1)}",
+        f"file://{tmp_path}/WALs/x/y",
+        f"file://{tmp_path}/{WAL.format(1)}",
+    ):
         assert list(search(url, EVERYTHING)) == [Answer(url, problem=f"{url}: there is no such file")]

@@ -90,7 +90,9 @@ def test_an_error_names_the_connection_and_the_field(host, port, extra, field):
     assert field in str(e.value)
 
 
-@pytest.mark.parametrize("url", ["hdfs://u:hunter2@nn", "s3://u:hunter2@b", "hdfs://u:hunter2@nn:99999/h", "hdfs://u:hunter2@[nn/h"])
+@pytest.mark.parametrize(
+    "url", ["hdfs://u:hunter2@nn", "s3://u:hunter2@b", "hdfs://u:hunter2@nn:99999/h", "hdfs://u:hunter2@[nn/h"]
+)
 @pytest.mark.parametrize("field", ["wal_root", "quarantine", "archive", "root_dir"])
 def test_a_password_in_a_url_is_not_repeated_whatever_else_is_wrong_with_it(field, url):
     with pytest.raises(SourceError, match=field) as e:

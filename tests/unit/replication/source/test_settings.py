@@ -14,9 +14,9 @@ from walferry.hbase.peers import MARKS, Peer
 from walferry.replication.source import settings
 from walferry.replication.source.cluster import SourceCluster, SourceError
 from walferry.replication.source.connection import from_connection
-from walferry.replication.source.settings import HBASES_KEYS, KEYS, PREFIX, Knobs, SinkKind
+from walferry.replication.source.settings import HBASES_KEYS, KEYS, PREFIX, PeerSettings, SinkKind
 
-KNOBS = settings._KNOBS
+SETTINGS = settings._SETTINGS
 DOCS = (Path(__file__).resolve().parents[4] / "docs/settings.md").read_text()
 MANAGED = {"walferry.managed": "true"}
 
@@ -30,13 +30,13 @@ def source(**extra: object) -> SourceCluster:
 
 
 def test_without_any_setting_there_are_the_defaults():
-    assert Knobs.of(source().replication, peer({})) == Knobs()
+    assert PeerSettings.of(source().replication, peer({})) == PeerSettings()
 
 
 def test_the_peer_wins_over_the_connection():
     at = source(**{"replication.source.ratio": 0.2, "replication.source.nb.capacity": 100})
-    knobs = Knobs.of(at.replication, peer({"walferry.replication.source.ratio": "1"}))
-    assert (knobs.ratio, knobs.shipment_entries) == (1.0, 100)
+    settings = PeerSettings.of(at.replication, peer({"walferry.replication.source.ratio": "1"}))
+    assert (settings.ratio, settings.shipment_entries) == (1.0, 100)
 
 
 def test_settings_survive_the_way_to_the_job():
@@ -48,8 +48,8 @@ def test_settings_survive_the_way_to_the_job():
 
 def test_times_are_milliseconds_as_in_hbase():
     config = {"walferry.replication.source.sleepforretries": "250", "walferry.replication.source.shipedits.timeout": "90000"}
-    knobs = Knobs.of({}, peer({**config, "walferry.replication.slave.patience": "1500"}))
-    assert (knobs.sleep_seconds, knobs.call_timeout_seconds, knobs.patience_seconds) == (0.25, 90.0, 1.5)
+    settings = PeerSettings.of({}, peer({**config, "walferry.replication.slave.patience": "1500"}))
+    assert (settings.sleep_seconds, settings.call_timeout_seconds, settings.patience_seconds) == (0.25, 90.0, 1.5)
 
 
 VALUES = {
@@ -75,15 +75,15 @@ NUMBERS = [key for key in KEYS if key not in HBASES_KEYS and key != "sink"]
 @pytest.mark.parametrize("key", KEYS)
 def test_each_setting_is_one_field(key):
     field, text, value = VALUES[key]
-    assert getattr(Knobs.of({}, peer({PREFIX + key: text})), field) == value
-    assert getattr(Knobs.of(source(**{key: text}).replication, peer({})), field) == value
+    assert getattr(PeerSettings.of({}, peer({PREFIX + key: text})), field) == value
+    assert getattr(PeerSettings.of(source(**{key: text}).replication, peer({})), field) == value
 
 
 @pytest.mark.parametrize("key", NUMBERS)
 @pytest.mark.parametrize("text", ["many", "-1", "nan", "1e99", "inf", "True"])
 def test_a_wrong_value_is_refused_by_key_value_and_what_it_should_be(key, text):
     with pytest.raises(PeerError) as error:
-        Knobs.of({}, peer({PREFIX + key: text}))
+        PeerSettings.of({}, peer({PREFIX + key: text}))
     assert f"peer 2: in its configuration, walferry.{key} is {text!r}; it must be " in str(error.value)
     assert " number from " in str(error.value)
     with pytest.raises(SourceError, match="connection 'hbase_source': extra's ") as error:
@@ -94,7 +94,7 @@ def test_a_wrong_value_is_refused_by_key_value_and_what_it_should_be(key, text):
 @pytest.mark.parametrize("text", ["quick", "1", "SinkKind.DIRECT"])
 def test_a_sink_is_one_of_those_that_there_are(text):
     with pytest.raises(PeerError, match=r"walferry\.sink is .*; it must be how edits are sent to the slave: direct or replicate"):
-        Knobs.of({}, peer({"walferry.sink": text}))
+        PeerSettings.of({}, peer({"walferry.sink": text}))
     with pytest.raises(SourceError, match="direct or replicate"):
         source(sink=text)
 
@@ -104,7 +104,7 @@ def test_a_sink_is_one_of_those_that_there_are(text):
 def test_a_setting_that_is_on_or_off_takes_true_and_false_only(key, text):
     for form in (PREFIX + key, key):
         with pytest.raises(PeerError) as error:
-            Knobs.of({}, peer({form: text}))
+            PeerSettings.of({}, peer({form: text}))
         assert f"peer 2: in its configuration, {form} is {text!r}; it must be whether " in str(error.value)
         assert ": true or false" in str(error.value)
     with pytest.raises(SourceError, match="true or false"):
@@ -115,9 +115,9 @@ def test_a_setting_that_is_on_or_off_takes_true_and_false_only(key, text):
 def test_what_is_dropped_may_be_set_in_the_peer_as_for_hbase(key):
     field, _, _ = VALUES[key]
     at = source(**{key: False})
-    assert getattr(Knobs.of(at.replication, peer({})), field) is False
-    assert getattr(Knobs.of(at.replication, peer({key: "true"})), field) is True
-    assert getattr(Knobs.of(source(**{key: True}).replication, peer({key: "true", PREFIX + key: "false"})), field) is False
+    assert getattr(PeerSettings.of(at.replication, peer({})), field) is False
+    assert getattr(PeerSettings.of(at.replication, peer({key: "true"})), field) is True
+    assert getattr(PeerSettings.of(source(**{key: True}).replication, peer({key: "true", PREFIX + key: "false"})), field) is False
 
 
 @pytest.mark.parametrize("key", KEYS)
@@ -133,11 +133,11 @@ def test_true_is_not_a_number():
 
 def test_a_setting_of_the_peer_that_nobody_knows_is_refused():
     with pytest.raises(PeerError, match=r"peer 2: its configuration has walferry\.replication\.source\.ration, which"):
-        Knobs.of({}, peer({"walferry.replication.source.ration": "0.2"}))
+        PeerSettings.of({}, peer({"walferry.replication.source.ration": "0.2"}))
 
 
 def test_hbase_s_own_settings_in_the_peer_are_not_ours():
-    assert Knobs.of({}, peer({"replication.source.ratio": "nonsense", "hbase.anything": "1"})) == Knobs()
+    assert PeerSettings.of({}, peer({"replication.source.ratio": "nonsense", "hbase.anything": "1"})) == PeerSettings()
 
 
 def test_a_setting_of_the_connection_that_nobody_knows_is_refused():
@@ -156,14 +156,14 @@ def test_only_two_kinds_of_sinks_make_files(kind):
 
 @pytest.mark.parametrize("kind", REQUESTS)
 def test_what_is_sent_by_requests_goes_as_the_peer_says(kind):
-    assert Knobs(sink=kind).requests == kind
-    assert Knobs(sink=kind).chosen(None) == Knobs(sink=kind)
+    assert PeerSettings(sink=kind).requests == kind
+    assert PeerSettings(sink=kind).chosen(None) == PeerSettings(sink=kind)
 
 
 @pytest.mark.parametrize("kind", FILES)
 @pytest.mark.parametrize("own", REQUESTS)
 def test_a_run_that_makes_files_sends_the_rest_as_the_peer_says(kind, own):
-    chosen = Knobs(sink=own).chosen(kind)
+    chosen = PeerSettings(sink=own).chosen(kind)
     assert (chosen.sink, chosen.requests) == (kind, own)
     again = chosen.chosen(SinkKind.HFILES)
     assert (again.sink, again.requests) == (SinkKind.HFILES, own)
@@ -171,66 +171,69 @@ def test_a_run_that_makes_files_sends_the_rest_as_the_peer_says(kind, own):
 
 @pytest.mark.parametrize("kind", FILES)
 def test_what_a_peer_that_makes_files_sends_otherwise_goes_directly(kind):
-    assert Knobs.of({}, peer({"walferry.sink": kind})).requests == SinkKind.DIRECT
+    assert PeerSettings.of({}, peer({"walferry.sink": kind})).requests == SinkKind.DIRECT
 
 
 @pytest.mark.parametrize("kind", REQUESTS)
 @pytest.mark.parametrize("own", SinkKind)
 def test_a_run_may_ask_for_requests(kind, own):
-    chosen = Knobs(sink=own).chosen(kind)
+    chosen = PeerSettings(sink=own).chosen(kind)
     assert (chosen.sink, chosen.requests) == (kind, kind)
 
 
 def test_only_auto_waits_for_a_large_backlog():
-    assert Knobs(sink=SinkKind.AUTO, hfiles_from=5).least_bytes == 5
-    assert Knobs(sink=SinkKind.AUTO).least_bytes == 256 << 20
-    assert Knobs(sink=SinkKind.HFILES, hfiles_from=5).least_bytes == 0
+    assert PeerSettings(sink=SinkKind.AUTO, hfiles_from=5).least_bytes == 5
+    assert PeerSettings(sink=SinkKind.AUTO).least_bytes == 256 << 20
+    assert PeerSettings(sink=SinkKind.HFILES, hfiles_from=5).least_bytes == 0
 
 
 def test_what_marks_a_peer_is_not_a_setting():
     marks = {"walferry.paused": "true", "walferry.handed-back-to": "3"}
-    assert Knobs.of({}, peer(marks)) == Knobs()
+    assert PeerSettings.of({}, peer(marks)) == PeerSettings()
 
 
 @pytest.mark.parametrize("text", ["yes", "1", "paused"])
 def test_whether_a_peer_is_paused_is_never_guessed(text):
     with pytest.raises(PeerError, match=rf"walferry\.paused is '{text}'; it must be true or false"):
-        Knobs.of({}, peer({"walferry.paused": text}))
+        PeerSettings.of({}, peer({"walferry.paused": text}))
 
 
 def test_an_empty_value_of_the_peer_is_none():
     """HBase's Master can empty a key, but not remove it."""
     at = source(**{"replication.source.ratio": 0.2})
-    assert Knobs.of(at.replication, peer({"walferry.replication.source.ratio": "", "walferry.sink": " "})).ratio == 0.2
+    assert PeerSettings.of(at.replication, peer({"walferry.replication.source.ratio": "", "walferry.sink": " "})).ratio == 0.2
 
 
 def test_the_documentation_has_each_setting_with_its_default_and_its_values():
     rows = re.findall(r"(?m)^\| `([\w.-]+)` \| (.*?) \| (.*?) \|", DOCS)
     told = {key: (default.removesuffix(" ms").strip("`"), values) for key, default, values in rows if key in KEYS}
-    assert told == {knob.key: (_default(knob), _values(knob)) for knob in KNOBS}
+    assert told == {setting.key: (_default(setting), _values(setting)) for setting in SETTINGS}
 
 
-@pytest.mark.parametrize("knob", [knob for knob in KNOBS if not knob.choices and not knob.flag], ids=lambda knob: knob.key)
-def test_an_error_names_the_exact_limits(knob):
-    with pytest.raises(PeerError, match=re.escape(f"from {_exact(knob.least)} to {_exact(knob.most)}")):
-        Knobs.of({}, peer({PREFIX + knob.key: "-1"}))
+WITH_LIMITS = [setting for setting in SETTINGS if not setting.choices and not setting.flag]
+
+
+@pytest.mark.parametrize("setting", WITH_LIMITS, ids=lambda setting: setting.key)
+def test_an_error_names_the_exact_limits(setting):
+    with pytest.raises(PeerError, match=re.escape(f"from {_exact(setting.least)} to {_exact(setting.most)}")):
+        PeerSettings.of({}, peer({PREFIX + setting.key: "-1"}))
 
 
 def test_the_documentation_has_each_mark_of_a_peer():
     assert set(MARKS) <= set(re.findall(r"(?m)^\| `(walferry\.[\w.-]+)` \|", DOCS))
 
 
-def _default(knob: settings._Knob) -> str:
-    value = getattr(Knobs(), knob.field)
-    return str(value).lower() if isinstance(value, bool | str) else f"{value * knob.unit:.10g}"
+def _default(setting: settings._Setting) -> str:
+    value = getattr(PeerSettings(), setting.field)
+    return str(value).lower() if isinstance(value, bool | str) else f"{value * setting.unit:.10g}"
 
 
 def _exact(number: float) -> str:
     return str(int(number)) if number == int(number) else str(number)
 
 
-def _values(knob: settings._Knob) -> str:
-    if knob.choices:
-        return ", ".join(f"`{choice}`" for choice in knob.choices)
-    kind = "whole number" if knob.whole or knob.unit != 1 else "number"
-    return "true, false" if knob.flag else f"{kind} from {_exact(knob.least)} to {_exact(knob.most)}"
+def _values(setting: settings._Setting) -> str:
+    if setting.choices:
+        return ", ".join(f"`{choice}`" for choice in setting.choices)
+    kind = "whole number" if setting.whole or setting.unit != 1 else "number"
+    return "true, false" if setting.flag else f"{kind} from {_exact(setting.least)} to {_exact(setting.most)}"

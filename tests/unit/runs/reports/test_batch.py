@@ -181,9 +181,7 @@ def test_a_batch_whose_slave_is_down_says_so_and_keeps_the_lag_and_the_backlog()
     plan = replace(PLAN, oldest=1_000_000)
     steps = Steps(ship="failed", slave_down="peer p: its slave is down")
     report = BatchReport("p", plan, steps, (), now=1_060_000)
-    assert report.failures == [
-        "peer p: its slave is down; 2 WALs with at least 300 bytes wait for the next batch"
-    ]
+    assert report.failures == ["peer p: its slave is down; 2 WALs with at least 300 bytes wait for the next batch"]
     totals = report.to_xcom()["totals"]
     assert (totals["sizeOfLogQueue"], totals["bytesToShip"]) == (2, 300)
     assert (totals["replicationLag"], totals["timestampOfNextToReplicate"]) == (60_000, 1_000_000)

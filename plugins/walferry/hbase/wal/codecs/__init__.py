@@ -1,7 +1,7 @@
 """Compressed and encrypted WALs, turned into the bytes of plain ones.
 
-    compressed, expand, expand_key, expand_cell, passes    dictionaries in place of names: bytes into plain entries
-    dictionaries                                           the dictionaries themselves
-    values, blocks, joined_values                          compressed values
-    encrypted                                              encrypted cells
+compressed, expand, expand_key, expand_cell, passes    dictionaries in place of names: bytes into plain entries
+dictionaries                                           the dictionaries themselves
+values, blocks, joined_values                          compressed values
+encrypted                                              encrypted cells
 """

@@ -40,7 +40,6 @@ class Element(enum.IntEnum):
     FAR_COPY = 3
 
 
-
 @inlined
 def _copy_back(out: Bytes, at: int, distance: int, length: int, begin: int, limit: int) -> int:
     """Append `length` bytes that lie `distance` back and may overlap the copy. Returns the position after them, or BROKEN."""

@@ -93,9 +93,7 @@ def claim(claimer: Claimer, queues: Callable[[], Mapping[str, Guard]], to: str |
     raise NoTarget(server)
 
 
-def _claim(
-    session: Session, hold: Hold, server: str, to: str, queues: Callable[[], Mapping[str, Guard]]
-) -> int:
+def _claim(session: Session, hold: Hold, server: str, to: str, queues: Callable[[], Mapping[str, Guard]]) -> int:
     alive = Guard(f"{session.nodes.rs}/{to}", -1, lambda: _TargetDied(f"{to} is dead"))
     lock = _take_lock(session, hold, server, alive)
     if lock is None:

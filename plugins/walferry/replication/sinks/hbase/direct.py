@@ -48,7 +48,7 @@ from walferry.replication.sinks.hbase.rounds import MAX_ACTIONS, MAX_BYTES, Flag
 from walferry.replication.sinks.hbase.share import Share
 from walferry.replication.sinks.hbase.shipment import Shipment
 from walferry.replication.sinks.hbase.tries import NEVER_TRIED, Tries
-from walferry.replication.source.settings import Knobs
+from walferry.replication.source.settings import PeerSettings
 
 PASSING = (LocationsUnknown, RegionUnavailable, *tries.PASSING)
 
@@ -122,7 +122,7 @@ class DirectShipper:
         *,
         stop: threading.Event,
         login: Login = UNSECURED,
-        knobs: Knobs | None = None,
+        settings: PeerSettings | None = None,
         answers: Answers | None = None,
         share: Share | None = None,
         clock: Callable[[], float] = time.monotonic,
@@ -131,10 +131,10 @@ class DirectShipper:
     ) -> None:
         self._locations = locations
         self._tries = Tries(
-            slave, stop=stop, knobs=knobs, answers=answers, clock=clock, wait=wait, passing=PASSING, right=right
+            slave, stop=stop, settings=settings, answers=answers, clock=clock, wait=wait, passing=PASSING, right=right
         )
         # Of a request; fewer actions once the slave has refused as many.
-        self._most = Most(MAX_ACTIONS, min(MAX_BYTES, self._tries.knobs.shipment_bytes))
+        self._most = Most(MAX_ACTIONS, min(MAX_BYTES, self._tries.settings.shipment_bytes))
         self._pace: int | None = None  # the actions of a request while the slave throttles
         share = share or Share()
         share.join()
@@ -177,7 +177,7 @@ class DirectShipper:
 
     def _ship_all(self, work: _Work, deadline: float) -> None:
         failures, busy, last_error, answered, jumped = 0, 0, NEVER_TRIED, False, False
-        call_timeout = self._tries.knobs.call_timeout_seconds
+        call_timeout = self._tries.settings.call_timeout_seconds
         while work.left.size:
             self._tries.await_right(deadline)
             left = self._tries.left(deadline, failures, last_error, answered=answered)

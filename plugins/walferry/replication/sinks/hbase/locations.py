@@ -85,9 +85,7 @@ class Locations:
         self.servers: frozenset[ServerName] = frozenset()
         """All servers that the maps name."""
 
-    def of(
-        self, table: bytes, not_this: RegionMap | None = None, seconds: Callable[[], float] = lambda: math.inf
-    ) -> RegionMap:
+    def of(self, table: bytes, not_this: RegionMap | None = None, seconds: Callable[[], float] = lambda: math.inf) -> RegionMap:
         """The table's regions. `not_this` has turned out wrong: the map is read again, unless that has just been done.
 
         `seconds` tells how long the caller can still wait. What it raises ends the reading.

@@ -194,9 +194,7 @@ def _fail(outcome: npt.NDArray[np.int8], error_at: Ints, place: int, start: int,
 
 
 @inlined
-def _read_action(
-    buf: Bytes, pos: int, end: int, first: int, count: int, outcome: npt.NDArray[np.int8], error_at: Ints
-) -> int:
+def _read_action(buf: Bytes, pos: int, end: int, first: int, count: int, outcome: npt.NDArray[np.int8], error_at: Ints) -> int:
     """Read a ResultOrException of a group that begins at place `first`. Returns -1, or the position of what cannot be read."""
     index, result, error, error_end = 0, False, -1, -1
     while pos < end:

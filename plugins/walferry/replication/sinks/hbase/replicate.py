@@ -27,7 +27,7 @@ from walferry.replication.sinks.hbase.action_errors import is_busy
 from walferry.replication.sinks.hbase.connections import LAST_CONNECT_SECONDS, connection_to
 from walferry.replication.sinks.hbase.manager import NoSinks, SinkManager
 from walferry.replication.sinks.hbase.tries import NEVER_TRIED, Tries
-from walferry.replication.source.settings import Knobs
+from walferry.replication.source.settings import PeerSettings
 
 METHOD = "ReplicateWALEntry"
 PASSING = (NoSinks, *tries.PASSING)
@@ -59,7 +59,7 @@ class Shipper:
         *,
         stop: threading.Event,
         login: Login = UNSECURED,
-        knobs: Knobs | None = None,
+        settings: PeerSettings | None = None,
         answers: Answers | None = None,
         clock: Callable[[], float] = time.monotonic,
         wait: Callable[[float], bool] | None = None,
@@ -69,7 +69,7 @@ class Shipper:
         self._login = login
         self._clock = clock
         self._tries = Tries(
-            slave, stop=stop, knobs=knobs, answers=answers, clock=clock, wait=wait, passing=PASSING, right=right
+            slave, stop=stop, settings=settings, answers=answers, clock=clock, wait=wait, passing=PASSING, right=right
         )
         self._connections: dict[ServerName, Connection] = {}
         self._overdue_at: float | None = None
@@ -103,7 +103,7 @@ class Shipper:
         all servers; and what ends the right to send. A shipment that was not acknowledged may have been applied all the same.
         """
         count, busy, last_error, answered, in_doubt = 0, 0, NEVER_TRIED, False, False
-        call_timeout = self._tries.knobs.call_timeout_seconds
+        call_timeout = self._tries.settings.call_timeout_seconds
         while True:
             self._tries.await_right(deadline)
             left = self._tries.left(deadline, count, last_error, answered=answered)
@@ -136,7 +136,7 @@ class Shipper:
                 last_error, answered = self._tries.last_error(error), isinstance(error, RemoteError)
                 call_timeout = self._tries.longer(call_timeout, error, METHOD)
             self._tries.pause(count, deadline, last_error)
-            if count % self._tries.knobs.subset_tries == 0:
+            if count % self._tries.settings.subset_tries == 0:
                 self._sinks.redraw()
 
     @property
@@ -165,7 +165,7 @@ class Shipper:
 
     def _told(self, shipment: Shipment, timeout: float, left: float, expected_seconds: float | None) -> ServerName:
         """Call `_try` and let its outcome be known."""
-        self._overdue_at = None if expected_seconds is None else self._clock() + self._tries.knobs.call_timeout_seconds
+        self._overdue_at = None if expected_seconds is None else self._clock() + self._tries.settings.call_timeout_seconds
         try:
             told, right = self._tries.told(expected_seconds or SILENCE_SECONDS), self._tries.right
             with told, right.request(expected_seconds or timeout) as request:

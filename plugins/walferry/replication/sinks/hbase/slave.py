@@ -30,7 +30,7 @@ from walferry.replication.sinks.hbase.locations import Locations
 from walferry.replication.sinks.hbase.manager import SinkManager
 from walferry.replication.sinks.hbase.replicate import Shipper
 from walferry.replication.sinks.hbase.share import Share
-from walferry.replication.source.settings import Knobs
+from walferry.replication.source.settings import PeerSettings
 
 CONNECT_SLEEP_SECONDS = 2.0
 FIRST_CONNECT_SECONDS = 5.0  # later tries take longer: an outage is reported soon, and a slow ensemble is reached all the same
@@ -67,13 +67,13 @@ class Caller(Protocol):
 class Slave:
     """A connection to the ZooKeeper of the peer's slave, and through it the slave. A context manager.
 
-    Entering it tries to connect until `deadline` (time.monotonic) or until the knobs' patience is over, and calls `on_failure`
+    Entering it tries to connect until `deadline` (time.monotonic) or until the settings' patience is over, and calls `on_failure`
     after each failed try. Then it raises SlaveUnreachable; and ClusterError or ZNodeValueError if the cluster key does not lead
     to HBase. All of its shippers ask `right` before each request.
     """
 
     def __init__(
-        self, peer: Peer, knobs: Knobs, deadline: float, *, login: Login, stop: threading.Event,
+        self, peer: Peer, settings: PeerSettings, deadline: float, *, login: Login, stop: threading.Event,
         on_failure: Callable[[], None] = lambda: None, right: Right | None = None,
     ) -> None:  # fmt: skip
         key = peer.slave
@@ -88,8 +88,8 @@ class Slave:
         self._zk: KazooClient | None = None
         self._id: UUID | None = None
         self._shippers: list[Caller] = []
-        self._knobs = knobs
-        self._sinks = SinkManager(self._live_servers, knobs.ratio, bad_sink_threshold=knobs.bad_sink_threshold)
+        self._settings = settings
+        self._sinks = SinkManager(self._live_servers, settings.ratio, bad_sink_threshold=settings.bad_sink_threshold)
         self._locations = Locations(self._tables)
         self._share = Share()
         self.answers = Answers()
@@ -135,7 +135,7 @@ class Slave:
     def shipper(self) -> Shipper:
         """A shipper for one sender. All shippers of a task share the subset of sinks."""
         shipper = Shipper(
-            str(self._key), self._sinks, stop=self._stop, login=self._login, knobs=self._knobs, answers=self.answers,
+            str(self._key), self._sinks, stop=self._stop, login=self._login, settings=self._settings, answers=self.answers,
             right=self._right,
         )  # fmt: skip
         self._shippers.append(shipper)
@@ -145,7 +145,7 @@ class Slave:
         """A shipper to the slave's regions for one sender. All shippers of a task share what they know of their locations, and
         how many calls they make at once."""
         shipper = DirectShipper(
-            str(self._key), self._locations, stop=self._stop, login=self._login, knobs=self._knobs, answers=self.answers,
+            str(self._key), self._locations, stop=self._stop, login=self._login, settings=self._settings, answers=self.answers,
             share=self._share, right=self._right,
         )  # fmt: skip
         self._shippers.append(shipper)
@@ -169,7 +169,7 @@ class Slave:
         asked: all servers with calls once the slave has been silent for a third of the patience or the deadline has passed, and
         those whose calls are overdue. Of more servers than one look has time for, some are asked at a time.
         """
-        late, patience = time.monotonic() > deadline, self._knobs.patience_seconds
+        late, patience = time.monotonic() > deadline, self._settings.patience_seconds
         suspect = late or self.answers.silent_seconds >= patience / 3
         calls = [(s, server) for s in self._shippers if suspect or s.overdue for server in s.calls]
         if not calls:
@@ -189,11 +189,11 @@ class Slave:
     @property
     def _left(self) -> float:
         """Seconds for which connecting may go on."""
-        return min(self._deadline - time.monotonic(), self._knobs.patience_seconds - self.answers.silent_seconds)
+        return min(self._deadline - time.monotonic(), self._settings.patience_seconds - self.answers.silent_seconds)
 
     def _check_hope(self, tries: int, error: ConnectError) -> None:
         if self._left <= 0:
-            patience = self._knobs.patience_seconds
+            patience = self._settings.patience_seconds
             waited = patience if self.answers.silent_seconds >= patience else None
             raise SlaveUnreachable(str(self._key), self.answers.since, tries, str(error), patience_seconds=waited) from error
 

@@ -14,7 +14,7 @@ from walferry.hbase.rpc.errors import ConnectionFailed, NotAuthenticated, Remote
 from walferry.replication.sinks.answers import SILENCE_SECONDS, Answers, Repeats
 from walferry.replication.sinks.errors import SlaveUnreachable, Stopped
 from walferry.replication.sinks.hbase.action_errors import is_busy, seconds_to_wait
-from walferry.replication.source.settings import Knobs
+from walferry.replication.source.settings import PeerSettings
 
 RIGHT_SECONDS = 0.1  # between two looks whether the right to send is sure again
 SETTLE_SECONDS = 10.0  # HBase's threads that wait for memory look every 5 s; its sink's calls take 10 s at most
@@ -45,7 +45,7 @@ class Tries:
         slave: str,
         *,
         stop: threading.Event,
-        knobs: Knobs | None = None,
+        settings: PeerSettings | None = None,
         answers: Answers | None = None,
         clock: Callable[[], float] = time.monotonic,
         wait: Callable[[float], bool] | None = None,
@@ -54,7 +54,7 @@ class Tries:
     ) -> None:
         self.right = right or Right()
         self.slave = slave
-        self.knobs = knobs or Knobs()
+        self.settings = settings or PeerSettings()
         self.clock = clock
         self.failed = 0
         self.why: str | None = None  # this side ended the call under way
@@ -69,13 +69,11 @@ class Tries:
         has been silent for too long; `answered` tells whether the last try failed with an error of the slave's own."""
         if self._stop.is_set():
             raise Stopped(f"told to stop before a shipment to {self.slave} was acknowledged")
-        left, patience = deadline - self.clock(), self.knobs.patience_seconds
+        left, patience = deadline - self.clock(), self.settings.patience_seconds
         out_of_patience = tries > 0 and self._answers.silent_seconds >= patience
         if left <= 0 or out_of_patience:
             waited = patience if out_of_patience else None
-            raise SlaveUnreachable(
-                self.slave, self._answers.since, tries, last_error, patience_seconds=waited, answered=answered
-            )
+            raise SlaveUnreachable(self.slave, self._answers.since, tries, last_error, patience_seconds=waited, answered=answered)
         return left
 
     def await_right(self, deadline: float) -> None:
@@ -86,7 +84,7 @@ class Tries:
 
     def hope(self, deadline: float) -> float:
         """The seconds until the deadline, or until the patience with the slave is over if that is sooner."""
-        return min(deadline - self.clock(), self.knobs.patience_seconds - self._answers.silent_seconds)
+        return min(deadline - self.clock(), self.settings.patience_seconds - self._answers.silent_seconds)
 
     @contextmanager
     def told(self, expected_seconds: float = SILENCE_SECONDS) -> Iterator[None]:
@@ -118,7 +116,7 @@ class Tries:
         """The timeout of the call after one that failed with `error`: a timeout gives the next call more time."""
         if not (isinstance(error, RpcTimeout) and error.what == method):
             return call_timeout
-        first = self.knobs.call_timeout_seconds
+        first = self.settings.call_timeout_seconds
         return min(call_timeout + first, TIMEOUT_GROWTH * first)
 
     def settle(self) -> None:
@@ -129,7 +127,7 @@ class Tries:
         goes on, e.g. when memory for it is free, and would overwrite what is newer. Once the server has carried out the same in a
         later call, it ends soon; nothing tells when. It has not more time than an ordinary call.
         """
-        seconds = min(SETTLE_SECONDS, self.knobs.call_timeout_seconds)
+        seconds = min(SETTLE_SECONDS, self.settings.call_timeout_seconds)
         log.info("a call to %s whose end is not known may still have its effect: waiting %.1f s", self.slave, seconds)
         if self._wait(seconds):
             raise Stopped(f"told to stop before it was known that a call to {self.slave} has ended")
@@ -137,7 +135,7 @@ class Tries:
     def pause(self, failures: int, deadline: float, last_error: str) -> None:
         """Sleep after the nth failure in a row; not beyond the deadline, nor beyond the patience with the slave."""
         self.failed += 1
-        seconds = self.knobs.sleep_seconds * min(failures, self.knobs.retries_multiplier)
+        seconds = self.settings.sleep_seconds * min(failures, self.settings.retries_multiplier)
         seconds = max(0.0, min(seconds, self.hope(deadline)))
         log.info("a shipment to %s failed, trying again in %.1f s: %s", self.slave, seconds, last_error)
         if self._wait(seconds):
@@ -150,7 +148,7 @@ class Tries:
         """
         self.failed += 1
         said = seconds_to_wait(error)
-        base = self.knobs.sleep_seconds * min(times, self.knobs.retries_multiplier, MOST_SLEEPS)
+        base = self.settings.sleep_seconds * min(times, self.settings.retries_multiplier, MOST_SLEEPS)
         seconds = min(base if said is None else max(said, LEAST_REST_SECONDS), LONGEST_REST_SECONDS)
         seconds = max(0.0, min(seconds, deadline - self.clock()))
         told = log.info if self._busy.due() else log.debug

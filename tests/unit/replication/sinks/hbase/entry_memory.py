@@ -1,6 +1,6 @@
 """Prints by how many bytes a process grows while it reads one entry, filters it and finds what goes to the slave's regions.
 
-    python -m tests.unit.replication.sinks.hbase.entry_memory FILE WARM_UP_FILE
+python -m tests.unit.replication.sinks.hbase.entry_memory FILE WARM_UP_FILE
 """
 
 import sys

@@ -31,18 +31,26 @@ from walferry.replication.sinks.hbase.locations import Locations
 from walferry.replication.sinks.hbase.rounds import Most
 from walferry.replication.sinks.hbase.share import Share
 from walferry.replication.sinks.hbase.tries import SETTLE_SECONDS
-from walferry.replication.source.settings import Knobs
+from walferry.replication.source.settings import PeerSettings
 
 BUSY = "org.apache.hadoop.hbase.RegionTooBusyException over the memstore's limit"
 
 
 def shipper(
-    slave: ScriptedSlave, time: Time, *, stop: threading.Event | None = None, answers: Answers | None = None,
-    login: Login = USER, share: Share | None = None, right: Right | None = None, **knobs: Any,
+    slave: ScriptedSlave,
+    time: Time,
+    *,
+    stop: threading.Event | None = None,
+    answers: Answers | None = None,
+    login: Login = USER,
+    share: Share | None = None,
+    right: Right | None = None,
+    **settings: Any,
 ) -> DirectShipper:
     return DirectShipper(
-        "slave:2181:/hbase", Locations(slave.as_tables, time.clock), stop=stop or threading.Event(), knobs=Knobs(**knobs),
-        answers=answers, clock=time.clock, wait=time.wait, login=login, share=share, right=right,
+        "slave:2181:/hbase", Locations(slave.as_tables, time.clock), stop=stop or threading.Event(),
+        settings=PeerSettings(**settings), answers=answers, clock=time.clock, wait=time.wait, login=login, share=share,
+        right=right,
     )  # fmt: skip
 
 
@@ -428,8 +436,8 @@ def test_a_look_up_that_goes_on_and_on_ends_with_the_sender(monkeypatch, ends):
 
         def close(self) -> None: ...
 
-    knobs = Knobs(patience_seconds=0.3 if ends == "the patience" else 600)
-    direct = DirectShipper("slave", Locations(Tables), stop=stop, knobs=knobs, login=Login(user="u"))  # type: ignore[arg-type]
+    settings = PeerSettings(patience_seconds=0.3 if ends == "the patience" else 600)
+    direct = DirectShipper("slave", Locations(Tables), stop=stop, settings=settings, login=Login(user="u"))  # type: ignore[arg-type]
     with ThreadPoolExecutor() as pool:
         deadline = monotonic() + (0.3 if ends == "the deadline" else 600)
         shipping = pool.submit(direct.ship, shipment_of([rows(b"a")]), deadline)
@@ -583,7 +591,7 @@ def test_a_call_that_has_timed_out_has_its_effect_before_anything_newer(sent, mo
     with ScriptedSlave(servers=1, regions=halves(0, 0), before=before) as slave:
         direct = DirectShipper(
             "slave", Locations(slave.as_tables), stop=threading.Event(), login=USER,
-            knobs=Knobs(call_timeout_seconds=1.0, sleep_seconds=0.1),
+            settings=PeerSettings(call_timeout_seconds=1.0, sleep_seconds=0.1),
         )  # fmt: skip
         older, newer = rows(b"a", value=b"older"), rows(b"a", value=b"newer")
         for shipment in [[older], [newer]] if sent == "alone" else [[older, newer]]:

@@ -60,17 +60,13 @@ def test_a_slave_that_has_lost_a_rack_can_be_shipped_to(monkeypatch):
     """Half of its servers are gone, and their ZooKeeper sessions have not ended yet."""
     servers = [ServerName(f"rs-{number}", 16020, 1) for number in range(40)]
     gone = ConnectionFailed("rs", "refused")
-    monkeypatch.setattr(
-        reachable, "why_silent", lambda server, login, timeout: None if int(server.host[3:]) % 2 == 0 else gone
-    )
+    monkeypatch.setattr(reachable, "why_silent", lambda server, login, timeout: None if int(server.host[3:]) % 2 == 0 else gone)
     for seed in range(300):
         reachable.random.seed(seed)
         assert look(monkeypatch, *servers) is None
 
 
-DENIED = exception(
-    "org.apache.hadoop.hbase.security.AccessDeniedException", "Authentication is required", call_id=0xFFFFFFFF
-)
+DENIED = exception("org.apache.hadoop.hbase.security.AccessDeniedException", "Authentication is required", call_id=0xFFFFFFFF)
 
 
 def test_a_slave_that_does_not_let_us_in_is_down_and_says_why(monkeypatch):

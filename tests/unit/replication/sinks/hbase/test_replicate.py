@@ -17,7 +17,7 @@ from walferry.replication.sinks.hbase import replicate
 from walferry.replication.sinks.hbase.connections import connection_to
 from walferry.replication.sinks.hbase.manager import SinkManager
 from walferry.replication.sinks.hbase.replicate import Shipper
-from walferry.replication.source.settings import Knobs
+from walferry.replication.source.settings import PeerSettings
 
 
 @dataclass(frozen=True)
@@ -52,7 +52,7 @@ def name(server: FakeServer) -> ServerName:
 
 
 def shipper(
-    *servers: ServerName, time: Time, list_servers=None, stop=None, answers=None, bad_sink_threshold=3, login=USER, **knobs
+    *servers: ServerName, time: Time, list_servers=None, stop=None, answers=None, bad_sink_threshold=3, login=USER, **settings
 ) -> Shipper:
     manager = SinkManager(
         list_servers or (lambda: servers), 1.0, random.Random(7), bad_sink_threshold=bad_sink_threshold, clock=time.clock
@@ -61,7 +61,7 @@ def shipper(
         "slave:2181:/hbase",
         manager,
         stop=stop or threading.Event(),
-        knobs=Knobs(**knobs),
+        settings=PeerSettings(**settings),
         answers=answers,
         clock=time.clock,
         wait=time.wait,

@@ -21,7 +21,7 @@ from walferry.replication.sinks.errors import SlaveUnreachable
 from walferry.replication.sinks.hbase import slave as module
 from walferry.replication.sinks.hbase.locations import Locations
 from walferry.replication.sinks.hbase.slave import Slave
-from walferry.replication.source.settings import Knobs
+from walferry.replication.source.settings import PeerSettings
 
 PEER = Peer("2", "zk1:2181:/hbase", "DISABLED", {})
 
@@ -57,9 +57,9 @@ def slow(seconds: float) -> Behaviour:
     return behave
 
 
-def slave_of_fakes(monkeypatch, *servers: FakeServer, ping_seconds: float = 0.3, **knobs: object) -> Slave:
+def slave_of_fakes(monkeypatch, *servers: FakeServer, ping_seconds: float = 0.3, **settings: object) -> Slave:
     """`ping_seconds` is short for servers that are silent; those that answer get as long as a busy machine may need."""
-    slave = Slave(PEER, Knobs(ratio=1.0, **knobs), 0.0, login=Login(user="u"), stop=threading.Event())
+    slave = Slave(PEER, PeerSettings(ratio=1.0, **settings), 0.0, login=Login(user="u"), stop=threading.Event())
     monkeypatch.setattr(module, "PING_SECONDS", ping_seconds)
     monkeypatch.setattr(slave._sinks, "_list_servers", lambda: [name(server) for server in servers])
     return slave
@@ -79,7 +79,7 @@ def test_after_the_deadline_the_call_of_a_silent_server_is_ended(monkeypatch, be
     monkeypatch.setattr(module, "PING_SECONDS", 0.3 if ended else 30.0)
     with FakeServer(behaviour) as server, ThreadPoolExecutor() as pool:
         stop = threading.Event()
-        slave = Slave(PEER, Knobs(ratio=1.0), 0.0, login=Login(user="u"), stop=stop)
+        slave = Slave(PEER, PeerSettings(ratio=1.0), 0.0, login=Login(user="u"), stop=stop)
         monkeypatch.setattr(slave._sinks, "_list_servers", lambda: [name(server)])
         shipper = slave.shipper()
         call = pool.submit(shipper.ship, Shipment(), time.monotonic() + 0.2)
@@ -112,7 +112,7 @@ def test_an_ensemble_that_is_away_is_an_outage_after_each_try_and_ends_at_the_de
 
     monkeypatch.setattr(module, "connect", connect)
     monkeypatch.setattr(module.time, "monotonic", lambda: now[0])
-    slave = Slave(PEER, Knobs(), 1060.0, login=UNSECURED, stop=Stop(), on_failure=lambda: said.append(now[0]))
+    slave = Slave(PEER, PeerSettings(), 1060.0, login=UNSECURED, stop=Stop(), on_failure=lambda: said.append(now[0]))
     slave.answers._clock = slave.answers._epoch_clock = lambda: now[0]
     with pytest.raises(SlaveUnreachable, match=r"in 5 tries; .* check the cluster key of peer 2, zk1:2181:/hbase"), slave:
         pass
@@ -144,7 +144,9 @@ def test_a_silent_server_s_direct_call_is_ended_and_what_other_servers_have_take
         return silence(request) if server == 1 and not silent.is_set() else None
 
     with ScriptedSlave(regions=halves(), reply=reply) as scripted, ThreadPoolExecutor() as pool:
-        slave = Slave(PEER, Knobs(patience_seconds=1.0, sleep_seconds=0.05), 0.0, login=Login(user="u"), stop=threading.Event())
+        slave = Slave(
+            PEER, PeerSettings(patience_seconds=1.0, sleep_seconds=0.05), 0.0, login=Login(user="u"), stop=threading.Event()
+        )
         monkeypatch.setattr(slave, "_tables", scripted.as_tables)
         slave._locations = Locations(scripted.as_tables)
         deadline = time.monotonic() + 600
@@ -182,7 +184,7 @@ def test_a_look_asks_no_more_servers_than_it_has_time_for_and_ends_only_calls_of
             asked.add(server)
         return False
 
-    slave = Slave(PEER, Knobs(), 0.0, login=Login(user="u"), stop=threading.Event())
+    slave = Slave(PEER, PeerSettings(), 0.0, login=Login(user="u"), stop=threading.Event())
     monkeypatch.setattr(slave, "_answers_ping", ping)
     slave._shippers.append(Sender())  # type: ignore[arg-type]
     for done in (5, 10, 12):
