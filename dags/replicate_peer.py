@@ -12,7 +12,7 @@ Every task may be cleared, retried or killed at any time: the only state is in Z
 that the slave has not acknowledged.
 
 The DAG cannot be backfilled: a WAL is shipped once, from where the positions are, whatever the date of the run. To ship what is
-queued now, trigger a run. To ship again what was written in some interval, backfill the DAG `reship_interval`.
+queued now, trigger a run. To ship again what was written in some interval, backfill the DAG `replay_interval`.
 """
 
 from __future__ import annotations

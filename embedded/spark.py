@@ -16,7 +16,7 @@ from walferry.replication.source.cluster import SourceCluster
 
 JOBS = Path(__file__).resolve().parents[1] / "spark_jobs"
 SHIP, VERIFY, COPY = JOBS / "ship_wals.py", JOBS / "verify_peer.py", JOBS / "copy_tables.py"
-RESHIP = JOBS / "reship_interval.py"
+REPLAY = JOBS / "replay_interval.py"
 CONF = {
     "spark.ui.enabled": "false",
     "spark.driver.host": "127.0.0.1",
@@ -43,13 +43,13 @@ def submit_copy(
     return submit_job(COPY, given, out=out, cores=cores)
 
 
-def submit_reship(
+def submit_replay(
     source: SourceCluster, peer_id: str, run_id: str, *, out: IO[bytes], interval: tuple[int, int], deadline: float = 600,
     cores: int = 2,
 ) -> subprocess.Popen[bytes]:  # fmt: skip
-    """Start reship_interval.py for an interval of write times, in ms; see `submit_job`."""
+    """Start replay_interval.py for an interval of write times, in ms; see `submit_job`."""
     given = ("--source", source.to_json(), "--peer", peer_id, "--run-id", run_id, "--deadline", f"{deadline:g}")
-    return submit_job(RESHIP, (*given, "--from", str(interval[0]), "--to", str(interval[1])), out=out, cores=cores)
+    return submit_job(REPLAY, (*given, "--from", str(interval[0]), "--to", str(interval[1])), out=out, cores=cores)
 
 
 def submit_job(

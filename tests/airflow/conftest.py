@@ -28,7 +28,7 @@ DEFAULTS = {  # dag.test() keeps a run's parameters for the next
     "replicate_peer": {"peer": None, "roll": True, "deadline": 1800, "sink": "configured"},
     "bootstrap_peer": {"peer": None, "tables": None, "allow_not_empty": False},
     "regionserver_failover": {"server": None, "deadline": 120},
-    "reship_interval": {
+    "replay_interval": {
         **{"peer": None, "from_date": None, "to_date": None, "tables": None},
         **{"dry_run": False, "roll": True, "what_is_there": False, "deadline": 120},
     },
@@ -55,7 +55,7 @@ ENVIRON = {
     "AIRFLOW__CORE__UNIT_TEST_MODE": "False",
     "AIRFLOW__DATABASE__SQL_ALCHEMY_CONN": f"sqlite:///{HOME}/airflow.db",
     "AIRFLOW__LOGGING__LOGGING_LEVEL": "WARNING",
-    "AIRFLOW__WALFERRY__RESHIP_INTERVALS": "* * * * * */6",  # the last field is seconds
+    "AIRFLOW__WALFERRY__REPLAY_INTERVALS": "* * * * * */6",  # the last field is seconds
 }
 os.environ.update(ENVIRON)
 

@@ -13,10 +13,10 @@ import pytest
 from demo.airflow_standalone import Airflow
 from embedded.client import GLOBAL
 from tests.airflow_standalone import running
-from tests.cluster.reshipping import rows_of
+from tests.cluster.replaying import rows_of
 from tests.cluster.walferry_runs import is_untouched, positions, roll, source_of
 
-DAG = "reship_interval"
+DAG = "replay_interval"
 SECONDS = 5  # of an interval
 INTERVALS = 3
 ROWS = 200  # of each interval
@@ -31,7 +31,7 @@ def airflow(standalone_pair, tmp_path: Path) -> Iterator[Airflow]:
     environment = {
         "AIRFLOW_CONN_HBASE_SOURCE": json.dumps(source),
         "AIRFLOW_CONN_SPARK_DEFAULT": json.dumps({"conn_type": "spark", "host": "local[2]"}),
-        "AIRFLOW__WALFERRY__RESHIP_INTERVALS": f"* * * * * */{SECONDS}",  # the last field is seconds
+        "AIRFLOW__WALFERRY__REPLAY_INTERVALS": f"* * * * * */{SECONDS}",  # the last field is seconds
         "AIRFLOW__LOGGING__LOGGING_LEVEL": "INFO",
     }
     with running(Airflow(tmp_path / "airflow", environment), DAG) as airflow:

@@ -1,4 +1,4 @@
-"""The intervals of reship_interval: a backfill has them, and the schedule makes no run."""
+"""The intervals of replay_interval: a backfill has them, and the schedule makes no run."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 
 from .test_run_checks import airflow
 
-DAG = "reship_interval"
+DAG = "replay_interval"
 
 
 def test_a_backfill_divides_its_time_into_intervals(dags: dict[str, Any], capsys: pytest.CaptureFixture[str]):

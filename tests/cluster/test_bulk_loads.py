@@ -22,7 +22,7 @@ from embedded.hbase import write_site
 from embedded.standalone import StandaloneCluster
 from tests.cluster.conftest import Sides
 from tests.cluster.proxy import Flow, TcpProxy
-from tests.cluster.reshipping import now, ship_again
+from tests.cluster.replaying import now, ship_again
 from tests.cluster.walferry_runs import ALL_SINKS, positions, ship, ship_one, source_of
 from walferry.base.zk.client import children, connected
 from walferry.engine.summary import GroupSummary, Status

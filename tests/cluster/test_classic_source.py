@@ -1,4 +1,4 @@
-"""An HBase 1 source with several WAL groups a server, whose tables are reshipped, copied and compared with an HBase 2 slave.
+"""An HBase 1 source with several WAL groups a server, whose tables are replayped, copied and compared with an HBase 2 slave.
 
 Its tables are what others are not: in a namespace, with rows of any bytes, regions that move between two servers, several
 versions, delete markers of each kind, and other splits at the slave.
@@ -18,7 +18,7 @@ from embedded.client import GLOBAL, JavaClient
 from embedded.distributed import ClusterOptions, DistributedClusters
 from embedded.hbase import ClusterAddress
 from embedded.wire import delete_column, delete_family, delete_family_version, delete_row, delete_version, put
-from tests.cluster.reshipping import now, ship_again
+from tests.cluster.replaying import now, ship_again
 from tests.cluster.test_verification import verify
 from tests.cluster.walferry_runs import source_of
 from walferry.engine.summary import Status

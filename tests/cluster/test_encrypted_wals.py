@@ -25,7 +25,7 @@ from embedded.client import GLOBAL, LOCAL, ClientJvm, JavaClient, JavaClientErro
 from embedded.java import find_java
 from embedded.standalone import StandaloneCluster
 from tests.cluster.decoding import compare_with_pretty_printer, compare_with_reader, decode, is_closed, write_all_kinds
-from tests.cluster.reshipping import now, ship_again
+from tests.cluster.replaying import now, ship_again
 from tests.cluster.spark_runs import Job
 from tests.cluster.test_mixed_edits import edits
 from tests.cluster.walferry_runs import is_untouched, positions, roll, ship_one, source_of

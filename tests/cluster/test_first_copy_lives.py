@@ -12,7 +12,7 @@ from embedded.client import GLOBAL
 from embedded.wire import delete_row, put
 from tests.cluster.conftest import Sides
 from tests.cluster.copies import Copies
-from tests.cluster.reshipping import now, ship_again
+from tests.cluster.replaying import now, ship_again
 from tests.cluster.walferry_runs import roll, ship, source_of
 from walferry.base.protos import hbase_pb2 as pb
 from walferry.hbase.cluster import master as active_master

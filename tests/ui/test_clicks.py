@@ -18,7 +18,7 @@ from tests.conftest import StandalonePair
 from tests.ui.airflow_ui import FRAME, follow_form, log_in, open_replication, trigger_with_copied
 from tests.ui.conftest import OpenTab, ground
 
-DRAIN, BACKFILL = "drain_recovered_queue", "reship_interval"
+DRAIN, BACKFILL = "drain_recovered_queue", "replay_interval"
 OPERATOR, VIEWER = "ola", "vera"
 ROWS = 50
 NOTHING = "no page: refusals are errors"

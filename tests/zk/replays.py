@@ -23,7 +23,7 @@ from walferry.hbase.peers import check_shippable, read_peer
 from walferry.replay import shipment
 from walferry.replay.files import GroupFiles
 from walferry.replay.interval import Interval
-from walferry.replay.job import ReshipJob
+from walferry.replay.job import ReplayJob
 from walferry.replay.listing import Place, WalFile
 from walferry.replay.order import Stages
 from walferry.replay.shipment import ship_group
@@ -69,7 +69,7 @@ class World:
         at = SourceCluster(
             quorum=quorum, wal_root=f"file://{folder}/hbase", znode_parent=self.source.nodes.base, root=self.source.root
         )
-        self.job = ReshipJob(
+        self.job = ReplayJob(
             source=at, peer_id="q", interval=Interval(0, 1 << 60), run_id="again", deadline=time.time() + 120,
             settings=PeerSettings(shipment_bytes=400, sink=SinkKind.REPLICATE),
         )  # fmt: skip

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 DAGS = frozenset({
     "bootstrap_peer", "check_connections", "drain_recovered_queue", "emergency_start", "region_transitions",
-    "regionserver_failover", "replicate_peer", "reship_interval", "retention", "verify_peer", "watch_replication",
+    "regionserver_failover", "replicate_peer", "replay_interval", "retention", "verify_peer", "watch_replication",
 })  # fmt: skip
 MAX_LINES = 5
 SAME_CHARS = 60

@@ -78,7 +78,7 @@ class GroupSummary:
     slaveError: str | None = None  # why the last of them failed
     lastCompletedLog: str = ""  # of an interval that is shipped again: the newest WAL that is done
     completedLogsDigest: str = ""  # of such an interval: `digest_with` of all WALs that are done, in order
-    stages: str = ""  # of such an interval: tells which of the group's edits this is about, and what they follow (reship.run)
+    stages: str = ""  # of such an interval: tells which of the group's edits this is about, and what they follow (replay.run)
     shippedBy: str = ""  # of such an interval: the try of the run that has shipped some of it last
     tables: Mapping[str, Sequence[int]] = field(default_factory=dict)  # of such an interval: edits, cells, bytes of a table
     editsBeforeCopy: int = 0  # of such an interval: edits that are older than the first copy of their table, and left out

@@ -12,7 +12,7 @@ taken: it is not shipped on top of the copy.
 A group that is not there yet has no WALs before the border. Of a server that dies meanwhile all WALs are before it: its regions
 are open again, with all that it has written, before a snapshot can be taken of them.
 
-The archive may have WALs of servers that died long before, and that are in no queue any more (reship/). So a WAL of any other
+The archive may have WALs of servers that died long before, and that are in no queue any more (replay/). So a WAL of any other
 group is before the border, too, if it was begun well before the servers have begun their new ones, by the clocks of all of them.
 """
 

@@ -28,7 +28,7 @@ from walferry.shipping.pausing import check_not_paused
 
 
 @dataclass(frozen=True, kw_only=True)
-class ReshipJob:
+class ReplayJob:
     """One interval to be shipped again to one peer."""
 
     source: SourceCluster
@@ -89,7 +89,7 @@ def check_tables(peer: Peer, tables: Collection[str]) -> None:
             raise PeerError(peer.id, f"its configuration leaves out table {table}", "Correct the tables of the run, or the peer")
 
 
-def slave_id_of(session: Session, peer: Peer, job: ReshipJob) -> UUID:
+def slave_id_of(session: Session, peer: Peer, job: ReplayJob) -> UUID:
     """The cluster id of the peer's slave, which the filters need. Raises SlaveUnreachable, WalferryError."""
     on_failure = partial(check_not_paused, session, job.peer_id)
     # It sends nothing.
@@ -98,7 +98,7 @@ def slave_id_of(session: Session, peer: Peer, job: ReshipJob) -> UUID:
 
 
 def sink_of(
-    session: Session, peer: Peer, job: ReshipJob, stop: threading.Event, right: Right, on_missing_hfiles: Callable[[int], None],
+    session: Session, peer: Peer, job: ReplayJob, stop: threading.Event, right: Right, on_missing_hfiles: Callable[[int], None],
     on_failure: Callable[[], None],
 ) -> Sink:  # fmt: skip
     """The peer's sink, not yet entered. `on_failure` is called as long as the slave is not reached."""

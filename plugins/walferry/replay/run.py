@@ -22,7 +22,7 @@ from walferry.load.earlier_loads import LoadedBefore
 from walferry.replay.files import Found, GroupFiles, find
 from walferry.replay.holes import IntervalGone
 from walferry.replay.interval import Interval, moment
-from walferry.replay.job import ReshipJob, check_tables, rules_of, slave_id_of, source_id
+from walferry.replay.job import ReplayJob, check_tables, rules_of, slave_id_of, source_id
 from walferry.replay.listing import WalFile
 from walferry.replay.order import Stages, digest_of_names, stages_of
 from walferry.replay.scan import Scanned, Stay, TableCount, scan_wal
@@ -85,7 +85,7 @@ def check_whole(found: Found, interval: Interval) -> None:
         )
 
 
-def reship(job: ReshipJob, spread: Spread, *, dry_run: bool, keep_seconds: float) -> list[GroupSummary]:
+def replay(job: ReplayJob, spread: Spread, *, dry_run: bool, keep_seconds: float) -> list[GroupSummary]:
     """Ship an interval again, or only count what it has. What goes wrong with a group is in its summary. Raises WalferryError."""
     with open_session(job.source) as session:
         peer = check_peer(session, job.peer_id)
@@ -118,7 +118,7 @@ def _scan(
     return [[next(results) for _ in group.wals] for group in groups]
 
 
-def _scan_one(job: ReshipJob, rules: FilterRules, copied: LoadedBefore, wal: tuple[WalFile, bool]) -> Scanned | str:
+def _scan_one(job: ReplayJob, rules: FilterRules, copied: LoadedBefore, wal: tuple[WalFile, bool]) -> Scanned | str:
     store: WalStore = job.store
     left = copied.rest(wal[0].name.text, rules)
     try:
@@ -158,7 +158,7 @@ def _largest(tables: dict[str, TableCount]) -> dict[str, TableCount]:
 
 
 def _ship(
-    job: ReshipJob, groups: Sequence[GroupFiles], begun: Sequence[GroupSummary], scanned: Sequence[Sequence[Scanned | str]],
+    job: ReplayJob, groups: Sequence[GroupFiles], begun: Sequence[GroupSummary], scanned: Sequence[Sequence[Scanned | str]],
     spread: Spread,
 ) -> list[GroupSummary]:  # fmt: skip
     """Ship all groups, stage by stage. A stage in which a group fails is the last one.
@@ -195,7 +195,7 @@ def _ship(
     return summaries
 
 
-def _ship_one(job: ReshipJob, task: tuple[GroupFiles, Stages, int, GroupSummary]) -> GroupSummary:
+def _ship_one(job: ReplayJob, task: tuple[GroupFiles, Stages, int, GroupSummary]) -> GroupSummary:
     return ship_group(job, *task)
 
 
@@ -209,7 +209,7 @@ def _stays(scans: Iterable[Scanned | str]) -> Iterable[Stay]:
     return (stay for scan in scans if isinstance(scan, Scanned) for stay in scan.stays)
 
 
-def _keep(job: ReshipJob, summaries: Sequence[GroupSummary]) -> None:
+def _keep(job: ReplayJob, summaries: Sequence[GroupSummary]) -> None:
     """Write the summaries that no task has written. What is known to be done of a group stays known."""
 
     def with_what_is_done(now: GroupSummary, before: GroupSummary | None) -> GroupSummary:

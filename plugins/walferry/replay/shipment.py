@@ -30,7 +30,7 @@ from walferry.load.copy_records import check_copied, copied_before, under_way
 from walferry.load.earlier_loads import LoadedBefore
 from walferry.replay.files import GroupFiles
 from walferry.replay.interval import only
-from walferry.replay.job import HFilesGone, ReshipJob, rules_of, sink_of, source_id
+from walferry.replay.job import HFilesGone, ReplayJob, rules_of, sink_of, source_id
 from walferry.replay.listing import WalFile
 from walferry.replay.order import Stages
 from walferry.replay.scan import windows_of
@@ -52,7 +52,7 @@ QUEUE_ID = "interval"  # what a summary has in the place of a queue
 log = logging.getLogger(__name__)
 
 
-def ship_group(job: ReshipJob, files: GroupFiles, stages: Stages, stage: int, begun: GroupSummary) -> GroupSummary:
+def ship_group(job: ReplayJob, files: GroupFiles, stages: Stages, stage: int, begun: GroupSummary) -> GroupSummary:
     """Ship what the group has of the interval in one stage. What goes wrong is in the summary's status and error, never raised.
 
     `begun` is the summary that a first attempt begins with.
@@ -69,7 +69,7 @@ def ship_group(job: ReshipJob, files: GroupFiles, stages: Stages, stage: int, be
 
 
 def _ship_group(
-    job: ReshipJob, session: Session, files: GroupFiles, stages: Stages, stage: int, begun: GroupSummary, turn: Turn
+    job: ReplayJob, session: Session, files: GroupFiles, stages: Stages, stage: int, begun: GroupSummary, turn: Turn
 ) -> GroupSummary:
     """As `ship_group`, in the turn for it. Raises LeaseLost, LeaseHeld, ConnectError."""
     before = read_group(session, job.peer_id, job.run_id, begun.group)  # now that no other task goes on with it
@@ -121,7 +121,7 @@ def _text(error: BaseException) -> str:
 class IntervalWals:
     """A group's part of an interval, as a feed (engine/feed.py)."""
 
-    job: ReshipJob
+    job: ReplayJob
     files: GroupFiles
     wals: tuple[WalFile, ...]  # the last ones of the group, which are not done
     stages: Stages
@@ -190,7 +190,7 @@ class _Shipment:
     """One attempt at one group. Edits of what is `missing` at the slave are dropped if the source lacks it."""
 
     def __init__(
-        self, job: ReshipJob, session: Session, files: GroupFiles, stages: Stages, stage: int, counters: Counters, turn: Turn,
+        self, job: ReplayJob, session: Session, files: GroupFiles, stages: Stages, stage: int, counters: Counters, turn: Turn,
         missing: Collection[Missing],
     ) -> None:  # fmt: skip
         self._turn = turn

@@ -20,7 +20,7 @@ from walferry.base.zk.client import children, children_all
 from walferry.base.zk.fenced_lock import CALLS, Guard, Hold
 from walferry.base.zk.right import Right
 from walferry.engine.summary import GroupSummary
-from walferry.replay.job import ReshipJob
+from walferry.replay.job import ReplayJob
 from walferry.replication.queues.errors import LeaseHeld, LeaseLost
 from walferry.replication.source.session import Session
 from walferry.shipping.group import after_killed_holder
@@ -35,7 +35,7 @@ class Turn:
     A context manager, which waits for a killed task's session. Entering raises LeaseHeld, ConnectError.
     """
 
-    def __init__(self, session: Session, job: ReshipJob, group: str, name: str) -> None:
+    def __init__(self, session: Session, job: ReplayJob, group: str, name: str) -> None:
         self._job = job
         self._lock = threading.Lock()
         self._summary = group_path(session, job.peer_id, job.run_id, name)

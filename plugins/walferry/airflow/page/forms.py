@@ -15,7 +15,7 @@ from walferry.airflow.page.links import REPLICATE
 from walferry.hbase.names import is_server_name
 from walferry.observe.status.model import DeadServerStatus, PeerStatus, QueueStatus
 
-DRAIN, BACKFILL, FAILOVER = "drain_recovered_queue", "reship_interval", "regionserver_failover"
+DRAIN, BACKFILL, FAILOVER = "drain_recovered_queue", "replay_interval", "regionserver_failover"
 DAGS = (REPLICATE, DRAIN, BACKFILL, FAILOVER)
 
 

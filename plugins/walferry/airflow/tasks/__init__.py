@@ -7,7 +7,7 @@ common          what the tasks of all DAGs share
 first_copy      the tasks of a first copy
 recovery        what the DAGs of recovery have in common
 regions         the tasks of the DAGs for regions of HBase 1: report → act → check, and start → report → check
-reship          the tasks that ship an interval again: plan → ship → report
+replay          the tasks that ship an interval again: plan → ship → report
 retention       the tasks of the retention DAG: report → check, and beside them the archive's TTL
 verification    the tasks of a verification: peers → for each peer compare, and beside it clocks → report
 watch           the task of the watching DAG: look, send metrics, and tell of what is wrong

@@ -30,7 +30,7 @@ MAX_TABLES = 200  # in the log and in the XCom
 COUNTS = ("edits", "cells", "bytes")  # of a table, in this order in a GroupSummary
 
 
-class ReshipFailed(ReportedFailures):
+class ReplayFailed(ReportedFailures):
     """Something of the interval was not shipped."""
 
 
@@ -67,7 +67,7 @@ class PlannedInterval(XComValue):
 
 
 @dataclass(frozen=True)
-class ReshipReport:
+class ReplayReport:
     """One run. Without a plan nothing was shipped."""
 
     plan: PlannedInterval | None

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from walferry.engine.summary import GroupSummary, Status
-from walferry.runs.reports.replay import PlannedInterval, ReshipReport
+from walferry.runs.reports.replay import PlannedInterval, ReplayReport
 from walferry.runs.values import MAX_PROBLEMS
 
 HOUR = 3_600_000
@@ -17,7 +17,7 @@ MOVED = GroupSummary(group="b", status=Status.DONE, tables={"t": [1, 1, 20]}, sh
 
 
 def test_the_groups_tables_are_added_and_told():
-    report = ReshipReport(PLAN, "success", summaries=[DONE, MOVED])
+    report = ReplayReport(PLAN, "success", summaries=[DONE, MOVED])
     told = report.to_xcom()
     assert told["ok"]
     assert told["tables"] == {"t": {"edits": 3, "cells": 6, "bytes": 110}, "u": {"edits": 1, "cells": 1, "bytes": 10}}
@@ -30,7 +30,7 @@ def test_the_groups_tables_are_added_and_told():
 
 def test_a_slave_that_refuses_to_be_written_to_is_told_with_its_reason_and_is_no_failure():
     refused = replace(DONE, sink="replicate", directRefused="rs:1: AccessDeniedException: no WRITE on t")
-    report = ReshipReport(PLAN, "success", summaries=[refused, replace(MOVED, sink="direct")])
+    report = ReplayReport(PLAN, "success", summaries=[refused, replace(MOVED, sink="direct")])
     assert "The slave refuses sink=direct" in report.as_text()
     assert "no WRITE on t" in report.as_text()
     assert report.failures == []
@@ -38,24 +38,24 @@ def test_a_slave_that_refuses_to_be_written_to_is_told_with_its_reason_and_is_no
 
 
 def test_a_table_of_which_nothing_was_found_is_told():
-    report = ReshipReport(PLAN, "success", summaries=[DONE], asked=["t", "orderz"])
+    report = ReplayReport(PLAN, "success", summaries=[DONE], asked=["t", "orderz"])
     assert report.to_xcom()["ok"]
     assert report.to_xcom()["without_edits"] == ["orderz"]
     assert "WARNING The interval has no edit of table orderz for the peer" in report.as_text()
-    assert ReshipReport(None, "upstream_failed", "no such peer", asked=["t"]).without_edits == []
+    assert ReplayReport(None, "upstream_failed", "no such peer", asked=["t"]).without_edits == []
 
 
 def test_edits_that_are_older_than_the_first_copy_are_told():
-    report = ReshipReport(PLAN, "success", summaries=[replace(DONE, editsBeforeCopy=1000), replace(MOVED, editsBeforeCopy=1)])
+    report = ReplayReport(PLAN, "success", summaries=[replace(DONE, editsBeforeCopy=1000), replace(MOVED, editsBeforeCopy=1)])
     assert report.to_xcom()["before_copy"] == 1001
     assert "Left out, as older than the first copy of their tables: 1,001 edits" in report.as_text()
-    assert "Left out" not in ReshipReport(PLAN, "success", summaries=[DONE]).as_text()
+    assert "Left out" not in ReplayReport(PLAN, "success", summaries=[DONE]).as_text()
 
 
 def test_what_is_gone_is_told_of_a_run_that_ships_the_rest():
     gone = [f"WAL {n} …" for n in range(MAX_PROBLEMS + 5)]
     plan = PlannedInterval.of("r", "2", 0, HOUR, groups=1, wals=1, bytes=1, problems=gone)
-    report = ReshipReport(PlannedInterval.from_xcom(plan.to_xcom()), "success", summaries=[DONE])
+    report = ReplayReport(PlannedInterval.from_xcom(plan.to_xcom()), "success", summaries=[DONE])
     assert report.to_xcom()["ok"]
     assert report.to_xcom()["gone"][0] == "WAL 0 …"
     assert "GONE or unreadable, left out: WAL 0 …" in report.as_text()
@@ -65,12 +65,12 @@ def test_what_is_gone_is_told_of_a_run_that_ships_the_rest():
 def test_a_group_that_is_not_done_fails_the_run():
     late = GroupSummary(group="c", status=Status.DEADLINE)
     broken = GroupSummary(group="d", status=Status.FAILED, error="at byte 5: broken")
-    report = ReshipReport(PLAN, "failed", summaries=[DONE, late, broken])
+    report = ReplayReport(PLAN, "failed", summaries=[DONE, late, broken])
     assert report.failures == ["c: deadline: clear the task ship, and it goes on", "d: failed: at byte 5: broken"]
-    assert ReshipReport(PLAN, "failed").failures == ["ship is failed: see the log of the Spark job there"]
-    assert ReshipReport(None, "upstream_failed", "the interval is not whole").failures == ["the interval is not whole"]
+    assert ReplayReport(PLAN, "failed").failures == ["ship is failed: see the log of the Spark job there"]
+    assert ReplayReport(None, "upstream_failed", "the interval is not whole").failures == ["the interval is not whole"]
 
 
 def test_an_interval_without_wals_is_no_failure():
     empty = PlannedInterval("r", "2", 0, HOUR, groups=0, wals=0, bytes=0)
-    assert ReshipReport(empty, "skipped").failures == []
+    assert ReplayReport(empty, "skipped").failures == []

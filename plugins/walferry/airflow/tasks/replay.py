@@ -11,20 +11,20 @@ from walferry.airflow.endings import leave_note
 from walferry.airflow.forms.interval import interval_of
 from walferry.airflow.kept_reports import as_lines, with_earlier
 from walferry.airflow.literal import task
-from walferry.airflow.operators.reship_interval import ReshipIntervalOperator
+from walferry.airflow.operators.replay_interval import ReplayIntervalOperator
 from walferry.airflow.tasks.common import PROBLEM, source, telling
 from walferry.runs.input.recovery_input import InputError
 from walferry.runs.input.tables import tables_of
-from walferry.runs.reports.replay import PlannedInterval, ReshipFailed, ReshipReport
+from walferry.runs.reports.replay import PlannedInterval, ReplayFailed, ReplayReport
 from walferry.runs.reports.saying import say
 
 log = logging.getLogger(__name__)
 
 
-def reship() -> None:
+def replay() -> None:
     """Wire the tasks."""
     planned = plan()
-    ship = ReshipIntervalOperator(task_id="ship", plan=planned, retries=2)  # type: ignore[arg-type]
+    ship = ReplayIntervalOperator(task_id="ship", plan=planned, retries=2)  # type: ignore[arg-type]
     planned >> ship >> report(planned)  # type: ignore[arg-type]
 
 
@@ -63,7 +63,7 @@ def report(planned: dict[str, Any] | None) -> None:
     refusal = ti.xcom_pull(task_ids="plan", key=PROBLEM) if ours is None else None
     states = ti.get_task_states(dag_id=ti.dag_id, task_ids=["ship"], run_ids=[ti.run_id])
     shipped = batch.summaries(source(), ours.peer, ours.run_id) if ours else ()
-    done = ReshipReport(
+    done = ReplayReport(
         ours, next(iter(states[ti.run_id].values()), None), (refusal or ("", ""))[1], shipped, context["params"]["dry_run"],
         asked=tables_of(context["params"]),
     )  # fmt: skip
@@ -74,4 +74,4 @@ def report(planned: dict[str, Any] | None) -> None:
     if ours and not done.failures:
         steps.end(source(), ours.peer, ours.run_id)
     if done.failures:
-        raise ReshipFailed(done.failures)
+        raise ReplayFailed(done.failures)

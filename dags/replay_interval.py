@@ -17,10 +17,10 @@ from airflow.sdk import Param, conf, dag
 
 from walferry.airflow.forms.interval import FROM, RUN_TYPES, TO
 from walferry.airflow.tasks.common import SOURCE, default_args
-from walferry.airflow.tasks.reship import reship
+from walferry.airflow.tasks.replay import replay
 from walferry.airflow.timetables import BackfillIntervals
 
-SCHEDULE = conf.get("walferry", "reship_intervals", fallback="0 * * * *")
+SCHEDULE = conf.get("walferry", "replay_intervals", fallback="0 * * * *")
 
 
 @dag(
@@ -61,8 +61,8 @@ SCHEDULE = conf.get("walferry", "reship_intervals", fallback="0 * * * *")
     doc_md=__doc__,
     tags=["hbase", "replication"],
 )  # fmt: skip
-def reship_interval() -> None:
-    reship()
+def replay_interval() -> None:
+    replay()
 
 
-reship_interval()
+replay_interval()

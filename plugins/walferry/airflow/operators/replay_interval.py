@@ -20,15 +20,15 @@ from walferry.runs.reports.progress import ProgressLog
 from walferry.runs.reports.replay import PlannedInterval
 
 
-class ReshipIntervalOperator(SparkJobOperator):
-    """Submits spark_jobs/reship_interval.py for the interval of `plan`, or skips itself if there is no WAL. Logs its progress.
+class ReplayIntervalOperator(SparkJobOperator):
+    """Submits spark_jobs/replay_interval.py for the interval of `plan`, or skips itself if there is no WAL. Logs its progress.
 
     All else is in the run's parameters. A failed job may be submitted again: it goes on with the WALs that are not done. If
     the job has ended because its peer was paused, it is not submitted again, as it would only stop again.
     """
 
     template_fields: Sequence[str] = (*SparkJobOperator.template_fields, "plan")
-    script = "reship_interval.py"
+    script = "replay_interval.py"
 
     def __init__(self, *, plan: Mapping[str, Any], **kwargs: Any) -> None:
         super().__init__(**kwargs)
@@ -58,7 +58,7 @@ class ReshipIntervalOperator(SparkJobOperator):
         ]
         with ProgressLog(source, planned.as_batch, None, self.log.info, self.log.warning):
             try:
-                self.submit(context, f"walferry reship {planned.peer}", arguments)
+                self.submit(context, f"walferry replay {planned.peer}", arguments)
             except AirflowException:
                 _fail_if_paused(source, planned)
                 raise

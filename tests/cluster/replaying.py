@@ -11,8 +11,8 @@ from embedded.client import JavaClient
 from tests.cluster.walferry_runs import sink_of
 from walferry.engine.summary import GroupSummary
 from walferry.replay.interval import Interval
-from walferry.replay.job import ReshipJob
-from walferry.replay.run import reship
+from walferry.replay.job import ReplayJob
+from walferry.replay.run import replay
 from walferry.replication.source.cluster import SourceCluster
 
 T = TypeVar("T")
@@ -40,7 +40,7 @@ def ship_again(
     seconds: float = 120, **options: Any,
 ) -> list[GroupSummary]:  # fmt: skip
     """What is sent is sent as the source says."""
-    job = ReshipJob(source=source, peer_id=peer, interval=interval, run_id=run_id, deadline=time.time() + seconds, **options)
-    summaries = reship(job, spread, dry_run=dry_run, keep_seconds=600)
+    job = ReplayJob(source=source, peer_id=peer, interval=interval, run_id=run_id, deadline=time.time() + seconds, **options)
+    summaries = replay(job, spread, dry_run=dry_run, keep_seconds=600)
     assert all(s.sink in ("", sink_of(source)) and not s.directRefused for s in summaries), summaries
     return summaries

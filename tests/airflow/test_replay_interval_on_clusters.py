@@ -1,4 +1,4 @@
-"""The DAG reship_interval, backfilled by Airflow's own command, from one real HBase to another, with real Spark jobs."""
+"""The DAG replay_interval, backfilled by Airflow's own command, from one real HBase to another, with real Spark jobs."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from .test_run_checks import airflow
 
 __all__ = ["peer", "slave", "source", "table"]  # fixtures
 
-DAG = "reship_interval"
+DAG = "replay_interval"
 SECONDS = 6  # of an interval, as conftest.py sets it
 TRIES = 10  # to write within intervals on a busy machine
 

@@ -1,6 +1,6 @@
 """Ships again to one peer all that was written in an interval; exit code 1 if anything of it was not shipped.
 
-    spark-submit --py-files walferry-….zip spark_jobs/reship_interval.py --source '{"quorum": …}' --peer 2 --run-id …
+    spark-submit --py-files walferry-….zip spark_jobs/replay_interval.py --source '{"quorum": …}' --peer 2 --run-id …
         --from 1700000000000 --to 1700003600000
 
 First all WALs are scanned, a Spark task each. Then they are shipped, a task for each WAL group. While the job runs, the summaries
@@ -52,16 +52,16 @@ def _run(args: argparse.Namespace) -> int:
     from walferry.engine.summary import Status
     from walferry.jobs.job import say, tell
     from walferry.replay.interval import Interval
-    from walferry.replay.job import ReshipJob
-    from walferry.replay.run import reship
+    from walferry.replay.job import ReplayJob
+    from walferry.replay.run import replay
     from walferry.replication.source.cluster import SourceCluster
 
-    job = ReshipJob(
+    job = ReplayJob(
         source=SourceCluster.from_json(args.source), peer_id=args.peer, interval=Interval(args.start, args.end),
         run_id=args.run_id, deadline=time.time() + args.deadline, tables=frozenset(args.tables or ()),
         what_is_there=args.what_is_there,
     )  # fmt: skip
-    conf = SparkConf().setAppName(f"walferry reship peer {args.peer}").set("spark.speculation", "false")
+    conf = SparkConf().setAppName(f"walferry replay peer {args.peer}").set("spark.speculation", "false")
     context = SparkContext(conf=conf)
 
     def spread(function: Callable[[Any], T], things: Sequence[Any]) -> list[T]:
@@ -69,7 +69,7 @@ def _run(args: argparse.Namespace) -> int:
 
     try:
         context.setLogLevel("WARN")
-        summaries = reship(job, spread, dry_run=args.dry_run, keep_seconds=args.deadline + KEPT_SECONDS)
+        summaries = replay(job, spread, dry_run=args.dry_run, keep_seconds=args.deadline + KEPT_SECONDS)
     finally:
         context.stop()
     for s in summaries:

@@ -13,7 +13,7 @@ import pytest
 from embedded.client import GLOBAL
 from embedded.standalone import StandaloneCluster
 from embedded.wire import put
-from tests.cluster.reshipping import now, ship_again, spread
+from tests.cluster.replaying import now, ship_again, spread
 from tests.cluster.test_shipping import archive, located
 from tests.cluster.walferry_runs import BOTH_SINKS, is_untouched, plan, positions, roll, ship_one, source_of
 from walferry.engine.summary import Status
@@ -185,7 +185,7 @@ def test_a_region_s_edits_keep_their_order_over_its_moves_whichever_group_is_shi
     roll(at, peer)
     for order in (spread, backwards, lambda function, things: [function(thing) for thing in things]):
         sides.slave.empty_table(table)
-        monkeypatch.setattr("tests.cluster.reshipping.spread", order)
+        monkeypatch.setattr("tests.cluster.replaying.spread", order)
         done = ship_again(at, peer, interval, run_id=unique("run"))
         assert [s.status for s in done] == [Status.DONE] * 5, done  # of two servers, and of three more stages
         assert sum(s.shippedOps for s in done) == 8

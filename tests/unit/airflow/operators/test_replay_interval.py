@@ -8,8 +8,8 @@ import pytest
 from airflow.sdk.exceptions import AirflowException, AirflowFailException
 
 from walferry.airflow.hooks.hbase import HBaseSourceHook
-from walferry.airflow.operators import reship_interval
-from walferry.airflow.operators.reship_interval import ReshipIntervalOperator
+from walferry.airflow.operators import replay_interval
+from walferry.airflow.operators.replay_interval import ReplayIntervalOperator
 from walferry.base.zk.errors import ConnectError
 from walferry.hbase.errors import PausedPeer
 from walferry.replication.source.cluster import SourceCluster
@@ -20,7 +20,7 @@ PARAMS = {"source_conn_id": "hbase_source", "deadline": 60, "tables": None, "dry
 
 
 @pytest.fixture
-def replay(monkeypatch: pytest.MonkeyPatch) -> ReshipIntervalOperator:
+def replay(monkeypatch: pytest.MonkeyPatch) -> ReplayIntervalOperator:
     """The task of a replay whose job fails."""
 
     def fail(*_: object) -> None:
@@ -29,21 +29,21 @@ def replay(monkeypatch: pytest.MonkeyPatch) -> ReshipIntervalOperator:
     source = SourceCluster(quorum="zk:2181", wal_root="file:///none")
     monkeypatch.setattr(HBaseSourceHook, "get_conn", lambda hook: source)
     monkeypatch.setattr(slaves, "for_job", lambda source, peer: source)
-    monkeypatch.setattr(reship_interval, "ProgressLog", lambda *_: nullcontext())
-    monkeypatch.setattr(ReshipIntervalOperator, "submit", fail)
+    monkeypatch.setattr(replay_interval, "ProgressLog", lambda *_: nullcontext())
+    monkeypatch.setattr(ReplayIntervalOperator, "submit", fail)
     plan = PlannedInterval.of("run", "p", 0, 3_600_000, problems=[], groups=1, wals=2, bytes=100)
-    return ReshipIntervalOperator(task_id="ship", plan=plan.to_xcom())
+    return ReplayIntervalOperator(task_id="ship", plan=plan.to_xcom())
 
 
 def test_a_replay_whose_peer_was_paused_is_not_submitted_again(
-    replay: ReshipIntervalOperator, monkeypatch: pytest.MonkeyPatch
+    replay: ReplayIntervalOperator, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(batch, "why_paused", lambda source, peer: str(PausedPeer(peer)))
     with pytest.raises(AirflowFailException, match=r"peers resume p.*clear the task ship"):
         replay.execute({"params": PARAMS})  # type: ignore[arg-type]
 
 
-def test_a_replay_that_fails_otherwise_is_tried_again(replay: ReshipIntervalOperator, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_replay_that_fails_otherwise_is_tried_again(replay: ReplayIntervalOperator, monkeypatch: pytest.MonkeyPatch) -> None:
     def away(*_: object) -> None:
         raise ConnectError("away")
 

@@ -11,17 +11,17 @@ from functools import partial
 import pytest
 
 from embedded.client import GLOBAL
-from embedded.spark import submit_reship
+from embedded.spark import submit_replay
 from tests.cluster.peer_changes import reconfigure
-from tests.cluster.reshipping import now, rows_of, ship_again
+from tests.cluster.replaying import now, rows_of, ship_again
 from tests.cluster.spark_runs import Job
 from tests.cluster.test_peers_that_change import with_bandwidth
-from tests.cluster.test_reship import quick_appends
+from tests.cluster.test_replay import quick_appends
 from tests.cluster.walferry_runs import is_untouched, positions, roll
 from walferry.engine.summary import GroupSummary, Status
 from walferry.replay.files import OPEN_SLACK_MS, GroupFiles
 from walferry.replay.interval import Interval
-from walferry.replay.job import ReshipJob
+from walferry.replay.job import ReplayJob
 from walferry.replay.order import Stages
 from walferry.replay.shipment import ship_group
 from walferry.replication.sinks.errors import SlaveUnreachable
@@ -85,7 +85,7 @@ def test_the_retry_of_a_killed_spark_job_goes_on_with_the_first_wal_that_is_not_
     time.sleep(max(0.0, (interval.end + OPEN_SLACK_MS) / 1000 - time.time()))
     roll(sides.at, peer)  # else the WAL that is open might have entries of the interval
     queued = positions(sides.at, peer)
-    submit = partial(submit_reship, interval=(interval.start, interval.end))
+    submit = partial(submit_replay, interval=(interval.start, interval.end))
     with Job(sides.at, peer, "killed", tmp_path, submit) as job:
         give_up = time.monotonic() + WAIT_SECONDS
         while not any(summary.lastCompletedLog in edits.rows for summary in kept(sides, peer, "killed")):
@@ -136,7 +136,7 @@ def test_a_slave_that_goes_away_ends_the_run_for_all_groups_and_the_retry_ships_
     assert 0 < down.shippedOps < WALS * ROWS
 
     began = time.monotonic()
-    job = ReshipJob(source=at, peer_id=proxied_peer, interval=interval, run_id="again", deadline=time.time() + 60)
+    job = ReplayJob(source=at, peer_id=proxied_peer, interval=interval, run_id="again", deadline=time.time() + 60)
     other = ship_group(job, GroupFiles("other", None, ()), Stages(), 0, GroupSummary(group="other"))
     assert (other.status, other.error) == (Status.SLAVE_DOWN, down.error)
     assert time.monotonic() - began < 2

@@ -5,8 +5,8 @@ from __future__ import annotations
 import time
 
 from embedded.client import GLOBAL, LOCAL
-from tests.cluster.reshipping import now, ship_again
-from tests.cluster.test_reship import quick_appends
+from tests.cluster.replaying import now, ship_again
+from tests.cluster.test_replay import quick_appends
 from tests.cluster.walferry_runs import is_untouched, positions, roll, source_of
 from walferry.engine.summary import Status
 from walferry.hbase.files.store import WALS
