@@ -90,7 +90,7 @@ bench: java venv
 	$(PYTHON) -m bench.protections
 	$(PYTHON) -m bench.start
 	$(PYTHON) -m bench.recovered_queue
-	$(PYTHON) -m bench.first_copy
+	$(PYTHON) -m bench.initial_snapshot
 	$(PYTHON) -m bench.plan
 	$(PYTHON) -m bench.page
 	$(PYTHON) -m bench.verification

@@ -40,12 +40,12 @@ def main() -> int:
     args = parse_args()
     from walferry.jobs.job import exit_code_of
 
-    return exit_code_of(lambda: _run(args), "the first copy has stopped")
+    return exit_code_of(lambda: _run(args), "the initial snapshot has stopped")
 
 
 def _run(args: argparse.Namespace) -> int:
     """Copy, and print what has failed and the copy's state."""
-    from walferry.initial_snapshot.job import CopyRequest, first_copy
+    from walferry.initial_snapshot.job import CopyRequest, initial_snapshot
     from walferry.jobs.job import say, tell
     from walferry.replication.source.cluster import SourceCluster
 
@@ -53,7 +53,7 @@ def _run(args: argparse.Namespace) -> int:
         source=SourceCluster.from_json(args.source), peer_id=args.peer, run=args.run_id, tables=tuple(args.tables),
         allow_not_empty=args.allow_not_empty, say=say,
     )  # fmt: skip
-    copied = first_copy(request, lambda tasks: _in_spark(request, tasks))
+    copied = initial_snapshot(request, lambda tasks: _in_spark(request, tasks))
     for error in copied.errors:
         tell(error)
     print(json.dumps(asdict(copied.state)))
@@ -70,7 +70,7 @@ def _in_spark(request: CopyRequest, tasks: Sequence[RegionTask]) -> list[RegionO
         return copy_regions(source, peer_id, some)
 
     # A speculative copy of a task would load the same files again.
-    conf = SparkConf().setAppName(f"walferry first copy of peer {peer_id}").set("spark.speculation", "false")
+    conf = SparkConf().setAppName(f"walferry initial snapshot of peer {peer_id}").set("spark.speculation", "false")
     context = SparkContext(conf=conf)
     try:
         context.setLogLevel("WARN")

@@ -10,7 +10,7 @@ import org.apache.hadoop.hbase.snapshot.ExportSnapshot;
 import org.apache.hadoop.util.Tool;
 import org.apache.hadoop.util.ToolRunner;
 
-/** HBase's own tools for a first copy, run by MapReduce's local runner in this JVM. */
+/** HBase's own tools for an initial snapshot, run by MapReduce's local runner in this JVM. */
 public final class CopyTools {
   private static final String MAPPERS = "4";
 

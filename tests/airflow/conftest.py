@@ -26,7 +26,7 @@ BUNDLE = "dags-folder"
 RETRY_SECONDS, LOOK_SECONDS = 0.1, 0.15
 DEFAULTS = {  # dag.test() keeps a run's parameters for the next
     "replicate_peer": {"peer": None, "roll": True, "deadline": 1800, "sink": "configured"},
-    "bootstrap_peer": {"peer": None, "tables": None, "allow_not_empty": False},
+    "initial_snapshot": {"peer": None, "tables": None, "allow_not_empty": False},
     "regionserver_failover": {"server": None, "deadline": 120},
     "replay_interval": {
         **{"peer": None, "from_date": None, "to_date": None, "tables": None},

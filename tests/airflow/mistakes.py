@@ -304,7 +304,7 @@ def _(site: Site) -> str:
 
 
 provokes("replay_interval by hand without dates")(run_with("replay_interval", peer="p"))
-provokes("bootstrap_peer without a peer")(run_with("bootstrap_peer"))
+provokes("initial_snapshot without a peer")(run_with("initial_snapshot"))
 provokes("A live server is recovered")(run_with("regionserver_failover", server=SERVER))
 provokes("The dead server is misspelt")(run_with("regionserver_failover", server="rs-1.example.org"))
 

@@ -1,4 +1,4 @@
-"""First copies of a peer between two real clusters, run in this process."""
+"""Initial snapshots of a peer between two real clusters, run in this process."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from embedded.client import GLOBAL, LOCAL
 from tests.cluster.conftest import Sides
 from walferry.hbase.cluster import master as active_master
 from walferry.hbase.rpc import master, master_snapshots
-from walferry.initial_snapshot.job import Copied, CopyRequest, Spread, first_copy
+from walferry.initial_snapshot.job import Copied, CopyRequest, Spread, initial_snapshot
 from walferry.initial_snapshot.region_copy import RegionOutcome, RegionTask, copy_regions
 from walferry.replication.source.session import open_session
 
@@ -30,7 +30,7 @@ MIXED = (
 
 
 class Copies:
-    """Runs first copies of a peer in this process."""
+    """Runs initial snapshots of a peer in this process."""
 
     def __init__(self, sides: Sides, peer: str) -> None:
         self.sides, self.peer = sides, peer
@@ -47,7 +47,7 @@ class Copies:
         )
 
     def run(self, *tables: str, spread: Spread | None = None, **options: object) -> Copied:
-        return first_copy(self.request(*tables, **options), spread or self.spread)
+        return initial_snapshot(self.request(*tables, **options), spread or self.spread)
 
     def spread(self, tasks: Sequence[RegionTask]) -> list[RegionOutcome]:
         with ThreadPoolExecutor(3) as pool:

@@ -1,7 +1,7 @@
 """Which tests `make test` runs: those without HBase that are quick, and each capability once on real servers.
 
-A test on real servers that shows a capability is marked with its name: `@pytest.mark.capability("first copy")`. If it has many
-cases, `cases=("kerberos-direct",)` names those that are enough.
+A test on real servers that shows a capability is marked with its name: `@pytest.mark.capability("initial snapshot")`. If it
+has many cases, `cases=("kerberos-direct",)` names those that are enough.
 """
 
 from __future__ import annotations

@@ -1,4 +1,5 @@
-"""Records of a first copy, written by runs that have the peer in hand: for tests of what they say, and of who may write them."""
+"""Records of an initial snapshot, written by runs that have the peer in hand: for tests of what they say and who may write
+them."""
 
 from __future__ import annotations
 

@@ -147,7 +147,18 @@ def test_hbase_can_delete_all_that_a_peer_s_life_leaves_and_a_stranger_can_chang
     with open_session(source_of(at, secured, owner)) as session, whole_life(session):
         ours = [*znodes(hbase_zk, at.source.root), *znodes(hbase_zk, at.nodes.queues)]
         made = {each.split("/")[2] for each in ours if each.startswith(f"{at.source.root}/")}
-        assert made >= {"claims", "leases", "runs", "loads", "shipping", "loading", "in-hand", "first-copies", "marks", "history"}
+        assert made >= {
+            "claims",
+            "leases",
+            "runs",
+            "loads",
+            "shipping",
+            "loading",
+            "in-hand",
+            "initial-snapshots",
+            "marks",
+            "history",
+        }
         check_closed(hbase_zk, secured, ours)
         for path in ours:
             assert sorted(hbase_zk.get_acls(path)[0]) == sorted(hbase_zk.default_acl), path

@@ -1,4 +1,4 @@
-"""Whoever was overtaken by another run, or another task, changes nothing of a first copy any more."""
+"""Whoever was overtaken by another run, or another task, changes nothing of an initial snapshot any more."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def test_a_run_that_another_one_has_overtaken_writes_nothing_more(zk: KazooClien
             region.check, lambda: region.put(DONE), lambda: untouched.put(BEGUN), lambda: paused.complete(state),
             lambda: paused.begin_table("u", TABLE),
         ):  # fmt: skip
-            with pytest.raises(Overtaken, match="another run has taken the first copy of peer p in hand"):
+            with pytest.raises(Overtaken, match="another run has taken the initial snapshot of peer p in hand"):
                 write()
         other.complete(replace(state, complete=True))
     with pytest.raises(Overtaken):

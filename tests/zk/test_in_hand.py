@@ -131,7 +131,7 @@ def test_a_run_whose_session_has_ended_does_not_take_the_peer_again_once_another
     zk: KazooClient, new_client: Callable[[], KazooClient], at: SourceCluster, monkeypatch: pytest.MonkeyPatch, run: str,
     still_held: bool,
 ) -> None:  # fmt: skip
-    """What it has read under its turn is out of date by then: a first copy's snapshots, a repair's rows."""
+    """What it has read under its turn is out of date by then: an initial snapshot's snapshots, a repair's rows."""
     monkeypatch.setattr(module, "LOOK_SECONDS", 0.05)
     mine = new_client()
     right = InHand(session_of(mine, at), "p", "run 1", "attempt 1")
@@ -167,7 +167,7 @@ def test_the_right_to_a_peer_that_is_gone_is_swept(zk: KazooClient, hbase: HBase
         assert children(zk, path(at).rpartition("/")[0]) == ["held", "p"]
 
 
-def test_a_first_copy_waits_for_the_batch_that_has_the_peer(at: SourceCluster) -> None:
+def test_a_initial_snapshot_waits_for_the_batch_that_has_the_peer(at: SourceCluster) -> None:
     told: list[str] = []
     taken, leave = threading.Event(), threading.Event()
 
@@ -184,13 +184,13 @@ def test_a_first_copy_waits_for_the_batch_that_has_the_peer(at: SourceCluster) -
         told.append(why)
         leave.set()
 
-    with in_hand_after_others(at, "p", "copy", "a first copy", wait_seconds=60, waiting=waiting):
+    with in_hand_after_others(at, "p", "copy", "an initial snapshot", wait_seconds=60, waiting=waiting):
         thread.join()
     assert len(told) == 1
     assert "batch 1" in told[0]
 
 
-def test_a_first_copy_waits_no_longer_than_it_may(at: SourceCluster) -> None:
-    copy = in_hand_after_others(at, "p", "copy", "a first copy", wait_seconds=0, waiting=lambda why: None)
+def test_a_initial_snapshot_waits_no_longer_than_it_may(at: SourceCluster) -> None:
+    copy = in_hand_after_others(at, "p", "copy", "an initial snapshot", wait_seconds=0, waiting=lambda why: None)
     with in_hand(at, "p", "batch", "batch 1", NO_TURN), pytest.raises(InOtherHands, match="batch 1"), copy:
         pytest.fail("two runs have the peer in hand")

@@ -47,13 +47,13 @@ def test_a_batch_leaves_it_alone_and_says_who_resumes_it(source: SourceCluster, 
     assert hbase.everything() == before
 
 
-def test_a_batch_leaves_a_peer_to_its_first_copy(
+def test_a_batch_leaves_a_peer_to_its_initial_snapshot(
     source: SourceCluster, hbase: HBaseZNodes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     hbase.set_config("p", {"walferry.managed": "true"})
     hbase.add_wal(SERVER, "p", wal(1))
     hbase.add_wal(SERVER, "p", wal(2))
-    copying = CopyUnderWay("its first copy is not complete")
+    copying = CopyUnderWay("its initial snapshot is not complete")
     with monkeypatch.context() as patch:
         patch.setattr(batch, "under_way", lambda session, peer_id: copying)
         planned = batch.plan(source, "p", "r.1", "r", Chosen(["p"], [], time.time()))

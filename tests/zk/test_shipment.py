@@ -1,4 +1,4 @@
-"""A task that ships a WAL group's part of an interval again is paused, or meets a first copy. A real ZooKeeper."""
+"""A task that ships a WAL group's part of an interval again is paused, or meets an initial snapshot. A real ZooKeeper."""
 
 from __future__ import annotations
 
@@ -48,9 +48,9 @@ def test_a_task_whose_peer_is_paused_stops_within_seconds_and_goes_on_where_it_w
     assert slave.got == list(range(EDITS, 2 * EDITS)), "the first WAL was done"
 
 
-def test_what_is_older_than_the_peer_s_first_copy_is_left_out(world: World, slave: Slave, at: Session) -> None:
+def test_what_is_older_than_the_peer_s_initial_snapshot_is_left_out(world: World, slave: Slave, at: Session) -> None:
     slave.seconds = 0.0
-    with in_hand(world.job.source, "q", "copy", "a first copy", NO_TURN) as attempt:
+    with in_hand(world.job.source, "q", "copy", "an initial snapshot", NO_TURN) as attempt:
         records = Records(at, "q", Claim(at, "q", attempt))
         state = records.begin("copy")
         first = records.add_border("copy", Border({world.files.group: NAMES[0]}))
@@ -60,9 +60,9 @@ def test_what_is_older_than_the_peer_s_first_copy_is_left_out(world: World, slav
     assert slave.got == list(range(EDITS, 2 * EDITS))
 
 
-def test_nothing_is_shipped_while_a_first_copy_is_under_way(world: World, slave: Slave, at: Session) -> None:
+def test_nothing_is_shipped_while_a_initial_snapshot_is_under_way(world: World, slave: Slave, at: Session) -> None:
     def copying() -> None:
-        with in_hand(world.job.source, "q", "copy", "a first copy", NO_TURN) as attempt:
+        with in_hand(world.job.source, "q", "copy", "an initial snapshot", NO_TURN) as attempt:
             Records(at, "q", Claim(at, "q", attempt)).begin("copy")
 
     with ThreadPoolExecutor(1) as pool:
@@ -72,7 +72,7 @@ def test_nothing_is_shipped_while_a_first_copy_is_under_way(world: World, slave:
         copying()
         summary = shipping.result(15)
     assert summary.status is Status.FAILED
-    assert "its first copy, begun by run copy, is not complete" in str(summary.error)
+    assert "its initial snapshot, begun by run copy, is not complete" in str(summary.error)
     assert len(set(slave.got)) < EDITS
     slave.got.clear()
     assert world.ship().status is Status.FAILED

@@ -1,4 +1,4 @@
-"""Tasks of a first copy load into a region of the slave one after the other."""
+"""Tasks of an initial snapshot load into a region of the slave one after the other."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def test_tasks_load_into_a_region_one_after_the_other_and_leave_nothing_behind(
     for thread in threads:
         thread.join(60)
     assert seen == [1] * 3 * TASKS
-    assert sessions[0].zk.get_children(f"{sessions[0].own.first_copy('p')}/{TURNS}") == []
+    assert sessions[0].zk.get_children(f"{sessions[0].own.initial_snapshot('p')}/{TURNS}") == []
 
 
 def test_regions_do_not_wait_for_each_other_and_nobody_waits_for_ever(
@@ -83,4 +83,4 @@ def test_a_task_whose_session_ends_while_it_waits_has_its_turn_in_the_next_sessi
     began = time.monotonic()
     with turn(session, "p", "run", "abc"):
         assert time.monotonic() - began < 8
-        assert zk.get_children(f"{session.own.first_copy('p')}/{TURNS}/run,abc") != []
+        assert zk.get_children(f"{session.own.initial_snapshot('p')}/{TURNS}/run,abc") != []

@@ -32,7 +32,7 @@ from walferry.base.zk.errors import NoAccess
 from walferry.replication.source.session import Session, owners_of
 
 # Below the root. By these, edits count as shipped, wait, are loaded or have been; and regions are moved.
-RECORDS = ("first-copies", "loads", "regions")
+RECORDS = ("initial-snapshots", "loads", "regions")
 MAX_KEPT_BYTES = 900_000  # in one request; ZooKeeper takes 1 MiB (jute.maxbuffer)
 MAX_NAMED = 10
 MAX_PATH_CHARS = 300
@@ -113,7 +113,7 @@ def _checked(zk: KazooClient, root: str, stats: Stats, mark: str) -> dict[str, Z
     if (size := _size(stats, kept)) > MAX_KEPT_BYTES:
         raise Refused(
             f"the records below {root} have {size:,} bytes, and at most {MAX_KEPT_BYTES:,} can be kept",
-            "Delete those of first copies that are to begin anew, or of all regions of a table, then try again",
+            "Delete those of initial snapshots that are to begin anew, or of all regions of a table, then try again",
         )
     values = _values(zk, kept)
     if _mark(values) != mark:

@@ -1,10 +1,10 @@
 """All rights to send a peer's edits to its slave, in one holder's hands.
 
-    the peer in hand    batches, first copies, repairs             replication/locks/peer_lock.py
+    the peer in hand    batches, initial snapshots, repairs             replication/locks/peer_lock.py
     leases              whoever ships or loads a WAL group         replication/queues/lease.py
     turns               tasks that ship an interval again          replay/turn.py
 
-Tasks of first copies and repairs send rows while their run has the peer in hand (replication/locks/row_lock.py).
+Tasks of initial snapshots and repairs send rows while their run has the peer in hand (replication/locks/row_lock.py).
 
 Who holds them all sends nothing, and waits until nothing that earlier holders have sent can take effect any more
 (base/zk/right.py). From then on nothing of the peer reaches the slave.

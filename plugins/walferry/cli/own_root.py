@@ -59,7 +59,7 @@ def _show(found: OwnRoot) -> int:
         return WELL
     put(f"{found.path} is not used: {found.problem}")
     put(f"znodes below it: {found.znodes:,}; those of runs at work: {len(found.at_work):,}")
-    put(f"records of first copies, loads and regions: {len(found.records):,}")
+    put(f"records of initial snapshots, loads and regions: {len(found.records):,}")
     for record in found.records if found.mark else found.records[:MAX_SHOWN]:
         put(f"  {_time(record.written_ms)}  {visible(record.path, MAX_PATH_CHARS)}")
     put(f"Stop all runs, then: walferry own-root --take-over {DROP}")

@@ -81,7 +81,7 @@ class GroupSummary:
     stages: str = ""  # of such an interval: tells which of the group's edits this is about, and what they follow (replay.run)
     shippedBy: str = ""  # of such an interval: the try of the run that has shipped some of it last
     tables: Mapping[str, Sequence[int]] = field(default_factory=dict)  # of such an interval: edits, cells, bytes of a table
-    editsBeforeCopy: int = 0  # of such an interval: edits that are older than the first copy of their table, and left out
+    editsBeforeCopy: int = 0  # of such an interval: edits that are older than the initial snapshot of their table, and left out
     seconds: float = 0.0
     cpuSeconds: float = 0.0  # of the Spark task's own process, while it shipped this group
 

@@ -193,9 +193,9 @@ class OwnZNodes:
         """The right to copy a WAL to the archive."""
         return f"{self.root}/archiving/{quoted(self.cluster.base)}/{quoted(wal)}"
 
-    def first_copy(self, peer_id: str) -> str:
-        """What is known of the peer's first copy."""
-        return f"{self.root}/first-copies/{quoted(self.cluster.base)}/{quoted(peer_id)}"
+    def initial_snapshot(self, peer_id: str) -> str:
+        """What is known of the peer's initial snapshot."""
+        return f"{self.root}/initial-snapshots/{quoted(self.cluster.base)}/{quoted(peer_id)}"
 
     def loading(self, peer_id: str, run_id: str) -> str:
         """An ephemeral znode that says how far a run is that loads files."""

@@ -1,4 +1,4 @@
-"""The first copy: the rows that the source has already go to the slave of a new peer, before its queue is shipped.
+"""The initial snapshot: the rows that the source has already go to the slave of a new peer, before its queue is shipped.
 
     targets, attributes      the tables at the slave: made as at the source, and empty
     snapshots, manifest      snapshots of the source's tables, which are deleted in the end, and what they hold

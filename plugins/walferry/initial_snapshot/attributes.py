@@ -1,4 +1,4 @@
-"""What of a table's and its families' settings goes to the table that a first copy makes at the slave.
+"""What of a table's and its families' settings goes to the table that an initial snapshot makes at the slave.
 
 Whoever may alter a table of the source sets them. At the slave they must not load code (coprocessors, policies, classes in a
 configuration), use the source's keys, lose edits that were acknowledged (DURABILITY), keep them out (READONLY), or decide about
@@ -6,7 +6,7 @@ the slave's servers and disks (replicas, priorities, storage). So only what says
 is told to the operator. The slave's Master checks the values.
 
 Source: HBase's TableDescriptorBuilder, ColumnFamilyDescriptorBuilder (branch-2.6), HTableDescriptor, HColumnDescriptor
-(branch-1.4). docs/first-copy.md has the same lists.
+(branch-1.4). docs/initial-snapshot.md has the same lists.
 """
 
 from __future__ import annotations

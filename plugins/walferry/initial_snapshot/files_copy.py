@@ -40,7 +40,7 @@ from walferry.load.staging import SLAVES_FOLDERS, delete_surely, log_in_to, wron
 
 COPIED_AT_ONCE = 4  # files of a region: HDFS takes longer to end a small one than to write it
 LOADS = 3  # times that the files of a call are copied, if the slave does not load them or gives them no number
-TASK = "walferry, first copy"  # the slave's files say that this has made them
+TASK = "walferry, initial snapshot"  # the slave's files say that this has made them
 
 log = logging.getLogger(__name__)
 
@@ -155,7 +155,7 @@ def clean(place: Place, record: RegionRecord | None, root: str, patience_seconds
     if problem := delete_surely(place, record.staging, record.slave_region, root, patience_seconds):
         raise CopyRefused(
             f"the record of a region of table {place.table} names no folder that a copy can have left at the slave: {problem}",
-            "Walferry has not written this znode. Delete it by hand, below first-copies in Walferry's znodes, and run again",
+            "Walferry has not written this znode. Delete it by hand, below initial-snapshots in Walferry's znodes, and run again",
         )
 
 

@@ -1,4 +1,4 @@
-"""A first copy from its start to its end; `spread` runs the regions' tasks, e.g. side by side in Spark."""
+"""An initial snapshot from its start to its end; `spread` runs the regions' tasks, e.g. side by side in Spark."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ class Copied:
     errors: tuple[str, ...] = ()
 
 
-def first_copy(request: CopyRequest, spread: Spread) -> Copied:
+def initial_snapshot(request: CopyRequest, spread: Spread) -> Copied:
     """Copy what is not copied yet. If all of it is, the peer's queue may be shipped.
 
     Raises CopyRefused, NotQueued, NotRolled, InOtherHands, Overtaken, WalferryError.
@@ -78,7 +78,7 @@ def first_copy(request: CopyRequest, spread: Spread) -> Copied:
         state = Records(session, peer_id).state()
         if state is not None and state.complete and state.run == request.run:
             return Copied(state)
-        holder = f"run {request.run}, a first copy, on {socket.gethostname()}"
+        holder = f"run {request.run}, an initial snapshot, on {socket.gethostname()}"
         ours = in_hand_after_others(
             request.source, peer_id, request.run, holder, wait_seconds=WAIT_SECONDS,
             waiting=lambda why: request.say(f"waiting until the other run ends: {why}"),
@@ -186,7 +186,7 @@ class _Copy:
     def run(self, chosen: Sequence[ChosenTable], take: TakeSnapshot, spread: Spread) -> Copied:
         records = Records(self.session, self.peer.id, self.claim)
         state = records.begin(self.request.run)  # from now on nobody begins to ship a queue of the peer
-        await_quiet(self.session, self.peer.id, f"run {self.request.run}, a first copy", self.request.say, WAIT_SECONDS)
+        await_quiet(self.session, self.peer.id, f"run {self.request.run}, an initial snapshot", self.request.say, WAIT_SECONDS)
         for table in records.tables():  # also those that are not asked for any more
             self._clean(records, table)
         begun = self._begin_all(records, chosen, take)

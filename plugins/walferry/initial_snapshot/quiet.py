@@ -1,4 +1,4 @@
-"""Waits until nobody ships a peer's queues any more, before a first copy of it begins.
+"""Waits until nobody ships a peer's queues any more, before an initial snapshot of it begins.
 
 Recoveries of dead servers ship side by side with batches, without having the peer in hand, and tasks of a batch may outlive its
 driver. What they ship of before the copy would lie over it. Whoever ships a group holds its lease, and looks then whether a copy

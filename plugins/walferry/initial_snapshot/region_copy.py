@@ -118,7 +118,7 @@ class RegionCopier:
         if visibility_labels(self.session.zk, self.session.nodes).keys() - {SYSTEM_LABEL}:
             has = "has cells with tags, which may be visibility labels" if known else "may have cells with visibility labels"
             raise CopyRefused(
-                f"{region} {has}, and a first copy brings labels as the source's ordinals",
+                f"{region} {has}, and an initial snapshot brings labels as the source's ordinals",
                 "If both clusters have the same hbase:labels, set visibility_labels to ship in the connection's extra; else "
                 "leave the table out",
             )

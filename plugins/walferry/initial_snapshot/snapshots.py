@@ -1,4 +1,4 @@
-"""Snapshots of the source's tables for one first copy. They are deleted when it ends, and those of a killed one by the next.
+"""Snapshots of the source's tables for one initial snapshot. They are deleted when it ends; those of a killed one by the next.
 
 A snapshot keeps its files from being deleted, but not from being moved to the archive.
 """
@@ -48,11 +48,11 @@ def snapshots(session: Session, peer_id: str) -> Iterator[TakeSnapshot]:
         try:
             delete_snapshots(session, peer_id)
         except WalferryError as error:
-            log.warning("snapshots of the first copy of peer %s are left (%s): %s", peer_id, ", ".join(taken), error)
+            log.warning("snapshots of the initial snapshot of peer %s are left (%s): %s", peer_id, ", ".join(taken), error)
 
 
 def delete_snapshots(session: Session, peer_id: str) -> list[str]:
-    """Delete what first copies of the peer have left, and return the names. Only one may run. Raises WalferryError."""
+    """Delete what initial snapshots of the peer have left, and return the names. Only one may run. Raises WalferryError."""
     prefix = _prefix(peer_id)
     _await_begun(session, prefix)
     with master.connect(active_master(session.zk, session.nodes), login=session.source.login) as source:
@@ -64,7 +64,7 @@ def delete_snapshots(session: Session, peer_id: str) -> list[str]:
 
 def _prefix(peer_id: str) -> str:
     """Begins the names of the peer's snapshots, and of no other peer's."""
-    return f"walferry-first-copy-{in_snapshot_name(peer_id)}-"
+    return f"walferry-initial-snapshot-{in_snapshot_name(peer_id)}-"
 
 
 def _await_begun(session: Session, prefix: str) -> None:

@@ -1,4 +1,4 @@
-"""Which tables and families a first copy takes: those that the peer replicates, or some of them."""
+"""Which tables and families an initial snapshot takes: those that the peer replicates, or some of them."""
 
 from __future__ import annotations
 
@@ -62,8 +62,8 @@ def _families(table: str, schema: pb.TableSchema, peer_tables: PeerTables) -> tu
     for family in chosen:
         if has_new_version_behavior(family):
             raise CopyRefused(
-                f"family {family.name.decode(errors='replace')} of table {table} has NEW_VERSION_BEHAVIOR, which a first copy "
-                "does not keep",
+                f"family {family.name.decode(errors='replace')} of table {table} has NEW_VERSION_BEHAVIOR, "
+                "which an initial snapshot does not keep",
                 "Name the other tables, and copy this one with HBase's ExportSnapshot",
             )
     return tuple(family.name for family in chosen)

@@ -1,4 +1,4 @@
-"""What can go wrong in a first copy."""
+"""What can go wrong in an initial snapshot."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class NotRolled(WalferryError):
 
 
 class CopyUnderWay(WalferryError):
-    """The peer's first copy is not complete, so its queue must not be shipped yet."""
+    """The peer's initial snapshot is not complete, so its queue must not be shipped yet."""
 
 
 class Overtaken(WalferryError):

@@ -1,6 +1,6 @@
-"""What is known of a peer's first copy, in ZooKeeper: so that a later run goes on, and no batch ships the queue before its end.
+"""What is known of a peer's initial snapshot, in ZooKeeper: a later run goes on, and no batch ships the queue before its end.
 
-    <root>/first-copies/<quoted znode parent>/<quoted peer>                        CopyState as JSON
+    <root>/initial-snapshots/<quoted znode parent>/<quoted peer>                        CopyState as JSON
     …/<quoted table>                                                               TableRecord as JSON: rows may be at the slave
     …/<quoted table>/<region>                                                      RegionRecord as JSON
     …/+borders/<id>                                                                Load: which WALs are older (copy_border.py)
@@ -99,7 +99,7 @@ class TableRecord(_Json):
 
 @dataclass(frozen=True)
 class CopyState(_Json):
-    """A first copy as a whole. `added` is the transaction that added the peer."""
+    """An initial snapshot as a whole. `added` is the transaction that added the peer."""
 
     added: int
     run: str
@@ -113,7 +113,7 @@ class CopyState(_Json):
 
 
 class Records:
-    """The records of one peer's first copy. Only with a claim can they be written and deleted. Raises ConnectError.
+    """The records of one peer's initial snapshot. Only with a claim can they be written and deleted. Raises ConnectError.
 
     Writes and deletions raise Overtaken once another run has the peer in hand.
     """
@@ -121,7 +121,7 @@ class Records:
     def __init__(self, session: Session, peer_id: str, claim: Claim | None = None) -> None:
         self._zk = session.zk
         self._claim = claim
-        self._path = session.own.first_copy(peer_id)
+        self._path = session.own.initial_snapshot(peer_id)
         self._loads = session.own.loads(peer_id)
         self._peer_id = peer_id
         self._peer = session.nodes.peer(peer_id)
@@ -140,7 +140,7 @@ class Records:
         try:
             state = decoded(CopyState, znode.value)
         except NotARecord as error:
-            return f"znode {self._path} is not the state of a first copy: {error}" if znode.stat.mzxid > added else None
+            return f"znode {self._path} is not the state of an initial snapshot: {error}" if znode.stat.mzxid > added else None
         return state if state.added == added else None
 
     def begin(self, run: str) -> CopyState:
@@ -176,7 +176,7 @@ class Records:
     def add_border(self, run: str, border: Border) -> str:
         """Note which WALs are older than what is copied next. Returns a name for it."""
         name = uuid.uuid4().hex
-        value = Load(run, border.groups, first_copy=True, others_before=border.others_before).encode()
+        value = Load(run, border.groups, initial_snapshot=True, others_before=border.others_before).encode()
         self._put(f"{self._path}/{BORDERS}/{name}", value)
         return name
 
@@ -333,7 +333,9 @@ class RegionInHand:
             raise self._overtaken()
 
     def _overtaken(self) -> Overtaken:
-        return Overtaken(f"another task has written {self._path}", "It copies the region. If it fails, run the first copy again")
+        return Overtaken(
+            f"another task has written {self._path}", "It copies the region. If it fails, run the initial snapshot again"
+        )
 
 
 def is_copied(record: RegionRecord, families: Collection[bytes]) -> bool:
@@ -342,27 +344,27 @@ def is_copied(record: RegionRecord, families: Collection[bytes]) -> bool:
 
 
 def under_way(session: Session, peer_id: str) -> CopyUnderWay | None:
-    """Why the peer's queue must not be shipped yet; None if no first copy of it is incomplete. Raises MissingPeer."""
+    """Why the peer's queue must not be shipped yet; None if no initial snapshot of it is incomplete. Raises MissingPeer."""
     state = Records(session, peer_id).look()
     if isinstance(state, str):
-        advice = "See what has written it. If the copy was complete, delete the znode; otherwise run bootstrap_peer for it"
+        advice = "See what has written it. If the copy was complete, delete the znode; otherwise run initial_snapshot for it"
         return CopyUnderWay(f"peer {peer_id}: {state}. So its queue is not shipped", advice)
     if state is None or state.complete:
         return None
     return CopyUnderWay(
-        f"peer {peer_id}: its first copy, begun by run {state.run}, is not complete, so its queue is not shipped yet",
-        "Run bootstrap_peer for it: the copy goes on where it stopped, and then the queue is shipped",
+        f"peer {peer_id}: its initial snapshot, begun by run {state.run}, is not complete, so its queue is not shipped yet",
+        "Run initial_snapshot for it: the copy goes on where it stopped, and then the queue is shipped",
     )
 
 
 def check_copied(session: Session, peer_id: str) -> None:
-    """Raises CopyUnderWay if the peer's first copy is not complete: the copy is to be newer than all that is shipped."""
+    """Raises CopyUnderWay if the peer's initial snapshot is not complete: the copy is to be newer than all that is shipped."""
     if (copying := under_way(session, peer_id)) is not None:
         raise copying
 
 
 def copied_before(session: Session, peer_id: str) -> LoadedBefore:
-    """Which WALs are older than the peer's first copies, whether a queue has them or not. Raises MissingPeer, ConnectError."""
+    """Which WALs are older than the peer's initial snapshots, queued or not. Raises MissingPeer, ConnectError."""
     return LoadedBefore([border for border in Records(session, peer_id).borders().values() if border.done])
 
 

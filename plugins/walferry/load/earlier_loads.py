@@ -16,7 +16,7 @@ from walferry.replication.source.session import Session
 
 @dataclass(frozen=True)
 class LoadedBefore:
-    """What is loaded of a group's WALs, though they are still queued, or is older than a first copy."""
+    """What is loaded of a group's WALs, though they are still queued, or is older than an initial snapshot."""
 
     loads: Collection[Load] = ()
 
@@ -24,13 +24,13 @@ class LoadedBefore:
         """These rules for what is left of this WAL."""
         if not self.loads:
             return rules
-        return rules.without_loaded(self.families(wal)).without_copied(self.families(wal, first_copy=True))
+        return rules.without_loaded(self.families(wal)).without_copied(self.families(wal, initial_snapshot=True))
 
-    def families(self, wal: str, *, first_copy: bool = False) -> dict[bytes, frozenset[bytes]]:
-        """The families, by table, whose edits in this WAL are loaded; with `first_copy`, those that were copied later."""
+    def families(self, wal: str, *, initial_snapshot: bool = False) -> dict[bytes, frozenset[bytes]]:
+        """The families, by table, whose edits in this WAL are loaded; with `initial_snapshot`, those that were copied later."""
         found: dict[bytes, frozenset[bytes]] = {}
         for load in self.loads:
-            for table, families in load.tables.items() if load.first_copy == first_copy and load.covers(wal) else ():
+            for table, families in load.tables.items() if load.initial_snapshot == initial_snapshot and load.covers(wal) else ():
                 name = table.encode()
                 found[name] = found.get(name, frozenset()) | set(map(from_binary_text, families))
         return found
@@ -66,6 +66,6 @@ def end_loads(session: Session, peer: Peer, groups: Collection[str]) -> list[Loa
     return loads
 
 
-def first_copies(session: Session, peer_id: str) -> LoadedBefore:
-    """The first copies whose older edits are still queued. Raises ConnectError."""
-    return LoadedBefore([load for load in loads_of(session, peer_id) if load.done and load.first_copy])
+def initial_snapshots(session: Session, peer_id: str) -> LoadedBefore:
+    """The initial snapshots whose older edits are still queued. Raises ConnectError."""
+    return LoadedBefore([load for load in loads_of(session, peer_id) if load.done and load.initial_snapshot])

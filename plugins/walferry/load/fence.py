@@ -45,7 +45,8 @@ class Claim:
             turn = turn_of_attempt(self.session, self.peer_id, self.attempt)
             if turn is None:
                 raise Overtaken(
-                    f"another run has taken the first copy of peer {self.peer_id} in hand", "It goes on where this one stopped"
+                    f"another run has taken the initial snapshot of peer {self.peer_id} in hand",
+                    "It goes on where this one stopped",
                 )
 
             def send(turn: int = turn) -> Refusal | None:

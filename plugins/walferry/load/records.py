@@ -18,7 +18,7 @@ same regions. Families that the peer gets only later are in no record, so that r
 This write, too, ends the noting of folders. Those that are noted then, by tasks that Spark believes dead, are deleted before
 anything is shipped.
 
-A first copy notes the same of what is older than it, once it is complete (load/copy_records.py).
+An initial snapshot notes the same of what is older than it, once it is complete (load/copy_records.py).
 """
 
 from __future__ import annotations
@@ -72,8 +72,8 @@ class Folder:
 class Load:
     """A load: its run, and its groups. Once it is `done`, each group has the last of its WALs that are loaded.
 
-    The families of `tables` are texts (names.family_text). With `first_copy` it is not these WALs that are loaded, but what the
-    tables had when all of their edits had been written. That goes for WALs of other groups, too, that were begun before
+    The families of `tables` are texts (names.family_text). With `initial_snapshot` it is not these WALs that are loaded, but
+    what the tables had when all of their edits had been written. That goes for WALs of other groups, too, that were begun before
     `others_before` (ms). `folders` is how many are noted of it.
     """
 
@@ -81,14 +81,14 @@ class Load:
     groups: Mapping[str, str]
     done: bool = False
     tables: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # with their families whose edits are loaded
-    first_copy: bool = False
+    initial_snapshot: bool = False
     others_before: int = 0
     path: str = field(default="", compare=False)
     folders: int = field(default=0, compare=False)
 
     def encode(self) -> bytes:
         values = {"run": self.run, "groups": dict(self.groups), "done": self.done, "tables": dict(self.tables)}
-        values |= {"first_copy": self.first_copy, "others_before": self.others_before}
+        values |= {"initial_snapshot": self.initial_snapshot, "others_before": self.others_before}
         return zlib.compress(json.dumps(values).encode())
 
     @classmethod

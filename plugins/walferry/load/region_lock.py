@@ -1,6 +1,6 @@
 """One load at a time into a region of the slave, whichever of a copy's tasks has it.
 
-    <root>/first-copies/<quoted znode parent>/<quoted peer>/+turns/<attempt>,<region>  base/zk/fenced_lock.py, during a load
+    <root>/initial-snapshots/<quoted znode parent>/<quoted peer>/+turns/<attempt>,<region>  base/zk/fenced_lock.py, during a load
 
 Several regions of the source may lie in one of the slave's. A load flushes its region, and one that meets a flush gets no number
 (load/numbered.py). Turns spare most of these meetings, and nothing depends on them: the slave may flush of itself, others may
@@ -42,7 +42,7 @@ def turn(session: Session, peer_id: str, attempt: str, region: str) -> Iterator[
 
     `attempt` is that of the run to which the task belongs.
     """
-    path = f"{session.own.first_copy(peer_id)}/{TURNS}/{quoted(f'{attempt},{region}')}"
+    path = f"{session.own.initial_snapshot(peer_id)}/{TURNS}/{quoted(f'{attempt},{region}')}"
     hold = _wait(session, path, region)
     try:
         yield
@@ -56,7 +56,7 @@ def _wait(session: Session, path: str, region: str) -> Hold | None:
     while time.monotonic() < give_up:
         hold = Hold(session.zk, path, lambda holder, since: _Taken(holder), _Taken)  # one whose session has ended stays lost
         try:
-            hold.acquire("a task of a first copy")
+            hold.acquire("a task of an initial snapshot")
             return hold
         except (_Taken, Contention):
             time.sleep(pause * (1 + random.random()))

@@ -51,7 +51,7 @@ class Scanned:
     edits_read: int = 0
     tables: dict[str, TableCount] = field(default_factory=dict)
     stays: list[Stay] = field(default_factory=list)
-    before_copy: int = 0  # edits that are older than the first copy of their table
+    before_copy: int = 0  # edits that are older than the initial snapshot of their table
 
 
 class Scan:

@@ -248,7 +248,7 @@ class _Shipment:
         self._counters.end(status)
 
     def _why_stop(self) -> WalferryError | None:
-        """Why nothing may be sent any more: the peer was paused, or a first copy of it has begun meanwhile."""
+        """Why nothing may be sent any more: the peer was paused, or an initial snapshot of it has begun meanwhile."""
         return why_paused(self._session, self._job.peer_id) or under_way(self._session, self._job.peer_id)
 
     def _on_unreachable(self) -> None:

@@ -2,7 +2,7 @@
 
     <root>/leases/…/<peer>/<group>       if the group is in no queue: its holder was killed before it could delete the lease
     <root>/claims/…/<server>             if the server has no znode: its claimer was killed, and HBase took the other queues
-    <root>/{leases,marks,runs,in-hand,row-shipments,shipping,first-copies,loads,history}/…/<peer>
+    <root>/{leases,marks,runs,in-hand,row-shipments,shipping,initial-snapshots,loads,history}/…/<peer>
                                          if the peer is gone; runs only once they need not be kept
     replication/rs/walferry,1,1          if it is empty
 
@@ -67,7 +67,7 @@ def sweep_gone(session: Session, also_known: Collection[str] = ()) -> int:
         for name in set(children(session.zk, folder) or ()) - known:
             swept += _delete_all(session.zk, f"{folder}/{name}", children(session.zk, f"{folder}/{name}") or ())
             _deleted(session.zk, f"{folder}/{name}")
-    for folder in (_parent(own.first_copy("peer")), _parent(own.loads("peer")), _parent(own.row_shipments("peer"))):
+    for folder in (_parent(own.initial_snapshot("peer")), _parent(own.loads("peer")), _parent(own.row_shipments("peer"))):
         for name in set(children(session.zk, folder) or ()) - known:
             swept += _delete_two_levels(session.zk, f"{folder}/{name}")
     for folder in (_parent(own.in_hand("peer")), _parent(own.shipping("peer")), _parent(own.history("peer"))):
@@ -80,7 +80,7 @@ def sweep_gone(session: Session, also_known: Collection[str] = ()) -> int:
 
 
 def _delete_two_levels(zk: KazooClient, path: str) -> int:
-    """Delete a first copy's tables and regions, a peer's loads and folders, or its row shipments, which have no second level.
+    """Delete an initial snapshot's tables and regions, a peer's loads and folders, or its row shipments (one level).
 
     If they are many, later calls delete the rest.
     """

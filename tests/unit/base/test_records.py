@@ -65,7 +65,7 @@ JSON = st.recursive(
 )
 # What reads what Walferry has written in ZooKeeper, and in what Spark's tasks send back.
 READERS: dict[str, tuple[Callable[[bytes], Any], type[Exception] | tuple[()]]] = {
-    "a first copy": (CopyState.decode, ()),
+    "an initial snapshot": (CopyState.decode, ()),
     "a region's copy": (RegionRecord.decode, ()),
     "a load": (Load.decode, ()),
     "a folder": (Folder.decode, ()),

@@ -56,7 +56,7 @@ PATHS = {
     "in hand": lambda own, name: own.in_hand(name),
     "shipping": lambda own, name: own.shipping(name),
     "archiving": lambda own, name: own.archiving(name),
-    "first copy": lambda own, name: own.first_copy(name),
+    "initial snapshot": lambda own, name: own.initial_snapshot(name),
     "loading": lambda own, name: own.loading(name, "run"),
     "loading of a run": lambda own, name: own.loading("p", name),
     "loads": lambda own, name: own.loads(name),

@@ -1,4 +1,4 @@
-"""A first copy makes the slave's table with those of the source's settings that are safe there, and names the others."""
+"""An initial snapshot makes the slave's table with those of the source's settings that are safe there, and names the others."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from walferry.base.protos import hbase_pb2 as pb
 from walferry.initial_snapshot import targets
 from walferry.initial_snapshot.attributes import FAMILY_ATTRIBUTES, MAX_TOLD, OF_EACH_CLUSTER, TABLE_ATTRIBUTES, portable, told
 
-DOCS = Path(__file__).resolve().parents[3] / "docs" / "first-copy.md"
+DOCS = Path(__file__).resolve().parents[3] / "docs" / "initial-snapshot.md"
 JAR = b"hdfs://source-nn:8020/user/tenant/x.jar|evil.Observer|1001|"
 
 

@@ -1,4 +1,4 @@
-"""Which regions a later run of a first copy leaves to the one before it, and which tables count as empty."""
+"""Which regions a later run of an initial snapshot leaves to the one before it, and which tables count as empty."""
 
 from __future__ import annotations
 
@@ -290,7 +290,7 @@ def test_edits_of_before_the_copy_are_left_out_whatever_bytes_a_family_s_name_ha
     begun = job._Begun(ChosenTable("t", (family,), pb.TableSchema()), "snapshot", TableRecord("17", "border"), fresh=True)
     copy = job._Copy(*[None] * 5)  # type: ignore[arg-type]
     assert copy._end_all(records, [begun], ()) == []  # type: ignore[arg-type]
-    load = Load("run", {"rs%2C1%2C1": "rs%2C1%2C1.5"}, done=True, tables={"t": kept["t"].families}, first_copy=True)
+    load = Load("run", {"rs%2C1%2C1": "rs%2C1%2C1.5"}, done=True, tables={"t": kept["t"].families}, initial_snapshot=True)
     read = Load.decode(load.encode())
     assert read is not None
-    assert LoadedBefore([read]).families("rs%2C1%2C1.4", first_copy=True) == {b"t": frozenset({family})}
+    assert LoadedBefore([read]).families("rs%2C1%2C1.4", initial_snapshot=True) == {b"t": frozenset({family})}

@@ -13,14 +13,14 @@ import pytest
 from walferry.initial_snapshot import snapshots
 from walferry.initial_snapshot.snapshots import delete_snapshots
 
-OURS = "walferry-first-copy-2-1700000000000-0"
+OURS = "walferry-initial-snapshot-2-1700000000000-0"
 
 
 @pytest.fixture
 def begun(tmp_path: Path) -> Path:
     """Where HBase puts snapshots together; it holds one of ours, and two of others."""
     folder = tmp_path / ".hbase-snapshot" / ".tmp"
-    for name in (OURS, "walferry-first-copy-22-1700000000000-0", "someone-else-s"):
+    for name in (OURS, "walferry-initial-snapshot-22-1700000000000-0", "someone-else-s"):
         (folder / name).mkdir(parents=True)
     return folder
 

@@ -69,7 +69,7 @@ def test_only_the_interval_s_edits_that_the_peer_gets_are_counted(tmp_path: Path
     assert sorted((stay.first, stay.last) for stay in found.stays) == [(1, 1), (2, 4)]
 
 
-def test_edits_that_are_older_than_the_first_copy_of_their_table_are_not_the_peer_s(tmp_path: Path):
+def test_edits_that_are_older_than_the_initial_snapshot_of_their_table_are_not_the_peer_s(tmp_path: Path):
     rules = RULES.without_copied({b"t": frozenset({b"f"})})
     found = scanned(tmp_path, edit(0, 1, 9), edit(0, 2, 9), edit(1, 1, 9, b"u"), edit(0, 3, 9, family=b"l"), rules=rules)
     assert (found.before_copy, set(found.tables), len(found.stays)) == (2, {"u"}, 1)

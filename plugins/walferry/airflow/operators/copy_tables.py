@@ -35,7 +35,7 @@ class CopyTablesOperator(SparkJobOperator):
         params = context["params"]
         self.shown = {"source": params["source_conn_id"], "peer": params["peer"]}
         source = slaves.for_job(HBaseSourceHook(params["source_conn_id"]).get_conn(), params["peer"])
-        self.submit(context, f"walferry first copy {params['peer']}", [
+        self.submit(context, f"walferry initial snapshot {params['peer']}", [
             *("--source", source.to_json(), "--peer", params["peer"], "--run-id", run_of(context["ti"])),
             *(f"--table={table}" for table in tables_of(params)),
             *(("--allow-not-empty",) if params["allow_not_empty"] else ()),

@@ -4,7 +4,7 @@ batch           the tasks of a batch: peers → roll → for each peer plan → 
 by_hand         the tasks by which people choose recovered queues
 checks          the task of the DAG that checks connections
 common          what the tasks of all DAGs share
-first_copy      the tasks of a first copy
+initial_snapshot      the tasks of an initial snapshot
 recovery        what the DAGs of recovery have in common
 regions         the tasks of the DAGs for regions of HBase 1: report → act → check, and start → report → check
 replay          the tasks that ship an interval again: plan → ship → report

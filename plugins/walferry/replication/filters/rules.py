@@ -27,7 +27,7 @@ class Reason(enum.IntEnum):
     REPLICATION_MARKER = 9
     DELETED = 10  # its table or families exist neither at the slave nor at the source any more
     LOADED = 11  # the slave has loaded it as part of a file
-    COPIED = 12  # older than the first copy of its table
+    COPIED = 12  # older than the initial snapshot of its table
 
 
 class Families(enum.IntEnum):
@@ -129,7 +129,7 @@ class FilterRules:
         return replace(self, tables=replace(self.tables, loaded=families)) if families else self
 
     def without_copied(self, families: Mapping[bytes, frozenset[bytes]]) -> FilterRules:
-        """These rules for WALs that are older than the first copies of some families, by table."""
+        """These rules for WALs that are older than the initial snapshots of some families, by table."""
         return replace(self, tables=replace(self.tables, copied=families)) if families else self
 
 

@@ -10,7 +10,7 @@ In HBase's order (SystemTableWALEntryFilter, ScopeWALEntryFilter, NamespaceTable
     entry gets the source's UUID, unless it has it.
 
 Beside these, cells of tables and families that are known to be deleted at both clusters are dropped, as HBaseInterCluster-
-ReplicationEndpoint does, and those that the slave has got as files, or that are older than a first copy.
+ReplicationEndpoint does, and those that the slave has got as files, or that are older than an initial snapshot.
 
 Nothing is decoded or re-encoded: the result says, entry by entry, which byte spans of the buffer are to be shipped. This module
 only finds the descriptors of bulk loads and the cells with visibility labels. The sink decides about the former, visibility.py

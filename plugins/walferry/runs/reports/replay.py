@@ -109,7 +109,7 @@ class ReplayReport:
 
     @property
     def before_copy(self) -> int:
-        """Edits that are older than the peer's first copy of their table, and left out."""
+        """Edits that are older than the peer's initial snapshot of their table, and left out."""
         return sum(s.editsBeforeCopy for s in self.summaries)
 
     @property
@@ -167,7 +167,7 @@ class ReplayReport:
         lines += refusals(self.summaries)
         lines += [f"WARNING The interval has no edit of table {name} for the peer" for name in self.without_edits]
         if older := self.before_copy:
-            lines.append(f"Left out, as older than the first copy of their tables: {count(older, 'edit')}")
+            lines.append(f"Left out, as older than the initial snapshot of their tables: {count(older, 'edit')}")
         if self.totals["missingHFiles"]:
             lines.append(f"GONE {self.totals['missingHFiles']:,} HFiles of bulk loads")
         lines += [f"GONE or unreadable, left out: {text}" for text in self.gone]

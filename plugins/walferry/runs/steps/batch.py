@@ -81,9 +81,9 @@ def roll(source: SourceCluster, peer_ids: Collection[str], run: str) -> RollRepo
 def plan(source: SourceCluster, peer_id: str, attempt: str, run: str = "", chosen: Chosen | None = None) -> Planned:
     """What there is to ship, in a few figures. Raises PeerError, WalferryError.
 
-    A peer that another run has in hand is left to it, one whose first copy is not complete to that copy, and one that is paused
-    to its operator. Dead servers' groups are left to recoveries that have them in hand. Groups that need no job are done with
-    here: an idle server's WALs have no entries.
+    A peer that another run has in hand is left to it, one whose initial snapshot is not complete to that copy, and one that is
+    paused to its operator. Dead servers' groups are left to recoveries that have them in hand. Groups that need no job are done
+    with here: an idle server's WALs have no entries.
     """
     with open_session(source) as session:
         try:

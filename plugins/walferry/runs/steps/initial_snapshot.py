@@ -1,4 +1,4 @@
-"""The steps of a first copy that run inside Airflow's tasks; copying itself is the Spark job's."""
+"""The steps of an initial snapshot that run inside Airflow's tasks; copying itself is the Spark job's."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def clean_up(source: SourceCluster, peer_id: str, run: str) -> list[str]:
 
 
 def outcome(source: SourceCluster, peer_id: str) -> dict[str, Any] | None:
-    """What is known of the peer's first copy; None if none was begun."""
+    """What is known of the peer's initial snapshot; None if none was begun."""
     with open_session(source) as session:
         state = Records(session, peer_id).state()
         return None if state is None else as_xcom(state)

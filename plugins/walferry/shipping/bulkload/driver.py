@@ -35,7 +35,7 @@ from walferry.hbase.rpc import master
 from walferry.hbase.tables.slave import slave_tables
 from walferry.hbase.tables.tables import Tables
 from walferry.load.cleanup import clean, clean_folders
-from walferry.load.earlier_loads import first_copies
+from walferry.load.earlier_loads import initial_snapshots
 from walferry.load.records import Load, begin_load, forget, loads_of, note_done
 from walferry.replication.filters.rules import FilterRules, PeerTables
 from walferry.replication.queues.errors import LastWal, LeaseHeld, QueuesMoving
@@ -187,14 +187,14 @@ def _taken(session: Session, jobs: Sequence[GroupJob], leases: ExitStack) -> lis
 def _without_loaded(session: Session, peer_id: str, groups: Sequence[_Group], slave: Tables) -> list[_Group]:
     """The groups without those of which something is loaded already. What killed loads of ours have left is deleted first.
 
-    Of what is older than a first copy the tasks leave out what that has.
+    Of what is older than an initial snapshot the tasks leave out what that has.
     """
     names = {group.job.group for group in groups}
     left = list(groups)
     for load in loads_of(session, peer_id):
         if load.may_go_on(names):
             clean(load, session.zk, slave, session.source)
-        if not load.first_copy:
+        if not load.initial_snapshot:
             left = [group for group in left if not any(load.covers(wal.queued.name.text) for wal in group.found.wals)]
     return left
 
@@ -262,7 +262,7 @@ class _Loading:
         partitions = min(regions, worth, tasks.most_tasks, max(PARTITIONS_A_CORE * tasks.cores, size // PARTITION_BYTES))
         return LoadJob(
             source=self.backlog.source, peer_id=self.peer.id, record=record, peer_state=first.lease.peer_state, rules=rules,
-            before=first_copies(self.session, self.peer.id), targets=targets, broken_wals=first.job.broken_wals,
+            before=initial_snapshots(self.session, self.peer.id), targets=targets, broken_wals=first.job.broken_wals,
             partitions=partitions, deadline=self.backlog.deadline,
         )  # fmt: skip
 

@@ -31,7 +31,7 @@ class LoadJob:
     record: str  # the znode of its record: see load/records.py
     peer_state: tuple[str, int]  # a znode and its version: once it is another, the peer was enabled, and nothing may be loaded
     rules: FilterRules
-    before: LoadedBefore = field(default=NOTHING_LOADED, hash=False)  # first copies, which have what older WALs have
+    before: LoadedBefore = field(default=NOTHING_LOADED, hash=False)  # initial snapshots, which have what older WALs have
     targets: Targets = field(hash=False)
     broken_wals: BrokenWals = BrokenWals.STOP
     partitions: int  # into which the regions are dealt out, as cards are

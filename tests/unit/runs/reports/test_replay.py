@@ -45,10 +45,10 @@ def test_a_table_of_which_nothing_was_found_is_told():
     assert ReplayReport(None, "upstream_failed", "no such peer", asked=["t"]).without_edits == []
 
 
-def test_edits_that_are_older_than_the_first_copy_are_told():
+def test_edits_that_are_older_than_the_initial_snapshot_are_told():
     report = ReplayReport(PLAN, "success", summaries=[replace(DONE, editsBeforeCopy=1000), replace(MOVED, editsBeforeCopy=1)])
     assert report.to_xcom()["before_copy"] == 1001
-    assert "Left out, as older than the first copy of their tables: 1,001 edits" in report.as_text()
+    assert "Left out, as older than the initial snapshot of their tables: 1,001 edits" in report.as_text()
     assert "Left out" not in ReplayReport(PLAN, "success", summaries=[DONE]).as_text()
 
 

@@ -1,4 +1,4 @@
-"""What is known of a first copy: of the peer that is there now, until the copy is complete."""
+"""What is known of an initial snapshot: of the peer that is there now, until the copy is complete."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from walferry.hbase.peers import read_peer
 from walferry.load.copy_border import Border
 from walferry.load.copy_errors import CopyUnderWay, Overtaken
 from walferry.load.copy_records import Records, TableRecord, copied_before, under_way
-from walferry.load.earlier_loads import first_copies, loaded_before
+from walferry.load.earlier_loads import initial_snapshots, loaded_before
 from walferry.load.records import Load, forget_finished, loads_of
 from walferry.replication.source.cluster import SourceCluster
 from walferry.replication.source.session import Session
@@ -28,7 +28,7 @@ def test_a_peer_waits_from_the_begin_of_its_copy_to_its_end(zk: KazooClient, hba
         state = records.begin("first run")
         error = under_way(session, "p")
         assert isinstance(error, CopyUnderWay)
-        assert "peer p: its first copy, begun by run first run, is not complete" in str(error)
+        assert "peer p: its initial snapshot, begun by run first run, is not complete" in str(error)
         records.begin_table("ns:t", TABLE)
         region = records.in_hand("ns:t", "r1")
         region.put(BEGUN)
@@ -76,7 +76,7 @@ def test_records_of_a_peer_that_is_gone_are_swept_and_those_of_others_stay(
             records.in_hand("t", "r1").put(DONE)
     zk.delete(hbase.nodes.peer("p"), recursive=True)
     sweep_gone(session)
-    assert zk.exists(session.own.first_copy("p")) is None
+    assert zk.exists(session.own.initial_snapshot("p")) is None
     assert Records(session, "other").names("t") == ["r1"]
 
 
@@ -85,12 +85,12 @@ def test_a_peer_whose_copy_s_state_cannot_be_read_waits(
     zk: KazooClient, hbase: HBaseZNodes, at: SourceCluster, value: bytes
 ) -> None:
     session = session_of(zk, at)
-    path = session.own.first_copy("p")
+    path = session.own.initial_snapshot("p")
     zk.create(path, value, makepath=True)
     error = under_way(session, "p")
     assert error is not None
     assert path in str(error)
-    assert "is not the state of a first copy" in str(error)
+    assert "is not the state of an initial snapshot" in str(error)
     # A new peer of this name has nothing to do with it, and a copy may begin anew.
     hbase.zk.delete(hbase.nodes.peer("p"), recursive=True)
     hbase.add_peer("p")
@@ -116,12 +116,12 @@ def test_what_is_older_than_a_complete_copy_is_noted_for_whoever_ships_the_queue
     session = session_of(zk, hbase)
     copy_whole(session, at, "ns:t", "u")
     copied = {name: frozenset({b"f", b"g"}) for name in (b"ns:t", b"u")}
-    for before in (first_copies(session, "p"), loaded_before(session, read_peer(session.zk, session.nodes, "p"), GROUP)):
-        assert before.families(f"{GROUP}.5", first_copy=True) == copied
-        assert before.families(f"{GROUP}.6", first_copy=True) == {}
+    for before in (initial_snapshots(session, "p"), loaded_before(session, read_peer(session.zk, session.nodes, "p"), GROUP)):
+        assert before.families(f"{GROUP}.5", initial_snapshot=True) == copied
+        assert before.families(f"{GROUP}.6", initial_snapshot=True) == {}
         assert before.families(f"{GROUP}.5") == {}, "nothing is loaded of these WALs themselves"
     assert loaded_before(session, read_peer(session.zk, session.nodes, "p"), OTHER).loads == []
-    assert zk.get_children(session.own.first_copy("p")) == ["+borders"]
+    assert zk.get_children(session.own.initial_snapshot("p")) == ["+borders"]
 
 
 def test_borders_of_several_runs_hold_each_for_its_tables_and_only_for_those_that_are_whole(
@@ -134,8 +134,8 @@ def test_borders_of_several_runs_hold_each_for_its_tables_and_only_for_those_tha
         records.begin_table("copied by the first run", first)
         records.begin_table("given up", replace(first, whole=False))
     copy_whole(session, at, "t", run="other")
-    before = first_copies(session, "p")
-    tables = [set(before.families(f"{GROUP}.{number}", first_copy=True)) for number in (3, 4, 6)]
+    before = initial_snapshots(session, "p")
+    tables = [set(before.families(f"{GROUP}.{number}", initial_snapshot=True)) for number in (3, 4, 6)]
     assert tables == [{b"copied by the first run", b"t"}, {b"t"}, set()]
 
 
@@ -208,10 +208,10 @@ def test_a_border_stays_for_replays_when_the_queue_has_nothing_older_any_more(
         records.begin_table("v", record)
     old = copied_before(session, "p")
     both = {name: frozenset({b"f", b"g"}) for name in (b"t", b"u")}
-    assert old.families(f"{GROUP}.5", first_copy=True) == both
-    assert old.families(f"{GROUP}.6", first_copy=True) == {}
-    assert old.families(f"{OTHER}.{OTHERS - 1}", first_copy=True) == both, "its server died before the copy"
-    assert old.families(f"{OTHER}.{OTHERS}", first_copy=True) == {}
+    assert old.families(f"{GROUP}.5", initial_snapshot=True) == both
+    assert old.families(f"{GROUP}.6", initial_snapshot=True) == {}
+    assert old.families(f"{OTHER}.{OTHERS - 1}", initial_snapshot=True) == both, "its server died before the copy"
+    assert old.families(f"{OTHER}.{OTHERS}", initial_snapshot=True) == {}
 
 
 def test_a_table_that_is_copied_anew_has_the_border_of_its_last_copy(
@@ -221,10 +221,10 @@ def test_a_table_that_is_copied_anew_has_the_border_of_its_last_copy(
     copy_whole(session, at, "t", "u")
     copy_whole(session, at, "t", run="again", last=f"{GROUP}.9")
     before = copied_before(session, "p")
-    tables = [set(before.families(f"{GROUP}.{number}", first_copy=True)) for number in (5, 9, 10)]
+    tables = [set(before.families(f"{GROUP}.{number}", initial_snapshot=True)) for number in (5, 9, 10)]
     assert tables == [{b"t", b"u"}, {b"t"}, set()]
     copy_whole(session, at, "u", run="once more", last=f"{GROUP}.9")
-    assert len(zk.get_children(f"{session.own.first_copy('p')}/+borders")) == 2, "one that holds for no table is deleted"
+    assert len(zk.get_children(f"{session.own.initial_snapshot('p')}/+borders")) == 2, "one that holds for no table is deleted"
 
 
 def test_borders_of_an_earlier_peer_of_the_same_name_do_not_count(zk: KazooClient, hbase: HBaseZNodes, at: SourceCluster) -> None:
@@ -234,10 +234,10 @@ def test_borders_of_an_earlier_peer_of_the_same_name_do_not_count(zk: KazooClien
     hbase.add_peer("p")
     assert copied_before(session, "p").loads == []
     copy_whole(session, at, "u")
-    assert set(copied_before(session, "p").families(f"{GROUP}.5", first_copy=True)) == {b"u"}
-    assert len(zk.get_children(f"{session.own.first_copy('p')}/+borders")) == 1
+    assert set(copied_before(session, "p").families(f"{GROUP}.5", initial_snapshot=True)) == {b"u"}
+    assert len(zk.get_children(f"{session.own.initial_snapshot('p')}/+borders")) == 1
 
 
 def test_a_border_survives_being_read(zk: KazooClient) -> None:
-    load = Load("run", {GROUP: f"{GROUP}.3"}, done=True, tables={"t": ("f",)}, first_copy=True, others_before=7)
+    load = Load("run", {GROUP: f"{GROUP}.3"}, done=True, tables={"t": ("f",)}, initial_snapshot=True, others_before=7)
     assert Load.decode(load.encode()) == load

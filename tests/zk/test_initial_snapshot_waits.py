@@ -1,4 +1,4 @@
-"""No queue of a peer is shipped while a first copy of it is under way, whoever has begun to ship it before."""
+"""No queue of a peer is shipped while an initial snapshot of it is under way, whoever has begun to ship it before."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def job(tmp_path: Path, zk: KazooClient, hbase: HBaseZNodes, zookeeper: ZooKeepe
     )  # fmt: skip
 
 
-def test_a_task_that_begins_late_ships_nothing_while_a_first_copy_is_under_way(
+def test_a_task_that_begins_late_ships_nothing_while_a_initial_snapshot_is_under_way(
     zk: KazooClient, job: GroupJob, slave: FakeServer
 ) -> None:
     """Its job looked before that copy began, and Spark had no place for it until now."""
@@ -57,16 +57,16 @@ def test_a_task_that_begins_late_ships_nothing_while_a_first_copy_is_under_way(
     peer = zk.exists(session.nodes.peer("q"))
     assert peer is not None
     state = CopyState(peer.czxid, "the copy")
-    zk.create(session.own.first_copy("q"), state.encode(), makepath=True)
+    zk.create(session.own.initial_snapshot("q"), state.encode(), makepath=True)
     summary = ship_run.ship(job)
     assert (summary.status, slave.requests) == (Status.HELD, [])
     assert summary.error
-    assert "first copy, begun by run the copy, is not complete" in summary.error
-    zk.set(session.own.first_copy("q"), replace(state, complete=True).encode())
+    assert "initial snapshot, begun by run the copy, is not complete" in summary.error
+    zk.set(session.own.initial_snapshot("q"), replace(state, complete=True).encode())
     assert ship_run.ship(job).status is Status.DONE
 
 
-def test_a_first_copy_begins_when_nobody_ships_the_peer_any_more(zk: KazooClient, job: GroupJob) -> None:
+def test_a_initial_snapshot_begins_when_nobody_ships_the_peer_any_more(zk: KazooClient, job: GroupJob) -> None:
     """Recoveries do not have the peer in hand. What they ship late would lie over the copy."""
     session, told, begun = session_of(zk, job), list[str](), threading.Event()
     lease = acquire(session, "q", GROUP, "a drain on host h", calls_seconds=4.0)

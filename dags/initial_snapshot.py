@@ -18,7 +18,7 @@ from airflow.sdk import Param, dag
 
 from walferry.airflow.forms.run_checks import RUN_TYPES
 from walferry.airflow.tasks.common import SOURCE, default_args
-from walferry.airflow.tasks.first_copy import first_copy_tasks
+from walferry.airflow.tasks.initial_snapshot import initial_snapshot_tasks
 
 PARAMS = {
     "source_conn_id": SOURCE,
@@ -57,8 +57,8 @@ PARAMS = {
     doc_md=__doc__,
     tags=["hbase", "replication"],
 )
-def bootstrap_peer() -> None:
-    first_copy_tasks()
+def initial_snapshot() -> None:
+    initial_snapshot_tasks()
 
 
-bootstrap_peer()
+initial_snapshot()

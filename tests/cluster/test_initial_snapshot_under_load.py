@@ -1,4 +1,4 @@
-"""First copies by the Spark job while clients write: killed, resumed, and equal once the queue is shipped."""
+"""Initial snapshots by the Spark job while clients write: killed, resumed, and equal once the queue is shipped."""
 
 from __future__ import annotations
 

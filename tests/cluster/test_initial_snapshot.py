@@ -1,4 +1,4 @@
-"""A first copy between real clusters: files copied and loaded, scans for the rest, and what it leaves behind."""
+"""An initial snapshot between real clusters: files copied and loaded, scans for the rest, and what it leaves behind."""
 
 from __future__ import annotations
 
@@ -125,7 +125,9 @@ def test_tables_without_rows_are_made_and_files_without_cells_are_left_out(sides
 def test_a_snapshot_that_a_killed_job_has_only_begun_is_waited_for_and_deleted(sides: Sides, copies: Copies, source_table):
     table = source_table({"f": GLOBAL}, splits=even_splits(4))
     sides.source.put_many(table, 100, ["f:a"])
-    begun = pb.SnapshotDescription(name=f"walferry-first-copy-{copies.peer}-1-0", table=table, type=pb.SnapshotDescription.FLUSH)
+    begun = pb.SnapshotDescription(
+        name=f"walferry-initial-snapshot-{copies.peer}-1-0", table=table, type=pb.SnapshotDescription.FLUSH
+    )
     with open_session(sides.at) as session, master.connect(active_master(session.zk, session.nodes)) as source:
         source.call("Snapshot", pb.SnapshotRequest(snapshot=begun), pb.SnapshotResponse)
     assert not copies.run(table).errors
@@ -247,6 +249,6 @@ def test_a_task_that_was_paused_in_mid_copy_until_another_run_was_through_loads_
     others_are_through.set()
     threads[0].join(300)
     assert [cell.value for cell in sides.slave.scan_all(table)] == [b"newest"]
-    assert "another run has taken the first copy" in outcomes[0].error
+    assert "another run has taken the initial snapshot" in outcomes[0].error
     staging = Path(sides.slave_cluster.address.wal_root.removeprefix("file:")) / "staging"
     assert not [left for left in staging.iterdir() if f"__{table}__" in left.name]

@@ -1,4 +1,4 @@
-"""The DAG bootstrap_peer, run by Airflow, from one real HBase to another, with a real Spark job."""
+"""The DAG initial_snapshot, run by Airflow, from one real HBase to another, with a real Spark job."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def shipped(monkeypatch) -> list[dict[str, Any]]:
     return started
 
 
-@pytest.mark.capability("a first copy")
+@pytest.mark.capability("an initial snapshot")
 def test_the_queue_waits_for_the_copy_and_is_shipped_after_it(run_dag, replicate_peer, source, slave, peer, unique, shipped):
     table = unique("t")
     source.create_table(table, {"f": GLOBAL, "l": LOCAL}, even_splits(3))
@@ -37,9 +37,9 @@ def test_the_queue_waits_for_the_copy_and_is_shipped_after_it(run_dag, replicate
         Records(session, peer, Claim(session, peer, attempt)).begin(killed)
     waiting = replicate_peer(peer=peer, deadline=60)
     assert waiting.tasks["peer.ship", peer] == "skipped"
-    assert "first copy, begun by run a run that was killed, is not complete" in waiting.reports[peer]["left_to"]
+    assert "initial snapshot, begun by run a run that was killed, is not complete" in waiting.reports[peer]["left_to"]
 
-    run = run_dag("bootstrap_peer", peer=peer, tables=[table])
+    run = run_dag("initial_snapshot", peer=peer, tables=[table])
     assert run.state == "success", run.tasks
     assert shipped == [{"peer": peer, "source_conn_id": "hbase_source"}]
     assert {name: run.report[name] for name in ("complete", "tables", "regions", "by_scan")} == {
@@ -49,11 +49,11 @@ def test_the_queue_waits_for_the_copy_and_is_shipped_after_it(run_dag, replicate
     assert replicate_peer(peer=peer, deadline=120).state == "success"
     assert source.compare(table, slave, families=["f"]).same
 
-    refused = run_dag("bootstrap_peer", peer=peer, tables=[table])
+    refused = run_dag("initial_snapshot", peer=peer, tables=[table])
     assert (refused.state, refused.tasks["check", None]) == ("failed", "failed")
     assert len(shipped) == 1
 
 
 def test_a_run_without_a_peer_is_refused(run_dag, source, shipped):
-    assert run_dag("bootstrap_peer").state == "failed"
+    assert run_dag("initial_snapshot").state == "failed"
     assert not shipped

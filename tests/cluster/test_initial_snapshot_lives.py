@@ -1,4 +1,4 @@
-"""First copies of tables with a past: nothing of before the copy comes back, and nothing of the copy is lost in a crash."""
+"""Initial snapshots of tables with a past: nothing of before the copy comes back, and nothing of the copy is lost in a crash."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""A table's first copy by HBase's ExportSnapshot, by its CopyTable and by Walferry in turn, on the same clusters in the same run.
+"""A table's initial snapshot by HBase's ExportSnapshot, by its CopyTable and by Walferry in turn, on the same clusters.
 
-    PYTHONPATH=plugins python -m bench.first_copy         WALFERRY_BENCH_ROWS (1000000), WALFERRY_BENCH_ROUNDS (3)
+    PYTHONPATH=plugins python -m bench.initial_snapshot         WALFERRY_BENCH_ROWS (1000000), WALFERRY_BENCH_ROUNDS (3)
 
 The table lies in several files. ExportSnapshot and CopyTable run in a JVM that is up already. The time of ExportSnapshot includes
 the snapshot and the clone. CopyTable's target is made before. Walferry's time is that of the whole Spark job from its start on,

@@ -1,4 +1,4 @@
-"""The tasks of a first copy: check → copy → ship → report, and after the copy, whatever came of it, clean_up."""
+"""The tasks of an initial snapshot: check → copy → ship → report, and after the copy, whatever came of it, clean_up."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def report() -> dict[str, Any]:
     return state
 
 
-def first_copy_tasks() -> None:
+def initial_snapshot_tasks() -> None:
     """Wire the tasks."""
     copy = CopyTablesOperator(task_id="copy", execution_timeout=None)
     check() >> copy >> ShipQueueOperator(task_id="ship", execution_timeout=None) >> report()

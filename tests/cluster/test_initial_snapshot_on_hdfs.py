@@ -1,4 +1,4 @@
-"""A first copy by the Spark job between clusters on HDFS."""
+"""An initial snapshot by the Spark job between clusters on HDFS."""
 
 from __future__ import annotations
 
