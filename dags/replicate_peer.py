@@ -61,7 +61,7 @@ PARAMS = {
     schedule="*/5 * * * *",
     start_date=datetime(2025, 1, 1, tzinfo=UTC),
     catchup=False,
-    max_active_runs=32,  # each but the newest has at least one peer in hand
+    max_active_runs=32,  # each but the newest holds at least one peer lock
     max_active_tasks=128,  # of a run: the peers share no places
     allowed_run_types=RUN_TYPES,
     description="Ship what is queued for the managed HBase replication peers of a cluster",

@@ -60,7 +60,7 @@ def cluster(monkeypatch: pytest.MonkeyPatch, source_conn: None) -> Cluster:
     monkeypatch.setenv("AIRFLOW_CONN_SPARK_CONNECT", json.dumps(CONNECTION))
     monkeypatch.setattr(batch, "choose", lambda source, asked: Chosen(["p"], [], 0.0))
     monkeypatch.setattr(batch, "plan", lambda source, peer, attempt, *_: Planned(attempt, peer, groups=1, wals=1, bytes=100))
-    monkeypatch.setattr(batch, "in_hand", nothing)
+    monkeypatch.setattr(batch, "holding_peer", nothing)
     monkeypatch.setattr(batch, "why_down", lambda *_: None)
     monkeypatch.setattr(batch, "why_paused", lambda *_: None)
     monkeypatch.setattr(batch, "summaries", cluster.summaries)

@@ -19,7 +19,7 @@ from tests.zk.fixtures import new_client, refused_at_once, zk
 from tests.zk.hbase_znodes import DEAD, OTHER, SERVER, HBaseZNodes, wal
 from walferry.airflow.hooks.spark import WalferrySubmitHook
 from walferry.base.zk.client import connect, disconnect
-from walferry.base.zk.fenced_lock import Hold
+from walferry.base.zk.fenced_lock import FencedLock
 from walferry.engine.summary import GroupSummary, Status
 from walferry.hbase.layout import OwnZNodes
 from walferry.replication.queues.claims.steps import claim_hold
@@ -158,13 +158,13 @@ def other(zookeeper: ZooKeeperServer) -> Iterator[KazooClient]:
 
 
 @pytest.fixture
-def rival(dead: HBaseZNodes, at: SourceCluster, other: KazooClient) -> Hold:
+def rival(dead: HBaseZNodes, at: SourceCluster, other: KazooClient) -> FencedLock:
     """Another run that claims DEAD."""
     return rival_claim(at, other, DEAD)
 
 
-def rival_claim(at: SourceCluster, other: KazooClient, server: str) -> Hold:
+def rival_claim(at: SourceCluster, other: KazooClient, server: str) -> FencedLock:
     """Another run's claim of a server."""
-    hold = claim_hold(other, OwnZNodes(at.root, at.nodes).claim(server), server)
-    hold.acquire("run scheduled__1 on host h", "scheduled__1")
-    return hold
+    lock = claim_hold(other, OwnZNodes(at.root, at.nodes).claim(server), server)
+    lock.acquire("run scheduled__1 on host h", "scheduled__1")
+    return lock

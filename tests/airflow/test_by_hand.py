@@ -9,7 +9,7 @@ from airflow.dag_processing.dagbag import DagBag
 
 from tests.zk.hbase_znodes import DEAD, OTHER, SERVER, HBaseZNodes, wal
 from walferry.airflow.forms import choices
-from walferry.base.zk.fenced_lock import Hold
+from walferry.base.zk.fenced_lock import FencedLock
 from walferry.hbase.layout import OwnZNodes
 from walferry.replication.queues.claims.steps import claim_hold
 from walferry.replication.queues.dead_servers import WALFERRY_SERVER
@@ -89,7 +89,7 @@ def test_an_orphaned_queue_is_claimed_first_and_the_others_of_its_server_are_kep
     assert dead.queued("q") == []
 
 
-def test_an_orphaned_queue_that_another_run_claims_is_not_touched(drain, dead: HBaseZNodes, spark: Spark, rival: Hold):
+def test_an_orphaned_queue_that_another_run_claims_is_not_touched(drain, dead: HBaseZNodes, spark: Spark, rival: FencedLock):
     ended = drain(peer="p")
     assert ended.state == "failed"
     assert spark.shipped == [("p", [group(OTHER)])]

@@ -10,7 +10,7 @@ from embedded.client import GLOBAL, LOCAL, even_splits
 from walferry.airflow.operators.copy_tables import ShipQueueOperator
 from walferry.load.copy_records import Records
 from walferry.load.fence import Claim
-from walferry.replication.locks.peer_lock import NO_TURN, in_hand
+from walferry.replication.locks.peer_lock import NO_TURN, holding_peer
 from walferry.replication.source.connection import from_env
 from walferry.replication.source.session import open_session
 
@@ -33,7 +33,7 @@ def test_the_queue_waits_for_the_copy_and_is_shipped_after_it(run_dag, replicate
     source.create_table(table, {"f": GLOBAL, "l": LOCAL}, even_splits(3))
     source.put_many(table, 1000, ["f:a", "l:b"])
     killed = "a run that was killed"
-    with open_session(from_env()) as session, in_hand(from_env(), peer, killed, killed, NO_TURN) as attempt:
+    with open_session(from_env()) as session, holding_peer(from_env(), peer, killed, killed, NO_TURN) as attempt:
         Records(session, peer, Claim(session, peer, attempt)).begin(killed)
     waiting = replicate_peer(peer=peer, deadline=60)
     assert waiting.tasks["peer.ship", peer] == "skipped"

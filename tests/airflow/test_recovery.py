@@ -16,7 +16,7 @@ from tests.sessions import session_of
 from tests.zk.hbase_znodes import DEAD, OTHER, SERVER, HBaseZNodes, LastingZNodes, wal
 from walferry.airflow.operators.ship_wals import KEPT_SECONDS
 from walferry.airflow.tasks import recovery as recovery_tasks
-from walferry.base.zk.fenced_lock import Hold
+from walferry.base.zk.fenced_lock import FencedLock
 from walferry.hbase.files.store import WrongRoot
 from walferry.hbase.layout import QueueLayout
 from walferry.replication.queues.dead_servers import WALFERRY_SERVER
@@ -157,7 +157,7 @@ def test_a_queue_that_fails_stops_no_other_and_a_later_run_drains_it(failover, d
     assert again.report["totals"]["completedRecoverQueues"] == 2
 
 
-def test_a_drain_waits_for_another_run_that_has_the_queue_in_hand(
+def test_a_drain_waits_for_another_run_that_holds_the_queue(
     failover, dead: HBaseZNodes, at: SourceCluster, spark: Spark, other: KazooClient
 ):
     lease = acquire(session_of(other, at), "p", group(OTHER), "run x")
@@ -223,7 +223,7 @@ def test_a_queue_that_another_run_holds_until_the_deadline_fails(
     assert "is held by run x" in ended.report["failures"][0]
 
 
-def test_a_batch_leaves_to_a_recovery_what_it_has_in_hand(dead: HBaseZNodes, at: SourceCluster, other: KazooClient):
+def test_a_batch_leaves_to_a_recovery_what_it_holds(dead: HBaseZNodes, at: SourceCluster, other: KazooClient):
     dead.add_wal(SERVER, "p", wal(10))
     everything = batch.plan(at, "p", "r.1")
     assert (everything.groups, everything.held) == (3, 0)
@@ -263,7 +263,7 @@ def test_a_queue_that_stays_in_another_run_s_hand_fails_with_its_name(failover, 
 
 
 def test_a_claim_of_another_run_s_is_refused_and_the_other_servers_are_recovered(
-    failover, dead: HBaseZNodes, spark: Spark, rival: Hold
+    failover, dead: HBaseZNodes, spark: Spark, rival: FencedLock
 ):
     ended = failover()
     assert ended.state == "failed"
@@ -292,7 +292,7 @@ def test_runs_of_two_dags_are_two_runs_even_if_they_have_the_same_id(
     assert [command[command.index("--run-id") + 1] for command in spark.commands] == [f"{run}.1" for run in runs]
 
 
-def test_a_claim_is_waited_for(failover, dead: HBaseZNodes, spark: Spark, rival: Hold, monkeypatch: pytest.MonkeyPatch):
+def test_a_claim_is_waited_for(failover, dead: HBaseZNodes, spark: Spark, rival: FencedLock, monkeypatch: pytest.MonkeyPatch):
     claim, tries = recovery.claim, []
 
     def third_time_free(*args: Any) -> dict[str, Any]:

@@ -15,7 +15,7 @@ from walferry.airflow.operators.ship_wals import ShipWalsOperator
 from walferry.airflow.operators.spark_job import STARTUP_SECONDS
 from walferry.engine.summary import GroupSummary, Status
 from walferry.hbase.errors import EnabledPeer, PausedPeer
-from walferry.replication.locks.peer_lock import InOtherHands
+from walferry.replication.locks.peer_lock import PeerLocked
 from walferry.replication.queues.errors import LeaseHeld
 from walferry.runs.steps import batch, slaves
 from walferry.runs.values import Chosen, Planned, RollReport
@@ -34,7 +34,7 @@ class Cluster:
     refused: list[str] = field(default_factory=list)
     idle: list[str] = field(default_factory=list)
     down: dict[str, str] = field(default_factory=dict)  # slaves
-    elsewhere: list[str] = field(default_factory=list)  # peers that another run has in hand when they are to be shipped
+    elsewhere: list[str] = field(default_factory=list)  # peers that another run holds when they are to be shipped
     paused: list[str] = field(default_factory=list)  # since they were planned
     unrolled: dict[str, str] = field(default_factory=dict)
     recovering: dict[str, list[str]] = field(default_factory=dict)  # peers with groups held by recoveries: their other groups
@@ -63,9 +63,9 @@ class Cluster:
         return self.recovering[peer]
 
     @contextmanager
-    def in_hand(self, source: object, planned: Planned, run: str) -> Iterator[None]:
+    def holding_peer(self, source: object, planned: Planned, run: str) -> Iterator[None]:
         if planned.peer in self.elsewhere:
-            raise InOtherHands(planned.peer, "run scheduled__1 on host h", "12:00")
+            raise PeerLocked(planned.peer, "run scheduled__1 on host h", "12:00")
         self.held.append(f"{run} takes {planned.peer}")
         try:
             yield
@@ -91,7 +91,7 @@ class Cluster:
 def cluster(monkeypatch: pytest.MonkeyPatch, source_conn: None) -> Cluster:
     cluster = Cluster()
     monkeypatch.setenv("AIRFLOW_CONN_SPARK_DEFAULT", '{"conn_type": "spark", "host": "local[1]"}')
-    for name in ("choose", "roll", "plan", "in_hand", "why_down", "why_paused", "summaries", "not_held"):
+    for name in ("choose", "roll", "plan", "holding_peer", "why_down", "why_paused", "summaries", "not_held"):
         monkeypatch.setattr(batch, name, getattr(cluster, name))
     monkeypatch.setattr(slaves, "for_job", lambda source, _: source)
     monkeypatch.setattr(WalferrySubmitHook, "submit", lambda hook, application="": cluster.submit(hook, application))

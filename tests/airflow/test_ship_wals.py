@@ -33,12 +33,12 @@ def test_a_batch_ships_the_groups_that_no_recovery_holds_and_no_others(run, clus
     assert "in the hands of recoveries" in ended.reports["all"]["left_to"]
 
 
-def test_a_peer_that_another_run_has_in_hand_is_left_to_it_and_the_run_is_a_success(run, cluster):
+def test_a_peer_that_another_run_holds_is_left_to_it_and_the_run_is_a_success(run, cluster):
     cluster.managed, cluster.elsewhere = ["slow", "well"], ["slow"]
     ended = run()
     assert ended.state == "success"
     assert (ended.tasks["peer.ship", "slow"], ended.tasks["peer.ship", "well"]) == ("skipped", "success")
-    left = "peer slow is left to run scheduled__1 on host h, which has had it in hand since 12:00"
+    left = "peer slow is left to run scheduled__1 on host h, which has held it since 12:00"
     assert ended.reports["slow"]["left_to"] == left
     assert ended.reports["slow"]["ok"]
     assert len(cluster.commands) == 1

@@ -175,7 +175,7 @@ def test_two_slaves_that_are_down_do_not_delay_the_third(world: World) -> None:
     print(f"seconds until the well slave had a period's rows: {before}, and with two slaves down {[s for _, s in during]}")
     runs = [run_id for run_id, _ in during]
     assert max(seconds for _, seconds in during) < max(before) + NOISE_SECONDS
-    # A run of the schedule may have had the well peer in hand instead.
+    # A run of the schedule may have held the lock of the well peer instead.
     ages = [world.report(run_id, WELL)["totals"]["ageOfLastShippedOp"] for run_id in runs]
     assert max(age or 0 for age in ages) < 1000 * (max(before) + NOISE_SECONDS)
 

@@ -20,7 +20,7 @@ from kazoo.handlers.utils import AsyncResult
 
 from tests.cluster.region_site import RUN, TABLE
 from walferry.base.zk.client import connected
-from walferry.base.zk.fenced_lock import Hold
+from walferry.base.zk.fenced_lock import FencedLock
 from walferry.hbase.layout import OwnZNodes, ZNodes
 from walferry.master import role_loop as loop
 from walferry.master import tables, wal_splitting
@@ -31,7 +31,7 @@ from walferry.master.role_loop import Cluster, Master, Pass
 from walferry.master.split_tasks import TaskWrites
 
 ACTIONS = [
-    (Hold, "_send"),  # a multi: regions' writes are sent side by side
+    (FencedLock, "_send"),  # a multi: regions' writes are sent side by side
     (TaskWrites, "wake_workers"),
     (CalledServers, "open"),
     (CalledServers, "close"),
@@ -106,7 +106,7 @@ def act(quorum: str, root: str, flow: str, counter: Counter) -> None:
         if flow == "start":
             master.start(2)
         elif flow in ("enable", "disable"):
-            getattr(tables, flow)(zk, nodes, role.hold, TABLE)
+            getattr(tables, flow)(zk, nodes, role.lock, TABLE)
         master.run(master.stop, 1.0 if flow == "balance" else None)
 
 

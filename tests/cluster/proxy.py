@@ -35,7 +35,7 @@ class Flow:
         self.passed = 0
         self.speed = math.inf
 
-    def hold(self) -> None:
+    def lock(self) -> None:
         self.hold_after(0)
 
     def hold_after(self, size: int) -> None:

@@ -323,7 +323,7 @@ def test_a_peer_that_is_enabled_in_mid_run_is_let_go(sides, both, proxied, proxi
     sides.source.put_many(table, 4000, ["f:a"], batch=100)
     roll(sides.at, proxied_peer)
     state = ZNodes(sides.at.znode_parent).peer_state(proxied_peer)
-    proxied.sink.answers.hold()
+    proxied.sink.answers.lock()
     small = PeerSettings(shipment_bytes=64 << 10)
     with (
         connected(sides.at.quorum) as zk,

@@ -61,7 +61,7 @@ def test_a_plan_tells_what_a_batch_ships_and_a_shipment_ships_it(clusters, admin
     assert "WALs of 1 WAL groups" in err
     assert clusters.source.compare(table, clusters.slave).same
     assert clusters.slave.count_rows(table) == 400
-    assert not is_held(admin.session.zk, admin.session.own.in_hand(peer))
+    assert not is_held(admin.session.zk, admin.session.own.peer_lock(peer))
 
     status, out, _ = run("ship", peer, "--no-roll")
     assert (status, out) == (0, f"peer {peer}: nothing to ship\n")

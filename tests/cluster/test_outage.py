@@ -133,7 +133,7 @@ def test_when_a_slave_goes_silent_in_mid_window_it_has_everything_before_the_pos
 def test_edits_that_were_applied_but_not_acknowledged_are_shipped_again(sides, proxied, proxied_peer, backlog):
     """The answers are lost on their way: the slave has the cells, and only a second acknowledgement counts."""
     table, truth = backlog(proxied_peer, 2000)
-    proxied.sink.answers.hold()
+    proxied.sink.answers.lock()
     with Shipping(sides.at, proxied_peer, roll_first=False, settings=SMALL) as shipping:
         eventually(lambda: sides.slave.count_rows(table) > 0, "a shipment is applied")
         assert truth.check() == 0
@@ -249,8 +249,8 @@ def test_a_run_gives_up_a_silent_slave_after_its_patience_and_the_next_run_goes_
             time.sleep(0.1)
         for flow in (proxied.sink,) if what.startswith("servers") else (proxied.sink, proxied.zookeeper):
             if what.endswith("silent"):
-                flow.requests.hold()
-                flow.answers.hold()
+                flow.requests.lock()
+                flow.answers.lock()
             else:
                 flow.cut()
         started = time.monotonic()
@@ -287,8 +287,8 @@ def test_a_run_says_within_seconds_that_its_slave_is_away_and_ends_soon_after_it
     written = time.time()
     for flow in (proxied.zookeeper, proxied.sink):
         if what == "silent":
-            flow.requests.hold()
-            flow.answers.hold()
+            flow.requests.lock()
+            flow.answers.lock()
         else:
             flow.cut()
     started = time.monotonic()

@@ -83,9 +83,9 @@ def test_regions_move_to_a_server_that_joins(site: Site) -> None:
 
 def test_a_table_is_disabled_and_enabled(site: Site) -> None:
     with in_charge(site) as charge:
-        tables.disable(site.zk, site.nodes, charge.role.hold, TABLE)
+        tables.disable(site.zk, site.nodes, charge.role.lock, TABLE)
         wait_for(lambda: not site.amiss(closed=True), "the table is disabled")
-        tables.enable(site.zk, site.nodes, charge.role.hold, TABLE)
+        tables.enable(site.zk, site.nodes, charge.role.lock, TABLE)
         site.await_whole(charge.story)
         site.write()
 

@@ -81,7 +81,7 @@ def enabled(site: Site) -> None:
 
 def disabled(site: Site) -> None:
     with in_charge(site) as charge:
-        tables.disable(site.zk, site.nodes, charge.role.hold, TABLE)
+        tables.disable(site.zk, site.nodes, charge.role.lock, TABLE)
         wait_for(lambda: not site.amiss(closed=True), "the table is disabled")
 
 
@@ -136,7 +136,7 @@ def killed(site: Site, flow: Flow, die: str, at: int) -> bool:
     with in_charge(site, start_with=flow.start_with if died else 0) as charge:
         if read_state(site.zk, site.nodes, TABLE).state in (TableState.DISABLING, TableState.DISABLED):
             wait_for(lambda: not site.amiss(closed=True), f"the table is disabled\n{charge.story()}")
-            tables.enable(site.zk, site.nodes, charge.role.hold, TABLE)
+            tables.enable(site.zk, site.nodes, charge.role.lock, TABLE)
         site.await_whole(charge.story)
     return died
 

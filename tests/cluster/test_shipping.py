@@ -128,7 +128,7 @@ def test_a_wal_that_is_archived_while_it_is_read_is_read_to_its_end(sides, both,
     sides.source.put_many(table, 12_000, ["f:a"], value_bytes=1000)  # more than the reader reads at once
     roll(sides.at, proxied_peer)
     names = [wal.name for group in plan(sides.at, proxied_peer).groups for wal in group.wals]
-    proxied.sink.answers.hold()
+    proxied.sink.answers.lock()
     small = PeerSettings(shipment_bytes=64 << 10, buffer_bytes=256 << 10)
     with Shipping(sides.at, proxied_peer, roll_first=False, settings=small) as shipping:
         eventually(lambda: proxied.sink.requests.passed > 64 << 10, "a first shipment is on its way")

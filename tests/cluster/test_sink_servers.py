@@ -127,8 +127,8 @@ def test_a_server_that_accepts_and_never_answers_costs_one_call_and_is_avoided_t
     backlog = Backlog(sides, table, peer)
     with shipped(sides, peer) as summaries:
         assert not summaries
-        proxy.requests.hold()
-        proxy.answers.hold()
+        proxy.requests.lock()
+        proxy.answers.lock()
         silenced = time.monotonic()
     took = time.monotonic() - silenced
     print(f"ended {took:.1f} s after the server went silent; {sum(s.failedBatches for s in summaries)} requests sent again")

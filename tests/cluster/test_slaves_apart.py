@@ -55,7 +55,7 @@ def branch(sides: Sides, peer: str, run: str) -> str | GroupSummary:
     planned = batch.plan(sides.at, peer, f"{run}.1", run)
     if planned.left_to:
         return planned.left_to
-    with batch.in_hand(sides.at, planned, run):
+    with batch.holding_peer(sides.at, planned, run):
         why = batch.why_down(sides.at, peer)
         return why or ship_one(sides.at, peer, roll_first=False, run_id=planned.run_id, deadline=3600, settings=VERY_PATIENT)
 
@@ -91,10 +91,10 @@ def test_a_slave_s_rows_arrive_while_other_slaves_are_down_or_silent(sides, both
         assert f"localhost:{peers.away_zookeeper.port}" in ship_more("first")
 
         write("second")
-        peers.away_zookeeper.requests.hold()
+        peers.away_zookeeper.requests.lock()
         peers.away_zookeeper.mend()  # now it accepts connections, and never answers
         assert f"localhost:{peers.away_zookeeper.port}" in ship_more("second")
-        assert "first" in branch(sides, peers.silent, "second")  # it is left to the run that has it in hand
+        assert "first" in branch(sides, peers.silent, "second")  # it is left to the run that holds it
 
         silent.let_go()
         late = waiting.result()

@@ -26,7 +26,7 @@ def table(sides, both, proxied_peer) -> str:
 
 
 def test_one_ships_and_the_other_names_the_holder(sides, table, proxied, proxied_peer):
-    proxied.sink.answers.hold()
+    proxied.sink.answers.lock()
     with Shipping(sides.at, proxied_peer, roll_first=False, run_id="first", settings=SMALL) as first:
         eventually(lambda: proxied.sink.requests.passed > 0, "the first run's shipment is on its way")
         second = ship_one(sides.at, proxied_peer, roll_first=False, run_id="second", deadline=1)
@@ -44,7 +44,7 @@ def test_one_ships_and_the_other_names_the_holder(sides, table, proxied, proxied
 
 
 def test_a_run_that_comes_while_another_ends_ships_what_is_left(sides, table, proxied, proxied_peer):
-    proxied.sink.answers.hold()
+    proxied.sink.answers.lock()
     with Shipping(sides.at, proxied_peer, roll_first=False, run_id="first", settings=SMALL) as first:
         eventually(lambda: proxied.sink.requests.passed > 0, "the first run's shipment is on its way")
         groups = [first_group(sides, proxied_peer)]
@@ -63,7 +63,7 @@ def first_group(sides, peer: str) -> str:
 @pytest.mark.soak
 @BY_REPLICATE
 def test_of_two_jobs_one_ships_and_the_other_fails_naming_it(sides, table, proxied, proxied_peer, tmp_path):
-    proxied.sink.answers.hold()
+    proxied.sink.answers.lock()
     with Job(sides.at, proxied_peer, "first", tmp_path) as first:
         eventually(lambda: proxied.sink.requests.passed > 0, "the first run's shipment is on its way")
         second = run(sides.at, proxied_peer, "second", tmp_path, deadline=20)

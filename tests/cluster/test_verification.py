@@ -13,7 +13,7 @@ import pytest
 from embedded.client import GLOBAL, LOCAL, even_splits
 from embedded.wire import delete_column, delete_row, put
 from tests.cluster.walferry_runs import BOTH_SINKS, ship
-from walferry.replication.locks.peer_lock import InOtherHands, in_hand, turn_of
+from walferry.replication.locks.peer_lock import PeerLocked, holding_peer, turn_of
 from walferry.replication.sinks.hbase.direct import DirectShipper
 from walferry.replication.sinks.hbase.replicate import Shipper
 from walferry.replication.source.cluster import SourceCluster
@@ -202,7 +202,7 @@ def test_a_repair_brings_no_older_value_on_top_of_a_batch(sides, peer, both, mon
         sides.source.write(table, [put("r", {"f:q": b"new"}, timestamp=5)])
         with open_session(sides.at) as session:
             planned = turn_of(session, peer, "batch").number
-        with suppress(InOtherHands), in_hand(sides.at, peer, "batch", "a batch", planned):
+        with suppress(PeerLocked), holding_peer(sides.at, peer, "batch", "a batch", planned):
             ship(sides.at, peer)
         go_on.set()
         assert not found.result(60)[table].problem

@@ -25,7 +25,7 @@ from walferry.master.states import State
 from walferry.master.znodes import encode_region
 from walferry.observe.status.ages import Age, Certainty, unknown
 from walferry.observe.status.history import INTERVAL_SECONDS, SAMPLES, Sample, encode, sample_at
-from walferry.replication.locks.peer_lock import in_hand
+from walferry.replication.locks.peer_lock import holding_peer
 from walferry.replication.queues.lease import acquire
 from walferry.replication.source.cluster import SourceCluster
 from walferry.shipping.runs import begin_run, write_group
@@ -167,7 +167,7 @@ def behind(world: World) -> None:
     running = {"bytesToShip": 1200 * MIB, "bytesDone": 300 * MIB, "logReadInBytes": 300 * MIB, "seconds": 60.0}
     world.ran("dr_site", f"{RUN}.1", Status.RUNNING, server(1), timestampOfNextToReplicate=world.now - 5 * HOUR, **running)
     world.ran("dr_site", f"{RUN}.1", Status.RUNNING, server(2), **running)
-    world.held.enter_context(in_hand(world.source, "dr_site", RUN, "batch scheduled__2026-11-23", -1))
+    world.held.enter_context(holding_peer(world.source, "dr_site", RUN, "batch scheduled__2026-11-23", -1))
     for number in (1, 2):
         lease = acquire(session_of(world.zk, world.source), "dr_site", server(number).replace(",", "%2C"), "a task of the batch")
         world.held.callback(lease.release)
@@ -221,8 +221,8 @@ def hostile(world: World) -> None:
     note_down(session_of(world.zk, world.source), "p", HOSTILE, HOSTILE)
     held = json.dumps({"holder": HOSTILE, "since": HOSTILE, "run": f"replicate_peer/{HOSTILE}"}).encode()
     own = session_of(world.zk, world.source).own
-    world.zk.create(own.in_hand("p"), held, makepath=True)
-    world.zk.create(f"{own.in_hand('p')}/1")
+    world.zk.create(own.peer_lock("p"), held, makepath=True)
+    world.zk.create(f"{own.peer_lock('p')}/1")
     world.zk.create(own.history("p"), HOSTILE.encode(), makepath=True)
     region = encode_region(HOSTILE.encode(), State.OPENING, ServerName.parse(server(1)))
     world.zk.create(world.znodes.nodes.region_in_transition("0123456789abcdef" * 2), region, makepath=True)

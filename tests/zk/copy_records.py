@@ -1,4 +1,4 @@
-"""Records of an initial snapshot, written by runs that have the peer in hand: for tests of what they say and who may write
+"""Records of an initial snapshot, written by runs that hold the peer lock: for tests of what they say and who may write
 them."""
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from tests.zk.hbase_znodes import DEAD, SERVER, wal
 from walferry.load.copy_records import Records, RegionRecord, TableRecord, Way
 from walferry.load.fence import Claim
-from walferry.replication.locks.peer_lock import in_hand, turn_of
+from walferry.replication.locks.peer_lock import holding_peer, turn_of
 from walferry.replication.source.cluster import SourceCluster
 from walferry.replication.source.session import Session
 
@@ -21,6 +21,6 @@ GROUP, OTHER = (wal(0, server).rpartition(".")[0] for server in (SERVER, DEAD))
 
 @contextmanager
 def writing(session: Session, at: SourceCluster, peer: str = "p", run: str = "run") -> Iterator[Records]:
-    """Records of a run that has the peer in hand."""
-    with in_hand(at, peer, run, run, turn_of(session, peer, run).number) as ours:
+    """Records of a run that holds the peer lock."""
+    with holding_peer(at, peer, run, run, turn_of(session, peer, run).number) as ours:
         yield Records(session, peer, Claim(session, peer, ours))

@@ -52,8 +52,8 @@ class Flows:
         for _ in range(2):
             self.start_server()
         zk = world.zk
-        self.hold = take_role(zk, world.nodes, world.own, "test")
-        role = Role(ME, self.hold, MasterWrites(zk, world.nodes, world.own, self.hold), ServerRegistry())
+        self.lock = take_role(zk, world.nodes, world.own, "test")
+        role = Role(ME, self.lock, MasterWrites(zk, world.nodes, world.own, self.lock), ServerRegistry())
         self.cluster = WorldCluster(zk, world.nodes, world.own, Asked(world, lambda: None), f"file:{root}")
         object.__setattr__(self.cluster, "world", world)
         self.told: list[str] = []

@@ -15,10 +15,10 @@ from tests.zk.hbase_znodes import SERVER, HBaseZNodes
 from tests.zk.peer_master import PeerMaster, peer_master
 from walferry.admin.handing_back import begin_hand_back
 from walferry.admin.peers import PeerAdmin
-from walferry.base.zk.fenced_lock import Hold
+from walferry.base.zk.fenced_lock import FencedLock
 from walferry.hbase.names import parse_wal_name
 from walferry.replication.queues.lease import acquire
-from walferry.replication.queues.lease import hold_of as lease_of
+from walferry.replication.queues.lease import lock_of as lease_of
 from walferry.replication.source.cluster import SourceCluster
 
 NEW = "n"
@@ -68,5 +68,5 @@ def site(
         yield Site(master, at, new_client)
 
 
-def lease(site: Site, zk: KazooClient) -> Hold:
+def lease(site: Site, zk: KazooClient) -> FencedLock:
     return lease_of(session_of(zk, site.at), "p", site.group)

@@ -17,7 +17,7 @@ from tests.zk.hbase_znodes import await_last
 from walferry.base.errors import WalferryError
 from walferry.base.protos import hbase_pb2 as pb
 from walferry.base.zk.client import disconnect
-from walferry.base.zk.fenced_lock import Hold
+from walferry.base.zk.fenced_lock import FencedLock
 from walferry.hbase.layout import OwnZNodes, ZNodes
 from walferry.hbase.names import ServerName
 from walferry.hbase.rpc.errors import ConnectionFailed
@@ -390,14 +390,14 @@ def be_master(
     A master of the same `run` is put out, though its session lives on.
     """
     try:
-        hold = take_role(zk, world.nodes, world.own, holder, run)
+        lock = take_role(zk, world.nodes, world.own, holder, run)
     except (RoleHeld, RoleLost):
         return
     with suppress(RoleLost, LiveMaster):
-        publish(zk, world.nodes, hold, world.new_master())
-        _work(world, zk, world.own, hold, pause, passes)
-        withdraw(world.nodes, hold)
-    hold.release()
+        publish(zk, world.nodes, lock, world.new_master())
+        _work(world, zk, world.own, lock, pause, passes)
+        withdraw(world.nodes, lock)
+    lock.release()
 
 
 def be_hmaster(world: RegionWorld, zk: KazooClient, holder: str, pause: Callable[[], None], passes: int) -> None:
@@ -405,15 +405,15 @@ def be_hmaster(world: RegionWorld, zk: KazooClient, holder: str, pause: Callable
     with suppress(NodeExistsError, RoleHeld, RoleLost, SessionExpiredError, ConnectionLoss):
         zk.create(world.nodes.master, HMASTER, ephemeral=True)
         world.hmaster_was_active = True
-        hold = take_role(zk, world.nodes, world.hmasters, holder)
-        _work(world, zk, world.hmasters, hold, pause, passes)
-        hold.write(lambda multi: multi.delete(world.nodes.master))
-        hold.release()
+        lock = take_role(zk, world.nodes, world.hmasters, holder)
+        _work(world, zk, world.hmasters, lock, pause, passes)
+        lock.write(lambda multi: multi.delete(world.nodes.master))
+        lock.release()
 
 
-def _work(world: RegionWorld, zk: KazooClient, own: OwnZNodes, hold: Hold, pause: Callable[[], None], passes: int) -> None:
+def _work(world: RegionWorld, zk: KazooClient, own: OwnZNodes, lock: FencedLock, pause: Callable[[], None], passes: int) -> None:
     """Look and act. Raises RoleLost."""
-    writes = MasterWrites(zk, world.nodes, own, hold)
+    writes = MasterWrites(zk, world.nodes, own, lock)
     servers = Asked(world, pause)
 
     def slowly(read: Callable[[], T], steps: int = 1) -> T:

@@ -37,7 +37,7 @@ from walferry.master.transitions import Transition
 from walferry.master.writes import Change
 from walferry.observe.status.ages import Age, Certainty
 from walferry.observe.status.history import record_sample, sample_at
-from walferry.replication.locks.peer_lock import in_hand, turn_of
+from walferry.replication.locks.peer_lock import holding_peer, turn_of
 from walferry.replication.queues.claims.claim import claim
 from walferry.replication.queues.lease import Lease, acquire
 from walferry.replication.queues.new_wals_stream import NewWalsStream
@@ -100,11 +100,11 @@ def whole_life(session: Session) -> Iterator[None]:
         limit.look()
         note = stack.enter_context(LoadNote(source, "p", "run"))
         note.tell("read 1 of 2")
-        ours = stack.enter_context(in_hand(source, "p", "run", "run", turn_of(session, "p", "run").number))
+        ours = stack.enter_context(holding_peer(source, "p", "run", "run", turn_of(session, "p", "run").number))
         records = Records(session, "p", CopyClaim(session, "p", ours))
         records.begin("run")
         records.begin_table("t", TableRecord("life"))
-        records.in_hand("t", "r1").put(RegionRecord(Way.FILES, files=2, bytes=10))
+        records.held("t", "r1").put(RegionRecord(Way.FILES, files=2, bytes=10))
         asyncio.run(_marked(source))
         yield
 
@@ -154,7 +154,7 @@ def test_hbase_can_delete_all_that_a_peer_s_life_leaves_and_a_stranger_can_chang
             "loads",
             "shipping",
             "loading",
-            "in-hand",
+            "peer-locks",
             "initial-snapshots",
             "marks",
             "history",
@@ -186,7 +186,7 @@ def test_clients_read_what_hbase_lets_them_read_of_what_a_run_in_the_master_s_pl
         connected(secured.kerberized.quorum) as client,
     ):
         role.writes.write(Change(Transition.CREATE_OFFLINE, region, None, server))
-        write_state(nodes, role.hold, "t", ABSENT, TableState.DISABLING)
+        write_state(nodes, role.lock, "t", ABSENT, TableState.DISABLING)
         ours = [*znodes(hbase_zk, nodes.base), *znodes(hbase_zk, own.root)]
         assert {nodes.master, nodes.hbaseid, nodes.rs, nodes.table("t"), nodes.in_transition} <= set(ours)
         check_closed(hbase_zk, secured, ours)

@@ -44,6 +44,6 @@ def test_servers_are_told_to_look_for_their_master_once_the_session_has_ended(ne
 
             report()
             expire(zk)
-            assert role.hold.lost.wait(10)
+            assert role.lock.lost.wait(10)
             with pytest.raises(ServerNotReady):
                 report()

@@ -110,6 +110,6 @@ def test_only_that_one_transition_is_allowed_beside_an_hmaster(
     with beside_master(zk, stuck.world.nodes, stuck.world.own, "test") as writes, pytest.raises(IllegitimateTransition):
         writes.write(Change(Transition.FORCE_OFFLINE, znode.name, znode, stuck.server.name))
     zk.delete(stuck.world.nodes.master)
-    hold = take_role(zk, stuck.world.nodes, stuck.world.own, "test")
+    lock = take_role(zk, stuck.world.nodes, stuck.world.own, "test")
     with pytest.raises(IllegitimateTransition):
-        MasterWrites(zk, stuck.world.nodes, stuck.world.own, hold).write(Change(Transition.GIVE_UP_OPEN, znode.name, znode))
+        MasterWrites(zk, stuck.world.nodes, stuck.world.own, lock).write(Change(Transition.GIVE_UP_OPEN, znode.name, znode))

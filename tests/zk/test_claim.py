@@ -14,7 +14,7 @@ from tests.zk.claim_cluster import OLDER, ClaimCluster, Cluster, claimed, cluste
 from tests.zk.hbase_znodes import DEAD, OTHER, SERVER, prefixed, wal
 from walferry.base.protos import hbase_pb2 as pb
 from walferry.base.zk.client import Watch, children
-from walferry.base.zk.fenced_lock import Hold
+from walferry.base.zk.fenced_lock import FencedLock
 from walferry.hbase.errors import ClusterError, StorageError
 from walferry.hbase.layout import QueueLayout
 from walferry.hbase.values import PBUF, decode_lock, encode_lock, encode_position
@@ -278,9 +278,9 @@ def test_when_the_server_that_gets_the_queues_dies_another_one_gets_the_rest(
     at = cluster(layout)
     before = once(at)
     targets: list[str] = []
-    write = Hold.write
+    write = FencedLock.write
 
-    def dying(self: Hold, operations: object, guards: tuple[object, ...] = ()) -> object:
+    def dying(self: FencedLock, operations: object, guards: tuple[object, ...] = ()) -> object:
         if len(guards) == 3 and len(targets) == 0:  # the second copy comes too late
             outcome = write(self, operations, guards)  # type: ignore[arg-type]
             targets.extend(name for name in (SERVER, OTHER) if f"p-{DEAD}" in at.hbase.children(at.nodes.server_queues(name)))
@@ -289,7 +289,7 @@ def test_when_the_server_that_gets_the_queues_dies_another_one_gets_the_rest(
             return outcome
         return write(self, operations, guards)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(Hold, "write", dying)
+    monkeypatch.setattr(FencedLock, "write", dying)
     result = claimed(zk, at)
     assert once(at) == before
     assert not zk.exists(at.nodes.queue_server(DEAD))

@@ -109,7 +109,7 @@ def test_a_silent_ensemble_is_left_long_before_a_session_would_end(zookeeper: Zo
         assert time.monotonic() - started < 60
     with proxied_zookeeper(zookeeper.quorum) as proxy:
         zk = connect(f"127.0.0.1:{proxy.port}", session_timeout=300)
-        proxy.answers.hold()
+        proxy.answers.lock()
         started = time.monotonic()
         disconnect(zk)
         assert time.monotonic() - started < 60

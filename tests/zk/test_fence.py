@@ -23,7 +23,7 @@ def test_a_run_that_another_one_has_overtaken_writes_nothing_more(zk: KazooClien
     with writing(session, at, run="paused") as paused:
         state = paused.begin("paused")
         paused.begin_table("t", TABLE)
-        region, untouched = paused.in_hand("t", "r1"), paused.in_hand("t", "r2")
+        region, untouched = paused.held("t", "r1"), paused.held("t", "r2")
         region.put(BEGUN)
     region.check()  # nobody else has come yet
     with writing(session, at, run="other") as other:
@@ -31,7 +31,7 @@ def test_a_run_that_another_one_has_overtaken_writes_nothing_more(zk: KazooClien
             region.check, lambda: region.put(DONE), lambda: untouched.put(BEGUN), lambda: paused.complete(state),
             lambda: paused.begin_table("u", TABLE),
         ):  # fmt: skip
-            with pytest.raises(Overtaken, match="another run has taken the initial snapshot of peer p in hand"):
+            with pytest.raises(Overtaken, match="another run has taken over the initial snapshot of peer p"):
                 write()
         other.complete(replace(state, complete=True))
     with pytest.raises(Overtaken):
@@ -52,7 +52,7 @@ def test_a_run_that_another_one_has_overtaken_deletes_nothing_either(
         border = other.add_border("other", Border({GROUP: f"{GROUP}.5"}))
         record = TableRecord("life", border, whole=True, families=("f",))
         other.begin_table("t", record)
-        other.in_hand("t", "r1").put(DONE)
+        other.held("t", "r1").put(DONE)
         late = (
             paused._forget_tables, lambda: paused.forget_region("t", "r1"), lambda: paused.begin_table_anew("t", TABLE),
             lambda: paused.begin("paused"),
@@ -72,11 +72,11 @@ def test_a_retry_of_the_same_run_puts_out_the_attempt_before(zk: KazooClient, hb
     with writing(session, at) as before:
         before.begin("run")
         before.begin_table("t", TABLE)
-        region = before.in_hand("t", "r1")
+        region = before.held("t", "r1")
         with writing(session, at) as retry:
             with pytest.raises(Overtaken):
                 region.put(BEGUN)
-            retry.in_hand("t", "r1").put(BEGUN)
+            retry.held("t", "r1").put(BEGUN)
 
 
 def test_of_two_tasks_with_the_same_region_only_the_later_one_may_load(
@@ -86,11 +86,11 @@ def test_of_two_tasks_with_the_same_region_only_the_later_one_may_load(
     with writing(session, at) as records:
         records.begin("run")
         records.begin_table("t", TABLE)
-        lost, later, late = (records.in_hand("t", "r1") for _ in range(3))
+        lost, later, late = (records.held("t", "r1") for _ in range(3))
         lost.put(BEGUN)
         with pytest.raises(Overtaken, match="another task has written"):
             later.put(BEGUN)  # it does not know of the first one's folder
-        later = records.in_hand("t", "r1")
+        later = records.held("t", "r1")
         assert later.record is not None
         assert later.record.staging == BEGUN.staging
         later.put(BEGUN)

@@ -29,7 +29,7 @@ from walferry.initial_snapshot.job import peer_to_copy
 from walferry.load.copy_errors import CopyRefused, CopyUnderWay
 from walferry.load.copy_records import Records
 from walferry.load.fence import Claim
-from walferry.replication.locks.peer_lock import NO_TURN, in_hand
+from walferry.replication.locks.peer_lock import NO_TURN, holding_peer
 
 __all__ = ["site"]  # a fixture
 
@@ -311,7 +311,7 @@ def test_a_initial_snapshot_and_a_hand_back_exclude_each_other(site: Site) -> No
     """HBase would ship edits of before the copy on top of it, and never what the copy still lacks."""
     admin = site.admin()
     session = admin.session
-    with in_hand(site.at, "p", "copy", "copy", NO_TURN) as ours:
+    with holding_peer(site.at, "p", "copy", "copy", NO_TURN) as ours:
         records = Records(session, "p", Claim(session, "p", ours))
         state = records.begin("copy")
         with pytest.raises(CopyUnderWay):

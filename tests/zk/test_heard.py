@@ -52,8 +52,8 @@ def test_one_that_is_cut_off_is_unsure_well_before_its_session_ends(
         if how == "cut":
             proxy.cut()
         else:
-            proxy.answers.hold()
-            proxy.requests.hold()
+            proxy.answers.lock()
+            proxy.requests.lock()
         wait_until(lambda: not has_heard(zk), "it is unsure", processes=[], timeout=SESSION_SECONDS)
         assert time.monotonic() - began < SESSION_SECONDS * SURE_SHARE + 0.5
         assert other.exists("/heard"), "its session goes on"

@@ -7,7 +7,7 @@ from kazoo.client import KazooClient
 
 from tests.zk.stepped import Stepped
 from walferry.base.errors import WalferryError
-from walferry.base.zk.fenced_lock import Hold, is_held, read_record
+from walferry.base.zk.fenced_lock import FencedLock, is_held, read_record
 
 PATH = "/holds/right"
 
@@ -20,11 +20,11 @@ class Lost(WalferryError):
     pass
 
 
-def hold(zk: KazooClient) -> Hold:
-    return Hold(zk, PATH, lambda who, since: Held(who), Lost)
+def lock(zk: KazooClient) -> FencedLock:
+    return FencedLock(zk, PATH, lambda who, since: Held(who), Lost)
 
 
-def write(held: Hold, path: str) -> None:
+def write(held: FencedLock, path: str) -> None:
     refusal = held.write(lambda multi: multi.create(path)).refusal
     assert refusal is None
 
@@ -36,21 +36,21 @@ def gone_afterwards(zk: KazooClient):
 
 
 def test_one_holds_it_and_another_is_told_who(new_client: Callable[[], KazooClient], zk: KazooClient) -> None:
-    first = hold(zk)
+    first = lock(zk)
     assert first.acquire("the first", "run 1") == {}
     with pytest.raises(Held, match="the first"):
-        hold(new_client()).acquire("the second", "run 2")
+        lock(new_client()).acquire("the second", "run 2")
     assert is_held(zk, PATH)
     write(first, "/holds/a")
     first.release()
     assert not is_held(zk, PATH)
-    assert hold(new_client()).acquire("the second", "run 2")["holder"] == "the first"
+    assert lock(new_client()).acquire("the second", "run 2")["holder"] == "the first"
 
 
 def test_an_attempt_that_was_put_out_writes_nothing_after_the_right_was_forgotten_and_acquired_anew(
     new_client: Callable[[], KazooClient], zk: KazooClient
 ) -> None:
-    zombie, retry, other = hold(new_client()), hold(new_client()), hold(zk)
+    zombie, retry, other = lock(new_client()), lock(new_client()), lock(zk)
     zombie.acquire("attempt 1", "run 1")
     retry.acquire("attempt 2", "run 1")
     write(retry, "/holds/a")
@@ -64,7 +64,7 @@ def test_an_attempt_that_was_put_out_writes_nothing_after_the_right_was_forgotte
 
 
 def test_who_releases_what_it_has_lost_releases_nobody_else_s(new_client: Callable[[], KazooClient], zk: KazooClient) -> None:
-    zombie, retry, other = hold(new_client()), hold(new_client()), hold(zk)
+    zombie, retry, other = lock(new_client()), lock(new_client()), lock(zk)
     zombie.acquire("attempt 1", "run 1")
     retry.acquire("attempt 2", "run 1")
     retry.release(forget=True)
@@ -77,11 +77,11 @@ def test_who_looked_before_the_right_was_forgotten_does_not_put_out_the_one_who_
     new_client: Callable[[], KazooClient], zk: KazooClient
 ) -> None:
     """The new one has come to the version that the slow one has seen of the old one."""
-    first = hold(zk)
+    first = lock(zk)
     first.acquire("the first", "run 1")
     first.release()
-    slow = Stepped(new_client(), lambda client: hold(client).acquire("the slow one", "run 2"))
-    last, other = hold(zk), hold(new_client())
+    slow = Stepped(new_client(), lambda client: lock(client).acquire("the slow one", "run 2"))
+    last, other = lock(zk), lock(new_client())
     last.acquire("the last one", "run 3")
     last.release(forget=True)
     other.acquire("another", "run 4")

@@ -30,7 +30,7 @@ def test_a_peer_waits_from_the_begin_of_its_copy_to_its_end(zk: KazooClient, hba
         assert isinstance(error, CopyUnderWay)
         assert "peer p: its initial snapshot, begun by run first run, is not complete" in str(error)
         records.begin_table("ns:t", TABLE)
-        region = records.in_hand("ns:t", "r1")
+        region = records.held("ns:t", "r1")
         region.put(BEGUN)
         region.check()
         region.put(DONE)
@@ -55,7 +55,7 @@ def test_what_an_earlier_peer_of_the_same_name_has_left_does_not_count(
     with writing(session, at) as records:
         records.begin("run")
         records.begin_table("t", TABLE)
-        records.in_hand("t", "r1").put(DONE)
+        records.held("t", "r1").put(DONE)
         zk.delete(hbase.nodes.peer("p"), recursive=True)
         hbase.add_peer("p")
         assert records.state() is None
@@ -73,7 +73,7 @@ def test_records_of_a_peer_that_is_gone_are_swept_and_those_of_others_stay(
         with writing(session, at, peer) as records:
             records.begin("run")
             records.begin_table("t", TABLE)
-            records.in_hand("t", "r1").put(DONE)
+            records.held("t", "r1").put(DONE)
     zk.delete(hbase.nodes.peer("p"), recursive=True)
     sweep_gone(session)
     assert zk.exists(session.own.initial_snapshot("p")) is None

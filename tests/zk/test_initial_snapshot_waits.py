@@ -67,7 +67,7 @@ def test_a_task_that_begins_late_ships_nothing_while_a_initial_snapshot_is_under
 
 
 def test_a_initial_snapshot_begins_when_nobody_ships_the_peer_any_more(zk: KazooClient, job: GroupJob) -> None:
-    """Recoveries do not have the peer in hand. What they ship late would lie over the copy."""
+    """Recoveries do not hold the peer lock. What they ship late would lie over the copy."""
     session, told, begun = session_of(zk, job), list[str](), threading.Event()
     lease = acquire(session, "q", GROUP, "a drain on host h", calls_seconds=4.0)
 

@@ -11,7 +11,7 @@ from kazoo.client import KazooClient
 from tests.sessions import session_of
 from tests.zk.hbase_znodes import DEAD, OTHER, SERVER, HBaseZNodes, expire, wal
 from walferry.base.zk.client import ZNode, retried
-from walferry.base.zk.fenced_lock import Hold
+from walferry.base.zk.fenced_lock import FencedLock
 from walferry.base.zk.right import Unsure
 from walferry.hbase.errors import EnabledPeer, MissingPeer, PositionError
 from walferry.hbase.layout import OwnZNodes, QueueLayout, ZNodes
@@ -73,16 +73,16 @@ def test_a_sender_that_hangs_sends_nothing_while_its_lease_is_released(
     zk: KazooClient, hbase: HBaseZNodes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The next holder is just being told that nothing is under way."""
-    lease, release, refused = take(zk, hbase), Hold.release, list[Unsure]()
+    lease, release, refused = take(zk, hbase), FencedLock.release, list[Unsure]()
     request = lease.right.begin(60)
 
-    def releasing(hold: Hold, *, forget: bool = False, calls_seconds: float = 0.0) -> None:
+    def releasing(lock: FencedLock, *, forget: bool = False, calls_seconds: float = 0.0) -> None:
         with pytest.raises(Unsure) as unsure:
             request.may_go_on()
         refused.append(unsure.value)
-        release(hold, forget=forget, calls_seconds=calls_seconds)
+        release(lock, forget=forget, calls_seconds=calls_seconds)
 
-    monkeypatch.setattr(Hold, "release", releasing)
+    monkeypatch.setattr(FencedLock, "release", releasing)
     lease.release()
     assert refused
 

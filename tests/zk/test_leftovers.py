@@ -217,7 +217,7 @@ def test_claims_of_servers_without_a_znode_go_unless_somebody_claims_them(
 def test_a_name_that_is_no_server_s_does_not_stop_the_sweep(
     zk: KazooClient, hbase: HBaseZNodes, at: SourceCluster, name: str
 ) -> None:
-    for folder in ("claims", "runs", "in-hand", "shipping", "leases", "marks"):
+    for folder in ("claims", "runs", "peer-locks", "shipping", "leases", "marks"):
         zk.ensure_path(f"{at.root}/{folder}/{quoted(at.znode_parent)}/{name}")
     dead = claim_hold(zk, OwnZNodes(at.root, at.nodes).claim(DEAD), DEAD)
     dead.acquire("run")

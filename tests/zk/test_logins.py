@@ -26,7 +26,7 @@ from walferry.base.security.gssapi import credential_of
 from walferry.base.security.login import UNSECURED, Kerberos, Login, ZooKeeperAuth, ZooKeeperLogin
 from walferry.base.zk.client import connect, connected, disconnect, read
 from walferry.base.zk.errors import ConnectError, LoginFailed, LoginRefused, known
-from walferry.base.zk.fenced_lock import Hold
+from walferry.base.zk.fenced_lock import FencedLock
 
 MAY = {
     "Kerberos": lambda at: (at.kerberized.quorum, at.kerberos(), "walferry"),
@@ -321,14 +321,14 @@ def test_a_right_that_is_lost_with_the_login_says_why(secured: Secured, tmp_path
     login = secured.password()
     login = replace(login, zookeeper=replace(login.zookeeper, password_file=str(file)))
     with proxied(secured.with_passwords.quorum) as (proxy, through), connected(through, login=login) as zk:
-        hold = Hold(zk, "/right", lambda *_: WalferryError("held"), WalferryError)
-        hold.acquire("a run")
+        lock = FencedLock(zk, "/right", lambda *_: WalferryError("held"), WalferryError)
+        lock.acquire("a run")
         file.unlink()
         proxy.cut()
         proxy.mend()
-        assert hold.lost.wait(60)
+        assert lock.lost.wait(60)
         with pytest.raises(WalferryError, match=r"session ended, because there is no session as user .* cannot be read"):
-            hold.write(lambda multi: multi.create("/right/written"))
+            lock.write(lambda multi: multi.create("/right/written"))
 
 
 def test_an_anonymous_session_finds_what_is_protected_closed(secured: Secured) -> None:

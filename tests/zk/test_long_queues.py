@@ -114,8 +114,8 @@ def test_queues_of_a_peer_that_is_gone_are_deleted_though_another_run_claims_one
     monkeypatch.setattr(recovery, "disagreements", lambda *_: {})
     at.hbase.add_wal(OTHER, f"p-{GONE}", wal(7, GONE))
     selected = recovery.select(at.source, "p", "", delete_orphan=True)
-    hold = claim_hold(zk, session.own.claim(DEAD), DEAD)
-    hold.acquire("another run")
+    lock = claim_hold(zk, session.own.claim(DEAD), DEAD)
+    lock.acquire("another run")
     dealt = recovery.deal_with_orphans(at.source, selected.orphans, delete=True, run_id="run")
     assert sorted(line.split()[1] for line in dealt.lines if line.endswith(" not shipped: deleted")) == [f"{OTHER}/p-{GONE}"]
     assert len(dealt.problems) == len(selected.orphans) - 1

@@ -53,11 +53,11 @@ def test_with_a_region_online_or_in_transition_at_a_live_server_it_is_a_failover
 def test_a_table_is_disabled_and_enabled_again(flows: Flows) -> None:
     flows.until_quiet()
     world = flows.world
-    tables.disable(world.zk, world.nodes, flows.hold, "t")
+    tables.disable(world.zk, world.nodes, flows.lock, "t")
     flows.until_quiet()
     assert flows.served() == {}
     assert read_state(world.zk, world.nodes, "t").state is TableState.DISABLED
-    tables.enable(world.zk, world.nodes, flows.hold, "t")
+    tables.enable(world.zk, world.nodes, flows.lock, "t")
     flows.until_quiet()
     assert len(flows.served()) == REGIONS
     assert read_state(world.zk, world.nodes, "t").state is TableState.ENABLED
@@ -66,7 +66,7 @@ def test_a_table_is_disabled_and_enabled_again(flows: Flows) -> None:
 @pytest.mark.parametrize("state", [State.OFFLINE, State.OPENED, State.FAILED_OPEN])
 def test_an_open_that_another_master_has_left_of_a_disabled_table_leaves_no_region_open(flows: Flows, state: State) -> None:
     world = flows.world
-    tables.disable(world.zk, world.nodes, flows.hold, "t")
+    tables.disable(world.zk, world.nodes, flows.lock, "t")
     flows.until_quiet()
     encoded, server = min(world.meta), world.live[0]
     world.zk.create(world.nodes.region_in_transition(encoded), encode_region(world.names[encoded], state, server.name))
@@ -83,7 +83,7 @@ def test_a_table_is_not_disabled_while_the_znode_of_one_of_its_regions_cannot_be
     world = flows.world
     broken = world.nodes.region_in_transition(min(world.meta))
     world.zk.create(broken, b"junk")
-    tables.disable(world.zk, world.nodes, flows.hold, "t")
+    tables.disable(world.zk, world.nodes, flows.lock, "t")
     for _ in range(5):
         flows.until_quiet()
     assert read_state(world.zk, world.nodes, "t").state is TableState.DISABLING
@@ -95,7 +95,7 @@ def test_a_table_is_not_disabled_while_the_znode_of_one_of_its_regions_cannot_be
 
 def test_a_server_that_dies_while_its_table_is_disabled_leaves_no_region_open(flows: Flows) -> None:
     flows.until_quiet()
-    tables.disable(flows.world.zk, flows.world.nodes, flows.hold, "t")
+    tables.disable(flows.world.zk, flows.world.nodes, flows.lock, "t")
     flows.master.one_pass()
     flows.kill()
     flows.until_quiet()

@@ -13,7 +13,7 @@ from tests.sessions import session_of
 from tests.zk.hbase_znodes import SERVER, HBaseZNodes, expire, wal
 from walferry.base.zk import fenced_lock
 from walferry.base.zk.client import ZNode
-from walferry.base.zk.fenced_lock import Hold
+from walferry.base.zk.fenced_lock import FencedLock
 from walferry.base.zk.right import Request, Unsure, spare_seconds
 from walferry.replication.queues import lease as leases
 from walferry.replication.queues.errors import LeaseLost
@@ -163,14 +163,14 @@ def test_nothing_is_sent_once_the_next_holder_is_told_what_may_still_take_effect
     session: Session, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     lease = take(session)
-    release, refused = Hold.release, list[str]()
+    release, refused = FencedLock.release, list[str]()
 
-    def released(one: Hold, **how: Any) -> None:
+    def released(one: FencedLock, **how: Any) -> None:
         with pytest.raises((LeaseLost, Unsure)):
             send(lease)
         refused.append("")
         release(one, **how)
 
-    monkeypatch.setattr(Hold, "release", released)
+    monkeypatch.setattr(FencedLock, "release", released)
     lease.release()
     assert refused == [""]

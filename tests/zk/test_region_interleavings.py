@@ -221,8 +221,8 @@ class Play:
             self.world.split_wals(name)
         self.world.enabled = True
         zk = self.new_client()
-        hold = take_role(zk, self.world.nodes, self.world.own, "the last one")
-        writes, asked = MasterWrites(zk, self.world.nodes, self.world.own, hold), Asked(self.world, lambda: None)
+        lock = take_role(zk, self.world.nodes, self.world.own, "the last one")
+        writes, asked = MasterWrites(zk, self.world.nodes, self.world.own, lock), Asked(self.world, lambda: None)
         for _ in range(QUIET_PASSES):
             view = look(zk, self.world.nodes, self.world.own, asked, self.world.catalog, self.world.with_wals, self.world.clock)
             act(view, decide_all(view, 1.0), writes, asked, lambda _, live: min(live))

@@ -133,12 +133,12 @@ def no_role(patch: Patch) -> None:
                 raise self._lost() from None
         return outcomes
 
-    patch.setattr(fenced_lock.Hold, "write_all", mistaken)
+    patch.setattr(fenced_lock.FencedLock, "write_all", mistaken)
 
 
 def no_guard(patch: Patch) -> None:
     all_worlds(patch, unrest=8.0)
-    patch.setattr(fenced_lock.Hold, "depend_on", lambda self, guard: None)
+    patch.setattr(fenced_lock.FencedLock, "depend_on", lambda self, guard: None)
 
 
 def times_go_back(patch: Patch) -> None:

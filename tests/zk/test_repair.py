@@ -1,4 +1,4 @@
-"""A repair has the peer in hand while it ships, in a real ZooKeeper."""
+"""A repair holds the peer lock while it ships, in a real ZooKeeper."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.sessions import session_of
 from tests.zk.hbase_znodes import HBaseZNodes
 from walferry.hbase.errors import MissingPeer, PausedPeer
 from walferry.hbase.peers import DISABLED, Peer
-from walferry.replication.locks.peer_lock import NO_TURN, InOtherHands, in_hand, turn_of
+from walferry.replication.locks.peer_lock import NO_TURN, PeerLocked, holding_peer, turn_of
 from walferry.replication.source.cluster import SourceCluster
 from walferry.verification import repair
 from walferry.verification.repair import repairing
@@ -35,9 +35,9 @@ def at(hbase: HBaseZNodes, zookeeper: ZooKeeperServer, monkeypatch: pytest.Monke
 
 def test_a_batch_leaves_the_peer_to_a_repair(zk: KazooClient, at: SourceCluster) -> None:
     planned = turn_of(session_of(zk, at), "p", "batch").number
-    batch = in_hand(at, "p", "batch", "batch 1", planned)
-    with repairing(session_of(zk, at), PEER, "t"), pytest.raises(InOtherHands, match="a repair of table t on"), batch:
-        pytest.fail("two runs have the peer in hand")
+    batch = holding_peer(at, "p", "batch", "batch 1", planned)
+    with repairing(session_of(zk, at), PEER, "t"), pytest.raises(PeerLocked, match="a repair of table t on"), batch:
+        pytest.fail("two runs hold the peer lock")
 
 
 def test_a_repair_waits_for_a_batch(zk: KazooClient, at: SourceCluster) -> None:
@@ -48,7 +48,7 @@ def test_a_repair_waits_for_a_batch(zk: KazooClient, at: SourceCluster) -> None:
             begun.set()
 
     with ThreadPoolExecutor(1) as pool:
-        with in_hand(at, "p", "batch", "batch 1", NO_TURN):
+        with holding_peer(at, "p", "batch", "batch 1", NO_TURN):
             ran = pool.submit(run)
             assert not begun.wait(2)
         ran.result(60)

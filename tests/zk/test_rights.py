@@ -14,41 +14,41 @@ from tests.zk.hbase_znodes import expire
 from walferry.admin.errors import Refused
 from walferry.admin.handing_back import finish_hand_back
 from walferry.admin.peers import PeerAdmin
-from walferry.base.zk.fenced_lock import CALLS, Hold
+from walferry.base.zk.fenced_lock import CALLS, FencedLock
 from walferry.engine.summary import GroupSummary
 from walferry.hbase.errors import PausedPeer
 from walferry.hbase.layout import OwnZNodes
 from walferry.hbase.peers import ENABLED, check_shippable, read_peer
 from walferry.replication.queues.lease import acquire
-from walferry.replication.queues.lease import hold_of as lease_of
+from walferry.replication.queues.lease import lock_of as lease_of
 from walferry.shipping.runs import begin_run, group_path, write_group
 
 __all__ = ["site"]  # a fixture
 
 
-def gone_group(site: Site, zk: KazooClient) -> Hold:
+def gone_group(site: Site, zk: KazooClient) -> FencedLock:
     """Of a group that is in no queue any more."""
     return lease_of(session_of(zk, site.at), "p", "rs-9%2C1%2C1")
 
 
-def turn(site: Site, zk: KazooClient) -> Hold:
+def turn(site: Site, zk: KazooClient) -> FencedLock:
     """Of a task that ships an interval again."""
     session = session_of(zk, site.at)
     begin_run(session, "p", "replay", 3600)
     write_group(session, "p", "replay", GroupSummary(group="g, stage 1"))
-    return Hold(zk, f"{group_path(session, 'p', 'replay', 'g, stage 1')}/lease", lambda *_: Killed(), lambda *_: Killed())
+    return FencedLock(zk, f"{group_path(session, 'p', 'replay', 'g, stage 1')}/lease", lambda *_: Killed(), lambda *_: Killed())
 
 
-def hand(site: Site, zk: KazooClient) -> Hold:
+def hand(site: Site, zk: KazooClient) -> FencedLock:
     """Of a repair, which sends by it."""
-    return Hold(zk, OwnZNodes(site.at.root, site.at.nodes).in_hand("p"), lambda *_: Killed(), lambda *_: Killed())
+    return FencedLock(zk, OwnZNodes(site.at.root, site.at.nodes).holding_peer("p"), lambda *_: Killed(), lambda *_: Killed())
 
 
 RIGHTS = [lease, gone_group, turn, hand]
 
 
 @pytest.mark.parametrize("right", RIGHTS, ids=lambda right: right.__name__)
-def test_whoever_ships_is_named_and_not_disturbed(site: Site, right: Callable[[Site, KazooClient], Hold]) -> None:
+def test_whoever_ships_is_named_and_not_disturbed(site: Site, right: Callable[[Site, KazooClient], FencedLock]) -> None:
     admin = site.begin_shipped()
     held = right(site, site.new_client())
     held.acquire("run 7 on host h")
@@ -62,7 +62,7 @@ def test_whoever_ships_is_named_and_not_disturbed(site: Site, right: Callable[[S
 
 @pytest.mark.parametrize("right", RIGHTS, ids=lambda right: right.__name__)
 def test_the_requests_of_who_was_killed_have_come_to_their_end_before_ours_is_removed(
-    site: Site, right: Callable[[Site, KazooClient], Hold], caplog: pytest.LogCaptureFixture
+    site: Site, right: Callable[[Site, KazooClient], FencedLock], caplog: pytest.LogCaptureFixture
 ) -> None:
     admin = site.begin_shipped()
     zk = site.new_client()

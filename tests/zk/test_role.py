@@ -20,10 +20,10 @@ __all__ = ["nodes", "own", "root"]  # fixtures
 
 
 def test_publishing_twice_is_publishing_once(zk, nodes, own):
-    hold = take_role(zk, nodes, own, "a run")
-    publish(zk, nodes, hold, SERVER)
+    lock = take_role(zk, nodes, own, "a run")
+    publish(zk, nodes, lock, SERVER)
     first = zk.exists(nodes.master)
-    publish(zk, nodes, hold, SERVER)
+    publish(zk, nodes, lock, SERVER)
     assert zk.exists(nodes.master).czxid == first.czxid
 
 
@@ -40,10 +40,10 @@ def test_the_role_is_refused_while_an_hmaster_is_active(zk, new_client, nodes, o
 
 
 def test_an_hmaster_that_becomes_active_in_between_is_not_put_out(zk, new_client, nodes, own):
-    hold = take_role(zk, nodes, own, "a run")
+    lock = take_role(zk, nodes, own, "a run")
     become_active(new_client(), nodes)
     with pytest.raises(LiveMaster):
-        publish(zk, nodes, hold, SERVER)
+        publish(zk, nodes, lock, SERVER)
 
 
 def test_another_run_is_refused(zk, new_client, nodes, own, root):

@@ -19,7 +19,7 @@ from walferry.base.zk.right import LEAST_SPARE_SECONDS, Right
 from walferry.hbase.peers import read_peer
 from walferry.initial_snapshot.manifest import SnapshotRegion
 from walferry.initial_snapshot.scan_copy import copy_rows
-from walferry.replication.locks.peer_lock import NO_TURN, RightLost, in_hand, turn_of
+from walferry.replication.locks.peer_lock import NO_TURN, RightLost, holding_peer, turn_of
 from walferry.replication.locks.row_lock import RowsTaken, row_right
 from walferry.replication.source.cluster import SourceCluster
 from walferry.shipping import rows
@@ -32,9 +32,9 @@ WHOLE = SECONDS + LEAST_SPARE_SECONDS  # for which a request may take effect
 
 @contextmanager
 def next_run(zk: KazooClient, at: SourceCluster) -> Iterator[tuple[str, float]]:
-    """Another run that has the peer in hand: its attempt, and how long it has waited for that."""
+    """Another run that holds the peer lock: its attempt, and how long it has waited for that."""
     planned, began = turn_of(session_of(zk, at), "p", "next").number, time.monotonic()
-    with in_hand(at, "p", "next", "batch 1", planned) as attempt:
+    with holding_peer(at, "p", "next", "batch 1", planned) as attempt:
         yield attempt, time.monotonic() - began
 
 
@@ -42,7 +42,7 @@ def test_the_next_holder_of_a_peer_waits_for_the_requests_of_a_killed_one_s_task
     zk: KazooClient, new_client: Callable[[], KazooClient], at: SourceCluster
 ) -> None:
     task = new_client()
-    with in_hand(at, "p", "repair", "repair", NO_TURN) as attempt:
+    with holding_peer(at, "p", "repair", "repair", NO_TURN) as attempt:
         rights = row_right(session_of(task, at), "p", attempt, "a region", "rows of it", SECONDS)
         right = rights.__enter__()
         right.begin(SECONDS).may_go_on()
@@ -56,7 +56,7 @@ def test_the_next_holder_of_a_peer_waits_for_the_requests_of_a_killed_one_s_task
 
 def test_the_next_holder_waits_no_longer_than_a_task_that_ended_well_has_said(zk: KazooClient, at: SourceCluster) -> None:
     session = session_of(zk, at)
-    with in_hand(at, "p", "copy", "copy", NO_TURN) as attempt:
+    with holding_peer(at, "p", "copy", "copy", NO_TURN) as attempt:
         with row_right(session, "p", attempt, "a region", "rows of it", 600.0) as right, right.request(600.0) as request:
             request.may_go_on()
         assert not children(zk, session.own.row_shipments("p")), "nothing is to be waited for"
@@ -73,7 +73,7 @@ def test_a_task_waits_for_the_requests_of_the_killed_one_in_whose_place_it_comes
     zk: KazooClient, new_client: Callable[[], KazooClient], at: SourceCluster
 ) -> None:
     session, killed = session_of(zk, at), new_client()
-    with in_hand(at, "p", "copy", "copy", NO_TURN) as attempt:
+    with holding_peer(at, "p", "copy", "copy", NO_TURN) as attempt:
         before = row_right(session_of(killed, at), "p", attempt, "a region", "rows of it", SECONDS)
         before.__enter__().begin(SECONDS).may_go_on()
         with row_right(session, "p", attempt, "another region", "rows of it", SECONDS) as right:
@@ -92,12 +92,12 @@ def test_a_task_waits_for_the_requests_of_the_killed_one_in_whose_place_it_comes
 
 def test_nothing_more_is_sent_once_another_run_has_the_peer(zk: KazooClient, at: SourceCluster) -> None:
     session = session_of(zk, at)
-    with in_hand(at, "p", "copy", "copy", NO_TURN) as attempt:
+    with holding_peer(at, "p", "copy", "copy", NO_TURN) as attempt:
         rights = row_right(session, "p", attempt, "a region", "rows of it", SECONDS)
         right = rights.__enter__()
         assert right.is_sure()
     with next_run(zk, at) as (theirs, _):
-        with pytest.raises(RightLost, match="peer p in hand"):
+        with pytest.raises(RightLost, match="lock of peer p"):
             right.is_sure()
         with row_right(session, "p", theirs, "of theirs", "rows of it", SECONDS) as right:
             assert right.is_sure()
@@ -116,7 +116,7 @@ def test_a_initial_snapshot_and_a_repair_send_by_this_right(
     monkeypatch.setattr(rows, "open_sink", open_sink)
     peer: Any = read_peer(zk, session.nodes, "p")
     tables: Any = SimpleNamespace(scan=lambda *_: ())
-    with in_hand(at, "p", "copy", "copy", NO_TURN) as attempt:
+    with holding_peer(at, "p", "copy", "copy", NO_TURN) as attempt:
         copy_rows(session, peer, tables, SnapshotRegion("t", "abc", b"", b"", ()), [b"f"], attempt)
     with repairing(session, peer, "t"):
         pass
@@ -131,7 +131,7 @@ def test_a_longer_request_is_told_to_the_next_holder(
     zk: KazooClient, new_client: Callable[[], KazooClient], at: SourceCluster
 ) -> None:
     task = new_client()
-    with in_hand(at, "p", "repair", "repair", NO_TURN) as attempt:
+    with holding_peer(at, "p", "repair", "repair", NO_TURN) as attempt:
         rights = row_right(session_of(task, at), "p", attempt, "a region", "rows of it", 0.1)
         rights.__enter__().begin(3.0).may_go_on()
         expire(task)
@@ -144,7 +144,7 @@ def test_what_tasks_for_a_peer_that_is_gone_have_left_is_swept(
 ) -> None:
     task, killed = new_client(), []
     for peer in ("p", "gone"):
-        with in_hand(at, peer, "repair", "repair", NO_TURN) as attempt:
+        with holding_peer(at, peer, "repair", "repair", NO_TURN) as attempt:
             killed.append(row_right(session_of(task, at), peer, attempt, "region", "rows of it", SECONDS))
             killed[-1].__enter__()
     expire(task)

@@ -14,7 +14,7 @@ from walferry.engine.summary import Status
 from walferry.load.copy_border import Border
 from walferry.load.copy_records import Records, TableRecord
 from walferry.load.fence import Claim
-from walferry.replication.locks.peer_lock import NO_TURN, in_hand
+from walferry.replication.locks.peer_lock import NO_TURN, holding_peer
 from walferry.replication.source.session import Session
 
 __all__ = ["slave", "world"]  # fixtures
@@ -50,7 +50,7 @@ def test_a_task_whose_peer_is_paused_stops_within_seconds_and_goes_on_where_it_w
 
 def test_what_is_older_than_the_peer_s_initial_snapshot_is_left_out(world: World, slave: Slave, at: Session) -> None:
     slave.seconds = 0.0
-    with in_hand(world.job.source, "q", "copy", "an initial snapshot", NO_TURN) as attempt:
+    with holding_peer(world.job.source, "q", "copy", "an initial snapshot", NO_TURN) as attempt:
         records = Records(at, "q", Claim(at, "q", attempt))
         state = records.begin("copy")
         first = records.add_border("copy", Border({world.files.group: NAMES[0]}))
@@ -62,7 +62,7 @@ def test_what_is_older_than_the_peer_s_initial_snapshot_is_left_out(world: World
 
 def test_nothing_is_shipped_while_a_initial_snapshot_is_under_way(world: World, slave: Slave, at: Session) -> None:
     def copying() -> None:
-        with in_hand(world.job.source, "q", "copy", "an initial snapshot", NO_TURN) as attempt:
+        with holding_peer(world.job.source, "q", "copy", "an initial snapshot", NO_TURN) as attempt:
             Records(at, "q", Claim(at, "q", attempt)).begin("copy")
 
     with ThreadPoolExecutor(1) as pool:

@@ -14,9 +14,9 @@ __all__ = ["flows"]  # a fixture
 def test_a_table_s_state_changes_only_from_the_state_and_version_that_were_read(flows: Flows) -> None:
     world = flows.world
     with pytest.raises(WrongTableState, match="ENABLED"):
-        write_state(world.nodes, flows.hold, "t", ABSENT, TableState.DISABLED)
-    write_state(world.nodes, flows.hold, "t", ABSENT, TableState.DISABLING)
+        write_state(world.nodes, flows.lock, "t", ABSENT, TableState.DISABLED)
+    write_state(world.nodes, flows.lock, "t", ABSENT, TableState.DISABLING)
     assert read_state(world.zk, world.nodes, "t") == StoredState(TableState.DISABLING, 0)
     for seen in (ABSENT, StoredState(TableState.ENABLED, 7)):
         with pytest.raises(TableStateChanged):
-            write_state(world.nodes, flows.hold, "t", seen, TableState.DISABLING)
+            write_state(world.nodes, flows.lock, "t", seen, TableState.DISABLING)

@@ -26,7 +26,7 @@ from walferry.observe.status.describing import describe
 from walferry.observe.status.model import PeerStatus, SourceStatus, plain
 from walferry.observe.status.notes import RUNS_LOOKED_AT
 from walferry.observe.status.view import MAX_PROBLEMS, MAX_REGIONS, view
-from walferry.replication.locks.peer_lock import in_hand
+from walferry.replication.locks.peer_lock import holding_peer
 from walferry.replication.queues.lease import acquire
 from walferry.replication.source.cluster import SourceCluster
 from walferry.replication.source.session import Session
@@ -78,16 +78,16 @@ def test_a_source_with_live_dead_and_claimed_queues(hbase: HBaseZNodes, session:
 
 def test_who_holds_what(hbase: HBaseZNodes, session: Session, new_client: Callable[[], KazooClient], at: SourceCluster) -> None:
     hbase.add_wal(SERVER, "p", wal(NOW - HOUR))
-    assert peer_of(session).in_hand is None
-    with in_hand(at, "p", "run 7", "batch 7", -1), acquire(session_of(new_client(), at), "p", GROUP, "task of batch 7"):
+    assert peer_of(session).peer_lock is None
+    with holding_peer(at, "p", "run 7", "batch 7", -1), acquire(session_of(new_client(), at), "p", GROUP, "task of batch 7"):
         found = peer_of(session)
-        assert found.in_hand is not None
-        assert (found.in_hand.name, found.in_hand.run) == ("batch 7", "run 7")
+        assert found.peer_lock is not None
+        assert (found.peer_lock.name, found.peer_lock.run) == ("batch 7", "run 7")
         holder = (found.queues or ())[0].groups[0].holder
         assert holder is not None
         assert holder.name == "task of batch 7"
         assert holder.since.startswith("20")
-    assert (peer_of(session).in_hand, (peer_of(session).queues or ())[0].groups[0].holder) == (None, None)
+    assert (peer_of(session).peer_lock, (peer_of(session).queues or ())[0].groups[0].holder) == (None, None)
 
 
 def ran(session: Session, run: str, status: Status, error: str | None = None) -> int:
@@ -183,12 +183,12 @@ def hostile_znodes(hbase: HBaseZNodes, session: Session) -> dict[str, str]:
         f"{nodes.peers}/{HOSTILE}": (b"PBUF\xff", "no peer-state"),
         f"{runs}/{quoted(GROUP)}": (b'{"group": "' + GROUP.encode() + b'", "status": "done", "shippedOps": "<b>"}', "shippedOps"),
         f"{own.lease('p', GROUP)}": (b"[" * 1000, ""),
-        f"{own.in_hand('p')}": (b"\xff", ""),
+        f"{own.peer_lock('p')}": (b"\xff", ""),
     }
     for path, (value, _) in values.items():
         session.zk.ensure_path(path.rpartition("/")[0])
         session.zk.create(path, value)
-    for right in (own.lease("p", GROUP), own.in_hand("p")):
+    for right in (own.lease("p", GROUP), own.peer_lock("p")):
         session.zk.create(f"{right}/held")
     return {path: problem for path, (_, problem) in values.items() if problem}
 

@@ -46,8 +46,8 @@ class Case:
 
     def new_master(self, zk: KazooClient) -> WalSplitting:
         own = OwnZNodes(self.hbase.root, self.hbase.nodes)
-        self.hold = take_role(zk, self.hbase.nodes, own, "test", run="the same")
-        return WalSplitting(zk, self.hbase.nodes, f"file:{self.root}", self.hold, ME, lambda: self.now)
+        self.lock = take_role(zk, self.hbase.nodes, own, "test", run="the same")
+        return WalSplitting(zk, self.hbase.nodes, f"file:{self.root}", self.lock, ME, lambda: self.now)
 
     def advance(self) -> Progress:
         (progress,) = self.splitting.advance([DEAD])

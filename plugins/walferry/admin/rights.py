@@ -1,12 +1,12 @@
 """All rights to send a peer's edits to its slave, in one holder's hands.
 
-    the peer in hand    batches, initial snapshots, repairs             replication/locks/peer_lock.py
+    the peer lock       batches, initial snapshots, repairs             replication/locks/peer_lock.py
     leases              whoever ships or loads a WAL group         replication/queues/lease.py
-    turns               tasks that ship an interval again          replay/turn.py
+    turns               tasks that ship an interval again          replay/group_lock.py
 
-Tasks of initial snapshots and repairs send rows while their run has the peer in hand (replication/locks/row_lock.py).
+Tasks of initial snapshots and repairs send rows while their run holds the peer lock (replication/locks/row_lock.py).
 
-Who holds them all sends nothing, and waits until nothing that earlier holders have sent can take effect any more
+Who locks them all sends nothing, and waits until nothing that earlier holders have sent can take effect any more
 (base/zk/right.py). From then on nothing of the peer reaches the slave.
 
 Before that the peer must be paused, or gone. Whoever takes a right looks at the peer after that, and sends nothing of such a
@@ -24,11 +24,11 @@ from urllib.parse import unquote
 from walferry.admin.errors import Refused
 from walferry.admin.peers import PeerAdmin
 from walferry.base.zk.client import children, children_all
-from walferry.base.zk.fenced_lock import CALLS, Hold, read_record
+from walferry.base.zk.fenced_lock import CALLS, FencedLock, read_record
 from walferry.base.zk.session_time import now
-from walferry.replay import turn
+from walferry.replay import group_lock
 from walferry.replication.locks import peer_lock
-from walferry.replication.locks.peer_lock import InOtherHands
+from walferry.replication.locks.peer_lock import PeerLocked
 from walferry.replication.queues import lease
 from walferry.replication.queues.errors import LeaseHeld
 from walferry.replication.queues.reading import queued_groups
@@ -47,11 +47,11 @@ class AllRights:
     admin: PeerAdmin
     peer_id: str
     groups: tuple[str, ...]  # the WAL groups that there are leases of
-    holds: tuple[Hold, ...]
+    locks: tuple[FencedLock, ...]
 
     def await_quiet(self) -> None:
         """Wait until no request of earlier holders can take effect any more, and tell how long. Raises as `check`."""
-        seconds = max(hold.quiet_at for hold in self.holds) - now()
+        seconds = max(lock.quiet_at for lock in self.locks) - now()
         if seconds > 0:
             log.info(
                 "peer %s: waiting %.0f s: requests of a run that was killed or cut short may still take effect at the slave",
@@ -63,13 +63,13 @@ class AllRights:
 
     def check(self) -> None:
         """Check that all of them are still held. Raises LeaseLost, RightLost, ConnectError."""
-        for hold in self.holds:
-            hold.write(lambda multi: None)
+        for lock in self.locks:
+            lock.write(lambda multi: None)
 
 
 def refuse_if_held(session: Session, peer_id: str) -> None:
     """Raises Refused, naming the holder, if someone has one of the rights now."""
-    paths = [hold.path for hold in (peer_lock.hold_of(session, peer_id), *_others(session, peer_id, _groups(session, peer_id)))]
+    paths = [lock.path for lock in (peer_lock.lock_of(session, peer_id), *_others(session, peer_id, _groups(session, peer_id)))]
     for path, holders in zip(paths, children_all(session.zk, paths), strict=True):
         if holders:
             record = read_record(session.zk, path)
@@ -81,17 +81,17 @@ def refuse_if_held(session: Session, peer_id: str) -> None:
 def all_rights(admin: PeerAdmin, peer_id: str, holder: str) -> Iterator[AllRights]:
     """Hold all rights of a peer that is paused or gone for the length of a block. Raises Refused, naming who does not let go."""
     session = admin.session
-    taken: list[Hold] = []
+    taken: list[FencedLock] = []
     try:
-        _take(admin, peer_lock.hold_of(session, peer_id), holder, taken)
+        _take(admin, peer_lock.lock_of(session, peer_id), holder, taken)
         # Listed only now: what is read after a write of ours has all that was taken before the peer was paused.
         groups = _groups(session, peer_id)
-        for hold in _others(session, peer_id, groups):
-            _take(admin, hold, holder, taken)
+        for lock in _others(session, peer_id, groups):
+            _take(admin, lock, holder, taken)
         yield AllRights(admin, peer_id, groups, tuple(taken))
     finally:
-        for hold in taken:
-            hold.release()
+        for lock in taken:
+            lock.release()
 
 
 def _groups(session: Session, peer_id: str) -> tuple[str, ...]:
@@ -100,18 +100,18 @@ def _groups(session: Session, peer_id: str) -> tuple[str, ...]:
     return tuple(sorted(held | queued_groups(session, peer_id)))
 
 
-def _others(session: Session, peer_id: str, groups: tuple[str, ...]) -> list[Hold]:
-    """All rights but that to have the peer in hand."""
-    return [*(lease.hold_of(session, peer_id, group) for group in groups), *turn.holds_of(session, peer_id)]
+def _others(session: Session, peer_id: str, groups: tuple[str, ...]) -> list[FencedLock]:
+    """All rights but that to hold the peer lock."""
+    return [*(lease.lock_of(session, peer_id, group) for group in groups), *group_lock.locks_of(session, peer_id)]
 
 
-def _take(admin: PeerAdmin, hold: Hold, holder: str, taken: list[Hold]) -> None:
+def _take(admin: PeerAdmin, lock: FencedLock, holder: str, taken: list[FencedLock]) -> None:
     def look() -> set[str]:
         try:
-            hold.acquire(holder, **{CALLS: "0.0"})
-        except (LeaseHeld, InOtherHands) as error:
+            lock.acquire(holder, **{CALLS: "0.0"})
+        except (LeaseHeld, PeerLocked) as error:
             return {str(error)}
-        taken.append(hold)
+        taken.append(lock)
         return set()
 
     if held := admin.await_none(look, WAIT_SECONDS):

@@ -119,27 +119,27 @@ def _ship(source: SourceCluster, peer_id: str, how: Terms, *, roll: bool) -> Bat
     summaries: list[GroupSummary] = []
     if planned.groups and not planned.left_to:
         tell(f"peer {peer_id}: {planned.wals:,} WALs of {planned.groups:,} WAL groups, at least {planned.bytes:,} bytes to ship")
-        told, summaries = _in_hand(source, planned, how, run)
+        told, summaries = _holding_peer(source, planned, how, run)
         steps |= told
     return BatchReport(peer_id, planned, Steps(**steps), summaries)
 
 
-def _in_hand(source: SourceCluster, planned: Planned, how: Terms, run: str) -> tuple[dict[str, str], list[GroupSummary]]:
-    """Ship the plan while this run has the peer in hand; what is to tell of that, and the groups' summaries."""
+def _holding_peer(source: SourceCluster, planned: Planned, how: Terms, run: str) -> tuple[dict[str, str], list[GroupSummary]]:
+    """Ship the plan while this run holds the peer lock; what is to tell of that, and the groups' summaries."""
     from walferry.cli.local_ship import ship_groups
     from walferry.hbase.errors import PausedPeer
-    from walferry.replication.locks.peer_lock import InOtherHands
+    from walferry.replication.locks.peer_lock import PeerLocked
     from walferry.runs.steps import batch
 
     try:
-        with batch.in_hand(source, planned, run):
+        with batch.holding_peer(source, planned, run):
             if why := batch.why_down(source, planned.peer):
                 return {"ship": "failed", "slave_down": f"peer {planned.peer}: its slave is down: {why}"}, []
             only = batch.not_held(source, planned.peer) if planned.held else None
             if only == []:
                 return {"left_to": f"peer {planned.peer}: all that is left to ship is in the hands of recoveries"}, []
             return {}, ship_groups(source, planned, only, how)
-    except (InOtherHands, PausedPeer) as error:
+    except (PeerLocked, PausedPeer) as error:
         return {"left_to": str(error)}, []
 
 

@@ -112,7 +112,7 @@ def _drained(source: SourceCluster, drain: Drain, how: Terms) -> Drained:
     tell(f"queue {drain.queue.ref}: {drain.plan.wals:,} WALs, at least {drain.plan.bytes:,} bytes to ship")
     try:
         if not batch.await_free(source, drain.queue.peer, drain.queue.groups, how.deadline):
-            return Drained(replace(drain, problem="another run has it in hand"), "failed", (), 0)
+            return Drained(replace(drain, problem="another run holds it"), "failed", (), 0)
         summaries = ship_groups(source, drain.plan, drain.queue.groups, how)
     except WalferryError as error:  # the other queues are drained all the same
         return Drained(replace(drain, problem=str(error)), "failed", (), 0)

@@ -185,7 +185,7 @@ def _who(peer: PeerStatus) -> str:
         return "unknown"
     if not peer.managed:
         return "HBase" if peer.state == "ENABLED" else f"nobody ({peer.state})"
-    return "nobody (paused)" if peer.paused else "Walferry, now" if peer.in_hand else "Walferry"
+    return "nobody (paused)" if peer.paused else "Walferry, now" if peer.peer_lock else "Walferry"
 
 
 def _queues_view(found: SourceStatus, peer_ids: Sequence[str]) -> View:

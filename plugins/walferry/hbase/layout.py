@@ -162,7 +162,7 @@ class OwnZNodes:
         return f"{self.leases(peer_id)}/{quoted(group)}"
 
     def claim(self, server: str) -> str:
-        """The hold of the run that claims a dead server's queues."""
+        """The lock of the run that claims a dead server's queues."""
         return f"{self.root}/claims/{quoted(self.cluster.base)}/{quoted(server)}"
 
     def history(self, peer_id: str) -> str:
@@ -177,9 +177,9 @@ class OwnZNodes:
         """Parent of the leases on the peer's WAL groups."""
         return f"{self.root}/leases/{quoted(self.cluster.base)}/{quoted(peer_id)}"
 
-    def in_hand(self, peer_id: str) -> str:
-        """The hold of the run that has the peer in hand, to ship all its queues."""
-        return f"{self.root}/in-hand/{quoted(self.cluster.base)}/{quoted(peer_id)}"
+    def peer_lock(self, peer_id: str) -> str:
+        """The lock under which one run at a time ships all queues of a peer."""
+        return f"{self.root}/peer-locks/{quoted(self.cluster.base)}/{quoted(peer_id)}"
 
     def row_shipments(self, peer_id: str) -> str:
         """Parent of the holds of tasks that ship rows of scans to the peer's slave."""
@@ -207,7 +207,7 @@ class OwnZNodes:
 
     @property
     def master_role(self) -> str:
-        """The hold of the run that acts as the cluster's master."""
+        """The lock of the run that acts as the cluster's master."""
         return f"{self.root}/regions/{quoted(self.cluster.base)}/role"
 
     @property

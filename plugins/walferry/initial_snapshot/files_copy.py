@@ -32,7 +32,7 @@ from walferry.initial_snapshot.file_copy import copy_file
 from walferry.initial_snapshot.hfiles import HFileInfo, read_info
 from walferry.initial_snapshot.manifest import SnapshotRegion, StoreFile
 from walferry.load.copy_errors import BrokenSnapshot, CopyRefused, Overtaken, UnreadableHFile
-from walferry.load.copy_records import RegionInHand, RegionRecord, Way
+from walferry.load.copy_records import HeldRegion, RegionRecord, Way
 from walferry.load.errors import NotLoaded, StaleLoad
 from walferry.load.numbered import Destination, StagedFile, load_numbered
 from walferry.load.region_lock import TakeTurn
@@ -72,7 +72,7 @@ class FilesCopy:
     turn: TakeTurn
     login: Login = UNSECURED  # to the slave
 
-    def copy(self, region: SnapshotRegion, found: Sequence[FoundFile], in_hand: RegionInHand) -> RegionRecord:
+    def copy(self, region: SnapshotRegion, found: Sequence[FoundFile], held: HeldRegion) -> RegionRecord:
         """Copy one region. Raises NeedsScan, NotLoaded, Overtaken, StoreError, RpcError, RegionUnavailable."""
         calls = loads(found)
         if not calls:
@@ -84,8 +84,8 @@ class FilesCopy:
         self.check_token(region.table, token)  # before it is noted: what is noted gets deleted
         record = RegionRecord(staging=token, slave_region=target.name.hex())
         try:
-            in_hand.put(record)
-            self._load(region, Destination(region.table, target, token, self.login), calls, in_hand)
+            held.put(record)
+            self._load(region, Destination(region.table, target, token, self.login), calls, held)
         except (NotLoaded, Overtaken):  # another run may have deleted the folder too early, and forgotten it
             clean_up(self.place, record, self.root)
             raise
@@ -93,7 +93,7 @@ class FilesCopy:
         copied = [each for call in calls for each in call]
         return replace(record, way=Way.FILES, files=len(copied), bytes=sum(each.file.size for each in copied), staging="")
 
-    def _load(self, region: SnapshotRegion, to: Destination, calls: Sequence[Sequence[FoundFile]], in_hand: RegionInHand) -> None:
+    def _load(self, region: SnapshotRegion, to: Destination, calls: Sequence[Sequence[FoundFile]], held: HeldRegion) -> None:
         """Copy the files of each call to the folder, and have them loaded. Raises as `copy`."""
         log_in_to(to.token, self.login)
         server = self.place.connection(to.region)
@@ -105,7 +105,7 @@ class FilesCopy:
                 for tried in count(1):
                     try:
                         with self.turn(to.region.encoded_name):
-                            in_hand.check()
+                            held.check()
                             load_numbered(server, to, files, self.cluster_id)
                         break
                     except NotLoaded as error:

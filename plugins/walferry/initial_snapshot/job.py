@@ -33,13 +33,13 @@ from walferry.load.copy_errors import CopyRefused, NotQueued
 from walferry.load.copy_records import MAX_NAMED, MAX_TABLES, CopyState, Records, RegionRecord, TableRecord, Way, is_copied
 from walferry.load.fence import Claim
 from walferry.replication.filters.rules import PeerTables
-from walferry.replication.locks.peer_lock import in_hand_after_others
+from walferry.replication.locks.peer_lock import holding_peer_after_others
 from walferry.replication.source.agreement import check_peer
 from walferry.replication.source.cluster import SourceCluster
 from walferry.replication.source.session import Session, open_session
 
 PROGRESS_SECONDS = 10.0
-WAIT_SECONDS = 3600.0  # for a batch that has the peer in hand; its deadline is 1800 s unless it was given another
+WAIT_SECONDS = 3600.0  # for a batch that holds the peer lock; its deadline is 1800 s unless it was given another
 BEGIN_TRIES = 3  # if a table becomes another one between the roll and its snapshot
 
 log = logging.getLogger(__name__)
@@ -70,7 +70,7 @@ class Copied:
 def initial_snapshot(request: CopyRequest, spread: Spread) -> Copied:
     """Copy what is not copied yet. If all of it is, the peer's queue may be shipped.
 
-    Raises CopyRefused, NotQueued, NotRolled, InOtherHands, Overtaken, WalferryError.
+    Raises CopyRefused, NotQueued, NotRolled, PeerLocked, Overtaken, WalferryError.
     """
     peer_id = request.peer_id
     with open_session(request.source) as session:
@@ -79,7 +79,7 @@ def initial_snapshot(request: CopyRequest, spread: Spread) -> Copied:
         if state is not None and state.complete and state.run == request.run:
             return Copied(state)
         holder = f"run {request.run}, an initial snapshot, on {socket.gethostname()}"
-        ours = in_hand_after_others(
+        ours = holding_peer_after_others(
             request.source, peer_id, request.run, holder, wait_seconds=WAIT_SECONDS,
             waiting=lambda why: request.say(f"waiting until the other run ends: {why}"),
         )  # fmt: skip

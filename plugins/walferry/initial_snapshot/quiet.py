@@ -1,6 +1,6 @@
 """Waits until nobody ships a peer's queues any more, before an initial snapshot of it begins.
 
-Recoveries of dead servers ship side by side with batches, without having the peer in hand, and tasks of a batch may outlive its
+Recoveries of dead servers ship side by side with batches, without holding the peer lock, and tasks of a batch may outlive its
 driver. What they ship of before the copy would lie over it. Whoever ships a group holds its lease, and looks then whether a copy
 is under way (shipping/group.py). So a copy first notes that it is, and then waits for each lease that is held, and for requests
 that may still take effect.

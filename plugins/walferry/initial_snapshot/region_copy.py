@@ -38,7 +38,7 @@ log = logging.getLogger(__name__)
 class RegionTask:
     """A region to copy, with the families that the peer gets; `why_scan` says why its files are of no use elsewhere.
 
-    `attempt` names the attempt of the run that has the peer in hand.
+    `attempt` names the attempt of the run that holds the peer lock.
     """
 
     region: SnapshotRegion
@@ -84,23 +84,23 @@ class RegionCopier:
     def _copy(self, task: RegionTask) -> RegionRecord:
         region, place = task.region, self.slave_tables.place(task.region.table)
         records = Records(self.session, self.peer.id, Claim(self.session, self.peer.id, task.attempt))
-        in_hand = records.in_hand(region.table, region.encoded_name)
-        if in_hand.record is not None and in_hand.record.staging:  # an earlier try has left a folder
-            in_hand.put(in_hand.record)  # before the folder is deleted: it may be that of a run that has overtaken this one
-            clean(place, in_hand.record, root_of(self.session.source))
+        held = records.held(region.table, region.encoded_name)
+        if held.record is not None and held.record.staging:  # an earlier try has left a folder
+            held.put(held.record)  # before the folder is deleted: it may be that of a run that has overtaken this one
+            clean(place, held.record, root_of(self.session.source))
         try:
             alone = partial(turn, self.session, self.peer.id, task.attempt)
             files = FilesCopy(root_of(self.session.source), place, self._source_id(), alone, self.slave_tables.login)
-            record = files.copy(region, self._found(task), in_hand)
+            record = files.copy(region, self._found(task), held)
         except NeedsScan as why:
-            clean(place, in_hand.record, root_of(self.session.source))
-            in_hand.put(RegionRecord(why_scan=str(why)))
+            clean(place, held.record, root_of(self.session.source))
+            held.put(RegionRecord(why_scan=str(why)))
             self._check_labels(region, known=False)
             log.info("%s is scanned: %s", region, why)
             cells = copy_rows(self.session, self.peer, self.source_tables, region, task.families, task.attempt)
             record = RegionRecord(Way.SCAN, cells=cells, why_scan=str(why))
         record = replace(record, families=tuple(family.hex() for family in task.families))
-        in_hand.put(record)
+        held.put(record)
         return record
 
     def _found(self, task: RegionTask) -> list[FoundFile]:

@@ -17,7 +17,7 @@ def copy_rows(
 ) -> int:
     """Copy all rows that the source has now between the region's borders. Returns the number of cells.
 
-    `attempt` is that of the run that has the peer in hand. Raises RowsTaken, RightLost, SlaveUnreachable, WalferryError.
+    `attempt` is that of the run that holds the peer lock. Raises RowsTaken, RightLost, SlaveUnreachable, WalferryError.
     """
     spec = ScanSpec(region.start, region.end, tuple(families), max_versions=ALL_VERSIONS, raw=True)
     with row_shipment(session, peer, attempt, f"{region.table},{region.encoded_name}", f"the rows of {region}") as shipment:

@@ -95,7 +95,7 @@ class ConnectShip:
 def tag_of(run: ShipRun) -> str:
     """The tag of all tries of a run. Recoveries, which have their summaries kept for longer, have a job for each queue of a run.
 
-    A batch has one job at a time. Its groups do not count: a retry may have others, as recoveries have some in hand meanwhile.
+    A batch has one job at a time. Its groups do not count: a retry may have others, as recoveries hold some meanwhile.
     """
     groups = run.groups if run.keep is not None else None
     what = (run.source.to_json(), run.peer_id, run.run_id, *(groups or ()))

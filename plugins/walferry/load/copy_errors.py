@@ -24,7 +24,7 @@ class CopyUnderWay(WalferryError):
 
 
 class Overtaken(WalferryError):
-    """Another run has the copy in hand by now, or another task the region, so this one must change nothing more."""
+    """Another run holds the copy by now, or another task the region, so this one must change nothing more."""
 
 
 class BrokenSnapshot(WalferryError):

@@ -6,7 +6,7 @@
     …/+borders/<id>                                                                Load: which WALs are older (copy_border.py)
     …/+turns/…                                                               see region_lock.py; no table's name begins with "+"
 
-Only the run that has the peer in hand can write any of it (fence.py). All of it is of one peer: the state has the id of the
+Only the run that holds the peer lock can write any of it (fence.py). All of it is of one peer: the state has the id of the
 transaction that added the peer, and what an earlier peer of the same name has left does not count. The tables' znodes are
 deleted when the copy is complete; the state stays.
 
@@ -115,7 +115,7 @@ class CopyState(_Json):
 class Records:
     """The records of one peer's initial snapshot. Only with a claim can they be written and deleted. Raises ConnectError.
 
-    Writes and deletions raise Overtaken once another run has the peer in hand.
+    Writes and deletions raise Overtaken once another run holds the peer lock.
     """
 
     def __init__(self, session: Session, peer_id: str, claim: Claim | None = None) -> None:
@@ -207,10 +207,10 @@ class Records:
         """Delete a region's record."""
         self._delete([self._region(table, name)])
 
-    def in_hand(self, table: str, name: str) -> RegionInHand:
-        """Take a region in hand, to write its record."""
+    def held(self, table: str, name: str) -> HeldRegion:
+        """Take the record of a region, to write it."""
         assert self._claim is not None
-        return RegionInHand(self._zk, self._claim, self._region(table, name))
+        return HeldRegion(self._zk, self._claim, self._region(table, name))
 
     def _added(self) -> int:
         znode = read(self._zk, self._peer)
@@ -296,7 +296,7 @@ class Records:
         return f"{self._path}/{quoted(table)}/{quoted(name)}"
 
 
-class RegionInHand:
+class HeldRegion:
     """A region's record in the hands of one task. Raises Overtaken as soon as another task has written it, ConnectError.
 
     `record` is what this task, or an earlier one, has written.
@@ -328,7 +328,7 @@ class RegionInHand:
         self._version = znode.stat.version
 
     def check(self) -> None:
-        """Check that the record is as this task has written it, and that its run has the peer in hand."""
+        """Check that the record is as this task has written it, and that its run holds the peer lock."""
         if self._claim.commit(lambda multi: multi.check(self._path, self._version)) is not None:
             raise self._overtaken()
 

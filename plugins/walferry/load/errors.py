@@ -7,7 +7,7 @@ from walferry.hbase.rpc.errors import RemoteError
 
 
 class LoadOvertaken(WalferryError):
-    """Another run has the queues in hand by now, so this one must load nothing more."""
+    """Another run holds the queues by now, so this one must load nothing more."""
 
 
 class NotLoaded(WalferryError):

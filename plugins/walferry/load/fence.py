@@ -1,9 +1,9 @@
 """What keeps a run that was overtaken from loading older files after newer edits.
 
-If a driver is paused for longer than its ZooKeeper session lasts, another run may take the peer in hand, complete the copy and
+If a driver is paused for longer than its ZooKeeper session lasts, another run may take the peer lock, complete the copy and
 ship the queue. The tasks of the first run may be alive all the while. So
 
-    - each write to the copy's records is carried out only while the attempt has the peer in hand;
+    - each write to the copy's records is carried out only while the attempt holds the peer lock;
     - a task notes its staging folder before it puts files there, and checks right before each load that nobody has changed its
       record since;
     - a run that goes on with a copy, whichever of its tables it goes on with, and a task that goes on with a region, first have
@@ -36,16 +36,16 @@ class Claim:
     attempt: str
 
     def commit(self, operations: Callable[[TransactionRequest], object]) -> Refusal | None:
-        """Send a multi that is carried out only while the attempt has the peer in hand. It may be sent again after a lost answer.
+        """Send a multi that is carried out only while the attempt holds the peer lock. It may be sent again after a lost answer.
 
         Returns the first refused operation. Raises Overtaken, ConnectError.
         """
-        zk, path = self.session.zk, self.session.own.in_hand(self.peer_id)
+        zk, path = self.session.zk, self.session.own.peer_lock(self.peer_id)
         while True:
             turn = turn_of_attempt(self.session, self.peer_id, self.attempt)
             if turn is None:
                 raise Overtaken(
-                    f"another run has taken the initial snapshot of peer {self.peer_id} in hand",
+                    f"another run has taken over the initial snapshot of peer {self.peer_id}",
                     "It goes on where this one stopped",
                 )
 

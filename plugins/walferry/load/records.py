@@ -176,7 +176,7 @@ def check_folder(zk: KazooClient, path: str, note: str, peer_state: tuple[str, i
 
 
 def _overtaken(path: str) -> LoadOvertaken:
-    return LoadOvertaken(f"the load of {path} is over: another run has the queues in hand, or the driver has gone on without us")
+    return LoadOvertaken(f"the load of {path} is over: another run holds the queues, or the driver has gone on without us")
 
 
 def end(zk: KazooClient, path: str) -> None:

@@ -18,7 +18,7 @@ from contextlib import AbstractContextManager, contextmanager
 
 from walferry.base.errors import WalferryError
 from walferry.base.zk.errors import Contention
-from walferry.base.zk.fenced_lock import Hold
+from walferry.base.zk.fenced_lock import FencedLock
 from walferry.hbase.layout import quoted
 from walferry.replication.source.session import Session
 
@@ -43,21 +43,23 @@ def turn(session: Session, peer_id: str, attempt: str, region: str) -> Iterator[
     `attempt` is that of the run to which the task belongs.
     """
     path = f"{session.own.initial_snapshot(peer_id)}/{TURNS}/{quoted(f'{attempt},{region}')}"
-    hold = _wait(session, path, region)
+    lock = _wait(session, path, region)
     try:
         yield
     finally:
-        if hold is not None:
-            hold.release(forget=True)
+        if lock is not None:
+            lock.release(forget=True)
 
 
-def _wait(session: Session, path: str, region: str) -> Hold | None:
+def _wait(session: Session, path: str, region: str) -> FencedLock | None:
     give_up, pause = time.monotonic() + WAIT_SECONDS, _FIRST_PAUSE_SECONDS
     while time.monotonic() < give_up:
-        hold = Hold(session.zk, path, lambda holder, since: _Taken(holder), _Taken)  # one whose session has ended stays lost
+        lock = FencedLock(
+            session.zk, path, lambda holder, since: _Taken(holder), _Taken
+        )  # one whose session has ended stays lost
         try:
-            hold.acquire("a task of an initial snapshot")
-            return hold
+            lock.acquire("a task of an initial snapshot")
+            return lock
         except (_Taken, Contention):
             time.sleep(pause * (1 + random.random()))
             pause = min(2 * pause, _LONGEST_PAUSE_SECONDS)

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 from kazoo.client import KazooClient
 
-from walferry.base.zk.fenced_lock import Hold
+from walferry.base.zk.fenced_lock import FencedLock
 from walferry.hbase.layout import OwnZNodes, ZNodes
 from walferry.hbase.names import ServerName
 from walferry.hbase.rpc.server import RpcServer
@@ -37,7 +37,7 @@ class Role:
     """The master's role while a run has it. All that it writes to ZooKeeper goes through `hold`, or `writes` on top of it."""
 
     me: ServerName
-    hold: Hold
+    lock: FencedLock
     writes: MasterWrites
     registry: ServerRegistry
 
@@ -65,16 +65,16 @@ def acting_as_master(zk: KazooClient, nodes: ZNodes, own: OwnZNodes, candidate: 
     """
     check_no_master(zk, nodes)
     with ExitStack() as at_the_end:
-        hold = take_role(zk, nodes, own, candidate.holder, candidate.run)
-        at_the_end.callback(hold.release)
+        lock = take_role(zk, nodes, own, candidate.holder, candidate.run)
+        at_the_end.callback(lock.release)
         registry = ServerRegistry()
-        calls = MasterCalls(registry, hold.check, candidate.settings)
+        calls = MasterCalls(registry, lock.check, candidate.settings)
         address = candidate.address
         server = at_the_end.enter_context(RpcServer(calls.services(), address.listen, address.port))
         me = ServerName(address.host, server.port, int(time.time() * 1000))
-        publish(zk, nodes, hold, me)
-        at_the_end.callback(withdraw, nodes, hold)
+        publish(zk, nodes, lock, me)
+        at_the_end.callback(withdraw, nodes, lock)
         check_clock(zk, nodes, me)
-        created = create_missing(zk, nodes, hold, candidate.root_dir)
+        created = create_missing(zk, nodes, lock, candidate.root_dir)
         log.info("%s acts as the master of %s%s", me, nodes.base, f"; created {', '.join(created)}" if created else "")
-        yield Role(me, hold, MasterWrites(zk, nodes, own, hold), registry)
+        yield Role(me, lock, MasterWrites(zk, nodes, own, lock), registry)

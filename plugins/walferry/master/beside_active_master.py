@@ -83,12 +83,12 @@ def beside_master(zk: KazooClient, nodes: ZNodes, own: OwnZNodes, holder: str, r
     Only one run has it or the master's role at a time. Each write is refused once the HMaster is not active any more. Raises
     RoleHeld, ConnectError.
     """
-    hold = take_role(zk, nodes, own, holder, run)
+    lock = take_role(zk, nodes, own, holder, run)
     try:
-        hold.depend_on(Guard(nodes.master, HMASTER_VERSION, lambda: NoLiveMaster(nodes.master)))
-        yield MasterWrites(zk, nodes, own, hold, Actor.OPERATOR)
+        lock.depend_on(Guard(nodes.master, HMASTER_VERSION, lambda: NoLiveMaster(nodes.master)))
+        yield MasterWrites(zk, nodes, own, lock, Actor.OPERATOR)
     finally:
-        hold.release()
+        lock.release()
 
 
 def give_up_opens(decided: list[tuple[Region, Decision]], writes: MasterWrites) -> list[Outcome]:

@@ -20,7 +20,7 @@ from kazoo.exceptions import NodeExistsError
 from walferry.base.protos import hbase_pb2 as pb
 from walferry.base.zk.acls import readable_by_all
 from walferry.base.zk.client import read, read_all, retried
-from walferry.base.zk.fenced_lock import Hold
+from walferry.base.zk.fenced_lock import FencedLock
 from walferry.hbase.errors import ZNodeValueError
 from walferry.hbase.files.systems import open_wal
 from walferry.hbase.layout import ZNodes
@@ -41,7 +41,7 @@ _FOLDERS = (
 _MAX_ID_BYTES = 1024
 
 
-def create_missing(zk: KazooClient, nodes: ZNodes, hold: Hold, root_dir: str) -> list[str]:
+def create_missing(zk: KazooClient, nodes: ZNodes, lock: FencedLock, root_dir: str) -> list[str]:
     """Create what is missing and return its paths. `root_dir` is the URL of hbase.rootdir, read only if the id is missing.
 
     Raises NoClusterId, StoreError, the role's errors, ConnectError.
@@ -59,7 +59,7 @@ def create_missing(zk: KazooClient, nodes: ZNodes, hold: Hold, root_dir: str) ->
         def create(multi: TransactionRequest, path: str = path, value: bytes = value) -> None:
             multi.create(path, value, acl=readable_by_all(zk) if nodes.clients_read(path) else None)
 
-        refusal = hold.write(create).refusal
+        refusal = lock.write(create).refusal
         if refusal is not None and not isinstance(refusal.error, NodeExistsError):  # a RegionServer makes some of them too
             raise refusal.error
     return missing

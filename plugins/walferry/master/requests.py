@@ -239,7 +239,7 @@ def _change(
         raise Refused(f"table {shown} is {state.name}", "Nothing is to be done" if state is after else "Wait until that is over")
 
     def begin(cluster: Cluster, role: Role) -> list[Outcome]:
-        ask(cluster.zk, cluster.nodes, role.hold, name)
+        ask(cluster.zk, cluster.nodes, role.lock, name)
         return []
 
     def left(now: Looked) -> list[str]:

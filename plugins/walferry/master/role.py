@@ -1,14 +1,14 @@
 """The master's role: one run at a time has it, and never beside a live HMaster.
 
-A run first acquires a hold of Walferry's own, which keeps other runs out. Then it creates the ephemeral znode <base>/master, as
-an HMaster does when it becomes active. That keeps HMasters out: one that starts later waits as a backup until the znode is gone.
-RegionServers read there whom to report to.
+A run first acquires a fenced lock of Walferry's own, which keeps other runs out. Then it creates the ephemeral znode
+<base>/master, as an HMaster does when it becomes active. That keeps HMasters out: one that starts later waits as a backup until
+the znode is gone. RegionServers read there whom to report to.
 
-Each write depends on both: the hold checks itself, and from `publish` on it checks the znode too. The hold alone would not do,
-because an operator may delete the znode, and then an HMaster becomes active while the hold is still held. The znode that an
+Each write depends on both: the lock checks itself, and from `publish` on it checks the znode too. The lock alone would not do,
+because an operator may delete the znode, and then an HMaster becomes active while the lock is still held. The znode that an
 HMaster creates has version 0. Ours is set once more in the multi that creates it, so its version is never an HMaster's. By that
-a run also knows the znode of a killed run, whose session has not ended yet, and replaces it. The hold's record has the sessions
-of its last holders: a znode of our version that is of none of them is that of a run with another `walferry_root`, whose hold is
+a run also knows the znode of a killed run, whose session has not ended yet, and replaces it. The lock's record has the sessions
+of its last holders: a znode of our version that is of none of them is that of a run with another `walferry_root`, whose lock is
 elsewhere.
 """
 
@@ -25,7 +25,7 @@ from walferry.base.protos import hbase_pb2 as pb
 from walferry.base.zk.acls import readable_by_all
 from walferry.base.zk.client import ZNode, read, retried
 from walferry.base.zk.errors import Contention
-from walferry.base.zk.fenced_lock import Guard, Hold, read_record
+from walferry.base.zk.fenced_lock import FencedLock, Guard, read_record
 from walferry.hbase.layout import OwnZNodes, ZNodes
 from walferry.hbase.names import ServerName
 from walferry.hbase.values import PBUF, decode_master, server_in
@@ -39,16 +39,16 @@ _MAX_SESSIONS = 20  # of killed holders, whose sessions may not have ended
 _TRIES = 10  # a try fails if a master comes or goes in between
 
 
-def take_role(zk: KazooClient, nodes: ZNodes, own: OwnZNodes, holder: str, run: str | None = None) -> Hold:
+def take_role(zk: KazooClient, nodes: ZNodes, own: OwnZNodes, holder: str, run: str | None = None) -> FencedLock:
     """Become the holder of the master's role; `holder` is its name for people.
 
     A killed attempt of the same `run` is put out at once. Raises RoleHeld, ConnectError.
     """
     for path in (nodes.in_transition, nodes.tables, own.region_plans):
         retried(zk, zk.ensure_path, path, acl=readable_by_all(zk) if nodes.clients_read(path) else None)
-    hold = Hold(zk, own.master_role, RoleHeld, RoleLost)
-    hold.acquire(holder, run, sessions=" ".join([_session(zk), *_sessions(zk, own.master_role)][:_MAX_SESSIONS]))
-    return hold
+    lock = FencedLock(zk, own.master_role, RoleHeld, RoleLost)
+    lock.acquire(holder, run, sessions=" ".join([_session(zk), *_sessions(zk, own.master_role)][:_MAX_SESSIONS]))
+    return lock
 
 
 def _session(zk: KazooClient) -> str:
@@ -69,8 +69,8 @@ def check_no_master(zk: KazooClient, nodes: ZNodes) -> None:
     _refuse_master(nodes, read(zk, nodes.master))
 
 
-def publish(zk: KazooClient, nodes: ZNodes, hold: Hold, me: ServerName) -> None:
-    """Create the znode that names this run as the cluster's master. Each later write of the hold depends on it.
+def publish(zk: KazooClient, nodes: ZNodes, lock: FencedLock, me: ServerName) -> None:
+    """Create the znode that names this run as the cluster's master. Each later write of the lock depends on it.
 
     RegionServers call `me` from now on. Raises LiveMaster, RoleHeld, the role's errors, ConnectError, Contention.
     """
@@ -80,19 +80,19 @@ def publish(zk: KazooClient, nodes: ZNodes, hold: Hold, me: ServerName) -> None:
         found = read(zk, nodes.master)
         _refuse_master(nodes, found)
         if found is not None and found.value == value:
-            hold.depend_on(Guard(nodes.master, OUR_VERSION, lambda: _lost_znode(nodes)))
+            lock.depend_on(Guard(nodes.master, OUR_VERSION, lambda: _lost_znode(nodes)))
             return
-        if found is not None and str(found.stat.ephemeralOwner) not in _sessions(zk, hold.path):
+        if found is not None and str(found.stat.ephemeralOwner) not in _sessions(zk, lock.path):
             since = datetime.fromtimestamp(found.stat.ctime / 1000, UTC).isoformat(timespec="seconds")
             raise RoleHeld("a run whose connection has another walferry_root", since)
 
         def operations(multi: TransactionRequest, found: ZNode | None = found) -> None:
-            if found is not None:  # of a run that has lost the hold
+            if found is not None:  # of a run that has lost the lock
                 multi.delete(nodes.master, found.stat.version)
             multi.create(nodes.master, value, acl=readable_by_all(zk), ephemeral=True)
             multi.set_data(nodes.master, value, OUR_VERSION - 1)
 
-        refusal = hold.write(operations).refusal
+        refusal = lock.write(operations).refusal
         if refusal is not None and not isinstance(refusal.error, (NodeExistsError, NoNodeError, BadVersionError)):
             raise refusal.error
     raise Contention(f"{nodes.master} changed {_TRIES} times while it was being created; try again later")
@@ -106,10 +106,10 @@ def check_clock(zk: KazooClient, nodes: ZNodes, me: ServerName) -> None:
         raise ClockAhead(ahead, MAX_SKEW_SECONDS)
 
 
-def withdraw(nodes: ZNodes, hold: Hold) -> None:
+def withdraw(nodes: ZNodes, lock: FencedLock) -> None:
     """Delete the znode, so that an HMaster that waits becomes active at once. Harmless if the role is lost already."""
     with contextlib.suppress(WalferryError):  # then the znode is another master's, or ends with the session
-        hold.write(lambda multi: multi.delete(nodes.master, OUR_VERSION))
+        lock.write(lambda multi: multi.delete(nodes.master, OUR_VERSION))
 
 
 def _refuse_master(nodes: ZNodes, found: ZNode | None) -> None:

@@ -186,7 +186,7 @@ class Master:
     ) -> None:
         self._cluster = cluster
         self._role = role
-        self._splitting = WalSplitting(cluster.zk, cluster.nodes, cluster.wal_root, role.hold, role.me)
+        self._splitting = WalSplitting(cluster.zk, cluster.nodes, cluster.wal_root, role.lock, role.me)
         self._locality = locality
         self._limit_seconds = limit_seconds
         self._tell = tell
@@ -211,7 +211,7 @@ class Master:
         self._asked = {key: at for key, at in self._asked.items() if key[0] not in failed}
         told: dict[str, str] = {}
         if (only is None or table is not None) and read.complete:
-            begun, told = tables.advance(view, states, cluster.nodes, self._role.hold, self._role.writes, cluster.servers)
+            begun, told = tables.advance(view, states, cluster.nodes, self._role.lock, self._role.writes, cluster.servers)
             outcomes += begun
         done = Pass(view, [outcome for outcome in outcomes if outcome.decision.step is not Step.WAIT], progress, told)
         for line in [*done.lines(), *(one_line(str(error), MAX_LINE_CHARS) for error in read.broken)]:
@@ -269,7 +269,7 @@ class Master:
         pause = BUSY_SECONDS
         next_balance = time.monotonic() + (balance_seconds or 0.0)
         while not stop.is_set():
-            self._role.hold.check()
+            self._role.lock.check()
             changed.clear()
             pause = min(2 * pause, SLOW_SECONDS)
             try:
@@ -283,7 +283,7 @@ class Master:
                     pause = BUSY_SECONDS if self.balance() else IDLE_SECONDS
                     next_balance = time.monotonic() + balance_seconds
             except WalferryError as error:
-                self._role.hold.check()
+                self._role.lock.check()
                 if not error.retry_helps:
                     raise
                 self._tell(f"this pass failed: {error}")

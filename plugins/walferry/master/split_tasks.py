@@ -21,7 +21,7 @@ from kazoo.exceptions import NoNodeError
 
 from walferry.base.protos import hbase_pb2 as pb
 from walferry.base.zk.client import children, read_all, retried
-from walferry.base.zk.fenced_lock import Hold
+from walferry.base.zk.fenced_lock import FencedLock
 from walferry.hbase.errors import ZNodeValueError
 from walferry.hbase.layout import ZNodes
 from walferry.hbase.names import ServerName, url_encoded
@@ -82,10 +82,10 @@ def read_tasks(zk: KazooClient, nodes: ZNodes) -> tuple[dict[str, Task], list[ZN
 class TaskWrites:
     """Changes tasks under the master's role; `me` is the name by which the tasks know this master."""
 
-    def __init__(self, zk: KazooClient, nodes: ZNodes, hold: Hold, me: ServerName) -> None:
+    def __init__(self, zk: KazooClient, nodes: ZNodes, lock: FencedLock, me: ServerName) -> None:
         self._zk = zk
         self._nodes = nodes
-        self._hold = hold
+        self._hold = lock
         self._me = me
 
     def create(self, wal: str) -> bool:

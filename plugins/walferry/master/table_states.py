@@ -19,7 +19,7 @@ from kazoo.client import KazooClient, TransactionRequest
 from walferry.base.protos import hbase_pb2 as pb
 from walferry.base.zk.acls import readable_by_all
 from walferry.base.zk.client import children, read, read_all
-from walferry.base.zk.fenced_lock import Hold
+from walferry.base.zk.fenced_lock import FencedLock
 from walferry.hbase.errors import ZNodeValueError
 from walferry.hbase.layout import ZNodes
 from walferry.hbase.values import PBUF, decode_table_state
@@ -78,7 +78,7 @@ def read_state(zk: KazooClient, nodes: ZNodes, table: str) -> StoredState:
     return ABSENT if found is None else StoredState(TableState(decode_table_state(found.value, path).state), found.stat.version)
 
 
-def write_state(nodes: ZNodes, hold: Hold, table: str, seen: StoredState, state: TableState) -> None:
+def write_state(nodes: ZNodes, lock: FencedLock, table: str, seen: StoredState, state: TableState) -> None:
     """Change a table's state. Raises WrongTableState, TableStateChanged, the role's errors, ConnectError."""
     if seen.state not in _BEFORE[state]:
         raise WrongTableState(table, seen.state.name, state.name)
@@ -90,7 +90,7 @@ def write_state(nodes: ZNodes, hold: Hold, table: str, seen: StoredState, state:
         else:
             multi.set_data(nodes.table(table), value, seen.version)
 
-    outcome = hold.write(operations)
+    outcome = lock.write(operations)
     if outcome.refusal is None:
         return
     if not isinstance(outcome.refusal.error, NOT_AS_READ):

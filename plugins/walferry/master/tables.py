@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from kazoo.client import KazooClient
 
 from walferry.base.errors import WalferryError
-from walferry.base.zk.fenced_lock import Hold
+from walferry.base.zk.fenced_lock import FencedLock
 from walferry.hbase.layout import ZNodes
 from walferry.master.catalog import table_of
 from walferry.master.closing import begin_to_close
@@ -26,18 +26,18 @@ DISABLE = Plan(None, False, "the table is disabled")
 _META = "hbase:meta"  # is never disabled, whatever a znode says: no other region could be opened then
 
 
-def enable(zk: KazooClient, nodes: ZNodes, hold: Hold, table: str) -> None:
+def enable(zk: KazooClient, nodes: ZNodes, lock: FencedLock, table: str) -> None:
     """Ask for a table's regions to be opened. Raises WrongTableState, TableStateChanged, the role's errors, ConnectError."""
-    write_state(nodes, hold, table, read_state(zk, nodes, table), TableState.ENABLING)
+    write_state(nodes, lock, table, read_state(zk, nodes, table), TableState.ENABLING)
 
 
-def disable(zk: KazooClient, nodes: ZNodes, hold: Hold, table: str) -> None:
+def disable(zk: KazooClient, nodes: ZNodes, lock: FencedLock, table: str) -> None:
     """Ask for a table's regions to be closed. Raises WrongTableState, TableStateChanged, the role's errors, ConnectError."""
-    write_state(nodes, hold, table, read_state(zk, nodes, table), TableState.DISABLING)
+    write_state(nodes, lock, table, read_state(zk, nodes, table), TableState.DISABLING)
 
 
 def advance(
-    view: View, states: Mapping[str, StoredState], nodes: ZNodes, hold: Hold, writes: MasterWrites, servers: RegionServers
+    view: View, states: Mapping[str, StoredState], nodes: ZNodes, lock: FencedLock, writes: MasterWrites, servers: RegionServers
 ) -> tuple[list[Outcome], dict[str, str]]:
     """Take the next steps of all tables that are being enabled or disabled.
 
@@ -64,10 +64,10 @@ def advance(
         if not done or table in unknown:  # a region's znode cannot be read
             continue
         try:
-            write_state(nodes, hold, table, stored, end)
+            write_state(nodes, lock, table, stored, end)
             told[table] = f"it is {end.name}"
         except WalferryError as error:
-            hold.check()
+            lock.check()
             told[table] = str(error)
     return begun, told
 

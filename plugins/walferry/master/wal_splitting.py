@@ -21,7 +21,7 @@ from kazoo.client import KazooClient
 
 from walferry.base.errors import WalferryError
 from walferry.base.zk.client import retried
-from walferry.base.zk.fenced_lock import Hold
+from walferry.base.zk.fenced_lock import FencedLock
 from walferry.hbase.cluster import is_live, live_servers
 from walferry.hbase.files.renames import delete_folder, exists, make_folder, rename, touch
 from walferry.hbase.files.store import OLD_WALS, SPLITTING, WALS, WalStore
@@ -100,13 +100,19 @@ class WalSplitting:
     """The splits of one holder of the master's role."""
 
     def __init__(
-        self, zk: KazooClient, nodes: ZNodes, root: str, hold: Hold, me: ServerName, clock: Callable[[], float] = time.monotonic
+        self,
+        zk: KazooClient,
+        nodes: ZNodes,
+        root: str,
+        lock: FencedLock,
+        me: ServerName,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._zk = zk
         self._nodes = nodes
         self._root = root.rstrip("/")
-        self._hold = hold
-        self._writes = TaskWrites(zk, nodes, hold, me)
+        self._hold = lock
+        self._writes = TaskWrites(zk, nodes, lock, me)
         self._clock = clock
         self._seen: dict[str, _Watched] = {}
         self._last_rescan = clock()

@@ -155,8 +155,8 @@ def until_settled(
         if role is None:
             time.sleep(PAUSE_SECONDS)
         else:
-            role.hold.lost.wait(PAUSE_SECONDS)
-            role.hold.check()
+            role.lock.lost.wait(PAUSE_SECONDS)
+            role.lock.check()
 
 
 def _first_problem(begun: Sequence[Outcome]) -> WalferryError | None:

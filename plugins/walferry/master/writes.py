@@ -1,6 +1,6 @@
 """The only way to change the znode of a region in transition: by a row of the table of transitions, at the version that was read.
 
-A master's change is one multi with the checks of its role (`zk.hold`), and carries the change of the region's plan with it. So a
+A master's change is one multi with the checks of its role (`base.zk.fenced_lock`), and carries the change of the region's plan with it. So a
 master that has lost its role can change nothing, and a plan is there exactly as long as its transitions need it.
 """
 
@@ -15,7 +15,7 @@ from kazoo.client import KazooClient, TransactionRequest
 from kazoo.exceptions import BadVersionError, NodeExistsError, NoNodeError
 
 from walferry.base.zk.client import commit, retried
-from walferry.base.zk.fenced_lock import Hold
+from walferry.base.zk.fenced_lock import FencedLock
 from walferry.hbase.layout import OwnZNodes, ZNodes
 from walferry.hbase.names import ServerName
 from walferry.master.errors import IllegitimateTransition, StateChanged
@@ -49,13 +49,13 @@ class PlanChange:
 
 
 class MasterWrites:
-    """The changes of the holder of the master's role, or of an `actor` that has the role's hold for something else."""
+    """The changes of the holder of the master's role, or of an `actor` that has the role's lock for something else."""
 
-    def __init__(self, zk: KazooClient, nodes: ZNodes, own: OwnZNodes, hold: Hold, actor: Actor = Actor.MASTER) -> None:
+    def __init__(self, zk: KazooClient, nodes: ZNodes, own: OwnZNodes, lock: FencedLock, actor: Actor = Actor.MASTER) -> None:
         self._zk = zk
         self._nodes = nodes
         self._own = own
-        self._hold = hold
+        self._hold = lock
         self._actor = actor
 
     def write(self, change: Change, plan: PlanChange | None = None) -> RegionInTransition | None:

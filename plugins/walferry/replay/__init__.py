@@ -9,7 +9,7 @@
     order       how regions that changed servers keep their order
     run         all of it, from the listing to the summaries
     shipment    one WAL group's files, in order, through the engine
-    turn        the right to do that
+    group_lock  the lock under which one task does that
     job         what all of its tasks share
 
 It writes to no queue.

@@ -29,12 +29,12 @@ from walferry.hbase.wal.windows import Window
 from walferry.load.copy_records import check_copied, copied_before, under_way
 from walferry.load.earlier_loads import LoadedBefore
 from walferry.replay.files import GroupFiles
+from walferry.replay.group_lock import GroupLock
 from walferry.replay.interval import only
 from walferry.replay.job import HFilesGone, ReplayJob, rules_of, sink_of, source_id
 from walferry.replay.listing import WalFile
 from walferry.replay.order import Stages
 from walferry.replay.scan import windows_of
-from walferry.replay.turn import Turn
 from walferry.replication.filters.rules import FilterRules
 from walferry.replication.filters.visibility import LabelFilter
 from walferry.replication.queues.errors import LeaseHeld, LeaseLost
@@ -60,8 +60,8 @@ def ship_group(job: ReplayJob, files: GroupFiles, stages: Stages, stage: int, be
     try:
         with open_session(job.source) as session:
             begin_group(session, job.peer_id, job.run_id, replace(begun, status=Status.RUNNING))
-            with Turn(session, job, files.group, begun.group) as turn:
-                return _ship_group(job, session, files, stages, stage, begun, turn)
+            with GroupLock(session, job, files.group, begun.group) as lock:
+                return _ship_group(job, session, files, stages, stage, begun, lock)
     except LeaseHeld as error:  # by another task of this run, which writes the summary
         return replace(begun, status=Status.HELD, error=str(error))
     except WalferryError as error:  # the source's ZooKeeper is away, or was for too long: the run may be tried again
@@ -69,9 +69,9 @@ def ship_group(job: ReplayJob, files: GroupFiles, stages: Stages, stage: int, be
 
 
 def _ship_group(
-    job: ReplayJob, session: Session, files: GroupFiles, stages: Stages, stage: int, begun: GroupSummary, turn: Turn
+    job: ReplayJob, session: Session, files: GroupFiles, stages: Stages, stage: int, begun: GroupSummary, lock: GroupLock
 ) -> GroupSummary:
-    """As `ship_group`, in the turn for it. Raises LeaseLost, LeaseHeld, ConnectError."""
+    """As `ship_group`, under the lock for it. Raises LeaseLost, LeaseHeld, ConnectError."""
     before = read_group(session, job.peer_id, job.run_id, begun.group)  # now that no other task goes on with it
     if before and before.stages != begun.stages:  # a stage has other edits now, as WALs have gone or come, or follows other ones
         before = None
@@ -79,15 +79,15 @@ def _ship_group(
         before = replace(before, lastCompletedLog="", completedLogsDigest="")
     elif before and not left:
         done = replace(before, status=Status.DONE, error=None, passing=False)
-        turn.write(done)  # a try that could not scan the WALs may have said that the group has failed
+        lock.write(done)  # a try that could not scan the WALs may have said that the group has failed
         return done
     # The scan of this attempt counts: that of the one before may have failed.
     found = ("tables", "shippedBy", "editsBeforeCopy")
     counters = Counters(replace(before, **{name: getattr(begun, name) for name in found}) if before else begun)
-    turn.write(counters.summary())
+    lock.write(counters.summary())
     try:
-        shipment = partial(_Shipment, job, session, files, stages, stage, counters, turn)
-        attempt_without(job.settings, turn.right, lambda missing: shipment(missing).run(_left(files.wals, counters.summary())))
+        shipment = partial(_Shipment, job, session, files, stages, stage, counters, lock)
+        attempt_without(job.settings, lock.right, lambda missing: shipment(missing).run(_left(files.wals, counters.summary())))
     except PausedPeer as error:
         counters.end(Status.PAUSED, str(error))
     except SlaveUnreachable as error:
@@ -99,7 +99,7 @@ def _ship_group(
     except Exception as error:
         log.exception("WAL group %s of peer %s", files.group, job.peer_id)
         counters.end(Status.FAILED, _text(error))
-    turn.write(counters.summary())
+    lock.write(counters.summary())
     return counters.summary()
 
 
@@ -190,10 +190,10 @@ class _Shipment:
     """One attempt at one group. Edits of what is `missing` at the slave are dropped if the source lacks it."""
 
     def __init__(
-        self, job: ReplayJob, session: Session, files: GroupFiles, stages: Stages, stage: int, counters: Counters, turn: Turn,
-        missing: Collection[Missing],
+        self, job: ReplayJob, session: Session, files: GroupFiles, stages: Stages, stage: int, counters: Counters,
+        lock: GroupLock, missing: Collection[Missing],
     ) -> None:  # fmt: skip
-        self._turn = turn
+        self._group_lock = lock
         self._missing = missing
         self._job = job
         self._session = session
@@ -223,7 +223,7 @@ class _Shipment:
             slave=str(peer.slave), server=str(self._files.server or ""), queue_id=QUEUE_ID, queued=0, wals=len(wals),
             bytes_to_ship=sum(wal.size for wal in wals),
         )  # fmt: skip
-        self._turn.write(self._counters.summary())
+        self._group_lock.write(self._counters.summary())
         if error := known_down(self._session, peer, self._job.run_id):
             self._counters.end(Status.SLAVE_DOWN, error)
             return
@@ -231,7 +231,7 @@ class _Shipment:
         self._counters.deleted(names_of(deleted))
         stop = self._outcome.stop
         self._gauges.sink = opened = sink_of(
-            self._session, peer, self._job, stop, self._turn.right, self._on_missing_hfiles, self._on_unreachable
+            self._session, peer, self._job, stop, self._group_lock.right, self._on_missing_hfiles, self._on_unreachable
         )
         with opened as sink, limit_of(peer, self._session, stop) as limit:
             check_not_paused(self._session, peer.id)  # the slave may have been waited for
@@ -241,7 +241,7 @@ class _Shipment:
                     job=self._job, files=self._files, wals=wals, stages=self._stages, stage=self._stage, peer_rules=rules,
                     copied=copied,
                 ),
-                commit=SummaryOnly(wals, self._counters, self._turn.write), sink=sink, limit=limit, labels=self._labels,
+                commit=SummaryOnly(wals, self._counters, self._group_lock.write), sink=sink, limit=limit, labels=self._labels,
                 counters=self._counters, in_flight=self._in_flight, outcome=self._outcome, settings=self._job.settings,
                 senders=self._job.senders, deadline=self._deadline, stops=self._why_stop, gauges=self._gauges,
             ).ship()  # fmt: skip
@@ -255,7 +255,7 @@ class _Shipment:
         """The slave's ZooKeeper was not reached: show since when. Raises PausedPeer."""
         check_not_paused(self._session, self._job.peer_id)
         self._gauges.update()
-        self._turn.write(self._counters.summary())
+        self._group_lock.write(self._counters.summary())
 
     def _on_missing_hfiles(self, count: int) -> None:
         if not self._job.what_is_there:

@@ -77,7 +77,7 @@ class Planned(XComValue):
     problems: Sequence[PlanProblem] = ()
     problems_left_out: int = 0
     swept: int = 0  # WALs without edits that have left their queues
-    held: int = 0  # dead servers' WAL groups that a recovery has in hand
+    held: int = 0  # dead servers' WAL groups that a recovery holds
     oldest: int | None = None  # when the oldest WAL to ship was begun, in ms since the epoch
     turn: int = 0  # of the right to ship the peer, as the plan has seen it
     left_to: str = ""  # which other run ships the peer, or why none does

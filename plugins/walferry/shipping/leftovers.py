@@ -2,12 +2,12 @@
 
     <root>/leases/…/<peer>/<group>       if the group is in no queue: its holder was killed before it could delete the lease
     <root>/claims/…/<server>             if the server has no znode: its claimer was killed, and HBase took the other queues
-    <root>/{leases,marks,runs,in-hand,row-shipments,shipping,initial-snapshots,loads,history}/…/<peer>
+    <root>/{leases,marks,runs,peer-locks,row-shipments,shipping,initial-snapshots,loads,history}/…/<peer>
                                          if the peer is gone; runs only once they need not be kept
     replication/rs/walferry,1,1          if it is empty
 
-Safety does not depend on these znodes: any client may delete a hold without a holder (base/zk/fenced_lock.py), and ZooKeeper
-does not delete a znode with children. A run that needs one of them again creates it.
+Safety does not depend on these znodes: any client may delete a fenced lock without a holder (base/zk/fenced_lock.py), and
+ZooKeeper does not delete a znode with children. A run that needs one of them again creates it.
 """
 
 import operator
@@ -70,7 +70,7 @@ def sweep_gone(session: Session, also_known: Collection[str] = ()) -> int:
     for folder in (_parent(own.initial_snapshot("peer")), _parent(own.loads("peer")), _parent(own.row_shipments("peer"))):
         for name in set(children(session.zk, folder) or ()) - known:
             swept += _delete_two_levels(session.zk, f"{folder}/{name}")
-    for folder in (_parent(own.in_hand("peer")), _parent(own.shipping("peer")), _parent(own.history("peer"))):
+    for folder in (_parent(own.peer_lock("peer")), _parent(own.shipping("peer")), _parent(own.history("peer"))):
         swept += _delete_all(session.zk, folder, sorted(set(children(session.zk, folder) or ()) - known))
     for name in set(children(session.zk, f"{session.source.root}/runs/{quoted(nodes.base)}") or ()) - known:
         swept += delete_old_runs(session, unquote(name), AT_ONCE)

@@ -85,7 +85,7 @@ class RowShipment:
 
 @contextmanager
 def row_shipment(session: Session, peer: Peer, attempt: str, name: str, rows: str) -> Iterator[RowShipment]:
-    """Reach the peer's slave for the length of a block, in the attempt of a run that has the peer in hand.
+    """Reach the peer's slave for the length of a block, in the attempt of a run that holds the peer lock.
 
     `name` and `rows` are as `row_right` takes them. Raises RowsTaken, RightLost, SlaveUnreachable, PeerError, WalferryError.
     """

@@ -5,7 +5,7 @@ shipped the same cells, so a row that was only incomplete is equal afterwards. R
 too many, stay: the source has nothing left that would delete them, they may be another writer's, and a delete that is still
 queued removes them by itself.
 
-A repair has the peer in hand as batches do, and scans the rows only then. Otherwise a batch could ship a newer value between the
+A repair holds the peer lock as batches do, and scans the rows only then. Otherwise a batch could ship a newer value between the
 scan and the request, and the older one with the same timestamp would come on top of it for good. Each range takes the peer for
 itself, so batches and other ranges have their turns in between. Whoever comes next waits for requests that were not answered.
 """
@@ -23,7 +23,7 @@ import numpy as np
 from walferry.hbase.peers import Peer, check_shippable, read_peer
 from walferry.hbase.tables.scan import ALL_VERSIONS, ScanSpec
 from walferry.hbase.tables.tables import Tables
-from walferry.replication.locks.peer_lock import in_hand_after_others
+from walferry.replication.locks.peer_lock import holding_peer_after_others
 from walferry.replication.source.session import Session
 from walferry.shipping.rows import RowShipment, row_shipment
 from walferry.verification.job import TableRange
@@ -35,13 +35,13 @@ log = logging.getLogger(__name__)
 
 @contextmanager
 def repairing(session: Session, peer: Peer, table: str) -> Iterator[RowShipment]:
-    """Have the peer in hand while rows of a range are shipped, and wait before that for the run that has it now.
+    """Hold the peer lock while rows of a range are shipped, and wait before that for the run that has it now.
 
-    Raises InOtherHands after WAIT_SECONDS, PeerError if the peer may not be shipped any more, and what `row_shipment` does.
+    Raises PeerLocked after WAIT_SECONDS, PeerError if the peer may not be shipped any more, and what `row_shipment` does.
     """
     run = f"repair-{uuid.uuid4().hex}"  # of this range alone: ranges of one run must not put each other out
     holder = f"a repair of table {table} on {socket.gethostname()}"
-    ours = in_hand_after_others(
+    ours = holding_peer_after_others(
         session.source, peer.id, run, holder, wait_seconds=WAIT_SECONDS,
         waiting=lambda why: log.info("the repair of table %s waits: %s", table, why),
     )  # fmt: skip

@@ -69,7 +69,7 @@ READERS: dict[str, tuple[Callable[[bytes], Any], type[Exception] | tuple[()]]] =
     "a region's copy": (RegionRecord.decode, ()),
     "a load": (Load.decode, ()),
     "a folder": (Folder.decode, ()),
-    "a hold": (record_of, ()),
+    "a fenced lock": (record_of, ()),
     "notes of a slave": (notes_in, ()),
     "a summary": (GroupSummary.from_json, NotARecord),
     "a note": (Note.from_json, NotARecord),

@@ -53,7 +53,7 @@ PATHS = {
     "history": lambda own, name: own.history(name),
     "runs": lambda own, name: own.runs(name),
     "leases": lambda own, name: own.leases(name),
-    "in hand": lambda own, name: own.in_hand(name),
+    "peer lock": lambda own, name: own.peer_lock(name),
     "shipping": lambda own, name: own.shipping(name),
     "archiving": lambda own, name: own.archiving(name),
     "initial snapshot": lambda own, name: own.initial_snapshot(name),

@@ -170,10 +170,10 @@ class Slave:
         """Have some files of one family loaded."""
         target = self.region
         place: Any = SimpleNamespace(connection=lambda _: None, locate=lambda _: self.region)
-        in_hand: Any = SimpleNamespace(check=lambda: self.told.append(("checked", self.in_turn)))
+        held: Any = SimpleNamespace(check=lambda: self.told.append(("checked", self.in_turn)))
         calls = loads([found(b"f", str(n), n) for n in range(files)])
         copy = FilesCopy("file:/source", place, "id", self.turn)
-        copy._load(SnapshotRegion("t", "1", b"", b"", ()), Destination("t", target, TOKEN, UNSECURED), calls, in_hand)
+        copy._load(SnapshotRegion("t", "1", b"", b"", ()), Destination("t", target, TOKEN, UNSECURED), calls, held)
 
     @property
     def loaded(self) -> list[object]:
@@ -220,10 +220,10 @@ def test_a_folder_of_a_wrong_form_is_neither_noted_nor_written_to_nor_deleted(mo
     monkeypatch.setattr(files_copy.bulk_load, "prepare", lambda *_: "hdfs://slave/hbase/data/default/t")
     monkeypatch.setattr(files_copy, "clean", lambda *_: slave.told.append(("deleted", None)))
     place: Any = SimpleNamespace(connection=lambda _: None, locate=lambda _: slave.region)
-    in_hand: Any = SimpleNamespace(put=lambda record: slave.told.append(("noted", record)))
+    held: Any = SimpleNamespace(put=lambda record: slave.told.append(("noted", record)))
     with pytest.raises(NotLoaded, match="the slave wants files in 'hdfs://slave/hbase/data/default/t'"):
         FilesCopy("file:/source", place, "id", slave.turn).copy(
-            SnapshotRegion("t", "1", b"", b"", ()), [found(b"f", "0", 1)], in_hand
+            SnapshotRegion("t", "1", b"", b"", ()), [found(b"f", "0", 1)], held
         )
     assert slave.told == []
 

@@ -78,12 +78,12 @@ class ShipWalsOperator(SparkJobOperator):
     end is not submitted again: what failed in it is for the next batch. But if nothing is wrong with the groups, and only the
     source's ZooKeeper was away, the task is tried again.
 
-    While the job of a batch runs, the run has the peer in hand; a run that finds the peer in another run's hands skips the task.
+    While the job of a batch runs, the run holds the peer lock; a run that finds the peer in another run's hands skips the task.
     So does one that finds the peer paused. If the slave is down, the task fails at once and starts no job: the next batch tries
     again.
 
     With `groups` only these WAL groups are shipped, such as those of a dead server's queue. No next batch comes for such a queue:
-    another run that has it in hand is waited for until the deadline, and the task is tried again while the slave is down. A job
+    another run that holds it is waited for until the deadline, and the task is tried again while the slave is down. A job
     that its deadline has ended before it had shipped all of the queue has failed. Cleared, it goes on from there.
     """
 
@@ -129,8 +129,8 @@ class ShipWalsOperator(SparkJobOperator):
 
     @ends_plainly
     def execute(self, context: Context) -> None:
-        """Take the peer in hand, look whether its slave is there, then submit the job and wait for it."""
-        from walferry.replication.locks.peer_lock import InOtherHands
+        """Take the peer lock, look whether its slave is there, then submit the job and wait for it."""
+        from walferry.replication.locks.peer_lock import PeerLocked
         from walferry.runs.steps import batch
 
         planned = Planned.from_xcom(self.plan)
@@ -143,13 +143,13 @@ class ShipWalsOperator(SparkJobOperator):
             self._ship(context, source, planned, self.groups)
             return
         try:
-            with batch.in_hand(source, planned, batch.run_of(context["ti"])):
+            with batch.holding_peer(source, planned, batch.run_of(context["ti"])):
                 self._check_slave(context, source)
                 only = batch.not_held(source, self.peer) if planned.held else ()
                 if planned.held and not only:  # a job for no group would be one for all
                     self._leave(context, f"peer {self.peer}: all that is left to ship is in the hands of recoveries")
                 self._ship(context, source, planned, only)
-        except InOtherHands as error:
+        except PeerLocked as error:
             self._leave(context, str(error))
 
     def _leave(self, context: Context, to: str) -> NoReturn:
@@ -243,7 +243,7 @@ class ShipWalsOperator(SparkJobOperator):
         ) from error
 
     def _await_free(self, source: SourceCluster) -> bool:
-        """Whether no other run has the groups in hand; without `groups` no other run is waited for."""
+        """Whether no other run holds the groups; without `groups` no other run is waited for."""
         from walferry.runs.steps import batch
 
         return not self.groups or batch.await_free(source, self.peer, self.groups, int(self.deadline))

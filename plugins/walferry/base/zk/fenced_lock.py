@@ -88,7 +88,7 @@ class Outcome:
     maybe_before: bool  # an earlier try of this write may have been carried out
 
 
-class Hold:
+class FencedLock:
     """One holder's right to write, until it is released or lost. A lost right stays lost, even if the client gets a new session.
 
     `lost` is set as soon as this client knows that its session has ended; the checks in each write do not depend on it.
@@ -350,13 +350,13 @@ def is_held(zk: KazooClient, path: str) -> bool:
 
 
 def read_record(zk: KazooClient, path: str) -> Record:
-    """Read the last holder's record at a hold's path; empty if there was no holder."""
+    """Read the last holder's record at a fenced lock's path; empty if there was no holder."""
     znode = read(zk, path)
     return record_of(znode.value) if znode else {}
 
 
 def record_of(value: bytes) -> Record:
-    """The record in the value of a hold's path; empty if it makes no sense."""
+    """The record in the value of a fenced lock's path; empty if it makes no sense."""
     try:
         known = parsed_object(value)
     except NotARecord:
@@ -365,7 +365,8 @@ def record_of(value: bytes) -> Record:
 
 
 def calls_left(left: ZNode, clock: ZNode | None) -> float:
-    """For how many seconds requests of a hold's last holder may take effect from now on; `left` is what it has left at the path.
+    """For how many seconds requests of a fenced lock's last holder may take effect from now on; `left` is what it has left at
+    the path.
 
     `clock` is any znode that was just written; without it the holder counts as one that has ended just now.
     """

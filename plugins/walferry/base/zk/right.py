@@ -1,8 +1,8 @@
 """The right to send requests that change something elsewhere, for as long as its holder surely has it.
 
-A hold (fenced_lock.py) fences what its holder writes in ZooKeeper. Nothing fences what the holder sends to a slave, so time has
-to do it. The promise is: **two holders of one right never have requests under way at the same time**, so no request of an
-earlier holder takes effect after one of the next. It rests on three bounds, one after the other:
+A fenced lock (fenced_lock.py) fences what its holder writes in ZooKeeper. Nothing fences what the holder sends to a slave, so
+time has to do it. The promise is: **two holders of one right never have requests under way at the same time**, so no request of
+an earlier holder takes effect after one of the next. It rests on three bounds, one after the other:
 
 1. *When a holder stops.* Before each part of a request that is handed to the kernel, the holder knows that its session goes on
    (session_time.py): ZooKeeper has answered something that was sent less than SURE_SHARE of the session's time ago. A process

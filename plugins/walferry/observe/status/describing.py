@@ -118,7 +118,7 @@ def _peer(
     left = _bytes_left(every) if mine is not None else None
     error, failing_since = _error(every, view.notes.slave_down.get(peer_id))
     max_lag, max_lag_problem = _max_lag(peer)
-    in_hand, shipped = view.in_hand.get(peer_id), [group.last_run for group in every if group.last_run]
+    peer_lock, shipped = view.peer_locks.get(peer_id), [group.last_run for group in every if group.last_run]
     return PeerStatus(
         id=peer_id,
         state=peer.state if peer else None,
@@ -129,7 +129,7 @@ def _peer(
         max_lag=max_lag,
         max_lag_problem=max_lag_problem,
         slave=slave,
-        in_hand=in_hand,
+        peer_lock=peer_lock,
         queues=mine,
         sizeOfLogQueue=None if mine is None else sum(group.sizeOfLogQueue for group in every),
         wals_left=None if mine is None else sum(group.wals_left for group in every),
@@ -143,7 +143,7 @@ def _peer(
         last_success_ms=_largest(group.last_success_ms for group in every),
         error=error,
         failing_since_ms=failing_since,
-        stuck=_stuck(peer, every, held=in_hand is not None, now=now),
+        stuck=_stuck(peer, every, held=peer_lock is not None, now=now),
     )
 
 

@@ -123,7 +123,7 @@ class PeerStatus:
     max_lag: float | None  # seconds that its oldest edit may wait, as its configuration says
     max_lag_problem: str | None  # why that makes no sense
     slave: SlaveStatus
-    in_hand: Holder | None  # the run that ships it now
+    peer_lock: Holder | None  # the run that ships it now
     queues: tuple[QueueStatus, ...] | None  # None: the queues cannot be read
     sizeOfLogQueue: int | None
     wals_left: int | None

@@ -63,7 +63,7 @@ class View:
     queues: tuple[Queue, ...] | None
     peers: Mapping[str, Peer | None] | None  # None for one that cannot be read
     leases: Mapping[Group, Holder] = field(default_factory=dict)  # held now
-    in_hand: Mapping[str, Holder] = field(default_factory=dict)  # by peer: held now
+    peer_locks: Mapping[str, Holder] = field(default_factory=dict)  # by peer: held now
     hfile_refs: Mapping[str, int] = field(default_factory=dict)  # by peer
     notes: Notes = field(default_factory=Notes)
     in_transition: RegionsInTransition | None = None
@@ -88,7 +88,7 @@ def view(session: Session) -> View:
     shown = [one_line(problem, MAX_PROBLEM_CHARS) for problem in problems[:MAX_PROBLEMS]]
     return View(
         at=began, servers=servers, queues=queues, peers=peers, leases=_leases(session, wanted),
-        in_hand=_in_hand(session, peers or ()), hfile_refs=_hfile_refs(session, peers or ()), notes=notes,
+        peer_locks=_peer_locks(session, peers or ()), hfile_refs=_hfile_refs(session, peers or ()), notes=notes,
         in_transition=in_transition, problems=tuple(shown), problems_left_out=len(problems) - len(shown),
         seconds=time.monotonic() - clock,
     )  # fmt: skip
@@ -142,8 +142,8 @@ def _leases(session: Session, wanted: Collection[Group]) -> dict[Group, Holder]:
     return _held(session, {session.own.lease(*group): group for group in asked})
 
 
-def _in_hand(session: Session, peers: Iterable[str]) -> dict[str, Holder]:
-    return _held(session, {session.own.in_hand(peer_id): peer_id for peer_id in peers})
+def _peer_locks(session: Session, peers: Iterable[str]) -> dict[str, Holder]:
+    return _held(session, {session.own.peer_lock(peer_id): peer_id for peer_id in peers})
 
 
 def _held(session: Session, paths: Mapping[str, K]) -> dict[K, Holder]:

@@ -1,11 +1,11 @@
 """The right to ship a peer, which one run at a time has.
 
-    <root>/in-hand/<quoted znode parent>/<quoted peer>      a hold (base/zk/fenced_lock.py); its version counts the turns
+    <root>/peer-locks/<quoted znode parent>/<quoted peer>     a fenced lock (base/zk/fenced_lock.py); its version counts the turns
 
 Batches overlap, so that a slow peer does not delay the others. A run that finds a peer in another run's hands leaves it to that
 run. The right only keeps runs out of each other's way; the lease on each WAL group keeps the edits safe.
 
-Rows of scans have no lease (row_lock.py). So whoever has the peer in hand next first waits until no request of an earlier run's
+Rows of scans have no lease (row_lock.py). So whoever holds the peer lock next first waits until no request of an earlier run's
 tasks for such rows can take effect.
 """
 
@@ -24,73 +24,73 @@ from kazoo.exceptions import NoNodeError, NotEmptyError
 from walferry.base.errors import WalferryError
 from walferry.base.zk.client import children, read, read_all, retried
 from walferry.base.zk.errors import ConnectError, Contention
-from walferry.base.zk.fenced_lock import Hold, Record, calls_left, read_record, record_of
+from walferry.base.zk.fenced_lock import FencedLock, Record, calls_left, read_record, record_of
 from walferry.replication.source.cluster import SourceCluster
 from walferry.replication.source.session import Session, open_session
 
-NO_TURN = -1  # no run has ever had the peer in hand
+NO_TURN = -1  # no run has ever held the peer lock
 LOOK_SECONDS = 1.0
 JOIN_SECONDS = 5.0
 
 log = logging.getLogger(__name__)
 
 
-class InOtherHands(WalferryError):
+class PeerLocked(WalferryError):
     """Another run ships the peer, or has shipped it since this run looked at its queues; `holder` names that run."""
 
     def __init__(self, peer_id: str, holder: str, since: str, *, now: bool = True) -> None:
-        has = "has had it in hand since" if now else "has shipped it since this plan was made, beginning at"
+        has = "has held it since" if now else "has shipped it since this plan was made, beginning at"
         super().__init__(f"peer {peer_id} is left to {holder}, which {has} {since}")
         self.holder = holder
 
 
 class RightLost(WalferryError):
-    """This run no longer has the peer in hand."""
+    """This run no longer holds the peer lock."""
 
 
 @dataclass(frozen=True)
 class Turn:
-    """The state of a peer's right: how many turns there have been, which other run has the peer in hand now, and the record that
+    """The state of a peer's right: how many turns there have been, which other run holds the peer lock now, and the record that
     the last holder has left.
     """
 
     number: int
-    other: InOtherHands | None
+    other: PeerLocked | None
     last: Record = field(default_factory=dict)
 
 
 def turn_of(session: Session, peer_id: str, run: str) -> Turn:
     """Look at the right without taking it; a session that a killed task of `run` has left does not count as another run."""
-    path = session.own.in_hand(peer_id)
+    path = session.own.peer_lock(peer_id)
     znode = read(session.zk, path)
     if znode is None:
         return Turn(NO_TURN, None)
     held = bool(children(session.zk, path))
     record = read_record(session.zk, path)
-    other = InOtherHands(peer_id, *_who_and_since(record)) if held and record.get("run") != run else None
+    other = PeerLocked(peer_id, *_who_and_since(record)) if held and record.get("run") != run else None
     return Turn(int(znode.stat.version), other, record)
 
 
 def turn_of_attempt(session: Session, peer_id: str, attempt: str) -> int | None:
-    """The number of the peer's last turn if this attempt took it (see `in_hand`); None if another one did."""
-    znode = read(session.zk, session.own.in_hand(peer_id))
+    """The number of the peer's last turn if this attempt took it (see `holding_peer`); None if another one did."""
+    znode = read(session.zk, session.own.peer_lock(peer_id))
     if znode is None or record_of(znode.value).get("attempt") != attempt:
         return None
     return int(znode.stat.version)
 
 
 @contextmanager
-def in_hand(source: SourceCluster, peer_id: str, run: str, holder: str, planned: int) -> Iterator[str]:
-    """Have the peer in hand while the block runs; `planned` is the number of the turn that its plan has seen.
+def holding_peer(source: SourceCluster, peer_id: str, run: str, holder: str, planned: int) -> Iterator[str]:
+    """Hold the peer lock while the block runs; `planned` is the number of the turn that its plan has seen.
 
     Yields a name for this attempt of the run, by which other processes can tell whose turn it is.
 
     A session that a killed task of the same run has left is ended. If our own session ends in the meantime, the right is taken
     again as soon as ZooKeeper answers, unless another attempt has had it since: what this one has read under its turn, to be sent
-    later, may be out of date then. Raises InOtherHands, ConnectError.
+    later, may be out of date then. Raises PeerLocked, ConnectError.
     """
     with open_session(source) as session:
-        right = InHand(session, peer_id, run, holder)
+        right = PeerLock(session, peer_id, run, holder)
         right.take(planned)
         try:
             await_rows(session, peer_id)
@@ -100,12 +100,12 @@ def in_hand(source: SourceCluster, peer_id: str, run: str, holder: str, planned:
 
 
 @contextmanager
-def in_hand_after_others(
+def holding_peer_after_others(
     source: SourceCluster, peer_id: str, run: str, holder: str, *, wait_seconds: float, waiting: Callable[[str], None],
 ) -> Iterator[str]:  # fmt: skip
-    """Have the peer in hand while the block runs, and wait before that for the run that has it now; `waiting` is told why.
+    """Hold the peer lock while the block runs, and wait before that for the run that has it now; `waiting` is told why.
 
-    Raises InOtherHands after `wait_seconds`, ConnectError.
+    Raises PeerLocked after `wait_seconds`, ConnectError.
     """
     give_up = time.monotonic() + wait_seconds
     told = ""
@@ -114,9 +114,9 @@ def in_hand_after_others(
             with open_session(source, look_only=True) as session:
                 planned = turn_of(session, peer_id, run).number
             try:
-                attempt = stack.enter_context(in_hand(source, peer_id, run, holder, planned))
+                attempt = stack.enter_context(holding_peer(source, peer_id, run, holder, planned))
                 break
-            except InOtherHands as error:
+            except PeerLocked as error:
                 if time.monotonic() > give_up:
                     raise
                 if str(error) != told:
@@ -126,26 +126,26 @@ def in_hand_after_others(
         yield attempt
 
 
-def hold_of(session: Session, peer_id: str) -> Hold:
-    """The hold that the right is, not acquired."""
-    return Hold(
+def lock_of(session: Session, peer_id: str) -> FencedLock:
+    """The lock that the right is, not acquired."""
+    return FencedLock(
         session.zk,
-        session.own.in_hand(peer_id),
-        lambda holder, since: InOtherHands(peer_id, holder, since),
-        lambda why: RightLost(f"this run no longer has peer {peer_id} in hand: {why}"),
+        session.own.peer_lock(peer_id),
+        lambda holder, since: PeerLocked(peer_id, holder, since),
+        lambda why: RightLost(f"this run no longer holds the lock of peer {peer_id}: {why}"),
     )
 
 
 def await_rows(session: Session, peer_id: str) -> None:
     """Wait until no request for rows takes effect that tasks of earlier holders of the peer have sent, and forget these tasks.
 
-    For who has the peer in hand: a task that begins now sees that its run no longer has the peer in hand.
+    For who holds the peer lock: a task that begins now sees that its run no longer holds the peer lock.
     """
     folder = session.own.row_shipments(peer_id)
     paths = [f"{folder}/{name}" for name in children(session.zk, folder) or ()]
     if not paths:
         return
-    clock = read(session.zk, session.own.in_hand(peer_id))  # just written
+    clock = read(session.zk, session.own.peer_lock(peer_id))  # just written
     seconds = max((calls_left(left, clock) for left in read_all(session.zk, paths) if left is not None), default=0.0)
     if seconds:
         log.info("peer %s: waiting for %.0f s, as requests of an earlier run may take effect until then", peer_id, seconds)
@@ -155,7 +155,7 @@ def await_rows(session: Session, peer_id: str) -> None:
             retried(session.zk, session.zk.delete, path)
 
 
-class InHand:
+class PeerLock:
     """One attempt's right. Other processes can tell by `attempt` whose turn it is."""
 
     def __init__(self, session: Session, peer_id: str, run: str, holder: str) -> None:
@@ -164,21 +164,21 @@ class InHand:
         self._run = run
         self._holder = holder
         self.attempt = uuid.uuid4().hex
-        self._hold = hold_of(self._session, self._peer_id)
+        self._hold = lock_of(self._session, self._peer_id)
         self._turn = NO_TURN  # the number of our last one
         self._ended = threading.Event()
         self._keeper = threading.Thread(target=self._keep, name=f"right to ship peer {peer_id}", daemon=True)
 
     def take(self, planned: int) -> None:
-        """Take the peer in hand. Raises InOtherHands, ConnectError."""
+        """Take the peer lock. Raises PeerLocked, ConnectError."""
         # A run that was overtaken must not take a turn: it would overtake others, which would ship nothing either.
         seen = turn_of(self._session, self._peer_id, self._run)
         if seen.other is None and seen.number != planned and seen.last.get("run", self._run) != self._run:
-            raise InOtherHands(self._peer_id, *_who_and_since(seen.last), now=False)
+            raise PeerLocked(self._peer_id, *_who_and_since(seen.last), now=False)
         before = self._acquire(self._hold)
         if before and before.get("run") != self._run and self._hold.turn - 1 != planned:
             self._hold.release()
-            raise InOtherHands(self._peer_id, *_who_and_since(before), now=False)
+            raise PeerLocked(self._peer_id, *_who_and_since(before), now=False)
         self._turn = self._hold.turn
         self._keeper.start()
 
@@ -188,8 +188,8 @@ class InHand:
         self._keeper.join(JOIN_SECONDS)
         self._hold.release()
 
-    def _acquire(self, hold: Hold) -> Record:
-        return hold.acquire(self._holder, self._run, attempt=self.attempt)
+    def _acquire(self, lock: FencedLock) -> Record:
+        return lock.acquire(self._holder, self._run, attempt=self.attempt)
 
     def _keep(self) -> None:
         """Take the right anew whenever our session has ended."""
@@ -198,24 +198,24 @@ class InHand:
                 continue
             try:
                 self._take_anew()
-            except InOtherHands as error:
+            except PeerLocked as error:
                 log.warning("the ZooKeeper session ended, and another run was faster: %s", error)
                 return
             except (ConnectError, Contention, RightLost) as error:
                 log.info("the right to ship peer %s is not taken anew yet: %s", self._peer_id, error)
 
     def _take_anew(self) -> None:
-        """Raises InOtherHands if another attempt has had a turn since ours; ConnectError, Contention, RightLost."""
+        """Raises PeerLocked if another attempt has had a turn since ours; ConnectError, Contention, RightLost."""
         seen = turn_of(self._session, self._peer_id, self._run)
         ours = (self._turn, self._turn + 1)  # the latter if we have taken it anew, and the answer was lost
         if seen.number not in ours or seen.last.get("attempt") != self.attempt:
-            raise InOtherHands(self._peer_id, *_who_and_since(seen.last), now=seen.other is not None)
-        hold = hold_of(self._session, self._peer_id)
-        before = self._acquire(hold)
-        if hold.turn != seen.number + 1:
-            hold.release()
-            raise InOtherHands(self._peer_id, *_who_and_since(before), now=False)
-        self._hold, self._turn = hold, hold.turn
+            raise PeerLocked(self._peer_id, *_who_and_since(seen.last), now=seen.other is not None)
+        lock = lock_of(self._session, self._peer_id)
+        before = self._acquire(lock)
+        if lock.turn != seen.number + 1:
+            lock.release()
+            raise PeerLocked(self._peer_id, *_who_and_since(before), now=False)
+        self._hold, self._turn = lock, lock.turn
 
 
 def _who_and_since(record: Record) -> tuple[str, str]:

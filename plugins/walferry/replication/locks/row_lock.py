@@ -1,14 +1,14 @@
-"""The right of a task to ship rows of a scan, while its run has the peer in hand (peer_lock.py).
+"""The right of a task to ship rows of a scan, while its run holds the peer lock (peer_lock.py).
 
-    <root>/row-shipments/<quoted znode parent>/<quoted peer>/<quoted name>      a hold (base/zk/fenced_lock.py)
+    <root>/row-shipments/<quoted znode parent>/<quoted peer>/<quoted name>      a fenced lock (base/zk/fenced_lock.py)
 
-No lease fences such rows. The tasks of a run have sessions of their own, on machines of their own. So each has a hold, which says
-for how long its requests may take effect, and sends only while it has that and the run's attempt has the peer in hand.
+No lease fences such rows. The tasks of a run have sessions of their own, on machines of their own. So each has a fenced lock,
+which says for how long its requests may take effect, and sends only while it has that and the run's attempt holds the peer lock.
 
     a task that comes in the place of a killed one, under the same name     waits for the requests of that one
-    a run that has the peer in hand next                                    waits for the requests of all tasks before
+    a run that holds the peer lock next                                    waits for the requests of all tasks before
 
-A task that ends well, with all of its requests answered, deletes its hold. Otherwise the next holder of the peer does.
+A task that ends well, with all of its requests answered, deletes its lock. Otherwise the next holder of the peer does.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from walferry.base.errors import WalferryError
-from walferry.base.zk.fenced_lock import CALLS, Hold
+from walferry.base.zk.fenced_lock import CALLS, FencedLock
 from walferry.base.zk.right import Right
 from walferry.hbase.layout import quoted
 from walferry.replication.locks.peer_lock import RightLost, turn_of_attempt
@@ -39,18 +39,18 @@ class RowsTaken(WalferryError):
 def row_right(session: Session, peer_id: str, attempt: str, name: str, rows: str, seconds: float) -> Iterator[Right]:
     """The right to ship some rows by requests that usually have `seconds`, once no earlier request for them can take effect.
 
-    `attempt` is that of the run that has the peer in hand. Tasks with the same `name` ship the same rows; `rows` is what they are
+    `attempt` is that of the run that holds the peer lock. Tasks with the same `name` ship the same rows; `rows` is what they are
     for people. Raises RowsTaken, ConnectError.
     """
-    hold = Hold(
+    lock = FencedLock(
         session.zk,
         f"{session.own.row_shipments(peer_id)}/{quoted(name)}",
         lambda holder, since: RowsTaken(f"{rows} are shipped by {holder} since {since}", "Wait until it has ended"),
         lambda why: RightLost(f"{rows} are not shipped any more by this task, whose right to do so is lost: {why}"),
     )
-    hold.acquire(f"a task on {socket.gethostname()}, process {os.getpid()}", **{CALLS: f"{seconds:.1f}"})
-    ground = _Ground(session, peer_id, attempt, hold)
-    right = Right(ground, seconds, hold.quiet_at)
+    lock.acquire(f"a task on {socket.gethostname()}, process {os.getpid()}", **{CALLS: f"{seconds:.1f}"})
+    ground = _Ground(session, peer_id, attempt, lock)
+    right = Right(ground, seconds, lock.quiet_at)
     try:
         if quiet := right.quiet_seconds:
             log.info("%s wait for %.0f s, as requests of a killed task may take effect until then", rows, quiet)
@@ -61,28 +61,28 @@ def row_right(session: Session, peer_id: str, attempt: str, name: str, rows: str
 
 
 class _Ground:
-    """The turn of the attempt at the peer, and the task's own hold."""
+    """The turn of the attempt at the peer, and the task's own lock."""
 
-    def __init__(self, session: Session, peer_id: str, attempt: str, hold: Hold) -> None:
+    def __init__(self, session: Session, peer_id: str, attempt: str, lock: FencedLock) -> None:
         self._session = session
         self._peer_id = peer_id
         self._attempt = attempt
-        self._hold = hold
+        self._fenced = lock
         self._lock = threading.Lock()
 
     def is_sure(self) -> bool:
         """Whether the task surely has its right now. Raises RightLost, ConnectError."""
-        sure = self._hold.is_sure()  # first: the turn is then what was known last
+        sure = self._fenced.is_sure()  # first: the turn is then what was known last
         if turn_of_attempt(self._session, self._peer_id, self._attempt) is None:
-            raise RightLost(f"this run no longer has peer {self._peer_id} in hand: another run has taken it")
+            raise RightLost(f"this run no longer holds the lock of peer {self._peer_id}: another run has taken it")
         return sure
 
     def allow(self, seconds: float) -> None:
         """Note that a server may carry out requests of this task for so long. Raises RightLost, ConnectError."""
         with self._lock:
-            self._hold.note(**{CALLS: f"{seconds:.1f}"})
+            self._fenced.note(**{CALLS: f"{seconds:.1f}"})
 
     def release(self, seconds: float) -> None:
         """Give the rows up; requests of this task may take effect for so long. One that hangs may be noting more just now."""
         with self._lock:
-            self._hold.release(forget=True, calls_seconds=seconds)
+            self._fenced.release(forget=True, calls_seconds=seconds)

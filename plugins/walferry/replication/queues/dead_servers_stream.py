@@ -60,7 +60,7 @@ class DeadServersStream(Watcher):
                 told[dead.name] = Told(now + before.pause, before.pause, dead)
             elif now < before.due:
                 told[dead.name] = before
-            elif _in_hand(session, dead):
+            elif _is_held(session, dead):
                 told[dead.name] = Told(now + AGAIN_SECONDS, before.pause, dead)
             else:
                 pause = min(2 * before.pause, MAX_AGAIN_SECONDS)
@@ -74,7 +74,7 @@ class DeadServersStream(Watcher):
         return max(0.0, min(told.due for told in self.told.values()) - time.monotonic()) if self.told else None
 
 
-def _in_hand(session: Session, dead: DeadServer) -> bool:
+def _is_held(session: Session, dead: DeadServer) -> bool:
     """Whether a run claims the server, or holds a WAL group of its queues."""
     leases = (session.own.lease(queue.peer_id, group) for queue in dead.queues for group in queue.groups)
     return is_held(session.zk, session.own.claim(dead.name)) or any(is_held(session.zk, lease) for lease in leases)

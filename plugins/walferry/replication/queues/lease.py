@@ -1,9 +1,9 @@
 """The lease on a WAL group: its holder moves positions forward, and takes finished WALs out of their queues.
 
-The lease is a hold (base/zk/fenced_lock.py) at <root>/leases/<cluster>/<peer>/<group>. Each write also depends on the peer's
-state, which must not have changed since the lease began, so no write is done once the peer is enabled. While a live server adds
-to the group, the lease's znode stays and names the last holder. The holder that finishes a dead server's group deletes it; what
-a killed holder has left is swept (shipping/leftovers.py).
+The lease is a fenced lock (base/zk/fenced_lock.py) at <root>/leases/<cluster>/<peer>/<group>. Each write also depends on the
+peer's state, which must not have changed since the lease began, so no write is done once the peer is enabled. While a live
+server adds to the group, the lease's znode stays and names the last holder. The holder that finishes a dead server's group
+deletes it; what a killed holder has left is swept (shipping/leftovers.py).
 
 A lease is also the right to send the group's edits to the slave (base/zk/right.py). Whoever sends asks `right` before each
 request, and `release` tells the next holder for how long requests that were not answered may still take effect. So it may be
@@ -27,7 +27,7 @@ from kazoo.exceptions import BadVersionError, NoNodeError, NotEmptyError
 
 from walferry.base.zk.client import Refusal, ZNode, children, read, read_all
 from walferry.base.zk.errors import Contention
-from walferry.base.zk.fenced_lock import CALLS, TOKEN, Guard, Hold, Outcome
+from walferry.base.zk.fenced_lock import CALLS, TOKEN, FencedLock, Guard, Outcome
 from walferry.base.zk.right import Right, spare_seconds
 from walferry.hbase.cluster import is_live
 from walferry.hbase.names import QueueId, WalName, is_file_name, parse_queue_id, parse_wal_name
@@ -66,20 +66,20 @@ def acquire(
     Raises LeaseHeld naming the present holder, EnabledPeer, MissingPeer, ConnectError.
     """
     guard = disabled_guard(session.zk, session.nodes, peer_id)
-    hold = hold_of(session, peer_id, group)
-    before = hold.acquire(holder, **{CALLS: f"{calls_seconds:.1f}"})
-    hold.quiet_at = (known or {}).get(before.get(TOKEN, ""), hold.quiet_at)
+    lock = lock_of(session, peer_id, group)
+    before = lock.acquire(holder, **{CALLS: f"{calls_seconds:.1f}"})
+    lock.quiet_at = (known or {}).get(before.get(TOKEN, ""), lock.quiet_at)
     try:
-        _await_settled(session, peer_id, guard, hold)
+        _await_settled(session, peer_id, guard, lock)
     except BaseException:
-        hold.release()
+        lock.release()
         raise
-    return Lease(session, peer_id, group, hold, guard, calls_seconds)
+    return Lease(session, peer_id, group, lock, guard, calls_seconds)
 
 
-def hold_of(session: Session, peer_id: str, group: str) -> Hold:
-    """The hold that a lease is, not acquired."""
-    return Hold(
+def lock_of(session: Session, peer_id: str, group: str) -> FencedLock:
+    """The lock that a lease is, not acquired."""
+    return FencedLock(
         session.zk,
         session.own.lease(peer_id, group),
         lambda other, since: LeaseHeld(peer_id, group, other, since),
@@ -87,13 +87,13 @@ def hold_of(session: Session, peer_id: str, group: str) -> Hold:
     )
 
 
-def _await_settled(session: Session, peer_id: str, guard: Guard, hold: Hold) -> None:
-    """Wait if the peer was disabled a moment ago. The hold's znode, just written, shows ZooKeeper's clock."""
+def _await_settled(session: Session, peer_id: str, guard: Guard, lock: FencedLock) -> None:
+    """Wait if the peer was disabled a moment ago. The lock's znode, just written, shows ZooKeeper's clock."""
     if guard.version == 0:
         return
-    state, clock = read(session.zk, guard.path), read(session.zk, hold.path)
+    state, clock = read(session.zk, guard.path), read(session.zk, lock.path)
     if state is None or clock is None:
-        return  # the peer was removed, or the hold is lost: each write says so
+        return  # the peer was removed, or the lock is lost: each write says so
     pause = settling_seconds(state, clock, read_peer(session.zk, session.nodes, peer_id).config)
     if pause > 0:
         log.info("peer %s: waiting %.0f s: %s", peer_id, pause, WHY_SETTLING)
@@ -137,15 +137,17 @@ class Lease:
     meantime, and ConnectError when ZooKeeper stays away.
     """
 
-    def __init__(self, session: Session, peer_id: str, group: str, hold: Hold, guard: Guard, calls_seconds: float = 0.0) -> None:
+    def __init__(
+        self, session: Session, peer_id: str, group: str, lock: FencedLock, guard: Guard, calls_seconds: float = 0.0
+    ) -> None:
         self.peer_id = peer_id
         self.group = group
         self._session = session
         self._zk = session.zk
         self._nodes = session.nodes
-        self._hold = hold
+        self._fenced = lock
         self._guard = guard
-        self.right = Right(self, calls_seconds, hold.quiet_at)
+        self.right = Right(self, calls_seconds, lock.quiet_at)
         self._lock = threading.Lock()
         self._queues: dict[str, str] = {}  # where each WAL was seen last: its queue's znode
         self._newest: dict[str, WalName] = {}  # the newest WAL of the group that was seen in a queue
@@ -155,21 +157,21 @@ class Lease:
     @property
     def lost(self) -> threading.Event:
         """Set as soon as this client knows that the lease is gone, so that shipping can stop."""
-        return self._hold.lost
+        return self._fenced.lost
 
     @property
     def token(self) -> str:
         """A name of this acquisition."""
-        return self._hold.token
+        return self._fenced.token
 
     def is_sure(self) -> bool:
         """Whether this client surely has the lease now. Does not look at the peer's state."""
-        return self._hold.is_sure()
+        return self._fenced.is_sure()
 
     def allow(self, seconds: float) -> None:
         """Note that a server may carry out requests of this holder for so long."""
         with self._lock:
-            self._hold.note(**{CALLS: f"{seconds:.1f}"})
+            self._fenced.note(**{CALLS: f"{seconds:.1f}"})
 
     @property
     def peer_state(self) -> tuple[str, int]:
@@ -205,7 +207,7 @@ class Lease:
         self._check_group(wal)
         value = encode_position(offset)
         with self._lock:
-            self._hold.check()
+            self._fenced.check()
             for _ in range(TRIES):
                 seen = self._seen.get(wal) or self._look_up(wal)
                 if offset <= seen.position:
@@ -225,7 +227,7 @@ class Lease:
         self._check_group(wal)
         maybe_ours = False
         with self._lock:
-            self._hold.check()
+            self._fenced.check()
             for _ in range(TRIES):
                 path = self._place_of(wal)
                 if path is None:
@@ -258,7 +260,7 @@ class Lease:
         if self._nodes.queue(server, name) != queue_path or parse_queue_id(name).peer_id != self.peer_id:
             raise ValueError(f"{queue_path} is not a queue of peer {self.peer_id} under {self._nodes.queues}")
         with self._lock:
-            self._hold.check()
+            self._fenced.check()
             if self._is_live(f"{queue_path}/") or children(self._zk, queue_path):
                 return False
             self._finished = self._delete_queue(queue_path)
@@ -282,7 +284,7 @@ class Lease:
             if not is_file_name(name):
                 raise ValueError(f"{name!r} is not the name of an HFile")
         with self._lock:
-            self._hold.check()
+            self._fenced.check()
             for start in range(0, len(names), REFS_AT_ONCE):
                 some = [f"{parent}/{name}" for name in names[start : start + REFS_AT_ONCE]]
                 there = [path for path, znode in zip(some, read_all(self._zk, some), strict=True) if znode is not None]
@@ -303,7 +305,7 @@ class Lease:
         """
         seconds = self.right.end()  # without the lock, which a request that begins just now waits for
         with self._lock:
-            self._hold.release(forget=self._finished, calls_seconds=seconds)
+            self._fenced.release(forget=self._finished, calls_seconds=seconds)
 
     def __enter__(self) -> "Lease":
         return self
@@ -361,7 +363,7 @@ class Lease:
         return [wal for wal in found if wal.group == self.group]
 
     def _write(self, operations: Callable[[TransactionRequest], None]) -> Outcome:
-        return self._hold.write(operations, [self._guard])
+        return self._fenced.write(operations, [self._guard])
 
     def _set(self, seen: _Queued, value: bytes) -> bool:
         refusal = self._write(lambda multi: multi.set_data(seen.path, value, seen.version)).refusal

@@ -4,7 +4,7 @@ from kazoo.client import TransactionRequest
 from kazoo.exceptions import NoNodeError, NotEmptyError
 
 from walferry.base.zk.client import children, read
-from walferry.base.zk.fenced_lock import Hold
+from walferry.base.zk.fenced_lock import FencedLock
 from walferry.hbase.errors import PeerError
 from walferry.replication.queues.claims.steps import chunked, claim_hold, read_wals
 from walferry.replication.queues.dead_servers import RecoveredQueue
@@ -20,15 +20,15 @@ def delete_queue(session: Session, queue: RecoveredQueue, holder: str) -> int:
     Edits in them that were not shipped will not reach that peer. Raises PeerError if the peer exists, ClaimHeld while the queue
     is being claimed.
     """
-    hold = claim_hold(session.zk, session.own.claim(queue.server), queue.server)
-    hold.acquire(holder)
+    lock = claim_hold(session.zk, session.own.claim(queue.server), queue.server)
+    lock.acquire(holder)
     try:
-        return _delete(session, hold, session.nodes.queue(queue.server, queue.queue_id), queue.peer_id)
+        return _delete(session, lock, session.nodes.queue(queue.server, queue.queue_id), queue.peer_id)
     finally:
-        hold.release(forget=True)
+        lock.release(forget=True)
 
 
-def _delete(session: Session, hold: Hold, path: str, peer_id: str) -> int:
+def _delete(session: Session, lock: FencedLock, path: str, peer_id: str) -> int:
     deleted = 0
     for _ in range(TRIES):
         if read(session.zk, session.nodes.peer(peer_id)) is not None:
@@ -42,12 +42,12 @@ def _delete(session: Session, hold: Hold, path: str, peer_id: str) -> int:
                 for name in names:
                     multi.delete(f"{path}/{name}")
 
-            refusal = hold.write(operations).refusal if chunk else None
+            refusal = lock.write(operations).refusal if chunk else None
             if refusal is None:
                 deleted += len(chunk)
             elif not isinstance(refusal.error, NoNodeError):
                 raise refusal.error
-        refusal = hold.write(lambda multi: multi.delete(path)).refusal
+        refusal = lock.write(lambda multi: multi.delete(path)).refusal
         if refusal is not None and not isinstance(refusal.error, (NoNodeError, NotEmptyError)):
             raise refusal.error
     raise QueuesMoving(f"{path} was changed {TRIES} times while it was being deleted; try again later")

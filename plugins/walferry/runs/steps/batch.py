@@ -66,7 +66,7 @@ def choose(source: SourceCluster, asked: str | None) -> Chosen:
 def roll(source: SourceCluster, peer_ids: Collection[str], run: str) -> RollReport | None:
     """Have the RegionServers begin new WALs, once for all of these peers; None if there is no peer to roll for.
 
-    Peers that cannot be shipped, or that another run has in hand, are not waited for. Raises WalferryError.
+    Peers that cannot be shipped, or that another run holds, are not waited for. Raises WalferryError.
     """
     with open_session(source) as session:
         mine = [peer_id for peer_id in peer_ids if _is_mine(session, peer_id, run)]
@@ -81,8 +81,8 @@ def roll(source: SourceCluster, peer_ids: Collection[str], run: str) -> RollRepo
 def plan(source: SourceCluster, peer_id: str, attempt: str, run: str = "", chosen: Chosen | None = None) -> Planned:
     """What there is to ship, in a few figures. Raises PeerError, WalferryError.
 
-    A peer that another run has in hand is left to it, one whose initial snapshot is not complete to that copy, and one that is
-    paused to its operator. Dead servers' groups are left to recoveries that have them in hand. Groups that need no job are done
+    A peer that another run holds is left to it, one whose initial snapshot is not complete to that copy, and one that is
+    paused to its operator. Dead servers' groups are left to recoveries that hold them. Groups that need no job are done
     with here: an idle server's WALs have no entries.
     """
     with open_session(source) as session:
@@ -126,10 +126,10 @@ def figures(
 
 
 @contextmanager
-def in_hand(source: SourceCluster, planned: Planned, run: str) -> Iterator[None]:
-    """Have the plan's peer in hand while the block runs. Raises InOtherHands, ConnectError."""
+def holding_peer(source: SourceCluster, planned: Planned, run: str) -> Iterator[None]:
+    """Hold the lock of the plan's peer while the block runs. Raises PeerLocked, ConnectError."""
     holder = f"run {run} on {socket.gethostname()}"
-    with rights.in_hand(source, planned.peer, run, holder, planned.turn):
+    with rights.holding_peer(source, planned.peer, run, holder, planned.turn):
         yield
 
 
@@ -165,14 +165,14 @@ def holders(session: Session, peer_id: str, groups: Collection[str]) -> dict[str
 
 
 def not_held(source: SourceCluster, peer_id: str) -> list[str]:
-    """The peer's WAL groups other than dead servers' groups that a recovery has in hand."""
+    """The peer's WAL groups other than dead servers' groups that a recovery holds."""
     with open_session(source) as session:
         dead = {group for queue in recovered_queues(session, peer_id) for group in queue.groups}
         return sorted(queued_groups(session, peer_id, even_unread=True) - holders(session, peer_id, dead).keys())
 
 
 def await_free(source: SourceCluster, peer_id: str, groups: Collection[str], timeout_seconds: float) -> bool:
-    """Wait until no other run has any of the WAL groups in hand; False if one still has after `timeout_seconds`."""
+    """Wait until no other run holds any of the WAL groups; False if one still has after `timeout_seconds`."""
     give_up = time.monotonic() + timeout_seconds
     told: dict[str, str] = {}
     with open_session(source) as session:
@@ -180,7 +180,7 @@ def await_free(source: SourceCluster, peer_id: str, groups: Collection[str], tim
             if held != told:
                 told = held
                 for group, holder in sorted(held.items()):
-                    log.info("waiting for %s, which has WAL group %s of peer %s in hand", holder, group, peer_id)
+                    log.info("waiting for %s, which holds WAL group %s of peer %s", holder, group, peer_id)
             if time.monotonic() > give_up:
                 return False
             time.sleep(FREE_POLL_SECONDS)

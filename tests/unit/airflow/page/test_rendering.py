@@ -94,7 +94,7 @@ def test_who_may_trigger_nothing_is_offered_no_form_and_no_empty_column_for_them
 def test_runs_are_linked_by_the_names_that_they_have_in_airflow() -> None:
     held = {"p": Holder("batch", "2027-01-15T07:59:00+00:00", "replicate_peer/scheduled__2027-01-15T07:55:00+00:00")}
     noted = notes(note(Status.FAILED, run="replicate_peer/manual__1 a.2", error="the slave refuses"))
-    page = shown(looked(describe(view(BEHIND, in_hand=held, notes=noted))))
+    page = shown(looked(describe(view(BEHIND, peer_locks=held, notes=noted))))
     links = {link["href"] for link in page.all("a") if link.get("target") == "_top"}
     runs = "/airflow/dags/replicate_peer/runs"
     assert f"{runs}/scheduled__2027-01-15T07%3A55%3A00%2B00%3A00" in links
@@ -107,7 +107,7 @@ NO_RUNS = ["", "no slash", "../../x/y.1", "dag/...1", "dag/.1", "a b/c.1", "dag/
 @pytest.mark.parametrize("run", NO_RUNS)
 def test_what_cannot_be_a_run_is_not_linked(run: str) -> None:
     held = {"p": Holder("batch", "", run.removesuffix(".1"))}
-    page = shown(looked(describe(view(BEHIND, in_hand=held))))
+    page = shown(looked(describe(view(BEHIND, peer_locks=held))))
     assert not [link for link in page.all("a") if "/runs/" in (link["href"] or "")]
 
 
@@ -117,8 +117,8 @@ def full() -> Looked:
     noted = notes(note(Status.FAILED, error="no", run="replicate_peer/manual__1.1"))
     gone = queue(wal(NOW - HOUR), queue_id="gone", problems=("it is odd",))
     dead = queue(wal(NOW - HOUR, PositionError("/rs/q/w", "it is odd"), server=DEAD), server=DEAD, live=False)
-    in_hand = {"p": Holder("batch", "since then", "replicate_peer/manual__1")}
-    seen = view(BEHIND, RECOVERED, gone, dead, leases=held, in_hand=in_hand, notes=noted, problems=("x is odd",))
+    peer_locks = {"p": Holder("batch", "since then", "replicate_peer/manual__1")}
+    seen = view(BEHIND, RECOVERED, gone, dead, leases=held, peer_locks=peer_locks, notes=noted, problems=("x is odd",))
     status = describe(seen, slaves={"p": SlaveStatus(False, "it is down", NOW)})
     region = RegionStatus("abc", "t,,1.abc.", "OPENING", SERVER, NOW - HOUR)
     keeper = Keeper("p", "nobody", Kept(7, 3 << 30), Kept(1, 1 << 20), NOW - HOUR, (KeptByQueue("s/q", Kept(7, 3 << 30)),), 0)

@@ -131,13 +131,13 @@ LONG_AGO = queue(wal(NOW - 3 * HOUR, 100, set_ms=NOW - int(STUCK_SECONDS * 1000)
     "fields",
     [
         {"leases": HELD},
-        {"in_hand": {"p": Holder("batch 7", "")}},
+        {"peer_locks": {"p": Holder("batch 7", "")}},
         {"notes": notes(note(Status.DEADLINE, MINUTE, bytesDone=1))},
         {"queues": (queue(wal(NOW - 3 * HOUR, 100, set_ms=NOW - MINUTE), wal(NOW - 2 * HOUR)),)},
         {"queues": (queue(wal(NOW - 3 * HOUR), wal(NOW - MINUTE)),)},
         {"queues": (queue(wal(NOW - 3 * HOUR)),)},
     ],
-    ids=["held", "in hand", "a run shipped", "position set", "just closed", "only the open WAL"],
+    ids=["held", "peer lock", "a run shipped", "position set", "just closed", "only the open WAL"],
 )
 def test_a_peer_that_advances_or_has_nothing_to_ship_is_not_stuck(fields: dict[str, object]) -> None:
     assert "1 of its 1 WAL groups" in (peer_of(view(LONG_AGO)).stuck or "")

@@ -30,7 +30,7 @@ from kazoo.exceptions import NodeExistsError, NoNodeError, NotEmptyError
 from walferry.base.errors import WalferryError
 from walferry.base.zk.client import children, commit, read
 from walferry.base.zk.errors import AnswerTooLong
-from walferry.base.zk.fenced_lock import Guard, Hold, is_held, read_record
+from walferry.base.zk.fenced_lock import FencedLock, Guard, is_held, read_record
 from walferry.hbase.cluster import is_live, live_servers
 from walferry.hbase.errors import ClusterError, PeerError
 from walferry.hbase.layout import ZNodes
@@ -68,7 +68,7 @@ class _Transfer:
     """A claimer at work on a dead server, with the lock."""
 
     session: Session
-    hold: Hold
+    fenced: FencedLock
     server: str
     to: str
     guards: tuple[Guard, ...]  # the lock is ours, and `to` is alive
@@ -84,8 +84,8 @@ def claim(claimer: Claimer, queues: Callable[[], Mapping[str, Guard]], to: str |
     for _ in range(TARGETS):
         target = to or _target(session, server, read_record(session.zk, claimer.path).get("to"))
         try:
-            with claimer.holding(target) as hold:
-                return _claim(session, hold, server, target, queues)
+            with claimer.holding(target) as fenced:
+                return _claim(session, fenced, server, target, queues)
         except _TargetDied:
             if to is not None:
                 raise
@@ -93,12 +93,12 @@ def claim(claimer: Claimer, queues: Callable[[], Mapping[str, Guard]], to: str |
     raise NoTarget(server)
 
 
-def _claim(session: Session, hold: Hold, server: str, to: str, queues: Callable[[], Mapping[str, Guard]]) -> int:
+def _claim(session: Session, fenced: FencedLock, server: str, to: str, queues: Callable[[], Mapping[str, Guard]]) -> int:
     alive = Guard(f"{session.nodes.rs}/{to}", -1, lambda: _TargetDied(f"{to} is dead"))
-    lock = _take_lock(session, hold, server, alive)
+    lock = _take_lock(session, fenced, server, alive)
     if lock is None:
         return 0
-    transfer = _Transfer(session, hold, server, to, (lock, alive))
+    transfer = _Transfer(session, fenced, server, to, (lock, alive))
     copied: dict[str, Guard] = {}
     for queue_id, guard in queues().items():
         try:
@@ -133,20 +133,20 @@ def _target(session: Session, server: str, before: str | None) -> str:
     return before if before in live else random.choice(live)
 
 
-def _take_lock(session: Session, hold: Hold, server: str, alive: Guard) -> Guard | None:
+def _take_lock(session: Session, fenced: FencedLock, server: str, alive: Guard) -> Guard | None:
     """Take the lock. Returns the guard of all later writes; None if the server has no znode any more, so no queues."""
     path, give_up = session.nodes.lock(server), time.monotonic() + LOCK_WAIT_SECONDS
     while True:
         znode = read(session.zk, path)
         if znode is None:
-            refusal = hold.write(lambda multi: multi.create(path, encode_lock(hold.path)), [alive]).refusal
+            refusal = fenced.write(lambda multi: multi.create(path, encode_lock(fenced.path)), [alive]).refusal
             if refusal is not None and isinstance(refusal.error, NoNodeError):
                 return None
             if refusal is not None and not isinstance(refusal.error, NodeExistsError):
                 raise refusal.error
             continue
         owner, version = decode_lock(znode.value, path), int(znode.stat.version)
-        if owner == hold.path:
+        if owner == fenced.path:
             return Guard(path, version, lambda: ClaimLost(server, f"its lock {path} was taken away"))
         owning_server = owner.rpartition("/")[2]
         if is_live(session.zk, session.nodes, owning_server):
@@ -155,7 +155,7 @@ def _take_lock(session: Session, hold: Hold, server: str, alive: Guard) -> Guard
             time.sleep(LOCK_POLL_SECONDS)
             continue
         log.warning("%s is locked by %s, which is dead: taking the lock over", server, owning_server)
-        refusal = hold.write(_taking_over(path, version, hold.path), [alive]).refusal
+        refusal = fenced.write(_taking_over(path, version, fenced.path), [alive]).refusal
         if refusal is not None and not isinstance(refusal.error, CHANGED):
             raise refusal.error
 
@@ -170,7 +170,7 @@ def _when(mtime_ms: int) -> str:
 
 def _copy(transfer: _Transfer, guard: Guard, queue_id: str) -> None:
     """Copy those of the queue's WALs that are neither in the copy nor in another queue."""
-    nodes, hold, zk = transfer.session.nodes, transfer.hold, transfer.session.zk
+    nodes, fenced, zk = transfer.session.nodes, transfer.fenced, transfer.session.zk
     old, new = nodes.queue(transfer.server, queue_id), transfer.copy_of(queue_id)
     for _ in range(TRIES):
         names = children(zk, old)
@@ -179,18 +179,18 @@ def _copy(transfer: _Transfer, guard: Guard, queue_id: str) -> None:
         todo = [name for name in names or () if name not in (there or ()) and name not in elsewhere]
         if not todo:
             return
-        create_if_missing(zk, hold, nodes.queue_server(transfer.to))
-        create_if_missing(zk, hold, nodes.server_queues(transfer.to))
+        create_if_missing(zk, fenced, nodes.queue_server(transfer.to))
+        create_if_missing(zk, fenced, nodes.server_queues(transfer.to))
         for number, chunk in enumerate(chunked(read_wals(zk, old, todo), len(new))):
             copying = _copying(old, new, chunk, create=there is None and number == 0)
-            if not _done(hold, copying, (*transfer.guards, guard)):
+            if not _done(fenced, copying, (*transfer.guards, guard)):
                 break
     raise QueuesMoving(f"{old} was changed {TRIES} times while it was being copied; try again later")
 
 
 def _delete(transfer: _Transfer, guard: Guard, queue_id: str) -> bool:
     """Delete the queue, each WAL only while it is also in another queue. Returns False if the queue was gone already."""
-    nodes, hold, zk = transfer.session.nodes, transfer.hold, transfer.session.zk
+    nodes, fenced, zk = transfer.session.nodes, transfer.fenced, transfer.session.zk
     old, new = nodes.queue(transfer.server, queue_id), transfer.copy_of(queue_id)
     deleted = False
     for _ in range(TRIES):
@@ -204,10 +204,10 @@ def _delete(transfer: _Transfer, guard: Guard, queue_id: str) -> bool:
             _copy(transfer, guard, queue_id)
             continue
         for chunk in chunked(wals, 2 * len(new)):
-            if chunk and not _done(hold, _deleting(nodes, old, new, chunk, copies, elsewhere), (*transfer.guards, guard)):
+            if chunk and not _done(fenced, _deleting(nodes, old, new, chunk, copies, elsewhere), (*transfer.guards, guard)):
                 break
         else:
-            delete_if_empty(hold, old)
+            delete_if_empty(fenced, old)
             deleted = True
     raise QueuesMoving(f"{old} was changed {TRIES} times while it was being deleted; try again later")
 
@@ -268,10 +268,10 @@ def _elsewhere(transfer: _Transfer, queue_id: str) -> dict[str, str]:
 
 def _unlock(transfer: _Transfer) -> None:
     """Delete the lock, and the server's znode too if no queue of another peer is left there."""
-    zk, nodes, hold, server = transfer.session.zk, transfer.session.nodes, transfer.hold, transfer.server
+    zk, nodes, fenced, server = transfer.session.zk, transfer.session.nodes, transfer.fenced, transfer.server
     lock = transfer.guards[0]
     for _ in range(TRIES):
-        outcome = hold.write(_unlocking(lock.path, lock.version, _emptied(transfer.session, server)))
+        outcome = fenced.write(_unlocking(lock.path, lock.version, _emptied(transfer.session, server)))
         if outcome.refusal is None or read(zk, lock.path) is None:
             return
         if not isinstance(outcome.refusal.error, (NoNodeError, NotEmptyError)):
@@ -316,8 +316,8 @@ def _unlocking(lock: str, version: int, gone: Sequence[str]) -> Callable[[Transa
     return operations
 
 
-def _done(hold: Hold, operations: Callable[[TransactionRequest], None], guards: tuple[Guard, ...]) -> bool:
-    refusal = hold.write(operations, guards).refusal
+def _done(fenced: FencedLock, operations: Callable[[TransactionRequest], None], guards: tuple[Guard, ...]) -> bool:
+    refusal = fenced.write(operations, guards).refusal
     if refusal is not None and not isinstance(refusal.error, CHANGED):
         raise refusal.error
     return refusal is None

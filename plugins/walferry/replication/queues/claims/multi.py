@@ -18,7 +18,7 @@ from kazoo.client import TransactionRequest
 
 from walferry.base.zk.client import children
 from walferry.base.zk.errors import AnswerTooLong
-from walferry.base.zk.fenced_lock import Guard, Hold
+from walferry.base.zk.fenced_lock import FencedLock, Guard
 from walferry.hbase.errors import PeerError
 from walferry.hbase.layout import ZNodes
 from walferry.hbase.names import parse_queue_id
@@ -43,17 +43,17 @@ def claim(claimer: Claimer, queues: Mapping[str, Guard], to: str) -> int:
     """Move the queues to `to`. Returns how many were moved. Raises the same errors as claims.claim."""
     session, server = claimer.session, claimer.server
     moved = 0
-    with claimer.holding(to) as hold:
+    with claimer.holding(to) as lock:
         for queue_id, guard in queues.items():
             try:
-                moved += _move(session, hold, guard, server, queue_id, to)
+                moved += _move(session, lock, guard, server, queue_id, to)
             except (PeerError, AnswerTooLong) as error:
                 log.warning("%s is left: %s", session.nodes.queue(server, queue_id), error)
-        delete_if_empty(hold, session.nodes.queue_server(server))
+        delete_if_empty(lock, session.nodes.queue_server(server))
     return moved
 
 
-def _move(session: Session, hold: Hold, guard: Guard, server: str, queue_id: str, to: str) -> bool:
+def _move(session: Session, lock: FencedLock, guard: Guard, server: str, queue_id: str, to: str) -> bool:
     """Move the queue. Returns False if HBase or another run was faster, or if the queue was empty and was only deleted."""
     old, new_id = session.nodes.queue(server, queue_id), str(parse_queue_id(queue_id).claimed_from(server))
     new = session.nodes.queue(to, new_id)
@@ -63,9 +63,9 @@ def _move(session: Session, hold: Hold, guard: Guard, server: str, queue_id: str
         if names is None:
             return moved
         if not names:
-            delete_if_empty(hold, old)
+            delete_if_empty(lock, old)
             continue
-        create_if_missing(session.zk, hold, session.nodes.server_queues(to))
+        create_if_missing(session.zk, lock, session.nodes.server_queues(to))
         there = children(session.zk, new)
         chunks = list(chunked(read_wals(session.zk, old, names), len(new)))
         for number, chunk in enumerate(chunks):
@@ -73,7 +73,7 @@ def _move(session: Session, hold: Hold, guard: Guard, server: str, queue_id: str
                 session.nodes, old, new, chunk, there or (),
                 create=there is None and number == 0, delete=number == len(chunks) - 1,
             )  # fmt: skip
-            outcome = hold.write(operations, [guard])
+            outcome = lock.write(operations, [guard])
             if outcome.refusal is not None and not isinstance(outcome.refusal.error, CHANGED):
                 raise outcome.refusal.error
             moved |= outcome.refusal is None or outcome.maybe_before

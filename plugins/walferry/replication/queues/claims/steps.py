@@ -8,7 +8,7 @@ from kazoo.client import KazooClient, TransactionRequest
 from kazoo.exceptions import BadVersionError, NodeExistsError, NoNodeError, NotEmptyError
 
 from walferry.base.zk.client import ZNode, read, read_all
-from walferry.base.zk.fenced_lock import Hold
+from walferry.base.zk.fenced_lock import FencedLock
 from walferry.hbase.layout import ZNodes
 from walferry.replication.queues.errors import ClaimHeld, ClaimLost
 from walferry.replication.source.session import Session
@@ -29,9 +29,9 @@ class WalNode:
     version: int
 
 
-def claim_hold(zk: KazooClient, path: str, server: str) -> Hold:
-    """Make the hold, not acquired yet, that gives the right to change a server's queues."""
-    return Hold(zk, path, lambda other, since: ClaimHeld(server, other, since), lambda why: ClaimLost(server, why))
+def claim_hold(zk: KazooClient, path: str, server: str) -> FencedLock:
+    """Make the lock, not acquired yet, that gives the right to change a server's queues."""
+    return FencedLock(zk, path, lambda other, since: ClaimHeld(server, other, since), lambda why: ClaimLost(server, why))
 
 
 @dataclass(frozen=True)
@@ -49,16 +49,16 @@ class Claimer:
         return self.session.own.claim(self.server)
 
     @contextmanager
-    def holding(self, to: str) -> Iterator[Hold]:
+    def holding(self, to: str) -> Iterator[FencedLock]:
         """Hold the right to move the server's queues to `to`. The znode goes if the block succeeds. Raises ClaimHeld."""
-        hold = claim_hold(self.session.zk, self.path, self.server)
-        hold.acquire(self.holder, self.run_id, to=to)
+        lock = claim_hold(self.session.zk, self.path, self.server)
+        lock.acquire(self.holder, self.run_id, to=to)
         done = False
         try:
-            yield hold
+            yield lock
             done = True
         finally:
-            hold.release(forget=done)
+            lock.release(forget=done)
 
 
 def read_wals(zk: KazooClient, queue: str, names: Sequence[str]) -> list[WalNode]:
@@ -88,17 +88,17 @@ def bump_cversion(multi: TransactionRequest, nodes: ZNodes, queue_id: str) -> No
     multi.delete(path)
 
 
-def create_if_missing(zk: KazooClient, hold: Hold, path: str) -> None:
+def create_if_missing(zk: KazooClient, lock: FencedLock, path: str) -> None:
     """Create a parent of queues if it is missing."""
     if read(zk, path) is not None:
         return
-    refusal = hold.write(lambda multi: multi.create(path)).refusal
+    refusal = lock.write(lambda multi: multi.create(path)).refusal
     if refusal is not None and not isinstance(refusal.error, NodeExistsError):
         raise refusal.error
 
 
-def delete_if_empty(hold: Hold, path: str) -> None:
+def delete_if_empty(lock: FencedLock, path: str) -> None:
     """Delete a znode if it has no children; it may also be gone already."""
-    refusal = hold.write(lambda multi: multi.delete(path)).refusal
+    refusal = lock.write(lambda multi: multi.delete(path)).refusal
     if refusal is not None and not isinstance(refusal.error, (NoNodeError, NotEmptyError)):
         raise refusal.error

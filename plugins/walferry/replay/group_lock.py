@@ -1,6 +1,6 @@
 """The right to ship one group of one run, which one task has at a time.
 
-    <root>/runs/<quoted znode parent>/<peer>/<quoted run id>/<quoted group>/lease      a hold (base/zk/fenced_lock.py)
+    <root>/runs/<quoted znode parent>/<peer>/<quoted run id>/<quoted group>/lease      a fenced lock (base/zk/fenced_lock.py)
 
 Spark may begin a task anew, or Airflow a job, while the one before is still alive on a machine that nobody reaches any more. The
 later one sends nothing until no request of the earlier one can take effect (base/zk/right.py).
@@ -17,7 +17,7 @@ from typing import Self
 from urllib.parse import unquote
 
 from walferry.base.zk.client import children, children_all
-from walferry.base.zk.fenced_lock import CALLS, Guard, Hold
+from walferry.base.zk.fenced_lock import CALLS, FencedLock, Guard
 from walferry.base.zk.right import Right
 from walferry.engine.summary import GroupSummary
 from walferry.replay.job import ReplayJob
@@ -29,7 +29,7 @@ from walferry.shipping.runs import group_path, run_path
 LEASE = "lease"
 
 
-class Turn:
+class GroupLock:
     """A task's right to ship `group`, or a stage of it, whose summary `name` has been written.
 
     A context manager, which waits for a killed task's session. Entering raises LeaseHeld, ConnectError.
@@ -39,55 +39,55 @@ class Turn:
         self._job = job
         self._lock = threading.Lock()
         self._summary = group_path(session, job.peer_id, job.run_id, name)
-        self._hold = _hold(session, job.peer_id, group_path(session, job.peer_id, job.run_id, group), group)
+        self._fenced = _fenced(session, job.peer_id, group_path(session, job.peer_id, job.run_id, group), group)
         overtaken = LeaseHeld(job.peer_id, group, "a later try of this run", "it began")
-        self._hold.depend_on(Guard(run_path(session, job.peer_id, job.run_id), job.begun, lambda: overtaken))
+        self._fenced.depend_on(Guard(run_path(session, job.peer_id, job.run_id), job.begun, lambda: overtaken))
         self.right = Right()
 
     def __enter__(self) -> Self:
         seconds = self._job.settings.call_timeout_seconds
         holder = f"run {self._job.run_id} on {socket.gethostname()}, process {os.getpid()}"
-        after_killed_holder(lambda: self._hold.acquire(holder, **{CALLS: f"{seconds:.1f}"}), self._job.deadline)
-        self.right = Right(self, seconds, self._hold.quiet_at)
+        after_killed_holder(lambda: self._fenced.acquire(holder, **{CALLS: f"{seconds:.1f}"}), self._job.deadline)
+        self.right = Right(self, seconds, self._fenced.quiet_at)
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         seconds = self.right.end()  # without the lock, which a request that begins just now waits for
         with self._lock:
-            self._hold.release(calls_seconds=seconds)
+            self._fenced.release(calls_seconds=seconds)
 
     def write(self, summary: GroupSummary) -> None:
         """Write the summary. Raises LeaseLost, ConnectError, LeaseHeld if another try of the run has begun."""
         with self._lock:
-            refusal = self._hold.write(lambda multi: multi.set_data(self._summary, summary.to_json().encode())).refusal
+            refusal = self._fenced.write(lambda multi: multi.set_data(self._summary, summary.to_json().encode())).refusal
         if refusal is not None:
             raise refusal.error
 
     def is_sure(self) -> bool:
         """Whether the task surely has the right now. Raises LeaseLost."""
-        return self._hold.is_sure()
+        return self._fenced.is_sure()
 
     def allow(self, seconds: float) -> None:
         """Note that a server may carry out requests of this task for so long. Raises LeaseLost, ConnectError."""
         with self._lock:
-            self._hold.note(**{CALLS: f"{seconds:.1f}"})
+            self._fenced.note(**{CALLS: f"{seconds:.1f}"})
 
 
-def holds_of(session: Session, peer_id: str) -> list[Hold]:
+def locks_of(session: Session, peer_id: str) -> list[FencedLock]:
     """The turns that tasks have had at the peer, in all runs that are kept. None is acquired."""
     folder = session.own.runs(peer_id)
     runs = [f"{folder}/{run}" for run in children(session.zk, folder) or ()]
     groups = [f"{run}/{group}" for run, names in _with_children(session, runs) for group in names]
     taken = [path for path, names in _with_children(session, groups) if LEASE in names]
-    return [_hold(session, peer_id, path, unquote(path.rpartition("/")[2])) for path in taken]
+    return [_fenced(session, peer_id, path, unquote(path.rpartition("/")[2])) for path in taken]
 
 
 def _with_children(session: Session, paths: Sequence[str]) -> Iterator[tuple[str, Sequence[str]]]:
     return zip(paths, (names or () for names in children_all(session.zk, paths)), strict=True)
 
 
-def _hold(session: Session, peer_id: str, of_group: str, group: str) -> Hold:
-    return Hold(
+def _fenced(session: Session, peer_id: str, of_group: str, group: str) -> FencedLock:
+    return FencedLock(
         session.zk,
         f"{of_group}/{LEASE}",
         lambda other, since: LeaseHeld(peer_id, group, other, since),

@@ -12,7 +12,7 @@ from kazoo.client import KazooClient
 
 from tests.sessions import session_of
 from tests.zk.hbase_znodes import HBaseZNodes, expire
-from walferry.base.zk.fenced_lock import Hold
+from walferry.base.zk.fenced_lock import FencedLock
 from walferry.load import region_lock
 from walferry.load.region_lock import TURNS, turn
 
@@ -69,16 +69,16 @@ def test_a_task_whose_session_ends_while_it_waits_has_its_turn_in_the_next_sessi
     new_client: Callable[[], KazooClient], hbase: HBaseZNodes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     zk = new_client()
-    session, acquire, expired = session_of(zk, hbase), Hold._acquire, list[str]()
+    session, acquire, expired = session_of(zk, hbase), FencedLock._acquire, list[str]()
 
-    def interrupted(hold: Hold, *args: Any) -> Any:
+    def interrupted(lock: FencedLock, *args: Any) -> Any:
         if not expired:
             expired.append("once")
             expire(zk)
-            assert hold.lost.wait(30)
-        return acquire(hold, *args)
+            assert lock.lost.wait(30)
+        return acquire(lock, *args)
 
-    monkeypatch.setattr(Hold, "_acquire", interrupted)
+    monkeypatch.setattr(FencedLock, "_acquire", interrupted)
     monkeypatch.setattr(region_lock, "WAIT_SECONDS", 10.0)
     began = time.monotonic()
     with turn(session, "p", "run", "abc"):
