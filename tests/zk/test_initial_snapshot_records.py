@@ -18,7 +18,7 @@ from walferry.load.earlier_loads import initial_snapshots, loaded_before
 from walferry.load.records import Load, forget_finished, loads_of
 from walferry.replication.source.cluster import SourceCluster
 from walferry.replication.source.session import Session
-from walferry.shipping.leftovers import sweep_gone
+from walferry.shipping.garbage_collection import collect_garbage_of_gone_peers
 
 
 def test_a_peer_waits_from_the_begin_of_its_copy_to_its_end(zk: KazooClient, hbase: HBaseZNodes, at: SourceCluster) -> None:
@@ -75,7 +75,7 @@ def test_records_of_a_peer_that_is_gone_are_swept_and_those_of_others_stay(
             records.begin_table("t", TABLE)
             records.held("t", "r1").put(DONE)
     zk.delete(hbase.nodes.peer("p"), recursive=True)
-    sweep_gone(session)
+    collect_garbage_of_gone_peers(session)
     assert zk.exists(session.own.initial_snapshot("p")) is None
     assert Records(session, "other").names("t") == ["r1"]
 

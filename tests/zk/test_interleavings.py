@@ -27,7 +27,7 @@ from walferry.replication.queues.finding import Place
 from walferry.replication.queues.lease import Lease, acquire
 from walferry.replication.source.cluster import SourceCluster
 from walferry.shipping.candidates import candidates
-from walferry.shipping.leftovers import sweep_peer
+from walferry.shipping.garbage_collection import collect_garbage
 from walferry.shipping.plan import groups_to_ship
 
 SERVERS = (SERVER, DEAD, OTHER)
@@ -176,7 +176,7 @@ class Shipping(RuleBasedStateMachine):
     def sweep(self) -> None:
         """The plan of another run takes away what is left of leases."""
         source = SourceCluster(quorum="", wal_root="file:///hbase", znode_parent=self.hbase.nodes.base, root=self.hbase.root)
-        sweep_peer(session_of(self.hbase_client, source), "p")
+        collect_garbage(session_of(self.hbase_client, source), "p")
 
     @contextmanager
     def _between(self, shipper: int, between: tuple[str, int, str]) -> Iterator[None]:

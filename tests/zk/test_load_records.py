@@ -26,7 +26,7 @@ from walferry.load.records import (
 from walferry.replication.queues.errors import LeaseLost
 from walferry.replication.queues.lease import Lease, acquire
 from walferry.replication.source.session import Session
-from walferry.shipping.leftovers import sweep_gone
+from walferry.shipping.garbage_collection import collect_garbage_of_gone_peers
 
 __all__ = ["session"]  # a fixture
 
@@ -161,6 +161,6 @@ def test_loads_of_peers_that_are_gone_are_swept(session: Session, hbase: HBaseZN
             paths[peer] = begin_load(session, peer, "run", [MINE], lease)
         note_folder(session.zk, paths[peer], folder())
     hbase.zk.delete(hbase.nodes.peer("p"), recursive=True)
-    sweep_gone(session)
+    collect_garbage_of_gone_peers(session)
     assert session.zk.exists(session.own.loads("p")) is None
     assert len(folders_of(session.zk, paths["other"])) == 1

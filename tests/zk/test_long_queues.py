@@ -30,7 +30,7 @@ from walferry.replication.queues.new_wals import commit, find_new
 from walferry.replication.queues.reading import list_queues
 from walferry.replication.source.session import Session
 from walferry.runs.steps import batch, recovery
-from walferry.shipping.leftovers import sweep_peer
+from walferry.shipping.garbage_collection import collect_garbage
 from walferry.shipping.plan import PeerPlan, plan_peer
 
 MOST_BYTES = 8 << 10  # of an answer; WALs of three dozen names are longer
@@ -167,9 +167,9 @@ def test_later_batches_of_the_same_peer_plan_its_other_queues(
 
 
 def test_leases_stay_while_a_queue_may_need_them(tried: Session, at: ClaimCluster) -> None:
-    sweep_peer(tried, "q")
+    collect_garbage(tried, "q")
     assert at.hbase.zk.exists(at.own.lease("q", DEAD_GROUP))
-    sweep_peer(Session(at.source, at.hbase.zk), "q")
+    collect_garbage(Session(at.source, at.hbase.zk), "q")
     assert not at.hbase.zk.exists(at.own.lease("q", GONE_GROUP))
 
 

@@ -26,7 +26,7 @@ from walferry.replication.locks.peer_lock import (
     turn_of_attempt,
 )
 from walferry.replication.source.cluster import SourceCluster
-from walferry.shipping.leftovers import sweep_gone
+from walferry.shipping.garbage_collection import collect_garbage_of_gone_peers
 
 
 def path(at: SourceCluster, peer: str = "p") -> str:
@@ -163,7 +163,7 @@ def test_the_right_to_a_peer_that_is_gone_is_swept(zk: KazooClient, hbase: HBase
         with holding_peer(at, peer, "run 1", "run 1", NO_TURN):
             pass
     with holding_peer(at, "held", "run 1", "run 1", NO_TURN):
-        sweep_gone(session_of(zk, at))
+        collect_garbage_of_gone_peers(session_of(zk, at))
         assert children(zk, path(at).rpartition("/")[0]) == ["held", "p"]
 
 

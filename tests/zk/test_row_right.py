@@ -23,7 +23,7 @@ from walferry.replication.locks.peer_lock import NO_TURN, RightLost, holding_pee
 from walferry.replication.locks.row_lock import RowsTaken, row_right
 from walferry.replication.source.cluster import SourceCluster
 from walferry.shipping import rows
-from walferry.shipping.leftovers import sweep_gone
+from walferry.shipping.garbage_collection import collect_garbage_of_gone_peers
 from walferry.verification.repair import repairing
 
 SECONDS = 1.0
@@ -148,6 +148,6 @@ def test_what_tasks_for_a_peer_that_is_gone_have_left_is_swept(
             killed.append(row_right(session_of(task, at), peer, attempt, "region", "rows of it", SECONDS))
             killed[-1].__enter__()
     expire(task)
-    sweep_gone(session_of(zk, at))
+    collect_garbage_of_gone_peers(session_of(zk, at))
     own = session_of(zk, at).own
     assert (children(zk, own.row_shipments("gone")), children(zk, own.row_shipments("p"))) == (None, ["region"])

@@ -15,7 +15,7 @@ from walferry.observe.status import history as module
 from walferry.observe.status.ages import Age, Certainty
 from walferry.observe.status.history import INTERVAL_SECONDS, SAMPLES, Sample, encode, read_histories, record_sample, sample_at
 from walferry.replication.source.session import Session
-from walferry.shipping.leftovers import sweep_gone
+from walferry.shipping.garbage_collection import collect_garbage_of_gone_peers
 
 NOW = 1_800_000_000
 
@@ -106,6 +106,6 @@ def test_what_is_no_history_is_told_and_begun_anew(session: Session, value: byte
 def test_the_history_of_a_peer_that_is_gone_is_swept(session: Session) -> None:
     record_sample(session, "p", sample(0))
     record_sample(session, "gone", sample(0))
-    sweep_gone(session)
+    collect_garbage_of_gone_peers(session)
     assert history(session) == (sample(0),)
     assert session.zk.exists(session.own.history("gone")) is None

@@ -1,4 +1,4 @@
-"""Counts while a group is shipped: the reader, the senders and the registrar add to one summary."""
+"""Counts while a group is shipped: the reader, the senders and the commit add to one summary."""
 
 from __future__ import annotations
 

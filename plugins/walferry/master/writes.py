@@ -1,7 +1,7 @@
 """The only way to change the znode of a region in transition: by a row of the table of transitions, at the version that was read.
 
-A master's change is one multi with the checks of its role (`base.zk.fenced_lock`), and carries the change of the region's plan with it. So a
-master that has lost its role can change nothing, and a plan is there exactly as long as its transitions need it.
+A master's change is one multi with the checks of its role (`base.zk.fenced_lock`), and carries the change of the region's plan
+with it. So a master that has lost its role can change nothing, and a plan is there exactly as long as its transitions need it.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 The lease is a fenced lock (base/zk/fenced_lock.py) at <root>/leases/<cluster>/<peer>/<group>. Each write also depends on the
 peer's state, which must not have changed since the lease began, so no write is done once the peer is enabled. While a live
 server adds to the group, the lease's znode stays and names the last holder. The holder that finishes a dead server's group
-deletes it; what a killed holder has left is swept (shipping/leftovers.py).
+deletes it; what a killed holder has left is deleted (shipping/garbage_collection.py).
 
 A lease is also the right to send the group's edits to the slave (base/zk/right.py). Whoever sends asks `right` before each
 request, and `release` tells the next holder for how long requests that were not answered may still take effect. So it may be

@@ -28,7 +28,7 @@ from walferry.replication.source.cluster import SourceCluster
 from walferry.replication.source.session import Session, open_session
 from walferry.replication.source.settings import PeerSettings
 from walferry.runs.values import MAX_PROBLEMS, Chosen, Planned, PlanProblem, RollReport, bounded
-from walferry.shipping import leftovers
+from walferry.shipping import garbage_collection
 from walferry.shipping.plan import GroupPlan, PeerPlan, plan_peer
 from walferry.shipping.runs import read_run
 from walferry.shipping.sweeping import sweep
@@ -48,12 +48,12 @@ def choose(source: SourceCluster, asked: str | None) -> Chosen:
     """The peer asked for, or all peers that are Walferry's, sorted; the Master is asked once for all of them.
 
     Peers that only the Master knows are among them: their plans then say why they are refused. A peer that cannot be read is
-    logged and left out. What is left of peers that are gone is swept. Raises WalferryError.
+    logged and left out. What is left of peers that are gone is deleted. Raises WalferryError.
     """
     with open_session(source) as session:
         listing = read_peers(session.zk, session.nodes)
         known = master_peers(session)
-        leftovers.sweep_gone(session, known or {})
+        garbage_collection.collect_garbage_of_gone_peers(session, known or {})
         for problem in listing.problems:
             log.error("left out: %s", problem)
         unreadable = {problem.znode.rpartition("/")[2] for problem in listing.problems if isinstance(problem, ZNodeValueError)}
@@ -99,7 +99,7 @@ def plan(source: SourceCluster, peer_id: str, attempt: str, run: str = "", chose
         held = holders(session, peer_id, found.dead & {group.group for group in found.groups})
         ours = PeerPlan(peer_id, tuple(group for group in found.groups if group.group not in held))
         swept = sweep(session, ours, f"plan of run {attempt} on {socket.gethostname()}")
-        leftovers.sweep_peer(session, peer_id)
+        garbage_collection.collect_garbage(session, peer_id)
     for group, holder in sorted(held.items()):
         log.info("WAL group %s of a dead server is left to %s", group, holder)
     return figures(attempt, peer_id, ours.to_ship, swept=swept.wals, held=len(held), turn=turn.number)

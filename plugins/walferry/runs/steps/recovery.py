@@ -31,7 +31,7 @@ from walferry.runs.input.recovery_input import InputError, pick_queues, pick_ser
 from walferry.runs.reports import recovery as recovery_report
 from walferry.runs.steps import batch
 from walferry.runs.values import MAX_TEXT_CHARS, Claimed, Drain, QueueRef
-from walferry.shipping import leftovers
+from walferry.shipping import garbage_collection
 from walferry.shipping.plan import GroupPlan, PeerPlan, plan_peer
 from walferry.shipping.sweeping import sweep
 
@@ -270,7 +270,7 @@ def clean_up(source: SourceCluster, servers: Collection[str], run_id: str) -> li
             except LiveServer as error:
                 log.info("%s", error)
         for peer_id in sorted(ours):
-            leftovers.sweep_peer(session, peer_id)
+            garbage_collection.collect_garbage(session, peer_id)
     return sorted(set(removed))
 
 

@@ -31,7 +31,7 @@ from walferry.shipping.runs import delete_old_runs
 AT_ONCE = 200  # deletions a call
 
 
-def sweep_peer(session: Session, peer_id: str) -> int:
+def collect_garbage(session: Session, peer_id: str) -> int:
     """Delete the peer's leases of groups that are in no queue, and Walferry's pseudo server if it is empty.
 
     Returns the number of deleted leases. Raises QueuesMoving, ClusterError, ConnectError.
@@ -52,7 +52,7 @@ def sweep_peer(session: Session, peer_id: str) -> int:
     return _delete_all(session.zk, leases, (name for name in names if name not in queued))
 
 
-def sweep_gone(session: Session, also_known: Collection[str] = ()) -> int:
+def collect_garbage_of_gone_peers(session: Session, also_known: Collection[str] = ()) -> int:
     """Delete the znodes of peers and claimed servers that are gone. Returns the number of deleted znodes.
 
     `also_known` are peers that exist although ZooKeeper does not have them. Raises ConnectError.

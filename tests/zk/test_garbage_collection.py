@@ -21,8 +21,8 @@ from walferry.replication.queues.errors import LeaseHeld, LeaseLost, WalGone
 from walferry.replication.queues.lease import acquire
 from walferry.replication.queues.new_wals import commit
 from walferry.replication.source.cluster import SourceCluster
-from walferry.shipping import leftovers, runs
-from walferry.shipping.leftovers import sweep_gone, sweep_peer
+from walferry.shipping import garbage_collection, runs
+from walferry.shipping.garbage_collection import collect_garbage, collect_garbage_of_gone_peers
 from walferry.shipping.runs import begin_run, read_run, write_group
 
 NewClient = Callable[[], KazooClient]
@@ -59,7 +59,7 @@ def test_leases_of_groups_that_are_queued_nowhere_go_and_the_others_stay(
     for server in (SERVER, OTHER, DEAD):
         acquire(session_of(zk, hbase), "p", GROUPS[server], "run").release()
     held = acquire(session_of(zk, hbase), "p", f"{GROUPS[DEAD]}.x", "run")
-    assert sweep_peer(session_of(zk, at), "p") == 1
+    assert collect_garbage(session_of(zk, at), "p") == 1
     assert leases(hbase) == [SERVER, f"{DEAD}.x", OTHER]
     hbase.add_wal(DEAD, "p", wal(1, DEAD, ".x"))
     held.register_position(wal(1, DEAD, ".x"), 100)
@@ -68,10 +68,10 @@ def test_leases_of_groups_that_are_queued_nowhere_go_and_the_others_stay(
 def test_so_many_leases_go_at_once_and_no_more(
     zk: KazooClient, hbase: HBaseZNodes, at: SourceCluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(leftovers, "AT_ONCE", 2)
+    monkeypatch.setattr(garbage_collection, "AT_ONCE", 2)
     for number in range(5):
         acquire(session_of(zk, hbase), "p", f"{GROUPS[DEAD]}.{number}x", "run").release()
-    assert [sweep_peer(session_of(zk, at), "p") for _ in range(4)] == [2, 2, 1, 0]
+    assert [collect_garbage(session_of(zk, at), "p") for _ in range(4)] == [2, 2, 1, 0]
     assert leases(hbase) == []
 
 
@@ -88,11 +88,11 @@ def test_leases_of_live_servers_groups_are_not_looked_for_in_the_queues(
     asked: list[str] = []
     ask = zk.get_children
     monkeypatch.setattr(zk, "get_children", lambda path, **options: asked.append(path) or ask(path, **options))
-    assert sweep_peer(session_of(zk, at), "p") == 0
+    assert collect_garbage(session_of(zk, at), "p") == 0
     assert len(asked) <= 3, asked
     hbase.stop_server(servers[7])
     hbase.zk.delete(hbase.nodes.queue_server(servers[7]), recursive=True)
-    assert sweep_peer(session_of(zk, at), "p") == 1
+    assert collect_garbage(session_of(zk, at), "p") == 1
     assert len(leases(hbase)) == 29
 
 
@@ -129,7 +129,7 @@ def test_a_drain_that_was_killed_at_any_write_leaves_nothing_after_the_next_plan
                         lease.remove_wal(wal(2, DEAD))
             with acquire(session_of(second, hbase), "p", GROUPS[DEAD], "run") as lease:
                 lease.remove_empty_queue(hbase.nodes.queue(WALFERRY_SERVER, f"p-{DEAD}"))
-            sweep_peer(session_of(second, cluster), "p")
+            collect_garbage(session_of(second, cluster), "p")
             assert leases(hbase) == [], f"after a kill at write {number}, after it: {after}"
             assert hbase.children(hbase.nodes.queues) == []
     raise AssertionError("a drain does not end")
@@ -145,7 +145,7 @@ def test_drains_and_sweeps_at_the_same_time_put_nobody_out_and_leave_nothing(
     work: list[Callable[[KazooClient], object]] = [
         lambda zk: drain(zk, hbase),
         lambda zk: drain(zk, hbase),
-        lambda zk: [sweep_peer(session_of(zk, at), "p") for _ in range(3)],
+        lambda zk: [collect_garbage(session_of(zk, at), "p") for _ in range(3)],
     ]
     actors = [Stepped(new_client(), each) for each in work]
     order = random.Random(seed)
@@ -156,7 +156,7 @@ def test_drains_and_sweeps_at_the_same_time_put_nobody_out_and_leave_nothing(
     assert all(error is None or isinstance(error, LeaseHeld | WalGone) for error in errors), errors
     assert None in errors[:2]
     assert hbase.queued("p") == []
-    sweep_peer(session_of(new_client(), at), "p")
+    collect_garbage(session_of(new_client(), at), "p")
     assert leases(hbase) == []
 
 
@@ -164,10 +164,10 @@ def test_an_emptied_pseudo_server_goes_with_the_next_plan_and_a_used_one_stays(
     zk: KazooClient, hbase: HBaseZNodes, at: SourceCluster
 ) -> None:
     path = hbase.add_wal(WALFERRY_SERVER, f"p-{DEAD}", wal(1, DEAD))
-    sweep_peer(session_of(zk, at), "p")
+    collect_garbage(session_of(zk, at), "p")
     assert zk.exists(path)
     zk.delete(hbase.nodes.queue(WALFERRY_SERVER, f"p-{DEAD}"), recursive=True)
-    sweep_peer(session_of(zk, at), "p")
+    collect_garbage(session_of(zk, at), "p")
     assert hbase.children(hbase.nodes.queues) == []
 
 
@@ -185,7 +185,7 @@ def test_leases_marks_and_old_reports_of_peers_that_are_gone_go(
         begin_run(session_of(zk, at), peer, "young", 3600.0)
     for peer in ("gone", "moved"):
         zk.delete(hbase.nodes.peer(peer), recursive=True)
-    assert sweep_gone(session_of(zk, at), ["moved"]) == 3
+    assert collect_garbage_of_gone_peers(session_of(zk, at), ["moved"]) == 3
     folders = {kind: f"{at.root}/{kind}/{quoted(at.znode_parent)}" for kind in ("leases", "marks", "runs")}
     assert {kind: sorted(hbase.children(folder)) for kind, folder in folders.items()} == {
         "leases": ["moved", "p"], "marks": ["moved", "p"], "runs": ["gone", "moved", "p"]
@@ -194,7 +194,7 @@ def test_leases_marks_and_old_reports_of_peers_that_are_gone_go(
     assert read_run(session_of(zk, at), "p", "old")
     now = runs.time.time()
     monkeypatch.setattr(runs.time, "time", lambda: now + 3601)
-    sweep_gone(session_of(zk, at), ["moved"])
+    collect_garbage_of_gone_peers(session_of(zk, at), ["moved"])
     assert sorted(hbase.children(folders["runs"])) == ["moved", "p"]
 
 
@@ -208,7 +208,7 @@ def test_claims_of_servers_without_a_znode_go_unless_somebody_claims_them(
     expire(zk)
     held = claim_hold(new_client(), own.claim("rs-9.example.org,16020,9"), "rs-9")
     held.acquire("another")
-    assert sweep_gone(session_of(new_client(), at)) == 1
+    assert collect_garbage_of_gone_peers(session_of(new_client(), at)) == 1
     assert sorted(hbase.children(own.claim(DEAD).rpartition("/")[0])) == [OTHER, "rs-9.example.org,16020,9"]
     held.check()
 
@@ -222,7 +222,7 @@ def test_a_name_that_is_no_server_s_does_not_stop_the_sweep(
     dead = claim_hold(zk, OwnZNodes(at.root, at.nodes).claim(DEAD), DEAD)
     dead.acquire("run")
     dead.release()
-    sweep_gone(session_of(zk, at))
+    collect_garbage_of_gone_peers(session_of(zk, at))
     assert quoted(DEAD) not in hbase.children(f"{at.root}/claims/{quoted(at.znode_parent)}")
 
 
@@ -232,5 +232,5 @@ def test_a_run_of_a_gone_peer_that_does_not_say_when_it_ends_does_not_stop_the_s
 ) -> None:
     begin_run(session_of(zk, at), "gone", "run", 0)
     zk.set(f"{session_of(zk, at).own.runs('gone')}/run", until)
-    sweep_gone(session_of(zk, at))
+    collect_garbage_of_gone_peers(session_of(zk, at))
     begin_run(session_of(zk, at), "gone", "another run", 0)
