@@ -21,7 +21,7 @@ from pyspark import SparkConf, SparkContext
 if TYPE_CHECKING:  # the library is on the path only once Spark has put its archive there
     from walferry.engine.summary import GroupSummary
     from walferry.jobs.ship_run import ShipRun, Tell
-    from walferry.shipping.bulkload.driver import Spread
+    from walferry.shipping.bulkload.driver import SpreadLoad
     from walferry.shipping.group_job import GroupJob
 
 
@@ -90,7 +90,7 @@ def _conf(run: ShipRun) -> SparkConf:
     return conf
 
 
-def _spread(run: ShipRun, tell: Tell) -> Spread:
+def _spread(run: ShipRun, tell: Tell) -> SpreadLoad:
     """What runs the tasks of a load."""
     from pyspark.sql import SparkSession
 

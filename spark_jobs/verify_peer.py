@@ -22,7 +22,7 @@ MAX_SAMPLES = 5000  # of each kind
 if TYPE_CHECKING:  # the library is on the path only once Spark has put its archive there
     from walferry.replication.source.cluster import SourceCluster
     from walferry.verification.job import Options, TableRange
-    from walferry.verification.outcome import Outcome
+    from walferry.verification.outcome import VerificationOutcome
     from walferry.verification.plan import VerifyPlan
 
 
@@ -89,7 +89,7 @@ def _plan(args: argparse.Namespace) -> Planned:
         return Planned(source, options, plan_verification(session, args.peer, args.tables, options))
 
 
-def _compare(context: SparkContext, planned: Planned) -> list[Outcome]:
+def _compare(context: SparkContext, planned: Planned) -> list[VerificationOutcome]:
     """Compare the ranges, one a task."""
     from walferry.verification.task import compare_range
 
@@ -97,28 +97,28 @@ def _compare(context: SparkContext, planned: Planned) -> list[Outcome]:
     # However many ranges there are, the driver has to hold their samples.
     options = replace(planned.options, samples=max(1, min(planned.options.samples, MAX_SAMPLES // max(1, len(ranges)))))
 
-    def compare(part: TableRange) -> Outcome:
+    def compare(part: TableRange) -> VerificationOutcome:
         return compare_range(source, peer, part, options)
 
     return context.parallelize(ranges, len(ranges)).map(compare).collect() if ranges else []
 
 
-def _keep(args: argparse.Namespace, planned: Planned, parts: list[Outcome]) -> list[Outcome]:
+def _keep(args: argparse.Namespace, planned: Planned, parts: list[VerificationOutcome]) -> list[VerificationOutcome]:
     """Write the outcome of each table to ZooKeeper."""
     from walferry.replication.source.session import open_session
-    from walferry.verification.outcome import Outcome, total_of
+    from walferry.verification.outcome import VerificationOutcome, total_of
     from walferry.verification.results import write_result
 
     samples = planned.options.samples
     tables = sorted({part.table for part in planned.plan.parts})
     outcomes = [total_of(table, [part for part in parts if part.table == table], samples) for table in tables]
-    outcomes += [Outcome(table, problem=problem) for table, problem in planned.plan.problems.items()]
+    outcomes += [VerificationOutcome(table, problem=problem) for table, problem in planned.plan.problems.items()]
     with open_session(planned.source, look_only=True) as session:
         write_result(session, args.peer, args.run_id, outcomes)
     return outcomes
 
 
-def _print(outcomes: list[Outcome]) -> None:
+def _print(outcomes: list[VerificationOutcome]) -> None:
     """Print a line for each table."""
     from walferry.jobs.job import say
 

@@ -16,7 +16,7 @@ from walferry.jobs.connect.server import Address
 from walferry.jobs.ship_run import ShipRun
 from walferry.replication.source.cluster import SourceCluster
 from walferry.runs.steps import batch, slaves
-from walferry.runs.values import Chosen, Planned
+from walferry.runs.values import ChosenPeers, Planned
 
 from .conftest import Run
 
@@ -58,7 +58,7 @@ def cluster(monkeypatch: pytest.MonkeyPatch, source_conn: None) -> Cluster:
     cluster = Cluster()
     monkeypatch.setenv("AIRFLOW_CONN_SPARK_DEFAULT", '{"conn_type": "spark", "host": "local[1]"}')
     monkeypatch.setenv("AIRFLOW_CONN_SPARK_CONNECT", json.dumps(CONNECTION))
-    monkeypatch.setattr(batch, "choose", lambda source, asked: Chosen(["p"], [], 0.0))
+    monkeypatch.setattr(batch, "choose", lambda source, asked: ChosenPeers(["p"], [], 0.0))
     monkeypatch.setattr(batch, "plan", lambda source, peer, attempt, *_: Planned(attempt, peer, groups=1, wals=1, bytes=100))
     monkeypatch.setattr(batch, "holding_peer", nothing)
     monkeypatch.setattr(batch, "why_down", lambda *_: None)

@@ -18,7 +18,7 @@ from tests.zk.role_znodes import become_active
 from walferry.airflow.steps import regions as steps
 from walferry.hbase.names import ServerName
 from walferry.master import work
-from walferry.master.states import State
+from walferry.master.states import RegionState
 from walferry.master.znodes import encode_region, read_region
 
 from .conftest import Run
@@ -86,7 +86,7 @@ def test_a_real_run_brings_regions_to_their_end_and_the_next_finds_nothing_to_do
     world = site.world
     encoded = min(world.meta)
     gone = ServerName("rs-9.example.org", 16020, 1_600_000_000_000)
-    world.zk.create(world.nodes.region_in_transition(encoded), encode_region(world.names[encoded], State.OPENING, gone))
+    world.zk.create(world.nodes.region_in_transition(encoded), encode_region(world.names[encoded], RegionState.OPENING, gone))
     ended = run_dag("region_transitions", dry_run=False)
     assert ended.state == "success"
     assert site.served() == [1] * REGIONS
@@ -107,7 +107,7 @@ def test_what_people_have_to_do_fails_the_run_and_hostile_text_stays_text(
     encoded = min(world.meta)
     for server in world.live:
         server.online.add(encoded)
-    value = encode_region(world.names[encoded], State.OPENING, ServerName(TEMPLATE, 1, 1)) + b"\x1b[2J" * 1000
+    value = encode_region(world.names[encoded], RegionState.OPENING, ServerName(TEMPLATE, 1, 1)) + b"\x1b[2J" * 1000
     world.zk.create(world.nodes.region_in_transition(TEMPLATE), value)
     ended = run_dag("region_transitions", dry_run=False)
     assert tasks(ended) == {"report": "success", "act": "success", "check": "failed"}
@@ -131,11 +131,11 @@ def test_beside_an_hmaster_nothing_is_done_but_what_it_waits_for_in_vain(
     encoded = min(world.meta)
     server = world.live[0]
     path = world.nodes.region_in_transition(encoded)
-    world.zk.create(path, encode_region(world.names[encoded], State.OPENING, server.name))
+    world.zk.create(path, encode_region(world.names[encoded], RegionState.OPENING, server.name))
 
     def hmaster() -> None:
         give_up = time.monotonic() + 60
-        while (found := read_region(world.zk, world.nodes, encoded)) and found.state is not State.FAILED_OPEN:
+        while (found := read_region(world.zk, world.nodes, encoded)) and found.state is not RegionState.FAILED_OPEN:
             assert time.monotonic() < give_up
             time.sleep(0.1)
         server.online.add(encoded)

@@ -23,7 +23,7 @@ from walferry.hbase.layout import ZNodes
 from walferry.hbase.rpc import regions as rpc
 from walferry.master.catalog import read_catalog, table_of
 from walferry.master.reconcile import Known
-from walferry.master.states import State
+from walferry.master.states import RegionState
 from walferry.master.znodes import encode_region, encoded_name, read_region
 
 from .conftest import Run
@@ -98,7 +98,7 @@ def test_an_open_behind_which_an_hmaster_hangs_is_told_by_the_dry_run_and_cured_
     encoded = encoded_name(known.name)
     site.cluster.kill_master()
     rpc.close_copy(known.server, encoded)
-    site.zk.create(site.nodes.region_in_transition(encoded), encode_region(known.name, State.OPENING, known.server))
+    site.zk.create(site.nodes.region_in_transition(encoded), encode_region(known.name, RegionState.OPENING, known.server))
     site.cluster.launch_master()
     wait_for(lambda: f"Processing {encoded} in state: RS_ZK_REGION_OPENING" in site.log(), "the HMaster waits for the region")
     time.sleep(HANGS_SECONDS)
@@ -111,7 +111,7 @@ def test_an_open_behind_which_an_hmaster_hangs_is_told_by_the_dry_run_and_cured_
     assert "write FAILED_OPEN in the server's place" in logged()
     found = read_region(site.zk, site.nodes, encoded)
     assert found is not None
-    assert (found.state, found.version) == (State.OPENING, 0)
+    assert (found.state, found.version) == (RegionState.OPENING, 0)
     assert INITIALIZED not in site.log()
 
     real = run_dag("region_transitions", dry_run=False, limit_minutes=0.05)

@@ -18,7 +18,7 @@ from walferry.hbase.errors import EnabledPeer, PausedPeer
 from walferry.replication.locks.peer_lock import PeerLocked
 from walferry.replication.queues.errors import LeaseHeld
 from walferry.runs.steps import batch, slaves
-from walferry.runs.values import Chosen, Planned, RollReport
+from walferry.runs.values import ChosenPeers, Planned, RollReport
 
 from .conftest import Run
 
@@ -45,15 +45,15 @@ class Cluster:
     timeouts: list[float] = field(default_factory=list)
     held: list[str] = field(default_factory=list)  # rights to ship, as they are taken and given up
 
-    def choose(self, source: object, asked: str | None) -> Chosen:
-        return Chosen([asked] if asked else self.managed, [], 0.0)
+    def choose(self, source: object, asked: str | None) -> ChosenPeers:
+        return ChosenPeers([asked] if asked else self.managed, [], 0.0)
 
     def roll(self, source: object, peers: list[str], run: str) -> RollReport | None:
         mine = [peer for peer in peers if peer not in self.refused]
         self.rolls.append(mine)
         return RollReport.of(2, self.unrolled) if mine else None
 
-    def plan(self, source: object, peer: str, attempt: str, run: str, chosen: Chosen | None) -> Planned:
+    def plan(self, source: object, peer: str, attempt: str, run: str, chosen: ChosenPeers | None) -> Planned:
         if peer in self.refused:
             raise ENABLED
         groups = 0 if peer in self.idle else 1

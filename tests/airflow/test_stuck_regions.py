@@ -20,7 +20,7 @@ from tests.zk.hbase_znodes import HBaseZNodes, expire
 from walferry.airflow.triggers.stuck_regions import MAX_REGIONS, StuckRegionsTrigger, payload
 from walferry.base.zk import watcher
 from walferry.hbase.names import ServerName
-from walferry.master.states import State
+from walferry.master.states import RegionState
 from walferry.master.stuck_stream import BROKEN, StuckRegion, StuckRegionsStream
 from walferry.master.znodes import encode_region
 from walferry.replication.source.cluster import SourceCluster
@@ -69,7 +69,7 @@ def name_of(n: int) -> bytes:
     return f"t,row{n},1700000000000.{n:032x}.".encode()
 
 
-def write(source: HBaseZNodes, n: int, state: State = State.OPENING) -> None:
+def write(source: HBaseZNodes, n: int, state: RegionState = RegionState.OPENING) -> None:
     """Create or change a region's znode, as a server or the master does."""
     path = source.nodes.region_in_transition(f"{n:032x}")
     value = encode_region(name_of(n), state, SERVER)
@@ -131,9 +131,9 @@ async def found(source: HBaseZNodes, quorum: str, limit: float) -> tuple[StuckRe
 
 
 def test_a_region_that_goes_on_is_not_stuck(source: HBaseZNodes, zookeeper: ZooKeeperServer, later: Any) -> None:
-    write(source, 1, State.OFFLINE)
+    write(source, 1, RegionState.OFFLINE)
     began = time.time()
-    for second, state in ((1, State.OPENING), (2, State.OPENED)):
+    for second, state in ((1, RegionState.OPENING), (2, RegionState.OPENED)):
         later(second, write, source, 1, state)
     (region,) = asyncio.run(found(source, zookeeper.quorum, 2.5))
     assert region.state == "OPENED"
@@ -143,9 +143,9 @@ def test_a_region_that_goes_on_is_not_stuck(source: HBaseZNodes, zookeeper: ZooK
 def test_a_split_is_stuck_though_its_server_writes_it_again_and_again(
     source: HBaseZNodes, zookeeper: ZooKeeperServer, later: Any
 ) -> None:
-    write(source, 1, State.REQUEST_SPLIT)
+    write(source, 1, RegionState.REQUEST_SPLIT)
     for n in range(1, 6):
-        later(n / 2, write, source, 1, State.REQUEST_SPLIT)
+        later(n / 2, write, source, 1, RegionState.REQUEST_SPLIT)
     (region,) = asyncio.run(found(source, zookeeper.quorum, 2.0))
     assert region.state == "REQUEST_SPLIT"
 

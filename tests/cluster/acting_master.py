@@ -26,7 +26,7 @@ from walferry.master import role_loop as loop
 from walferry.master import tables, wal_splitting
 from walferry.master.acting_master import Candidate, acting_as_master
 from walferry.master.calls import CalledServers
-from walferry.master.reconcile import Outcome
+from walferry.master.reconcile import PassOutcome
 from walferry.master.role_loop import Cluster, Master, Pass
 from walferry.master.split_tasks import TaskWrites
 
@@ -86,7 +86,7 @@ class EndingMaster(Master):
             self.stop.set()
         return done
 
-    def balance(self) -> list[Outcome]:
+    def balance(self) -> list[PassOutcome]:
         begun = super().balance()
         if begun:
             self.quiet = 0

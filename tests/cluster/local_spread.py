@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from walferry.shipping.bulkload.job import LoadJob
-from walferry.shipping.bulkload.loading import Outcome, load_partition
+from walferry.shipping.bulkload.loading import PartitionOutcome, load_partition
 from walferry.shipping.bulkload.reading import read_wals
-from walferry.shipping.bulkload.rows import Row, batches, rows_in
+from walferry.shipping.bulkload.rows import ShuffleRow, batches, rows_in
 from walferry.shipping.bulkload.wals import LoadWal
 
 
@@ -19,20 +19,20 @@ class LocalSpread:
     cores: int = 2
     most_tasks: int = 1000
     least_bytes: int = 0
-    outcomes: list[Outcome] = field(default_factory=list)
+    outcomes: list[PartitionOutcome] = field(default_factory=list)
 
-    def __call__(self, job: LoadJob, parts: Sequence[Sequence[LoadWal]]) -> list[Outcome]:
-        rows: list[list[Row]] = [[] for _ in range(job.partitions)]
+    def __call__(self, job: LoadJob, parts: Sequence[Sequence[LoadWal]]) -> list[PartitionOutcome]:
+        rows: list[list[ShuffleRow]] = [[] for _ in range(job.partitions)]
         for part in reversed(parts):
             for row in self.read(part, job):
                 rows[row.partition].append(row)
         self.outcomes = [outcome for some in rows for outcome in self.load(some, job)]
         return self.outcomes
 
-    def read(self, part: Sequence[LoadWal], job: LoadJob) -> list[Row]:
+    def read(self, part: Sequence[LoadWal], job: LoadJob) -> list[ShuffleRow]:
         """What a task does before the shuffle."""
         return list(rows_in(batches(read_wals(part, job))))
 
-    def load(self, rows: Sequence[Row], job: LoadJob) -> list[Outcome]:
+    def load(self, rows: Sequence[ShuffleRow], job: LoadJob) -> list[PartitionOutcome]:
         """What a task does after it."""
         return list(load_partition(rows, job))

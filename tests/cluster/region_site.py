@@ -33,7 +33,7 @@ from walferry.master.acting_master import Candidate, Role, acting_as_master
 from walferry.master.calls import CalledServers
 from walferry.master.catalog import CatalogRead, table_of
 from walferry.master.plans import read_plans
-from walferry.master.reconcile import View
+from walferry.master.reconcile import ClusterView
 from walferry.master.role_loop import Cluster, Locality, Master, no_locality
 from walferry.master.table_states import TableState, read_state
 from walferry.master.znodes import META_ENCODED_NAME
@@ -72,7 +72,7 @@ class Site:
     def live(self) -> frozenset[ServerName]:
         return live_servers(self.zk, self.nodes)
 
-    def look(self) -> tuple[View, CatalogRead]:
+    def look(self) -> tuple[ClusterView, CatalogRead]:
         return self.regions.look()
 
     def write(self) -> None:

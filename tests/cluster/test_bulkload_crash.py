@@ -35,8 +35,8 @@ from walferry.replication.queues.lease import Lease
 from walferry.replication.source.settings import SinkKind
 from walferry.shipping.bulkload import driver, reading, region_load
 from walferry.shipping.bulkload.job import LoadJob
-from walferry.shipping.bulkload.loading import Outcome
-from walferry.shipping.bulkload.rows import Row
+from walferry.shipping.bulkload.loading import PartitionOutcome
+from walferry.shipping.bulkload.rows import ShuffleRow
 
 pytestmark = pytest.mark.parametrize("sink", [SinkKind.HFILES], indirect=True)
 
@@ -189,7 +189,7 @@ def test_a_late_task_of_a_killed_run_loads_nothing(sides, table, peer, held: str
 class SecondTries(LocalSpread):
     """Each task that loads dies once it has loaded something, and is run again, as by Spark."""
 
-    def load(self, rows: Sequence[Row], job: LoadJob) -> list[Outcome]:
+    def load(self, rows: Sequence[ShuffleRow], job: LoadJob) -> list[PartitionOutcome]:
         with mortal_run(die_after(bulk_load, "load")):
             return super().load(rows, job)
         return super().load(rows, job)

@@ -27,8 +27,8 @@ from walferry.load import numbered
 from walferry.replication.source.settings import SinkKind
 from walferry.shipping.bulkload import loading
 from walferry.shipping.bulkload.job import LoadJob
-from walferry.shipping.bulkload.loading import Outcome
-from walferry.shipping.bulkload.rows import Row
+from walferry.shipping.bulkload.loading import PartitionOutcome
+from walferry.shipping.bulkload.rows import ShuffleRow
 from walferry.shipping.bulkload.wals import LoadWal
 
 pytestmark = pytest.mark.parametrize("sink", [SinkKind.HFILES], indirect=True)
@@ -162,7 +162,7 @@ def test_a_table_that_is_dropped_in_mid_load_does_not_keep_others_from_being_loa
         sides.source.write(dropped, edits(text * 100))
 
     class Dropped(LocalSpread):
-        def load(self, rows: Sequence[Row], job: LoadJob) -> list[Outcome]:
+        def load(self, rows: Sequence[ShuffleRow], job: LoadJob) -> list[PartitionOutcome]:
             sides.slave.drop_table(dropped)
             return super().load(rows, job)
 
@@ -259,7 +259,7 @@ def test_wals_are_copied_to_the_archive_though_their_edits_are_loaded(sides, pee
 class LateBefore(LocalSpread):
     """The deadline comes before the tasks."""
 
-    def __call__(self, job: LoadJob, parts: Sequence[Sequence[LoadWal]]) -> list[Outcome]:
+    def __call__(self, job: LoadJob, parts: Sequence[Sequence[LoadWal]]) -> list[PartitionOutcome]:
         time.sleep(max(0.0, job.deadline - time.time()) + 0.1)
         return super().__call__(job, parts)
 
@@ -267,7 +267,7 @@ class LateBefore(LocalSpread):
 class LateBetween(LocalSpread):
     """The deadline comes between two tasks that load."""
 
-    def load(self, rows: Sequence[Row], job: LoadJob) -> list[Outcome]:
+    def load(self, rows: Sequence[ShuffleRow], job: LoadJob) -> list[PartitionOutcome]:
         done = super().load(rows, job)
         if any(outcome.loaded.files for outcome in done):
             time.sleep(max(0.0, job.deadline - time.time()) + 0.1)

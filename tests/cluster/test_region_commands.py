@@ -24,7 +24,7 @@ from walferry.hbase.layout import ZNodes
 from walferry.hbase.names import ServerName
 from walferry.hbase.rpc import regions as rpc
 from walferry.master.catalog import read_catalog, table_of
-from walferry.master.states import State
+from walferry.master.states import RegionState
 from walferry.master.znodes import META_ENCODED_NAME, encode_region, encoded_name, read_region
 
 TABLE = "t"
@@ -113,12 +113,12 @@ def test_a_double_assignment_is_told_and_its_stray_copy_is_closed_without_losing
     assert first is not None
     known = read_catalog(site.zk, site.nodes).regions[encoded]
     path = site.nodes.region_in_transition(encoded)
-    site.zk.create(path, encode_region(known.name, State.OFFLINE, second))
+    site.zk.create(path, encode_region(known.name, RegionState.OFFLINE, second))
     rpc.open_regions(second, [(known.info, 0)], max(int(time.time() * 1000), known.opened_ms + 1))
 
     def opened() -> bool:
         found = read_region(site.zk, site.nodes, encoded)
-        return found is not None and found.state is State.OPENED
+        return found is not None and found.state is RegionState.OPENED
 
     wait_for(opened, "the second server opens the region too")
     site.zk.delete(path)
@@ -143,7 +143,7 @@ def test_hbase_meta_behind_which_an_hmaster_hangs_is_opened_once_the_hmaster_is_
     known = read_catalog(site.zk, site.nodes).regions[META_ENCODED_NAME]
     assert encoded_name(known.name) == META_ENCODED_NAME
     rpc.close_copy(server, META_ENCODED_NAME)
-    site.zk.create(site.nodes.region_in_transition(META_ENCODED_NAME), encode_region(known.name, State.OPENING, server))
+    site.zk.create(site.nodes.region_in_transition(META_ENCODED_NAME), encode_region(known.name, RegionState.OPENING, server))
     site.cluster.launch_master()
     master = site.cluster.master
     assert master is not None

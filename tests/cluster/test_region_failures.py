@@ -28,12 +28,18 @@ from walferry.master.calls import CalledServers
 from walferry.master.closing import begin_to_close
 from walferry.master.plans import Plan
 from walferry.master.reconcile import Known, ToOpen
-from walferry.master.states import State
+from walferry.master.states import RegionState
 from walferry.master.transitions import Transition
 from walferry.master.writes import Change, PlanChange
 from walferry.master.znodes import RegionInTransition
 
-STATES = (State.OFFLINE, State.CLOSED, State.OPENED, State.OPENING, State.CLOSING)  # in this order they can be made at once
+STATES = (
+    RegionState.OFFLINE,
+    RegionState.CLOSED,
+    RegionState.OPENED,
+    RegionState.OPENING,
+    RegionState.CLOSING,
+)  # in this order they can be made at once
 STOPPED_CALL_SECONDS = 1.0  # a server that stands still takes the call and does not answer
 SETTLED_SECONDS = 1.0
 
@@ -55,35 +61,35 @@ class Moving:
     destination: ServerName
     meta: ServerName
 
-    def bring_to(self, known: Known, encoded: str, state: State, stopped: ExitStack) -> None:
+    def bring_to(self, known: Known, encoded: str, state: RegionState, stopped: ExitStack) -> None:
         """Bring a region of the source to a state of its move."""
         writes, servers = self.role.writes, CalledServers()
-        if state is State.CLOSING:
+        if state is RegionState.CLOSING:
             stopped.enter_context(self.site.stopped(self.source))
         plan = PlanChange(None, Plan(self.destination, True, "a test moves it"))
         closing = writes.write(Change(Transition.CREATE_CLOSING, known.name, None, self.source), plan)
         assert closing is not None
-        if state is State.CLOSING:
+        if state is RegionState.CLOSING:
             with contextlib.suppress(RpcError):
                 close_regions(self.source, {encoded: closing.version}, timeout=STOPPED_CALL_SECONDS)
             return
         servers.close({self.source: [closing]})
-        closed = self._reached(known, State.CLOSED)
-        if state is State.CLOSED:
+        closed = self._reached(known, RegionState.CLOSED)
+        if state is RegionState.CLOSED:
             return
-        if state is State.OPENING:
+        if state is RegionState.OPENING:
             stopped.enter_context(self.site.stopped(self.meta))
         offline = writes.write(Change(Transition.FORCE_OFFLINE, known.name, closed, self.destination))
         assert offline is not None
-        if state is State.OFFLINE:
+        if state is RegionState.OFFLINE:
             return
         servers.open({self.destination: [ToOpen(known.info, offline, known.opened_ms)]})
         self._reached(known, state)
-        if state is State.OPENING:
+        if state is RegionState.OPENING:
             time.sleep(SETTLED_SECONDS)  # it has opened the region, and waits for hbase:meta
             self._reached(known, state)
 
-    def _reached(self, known: Known, state: State) -> RegionInTransition:
+    def _reached(self, known: Known, state: RegionState) -> RegionInTransition:
         found: list[RegionInTransition] = []
 
         def reached() -> bool:
@@ -119,7 +125,7 @@ def pick(site: Site, number: int) -> tuple[list[str], ServerName, ServerName, Se
     return its[:number], source, destination, meta
 
 
-def fail(site: Site, states: Sequence[State], dies: Dies, *, planned: bool = True) -> dict[State, tuple[str, bool]]:
+def fail(site: Site, states: Sequence[RegionState], dies: Dies, *, planned: bool = True) -> dict[RegionState, tuple[str, bool]]:
     """Bring a region into each state, kill a server, let the role work, and say what it told of each region and where it went."""
     regions, source, destination, meta = pick(site, len(states))
     site.write()
@@ -146,18 +152,18 @@ def fail(site: Site, states: Sequence[State], dies: Dies, *, planned: bool = Tru
     return happened
 
 
-def check(state: State, dies: Dies, told: str, at_destination: bool, *, planned: bool = True) -> None:
-    named = state in (State.OFFLINE, State.OPENING, State.OPENED)  # whose znode names the destination
+def check(state: RegionState, dies: Dies, told: str, at_destination: bool, *, planned: bool = True) -> None:
+    named = state in (RegionState.OFFLINE, RegionState.OPENING, RegionState.OPENED)  # whose znode names the destination
     if dies is Dies.SOURCE and (planned or named):
         assert at_destination, told
     if dies is Dies.DESTINATION:
         assert not at_destination
     forced = "force the znode to OFFLINE" in told
     acknowledged = "delete the znode: the region is open" in told
-    if state in (State.OPENING, State.OPENED) and dies is Dies.SOURCE:
+    if state in (RegionState.OPENING, RegionState.OPENED) and dies is Dies.SOURCE:
         assert acknowledged, told
         assert not forced, told
-    elif state is State.OFFLINE and dies is Dies.SOURCE:
+    elif state is RegionState.OFFLINE and dies is Dies.SOURCE:
         assert "names a live server" in told
         assert not forced, told
     else:
@@ -175,6 +181,6 @@ def test_a_server_dies_while_regions_are_in_all_states(site: Site, dies: Dies) -
 @pytest.mark.parametrize("planned", [True, False], ids=["with its plan", "without its plan"])
 @pytest.mark.parametrize("dies", Dies, ids=lambda dies: dies.value)
 @pytest.mark.parametrize("state", STATES, ids=lambda state: state.name)
-def test_a_server_dies_while_a_region_is_in_one_state(site: Site, state: State, dies: Dies, planned: bool) -> None:
+def test_a_server_dies_while_a_region_is_in_one_state(site: Site, state: RegionState, dies: Dies, planned: bool) -> None:
     told, at_destination = fail(site, [state], dies, planned=planned)[state]
     check(state, dies, told, at_destination, planned=planned)

@@ -27,7 +27,7 @@ from walferry.hbase.layout import OwnZNodes
 from walferry.hbase.names import ServerName
 from walferry.master.acting_master import Candidate, acting_as_master
 from walferry.master.calls import CalledServers
-from walferry.master.reconcile import View
+from walferry.master.reconcile import ClusterView
 from walferry.master.role_loop import Cluster, Master
 from walferry.master.wal_splitting import servers_with_wals
 from walferry.master.znodes import META_ENCODED_NAME
@@ -48,7 +48,7 @@ class Site:
     client: JavaClient
     seen: Cluster
 
-    def look(self) -> View | None:
+    def look(self) -> ClusterView | None:
         """All regions and who serves them, which never is more than one server; None while hbase:meta cannot be read."""
         view, read = self.seen.look()
         twice = [name for name, region in view.regions.items() if len(region.served_by) > 1]

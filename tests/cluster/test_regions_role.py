@@ -28,7 +28,7 @@ from walferry.master.calls import CalledServers, encoded_name_of
 from walferry.master.closing import begin_to_close
 from walferry.master.errors import LiveMaster
 from walferry.master.plans import Plan
-from walferry.master.reconcile import Known, View, act, decide_all, look
+from walferry.master.reconcile import ClusterView, Known, act, decide_all, look
 
 TABLE = "t"
 ROWS = 300
@@ -55,7 +55,7 @@ class Site:
         with Tables(self.zk, self.nodes) as tables:
             return {region.encoded_name: region for region in tables.regions(TABLE)}
 
-    def look(self) -> View:
+    def look(self) -> ClusterView:
         catalog = {encoded: _known(region) for encoded, region in self.regions().items()}
         return look(self.zk, self.nodes, self.own, CalledServers(), lambda: catalog, frozenset)
 

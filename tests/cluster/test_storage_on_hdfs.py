@@ -39,7 +39,7 @@ from walferry.replication.queues.reading import QueuedWal
 from walferry.replication.retention.archive import WalArchive
 from walferry.replication.retention.expiry import expire
 from walferry.replication.retention.forecast import forecast
-from walferry.replication.retention.limits import Limits
+from walferry.replication.retention.limits import OldWalLimits
 from walferry.replication.retention.old_wals import OldWal
 from walferry.replication.retention.survey import Fate
 from walferry.replication.source.cluster import SourceCluster
@@ -47,7 +47,7 @@ from walferry.runs.reports.recovery import preview
 from walferry.runs.values import QueueRef
 from walferry.shipping import closed_wal
 from walferry.shipping.candidates import Candidate
-from walferry.shipping.closed_wal import Progress, windows_of_closed
+from walferry.shipping.closed_wal import ReadProgress, windows_of_closed
 from walferry.shipping.plan import GroupPlan, PlannedWal, plan_wal
 
 __all__ = ["lasting_hbase", "new_client"]
@@ -307,7 +307,7 @@ def block(hdfs: Hdfs, client: Client, wal: WalName) -> Path:
 def entries_of(store: WalStore, wal: WalName) -> tuple[int, UnreadableBytes | None]:
     """How many entries a job reads of a WAL, and why no more."""
     entries = 0
-    windows = windows_of_closed(store, None, wal, (), 0, close_seconds=lambda: 30, progress=Progress())
+    windows = windows_of_closed(store, None, wal, (), 0, close_seconds=lambda: 30, progress=ReadProgress())
     try:
         for window, _ in windows:
             entries += len(window.index)
@@ -420,7 +420,7 @@ def test_a_retention_report_lists_very_many_wals_in_few_calls(
     )
     before = calls_of(hdfs)
     began = time.monotonic()
-    text = (report := retention.report(source, 600, Limits(1, 1, 1), listed=100)).as_text()
+    text = (report := retention.report(source, 600, OldWalLimits(1, 1, 1), listed=100)).as_text()
     seconds = time.monotonic() - began
     calls = {name: count - before.get(name, 0) for name, count in calls_of(hdfs).items() if count > before.get(name, 0)}
     print(f"{wals:,} files on HDFS: {seconds:.2f} s, calls {calls}")

@@ -21,12 +21,12 @@ from walferry.replication.source.session import open_session
 from walferry.replication.source.settings import SinkKind
 from walferry.shipping.rows import RowShipment
 from walferry.verification.job import Options
-from walferry.verification.outcome import Kind, Outcome, total_of
+from walferry.verification.outcome import DifferenceKind, VerificationOutcome, total_of
 from walferry.verification.plan import NothingToCompare, RepairRefused, plan_verification
 from walferry.verification.task import compare_range
 
 
-def verify(source: SourceCluster, peer: str, *tables: str, **options: object) -> dict[str, Outcome]:
+def verify(source: SourceCluster, peer: str, *tables: str, **options: object) -> dict[str, VerificationOutcome]:
     """All ranges of the tables, compared in this process."""
     chosen = Options(**options)  # type: ignore[arg-type]
     with open_session(source) as session:
@@ -37,7 +37,7 @@ def verify(source: SourceCluster, peer: str, *tables: str, **options: object) ->
     return {name: total_of(name, [part for part in parts if part.table == name], 20) for name in {p.table for p in plan.parts}}
 
 
-def counters(outcome: Outcome) -> dict[str, int]:
+def counters(outcome: VerificationOutcome) -> dict[str, int]:
     """The outcome as VerifyReplication counts: only what is not 0."""
     figures = {"GOODROWS": outcome.good, "BADROWS": outcome.bad_rows, **{str(k): n for k, n in outcome.bad.items()}}
     return {name: count for name, count in figures.items() if count}
@@ -74,8 +74,8 @@ def test_differences_of_each_kind_are_counted_as_hbase_counts_them(sides, peer, 
     assert found.pruned > 2000
     shown = {sample.row: sample for sample in found.samples}
     assert len(shown) == 13
-    assert shown["row002500"].kind is Kind.MISSING
-    assert shown["row000704\\x00\\x3Cb\\x3E"].kind is Kind.EXTRA
+    assert shown["row002500"].kind is DifferenceKind.MISSING
+    assert shown["row000704\\x00\\x3Cb\\x3E"].kind is DifferenceKind.EXTRA
     assert "f:a/1000/Put: v at the source, other at the slave" in shown["row000700"].detail
 
 

@@ -27,7 +27,7 @@ from walferry.replication.queues.reading import Queue, read_queues
 from walferry.replication.source.cluster import SourceCluster
 from walferry.replication.source.session import open_session
 from walferry.replication.source.settings import REQUEST_SINKS, PeerSettings, SinkKind
-from walferry.shipping.bulkload.driver import Backlog, Spread, load_backlog
+from walferry.shipping.bulkload.driver import Backlog, SpreadLoad, load_backlog
 from walferry.shipping.bulkload.left_to_requests import Left
 from walferry.shipping.group import ship_group
 from walferry.shipping.group_job import GroupJob
@@ -78,7 +78,7 @@ def roll(source: SourceCluster, peer_id: str) -> None:
 def ship(
     source: SourceCluster, peer_id: str, *, deadline: float = 120.0, run_id: str = "test", settings: PeerSettings | None = None,
     senders: int = 2, groups: list[str] | None = None, roll_first: bool = True, broken_wals: BrokenWals = BrokenWals.STOP,
-    refused: bool = False, spread: Callable[[], Spread] = LocalSpread,
+    refused: bool = False, spread: Callable[[], SpreadLoad] = LocalSpread,
 ) -> list[GroupSummary]:  # fmt: skip
     """Run one batch of a peer. Returns the summaries of its groups, or of those named.
 

@@ -29,7 +29,7 @@ from walferry.hbase.layout import ZNodes
 from walferry.hbase.rpc import regions as rpc
 from walferry.master.catalog import read_catalog, table_of
 from walferry.master.reconcile import Known
-from walferry.master.states import State as RegionState
+from walferry.master.states import RegionState
 from walferry.master.znodes import encode_region, encoded_name
 
 REPO = Path(__file__).resolve().parents[2]

@@ -21,7 +21,7 @@ from walferry.hbase.layout import ZNodes
 from walferry.hbase.names import ServerName
 from walferry.hbase.rpc.server import RpcServer
 from walferry.hbase.values import encode_position
-from walferry.master.states import State
+from walferry.master.states import RegionState
 from walferry.master.znodes import encode_region
 from walferry.observe.status.ages import Age, Certainty, unknown
 from walferry.observe.status.history import INTERVAL_SECONDS, SAMPLES, Sample, encode, sample_at
@@ -224,7 +224,7 @@ def hostile(world: World) -> None:
     world.zk.create(own.peer_lock("p"), held, makepath=True)
     world.zk.create(f"{own.peer_lock('p')}/1")
     world.zk.create(own.history("p"), HOSTILE.encode(), makepath=True)
-    region = encode_region(HOSTILE.encode(), State.OPENING, ServerName.parse(server(1)))
+    region = encode_region(HOSTILE.encode(), RegionState.OPENING, ServerName.parse(server(1)))
     world.zk.create(world.znodes.nodes.region_in_transition("0123456789abcdef" * 2), region, makepath=True)
 
 

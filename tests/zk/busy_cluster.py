@@ -14,7 +14,7 @@ from walferry.base.protos import hbase_pb2 as pb
 from walferry.hbase.names import ServerName
 from walferry.hbase.values import PBUF
 from walferry.master.catalog import CatalogRead
-from walferry.master.reconcile import View
+from walferry.master.reconcile import ClusterView
 from walferry.master.split_tasks import TaskState, read_tasks, task_name
 from walferry.master.wal_splitting import servers_with_wals
 from walferry.replication.source.session import Session
@@ -25,7 +25,7 @@ class BusyCluster(WorldCluster):
 
     splits = True
 
-    def look(self) -> tuple[View, CatalogRead]:
+    def look(self) -> tuple[ClusterView, CatalogRead]:
         world = self.world
         for server in world.live:
             world.settle_server(server)

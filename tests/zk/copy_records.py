@@ -7,14 +7,14 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from tests.zk.hbase_znodes import DEAD, SERVER, wal
-from walferry.load.copy_records import Records, RegionRecord, TableRecord, Way
+from walferry.load.copy_records import CopyWay, Records, RegionRecord, TableRecord
 from walferry.load.fence import Claim
 from walferry.replication.locks.peer_lock import holding_peer, turn_of
 from walferry.replication.source.cluster import SourceCluster
 from walferry.replication.source.session import Session
 
 TABLE = TableRecord("life", "border")
-DONE = RegionRecord(Way.FILES, files=2, bytes=10)
+DONE = RegionRecord(CopyWay.FILES, files=2, bytes=10)
 BEGUN = RegionRecord(staging="hdfs://slave/staging/token")
 GROUP, OTHER = (wal(0, server).rpartition(".")[0] for server in (SERVER, DEAD))
 

@@ -15,7 +15,7 @@ from walferry.hbase.values import PBUF
 from walferry.master.acting_master import Role
 from walferry.master.catalog import CatalogRead
 from walferry.master.plans import read_plans
-from walferry.master.reconcile import View, look
+from walferry.master.reconcile import ClusterView, look
 from walferry.master.registry import ServerRegistry
 from walferry.master.role import take_role
 from walferry.master.role_loop import Cluster, Master, Pass
@@ -35,7 +35,7 @@ class WorldCluster(Cluster):
     world: RegionWorld
     meta_is_open = True
 
-    def look(self) -> tuple[View, CatalogRead]:
+    def look(self) -> tuple[ClusterView, CatalogRead]:
         stored, _ = read_states(self.zk, self.nodes)
         self.world.enabled = stored.get("t", ABSENT).state in WANTED
         regions = self.world.catalog()

@@ -15,7 +15,7 @@ from tests.zk.one_cell import edits_of_one_cell
 from walferry.base.protos import hbase_pb2 as pb
 from walferry.hbase.peers import ENABLED, read_peer
 from walferry.hbase.rpc.server import Caller, Method, RpcServer
-from walferry.hbase.rpc.server_codec import JavaException, Refused
+from walferry.hbase.rpc.server_codec import CallRefused, JavaException
 from walferry.hbase.values import PBUF, decode_peer
 
 
@@ -84,7 +84,7 @@ class PeerMaster:
 
     def _enable(self, request: pb.EnableReplicationPeerRequest, caller: Caller) -> Message:
         if self.state_of(request.peer_id) == ENABLED:
-            raise Refused(JavaException.DO_NOT_RETRY, "it has already been enabled", do_not_retry=True)
+            raise CallRefused(JavaException.DO_NOT_RETRY, "it has already been enabled", do_not_retry=True)
         with self._order("enable", request.peer_id):
             self.hbase.set_state(request.peer_id, ENABLED)
         return pb.EnableReplicationPeerResponse()
@@ -103,7 +103,7 @@ class PeerMaster:
     def _order(self, order: str, peer_id: str) -> Iterator[None]:
         self.before(order, peer_id)
         if order[:3] != "add" and self.state_of(peer_id) is None:
-            raise Refused(JavaException.DO_NOT_RETRY, f"no peer {peer_id}", do_not_retry=True)
+            raise CallRefused(JavaException.DO_NOT_RETRY, f"no peer {peer_id}", do_not_retry=True)
         yield
         self.orders.append(f"{order} {peer_id}")
         self.after(order, peer_id)

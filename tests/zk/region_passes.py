@@ -21,11 +21,11 @@ from walferry.hbase.layout import OwnZNodes, ZNodes
 from walferry.hbase.names import ServerName
 from walferry.master.acting_master import Role
 from walferry.master.catalog import CatalogRead
-from walferry.master.reconcile import Known, ToOpen, View, look
+from walferry.master.reconcile import ClusterView, Known, ToOpen, look
 from walferry.master.registry import ServerRegistry
 from walferry.master.role import take_role
 from walferry.master.role_loop import Cluster, Master, Pass
-from walferry.master.states import State
+from walferry.master.states import RegionState
 from walferry.master.wal_splitting import servers_with_wals
 from walferry.master.writes import MasterWrites
 from walferry.master.znodes import RegionInTransition, encode_region, encoded_name
@@ -62,7 +62,7 @@ class Servers:
         """Open all that was asked for."""
         pending = []
         for znode in self.to_open:
-            value = encode_region(znode.name, State.OPENED, znode.server)
+            value = encode_region(znode.name, RegionState.OPENED, znode.server)
             pending.append(self.zk.set_async(self.nodes.region_in_transition(znode.encoded_name), value, znode.version))
             self.serves[znode.server] |= {znode.encoded_name}
         for each in pending:
@@ -75,7 +75,7 @@ class Site(Cluster):
 
     catalog: dict[str, Known]
 
-    def look(self) -> tuple[View, CatalogRead]:
+    def look(self) -> tuple[ClusterView, CatalogRead]:
         read = CatalogRead(self.catalog)
         view = look(self.zk, self.nodes, self.own, self.servers, lambda: read.regions, lambda: servers_with_wals(self.wal_root))
         return view, read

@@ -26,10 +26,10 @@ from walferry.master import regionserver
 from walferry.master.closing import begin_to_close
 from walferry.master.errors import LiveMaster, RoleHeld, RoleLost
 from walferry.master.plans import Plan
-from walferry.master.reconcile import Known, ToOpen, View, act, decide_all, look, opening_ms
+from walferry.master.reconcile import ClusterView, Known, ToOpen, act, decide_all, look, opening_ms
 from walferry.master.role import OUR_VERSION, publish, take_role, withdraw
 from walferry.master.startup import clear, why_not_startup
-from walferry.master.states import OF_SPLITS, State
+from walferry.master.states import OF_SPLITS, RegionState
 from walferry.master.writes import MasterWrites
 from walferry.master.znodes import RegionInTransition, encode_region, encoded_name, read_region
 
@@ -238,11 +238,11 @@ class RegionWorld:
         if len(rows) > 1 and (not others or self.chance.random() < 0.5):
             halves = frozenset(rows[: len(rows) // 2]), frozenset(rows[len(rows) // 2 :])
             reshaping = Reshaping([first], [self.new_region(half) for half in halves])
-            place, state = first, State.REQUEST_SPLIT
+            place, state = first, RegionState.REQUEST_SPLIT
         elif others:
             both = [first, self.chance.choice(others)]
             place = self.new_region(self.rows[both[0]] | self.rows[both[1]])
-            reshaping, state = Reshaping(both, [place]), State.REQUEST_MERGE
+            reshaping, state = Reshaping(both, [place]), RegionState.REQUEST_MERGE
         else:
             return
         with suppress(NodeExistsError):
@@ -254,8 +254,8 @@ class RegionWorld:
         """The next step of a split or a merge, as SplitTransactionImpl and RegionMergeTransactionImpl take them."""
         at = server.reshaping[place]
         requested, doing, done = (
-            (State.REQUEST_SPLIT, State.SPLITTING, State.SPLIT) if at.is_split else
-            (State.REQUEST_MERGE, State.MERGING, State.MERGED)
+            (RegionState.REQUEST_SPLIT, RegionState.SPLITTING, RegionState.SPLIT) if at.is_split else
+            (RegionState.REQUEST_MERGE, RegionState.MERGING, RegionState.MERGED)
         )  # fmt: skip
         gives_up = not settle and self.chance.random() < 0.1
         if at.phase == "requested":
@@ -295,7 +295,7 @@ class RegionWorld:
         else:
             del server.reshaping[place]  # the master has seen it
 
-    def _set(self, server: Server, place: str, state: State, version: int) -> bool:
+    def _set(self, server: Server, place: str, state: RegionState, version: int) -> bool:
         value = encode_region(self.names[place], state, server.name, b"daughters")
         try:
             server.zk.set(self.nodes.region_in_transition(place), value, version)
@@ -441,7 +441,7 @@ def _work(world: RegionWorld, zk: KazooClient, own: OwnZNodes, lock: FencedLock,
         _begin_something(world, view, writes, servers)
 
 
-def _begin_something(world: RegionWorld, view: View, writes: MasterWrites, servers: Asked) -> None:
+def _begin_something(world: RegionWorld, view: ClusterView, writes: MasterWrites, servers: Asked) -> None:
     if world.chance.random() < 0.2 or not view.servers.live:
         return
     encoded = world.chance.choice(sorted(view.regions))

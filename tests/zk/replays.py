@@ -24,7 +24,7 @@ from walferry.replay import shipment
 from walferry.replay.files import GroupFiles
 from walferry.replay.interval import Interval
 from walferry.replay.job import ReplayJob
-from walferry.replay.listing import Place, WalFile
+from walferry.replay.listing import WalFile, WalPlace
 from walferry.replay.order import Stages
 from walferry.replay.shipment import ship_group
 from walferry.replication.source.cluster import SourceCluster
@@ -59,7 +59,7 @@ class World:
         for number, name in enumerate(NAMES):
             path = folder / "hbase" / "oldWALs" / name
             path.write_bytes(encode_wal(edits_of_one_cell(range(number * EDITS, (number + 1) * EDITS))))
-            wals.append(WalFile(parse_wal_name(name), f"file://{path}", path.stat().st_size, None, Place.OLD))
+            wals.append(WalFile(parse_wal_name(name), f"file://{path}", path.stat().st_size, None, WalPlace.OLD))
         self.files = GroupFiles(wals[0].name.group, ServerName.parse(DEAD), tuple(wals))
         hbase.stop_server(SERVER)
         hbase.zk.create(f"{hbase.nodes.rs}/127.0.0.1,{server.port},1", ephemeral=True)

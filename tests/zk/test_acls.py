@@ -28,7 +28,7 @@ from walferry.hbase.layout import OwnZNodes, QueueLayout, ZNodes
 from walferry.hbase.names import ServerName
 from walferry.hbase.values import PBUF
 from walferry.jobs.load_note import LoadNote
-from walferry.load.copy_records import Records, RegionRecord, TableRecord, Way
+from walferry.load.copy_records import CopyWay, Records, RegionRecord, TableRecord
 from walferry.load.fence import Claim as CopyClaim
 from walferry.load.records import Folder, begin_load, note_folder
 from walferry.master.acting_master import Candidate, acting_as_master
@@ -104,7 +104,7 @@ def whole_life(session: Session) -> Iterator[None]:
         records = Records(session, "p", CopyClaim(session, "p", ours))
         records.begin("run")
         records.begin_table("t", TableRecord("life"))
-        records.held("t", "r1").put(RegionRecord(Way.FILES, files=2, bytes=10))
+        records.held("t", "r1").put(RegionRecord(CopyWay.FILES, files=2, bytes=10))
         asyncio.run(_marked(source))
         yield
 

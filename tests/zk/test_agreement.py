@@ -23,7 +23,7 @@ from walferry.replication.source import agreement
 from walferry.replication.source.agreement import check_agreement, check_peer, disagreements, master_peers
 from walferry.replication.source.cluster import SourceCluster
 from walferry.runs.steps import batch
-from walferry.runs.values import Chosen
+from walferry.runs.values import ChosenPeers
 
 UNSUPPORTED = "java.lang.UnsupportedOperationException: ListReplicationPeers\n\tat org.apache.hadoop.hbase.ipc.RpcServer"
 
@@ -199,6 +199,6 @@ def test_a_batch_asks_the_master_once_for_all_its_peers(hbase: HBaseZNodes, sour
 def test_a_plan_asks_the_master_itself_if_it_has_refused_the_peer_or_was_asked_long_ago(
     hbase: HBaseZNodes, source: SourceCluster, kind: str
 ) -> None:
-    chosen = Chosen(["p"], ["p"], time.time()) if kind == "refused" else Chosen(["p"], [], time.time() - 3600)
+    chosen = ChosenPeers(["p"], ["p"], time.time()) if kind == "refused" else ChosenPeers(["p"], [], time.time() - 3600)
     with master(hbase, *[knows(peer(state="ENABLED"))] * 3), pytest.raises(StalePeer):
         batch.plan(source, "p", "run.1", "run", chosen)

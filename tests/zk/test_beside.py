@@ -13,7 +13,7 @@ from walferry.master import regionserver
 from walferry.master.beside_active_master import beside_master, decide_beside, give_up_opens
 from walferry.master.errors import IllegitimateTransition, NoLiveMaster, RoleHeld
 from walferry.master.role import active_hmaster, take_role
-from walferry.master.states import State
+from walferry.master.states import RegionState
 from walferry.master.transitions import Transition
 from walferry.master.writes import Change, MasterWrites
 from walferry.master.znodes import encode_region, read_region
@@ -33,7 +33,7 @@ class Stuck:
         self.encoded = min(self.world.meta)
         name = self.world.names[self.encoded]
         self.world.zk.create(
-            self.world.nodes.region_in_transition(self.encoded), encode_region(name, State.OPENING, self.server.name)
+            self.world.nodes.region_in_transition(self.encoded), encode_region(name, RegionState.OPENING, self.server.name)
         )
 
     def give_up(self, zk: KazooClient, between: Callable[[], object] = lambda: None) -> list[object]:
@@ -48,7 +48,7 @@ class Stuck:
             return [outcome.error for outcome in give_up_opens(decided, writes)]
 
     @property
-    def state(self) -> State | None:
+    def state(self) -> RegionState | None:
         found = read_region(self.world.zk, self.world.nodes, self.encoded)
         return found and found.state
 
@@ -58,11 +58,11 @@ def test_an_open_that_does_not_go_on_is_given_up_beside_an_hmaster_in_its_server
 ) -> None:
     stuck = Stuck(regions, new_client())
     status, out, _ = regions.run("unstick", "--limit", "0")
-    assert (status, "write FAILED_OPEN in the server's place" in out, stuck.state) == (0, True, State.OPENING)
+    assert (status, "write FAILED_OPEN in the server's place" in out, stuck.state) == (0, True, RegionState.OPENING)
     assert stuck.give_up(zk) == [None]
     found = read_region(zk, stuck.world.nodes, stuck.encoded)
     assert found is not None
-    assert (found.state, found.server) == (State.FAILED_OPEN, stuck.server.name)
+    assert (found.state, found.server) == (RegionState.FAILED_OPEN, stuck.server.name)
     # The server wakes up: its next writes are refused, so it does not serve the region.
     assert regionserver.finish_open(zk, stuck.world.nodes, stuck.server.name, stuck.encoded, 0) is None
 
@@ -85,7 +85,7 @@ def test_an_open_that_goes_on_meanwhile_is_left_alone(
 
     (error,) = stuck.give_up(zk, goes_on)
     assert "GIVE_UP_OPEN was not written" in str(error)
-    assert stuck.state is State.OPENING
+    assert stuck.state is RegionState.OPENING
 
 
 def test_nothing_is_given_up_once_the_hmaster_is_gone_or_while_another_run_acts(
@@ -98,7 +98,7 @@ def test_nothing_is_given_up_once_the_hmaster_is_gone_or_while_another_run_acts(
     other.release()
     with pytest.raises(NoLiveMaster):
         stuck.give_up(zk, lambda: zk.delete(stuck.world.nodes.master))
-    assert stuck.state is State.OPENING
+    assert stuck.state is RegionState.OPENING
 
 
 def test_only_that_one_transition_is_allowed_beside_an_hmaster(

@@ -19,7 +19,7 @@ from walferry.hbase.layout import OwnZNodes
 from walferry.replication.queues import dead_servers_stream
 from walferry.replication.queues.claims.steps import claim_hold
 from walferry.replication.queues.dead_servers import DeadServer
-from walferry.replication.queues.dead_servers_stream import DeadServersStream, Told
+from walferry.replication.queues.dead_servers_stream import DeadServersStream, ServersTold
 from walferry.replication.queues.lease import acquire
 from walferry.replication.source.cluster import SourceCluster
 
@@ -251,7 +251,7 @@ def test_what_nobody_drains_is_told_again_after_growing_pauses(
     assert asyncio.run(scenario()) == [AGAIN_SECONDS, *[MAX_AGAIN_SECONDS] * 3]
 
 
-async def put_off(stream: DeadServersStream) -> Told:
+async def put_off(stream: DeadServersStream) -> ServersTold:
     """Wait until a look puts the next announcement of the dead server off."""
     due, give_up = stream.told[DEAD].due, asyncio.get_running_loop().time() + LIMIT_SECONDS
     while stream.told[DEAD].due == due:
@@ -290,7 +290,7 @@ def test_queues_that_change_put_the_next_announcement_off(hbase: HBaseZNodes, so
     """A run takes WALs out, or HBase moves them."""
     hbase.stop_server(DEAD)
 
-    async def scenario() -> tuple[Told, Told]:
+    async def scenario() -> tuple[ServersTold, ServersTold]:
         async with DeadServersStream(source) as stream:
             await stream.next()
             before = stream.told[DEAD]

@@ -40,7 +40,7 @@ from walferry.shipping.bulkload import driver, loading, region_load
 from walferry.shipping.bulkload.driver import Backlog, load_backlog
 from walferry.shipping.bulkload.job import LoadJob, PlannedRegion
 from walferry.shipping.bulkload.left_to_requests import Left
-from walferry.shipping.bulkload.loading import Outcome, load_partition
+from walferry.shipping.bulkload.loading import PartitionOutcome, load_partition
 from walferry.shipping.bulkload.reading import read_wals
 from walferry.shipping.bulkload.region_load import Loaded, Runs
 from walferry.shipping.bulkload.targets import Targets
@@ -98,7 +98,7 @@ class World:
         )  # fmt: skip
         return load_backlog(backlog, jobs, lambda: self)
 
-    def __call__(self, job: LoadJob, parts: Sequence[Sequence[LoadWal]]) -> list[Outcome]:
+    def __call__(self, job: LoadJob, parts: Sequence[Sequence[LoadWal]]) -> list[PartitionOutcome]:
         """Spark: reads all parts, and then loads all partitions."""
         self.spreads += 1
         rows = [row for part in parts for row in read_wals(part, job)]

@@ -21,5 +21,5 @@ def test_an_emergency_start_refuses_servers_of_hbase_2_that_come_after_it_has_be
     monkeypatch.setattr(work, "check_hbase_1", lambda session: None)  # as long as no server is live
     monkeypatch.setattr(emergency, "check_hbase_1", lambda session: begun.append("again"))
     with open_session(from_text(regions.source)) as session:
-        emergency.start_cluster(session, work.Terms("test", host="localhost", wait_seconds=60), 1, begun.append)
+        emergency.start_cluster(session, work.WorkTerms("test", host="localhost", wait_seconds=60), 1, begun.append)
     assert begun[1] == "again", "right after the servers are there, before anything is opened"

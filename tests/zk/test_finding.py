@@ -14,7 +14,7 @@ from walferry.hbase.layout import QueueLayout, ZNodes
 from walferry.replication.queues import finding
 from walferry.replication.queues import lease as leases
 from walferry.replication.queues.errors import LastWal
-from walferry.replication.queues.finding import Place
+from walferry.replication.queues.finding import QueuePlace
 from walferry.replication.queues.lease import acquire
 from walferry.shipping.candidates import candidates
 from walferry.shipping.plan import groups_to_ship
@@ -40,13 +40,13 @@ def searched(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return found
 
 
-def planned(zk: KazooClient, hbase: HBaseZNodes, group: str) -> Place:
+def planned(zk: KazooClient, hbase: HBaseZNodes, group: str) -> QueuePlace:
     place = dict(groups_to_ship(session_of(zk, hbase), "p"))[group]
     assert place is not None
     return place
 
 
-def read(zk: KazooClient, hbase: HBaseZNodes, place: Place | None, group: str = DEAD_GROUP) -> list[tuple[str, int]]:
+def read(zk: KazooClient, hbase: HBaseZNodes, place: QueuePlace | None, group: str = DEAD_GROUP) -> list[tuple[str, int]]:
     with acquire(session_of(zk, hbase), "p", group, "task") as lease:
         found = candidates(lease.read(place))
     return [(c.queued.name.text, c.queued.position) for g in found for c in g.wals]

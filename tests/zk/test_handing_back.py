@@ -23,8 +23,7 @@ from walferry.base.zk.client import children
 from walferry.base.zk.fenced_lock import CALLS
 from walferry.hbase.errors import MissingPeer
 from walferry.hbase.peers import DISABLED, ENABLED, read_peer
-from walferry.hbase.rpc.server_codec import JavaException
-from walferry.hbase.rpc.server_codec import Refused as RefusedCall
+from walferry.hbase.rpc.server_codec import CallRefused, JavaException
 from walferry.initial_snapshot.job import peer_to_copy
 from walferry.load.copy_errors import CopyRefused, CopyUnderWay
 from walferry.load.copy_records import Records
@@ -95,11 +94,11 @@ class Life:
 
     def _before_order(self, order: str, peer_id: str) -> None:
         if not self._step(f"{order} {peer_id}"):
-            raise RefusedCall(JavaException.IO, "nobody has asked", do_not_retry=True)
+            raise CallRefused(JavaException.IO, "nobody has asked", do_not_retry=True)
 
     def _after_order(self, order: str, peer_id: str) -> None:
         if self.dead:
-            raise RefusedCall(JavaException.IO, "nobody hears the answer", do_not_retry=True)
+            raise CallRefused(JavaException.IO, "nobody hears the answer", do_not_retry=True)
 
     def _gated(self, request: Any, result: Any) -> Any:
         if not isinstance(request, WRITES) and not self.dead:
@@ -172,7 +171,7 @@ def test_a_begin_that_is_killed_at_any_step_is_repeated(site: Site) -> None:
 
             def killed(now: str, peer_id: str, order: str = order) -> None:
                 if now == order:
-                    raise RefusedCall(JavaException.IO, "killed", do_not_retry=True)
+                    raise CallRefused(JavaException.IO, "killed", do_not_retry=True)
 
             if after:
                 site.master.after = killed

@@ -23,7 +23,7 @@ from walferry.base.zk.client import connect, disconnect
 from walferry.hbase.names import parse_queue_id
 from walferry.hbase.values import decode_position
 from walferry.replication.queues.errors import LastWal, LeaseHeld, LeaseLost, WalGone
-from walferry.replication.queues.finding import Place
+from walferry.replication.queues.finding import QueuePlace
 from walferry.replication.queues.lease import Lease, acquire
 from walferry.replication.source.cluster import SourceCluster
 from walferry.shipping.candidates import candidates
@@ -56,7 +56,7 @@ class Shipping(RuleBasedStateMachine):
         self.created: list[str] = []
         self.finished: set[str] = set()  # whose removal was allowed
         self.low: dict[str, int] = {}  # the largest position that a holder registered
-        self.places: list[Place | None] = [None]  # where plans have seen the group
+        self.places: list[QueuePlace | None] = [None]  # where plans have seen the group
         self.alive = True
         self.at = (DEAD, "p")  # where the queue is
         self.roll()

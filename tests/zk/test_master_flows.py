@@ -18,7 +18,7 @@ from walferry.master import tables
 from walferry.master.catalog import CatalogRead
 from walferry.master.decide import Step
 from walferry.master.role_loop import decide_for
-from walferry.master.states import State
+from walferry.master.states import RegionState
 from walferry.master.table_states import TableState, read_state
 from walferry.master.znodes import encode_region
 
@@ -29,7 +29,9 @@ DEAD = ServerName("rs-9.example.org", 16020, 1_600_000_000_000)
 
 def test_a_start_clears_what_an_earlier_life_has_left_and_spreads_the_regions(flows: Flows) -> None:
     world = flows.world
-    for encoded, state in zip(sorted(world.meta), (State.OPENING, State.CLOSED, State.OPENED, State.CLOSING), strict=False):
+    for encoded, state in zip(
+        sorted(world.meta), (RegionState.OPENING, RegionState.CLOSED, RegionState.OPENED, RegionState.CLOSING), strict=False
+    ):
         world.zk.create(world.nodes.region_in_transition(encoded), encode_region(world.names[encoded], state, DEAD))
     assert flows.master.start(minimum=2)
     assert states(world) == {}
@@ -41,7 +43,7 @@ def test_a_start_clears_what_an_earlier_life_has_left_and_spreads_the_regions(fl
 def test_with_a_region_online_or_in_transition_at_a_live_server_it_is_a_failover(flows: Flows) -> None:
     world = flows.world
     encoded = min(world.meta)
-    value = encode_region(world.names[encoded], State.OFFLINE, world.live[0].name)
+    value = encode_region(world.names[encoded], RegionState.OFFLINE, world.live[0].name)
     world.zk.create(world.nodes.region_in_transition(encoded), value)
     assert not flows.master.start()
     assert list(states(world)) == [encoded]
@@ -63,14 +65,14 @@ def test_a_table_is_disabled_and_enabled_again(flows: Flows) -> None:
     assert read_state(world.zk, world.nodes, "t").state is TableState.ENABLED
 
 
-@pytest.mark.parametrize("state", [State.OFFLINE, State.OPENED, State.FAILED_OPEN])
-def test_an_open_that_another_master_has_left_of_a_disabled_table_leaves_no_region_open(flows: Flows, state: State) -> None:
+@pytest.mark.parametrize("state", [RegionState.OFFLINE, RegionState.OPENED, RegionState.FAILED_OPEN])
+def test_an_open_that_another_master_has_left_of_a_disabled_table_leaves_no_region_open(flows: Flows, state: RegionState) -> None:
     world = flows.world
     tables.disable(world.zk, world.nodes, flows.lock, "t")
     flows.until_quiet()
     encoded, server = min(world.meta), world.live[0]
     world.zk.create(world.nodes.region_in_transition(encoded), encode_region(world.names[encoded], state, server.name))
-    if state is State.OPENED:
+    if state is RegionState.OPENED:
         server.online.add(encoded)
     for _ in range(5):  # a region that is open counts as quiet
         flows.until_quiet()

@@ -8,7 +8,7 @@ import pytest
 
 from tests.zk.hbase_znodes import SERVER, HBaseZNodes, wal
 from tests.zk.test_retention import Site
-from walferry.observe.status.old_wals import Kept, KeptByQueue, look_at_old_wals
+from walferry.observe.status.old_wals import KeptByQueue, KeptWals, look_at_old_wals
 from walferry.observe.status.view import view
 from walferry.replication.source.session import Session
 
@@ -24,12 +24,12 @@ def test_what_keeps_old_wals_and_until_when_there_is_room(hbase: HBaseZNodes, se
     hbase.zk.create(f"{hbase.nodes.queues}/{SERVER}/p-junk")
     old = look_at_old_wals(site.session.store, view(site.session))
     assert (old.problem, old.forecast_problem) == (None, None)
-    assert (old.all, old.held) == (Kept(3, 4650), Kept(2, 4600))
+    assert (old.all, old.held) == (KeptWals(3, 4650), KeptWals(2, 4600))
     q, p = old.keepers
     assert (q.peer_id, q.kept, q.alone, q.queues) == (
-        "q", Kept(2, 4600), Kept(1, 3600), (KeptByQueue(f"{SERVER}/q", Kept(2, 4600)),)
+        "q", KeptWals(2, 4600), KeptWals(1, 3600), (KeptByQueue(f"{SERVER}/q", KeptWals(2, 4600)),)
     )  # fmt: skip
-    assert (p.peer_id, p.shipped_by, p.kept, p.alone) == ("p", "Walferry", Kept(1, 1000), Kept(0, 0))
+    assert (p.peer_id, p.shipped_by, p.kept, p.alone) == ("p", "Walferry", KeptWals(1, 1000), KeptWals(0, 0))
     assert p.oldest_ms == pytest.approx(site.now * 1000 - 2 * HOUR, abs=60_000)
     assert old.bytes_per_second == pytest.approx(0.5, rel=0.05)
     assert old.full_ms is not None

@@ -21,7 +21,7 @@ from walferry.replication.queues.dead_servers import find_dead
 from walferry.replication.retention.survey import ShippedBy, _shipped_by
 from walferry.replication.source.cluster import SourceCluster
 from walferry.runs.steps import batch, recovery
-from walferry.runs.values import Chosen, QueueRef
+from walferry.runs.values import ChosenPeers, QueueRef
 from walferry.shipping.group import ship_group
 from walferry.shipping.group_job import GroupJob
 from walferry.shipping.runs import read_run
@@ -40,7 +40,7 @@ def test_a_batch_leaves_it_alone_and_says_who_resumes_it(source: SourceCluster, 
     hbase.add_wal(SERVER, "p", wal(1))
     before = hbase.everything()
     assert batch.roll(source, ["p"], "r") is None
-    planned = batch.plan(source, "p", "r.1", "r", Chosen(["p"], [], time.time()))
+    planned = batch.plan(source, "p", "r.1", "r", ChosenPeers(["p"], [], time.time()))
     assert planned.groups == 0
     assert planned.left_to == str(PausedPeer("p"))
     assert batch.why_paused(source, "p") == planned.left_to
@@ -56,7 +56,7 @@ def test_a_batch_leaves_a_peer_to_its_initial_snapshot(
     copying = CopyUnderWay("its initial snapshot is not complete")
     with monkeypatch.context() as patch:
         patch.setattr(batch, "under_way", lambda session, peer_id: copying)
-        planned = batch.plan(source, "p", "r.1", "r", Chosen(["p"], [], time.time()))
+        planned = batch.plan(source, "p", "r.1", "r", ChosenPeers(["p"], [], time.time()))
     assert (planned.groups, planned.left_to) == (0, str(copying))
 
 

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from tests.zk.region_passes import Work, make
 from walferry.master.closing import begin_to_close
-from walferry.master.states import State
+from walferry.master.states import RegionState
 from walferry.master.tables import DISABLE
 from walferry.master.znodes import encode_region
 
@@ -29,7 +29,7 @@ def test_a_plan_counts_only_for_the_transitions_that_it_was_made_for(make: Calla
     zk.delete(path)
     view, _ = work.master._cluster.look()
     assert (view.regions[encoded].plan, view.stored[encoded].plan) == (None, DISABLE)
-    zk.create(path, encode_region(region.name, State.CLOSED, server))
+    zk.create(path, encode_region(region.name, RegionState.CLOSED, server))
     work.servers.serves[server] = frozenset()
     assert work.master._cluster.look()[0].regions[encoded].plan is None
 

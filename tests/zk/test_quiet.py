@@ -14,7 +14,7 @@ from tests.zk.hbase_znodes import SERVER, HBaseZNodes, expire, wal
 from walferry.base.zk import fenced_lock
 from walferry.base.zk.client import ZNode
 from walferry.base.zk.fenced_lock import FencedLock
-from walferry.base.zk.right import Request, Unsure, spare_seconds
+from walferry.base.zk.right import PermittedRequest, Unsure, spare_seconds
 from walferry.replication.queues import lease as leases
 from walferry.replication.queues.errors import LeaseLost
 from walferry.replication.queues.lease import Lease, acquire
@@ -35,7 +35,7 @@ def take(session: Session, calls_seconds: float = CALLS, **known: float) -> Leas
     return acquire(session, "p", GROUP, "test", calls_seconds=calls_seconds, known=known)
 
 
-def send(lease: Lease) -> Request:
+def send(lease: Lease) -> PermittedRequest:
     """A request that is sent, and not answered yet."""
     request = lease.right.begin(CALLS)
     request.may_go_on()

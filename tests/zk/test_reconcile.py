@@ -18,7 +18,7 @@ from walferry.hbase.names import ServerName
 from walferry.master.closing import begin_to_close
 from walferry.master.decide import Step
 from walferry.master.reconcile import Known, decide_all, look
-from walferry.master.states import State
+from walferry.master.states import RegionState
 from walferry.master.tables import DISABLE
 from walferry.master.znodes import encode_region, encoded_name
 
@@ -110,7 +110,9 @@ def test_a_server_whose_session_ends_during_a_look_is_not_believed_to_be_idle(
     its.create(f"{nodes.rs}/{stopped}", ephemeral=True)
     servers.serves[stopped] = frozenset()
     name = region_name(0)
-    its.create(nodes.region_in_transition(encoded_name(name)), encode_region(name, State.SPLITTING, stopped), ephemeral=True)
+    its.create(
+        nodes.region_in_transition(encoded_name(name)), encode_region(name, RegionState.SPLITTING, stopped), ephemeral=True
+    )
     catalog = {encoded_name(name): Known(name, INFO, stopped, True)}
 
     def look_at(read_catalog: Callable[[], Mapping[str, Known]]) -> Step:

@@ -13,7 +13,7 @@ from tests.zk.region_world import states
 from tests.zk.role_znodes import become_active
 from walferry.hbase.names import ServerName
 from walferry.master.plans import read_plans
-from walferry.master.states import State
+from walferry.master.states import RegionState
 from walferry.master.table_states import TableState, read_state
 from walferry.master.znodes import encode_region
 
@@ -101,7 +101,7 @@ def test_broken_znodes_stop_only_their_regions_and_are_shown_harmlessly(regions:
     world = regions.world
     broken, *others = sorted(world.meta)
     override = "\u202e"  # ZooKeeper refuses control characters in names, but not what turns text round
-    hostile = encode_region(world.names[broken], State.OPENING, ServerName("x", 1, 1)).replace(b"\x01x", b"\x01\x1b")
+    hostile = encode_region(world.names[broken], RegionState.OPENING, ServerName("x", 1, 1)).replace(b"\x01x", b"\x01\x1b")
     world.zk.create(world.nodes.region_in_transition(broken), hostile)
     world.zk.create(world.nodes.region_in_transition(f"{override}{{{{conn.slack.password}}}}"), b"\x1b[31m" * 100_000)
     assert regions.run("unstick", "--yes")[0] == 3

@@ -22,7 +22,7 @@ from walferry.hbase.values import decode_region_transition
 from walferry.master.plans import read_plans
 from walferry.master.reconcile import act, decide_all, look
 from walferry.master.role import take_role
-from walferry.master.states import State
+from walferry.master.states import RegionState
 from walferry.master.transitions import Transition
 from walferry.master.writes import MasterWrites
 
@@ -36,10 +36,10 @@ STEPS_A_WORLD = 600
 QUIET_PASSES = 60
 # What a RegionServer does with the znode of a split or merge of its own.
 OF_SERVERS = {
-    (None, State.REQUEST_SPLIT), (State.REQUEST_SPLIT, State.REQUEST_SPLIT), (State.REQUEST_SPLIT, None),
-    (State.SPLITTING, None), (State.SPLITTING, State.SPLIT), (State.SPLIT, State.SPLIT),
-    (None, State.REQUEST_MERGE), (State.REQUEST_MERGE, State.REQUEST_MERGE), (State.REQUEST_MERGE, None),
-    (State.MERGING, None), (State.MERGING, State.MERGED), (State.MERGED, State.MERGED),
+    (None, RegionState.REQUEST_SPLIT), (RegionState.REQUEST_SPLIT, RegionState.REQUEST_SPLIT), (RegionState.REQUEST_SPLIT, None),
+    (RegionState.SPLITTING, None), (RegionState.SPLITTING, RegionState.SPLIT), (RegionState.SPLIT, RegionState.SPLIT),
+    (None, RegionState.REQUEST_MERGE), (RegionState.REQUEST_MERGE, RegionState.REQUEST_MERGE), (RegionState.REQUEST_MERGE, None),
+    (RegionState.MERGING, None), (RegionState.MERGING, RegionState.MERGED), (RegionState.MERGED, RegionState.MERGED),
 }  # fmt: skip
 
 
@@ -277,8 +277,8 @@ def server_of(znode: tuple[bytes, int] | None) -> str:
     return f"{server.host_name},{server.port},{server.start_code}"
 
 
-def state_of(znode: tuple[bytes, int] | None) -> State | None:
-    return None if znode is None else State(decode_region_transition(znode[0], "?").event_type_code)
+def state_of(znode: tuple[bytes, int] | None) -> RegionState | None:
+    return None if znode is None else RegionState(decode_region_transition(znode[0], "?").event_type_code)
 
 
 def play(quorum: str, seed: int, steps: int) -> int:

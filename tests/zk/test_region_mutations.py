@@ -23,7 +23,7 @@ from walferry.base.zk.client import commit
 from walferry.hbase.cluster import live_servers
 from walferry.master import decide, reconcile, writes
 from walferry.master.decide import Decision, Region, Servers, Step
-from walferry.master.states import State
+from walferry.master.states import RegionState
 
 WORLDS = 30
 NOBODY: frozenset[Any] = frozenset()
@@ -128,7 +128,7 @@ def no_role(patch: Patch) -> None:
             multi = self._zk.transaction()
             operations(multi)
             try:
-                outcomes.append(fenced_lock.Outcome(commit(multi), False))
+                outcomes.append(fenced_lock.WriteOutcome(commit(multi), False))
             except SessionExpiredError:
                 raise self._lost() from None
         return outcomes
@@ -146,7 +146,7 @@ def times_go_back(patch: Patch) -> None:
     patch.setattr(region_world, "opening_ms", lambda regions, now_ms: now_ms)
 
 
-def decision(patch: Patch, states: set[State], change: Callable[[Region], Region]) -> None:
+def decision(patch: Patch, states: set[RegionState], change: Callable[[Region], Region]) -> None:
     table = dict(decide._DECISIONS)
     for state in states:
         original = table[state]
@@ -161,11 +161,11 @@ def unseen(region: Region) -> Region:
 
 
 def acknowledge_unasked(patch: Patch) -> None:
-    decision(patch, {State.OPENED}, lambda region: replace(region, served_by=frozenset({region.znode.server})))  # type: ignore[union-attr]
+    decision(patch, {RegionState.OPENED}, lambda region: replace(region, served_by=frozenset({region.znode.server})))  # type: ignore[union-attr]
 
 
 def closing_without_looking(patch: Patch) -> None:
-    decision(patch, {State.CLOSING}, unseen)
+    decision(patch, {RegionState.CLOSING}, unseen)
 
 
 def create_unasked(patch: Patch) -> None:
@@ -175,9 +175,9 @@ def create_unasked(patch: Patch) -> None:
 def merge_what_is_closing(patch: Patch) -> None:
     all_worlds(patch, reshapes=0.3, haste=1.0)
     table = decide._DECISIONS
-    original = table[State.REQUEST_MERGE]
+    original = table[RegionState.REQUEST_MERGE]
     patch.setitem(
-        table, State.REQUEST_MERGE,
+        table, RegionState.REQUEST_MERGE,
         lambda region, znode, servers, limit: original(region, znode, replace(servers, closing=NOBODY), limit),
     )  # fmt: skip
 
@@ -203,7 +203,7 @@ def old_plans_count(patch: Patch) -> None:
 
 def never_end_a_split(patch: Patch) -> None:
     patch.setitem(
-        decide._DECISIONS, State.SPLIT,
+        decide._DECISIONS, RegionState.SPLIT,
         lambda region, znode, servers, limit: Decision(Step.WAIT, "never answered"),
     )  # fmt: skip
 

@@ -103,7 +103,7 @@ def test_a_position_that_was_changed_since_it_was_looked_at_stays(at: At, monkey
     """HBase may have claimed the queue meanwhile, and set it."""
     look_at = repositioning.look
 
-    def and_then(*args: Any) -> repositioning.Change:
+    def and_then(*args: Any) -> repositioning.PositionChange:
         change = look_at(*args)
         at.begin(encode_position(STARTS[4]))
         return change

@@ -11,17 +11,19 @@ from tests.zk.hbase_znodes import HBaseZNodes
 from walferry.hbase.errors import ZNodeValueError
 from walferry.hbase.layout import quoted
 from walferry.replication.source.cluster import SourceCluster
-from walferry.verification.outcome import Kind, Outcome, Sample
+from walferry.verification.outcome import DifferenceKind, Sample, VerificationOutcome
 from walferry.verification.results import MAX_SAMPLES, MAX_TABLES, delete_of_gone_peers, read_result, write_result
 
 
 def test_a_result_is_read_by_its_run_only_and_goes_with_its_peer(zk: KazooClient, hbase: HBaseZNodes, zookeeper: ZooKeeperServer):
     at = SourceCluster(quorum=zookeeper.quorum, wal_root="file:///hbase", znode_parent=hbase.nodes.base, root=hbase.root)
     session = session_of(zk, at)
-    differing = Outcome("t", good=5, samples=[Sample(Kind.MISSING, "r", "1 cells at the source, 0 at the slave")])
-    differing.bad[Kind.MISSING] = 1
-    write_result(session, "p", "dag/first", [Outcome("a", good=1), differing])
-    assert read_result(session, "p", "dag/first") == [differing, Outcome("a", good=1)]
+    differing = VerificationOutcome(
+        "t", good=5, samples=[Sample(DifferenceKind.MISSING, "r", "1 cells at the source, 0 at the slave")]
+    )
+    differing.bad[DifferenceKind.MISSING] = 1
+    write_result(session, "p", "dag/first", [VerificationOutcome("a", good=1), differing])
+    assert read_result(session, "p", "dag/first") == [differing, VerificationOutcome("a", good=1)]
     write_result(session, "p", "dag/second", [])
     assert read_result(session, "p", "dag/first") is None
     assert read_result(session, "p", "dag/second") == []
@@ -33,8 +35,8 @@ def test_a_result_is_read_by_its_run_only_and_goes_with_its_peer(zk: KazooClient
 
 def test_the_largest_result_fits_into_a_znode(zk: KazooClient, hbase: HBaseZNodes, zookeeper: ZooKeeperServer):
     at = SourceCluster(quorum=zookeeper.quorum, wal_root="file:///hbase", znode_parent=hbase.nodes.base, root=hbase.root)
-    sample = Sample(Kind.DIFFERENT, "\\xFF" * 200, "x" * 1200)
-    outcomes = [Outcome(f"{'n' * 200}{i}", samples=[sample] * 60, problem="p" * 5000) for i in range(2 * MAX_TABLES)]
+    sample = Sample(DifferenceKind.DIFFERENT, "\\xFF" * 200, "x" * 1200)
+    outcomes = [VerificationOutcome(f"{'n' * 200}{i}", samples=[sample] * 60, problem="p" * 5000) for i in range(2 * MAX_TABLES)]
     write_result(session_of(zk, at), "p", "run", outcomes)
     found = read_result(session_of(zk, at), "p", "run")
     assert found is not None

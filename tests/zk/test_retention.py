@@ -18,15 +18,15 @@ from tests.zk.hbase_znodes import DEAD, OTHER, SERVER, HBaseZNodes, LastingZNode
 from walferry.hbase.files import systems
 from walferry.hbase.files.store import WalStore, WrongRoot
 from walferry.replication.retention.forecast import forecast
-from walferry.replication.retention.limits import Limits, exceeded
+from walferry.replication.retention.limits import OldWalLimits, exceeded
 from walferry.replication.retention.old_wals import list_old_wals
-from walferry.replication.retention.survey import Fate, ShippedBy, Survey, survey
+from walferry.replication.retention.survey import Fate, OldWalSurvey, ShippedBy, survey
 from walferry.replication.source.session import Session
 from walferry.runs.reports.retention import RetentionReport
 
 TTL = 600.0
 HOUR = 3600.0
-LIMITS = Limits(held_gib=1, blocked_hours=24, days_left=7)
+LIMITS = OldWalLimits(held_gib=1, blocked_hours=24, days_left=7)
 
 
 class Site:
@@ -49,10 +49,10 @@ class Site:
             self.hbase.add_wal(server, queue, name)
         return name
 
-    def survey(self) -> Survey:
+    def survey(self) -> OldWalSurvey:
         return survey(self.session, TTL, lambda: self.now)
 
-    def warnings(self, limits: Limits = LIMITS) -> list[str]:
+    def warnings(self, limits: OldWalLimits = LIMITS) -> list[str]:
         found = self.survey()
         held = [each.wal for each in found.wals if each.fate is Fate.HELD]
         return exceeded(found, forecast(self.session.store, held, self.now), limits)
@@ -132,10 +132,10 @@ def test_a_disk_that_will_be_full_is_foreseen(site: Site) -> None:
     a_fifth = room.f_bavail * room.f_frsize // 5  # in a day, with holes for bytes
     for hours in (24, 12, 0):
         site.add(wal(100 - hours), (SERVER, "p"), age=hours * HOUR, size=a_fifth // 2)
-    assert site.warnings(Limits(held_gib=1 << 30, blocked_hours=24, days_left=7)) == [
+    assert site.warnings(OldWalLimits(held_gib=1 << 30, blocked_hours=24, days_left=7)) == [
         "the disk under oldWALs is full in 5.0 days if the WALs that queues hold go on growing as they do"
     ]
-    assert site.warnings(Limits(held_gib=1 << 30, blocked_hours=24, days_left=4)) == []
+    assert site.warnings(OldWalLimits(held_gib=1 << 30, blocked_hours=24, days_left=4)) == []
 
 
 def test_the_report_lists_each_wal_with_age_size_and_queues(site: Site) -> None:

@@ -19,7 +19,7 @@ from walferry.engine.summary import GroupSummary, Status
 from walferry.hbase.layout import quoted
 from walferry.hbase.names import ServerName
 from walferry.hbase.values import PBUF
-from walferry.master.states import State
+from walferry.master.states import RegionState
 from walferry.master.znodes import encode_region
 from walferry.observe.status.ages import Certainty
 from walferry.observe.status.describing import describe
@@ -146,7 +146,7 @@ def test_hfile_references_are_counted(hbase: HBaseZNodes, session: Session) -> N
 def test_regions_in_transition_of_hbase_1(hbase: HBaseZNodes, session: Session) -> None:
     encoded = "0123456789abcdef" * 2
     name = b"t,<b>,1." + encoded.encode() + b"."
-    value = encode_region(name, State.OPENING, ServerName.parse(SERVER))
+    value = encode_region(name, RegionState.OPENING, ServerName.parse(SERVER))
     session.zk.create(hbase.nodes.region_in_transition(encoded), value, makepath=True)
     session.zk.create(hbase.nodes.region_in_transition("f" * 32), b"?")
     for number in range(MAX_REGIONS):

@@ -20,7 +20,7 @@ from walferry.hbase.values import PBUF
 from walferry.master.errors import SplitFailed
 from walferry.master.role import take_role
 from walferry.master.split_tasks import TaskState, read_tasks
-from walferry.master.wal_splitting import HEARTBEAT_SECONDS, MAX_RESUBMITS, Progress, WalSplitting, servers_with_wals
+from walferry.master.wal_splitting import HEARTBEAT_SECONDS, MAX_RESUBMITS, SplitProgress, WalSplitting, servers_with_wals
 
 DEAD = ServerName("rs-9.example.org", 16020, 1_700_000_000_009)
 WORKER = ServerName("rs-1.example.org", 16020, 1_700_000_000_001)  # hbase_znodes.SERVER, which is alive
@@ -49,7 +49,7 @@ class Case:
         self.lock = take_role(zk, self.hbase.nodes, own, "test", run="the same")
         return WalSplitting(zk, self.hbase.nodes, f"file:{self.root}", self.lock, ME, lambda: self.now)
 
-    def advance(self) -> Progress:
+    def advance(self) -> SplitProgress:
         (progress,) = self.splitting.advance([DEAD])
         return progress
 
@@ -94,7 +94,7 @@ def test_the_server_is_fenced_and_the_wals_of_hbase_meta_come_first(case: Case) 
     assert case.advance().left == 3
     assert case.tasks() == dict.fromkeys(WALS, TaskState.UNASSIGNED)
     case.work_all()
-    assert case.advance() == Progress(DEAD, 0)
+    assert case.advance() == SplitProgress(DEAD, 0)
     assert case.is_over()
     assert (case.root / "oldWALs" / META).stat().st_mtime > 1_000_000
 

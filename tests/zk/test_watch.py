@@ -14,7 +14,7 @@ from tests.zk.hbase_znodes import SERVER, HBaseZNodes, wal
 from tests.zk.watched import behind, source, text_of
 from walferry.airflow.steps.watch import look
 from walferry.observe.status.history import read_histories
-from walferry.observe.status.troubles import Kind, of_source
+from walferry.observe.status.troubles import TroubleKind, of_source
 from walferry.replication.source.cluster import SourceCluster, SourceError
 
 __all__ = ["source"]  # fixtures
@@ -45,7 +45,7 @@ def test_a_look_tells_what_is_wrong_and_records_how_the_peers_stand(
     hbase.add_wal(SERVER, "gone", wal(1))
     seen = look(lambda: source, with_old_wals=True)
     kinds = {trouble.kind for trouble in of_source(seen.status, seen.old_wals, 7).troubles}
-    assert {Kind.SLAVE_DOWN, Kind.STUCK, Kind.BEHIND, Kind.ORPHANED} == kinds
+    assert {TroubleKind.SLAVE_DOWN, TroubleKind.STUCK, TroubleKind.BEHIND, TroubleKind.ORPHANED} == kinds
     assert seen.old_wals is not None
     assert seen.old_wals.problem is None
     found, _ = read_histories(session_of(zk, source), ["p"])
@@ -55,7 +55,7 @@ def test_a_look_tells_what_is_wrong_and_records_how_the_peers_stand(
 def test_a_limit_that_is_kept_is_no_trouble(hbase: HBaseZNodes, source: SourceCluster) -> None:
     behind(hbase, "86400")
     seen = look(lambda: source, with_old_wals=False)
-    assert Kind.BEHIND not in {trouble.kind for trouble in of_source(seen.status, None, 7).troubles}
+    assert TroubleKind.BEHIND not in {trouble.kind for trouble in of_source(seen.status, None, 7).troubles}
     assert seen.old_wals is None
 
 
@@ -67,12 +67,12 @@ def test_a_source_that_is_not_there_or_not_defined_is_one_trouble(source: Source
     for which, expected in ((lambda: nowhere, "127.0.0.1:1"), (undefined, "'hbase_source' is not defined")):
         seen = look(which, with_old_wals=True)
         (trouble,) = of_source(seen.status, seen.old_wals, 7).troubles
-        assert (trouble.kind, expected in trouble.line) == (Kind.UNREACHABLE, True)
+        assert (trouble.kind, expected in trouble.line) == (TroubleKind.UNREACHABLE, True)
 
 
 def test_a_wrong_root_and_a_peer_that_cannot_be_read_are_told(hbase: HBaseZNodes, source: SourceCluster) -> None:
     (trouble,) = of_source(look(lambda: replace(source, znode_parent="/nowhere"), with_old_wals=False).status, None, 7).troubles
-    assert trouble.kind is Kind.UNREACHABLE
+    assert trouble.kind is TroubleKind.UNREACHABLE
     assert "peers and queues cannot be read: " in trouble.line
     hbase.zk.set(hbase.nodes.peer("p"), b"PBUF\xff")
     (trouble,) = of_source(look(lambda: source, with_old_wals=False).status, None, 7).troubles

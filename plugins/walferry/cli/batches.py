@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from walferry.cli import options
-from walferry.cli.show import BAD, GOOD, STUCK, WARNING, WELL, Cell, View, plain, show, table, tell
+from walferry.cli.show import BAD, GOOD, STUCK, WARNING, WELL, Cell, ShownTable, plain, show, table, tell
 from walferry.cli.source import Chosen
 
 if TYPE_CHECKING:
-    from walferry.cli.local_ship import Terms
+    from walferry.cli.local_ship import ShipTerms
     from walferry.engine.summary import GroupSummary
     from walferry.replication.source.cluster import SourceCluster
     from walferry.runs.reports.batch import BatchReport
@@ -53,14 +53,14 @@ def ship(chosen: Chosen, /, peer_id: str, no_roll: bool, as_json: bool, **how: A
     It does what a batch of the DAG replicate_peer does, in processes of this machine instead of Spark. Ctrl-C ends it and gives
     up what it holds. Batches of Airflow leave the peer to it meanwhile.
     """
-    from walferry.cli.local_ship import Terms
+    from walferry.cli.local_ship import ShipTerms
 
-    report = _ship(chosen.reached(), peer_id, Terms.of(**how), roll=not no_roll)
-    view = View(report.to_xcom(), lambda: _told(report), _status(report), report.failures)
+    report = _ship(chosen.reached(), peer_id, ShipTerms.of(**how), roll=not no_roll)
+    view = ShownTable(report.to_xcom(), lambda: _told(report), _status(report), report.failures)
     return show(lambda: view, as_json=as_json)
 
 
-def _plan(source: SourceCluster, peer_id: str) -> View:
+def _plan(source: SourceCluster, peer_id: str) -> ShownTable:
     from walferry.replication.source.session import open_session
     from walferry.shipping.plan import plan_peer
 
@@ -84,7 +84,7 @@ def _plan(source: SourceCluster, peer_id: str) -> View:
         first = lines if groups else f"peer {peer_id}: no closed WALs are queued"
         return "\n".join([first, *plain([f"A batch would ship nothing now: {waits}"] if waits else [])])
 
-    return View(found, text, STUCK if any(group.problem for group in groups) else WELL)
+    return ShownTable(found, text, STUCK if any(group.problem for group in groups) else WELL)
 
 
 def _waits(session: Any, peer_id: str) -> str | None:
@@ -105,7 +105,7 @@ def _planned(group: GroupPlan) -> list[str | Cell]:
     return [group.server, group.queue_id, f"{len(group.wals):,}", known, group.group, Cell(group.problem or "", BAD)]
 
 
-def _ship(source: SourceCluster, peer_id: str, how: Terms, *, roll: bool) -> BatchReport:
+def _ship(source: SourceCluster, peer_id: str, how: ShipTerms, *, roll: bool) -> BatchReport:
     """Roll, plan and ship. Raises WalferryError if the peer may not be shipped."""
     from walferry.cli.local_ship import run_name
     from walferry.runs.reports.batch import BatchReport, Steps
@@ -124,7 +124,7 @@ def _ship(source: SourceCluster, peer_id: str, how: Terms, *, roll: bool) -> Bat
     return BatchReport(peer_id, planned, Steps(**steps), summaries)
 
 
-def _holding_peer(source: SourceCluster, planned: Planned, how: Terms, run: str) -> tuple[dict[str, str], list[GroupSummary]]:
+def _holding_peer(source: SourceCluster, planned: Planned, how: ShipTerms, run: str) -> tuple[dict[str, str], list[GroupSummary]]:
     """Ship the plan while this run holds the peer lock; what is to tell of that, and the groups' summaries."""
     from walferry.cli.local_ship import ship_groups
     from walferry.hbase.errors import PausedPeer

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from walferry.cli import options
-from walferry.cli.show import BAD, GOOD, STUCK, WARNING, WELL, Cell, View, show, table
+from walferry.cli.show import BAD, GOOD, STUCK, WARNING, WELL, Cell, ShownTable, show, table
 from walferry.cli.source import CONNECT_SECONDS, Chosen
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ def check(chosen: Chosen, peer_ids: tuple[str, ...], as_json: bool, watch: float
     its queues. A line each: what works, what does not, and what to do. It changes nothing.
     """
 
-    def look() -> View:
+    def look() -> ShownTable:
         from walferry.admin.diagnosis.connections import check_connections
 
         return _view(list(check_connections(chosen.read(), peer_ids, CONNECT_SECONDS)))
@@ -53,7 +53,7 @@ def doctor(chosen: Chosen, as_json: bool, watch: float | None) -> int:
     `check` does, and queues that nobody ships. A line each: what works, what does not, and what to do.
     """
 
-    def look() -> View:
+    def look() -> ShownTable:
         from walferry.admin.diagnosis.source import diagnose
         from walferry.replication.source.session import open_session
 
@@ -63,11 +63,11 @@ def doctor(chosen: Chosen, as_json: bool, watch: float | None) -> int:
     return show(look, as_json=as_json, watch=watch)
 
 
-def _view(findings: Sequence[Finding]) -> View:
+def _view(findings: Sequence[Finding]) -> ShownTable:
     cells: list[list[str | Cell]] = [
         [Cell(str(each.state), _COLOURS[each.state]), each.what, f"{each.text}. {each.advice}" if each.advice else each.text]
         for each in findings
     ]
     wrong = any(each.state == "wrong" for each in findings)
     found = {"well": not wrong, "findings": [each.to_json() for each in findings]}
-    return View(found, lambda: table(_HEAD, cells), STUCK if wrong else WELL)
+    return ShownTable(found, lambda: table(_HEAD, cells), STUCK if wrong else WELL)

@@ -19,7 +19,7 @@ from walferry.runs.values import Planned
 
 
 @dataclass(frozen=True)
-class Terms:
+class ShipTerms:
     """How what is queued is shipped."""
 
     deadline: int
@@ -28,7 +28,7 @@ class Terms:
     workers: int
 
     @classmethod
-    def of(cls, *, deadline: int, broken_wals: str, sink: str | None, workers: int) -> Terms:
+    def of(cls, *, deadline: int, broken_wals: str, sink: str | None, workers: int) -> ShipTerms:
         """What the options of `walferry.cli.options.shipping` say."""
         return cls(deadline, BrokenWals(broken_wals), SinkKind(sink) if sink else None, workers)
 
@@ -38,7 +38,7 @@ def run_name(command: str) -> str:
     return f"walferry {command} by {user_name()} at {datetime.now(UTC):%Y-%m-%d %H:%M:%S.%f}"
 
 
-def ship_groups(source: SourceCluster, planned: Planned, groups: Sequence[str] | None, how: Terms) -> list[GroupSummary]:
+def ship_groups(source: SourceCluster, planned: Planned, groups: Sequence[str] | None, how: ShipTerms) -> list[GroupSummary]:
     """Ship these WAL groups of a peer, or all, and say on stderr how far it is. Raises WalferryError if it may not begin."""
     run = ship_run.ShipRun(
         source=source, peer_id=planned.peer, run_id=planned.run_id, deadline=how.deadline, groups=groups,

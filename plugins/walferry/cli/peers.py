@@ -11,7 +11,7 @@ import click
 from walferry.base.texts import shell_word
 from walferry.cli import options
 from walferry.cli.options import Parsed
-from walferry.cli.show import BAD, ERROR, GOOD, STUCK, WARNING, WELL, Cell, View, plain, put, show, table
+from walferry.cli.show import BAD, ERROR, GOOD, STUCK, WARNING, WELL, Cell, ShownTable, plain, put, show, table
 from walferry.cli.source import Chosen
 
 if TYPE_CHECKING:
@@ -52,7 +52,7 @@ def list_peers(chosen: Chosen, as_json: bool, watch: float | None) -> int:
     """List all peers and say which are managed."""
     from walferry.admin.showing import overview
 
-    def look() -> View:
+    def look() -> ShownTable:
         with _admin(chosen) as admin:
             return _view_of_all(overview(admin))
 
@@ -68,7 +68,7 @@ def show_peer(chosen: Chosen, peer_id: str, as_json: bool, watch: float | None) 
     """Show a peer, its queues and what is left to ship."""
     from walferry.admin.showing import describe
 
-    def look() -> View:
+    def look() -> ShownTable:
         with _admin(chosen) as admin:
             return _view_of(describe(admin, peer_id))
 
@@ -253,13 +253,13 @@ def _admin(chosen: Chosen) -> Iterator[PeerAdmin]:
         yield admin
 
 
-def _view_of_all(found: Overview) -> View:
+def _view_of_all(found: Overview) -> ShownTable:
     def text() -> str:
         lines = table(_HEAD, [_row(peer) for peer in found.peers], ("QUEUES", "WALS"))
         return "\n".join([lines, *plain(found.unreadable)])
 
     status = ERROR if found.store_problem else STUCK if found.unreadable else WELL
-    return View(found.to_json(), text, status, [found.store_problem] if found.store_problem else ())
+    return ShownTable(found.to_json(), text, status, [found.store_problem] if found.store_problem else ())
 
 
 def _row(peer: PeerLine) -> list[str | Cell]:
@@ -270,8 +270,8 @@ def _row(peer: PeerLine) -> list[str | Cell]:
     ]  # fmt: skip
 
 
-def _view_of(found: Described) -> View:
+def _view_of(found: Described) -> ShownTable:
     wrong = "; ".join(filter(None, (found.stale, found.store_problem)))
     status = ERROR if wrong else STUCK if found.stuck else WELL
     problems = [text for text in (wrong, found.stuck) if text]
-    return View(found.to_json(), lambda: "\n".join(plain(found.lines())), status, problems)
+    return ShownTable(found.to_json(), lambda: "\n".join(plain(found.lines())), status, problems)

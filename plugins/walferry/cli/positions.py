@@ -10,7 +10,7 @@ from walferry.cli.show import WELL, put
 from walferry.cli.source import Chosen
 
 if TYPE_CHECKING:
-    from walferry.shipping.repositioning import Change
+    from walferry.shipping.repositioning import PositionChange
 
 
 @click.command("set-position")
@@ -43,7 +43,7 @@ def set_position(chosen: Chosen, peer_id: str, wal: str, position: int, dry_run:
     return WELL
 
 
-def _put(change: Change, done: str) -> None:
+def _put(change: PositionChange, done: str) -> None:
     before = "a position that cannot be read" if change.before is None else f"byte {change.before}"
     put(f"the position of {change.queued.name.text} {done} from {before} to byte {change.to}, of {change.size} bytes")
     put(f"{change.again:,} of {change.entries:,} entries are shipped again, {change.left_out:,} are left out")

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from walferry.cli import options
-from walferry.cli.show import BAD, GOOD, STUCK, WARNING, WELL, Cell, View, plain, show, table, tell
+from walferry.cli.show import BAD, GOOD, STUCK, WARNING, WELL, Cell, ShownTable, plain, show, table, tell
 from walferry.cli.source import Chosen
 
 if TYPE_CHECKING:
-    from walferry.cli.local_ship import Terms
+    from walferry.cli.local_ship import ShipTerms
     from walferry.replication.source.cluster import SourceCluster
     from walferry.runs.reports.recovery import Drained, Recovery
     from walferry.runs.values import Claimed, Drain, QueueRef
@@ -41,18 +41,18 @@ def drain(chosen: Chosen, /, queue: str, dry_run: bool, delete_orphan: bool, as_
     queues of its dead server are claimed first. It does what the DAG drain_recovered_queue does, in processes of this machine
     instead of Spark. Ctrl-C ends it; called again, it goes on from there.
     """
-    from walferry.cli.local_ship import Terms, run_name
+    from walferry.cli.local_ship import ShipTerms, run_name
     from walferry.runs.steps import recovery
 
     source, run = chosen.reached(), run_name("drain")
     selected = recovery.select(source, "", queue, delete_orphan)
     if dry_run:
         lines = recovery.preview(source, selected, delete_orphan)
-        return show(lambda: View({"lines": lines}, lambda: "\n".join(plain(lines))), as_json=as_json)
+        return show(lambda: ShownTable({"lines": lines}, lambda: "\n".join(plain(lines))), as_json=as_json)
     orphans = recovery.deal_with_orphans(source, selected.orphans, delete_orphan, run)
     notes = [*selected.notes, *orphans.lines]
     servers = recovery.servers_to_claim(selected.queues)
-    recovered = _recover(source, servers, selected.queues, run, Terms.of(**how))
+    recovered = _recover(source, servers, selected.queues, run, ShipTerms.of(**how))
     problems = [*orphans.problems, *recovered.problems]
     return _show(replace(recovered, notes=[*notes, *recovered.notes], problems=problems), as_json=as_json)
 
@@ -68,16 +68,18 @@ def failover(chosen: Chosen, /, server: str, as_json: bool, **how: Any) -> int:
     Without a server, those of all servers that are dead now and have left queues of managed peers. It does what the DAG
     regionserver_failover does, in processes of this machine instead of Spark. Ctrl-C ends it; called again, it goes on.
     """
-    from walferry.cli.local_ship import Terms, run_name
+    from walferry.cli.local_ship import ShipTerms, run_name
     from walferry.runs.steps import recovery
 
     source = chosen.reached()
     found = recovery.find(source, server, ())
-    recovered = _recover(source, found.servers, None, run_name("failover"), Terms.of(**how))
+    recovered = _recover(source, found.servers, None, run_name("failover"), ShipTerms.of(**how))
     return _show(replace(recovered, notes=[*found.notes, *recovered.notes]), as_json=as_json)
 
 
-def _recover(source: SourceCluster, servers: Sequence[str], queues: Sequence[QueueRef] | None, run: str, how: Terms) -> Recovery:
+def _recover(
+    source: SourceCluster, servers: Sequence[str], queues: Sequence[QueueRef] | None, run: str, how: ShipTerms
+) -> Recovery:
     """Claim what is left of `servers`, then drain `queues`, or else all that the claims have."""
     from walferry.base.errors import WalferryError
     from walferry.runs.reports.recovery import Recovery
@@ -100,7 +102,7 @@ def _recover(source: SourceCluster, servers: Sequence[str], queues: Sequence[Que
     return Recovery(claims, drained, problems=problems, removed=removed)
 
 
-def _drained(source: SourceCluster, drain: Drain, how: Terms) -> Drained:
+def _drained(source: SourceCluster, drain: Drain, how: ShipTerms) -> Drained:
     """Ship a queue, if there is anything to ship of it. What is left of it is not known yet."""
     from walferry.base.errors import WalferryError
     from walferry.cli.local_ship import ship_groups
@@ -134,7 +136,7 @@ def _show(recovered: Recovery, *, as_json: bool) -> int:
         lines += [f"Removed the empty znode of {server}." for server in recovered.removed]
         return "\n".join(lines)
 
-    view = View(as_dict(recovered), text, STUCK if recovered.failures else WELL, recovered.failures)
+    view = ShownTable(as_dict(recovered), text, STUCK if recovered.failures else WELL, recovered.failures)
     return show(lambda: view, as_json=as_json)
 
 

@@ -6,14 +6,14 @@ import os
 import textwrap
 from collections.abc import Sequence
 
-from walferry.master.survey import Row, Survey
+from walferry.master.survey import RegionSurvey, SurveyRow
 
 MAX_SHOWN = 20  # regions that a terminal shows
 _HEAD = ("STATE", "SECONDS", "REGION", "TABLE")
 _INDENT = "    "
 
 
-def as_table(found: Survey, terminal: os.terminal_size | None) -> list[str]:
+def as_table(found: RegionSurvey, terminal: os.terminal_size | None) -> list[str]:
     """Write a survey for people: on a terminal its most urgent rows, wrapped; otherwise all rows, each in one line."""
     lines = [*found.summary(), *found.unknown]
     lines += [f"the WALs of {server}, which is dead, are not split" for server in found.recovering]
@@ -37,6 +37,6 @@ def _wrapped(text: str, columns: int) -> list[str]:
     return textwrap.wrap(text, columns, initial_indent=_INDENT, subsequent_indent=_INDENT, break_on_hyphens=False)
 
 
-def _cells(row: Row) -> Sequence[str]:
+def _cells(row: SurveyRow) -> Sequence[str]:
     seconds = "-" if row.seconds is None else f"{row.seconds:.0f}"
     return (row.state, seconds, row.region, row.table)

@@ -17,12 +17,12 @@ import click
 from walferry.base.users import user_name
 from walferry.cli import options
 from walferry.cli.options import PORT, SECONDS, F
-from walferry.cli.show import STUCK, WELL, View, plain, put, show, tell
+from walferry.cli.show import STUCK, WELL, ShownTable, plain, put, show, tell
 from walferry.cli.source import Chosen
 
 if TYPE_CHECKING:  # numba takes a command that is only asked for its help too long
-    from walferry.master.requests import Request
-    from walferry.master.snapshot import Looked
+    from walferry.master.requests import OperatorRequest
+    from walferry.master.snapshot import ClusterSnapshot
     from walferry.replication.source.session import Session
 
 LIMIT_SECONDS = 600.0
@@ -93,10 +93,10 @@ def list_regions(chosen: Chosen, limit: float, as_json: bool, watch: float | Non
     from walferry.cli.region_table import as_table
     from walferry.master.survey import survey
 
-    def look() -> View:
+    def look() -> ShownTable:
         found = survey(_look(chosen, limit))
         terminal = shutil.get_terminal_size() if sys.stdout.isatty() else None
-        return View(found.to_json(), lambda: "\n".join(plain(as_table(found, terminal))), WELL if found.well else STUCK)
+        return ShownTable(found.to_json(), lambda: "\n".join(plain(as_table(found, terminal))), WELL if found.well else STUCK)
 
     return show(look, as_json=as_json, watch=watch)
 
@@ -114,9 +114,11 @@ def explain(chosen: Chosen, region: str, limit: float, as_json: bool, watch: flo
     from walferry.master.explain import as_lines
     from walferry.master.explain import explain as told_of
 
-    def look() -> View:
+    def look() -> ShownTable:
         told: dict[str, Any] = told_of(_look(chosen, limit), region)
-        return View(told, lambda: "\n".join(plain(as_lines(told))), STUCK if told["problems"] or told.get("stuck") else WELL)
+        return ShownTable(
+            told, lambda: "\n".join(plain(as_lines(told))), STUCK if told["problems"] or told.get("stuck") else WELL
+        )
 
     return show(look, as_json=as_json, watch=watch)
 
@@ -173,7 +175,7 @@ def close_stray(chosen: Chosen, region: str, server: str, named_by_meta: bool, *
     """
     from walferry.master import requests
 
-    def ask(looked: Looked) -> Request:
+    def ask(looked: ClusterSnapshot) -> OperatorRequest:
         return requests.close_stray(looked, region, server, named_by_meta=named_by_meta)
 
     return _write(chosen, "close-stray", ask, how)
@@ -219,14 +221,16 @@ def _session(chosen: Chosen) -> Iterator[Session]:
         yield session
 
 
-def _look(chosen: Chosen, limit: float) -> Looked:
+def _look(chosen: Chosen, limit: float) -> ClusterSnapshot:
     from walferry.master import snapshot, work
 
     with _session(chosen) as session:
         return snapshot.look_and_decide(work.cluster_of(session), limit)
 
 
-def _write(chosen: Chosen, command: str, ask: Callable[[Looked], Request], how: Written, *, beside_hmaster: bool = False) -> int:
+def _write(
+    chosen: Chosen, command: str, ask: Callable[[ClusterSnapshot], OperatorRequest], how: Written, *, beside_hmaster: bool = False
+) -> int:
     """Say what would be done, or do it. Returns the exit status."""
     from walferry.master import role, snapshot, work
 
@@ -249,13 +253,13 @@ def _write(chosen: Chosen, command: str, ask: Callable[[Looked], Request], how: 
             _end(told, "Nothing was done" if request.idle else f"Nothing was done. With --yes {_HOW[beside]}", how["as_json"])
             return _for_operator(request) if how["yes"] else WELL
         holder = f"{user_name()}: regions {command}"
-        terms = work.Terms(holder, None, how["host"], how["listen"], how["port"], how["limit"], how["wait"])
+        terms = work.WorkTerms(holder, None, how["host"], how["listen"], how["port"], how["limit"], how["wait"])
         (work.unstick_beside if beside else work.carry_out)(session, ask, terms, say)
     _end(told, _DONE, how["as_json"])
     return _for_operator(request)
 
 
-def _for_operator(request: Request) -> int:
+def _for_operator(request: OperatorRequest) -> int:
     for line in request.for_operator:
         tell(f"this needs an operator: {line}")
     return STUCK if request.for_operator else WELL

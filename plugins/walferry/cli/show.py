@@ -40,7 +40,7 @@ class Cell:
 
 
 @dataclass(frozen=True)
-class View:
+class ShownTable:
     """What a command shows. `text` is made when it is shown, for the terminal's width at that time."""
 
     json: Any
@@ -64,7 +64,7 @@ def put(text: str) -> None:
     click.echo(lines_only(text))
 
 
-def show(look: Callable[[], View], *, as_json: bool, watch: float | None = None) -> int:
+def show(look: Callable[[], ShownTable], *, as_json: bool, watch: float | None = None) -> int:
     """Show what `look` finds, with `watch` again and again after so many seconds until Ctrl-C. Returns the exit status."""
     if watch is None:
         return _show(look(), as_json=as_json)
@@ -88,7 +88,7 @@ def show(look: Callable[[], View], *, as_json: bool, watch: float | None = None)
         return status
 
 
-def _show(view: View, *, as_json: bool) -> int:
+def _show(view: ShownTable, *, as_json: bool) -> int:
     click.echo(json.dumps(view.json) if as_json else view.text())
     for problem in view.problems:
         tell(problem)

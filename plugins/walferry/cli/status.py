@@ -12,7 +12,7 @@ from walferry.base.amounts import count, duration
 from walferry.base.texts import shell_word
 from walferry.cli import options
 from walferry.cli.positions import set_position
-from walferry.cli.show import BAD, ERROR, GOOD, STUCK, WARNING, WELL, Cell, View, plain, show, table
+from walferry.cli.show import BAD, ERROR, GOOD, STUCK, WARNING, WELL, Cell, ShownTable, plain, show, table
 from walferry.cli.source import Chosen
 
 if TYPE_CHECKING:
@@ -103,7 +103,7 @@ def _looker(chosen: Chosen, slaves_seconds: float) -> Callable[[], SourceStatus]
     return look
 
 
-def _status_view(found: SourceStatus, peer_ids: Sequence[str], max_lag: float | None) -> View:
+def _status_view(found: SourceStatus, peer_ids: Sequence[str], max_lag: float | None) -> ShownTable:
     if found.unreachable is not None:
         return _unreachable(found)
     from walferry.observe.status.model import plain as as_plain
@@ -118,12 +118,12 @@ def _status_view(found: SourceStatus, peer_ids: Sequence[str], max_lag: float | 
         del value["queues"]  # `walferry queues --json` has them
     source = {name: as_plain(getattr(found, name)) for name in ("at_ms", "live_servers", "dead_servers", "regions_in_transition")}
     shown = {**source, "well": not bad, "peers": values, "orphaned": as_plain(orphaned), "problems": as_plain(found.problems)}
-    return View(shown, lambda: _status_text(found, peers, troubles, orphaned), STUCK if bad else WELL, found.problems)
+    return ShownTable(shown, lambda: _status_text(found, peers, troubles, orphaned), STUCK if bad else WELL, found.problems)
 
 
-def _unreachable(found: SourceStatus) -> View:
+def _unreachable(found: SourceStatus) -> ShownTable:
     why = found.unreachable or ""
-    return View({"at_ms": found.at_ms, "unreachable": why}, lambda: "Nothing is known of the source.", ERROR, [why])
+    return ShownTable({"at_ms": found.at_ms, "unreachable": why}, lambda: "Nothing is known of the source.", ERROR, [why])
 
 
 def _chosen(found: SourceStatus, peer_ids: Sequence[str]) -> list[PeerStatus]:
@@ -188,7 +188,7 @@ def _who(peer: PeerStatus) -> str:
     return "nobody (paused)" if peer.paused else "Walferry, now" if peer.peer_lock else "Walferry"
 
 
-def _queues_view(found: SourceStatus, peer_ids: Sequence[str]) -> View:
+def _queues_view(found: SourceStatus, peer_ids: Sequence[str]) -> ShownTable:
     if found.unreachable is not None:
         return _unreachable(found)
     from walferry.observe.status.model import plain as as_plain
@@ -201,7 +201,7 @@ def _queues_view(found: SourceStatus, peer_ids: Sequence[str]) -> View:
     problems = [problem for queue in chosen for problem in queue.problems]
     shown = {"well": not bad, "queues": as_plain(chosen), "problems": as_plain(found.problems)}
     empty = "No WALs are queued."
-    return View(shown, lambda: table(_QUEUES_HEAD, rows, _FIGURES) if rows else empty, STUCK if bad else WELL, problems)
+    return ShownTable(shown, lambda: table(_QUEUES_HEAD, rows, _FIGURES) if rows else empty, STUCK if bad else WELL, problems)
 
 
 def _queue_row(queue: QueueStatus, group: GroupStatus) -> list[str | Cell]:

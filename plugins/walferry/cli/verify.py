@@ -9,7 +9,7 @@ import click
 
 from walferry.cli import options
 from walferry.cli.options import BYTES, SECONDS, TIME
-from walferry.cli.show import BAD, ERROR, GOOD, STUCK, WELL, Cell, View, plain, show, table, tell
+from walferry.cli.show import BAD, ERROR, GOOD, STUCK, WELL, Cell, ShownTable, plain, show, table, tell
 from walferry.cli.source import Chosen
 
 if TYPE_CHECKING:
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from walferry.replication.source.cluster import SourceCluster
     from walferry.runs.reports.verification import VerificationReport
     from walferry.verification.job import Options, TableRange
-    from walferry.verification.outcome import Outcome
+    from walferry.verification.outcome import VerificationOutcome
 
 MAX_SAMPLES = 100
 _HEAD = ("TABLE", "GOOD", "BAD", "ONLY AT SOURCE", "ONLY AT SLAVE", "DIFFERENT", "REPAIRED")
@@ -63,7 +63,7 @@ def verify(chosen: Chosen, /, peer_id: str, tables: tuple[str, ...], workers: in
     report = _compare(chosen.reached(), peer_id, tables, asked, workers)
     problem = any(outcome.problem for outcome in report.outcomes or ())
     status = ERROR if problem else STUCK if report.failures else WELL
-    return show(lambda: View(report.to_xcom(), lambda: _told(report), status, report.failures), as_json=as_json)
+    return show(lambda: ShownTable(report.to_xcom(), lambda: _told(report), status, report.failures), as_json=as_json)
 
 
 def _compare(source: SourceCluster, peer_id: str, tables: tuple[str, ...], asked: Options, workers: int) -> VerificationReport:
@@ -71,7 +71,7 @@ def _compare(source: SourceCluster, peer_id: str, tables: tuple[str, ...], asked
     from walferry.replication.source.agreement import check_peer
     from walferry.replication.source.session import open_session
     from walferry.runs.reports.verification import VerificationReport
-    from walferry.verification.outcome import Outcome, total_of
+    from walferry.verification.outcome import VerificationOutcome, total_of
     from walferry.verification.plan import plan_verification
 
     with open_session(source, look_only=True) as session:
@@ -79,16 +79,16 @@ def _compare(source: SourceCluster, peer_id: str, tables: tuple[str, ...], asked
             check_peer(session, peer_id)  # only Walferry's own peers are shipped to
         planned = plan_verification(session, peer_id, tables, asked)
     tell(f"peer {peer_id}: {len(planned.parts):,} regions of {len({part.table for part in planned.parts}):,} tables to compare")
-    parts: list[Outcome] = []
+    parts: list[VerificationOutcome] = []
     for part, result in run_all(partial(_range, source, planned.peer, asked), planned.parts, workers):
-        parts.append(Outcome(part.table, problem=result.why) if isinstance(result, Gone) else result)
+        parts.append(VerificationOutcome(part.table, problem=result.why) if isinstance(result, Gone) else result)
     named = sorted({part.table for part in planned.parts})
     outcomes = [total_of(name, [part for part in parts if part.table == name], MAX_SAMPLES) for name in named]
-    outcomes += [Outcome(name, problem=problem) for name, problem in planned.problems.items()]
+    outcomes += [VerificationOutcome(name, problem=problem) for name, problem in planned.problems.items()]
     return VerificationReport(peer_id, outcomes)
 
 
-def _range(source: SourceCluster, peer: Peer, asked: Options, part: TableRange) -> Outcome:
+def _range(source: SourceCluster, peer: Peer, asked: Options, part: TableRange) -> VerificationOutcome:
     """What a process does."""
     from walferry.verification.task import compare_range
 
@@ -103,7 +103,7 @@ def _told(report: VerificationReport) -> str:
     return "\n".join([table(_HEAD, [_row(o) for o in outcomes], _HEAD[1:]), *plain(samples[:MAX_SAMPLES])])
 
 
-def _row(outcome: Outcome) -> list[str | Cell]:
+def _row(outcome: VerificationOutcome) -> list[str | Cell]:
     kinds = [f"{count:,}" for count in outcome.bad.values()]
     bad = Cell(f"{outcome.bad_rows:,}", BAD if outcome.bad_rows else GOOD)
     return [outcome.table, f"{outcome.good:,}", bad, *kinds, f"{outcome.repaired:,}"]

@@ -29,7 +29,7 @@ being written, or its server died.
 """
 
 
-class Asked(TypedDict):
+class WalOptions(TypedDict):
     """The options that both commands have."""
 
     as_json: bool
@@ -86,7 +86,7 @@ def wal() -> None:
 @click.option("--position", type=int, default=0, metavar="BYTE", help="Begin with the entry at this byte of the file.")
 @_asked
 @click.pass_obj
-def show(chosen: Chosen, files: tuple[str, ...], position: int, **asked: Unpack[Asked]) -> int:
+def show(chosen: Chosen, files: tuple[str, ...], position: int, **asked: Unpack[WalOptions]) -> int:
     """Show the cells of WALs, as HBase's WALPrettyPrinter does. A WAL is a path, file:///… or hdfs://…"""
     from walferry.observe.inspection.listing import as_url
 
@@ -97,7 +97,7 @@ def show(chosen: Chosen, files: tuple[str, ...], position: int, **asked: Unpack[
 @click.argument("places", nargs=-1, metavar="[FOLDER|URL]...")
 @_asked
 @click.pass_obj
-def find(chosen: Chosen, places: tuple[str, ...], **asked: Unpack[Asked]) -> int:
+def find(chosen: Chosen, places: tuple[str, ...], **asked: Unpack[WalOptions]) -> int:
     """Find out who wrote a row, when, and in which WAL at which byte.
 
     It looks into WALs and folders: a cluster's WAL root, its WALs or oldWALs, an archive (default: the source's wal_root).
@@ -121,7 +121,7 @@ def find(chosen: Chosen, places: tuple[str, ...], **asked: Unpack[Asked]) -> int
     return ERROR if listing.problems else status
 
 
-def _question(chosen: Chosen, asked: Asked, position: int) -> Question:
+def _question(chosen: Chosen, asked: WalOptions, position: int) -> Question:
     begins, ends = asked["written_from"], asked["written_before"]
     if begins is not None and ends is not None and begins >= ends:
         raise click.UsageError("--from does not come before --to, so there is nothing to find")
@@ -138,7 +138,7 @@ def _question(chosen: Chosen, asked: Asked, position: int) -> Question:
     return Question(selection, json_layout if asked["as_json"] else text_layout, asked["values"], _keys(chosen, asked), position)
 
 
-def _keys(chosen: Chosen, asked: Asked) -> UnwrapKey | None:
+def _keys(chosen: Chosen, asked: WalOptions) -> UnwrapKey | None:
     """What unwraps the keys of encrypted WALs, if it is known. Raises SourceError."""
     from walferry.hbase.crypto.errors import KeyProviderError
     from walferry.hbase.crypto.provider import KeyProvider

@@ -31,7 +31,7 @@ from walferry.base.zk.client import children, retried
 from walferry.base.zk.errors import ConnectError
 from walferry.hbase.peers import Peer
 from walferry.replication.sinks.errors import Stopped
-from walferry.replication.sinks.sink import Request
+from walferry.replication.sinks.sink import SinkRequest
 from walferry.replication.source.session import Session
 from walferry.replication.source.settings import PeerSettings
 
@@ -130,7 +130,9 @@ class Limit:
         most = max(LEAST_SHIPMENT_BYTES, self._bandwidth // REQUESTS_A_SECOND)
         return replace(settings, shipment_bytes=min(settings.shipment_bytes, most))
 
-    def send(self, send: Callable[[Sequence[Request], float], None], requests: Sequence[Request], deadline: float) -> None:
+    def send(
+        self, send: Callable[[Sequence[SinkRequest], float], None], requests: Sequence[SinkRequest], deadline: float
+    ) -> None:
         """Call `send` with each request as soon as it may be sent, or at the deadline; with all at once if there is no limit.
 
         Raises Stopped, and what `send` raises.

@@ -11,9 +11,9 @@ from dataclasses import replace
 from walferry.engine.summary import GroupSummary, Status, digest_with, shown_ms
 from walferry.hbase.wal.windows import Window
 from walferry.replication.filters.rules import Reason
-from walferry.replication.filters.window import Kept, filtered_by_reason
+from walferry.replication.filters.window import KeptEdits, filtered_by_reason
 from walferry.replication.sinks.answers import Outage
-from walferry.replication.sinks.sink import Request
+from walferry.replication.sinks.sink import SinkRequest
 
 
 class Counters:
@@ -39,7 +39,7 @@ class Counters:
             bytesDoneBefore=self._summary.bytesDoneBefore + self._summary.bytesDone,
         )  # fmt: skip
 
-    def read(self, window: Window, kept: Kept) -> None:
+    def read(self, window: Window, kept: KeptEdits) -> None:
         """A batch was read, and its entries go to the senders now."""
         index = window.index
         reasons = filtered_by_reason(kept)
@@ -56,7 +56,7 @@ class Counters:
                 cellsFiltered=s.cellsFiltered + int((index.cell_count - kept.cells)[partial].sum()),
             )
 
-    def shipped(self, request: Request) -> None:
+    def shipped(self, request: SinkRequest) -> None:
         """A request was acknowledged."""
         if not request.entry_count:
             return

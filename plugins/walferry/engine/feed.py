@@ -11,7 +11,7 @@ from typing import Protocol
 
 from walferry.engine.counters import Counters
 from walferry.engine.in_flight import InFlight, WalOffset
-from walferry.engine.outcome import Outcome
+from walferry.engine.outcome import RunOutcome
 from walferry.engine.senders import Senders
 from walferry.hbase.files.closedness import CLOSE_TIMEOUT_SECONDS, WalNotClosed
 from walferry.hbase.wal.errors import WalError
@@ -25,7 +25,7 @@ from walferry.replication.sinks.sink import Sink
 log = logging.getLogger(__name__)
 
 
-class Row(Protocol):
+class FeedRow(Protocol):
     """WALs that are shipped in a row. Any thread may ask."""
 
     @property
@@ -36,7 +36,7 @@ class Row(Protocol):
         """Return a time (ms since the epoch) before which no entry of this WAL that is not handed out was written, if known."""
 
 
-class Feed(Row, Protocol):
+class Feed(FeedRow, Protocol):
     """A row of WALs, with their entries.
 
     A feed promises that each of its WALs is read from the same offset to the same end, however often that is tried, and that its
@@ -75,7 +75,7 @@ class FeedReader:
     senders: Senders
     in_flight: InFlight
     counters: Counters
-    outcome: Outcome
+    outcome: RunOutcome
     deadline: float
 
     def run(self) -> None:

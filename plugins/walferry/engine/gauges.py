@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 
 from walferry.engine.counters import Counters
-from walferry.engine.feed import Row
+from walferry.engine.feed import FeedRow
 from walferry.engine.in_flight import InFlight
 from walferry.replication.sinks.answers import Repeats
 from walferry.replication.sinks.sink import Sink
@@ -21,7 +21,7 @@ class Gauges:
         self._in_flight = in_flight
         self._target = target
         self._say_again = Repeats()
-        self.row: Row | None = None
+        self.row: FeedRow | None = None
         self.sink: Sink | None = None
 
     def update(self) -> None:

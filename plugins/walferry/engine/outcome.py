@@ -18,7 +18,7 @@ class Phase(Enum):
     FAILED = auto()
 
 
-class Outcome:
+class RunOutcome:
     """The phase of one attempt. Any thread may call the methods; of several errors the first one counts."""
 
     def __init__(self) -> None:

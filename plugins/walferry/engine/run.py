@@ -22,7 +22,7 @@ from walferry.engine.counters import Counters
 from walferry.engine.feed import Feed, FeedReader
 from walferry.engine.gauges import Gauges
 from walferry.engine.in_flight import InFlight, WalOffset
-from walferry.engine.outcome import Outcome
+from walferry.engine.outcome import RunOutcome
 from walferry.engine.senders import Senders
 from walferry.engine.summary import Status
 from walferry.replication.filters.visibility import LabelFilter
@@ -53,7 +53,7 @@ class Run:
     labels: LabelFilter
     counters: Counters
     in_flight: InFlight
-    outcome: Outcome
+    outcome: RunOutcome
     settings: PeerSettings
     senders: int
     deadline: float

@@ -11,7 +11,7 @@ import threading
 from collections import deque
 from dataclasses import dataclass
 
-from walferry.replication.sinks.sink import Request
+from walferry.replication.sinks.sink import SinkRequest
 
 SECONDS = 1.0  # within which what is sent at once should be acknowledged
 MOST_BYTES = 16 << 20  # that are sent at once
@@ -22,7 +22,7 @@ class Queued:
     """A request, and its number among those in flight."""
 
     number: int
-    request: Request
+    request: SinkRequest
     alone: bool = False
 
 
@@ -62,7 +62,7 @@ class SenderQueue:
             return some
 
 
-class Pace:
+class SenderPace:
     """How many bytes a sender may send at once: more and more while they are acknowledged in time, otherwise fewer."""
 
     def __init__(self, most_bytes: int) -> None:

@@ -17,18 +17,18 @@ from typing import Protocol
 import numpy as np
 
 from walferry.engine.in_flight import InFlight, WalOffset
-from walferry.engine.sender_queue import Pace, Queued, SenderQueue
+from walferry.engine.sender_queue import Queued, SenderPace, SenderQueue
 from walferry.hbase.wal.windows import Window
-from walferry.replication.filters.window import Kept
+from walferry.replication.filters.window import KeptEdits
 from walferry.replication.sinks.errors import Stopped
-from walferry.replication.sinks.sink import Ints, Request, Take
+from walferry.replication.sinks.sink import Ints, SinkRequest, Take
 from walferry.replication.source.settings import PeerSettings
 
 
 class Sends(Protocol):
     """Sends requests, in order, and returns when all are acknowledged; raises when trying again does not help."""
 
-    def __call__(self, requests: Sequence[Request]) -> object: ...
+    def __call__(self, requests: Sequence[SinkRequest]) -> object: ...
 
 
 class Budget:
@@ -66,7 +66,7 @@ class _Open:
     """A request that is still being filled."""
 
     number: int
-    parts: list[Request]
+    parts: list[SinkRequest]
     size: int = 0
     entries: int = 0
 
@@ -75,8 +75,8 @@ class Senders:
     """One thread for each of `sends`. `dispatch`, `flush` and `finish` belong to the one reader thread."""
 
     def __init__(
-        self, sends: Sequence[Sends], join: Callable[[Sequence[Request]], Request], in_flight: InFlight,
-        settings: PeerSettings, *, stop: threading.Event, on_acknowledged: Callable[[Request], None],
+        self, sends: Sequence[Sends], join: Callable[[Sequence[SinkRequest]], SinkRequest], in_flight: InFlight,
+        settings: PeerSettings, *, stop: threading.Event, on_acknowledged: Callable[[SinkRequest], None],
         on_failure: Callable[[BaseException], None],
     ) -> None:  # fmt: skip
         self._in_flight = in_flight
@@ -96,7 +96,7 @@ class Senders:
         for thread in self._threads:
             thread.start()
 
-    def dispatch(self, window: Window, kept: Kept, wal: int, take: Take) -> None:
+    def dispatch(self, window: Window, kept: KeptEdits, wal: int, take: Take) -> None:
         """Hand what the sink takes of a batch to the senders; waits while too much is held. Raises Stopped.
 
         An entry that goes alone does so after what its sender has before it.
@@ -108,7 +108,7 @@ class Senders:
             self._dispatch(some, window, kept, wal, take)
             self._in_flight.read_to(WalOffset(wal, int(window.next_positions[some[-1]])))
 
-    def _dispatch(self, chosen: Ints, window: Window, kept: Kept, wal: int, take: Take) -> None:
+    def _dispatch(self, chosen: Ints, window: Window, kept: KeptEdits, wal: int, take: Take) -> None:
         """Sender by sender: until all have theirs no position passes the first of these entries."""
         sender_of = window.index.region_hash[chosen] % np.uint64(len(self._queues))
         for sender in range(len(self._queues)):
@@ -176,7 +176,7 @@ class Senders:
         self._queues[sender].put(queued)
 
     def _send_all(self, send: Sends, queued: SenderQueue) -> None:
-        pace = Pace(self._limits.buffer_bytes // 4)
+        pace = SenderPace(self._limits.buffer_bytes // 4)
         while (some := queued.get(pace.bytes)) and not self._stop.is_set():
             began = time.monotonic()
             try:

@@ -27,12 +27,12 @@ from walferry.base.security.login import UNSECURED, Login
 from walferry.hbase.files.systems import OpenWal, open_wal
 from walferry.hbase.rpc import bulk_load
 from walferry.hbase.tables.regions import Region
-from walferry.hbase.tables.scan import Place
+from walferry.hbase.tables.scan import RegionPlace
 from walferry.initial_snapshot.file_copy import copy_file
 from walferry.initial_snapshot.hfiles import HFileInfo, read_info
 from walferry.initial_snapshot.manifest import SnapshotRegion, StoreFile
 from walferry.load.copy_errors import BrokenSnapshot, CopyRefused, Overtaken, UnreadableHFile
-from walferry.load.copy_records import HeldRegion, RegionRecord, Way
+from walferry.load.copy_records import CopyWay, HeldRegion, RegionRecord
 from walferry.load.errors import NotLoaded, StaleLoad
 from walferry.load.numbered import Destination, StagedFile, load_numbered
 from walferry.load.region_lock import TakeTurn
@@ -67,7 +67,7 @@ class FilesCopy:
     """
 
     root: str
-    place: Place
+    place: RegionPlace
     cluster_id: str
     turn: TakeTurn
     login: Login = UNSECURED  # to the slave
@@ -76,7 +76,7 @@ class FilesCopy:
         """Copy one region. Raises NeedsScan, NotLoaded, Overtaken, StoreError, RpcError, RegionUnavailable."""
         calls = loads(found)
         if not calls:
-            return RegionRecord(Way.FILES)
+            return RegionRecord(CopyWay.FILES)
         target = self.place.locate(region.start)
         check_borders(region, target)
         server = self.place.connection(target)
@@ -91,7 +91,7 @@ class FilesCopy:
             raise
         clean_up(self.place, record, self.root)
         copied = [each for call in calls for each in call]
-        return replace(record, way=Way.FILES, files=len(copied), bytes=sum(each.file.size for each in copied), staging="")
+        return replace(record, way=CopyWay.FILES, files=len(copied), bytes=sum(each.file.size for each in copied), staging="")
 
     def _load(self, region: SnapshotRegion, to: Destination, calls: Sequence[Sequence[FoundFile]], held: HeldRegion) -> None:
         """Copy the files of each call to the folder, and have them loaded. Raises as `copy`."""
@@ -137,7 +137,7 @@ def _copies(pool: ThreadPoolExecutor, call: Sequence[FoundFile], url: str) -> li
     return [pool.submit(copied, each, f"{url}-{number}") for number, each in enumerate(call)]
 
 
-def clean_up(place: Place, record: RegionRecord | None, root: str) -> None:
+def clean_up(place: RegionPlace, record: RegionRecord | None, root: str) -> None:
     """Have the folder deleted of a copy whose calls were all answered; if that fails, the folder stays. Raises CopyRefused."""
     try:
         clean(place, record, root)
@@ -145,7 +145,7 @@ def clean_up(place: Place, record: RegionRecord | None, root: str) -> None:
         log.warning("%s", error)
 
 
-def clean(place: Place, record: RegionRecord | None, root: str, patience_seconds: float = 0.0) -> None:
+def clean(place: RegionPlace, record: RegionRecord | None, root: str, patience_seconds: float = 0.0) -> None:
     """Have the folder deleted that a copy has noted, if it has noted one. Raises StaleLoad if it may still be there then.
 
     Raises CopyRefused if no copy can have noted it: the slave is asked to delete nothing else.

@@ -30,7 +30,7 @@ from walferry.load.cleanup import PATIENCE_SECONDS
 from walferry.load.copied_tables import ChosenTable, choose
 from walferry.load.copy_border import find_border
 from walferry.load.copy_errors import CopyRefused, NotQueued
-from walferry.load.copy_records import MAX_NAMED, MAX_TABLES, CopyState, Records, RegionRecord, TableRecord, Way, is_copied
+from walferry.load.copy_records import MAX_NAMED, MAX_TABLES, CopyState, CopyWay, Records, RegionRecord, TableRecord, is_copied
 from walferry.load.fence import Claim
 from walferry.replication.filters.rules import PeerTables
 from walferry.replication.locks.peer_lock import holding_peer_after_others
@@ -297,7 +297,7 @@ class _Done:
     def counted(self, state: CopyState) -> CopyState:
         """The state with what is done now."""
         self._look()
-        scanned = [f"{self._region(key)}: {record.why_scan}" for key, record in self._done.items() if record.way == Way.SCAN]
+        scanned = [f"{self._region(key)}: {record.why_scan}" for key, record in self._done.items() if record.way == CopyWay.SCAN]
         records = self._done.values()
         return replace(
             state, regions=len(records), files=sum(record.files for record in records), by_scan=tuple(scanned[:MAX_NAMED]),

@@ -21,7 +21,7 @@ from walferry.initial_snapshot.manifest import SnapshotRegion
 from walferry.initial_snapshot.scan_copy import copy_rows
 from walferry.load.cleanup import PATIENCE_SECONDS
 from walferry.load.copy_errors import BrokenSnapshot, CopyRefused, Overtaken
-from walferry.load.copy_records import Records, RegionRecord, Way
+from walferry.load.copy_records import CopyWay, Records, RegionRecord
 from walferry.load.errors import NotLoaded
 from walferry.load.fence import Claim
 from walferry.load.region_lock import turn
@@ -98,7 +98,7 @@ class RegionCopier:
             self._check_labels(region, known=False)
             log.info("%s is scanned: %s", region, why)
             cells = copy_rows(self.session, self.peer, self.source_tables, region, task.families, task.attempt)
-            record = RegionRecord(Way.SCAN, cells=cells, why_scan=str(why))
+            record = RegionRecord(CopyWay.SCAN, cells=cells, why_scan=str(why))
         record = replace(record, families=tuple(family.hex() for family in task.families))
         held.put(record)
         return record

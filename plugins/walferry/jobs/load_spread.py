@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from walferry.base.protos.spark_connect_pb2 import Plan
     from walferry.shipping.bulkload.job import LoadJob
-    from walferry.shipping.bulkload.loading import Outcome
+    from walferry.shipping.bulkload.loading import PartitionOutcome
     from walferry.shipping.bulkload.wals import LoadWal
 
 LOOK_SECONDS = 1.0
@@ -68,9 +68,9 @@ class SparkSpread:
     def _is_local(self) -> bool:
         return str(self._spark.sparkContext.master).startswith("local")
 
-    def __call__(self, job: LoadJob, parts: Sequence[Sequence[LoadWal]]) -> list[Outcome]:
+    def __call__(self, job: LoadJob, parts: Sequence[Sequence[LoadWal]]) -> list[PartitionOutcome]:
         """Run the tasks to their end. Raises what Spark does if one of them fails again and again."""
-        from walferry.shipping.bulkload.loading import Outcome
+        from walferry.shipping.bulkload.loading import PartitionOutcome
 
         columns = ", ".join(f"{name} {kind}" for name, kind in COLUMNS.items())
         rows = (
@@ -81,7 +81,7 @@ class SparkSpread:
         )
         context, told = self._spark.sparkContext, LoadProgress(self._tell)
         with every(LOOK_SECONDS, lambda: _look(context, told)):
-            return [Outcome.from_json(row[OUTCOME]) for row in rows.collect()]
+            return [PartitionOutcome.from_json(row[OUTCOME]) for row in rows.collect()]
 
 
 class ConnectSpread:
@@ -98,9 +98,9 @@ class ConnectSpread:
         self.cores = self.most_tasks = tasks
         self.least_bytes = MACHINE_BYTES  # it does not tell whether its tasks share a machine
 
-    def __call__(self, job: LoadJob, parts: Sequence[Sequence[LoadWal]]) -> list[Outcome]:
+    def __call__(self, job: LoadJob, parts: Sequence[Sequence[LoadWal]]) -> list[PartitionOutcome]:
         """Run the tasks to their end. Raises ConnectFailed, also if the job is too large to be sent at once, and Interrupted."""
-        from walferry.shipping.bulkload.loading import Outcome
+        from walferry.shipping.bulkload.loading import PartitionOutcome
 
         first = pickled_call(with_type, readers, COLUMNS, job, parts)
         second = pickled_call(with_type, loaders, {OUTCOME: "string"}, job)
@@ -110,7 +110,7 @@ class ConnectSpread:
         wals = sum(map(len, parts))
         # An outcome a region, reports of WALs, and of each WAL and partition notes of two kinds and a count of runs.
         most = len(job.regions) + wals + 3 * job.partitions * wals
-        return [Outcome.from_json(text) for text in self._run(plan, OUTCOME, most, LoadProgress(self._tell))]
+        return [PartitionOutcome.from_json(text) for text in self._run(plan, OUTCOME, most, LoadProgress(self._tell))]
 
 
 def _look(context: SparkContext, told: LoadProgress) -> None:

@@ -31,7 +31,7 @@ from walferry.shipping.runs import begin_run, read_group, write_group
 from walferry.shipping.slave_down import forget_down
 
 if TYPE_CHECKING:
-    from walferry.shipping.bulkload.driver import Spread
+    from walferry.shipping.bulkload.driver import SpreadLoad
 
 
 Tell = Callable[[str], None]
@@ -80,7 +80,7 @@ def begin(run: ShipRun) -> list[GroupJob]:
     ]  # fmt: skip
 
 
-def load_files(run: ShipRun, jobs: list[GroupJob], spread: Callable[[Tell], Spread], say: Tell) -> Left:
+def load_files(run: ShipRun, jobs: list[GroupJob], spread: Callable[[Tell], SpreadLoad], say: Tell) -> Left:
     """Load what the jobs have as files, as far as it can be and is asked for. Raises what load_backlog does.
 
     `spread` gets what is to be told how far its tasks are: that is noted in ZooKeeper, for the task that waits for the job.

@@ -62,7 +62,7 @@ class _Json:
             return None
 
 
-class Way(StrEnum):
+class CopyWay(StrEnum):
     """How a region was copied."""
 
     FILES = "files"

@@ -27,7 +27,7 @@ from walferry.hbase.names import family_folder, is_file_name
 from walferry.hbase.rpc import bulk_load
 from walferry.hbase.rpc.errors import RpcError
 from walferry.hbase.tables.errors import MissingTable, RegionUnavailable
-from walferry.hbase.tables.scan import Patience, Place
+from walferry.hbase.tables.scan import Patience, RegionPlace
 from walferry.load.errors import StaleLoad, is_refusal
 
 STAGING = "staging"  # HConstants.BULKLOAD_STAGING_DIR_NAME
@@ -64,7 +64,7 @@ def _is_url(token: str) -> bool:
     return token.isprintable() and len(token) <= MAX_URL_CHARS
 
 
-def delete_noted(place: Place, token: str, region: str, source_root: str) -> str | None:
+def delete_noted(place: RegionPlace, token: str, region: str, source_root: str) -> str | None:
     """Have the slave delete a folder that a note names, made for a load into a region (its full name, in hexadecimal digits).
 
     Returns why no load can have noted this; then the slave is not asked. Raises RpcError, RegionUnavailable.
@@ -79,7 +79,7 @@ def delete_noted(place: Place, token: str, region: str, source_root: str) -> str
     return None
 
 
-def delete_surely(place: Place, token: str, region: str, source_root: str, patience_seconds: float) -> str | None:
+def delete_surely(place: RegionPlace, token: str, region: str, source_root: str, patience_seconds: float) -> str | None:
     """As `delete_noted`, but try again for a while. Raises StaleLoad if the folder may still be there then."""
     patience = Patience(patience_seconds)
     while True:

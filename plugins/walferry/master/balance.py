@@ -10,14 +10,14 @@ from collections.abc import Iterable, Mapping
 from walferry.master.closing import begin_to_close
 from walferry.master.placement import SLOP, Move, moves
 from walferry.master.plans import Plan
-from walferry.master.reconcile import Outcome, RegionServers, View
+from walferry.master.reconcile import ClusterView, PassOutcome, RegionServers
 from walferry.master.writes import MasterWrites
 from walferry.master.znodes import META_ENCODED_NAME
 
 MAX_MOVES = 100  # a round; a region is offline while it moves
 
 
-def why_not_balance(view: View) -> str:
+def why_not_balance(view: ClusterView) -> str:
     """Say why no region may be moved for balance now; empty if regions may be moved."""
     if view.unanswered is not None:
         return view.unanswered.why
@@ -29,7 +29,7 @@ def why_not_balance(view: View) -> str:
     return ""
 
 
-def plan_moves(view: View, locality: Mapping[str, Mapping[str, float]] | None = None, slop: float = SLOP) -> list[Move]:
+def plan_moves(view: ClusterView, locality: Mapping[str, Mapping[str, float]] | None = None, slop: float = SLOP) -> list[Move]:
     """Plan the moves that balance the cluster, MAX_MOVES at most. hbase:meta stays where it is."""
     assigned = {
         encoded: next(iter(region.served_by))
@@ -39,7 +39,7 @@ def plan_moves(view: View, locality: Mapping[str, Mapping[str, float]] | None = 
     return moves(assigned, view.servers.takers, locality, slop)[:MAX_MOVES]
 
 
-def begin_moves(view: View, planned: Iterable[Move], writes: MasterWrites, servers: RegionServers) -> list[Outcome]:
+def begin_moves(view: ClusterView, planned: Iterable[Move], writes: MasterWrites, servers: RegionServers) -> list[PassOutcome]:
     """Begin each move. Raises the role's errors."""
     plans = {move.encoded_name: Plan(move.destination, True, "balance") for move in planned}
     return begin_to_close(view, plans, writes, servers)

@@ -29,15 +29,15 @@ from walferry.hbase.layout import OwnZNodes, ZNodes
 from walferry.hbase.names import ServerName
 from walferry.master.decide import Decision, Region, Step
 from walferry.master.errors import NoLiveMaster, StateChanged
-from walferry.master.reconcile import Outcome, View
+from walferry.master.reconcile import ClusterView, PassOutcome
 from walferry.master.role import HMASTER_VERSION, take_role
-from walferry.master.states import OF_SPLITS, Actor, State
+from walferry.master.states import OF_SPLITS, Actor, RegionState
 from walferry.master.transitions import Transition
 from walferry.master.writes import Change, MasterWrites
 from walferry.master.znodes import META_ENCODED_NAME, RegionInTransition, encoded_name
 
 
-def decide_beside(view: View, region: Region, master: ServerName, limit_seconds: float) -> Decision:
+def decide_beside(view: ClusterView, region: Region, master: ServerName, limit_seconds: float) -> Decision:
     """Say what can be done for a region while an HMaster is active; mostly to wait for it."""
     znode = region.znode
     if len(region.served_by) > 1:
@@ -49,7 +49,7 @@ def decide_beside(view: View, region: Region, master: ServerName, limit_seconds:
         if not region.wanted:
             return Decision(Step.WAIT, "its table is disabled")
         return Decision(Step.WAIT, "no server serves it. The HMaster is to open it; `assign` in HBase's shell asks it to", master)
-    if znode.state is not State.OPENING or region.served_by:
+    if znode.state is not RegionState.OPENING or region.served_by:
         return _left_to_master(region, znode, master, limit_seconds)
     if region.idle_seconds < limit_seconds:
         return Decision(Step.WAIT, "the server opens it", znode.server)
@@ -91,7 +91,7 @@ def beside_master(zk: KazooClient, nodes: ZNodes, own: OwnZNodes, holder: str, r
         lock.release()
 
 
-def give_up_opens(decided: list[tuple[Region, Decision]], writes: MasterWrites) -> list[Outcome]:
+def give_up_opens(decided: list[tuple[Region, Decision]], writes: MasterWrites) -> list[PassOutcome]:
     """Write what was decided by `decide_beside`. Raises NoLiveMaster, the role's errors, ConnectError."""
     outcomes = []
     for region, decision in decided:
@@ -102,5 +102,5 @@ def give_up_opens(decided: list[tuple[Region, Decision]], writes: MasterWrites) 
             writes.write(Change(Transition.GIVE_UP_OPEN, region.name, region.znode))
         except StateChanged as changed:
             error = changed
-        outcomes.append(Outcome(region, decision, error))
+        outcomes.append(PassOutcome(region, decision, error))
     return outcomes

@@ -8,13 +8,15 @@ from collections.abc import Mapping
 from walferry.master.decide import Decision, Step
 from walferry.master.errors import StateChanged
 from walferry.master.plans import Plan
-from walferry.master.reconcile import Outcome, RegionServers, View, ask_to_close
+from walferry.master.reconcile import ClusterView, PassOutcome, RegionServers, ask_to_close
 from walferry.master.transitions import Transition
 from walferry.master.writes import Change, MasterWrites, PlanChange
 from walferry.master.znodes import RegionInTransition
 
 
-def begin_to_close(view: View, plans: Mapping[str, Plan], writes: MasterWrites, servers: RegionServers) -> list[Outcome]:
+def begin_to_close(
+    view: ClusterView, plans: Mapping[str, Plan], writes: MasterWrites, servers: RegionServers
+) -> list[PassOutcome]:
     """Create regions' znodes as CLOSING, each with its plan, and ask their servers to close them. Plans are by encoded name.
 
     A region that is in transition, or is not served by exactly one server, is left as it is: the outcome's decision says why.
@@ -39,11 +41,11 @@ def begin_to_close(view: View, plans: Mapping[str, Plan], writes: MasterWrites, 
     for encoded, plan in plans.items():
         changed = written.get(encoded)
         decision = why_not.get(encoded) or Decision(Step.ASK_TO_CLOSE, plan.why, at[encoded])
-        outcomes.append(Outcome(view.regions[encoded], decision, changed if isinstance(changed, StateChanged) else None))
+        outcomes.append(PassOutcome(view.regions[encoded], decision, changed if isinstance(changed, StateChanged) else None))
     return outcomes
 
 
-def why_not_close(view: View, encoded: str) -> Decision | None:
+def why_not_close(view: ClusterView, encoded: str) -> Decision | None:
     """Say why a region cannot begin to close now; None if it can."""
     region = view.regions[encoded]
     if region.znode is not None:

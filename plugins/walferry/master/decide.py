@@ -40,7 +40,7 @@ from enum import Enum
 
 from walferry.hbase.names import ServerName
 from walferry.master.plans import Plan
-from walferry.master.states import State
+from walferry.master.states import RegionState
 from walferry.master.znodes import META_ENCODED_NAME, RegionInTransition, encoded_name
 
 MAX_FAILURES = 10  # hbase.assignment.maximum.attempts
@@ -201,7 +201,7 @@ def _closed(region: Region, znode: RegionInTransition, servers: Servers, limit_s
 def _split_requested(region: Region, znode: RegionInTransition, servers: Servers, limit_seconds: float) -> Decision:
     if znode.server not in servers.live:
         return Decision(Step.WAIT, "its server is dead, and the znode goes with its session", znode.server)
-    if znode.state is State.REQUEST_MERGE and znode.server in servers.closing:
+    if znode.state is RegionState.REQUEST_MERGE and znode.server in servers.closing:
         return Decision(Step.WAIT, "its server closes a region, which may be one of those to be merged", znode.server)
     return Decision(Step.ALLOW, "the server asks for it", znode.server)
 
@@ -219,7 +219,7 @@ def _split(region: Region, znode: RegionInTransition, servers: Servers, limit_se
 def _reassign(region: Region, znode: RegionInTransition, servers: Servers, why: str, avoid: ServerName | None = None) -> Decision:
     """Open the region elsewhere, once the WALs of the servers that may have written to it are split."""
     # A destination that died before it began to open the region has written nothing to it.
-    wait = None if znode.state is State.OFFLINE else _after_recovery(znode, servers)
+    wait = None if znode.state is RegionState.OFFLINE else _after_recovery(znode, servers)
     if (wait := wait or _after_last_server(region, servers)) is not None:
         return wait
     destination = _destination(region.plan, servers)
@@ -257,16 +257,16 @@ def _one(region: Region) -> ServerName:
 
 
 _DECISIONS = {
-    State.OFFLINE: _offline,
-    State.OPENING: _opening,
-    State.OPENED: _opened,
-    State.FAILED_OPEN: _failed_open,
-    State.CLOSING: _closing,
-    State.CLOSED: _closed,
-    State.REQUEST_SPLIT: _split_requested,
-    State.REQUEST_MERGE: _split_requested,
-    State.SPLITTING: _splitting,
-    State.MERGING: _splitting,
-    State.SPLIT: _split,
-    State.MERGED: _split,
+    RegionState.OFFLINE: _offline,
+    RegionState.OPENING: _opening,
+    RegionState.OPENED: _opened,
+    RegionState.FAILED_OPEN: _failed_open,
+    RegionState.CLOSING: _closing,
+    RegionState.CLOSED: _closed,
+    RegionState.REQUEST_SPLIT: _split_requested,
+    RegionState.REQUEST_MERGE: _split_requested,
+    RegionState.SPLITTING: _splitting,
+    RegionState.MERGING: _splitting,
+    RegionState.SPLIT: _split,
+    RegionState.MERGED: _split,
 }

@@ -17,8 +17,8 @@ from walferry.master import startup
 from walferry.master.decide import Step
 from walferry.master.errors import NotReady
 from walferry.master.role_loop import Master, Pass
-from walferry.master.snapshot import Looked, look_and_decide
-from walferry.master.work import PAUSE_SECONDS, Terms, at_work, check_hbase_1, once, until_settled
+from walferry.master.snapshot import ClusterSnapshot, look_and_decide
+from walferry.master.work import PAUSE_SECONDS, WorkTerms, at_work, check_hbase_1, once, until_settled
 from walferry.master.znodes import encoded_name
 from walferry.replication.source.session import Session
 
@@ -27,7 +27,7 @@ MAX_LINES = 20  # of one pass, in the log
 Tell = Callable[[str], None]
 
 
-def start_cluster(session: Session, terms: Terms, minimum: int, tell: Tell) -> Looked:
+def start_cluster(session: Session, terms: WorkTerms, minimum: int, tell: Tell) -> ClusterSnapshot:
     """Start a cluster with at least `minimum` RegionServers, and give the role back. Returns the last look.
 
     Regions that need people are left. Raises NotReady, NotSettled, NotHBase1, LiveMaster and the role's other errors,
@@ -47,7 +47,7 @@ def start_cluster(session: Session, terms: Terms, minimum: int, tell: Tell) -> L
         _flush(told, tell)
         tell_new = once(tell)
 
-        def one_try() -> tuple[Looked, list[str]]:
+        def one_try() -> tuple[ClusterSnapshot, list[str]]:
             master.one_pass()
             _flush(told, tell)
             looked = look_and_decide(cluster, terms.limit_seconds)
@@ -57,7 +57,7 @@ def start_cluster(session: Session, terms: Terms, minimum: int, tell: Tell) -> L
         return until_settled(one_try, give_up, terms, role)
 
 
-def _wait_until_ready(master: Master, terms: Terms, give_up: float, tell: Tell) -> None:
+def _wait_until_ready(master: Master, terms: WorkTerms, give_up: float, tell: Tell) -> None:
     """Have the WALs of dead servers split, and wait until every live server has answered. Raises NotReady."""
     before: list[str] = []
     while why_not := _why_not(master.one_pass(frozenset())):
@@ -79,7 +79,7 @@ def _why_not(done: Pass) -> list[str]:
     return [*silent, *unsplit]
 
 
-def _left(looked: Looked) -> list[str]:
+def _left(looked: ClusterSnapshot) -> list[str]:
     """The regions that are to be open and are not, without those that wait for people."""
     if not looked.read.complete:
         return ["hbase:meta cannot be read yet"]
@@ -90,7 +90,7 @@ def _left(looked: Looked) -> list[str]:
     ]
 
 
-def _progress(looked: Looked) -> str:
+def _progress(looked: ClusterSnapshot) -> str:
     regions = [region for region in looked.view.regions.values() if region.wanted]
     is_open = sum(len(region.served_by) == 1 and region.znode is None for region in regions)
     moving = sum(region.znode is not None for region in looked.view.regions.values())

@@ -14,34 +14,35 @@ from walferry.hbase.binary_text import from_binary_text
 from walferry.hbase.errors import ZNodeValueError
 from walferry.hbase.names import ServerName
 from walferry.master.errors import Refused
-from walferry.master.reconcile import View
-from walferry.master.snapshot import Looked
-from walferry.master.states import State
+from walferry.master.reconcile import ClusterView
+from walferry.master.snapshot import ClusterSnapshot
+from walferry.master.states import RegionState
 from walferry.master.survey import BROKEN, MAX_NAME_BYTES, MAX_TEXT_CHARS, OPERATOR, row_of, shown_name, shown_table
 from walferry.master.znodes import META_ENCODED_NAME, encoded_name
 
 _RULES = {
     None: "A region without a znode is open at one server, or its table is disabled.",
-    State.OFFLINE: "The master has asked the server of the znode to open the region. Only that server may change the znode, to "
-    "OPENING (REGIONSERVER 3).",
-    State.OPENING: "The server of the znode opens the region. It changes the znode to OPENED (REGIONSERVER 4) or FAILED_OPEN.",
-    State.OPENED: "The server of the znode has opened the region. The master sees it and deletes the znode (MASTER 3).",
-    State.FAILED_OPEN: "The server of the znode could not open the region. The master forces the znode to OFFLINE and asks "
+    RegionState.OFFLINE: "The master has asked the server of the znode to open the region. Only that server may change the "
+    "znode, to OPENING (REGIONSERVER 3).",
+    RegionState.OPENING: "The server of the znode opens the region. It changes the znode to OPENED (REGIONSERVER 4) or "
+    "FAILED_OPEN.",
+    RegionState.OPENED: "The server of the znode has opened the region. The master sees it and deletes the znode (MASTER 3).",
+    RegionState.FAILED_OPEN: "The server of the znode could not open the region. The master forces the znode to OFFLINE and asks "
     "another server (MASTER 2).",
-    State.CLOSING: "The master has asked the server of the znode to close the region. That server changes the znode to CLOSED "
-    "(REGIONSERVER 2).",
-    State.CLOSED: "The server of the znode has closed the region. The master forces the znode to OFFLINE and asks a server to "
-    "open the region (MASTER 2), or deletes the znode if the region is to stay closed.",
-    State.REQUEST_SPLIT: "The server of the znode asks to split the region. The master changes the znode to SPLITTING.",
-    State.SPLITTING: "The server of the znode splits the region. It changes the znode to SPLIT.",
-    State.SPLIT: "The region is split. The master sees it and deletes the znode.",
-    State.REQUEST_MERGE: "The server of the znode asks to merge two regions. The master changes the znode to MERGING.",
-    State.MERGING: "The server of the znode merges two regions. It changes the znode to MERGED.",
-    State.MERGED: "The regions are merged. The master sees it and deletes the znode.",
+    RegionState.CLOSING: "The master has asked the server of the znode to close the region. That server changes the znode to "
+    "CLOSED (REGIONSERVER 2).",
+    RegionState.CLOSED: "The server of the znode has closed the region. The master forces the znode to OFFLINE and asks a "
+    "server to open the region (MASTER 2), or deletes the znode if the region is to stay closed.",
+    RegionState.REQUEST_SPLIT: "The server of the znode asks to split the region. The master changes the znode to SPLITTING.",
+    RegionState.SPLITTING: "The server of the znode splits the region. It changes the znode to SPLIT.",
+    RegionState.SPLIT: "The region is split. The master sees it and deletes the znode.",
+    RegionState.REQUEST_MERGE: "The server of the znode asks to merge two regions. The master changes the znode to MERGING.",
+    RegionState.MERGING: "The server of the znode merges two regions. It changes the znode to MERGED.",
+    RegionState.MERGED: "The regions are merged. The master sees it and deletes the znode.",
 }
 
 
-def explain(looked: Looked, asked: str) -> dict[str, Any]:
+def explain(looked: ClusterSnapshot, asked: str) -> dict[str, Any]:
     """Tell all that is known of one region, named by its encoded or its full name. Raises Refused if it is not known."""
     view = looked.view
     encoded = resolve(looked, asked)
@@ -80,7 +81,7 @@ def explain(looked: Looked, asked: str) -> dict[str, Any]:
     return {"region": encoded} | verdict | facts
 
 
-def resolve(looked: Looked, asked: str) -> str:
+def resolve(looked: ClusterSnapshot, asked: str) -> str:
     """Find the encoded name of a region that is named by it, or by its full name as HBase's shell shows it. Raises Refused."""
     view = looked.view
     try:
@@ -96,12 +97,12 @@ def resolve(looked: Looked, asked: str) -> str:
     raise Refused(f"region {one_line(asked, MAX_NAME_BYTES)} is neither in hbase:meta nor in transition", advice)
 
 
-def _errors_of(view: View, encoded: str) -> list[ZNodeValueError]:
+def _errors_of(view: ClusterView, encoded: str) -> list[ZNodeValueError]:
     found = (error for error in view.broken if isinstance(error, ZNodeValueError))
     return [error for error in found if error.znode.endswith(f"/{encoded}")]
 
 
-def _wals(view: View, server: ServerName) -> str:
+def _wals(view: ClusterView, server: ServerName) -> str:
     if server in view.servers.live:
         return "it is live, so they are its own"
     return "they are not split yet" if server in view.servers.recovering else "it is dead, and none is left to be split"

@@ -12,7 +12,7 @@ from walferry.hbase.cluster import live_servers
 from walferry.hbase.layout import ZNodes
 from walferry.hbase.names import ServerName
 from walferry.master.registry import ServerRegistry
-from walferry.master.wal_splitting import Progress, WalSplitting, servers_with_wals
+from walferry.master.wal_splitting import SplitProgress, WalSplitting, servers_with_wals
 
 
 def dead_servers(zk: KazooClient, nodes: ZNodes, wal_root: str) -> frozenset[ServerName]:
@@ -24,7 +24,9 @@ def dead_servers(zk: KazooClient, nodes: ZNodes, wal_root: str) -> frozenset[Ser
     return with_wals - live_servers(zk, nodes)
 
 
-def recover(zk: KazooClient, nodes: ZNodes, wal_root: str, registry: ServerRegistry, splitting: WalSplitting) -> list[Progress]:
+def recover(
+    zk: KazooClient, nodes: ZNodes, wal_root: str, registry: ServerRegistry, splitting: WalSplitting
+) -> list[SplitProgress]:
     """Take the next steps for the WALs of all dead servers. Raises the role's errors, StoreError, ConnectError.
 
     A server that only lost its session hears at its next report that it is dead, before its WALs are touched.

@@ -21,7 +21,7 @@ from walferry.base.protos import hbase_pb2 as pb
 from walferry.base.texts import one_line
 from walferry.hbase.names import ServerName
 from walferry.hbase.rpc.server import Caller, Method, Services
-from walferry.hbase.rpc.server_codec import JavaException, Refused
+from walferry.hbase.rpc.server_codec import CallRefused, JavaException
 from walferry.master.registry import ServerRegistry
 
 SERVICE = "RegionServerStatusService"
@@ -79,7 +79,7 @@ class MasterCalls:
             try:
                 self._check()
             except WalferryError as error:
-                raise Refused(JavaException.NOT_RUNNING_YET, str(error)) from error
+                raise CallRefused(JavaException.NOT_RUNNING_YET, str(error)) from error
             return answer(request, caller)
 
         return checked
@@ -122,8 +122,8 @@ def _server_name(host: str, port: int, start_code: int) -> ServerName:
     """The name of a server. It becomes a part of paths and is kept, so it must be one. Raises Refused."""
     if len(host) > _MAX_HOST_CHARS:
         problem = f"a host's name has at most {_MAX_HOST_CHARS} characters, not {len(host):,}"
-        raise Refused(JavaException.DO_NOT_RETRY, problem, do_not_retry=True)
+        raise CallRefused(JavaException.DO_NOT_RETRY, problem, do_not_retry=True)
     try:
         return ServerName.in_message(host, port, start_code)
     except ValueError as error:
-        raise Refused(JavaException.DO_NOT_RETRY, str(error), do_not_retry=True) from error
+        raise CallRefused(JavaException.DO_NOT_RETRY, str(error), do_not_retry=True) from error

@@ -30,7 +30,7 @@ from walferry.hbase.names import ServerName
 from walferry.master.decide import Decision, Region, Servers, Step, decide
 from walferry.master.errors import StateChanged
 from walferry.master.plans import Plan, StoredPlan, plan_of, read_plans
-from walferry.master.states import OF_SPLITS, State
+from walferry.master.states import OF_SPLITS, RegionState
 from walferry.master.transitions import Transition
 from walferry.master.writes import Change, MasterWrites, PlanChange
 from walferry.master.znodes import RegionInTransition, encoded_name, read_regions
@@ -90,7 +90,7 @@ Choose = Callable[[bytes, frozenset[ServerName]], ServerName]  # the balancer: f
 
 
 @dataclass(frozen=True)
-class View:
+class ClusterView:
     """What one pass has read. `online` is what each live server that answered serves, of whatever table."""
 
     servers: Servers
@@ -110,7 +110,7 @@ class View:
 
 
 @dataclass(frozen=True)
-class Outcome:
+class PassOutcome:
     """What was decided for a region, and what came in the way of it."""
 
     region: Region
@@ -126,7 +126,7 @@ def look(
     read_catalog: Callable[[], Catalog],
     with_wals: Callable[[], frozenset[ServerName]],
     clock: Callable[[], float] = time.time,
-) -> View:
+) -> ClusterView:
     """Read what `decide` needs for each region that is in transition or in the catalog.
 
     It must be called under the role: then no region is acknowledged at another server after the catalog was read. `with_wals`
@@ -163,12 +163,12 @@ def look(
         )
     errors = [*(each.error for each in broken), *broken_plans]
     splitting = frozenset(znode.server for znode in znodes.values() if znode.state in OF_SPLITS)
-    closing = frozenset(znode.server for znode in znodes.values() if znode.state is State.CLOSING)
+    closing = frozenset(znode.server for znode in znodes.values() if znode.state is RegionState.CLOSING)
     seen = Servers(live, recovering, splitting, closing, draining)
-    return View(seen, online, regions, catalog, stored, silent, errors)
+    return ClusterView(seen, online, regions, catalog, stored, silent, errors)
 
 
-def decide_all(view: View, limit_seconds: float = LIMIT_SECONDS) -> list[tuple[Region, Decision]]:
+def decide_all(view: ClusterView, limit_seconds: float = LIMIT_SECONDS) -> list[tuple[Region, Decision]]:
     """Decide for each region of a view. No open is asked for while a live server has not said what it serves."""
     decided = []
     for region in view.regions.values():
@@ -180,8 +180,8 @@ def decide_all(view: View, limit_seconds: float = LIMIT_SECONDS) -> list[tuple[R
 
 
 def act(
-    view: View, decided: Iterable[tuple[Region, Decision]], writes: MasterWrites, servers: RegionServers, choose: Choose
-) -> list[Outcome]:
+    view: ClusterView, decided: Iterable[tuple[Region, Decision]], writes: MasterWrites, servers: RegionServers, choose: Choose
+) -> list[PassOutcome]:
     """Do what was decided: one write a region, then the calls, all servers side by side. A region's error stops only that region.
 
     Raises the errors of the role: then nothing more may be done.
@@ -216,10 +216,10 @@ def act(
     for server, failed in servers.open(to_open).items():
         log.warning("%s was not asked to open %d regions: %s. The next pass asks again", server, len(to_open[server]), failed)
         errors |= dict.fromkeys((each.znode.encoded_name for each in to_open[server]), failed)
-    return [Outcome(region, decision, errors.get(encoded_name(region.name))) for region, decision in decided]
+    return [PassOutcome(region, decision, errors.get(encoded_name(region.name))) for region, decision in decided]
 
 
-def _change(view: View, region: Region, decision: Decision, choose: Choose) -> tuple[Change, PlanChange] | None:
+def _change(view: ClusterView, region: Region, decision: Decision, choose: Choose) -> tuple[Change, PlanChange] | None:
     """The write that a step needs, if it needs exactly one."""
     znode, stored = region.znode, view.stored.get(encoded_name(region.name))
     match decision.step:
@@ -271,25 +271,25 @@ def ask_to_close(
 
 
 def _assignment(
-    view: View, region: Region, decision: Decision, choose: Choose, stored: StoredPlan | None
+    view: ClusterView, region: Region, decision: Decision, choose: Choose, stored: StoredPlan | None
 ) -> tuple[Change, PlanChange] | None:
     candidates = view.servers.takers - {decision.avoid} or view.servers.live - {decision.avoid} or view.servers.live
     if not candidates:
         return None  # there is no server at all
     server = decision.server or choose(region.name, candidates)
     before = region.plan or Plan(None, True, decision.why)
-    failed = region.znode is not None and region.znode.state is State.FAILED_OPEN
+    failed = region.znode is not None and region.znode.state is RegionState.FAILED_OPEN
     plan = replace(before, destination=server, reopen=True, failures=before.failures + failed)
     transition = Transition.CREATE_OFFLINE if region.znode is None else Transition.FORCE_OFFLINE
     return Change(transition, region.name, region.znode, server), PlanChange(stored, plan)
 
 
 _TRANSITIONS = {
-    (Step.ACKNOWLEDGE, State.OPENED): Transition.DELETE_OPENED,
-    (Step.FORGET, State.CLOSED): Transition.DELETE_CLOSED,
-    (Step.FORGET, State.CLOSING): Transition.DELETE_CLOSING,
-    (Step.ALLOW, State.REQUEST_SPLIT): Transition.ALLOW_SPLIT,
-    (Step.ALLOW, State.REQUEST_MERGE): Transition.ALLOW_MERGE,
-    (Step.END_SPLIT, State.SPLIT): Transition.DELETE_SPLIT,
-    (Step.END_SPLIT, State.MERGED): Transition.DELETE_MERGED,
+    (Step.ACKNOWLEDGE, RegionState.OPENED): Transition.DELETE_OPENED,
+    (Step.FORGET, RegionState.CLOSED): Transition.DELETE_CLOSED,
+    (Step.FORGET, RegionState.CLOSING): Transition.DELETE_CLOSING,
+    (Step.ALLOW, RegionState.REQUEST_SPLIT): Transition.ALLOW_SPLIT,
+    (Step.ALLOW, RegionState.REQUEST_MERGE): Transition.ALLOW_MERGE,
+    (Step.END_SPLIT, RegionState.SPLIT): Transition.DELETE_SPLIT,
+    (Step.END_SPLIT, RegionState.MERGED): Transition.DELETE_MERGED,
 }

@@ -15,7 +15,7 @@ import time
 from collections.abc import Callable
 
 from walferry.hbase.names import ServerName
-from walferry.hbase.rpc.server_codec import JavaException, Refused
+from walferry.hbase.rpc.server_codec import CallRefused, JavaException
 
 MAX_SKEW_SECONDS = 30.0  # hbase.master.maxclockskew
 WARNING_SKEW_SECONDS = 10.0  # hbase.master.warningclockskew
@@ -42,7 +42,7 @@ class ServerRegistry:
         skew = abs(self._clock() - its_clock_ms / 1000)
         if skew > MAX_SKEW_SECONDS:
             message = f"the clock of {server} is {skew:.1f} s off its master's; at most {MAX_SKEW_SECONDS:g} s are allowed"
-            raise Refused(JavaException.CLOCK_OUT_OF_SYNC, message)
+            raise CallRefused(JavaException.CLOCK_OUT_OF_SYNC, message)
         if skew > WARNING_SKEW_SECONDS:
             log.warning("the clock of %s is %.1f s off; a server is refused from %g s on", server, skew, MAX_SKEW_SECONDS)
         self._check(server, "starts")
@@ -59,4 +59,6 @@ class ServerRegistry:
     def _check(self, server: ServerName, what: str) -> None:
         with self._lock:
             if server in self._dead:
-                raise Refused(JavaException.YOU_ARE_DEAD, f"{server} {what}, but its regions are being opened at other servers")
+                raise CallRefused(
+                    JavaException.YOU_ARE_DEAD, f"{server} {what}, but its regions are being opened at other servers"
+                )

@@ -21,10 +21,10 @@ from walferry.master.decide import Decision, Region, Step, decide
 from walferry.master.errors import Refused
 from walferry.master.explain import resolve
 from walferry.master.plans import Plan
-from walferry.master.reconcile import Outcome
+from walferry.master.reconcile import PassOutcome
 from walferry.master.role_loop import Cluster
-from walferry.master.snapshot import Looked
-from walferry.master.states import State
+from walferry.master.snapshot import ClusterSnapshot
+from walferry.master.states import RegionState
 from walferry.master.table_states import ABSENT, TableState
 from walferry.master.transitions import Transition
 from walferry.master.writes import Change, PlanChange
@@ -35,12 +35,12 @@ MAX_LINE_CHARS = 1000
 IDLE = "nothing is to be done"
 MAX_NAMES = 10  # of servers or tables in an error
 
-Begin = Callable[[Cluster, Role], Sequence[Outcome]]
-Left = Callable[[Looked], list[str]]
+Begin = Callable[[Cluster, Role], Sequence[PassOutcome]]
+Left = Callable[[ClusterSnapshot], list[str]]
 
 
 @dataclass(frozen=True)
-class Request:
+class OperatorRequest:
     """What would be done, in `lines`. Passes go on with the regions `only`, or with those of the `table`.
 
     `begin` makes the first writes; what it returns may say why one was not made. `left` says what is not at its end yet. With
@@ -58,7 +58,7 @@ class Request:
     idle: str = ""
 
 
-def assign(looked: Looked, asked: str, server: str | None = None) -> Request:
+def assign(looked: ClusterSnapshot, asked: str, server: str | None = None) -> OperatorRequest:
     """Open a region that no server serves, at `server` or where the balancer places it. Raises Refused."""
     region, decision = _found(looked, asked)
     encoded, view = encoded_name(region.name), looked.view
@@ -77,12 +77,12 @@ def assign(looked: Looked, asked: str, server: str | None = None) -> Request:
     if decision.step is Step.REPORT or (decision.step is Step.WAIT and to is not None):
         raise Refused(f"region {encoded} cannot be assigned now: {decision.why}", "Try again when that is over")
 
-    def begin(_: Cluster, role: Role) -> list[Outcome]:
+    def begin(_: Cluster, role: Role) -> list[PassOutcome]:
         if to is None:
             return []  # the passes do it
         plan = PlanChange(view.stored.get(encoded), Plan(to, True, "an operator assigns it"))
         role.writes.write(Change(Transition.CREATE_OFFLINE, region.name, None, to), plan)
-        return [Outcome(region, decision)]
+        return [PassOutcome(region, decision)]
 
     what = f"it is opened at {to}" if to is not None else "it is opened where the balancer places it"
     if decision.step is Step.WAIT:
@@ -90,32 +90,32 @@ def assign(looked: Looked, asked: str, server: str | None = None) -> Request:
         line = f"region {encoded}: {decision.why}{server}; this is waited for"
     else:
         line = f"region {encoded}: {decision.why}; {what}"
-    return Request([line], frozenset({encoded}), begin, not_open({encoded}))
+    return OperatorRequest([line], frozenset({encoded}), begin, not_open({encoded}))
 
 
-def _once_more(looked: Looked, region: Region) -> ServerName | None:
+def _once_more(looked: ClusterSnapshot, region: Region) -> ServerName | None:
     """Choose a server for a region that too many servers could not open; None if that is not what stands in its way."""
     afresh = decide(replace(region, plan=None), looked.view.servers, looked.limit_seconds)
-    failed = region.znode is not None and region.znode.state is State.FAILED_OPEN
+    failed = region.znode is not None and region.znode.state is RegionState.FAILED_OPEN
     if not failed or afresh.step is not Step.REASSIGN or looked.view.silent:
         return None
     online = looked.view.online
     return min(online.keys() - {afresh.avoid} or online, key=lambda server: (len(online[server]), server), default=None)
 
 
-def _assign_once_more(looked: Looked, region: Region, to: ServerName) -> Request:
+def _assign_once_more(looked: ClusterSnapshot, region: Region, to: ServerName) -> OperatorRequest:
     encoded = encoded_name(region.name)
     plan = PlanChange(looked.view.stored.get(encoded), Plan(to, True, "an operator assigns it once more"))
 
-    def begin(_: Cluster, role: Role) -> list[Outcome]:
+    def begin(_: Cluster, role: Role) -> list[PassOutcome]:
         role.writes.write(Change(Transition.FORCE_OFFLINE, region.name, region.znode, to), plan)
         return []
 
     line = f"region {encoded}: its failed opens are forgotten; it is opened at {to}"
-    return Request([line], frozenset({encoded}), begin, not_open({encoded}))
+    return OperatorRequest([line], frozenset({encoded}), begin, not_open({encoded}))
 
 
-def move(looked: Looked, asked: str, server: str) -> Request:
+def move(looked: ClusterSnapshot, asked: str, server: str) -> OperatorRequest:
     """Close a region at its server, and open it at another one. Raises Refused."""
     region, _ = _found(looked, asked)
     encoded, to = encoded_name(region.name), _taker(looked, server)
@@ -124,15 +124,15 @@ def move(looked: Looked, asked: str, server: str) -> Request:
     if source == to:
         raise Refused(f"region {encoded} is at {to} already", "Nothing is to be done")
 
-    def begin(cluster: Cluster, role: Role) -> list[Outcome]:
+    def begin(cluster: Cluster, role: Role) -> list[PassOutcome]:
         plan = Plan(to, True, "an operator moves it")
         return begin_to_close(looked.view, {encoded: plan}, role.writes, cluster.servers)
 
     line = f"region {encoded} is closed at {source} and opened at {to}"
-    return Request([line], frozenset({encoded}), begin, not_open({encoded}))
+    return OperatorRequest([line], frozenset({encoded}), begin, not_open({encoded}))
 
 
-def unstick(looked: Looked, asked: Iterable[str] = ()) -> Request:
+def unstick(looked: ClusterSnapshot, asked: Iterable[str] = ()) -> OperatorRequest:
     """Bring regions to the end of their transitions: these, or all that are in transition or not served. Raises Refused."""
     named = {encoded_name(_found(looked, each)[0].name) for each in asked}
     lines, for_operator, only = [], [], set()
@@ -154,12 +154,12 @@ def unstick(looked: Looked, asked: Iterable[str] = ()) -> Request:
         decision.step is Step.GIVE_UP_OPEN and encoded_name(region.name) in only for region, decision in looked.decided
     ):
         idle = f"{IDLE} beside the HMaster"
-    return Request(
+    return OperatorRequest(
         lines, frozenset(only), lambda _, __: [], not_open(only), again=not named, for_operator=for_operator, idle=idle
     )
 
 
-def close_stray(looked: Looked, asked: str, server: str, *, named_by_meta: bool = False) -> Request:
+def close_stray(looked: ClusterSnapshot, asked: str, server: str, *, named_by_meta: bool = False) -> OperatorRequest:
     """Close the copy of a region that one server has, though it should not. Raises Refused.
 
     The copy that hbase:meta names is closed only with `named_by_meta`, because clients write there.
@@ -170,7 +170,9 @@ def close_stray(looked: Looked, asked: str, server: str, *, named_by_meta: bool 
         served = " and ".join(sorted(map(str, region.served_by))) or "no server"
         raise Refused(f"{at} does not serve region {encoded}; {served} does", "Name a server that serves it")
     others = region.served_by - {at}
-    rightful = region.znode is None or (region.znode.server == at and region.znode.state in (State.OPENED, State.CLOSING))
+    rightful = region.znode is None or (
+        region.znode.server == at and region.znode.state in (RegionState.OPENED, RegionState.CLOSING)
+    )
     if not others and rightful:
         raise Refused(f"{at} has the only copy of region {encoded}", "Use `regions move`, or disable its table")
     if at == region.last_server and not named_by_meta:
@@ -179,11 +181,11 @@ def close_stray(looked: Looked, asked: str, server: str, *, named_by_meta: bool 
             "Close the other copy, or say with --named-by-meta that this one is to go",
         )
 
-    def begin(cluster: Cluster, _: Role) -> list[Outcome]:
+    def begin(cluster: Cluster, _: Role) -> list[PassOutcome]:
         cluster.servers.close_copy(at, encoded)
-        return [Outcome(region, Decision(Step.REPORT, "an operator closes this copy", at))]
+        return [PassOutcome(region, Decision(Step.REPORT, "an operator closes this copy", at))]
 
-    def left(now: Looked) -> list[str]:
+    def left(now: ClusterSnapshot) -> list[str]:
         if at in now.view.silent:
             return [f"{at} has not said which regions it serves"]
         return [f"{at} still serves region {encoded}"] if encoded in now.view.online.get(at, ()) else []
@@ -191,20 +193,20 @@ def close_stray(looked: Looked, asked: str, server: str, *, named_by_meta: bool 
     lines = [f"the copy of region {encoded} at {at} is closed; its edits are flushed to the region's files"]
     if others:
         lines.append(f"move the region from {min(others)} afterwards, so that it is opened with these files")
-    return Request(lines, frozenset(), begin, left)
+    return OperatorRequest(lines, frozenset(), begin, left)
 
 
-def enable(looked: Looked, table: str) -> Request:
+def enable(looked: ClusterSnapshot, table: str) -> OperatorRequest:
     """Open all regions of a table. Raises Refused."""
     return _change(looked, table, (TableState.DISABLED, TableState.ENABLING), TableState.ENABLED, tables.enable, "opened")
 
 
-def disable(looked: Looked, table: str) -> Request:
+def disable(looked: ClusterSnapshot, table: str) -> OperatorRequest:
     """Close all regions of a table. Raises Refused."""
     return _change(looked, table, (TableState.ENABLED, TableState.DISABLING), TableState.DISABLED, tables.disable, "closed")
 
 
-def balance(looked: Looked) -> Request:
+def balance(looked: ClusterSnapshot) -> OperatorRequest:
     """Move regions until the servers have about as many each. Raises Refused."""
     why_not = "" if looked.read.complete else "hbase:meta cannot be read"
     if why_not := why_not or balancing.why_not_balance(looked.view):
@@ -213,15 +215,15 @@ def balance(looked: Looked) -> Request:
     only = {each.encoded_name for each in planned}
     lines = [f"region {each.encoded_name} moves from {each.source} to {each.destination}" for each in planned]
 
-    def begin(cluster: Cluster, role: Role) -> list[Outcome]:
+    def begin(cluster: Cluster, role: Role) -> list[PassOutcome]:
         return balancing.begin_moves(looked.view, planned, role.writes, cluster.servers)
 
-    return Request(lines, frozenset(only), begin, not_open(only), idle="" if planned else IDLE)
+    return OperatorRequest(lines, frozenset(only), begin, not_open(only), idle="" if planned else IDLE)
 
 
 def _change(
-    looked: Looked, table: str, before: Sequence[TableState], after: TableState, ask: Callable[..., None], what: str
-) -> Request:
+    looked: ClusterSnapshot, table: str, before: Sequence[TableState], after: TableState, ask: Callable[..., None], what: str
+) -> OperatorRequest:
     name = table.removeprefix("default:")
     regions = [encoded for encoded, known in looked.view.catalog.items() if table_of(known.info) == name]
     shown = one_line(name, MAX_NAME_CHARS)
@@ -238,19 +240,19 @@ def _change(
     if state not in before:
         raise Refused(f"table {shown} is {state.name}", "Nothing is to be done" if state is after else "Wait until that is over")
 
-    def begin(cluster: Cluster, role: Role) -> list[Outcome]:
+    def begin(cluster: Cluster, role: Role) -> list[PassOutcome]:
         ask(cluster.zk, cluster.nodes, role.lock, name)
         return []
 
-    def left(now: Looked) -> list[str]:
+    def left(now: ClusterSnapshot) -> list[str]:
         reached = now.read.states.get(name, ABSENT).state
         return [] if reached is after else [f"table {shown} is {reached.name}"]
 
     lines = [f"table {shown} is {state.name}: its {len(regions):,} regions are {what}, and it becomes {after.name}"]
-    return Request(lines, frozenset(regions), begin, left, name)
+    return OperatorRequest(lines, frozenset(regions), begin, left, name)
 
 
-def _found(looked: Looked, asked: str) -> tuple[Region, Decision]:
+def _found(looked: ClusterSnapshot, asked: str) -> tuple[Region, Decision]:
     """Find a region and what was decided for it. Raises Refused."""
     encoded = resolve(looked, asked)
     for region, decision in looked.decided:
@@ -259,7 +261,7 @@ def _found(looked: Looked, asked: str) -> tuple[Region, Decision]:
     raise Refused(f"the znode of region {encoded} cannot be read", "See `regions explain`, which says why")
 
 
-def _taker(looked: Looked, server: str) -> ServerName:
+def _taker(looked: ClusterSnapshot, server: str) -> ServerName:
     """Read the name of a live server that may get regions. Raises Refused."""
     name = _live(looked, server)
     if name not in looked.view.servers.takers:
@@ -267,7 +269,7 @@ def _taker(looked: Looked, server: str) -> ServerName:
     return name
 
 
-def _live(looked: Looked, server: str) -> ServerName:
+def _live(looked: ClusterSnapshot, server: str) -> ServerName:
     """Read a server's name, which must be that of a live one. Raises Refused."""
     try:
         name = ServerName.parse(server)
@@ -278,7 +280,7 @@ def _live(looked: Looked, server: str) -> ServerName:
     return name
 
 
-def _live_ones(looked: Looked, like: str) -> str:
+def _live_ones(looked: ClusterSnapshot, like: str) -> str:
     """Name live servers, those of the asked host first."""
     host = like.partition(",")[0]
     live = sorted(looked.view.servers.live, key=lambda server: (not server.host.startswith(host), server))
@@ -286,7 +288,7 @@ def _live_ones(looked: Looked, like: str) -> str:
     return f"Live are: {', '.join(map(str, live[:MAX_NAMES]))}{more}" if live else "No RegionServer is live"
 
 
-def _check_closable(looked: Looked, encoded: str) -> None:
+def _check_closable(looked: ClusterSnapshot, encoded: str) -> None:
     why_not = why_not_close(looked.view, encoded)
     if why_not is not None:
         raise Refused(f"region {encoded} cannot be closed now: {why_not.why}", "`regions explain` says what comes next")
@@ -296,7 +298,7 @@ def not_open(only: Iterable[str]) -> Left:
     """Say which of these regions are in transition, or not served though they should be."""
     wanted = frozenset(only)
 
-    def left(now: Looked) -> list[str]:
+    def left(now: ClusterSnapshot) -> list[str]:
         lines = []
         for region, decision in now.decided:
             encoded = encoded_name(region.name)
@@ -320,6 +322,6 @@ def _line(region: Region, decision: Decision) -> str:
     return one_line(f"region {encoded_name(region.name)} is {state}{at}: {what}", MAX_LINE_CHARS)
 
 
-def _table(looked: Looked, encoded: str) -> str:
+def _table(looked: ClusterSnapshot, encoded: str) -> str:
     known = looked.view.catalog.get(encoded)
     return one_line(table_of(known.info), MAX_NAME_CHARS) if known is not None else "?"

@@ -30,8 +30,19 @@ from walferry.master.catalog import CatalogRead, read_catalog, table_of
 from walferry.master.decide import Decision, Region, Step
 from walferry.master.failure import recover
 from walferry.master.placement import Placeable, spread
-from walferry.master.reconcile import LIMIT_SECONDS, Catalog, Choose, Known, Outcome, RegionServers, View, act, decide_all, look
-from walferry.master.wal_splitting import Progress, WalSplitting, servers_with_wals, with_meta_wals
+from walferry.master.reconcile import (
+    LIMIT_SECONDS,
+    Catalog,
+    Choose,
+    ClusterView,
+    Known,
+    PassOutcome,
+    RegionServers,
+    act,
+    decide_all,
+    look,
+)
+from walferry.master.wal_splitting import SplitProgress, WalSplitting, servers_with_wals, with_meta_wals
 from walferry.master.znodes import META_ENCODED_NAME, encoded_name
 
 BUSY_SECONDS = 0.5  # between passes while there is something to do
@@ -58,7 +69,7 @@ class Cluster:
     wal_root: str
     login: Login = UNSECURED
 
-    def look(self) -> tuple[View, CatalogRead]:
+    def look(self) -> tuple[ClusterView, CatalogRead]:
         """Look at all regions. Raises StoreError, ClusterError, ZNodeValueError, ConnectError."""
         reads: list[CatalogRead] = []
 
@@ -79,7 +90,7 @@ class Cluster:
         return view, reads[-1]
 
 
-def _check_wal_root(view: View, wal_root: str, with_wals: set[ServerName]) -> None:
+def _check_wal_root(view: ClusterView, wal_root: str, with_wals: set[ServerName]) -> None:
     """Raise WrongRoot if no server that serves regions has a folder of WALs there: then nothing tells what is to be split.
 
     A server makes its folder when it opens its first region, which may be after `with_wals` was listed.
@@ -93,7 +104,7 @@ def _check_wal_root(view: View, wal_root: str, with_wals: set[ServerName]) -> No
 
 
 def decide_for(
-    view: View, read: CatalogRead, limit_seconds: float = LIMIT_SECONDS, only: frozenset[str] | None = None
+    view: ClusterView, read: CatalogRead, limit_seconds: float = LIMIT_SECONDS, only: frozenset[str] | None = None
 ) -> list[tuple[Region, Decision]]:
     """Decide for all regions, or for `only` these. While hbase:meta cannot be read, nothing is done for any other region."""
     decided = decide_all(view, limit_seconds)
@@ -110,7 +121,7 @@ def no_locality(_: Sequence[Known]) -> Mapping[str, Mapping[str, float]]:
     return {}
 
 
-def choose_for(view: View, decided: Sequence[tuple[Region, Decision]], locality: Locality) -> Choose:
+def choose_for(view: ClusterView, decided: Sequence[tuple[Region, Decision]], locality: Locality) -> Choose:
     """Place all regions that need a server at once: each then gets the server that the balancer chose for it."""
     needy = [region.name for region, each in decided if each.step in (Step.CREATE, Step.REASSIGN) and each.server is None]
     wanted = [encoded_name(name) for name in needy]
@@ -136,9 +147,9 @@ def choose_for(view: View, decided: Sequence[tuple[Region, Decision]], locality:
 class Pass:
     """What one pass has seen and done."""
 
-    view: View
-    outcomes: Sequence[Outcome]
-    progress: Sequence[Progress]
+    view: ClusterView
+    outcomes: Sequence[PassOutcome]
+    progress: Sequence[SplitProgress]
     tables: Mapping[str, str] = field(default_factory=dict)
 
     @property
@@ -251,7 +262,7 @@ class Master:
         self._tell(f"this is the start of a cluster: {cleared} regions in transition of an earlier life were cleared")
         return True
 
-    def balance(self) -> list[Outcome]:
+    def balance(self) -> list[PassOutcome]:
         """Begin the moves that balance the cluster, if no region is in transition. Raises what `one_pass` does."""
         view, read = self._cluster.look()
         why_not = "" if read.complete else "hbase:meta cannot be read"

@@ -10,17 +10,17 @@ from walferry.hbase.names import ServerName
 from walferry.master.beside_active_master import decide_beside
 from walferry.master.catalog import CatalogRead
 from walferry.master.decide import Decision, Region, Step
-from walferry.master.reconcile import LIMIT_SECONDS, View
+from walferry.master.reconcile import LIMIT_SECONDS, ClusterView
 from walferry.master.role import active_hmaster
 from walferry.master.role_loop import Cluster, decide_for
 from walferry.master.znodes import META_ENCODED_NAME, encoded_name
 
 
 @dataclass(frozen=True)
-class Looked:
+class ClusterSnapshot:
     """One look at a cluster, with what was decided for each region. `hmaster` is the HMaster that is active, if one is."""
 
-    view: View
+    view: ClusterView
     read: CatalogRead
     hmaster: ServerName | None
     master: str
@@ -28,7 +28,7 @@ class Looked:
     limit_seconds: float
 
 
-def look_and_decide(cluster: Cluster, limit_seconds: float = LIMIT_SECONDS) -> Looked:
+def look_and_decide(cluster: Cluster, limit_seconds: float = LIMIT_SECONDS) -> ClusterSnapshot:
     """Look at all regions, and decide as the active master's kind allows. Raises StoreError, ClusterError, ConnectError."""
     hmaster = active_hmaster(cluster.zk, cluster.nodes)
     master = f"HMaster {hmaster}" if hmaster is not None else ""
@@ -42,7 +42,7 @@ def look_and_decide(cluster: Cluster, limit_seconds: float = LIMIT_SECONDS) -> L
             (region, decide_beside(view, region, hmaster, limit_seconds) if read.complete or _is_meta(region) else unread)
             for region, _ in decided
         ]
-    return Looked(view, read, hmaster, master, decided, limit_seconds)
+    return ClusterSnapshot(view, read, hmaster, master, decided, limit_seconds)
 
 
 def _is_meta(region: Region) -> bool:

@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 from walferry.hbase.names import ServerName
 from walferry.master.errors import StateChanged
-from walferry.master.reconcile import View
+from walferry.master.reconcile import ClusterView
 from walferry.master.transitions import Transition
 from walferry.master.writes import Change, MasterWrites, PlanChange
 from walferry.master.znodes import META_ENCODED_NAME
@@ -49,10 +49,10 @@ def wait_for_servers(
 
 
 def first_look(
-    look: Callable[[], View],
+    look: Callable[[], ClusterView],
     clock: Callable[[], float] = time.monotonic,
     sleep: Callable[[float], None] = time.sleep,
-) -> View:
+) -> ClusterView:
     """Look until all servers have said which regions they serve, for ANSWER_SECONDS at most.
 
     A server has its znode some moments before it answers. While one is silent, a start cannot be told from a failover.
@@ -65,7 +65,7 @@ def first_look(
     return view
 
 
-def why_not_startup(view: View) -> str:
+def why_not_startup(view: ClusterView) -> str:
     """Say why this is not the start of a cluster but a failover; empty if it is a start.
 
     It is a start if all servers have answered, and none serves a region or has one in transition; hbase:meta does not count.
@@ -85,7 +85,7 @@ def why_not_startup(view: View) -> str:
     return ""
 
 
-def clear(view: View, writes: MasterWrites) -> int:
+def clear(view: ClusterView, writes: MasterWrites) -> int:
     """Delete the znodes and plans of all regions in transition before a cluster's first assignment. Returns how many there were.
 
     The view must be that of a start (`why_not_startup`). hbase:meta is left alone, and so is a znode that has changed since.

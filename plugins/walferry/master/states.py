@@ -6,7 +6,7 @@ Source: HBase's EventType (branch-1.4), whose codes are stored.
 from enum import Enum, IntEnum
 
 
-class State(IntEnum):
+class RegionState(IntEnum):
     """What a region's znode says. Without a znode the region is open at a server, or its table is disabled."""
 
     CLOSED = 2
@@ -32,5 +32,14 @@ class Actor(Enum):
 
 
 # A split or a merge. These znodes are ephemeral: they go with their RegionServer, which then has to undo or redo its work.
-OF_SPLITS = frozenset({State.REQUEST_SPLIT, State.SPLITTING, State.SPLIT, State.REQUEST_MERGE, State.MERGING, State.MERGED})
-OF_MOVES = frozenset(State) - OF_SPLITS
+OF_SPLITS = frozenset(
+    {
+        RegionState.REQUEST_SPLIT,
+        RegionState.SPLITTING,
+        RegionState.SPLIT,
+        RegionState.REQUEST_MERGE,
+        RegionState.MERGING,
+        RegionState.MERGED,
+    }
+)
+OF_MOVES = frozenset(RegionState) - OF_SPLITS

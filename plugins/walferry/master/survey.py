@@ -16,7 +16,7 @@ from walferry.hbase.binary_text import to_binary_text
 from walferry.hbase.errors import ZNodeValueError
 from walferry.master.catalog import table_of
 from walferry.master.decide import Decision, Region, Step
-from walferry.master.snapshot import Looked
+from walferry.master.snapshot import ClusterSnapshot
 from walferry.master.znodes import META_ENCODED_NAME, encoded_name
 
 MAX_NAME_BYTES = 300  # of a region's name, which holds a row key
@@ -29,7 +29,7 @@ _NOTHING = "nothing is to be done"
 
 
 @dataclass(frozen=True)
-class Row:
+class SurveyRow:
     """A region that is not simply open or closed. `seconds` is the time since its znode changed, None without a znode.
 
     `next` says who must act next, and `what` and `why` what will be done. `stuck` says that people should look at it.
@@ -67,7 +67,7 @@ class Row:
 
 
 @dataclass(frozen=True)
-class Survey:
+class RegionSurvey:
     """What one look has found. `master` names who acts as the cluster's master, empty if there is none.
 
     `open` counts the regions that are open, and `closed` those of disabled tables. `problems` are what could not be read besides
@@ -82,7 +82,7 @@ class Survey:
     known: int
     open: int
     closed: int
-    rows: Sequence[Row]
+    rows: Sequence[SurveyRow]
     problems: Sequence[str]
 
     def to_json(self) -> dict[str, Any]:
@@ -113,7 +113,7 @@ class Survey:
         return lines
 
 
-def survey(looked: Looked) -> Survey:
+def survey(looked: ClusterSnapshot) -> RegionSurvey:
     """List the regions that are in transition, not served, served twice, or served elsewhere than hbase:meta says."""
     view = looked.view
     rows = [row_of(looked, region, decision) for region, decision in looked.decided if _state(looked, region) not in _UNLISTED]
@@ -121,7 +121,7 @@ def survey(looked: Looked) -> Survey:
     others = (error for error in view.broken if not isinstance(error, ZNodeValueError))
     problems = [one_line(str(error), MAX_TEXT_CHARS) for error in (*others, *looked.read.broken)]
     settled = [region for region in view.regions.values() if region.znode is None]
-    return Survey(
+    return RegionSurvey(
         looked.master,
         sorted(map(str, view.servers.live)),
         sorted(map(str, view.silent)),
@@ -135,14 +135,14 @@ def survey(looked: Looked) -> Survey:
     )
 
 
-def _urgency(row: Row) -> tuple[Any, ...]:
+def _urgency(row: SurveyRow) -> tuple[Any, ...]:
     """Order rows: stuck ones first; of these hbase:meta, which all others need, then HBase's own tables, then what loses data."""
     own = (row.region != META_ENCODED_NAME, not row.table.startswith("hbase:"))
     worst = (SERVED_TWICE, NOT_SERVED)
     return (not row.stuck, *own, worst.index(row.state) if row.state in worst else len(worst), -(row.seconds or 0), row.region)
 
 
-def row_of(looked: Looked, region: Region, decision: Decision) -> Row:
+def row_of(looked: ClusterSnapshot, region: Region, decision: Decision) -> SurveyRow:
     """Say of one region what state it is in, who must act next and what will be done."""
     state = _state(looked, region)
     known = looked.view.catalog.get(encoded_name(region.name))
@@ -157,7 +157,7 @@ def row_of(looked: Looked, region: Region, decision: Decision) -> Row:
         tool = "`move` in HBase's shell" if looked.hmaster is not None else "`regions move`"
         what, next_ = f"move it with {tool}: that writes hbase:meta anew", OPERATOR
     late = region.znode is not None and region.idle_seconds >= looked.limit_seconds
-    return Row(
+    return SurveyRow(
         encoded_name(region.name),
         shown_table(known.info) if known is not None else one_line(shown_name(region.name.partition(b",")[0]), MAX_TEXT_CHARS),
         shown_name(region.name),
@@ -171,13 +171,13 @@ def row_of(looked: Looked, region: Region, decision: Decision) -> Row:
     )
 
 
-def _broken_row(error: ZNodeValueError) -> Row:
+def _broken_row(error: ZNodeValueError) -> SurveyRow:
     encoded = one_line(error.znode.rpartition("/")[2], MAX_NAME_BYTES)
     why = one_line(error.reason, MAX_TEXT_CHARS)
-    return Row(encoded, "?", "", BROKEN, None, "", OPERATOR, one_line(error.advice, MAX_TEXT_CHARS), why, True)
+    return SurveyRow(encoded, "?", "", BROKEN, None, "", OPERATOR, one_line(error.advice, MAX_TEXT_CHARS), why, True)
 
 
-def _state(looked: Looked, region: Region) -> str:
+def _state(looked: ClusterSnapshot, region: Region) -> str:
     """The state of a region in words: that of its znode, or one of this module's."""
     if len(region.served_by) > 1:
         return SERVED_TWICE
@@ -192,7 +192,7 @@ def _state(looked: Looked, region: Region) -> str:
     return OPEN
 
 
-def _next(looked: Looked, decision: Decision) -> str:
+def _next(looked: ClusterSnapshot, decision: Decision) -> str:
     if decision.step is Step.REPORT:
         return OPERATOR
     if decision.step is Step.GIVE_UP_OPEN:

@@ -18,7 +18,7 @@ from walferry.master.catalog import table_of
 from walferry.master.closing import begin_to_close
 from walferry.master.decide import Region
 from walferry.master.plans import Plan
-from walferry.master.reconcile import Outcome, RegionServers, View
+from walferry.master.reconcile import ClusterView, PassOutcome, RegionServers
 from walferry.master.table_states import StoredState, TableState, read_state, write_state
 from walferry.master.writes import MasterWrites
 
@@ -37,8 +37,13 @@ def disable(zk: KazooClient, nodes: ZNodes, lock: FencedLock, table: str) -> Non
 
 
 def advance(
-    view: View, states: Mapping[str, StoredState], nodes: ZNodes, lock: FencedLock, writes: MasterWrites, servers: RegionServers
-) -> tuple[list[Outcome], dict[str, str]]:
+    view: ClusterView,
+    states: Mapping[str, StoredState],
+    nodes: ZNodes,
+    lock: FencedLock,
+    writes: MasterWrites,
+    servers: RegionServers,
+) -> tuple[list[PassOutcome], dict[str, str]]:
     """Take the next steps of all tables that are being enabled or disabled.
 
     Returns what was begun, and what came of each table that has reached its end or cannot go on. Raises the role's errors.
@@ -72,7 +77,7 @@ def advance(
     return begun, told
 
 
-def _by_table(view: View) -> dict[str, dict[str, Region]]:
+def _by_table(view: ClusterView) -> dict[str, dict[str, Region]]:
     """The regions of each table that hbase:meta has."""
     found: dict[str, dict[str, Region]] = defaultdict(dict)
     for encoded, known in view.catalog.items():

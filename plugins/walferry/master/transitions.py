@@ -19,7 +19,7 @@ Source: HBase's ZKAssign, ZkOpenRegionCoordination, ZkCloseRegionCoordination, Z
 from dataclasses import dataclass
 from enum import Enum
 
-from walferry.master.states import OF_MOVES, Actor, State
+from walferry.master.states import OF_MOVES, Actor, RegionState
 
 
 @dataclass(frozen=True)
@@ -30,49 +30,51 @@ class Rule:
     """
 
     actor: Actor
-    before: frozenset[State]
-    after: State | None
+    before: frozenset[RegionState]
+    after: RegionState | None
     keeps_server: bool
     source: str
 
 
-def _master(before: frozenset[State], after: State | None, source: str, *, keeps_server: bool = True) -> Rule:
+def _master(before: frozenset[RegionState], after: RegionState | None, source: str, *, keeps_server: bool = True) -> Rule:
     return Rule(Actor.MASTER, before, after, keeps_server, source)
 
 
-def _server(before: frozenset[State], after: State | None, source: str, *, keeps_server: bool = True) -> Rule:
+def _server(before: frozenset[RegionState], after: RegionState | None, source: str, *, keeps_server: bool = True) -> Rule:
     return Rule(Actor.REGIONSERVER, before, after, keeps_server, source)
 
 
-_NO_ZNODE: frozenset[State] = frozenset()
+_NO_ZNODE: frozenset[RegionState] = frozenset()
 
 
 class Transition(Enum):
     """The legitimate transitions. Whoever writes one must also hold what its actor needs: the master's role, or the region."""
 
     # The master's
-    CREATE_OFFLINE = _master(_NO_ZNODE, State.OFFLINE, "MASTER 1", keeps_server=False)
-    FORCE_OFFLINE = _master(OF_MOVES, State.OFFLINE, "MASTER 2", keeps_server=False)
-    DELETE_OPENED = _master(frozenset({State.OPENED}), None, "MASTER 3")
-    CLEAR = _master(frozenset(State), None, "MASTER 4, only before a cluster's first assignment")
-    DELETE_CLOSED = _master(frozenset({State.CLOSED}), None, "the notes' flow DISABLE")
-    DELETE_CLOSING = _master(frozenset({State.CLOSING}), None, "1.7: the same, and the server that should close it is dead")
-    CREATE_CLOSING = _master(_NO_ZNODE, State.CLOSING, "REGIONSERVER 1; by the master in 1.7", keeps_server=False)
-    ALLOW_SPLIT = _master(frozenset({State.REQUEST_SPLIT}), State.SPLITTING, "1.7: the master's answer to a split")
-    ALLOW_MERGE = _master(frozenset({State.REQUEST_MERGE}), State.MERGING, "1.7: the master's answer to a merge")
-    DELETE_SPLIT = _master(frozenset({State.SPLIT}), None, "1.7: the master has seen the split")
-    DELETE_MERGED = _master(frozenset({State.MERGED}), None, "1.7: the master has seen the merge")
+    CREATE_OFFLINE = _master(_NO_ZNODE, RegionState.OFFLINE, "MASTER 1", keeps_server=False)
+    FORCE_OFFLINE = _master(OF_MOVES, RegionState.OFFLINE, "MASTER 2", keeps_server=False)
+    DELETE_OPENED = _master(frozenset({RegionState.OPENED}), None, "MASTER 3")
+    CLEAR = _master(frozenset(RegionState), None, "MASTER 4, only before a cluster's first assignment")
+    DELETE_CLOSED = _master(frozenset({RegionState.CLOSED}), None, "the notes' flow DISABLE")
+    DELETE_CLOSING = _master(frozenset({RegionState.CLOSING}), None, "1.7: the same, and the server that should close it is dead")
+    CREATE_CLOSING = _master(_NO_ZNODE, RegionState.CLOSING, "REGIONSERVER 1; by the master in 1.7", keeps_server=False)
+    ALLOW_SPLIT = _master(frozenset({RegionState.REQUEST_SPLIT}), RegionState.SPLITTING, "1.7: the master's answer to a split")
+    ALLOW_MERGE = _master(frozenset({RegionState.REQUEST_MERGE}), RegionState.MERGING, "1.7: the master's answer to a merge")
+    DELETE_SPLIT = _master(frozenset({RegionState.SPLIT}), None, "1.7: the master has seen the split")
+    DELETE_MERGED = _master(frozenset({RegionState.MERGED}), None, "1.7: the master has seen the merge")
     # The RegionServer's
-    CLOSE = _server(frozenset({State.CLOSING}), State.CLOSED, "REGIONSERVER 2")
-    BEGIN_OPEN = _server(frozenset({State.OFFLINE}), State.OPENING, "REGIONSERVER 3")
-    KEEP_OPENING = _server(frozenset({State.OPENING}), State.OPENING, "1.7: the server is still at it")
-    FINISH_OPEN = _server(frozenset({State.OPENING}), State.OPENED, "REGIONSERVER 4")
-    FAIL_OPEN = _server(frozenset({State.OFFLINE, State.OPENING}), State.FAILED_OPEN, "1.7: the region cannot be opened")
+    CLOSE = _server(frozenset({RegionState.CLOSING}), RegionState.CLOSED, "REGIONSERVER 2")
+    BEGIN_OPEN = _server(frozenset({RegionState.OFFLINE}), RegionState.OPENING, "REGIONSERVER 3")
+    KEEP_OPENING = _server(frozenset({RegionState.OPENING}), RegionState.OPENING, "1.7: the server is still at it")
+    FINISH_OPEN = _server(frozenset({RegionState.OPENING}), RegionState.OPENED, "REGIONSERVER 4")
+    FAIL_OPEN = _server(
+        frozenset({RegionState.OFFLINE, RegionState.OPENING}), RegionState.FAILED_OPEN, "1.7: the region cannot be opened"
+    )
     # An operator's, while an HMaster is active
     GIVE_UP_OPEN = Rule(
         Actor.OPERATOR,
-        frozenset({State.OPENING}),
-        State.FAILED_OPEN,
+        frozenset({RegionState.OPENING}),
+        RegionState.FAILED_OPEN,
         keeps_server=True,
         source="1.7: FAIL_OPEN, which the znode's server owes; no live server serves the region or has opened it for long",
     )

@@ -39,7 +39,7 @@ RESCAN_SECONDS = 60.0  # after this time without a change, workers are told to l
 
 
 @dataclass(frozen=True)
-class Progress:
+class SplitProgress:
     """What is left of a dead server's WALs, and what is in the way. `left` 0: all were split, and its folder is gone."""
 
     server: ServerName
@@ -117,7 +117,7 @@ class WalSplitting:
         self._seen: dict[str, _Watched] = {}
         self._last_rescan = clock()
 
-    def advance(self, dead: Iterable[ServerName]) -> list[Progress]:
+    def advance(self, dead: Iterable[ServerName]) -> list[SplitProgress]:
         """Take the next steps for these servers. A server's error stops only its own WALs. Raises the role's errors."""
         retried(self._zk, self._zk.ensure_path, self._nodes.split_tasks)
         live = live_servers(self._zk, self._nodes)
@@ -140,7 +140,7 @@ class WalSplitting:
             except WalferryError as error:
                 self._hold.check()
                 errors[server] = error
-            progress.append(Progress(server, max(left, server in errors), errors.get(server) or next(iter(broken), None)))
+            progress.append(SplitProgress(server, max(left, server in errors), errors.get(server) or next(iter(broken), None)))
         return progress
 
     def _fenced_wals(self, server: ServerName) -> list[str]:

@@ -25,10 +25,10 @@ from walferry.master.cluster_znodes import check_files
 from walferry.master.decide import Step
 from walferry.master.errors import NotHBase1, NotSettled
 from walferry.master.locality import HdfsLocality
-from walferry.master.reconcile import LIMIT_SECONDS, Outcome
-from walferry.master.requests import Request, not_open
+from walferry.master.reconcile import LIMIT_SECONDS, PassOutcome
+from walferry.master.requests import OperatorRequest, not_open
 from walferry.master.role_loop import Cluster, Master
-from walferry.master.snapshot import Looked, look_and_decide
+from walferry.master.snapshot import ClusterSnapshot, look_and_decide
 from walferry.master.znodes import encoded_name
 from walferry.replication.source.session import Session
 
@@ -40,7 +40,7 @@ Tell = Callable[[str], None]
 
 
 @dataclass(frozen=True)
-class Terms:
+class WorkTerms:
     """How a run has the role. RegionServers call `host`:`port`; without a host, the name of this machine is taken.
 
     `listen` is the address to listen on, the host's by default. `holder` is the run's name for people; a killed attempt of the
@@ -83,7 +83,7 @@ def check_hbase_1(session: Session) -> None:
 
 
 @contextmanager
-def at_work(session: Session, terms: Terms, tell: Tell) -> Iterator[tuple[Cluster, Role, Master]]:
+def at_work(session: Session, terms: WorkTerms, tell: Tell) -> Iterator[tuple[Cluster, Role, Master]]:
     """Be the cluster's master for the length of a block.
 
     Raises LiveMaster, RoleHeld, NoClusterId, WrongFiles, CannotListen, StoreError, ConnectError.
@@ -110,7 +110,9 @@ def once(tell: Tell) -> Tell:
     return tell_new
 
 
-def carry_out(session: Session, ask: Callable[[Looked], Request], terms: Terms, tell: Tell) -> Looked:
+def carry_out(
+    session: Session, ask: Callable[[ClusterSnapshot], OperatorRequest], terms: WorkTerms, tell: Tell
+) -> ClusterSnapshot:
     """Do what is asked, as the cluster's master. Returns the last look.
 
     Raises Refused, NotSettled, LiveMaster and the role's other errors, StoreError, ClusterError, ConnectError.
@@ -121,7 +123,7 @@ def carry_out(session: Session, ask: Callable[[Looked], Request], terms: Terms, 
             tell(line)
         problem = _first_problem(request.begin(cluster, role))
 
-        def one_try() -> tuple[Looked, list[str]]:
+        def one_try() -> tuple[ClusterSnapshot, list[str]]:
             nonlocal request
             master.one_pass(request.only, request.table)
             looked = look_and_decide(cluster, terms.limit_seconds)
@@ -139,8 +141,8 @@ def carry_out(session: Session, ask: Callable[[Looked], Request], terms: Terms, 
 
 
 def until_settled(
-    one_try: Callable[[], tuple[Looked, list[str]]], give_up: float, terms: Terms, role: Role | None = None
-) -> Looked:
+    one_try: Callable[[], tuple[ClusterSnapshot, list[str]]], give_up: float, terms: WorkTerms, role: Role | None = None
+) -> ClusterSnapshot:
     """Try until a look finds nothing left, and return that look. `one_try` returns a look and what is left, in words.
 
     Between tries it makes sure that `role` is still held. Raises NotSettled after `give_up` (time.monotonic), the role's errors,
@@ -159,7 +161,7 @@ def until_settled(
             role.lock.check()
 
 
-def _first_problem(begun: Sequence[Outcome]) -> WalferryError | None:
+def _first_problem(begun: Sequence[PassOutcome]) -> WalferryError | None:
     """Say why a region was not touched. The others are brought to their end before this is told."""
     for outcome in begun:
         if outcome.error is not None:
@@ -170,7 +172,9 @@ def _first_problem(begun: Sequence[Outcome]) -> WalferryError | None:
     return None
 
 
-def unstick_beside(session: Session, ask: Callable[[Looked], Request], terms: Terms, tell: Tell) -> Looked:
+def unstick_beside(
+    session: Session, ask: Callable[[ClusterSnapshot], OperatorRequest], terms: WorkTerms, tell: Tell
+) -> ClusterSnapshot:
     """Give up opens that an active HMaster waits for, and wait until it has assigned these regions. Returns the last look.
 
     Raises Refused, NotSettled, NoLiveMaster, RoleHeld, StoreError, ClusterError, ConnectError.
@@ -185,7 +189,7 @@ def unstick_beside(session: Session, ask: Callable[[Looked], Request], terms: Te
     tell(f"opens that the HMaster waits for in vain and that were given up: {sum(outcome.error is None for outcome in done):,}")
     left = not_open(encoded_name(outcome.region.name) for outcome in done if outcome.error is None)
 
-    def one_try() -> tuple[Looked, list[str]]:
+    def one_try() -> tuple[ClusterSnapshot, list[str]]:
         again = look_and_decide(cluster, terms.limit_seconds)
         return again, left(again)
 

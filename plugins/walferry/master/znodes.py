@@ -25,7 +25,7 @@ from walferry.hbase.errors import ZNodeValueError
 from walferry.hbase.layout import ZNodes
 from walferry.hbase.names import ServerName
 from walferry.hbase.values import PBUF, decode_region_transition
-from walferry.master.states import State
+from walferry.master.states import RegionState
 
 MAX_REGION_NAME_BYTES = 64 * 1024 + 1024  # a row key has at most 32,767 bytes, as has a table's name with its namespace
 MAX_PROBLEM_CHARS = 500
@@ -42,7 +42,7 @@ class RegionInTransition:
     """
 
     name: bytes
-    state: State
+    state: RegionState
     server: ServerName
     version: int
     changed_ms: int
@@ -106,7 +106,7 @@ def decode_region(found: ZNode, path: str) -> RegionInTransition:
     except ZNodeValueError as error:
         raise _wrong(path, error.reason) from error
     try:
-        state = State(message.event_type_code)
+        state = RegionState(message.event_type_code)
     except ValueError:
         raise _wrong(path, f"its state {message.event_type_code} is unknown") from None
     encoded = path.rpartition("/")[2]
@@ -125,7 +125,7 @@ def decode_region(found: ZNode, path: str) -> RegionInTransition:
     )
 
 
-def encode_region(name: bytes, state: State, server: ServerName, payload: bytes = b"") -> bytes:
+def encode_region(name: bytes, state: RegionState, server: ServerName, payload: bytes = b"") -> bytes:
     """Encode the value of a region's znode."""
     message = pb.RegionTransition(
         event_type_code=state,

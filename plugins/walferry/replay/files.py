@@ -15,7 +15,7 @@ from walferry.hbase.cluster import live_servers
 from walferry.hbase.names import ServerName
 from walferry.replay.holes import SKEW_MS, Hole, holes_of, may_follow_others
 from walferry.replay.interval import Interval
-from walferry.replay.listing import Place, WalFile, all_wals
+from walferry.replay.listing import WalFile, WalPlace, all_wals
 from walferry.replication.source.session import Session
 
 SLACK_MS = 300_000  # after which a RegionServer gives up an entry that HDFS does not take (hbase.regionserver.wal.sync.timeout)
@@ -38,7 +38,7 @@ class GroupFiles:
 
 
 @dataclass(frozen=True)
-class Found:
+class FoundWals:
     """What is left of an interval, what is gone, and which WALs hold it but are still open."""
 
     groups: tuple[GroupFiles, ...]
@@ -86,7 +86,7 @@ class Around:
         return [*filter(None, [self.before]), *within, *filter(None, [self.after])]
 
 
-def find(session: Session, interval: Interval, begins: Callable[[WalFile], bool | None]) -> Found:
+def find(session: Session, interval: Interval, begins: Callable[[WalFile], bool | None]) -> FoundWals:
     """Find what is left of an interval. `begins` is what `holes_of` asks of a group's first WAL. Raises WalferryError."""
     live = live_servers(session.zk, session.nodes)  # first: a server that starts now has nothing of a past interval
     return found_of(around(all_wals(session), interval), interval, live, begins)
@@ -102,15 +102,15 @@ def around(wals: Iterable[WalFile], interval: Interval) -> Mapping[str, Around]:
 
 def found_of(
     groups: Mapping[str, Around], interval: Interval, live: frozenset[ServerName], begins: Callable[[WalFile], bool | None]
-) -> Found:
+) -> FoundWals:
     """What is left of an interval, of the WALs that `around` has kept; `live` are the servers that run now."""
     found, holes, unclosed = [], list[Hole](), list[WalFile]()
     for group, wals in sorted(groups.items()):
         row = wals.row
         server = row[0].name.server if row else None
         newest = row[-1] if row and row[-1].name.timestamp == wals.newest else None
-        needed = [wal for wal in row if wal is not wals.after and wal.place is not Place.NOWHERE and _may_hold(wal, interval)]
-        if newest and newest.place is Place.SERVER and server in live:
+        needed = [wal for wal in row if wal is not wals.after and wal.place is not WalPlace.NOWHERE and _may_hold(wal, interval)]
+        if newest and newest.place is WalPlace.SERVER and server in live:
             if newest is row[0] and may_follow_others(interval, newest):
                 unclosed.append(newest)  # only a closed file tells for sure how it begins
                 continue
@@ -122,7 +122,7 @@ def found_of(
         if needed:
             torn = needed[-1].name.text if needed[-1] is newest and server not in live else ""
             found.append(GroupFiles(group, server, tuple(needed), torn))
-    return Found(tuple(found), tuple(holes), tuple(unclosed))
+    return FoundWals(tuple(found), tuple(holes), tuple(unclosed))
 
 
 def _may_hold(wal: WalFile, interval: Interval) -> bool:

@@ -21,7 +21,7 @@ from itertools import pairwise
 
 from walferry.base.errors import WalferryError
 from walferry.replay.interval import Interval, moment
-from walferry.replay.listing import Place, WalFile
+from walferry.replay.listing import WalFile, WalPlace
 
 NOWHERE = "a queue names it, but its file is in none of WALs, oldWALs and the archive"
 SKEW_MS = 30_000  # by which clocks may differ: HBase's own limit (hbase.master.maxclockskew)
@@ -61,9 +61,9 @@ def holes_of(
         if wal is None:
             continue
         end = interval.end if following is None else following.name.timestamp
-        if wal.place is Place.NOWHERE and (time := interval.overlap(wal.name.timestamp, end)):
+        if wal.place is WalPlace.NOWHERE and (time := interval.overlap(wal.name.timestamp, end)):
             yield Hole(wal.name.group, time, NOWHERE, wal.name.text)
-        if following and wal.modified is not None and wal.place is Place.OLD and following.place is not Place.ARCHIVE:
+        if following and wal.modified is not None and wal.place is WalPlace.OLD and following.place is not WalPlace.ARCHIVE:
             yield from _between(interval, wal, wal.modified, following)
 
 
@@ -87,7 +87,7 @@ def _before(
     if (time := may_follow_others(interval, first)) is None:
         return
     for wal in row:
-        if wal.place is Place.NOWHERE:
+        if wal.place is WalPlace.NOWHERE:
             break
         opening = begins(wal)
         if opening is not None:  # one without an entry says nothing

@@ -18,7 +18,7 @@ from walferry.replication.retention.archive import WalArchive
 from walferry.replication.source.session import Session
 
 
-class Place(IntEnum):
+class WalPlace(IntEnum):
     """Where a WAL was found. Of a WAL that was found twice, the larger place counts, but a copy in the archive counts least."""
 
     NOWHERE = 0  # a queue names it, but its file was not found
@@ -36,7 +36,7 @@ class WalFile:
     url: str
     size: int  # bytes, as far as they are known
     modified: int | None  # when it was closed or copied, in ms since the epoch; None while that is not known
-    place: Place
+    place: WalPlace
 
 
 def all_wals(session: Session) -> Iterator[WalFile]:
@@ -50,27 +50,29 @@ def all_wals(session: Session) -> Iterator[WalFile]:
         if folder.is_folder:
             yield from _of_server(f"{root}/{WALS}/{folder.name.removesuffix(SPLITTING)}", folder.name.endswith(SPLITTING))
     archived = list_entries(f"{root}/{OLD_WALS}")
-    yield from _in_folder(f"{root}/{OLD_WALS}", archived, Place.OLD)
+    yield from _in_folder(f"{root}/{OLD_WALS}", archived, WalPlace.OLD)
     for folder in archived:
         if folder.is_folder and is_server_name(folder.name):
-            yield from _in_folder(f"{root}/{OLD_WALS}/{folder.name}", list_entries(f"{root}/{OLD_WALS}/{folder.name}"), Place.OLD)
+            yield from _in_folder(
+                f"{root}/{OLD_WALS}/{folder.name}", list_entries(f"{root}/{OLD_WALS}/{folder.name}"), WalPlace.OLD
+            )
     if session.source.archive:
         for wal in WalArchive(session.source.archive).wals():
-            yield WalFile(wal.name, wal.url, wal.size, _ms(wal.copied), Place.ARCHIVE)
+            yield WalFile(wal.name, wal.url, wal.size, _ms(wal.copied), WalPlace.ARCHIVE)
     for queue in list_queues(session):
         for queued in queue.wals:
-            yield WalFile(queued.name, "", 0, None, Place.NOWHERE)
+            yield WalFile(queued.name, "", 0, None, WalPlace.NOWHERE)
 
 
 def _of_server(url: str, splitting: bool) -> Iterator[WalFile]:
     if not splitting and (entries := list_entries(url)):
-        yield from _in_folder(url, entries, Place.SERVER)
+        yield from _in_folder(url, entries, WalPlace.SERVER)
         return
     # The Master may have renamed the folder since it was listed.
-    yield from _in_folder(f"{url}{SPLITTING}", list_entries(f"{url}{SPLITTING}"), Place.SPLITTING)
+    yield from _in_folder(f"{url}{SPLITTING}", list_entries(f"{url}{SPLITTING}"), WalPlace.SPLITTING)
 
 
-def _in_folder(url: str, entries: list[FolderEntry], place: Place) -> Iterator[WalFile]:
+def _in_folder(url: str, entries: list[FolderEntry], place: WalPlace) -> Iterator[WalFile]:
     for entry in entries:
         if entry.is_folder:
             continue
@@ -80,7 +82,7 @@ def _in_folder(url: str, entries: list[FolderEntry], place: Place) -> Iterator[W
             continue
         if not name.is_meta:
             # An open file's time says nothing: HDFS sets it when the file is closed.
-            modified = None if place is Place.SERVER else _ms(entry.modified)
+            modified = None if place is WalPlace.SERVER else _ms(entry.modified)
             yield WalFile(name, f"{url}/{entry.name}", entry.size, modified, place)
 
 

@@ -19,7 +19,7 @@ from walferry.hbase.files.store import WalStore
 from walferry.hbase.wal.errors import WalError, WalKeyError
 from walferry.load.copy_records import check_copied, copied_before
 from walferry.load.earlier_loads import LoadedBefore
-from walferry.replay.files import Found, GroupFiles, find
+from walferry.replay.files import FoundWals, GroupFiles, find
 from walferry.replay.holes import IntervalGone
 from walferry.replay.interval import Interval, moment
 from walferry.replay.job import ReplayJob, check_tables, rules_of, slave_id_of, source_id
@@ -43,13 +43,13 @@ OTHER_TABLES = "(other tables)"
 T = TypeVar("T")
 
 
-class Spread(Protocol):
+class SpreadReplay(Protocol):
     """Runs a function on many things side by side."""
 
     def __call__(self, function: Callable[[Any], T], things: Sequence[Any], /) -> list[T]: ...
 
 
-def find_left(session: Session, interval: Interval) -> Found:
+def find_left(session: Session, interval: Interval) -> FoundWals:
     """Find what is left of an interval, and what is gone. Raises WalferryError."""
     keys = session.source.keys()
     store = StoreWithArchive(session.source, look_only=True)
@@ -65,7 +65,7 @@ def find_left(session: Session, interval: Interval) -> Found:
     return find(session, interval, begins)
 
 
-def problems_of(found: Found) -> list[str]:
+def problems_of(found: FoundWals) -> list[str]:
     """What a run cannot ship, one text for each hole and each WAL that is still open."""
     unclosed = (
         f"WAL {wal.name}, begun at {moment(wal.name.timestamp)}, is still open: its entries cannot be read yet; run again "
@@ -75,7 +75,7 @@ def problems_of(found: Found) -> list[str]:
     return [*map(str, found.holes), *unclosed]
 
 
-def check_whole(found: Found, interval: Interval) -> None:
+def check_whole(found: FoundWals, interval: Interval) -> None:
     """Raises IntervalGone if something of the interval is gone or cannot be read."""
     if problems := problems_of(found):
         more = f"; and {len(problems) - MAX_NAMED} more" if len(problems) > MAX_NAMED else ""
@@ -85,7 +85,7 @@ def check_whole(found: Found, interval: Interval) -> None:
         )
 
 
-def replay(job: ReplayJob, spread: Spread, *, dry_run: bool, keep_seconds: float) -> list[GroupSummary]:
+def replay(job: ReplayJob, spread: SpreadReplay, *, dry_run: bool, keep_seconds: float) -> list[GroupSummary]:
     """Ship an interval again, or only count what it has. What goes wrong with a group is in its summary. Raises WalferryError."""
     with open_session(job.source) as session:
         peer = check_peer(session, job.peer_id)
@@ -110,7 +110,7 @@ def replay(job: ReplayJob, spread: Spread, *, dry_run: bool, keep_seconds: float
 
 
 def _scan(
-    scan: Callable[[tuple[WalFile, bool]], Scanned | str], groups: Sequence[GroupFiles], spread: Spread
+    scan: Callable[[tuple[WalFile, bool]], Scanned | str], groups: Sequence[GroupFiles], spread: SpreadReplay
 ) -> list[list[Scanned | str]]:
     """What each WAL of each group has of the interval, or why it cannot be read."""
     wals = [(wal, wal.name.text == group.torn) for group in groups for wal in group.wals]
@@ -159,7 +159,7 @@ def _largest(tables: dict[str, TableCount]) -> dict[str, TableCount]:
 
 def _ship(
     job: ReplayJob, groups: Sequence[GroupFiles], begun: Sequence[GroupSummary], scanned: Sequence[Sequence[Scanned | str]],
-    spread: Spread,
+    spread: SpreadReplay,
 ) -> list[GroupSummary]:  # fmt: skip
     """Ship all groups, stage by stage. A stage in which a group fails is the last one.
 

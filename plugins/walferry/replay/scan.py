@@ -17,8 +17,8 @@ from walferry.replay.holes import IntervalGone
 from walferry.replay.interval import Interval, only
 from walferry.replay.listing import WalFile
 from walferry.replication.filters.rules import FilterRules, Reason
-from walferry.replication.filters.window import Kept, filter_window, table_name
-from walferry.shipping.closed_wal import Progress, seconds_to_close, windows_of_closed
+from walferry.replication.filters.window import KeptEdits, filter_window, table_name
+from walferry.shipping.closed_wal import ReadProgress, seconds_to_close, windows_of_closed
 
 RUN_AGAIN = "A new run tells what is left"
 
@@ -54,7 +54,7 @@ class Scanned:
     before_copy: int = 0  # edits that are older than the initial snapshot of their table
 
 
-class Scan:
+class IntervalScan:
     """Counts the windows of one WAL."""
 
     def __init__(self) -> None:
@@ -63,7 +63,7 @@ class Scan:
         self._stays: dict[int, list[Stay]] = {}
         self._ended: set[int] = set()  # regions that were opened or closed since their last stay
 
-    def add(self, window: Window, kept: Kept) -> None:
+    def add(self, window: Window, kept: KeptEdits) -> None:
         """Count the entries of a window."""
         index = window.index
         self._edits_read += len(index)
@@ -82,7 +82,13 @@ class Scan:
         self._note_stays(index.sequence_id, regions, region_of, shipped, moving, kept)
 
     def _note_stays(
-        self, sequence: np.ndarray, regions: np.ndarray, region_of: np.ndarray, shipped: np.ndarray, moving: set[int], kept: Kept
+        self,
+        sequence: np.ndarray,
+        regions: np.ndarray,
+        region_of: np.ndarray,
+        shipped: np.ndarray,
+        moving: set[int],
+        kept: KeptEdits,
     ) -> None:
         for entry in np.flatnonzero(np.isin(region_of, list(moving))).tolist():
             region = int(regions[region_of[entry]])
@@ -116,7 +122,7 @@ def scan_wal(
     store: WalStore, wal: WalFile, interval: Interval, rules: FilterRules, keys: UnwrapKey | None, *, ends_torn: bool
 ) -> Scanned:
     """Count what a WAL has of an interval. Raises WalError, StoreError, IntervalGone, WalNotClosed."""
-    scan = Scan()
+    scan = IntervalScan()
     for window, path in windows_of(store, wal, keys, ends_torn=ends_torn):
         written = only(window, interval.entries_of(window))
         if len(written.index):
@@ -135,7 +141,7 @@ def windows_of(
     try:
         yield from windows_of_closed(
             store, keys, wal.name, (), 0, close_seconds=lambda: seconds_to_close(deadline - time.time(), live=True),
-            progress=Progress(),
+            progress=ReadProgress(),
         )  # fmt: skip
     except (WalTruncatedError, WalTornError):
         if not ends_torn:

@@ -19,7 +19,7 @@ from walferry.engine.bandwidth import limit_of
 from walferry.engine.counters import Counters
 from walferry.engine.gauges import Gauges
 from walferry.engine.in_flight import InFlight, WalOffset
-from walferry.engine.outcome import Outcome
+from walferry.engine.outcome import RunOutcome
 from walferry.engine.run import Run
 from walferry.engine.summary import GroupSummary, Status, digest_with
 from walferry.hbase.cluster import visibility_labels
@@ -203,7 +203,7 @@ class _Shipment:
         self._counters = counters
         self._deadline = time.monotonic() + job.deadline - time.time()
         self._in_flight = InFlight()
-        self._outcome = Outcome()
+        self._outcome = RunOutcome()
         self._gauges = Gauges(counters, self._in_flight, f"the slave of peer {job.peer_id}")
         known = partial(visibility_labels, session.zk, session.nodes)
         self._labels = LabelFilter(VisibilityLabels(job.source.visibility_labels), known)

@@ -29,7 +29,7 @@ class XComValue:
 
 
 @dataclass(frozen=True)
-class Chosen(XComValue):
+class ChosenPeers(XComValue):
     """The peers of a run, and what the Master said of them: some may be `refused`. `at` is in seconds since the epoch."""
 
     peers: Sequence[str]

@@ -11,7 +11,7 @@ from walferry.engine.bandwidth import Limit, limit_of
 from walferry.engine.counters import Counters
 from walferry.engine.gauges import Gauges
 from walferry.engine.in_flight import InFlight
-from walferry.engine.outcome import Outcome
+from walferry.engine.outcome import RunOutcome
 from walferry.engine.run import Run
 from walferry.engine.summary import GroupSummary, Status
 from walferry.hbase.cluster import cluster_id, visibility_labels
@@ -54,7 +54,7 @@ class Attempt:
         known = partial(visibility_labels, session.zk, session.nodes)
         self._labels = LabelFilter(VisibilityLabels(job.source.visibility_labels), known)
         self._in_flight = InFlight()
-        self._outcome = Outcome()
+        self._outcome = RunOutcome()
         self._gauges = Gauges(counters, self._in_flight, f"the slave of peer {job.peer_id}")
         self._wals = GroupWals((), ())
         self._loaded = NOTHING_LOADED

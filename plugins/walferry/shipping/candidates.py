@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from walferry.replication.queues.finding import Place
+from walferry.replication.queues.finding import QueuePlace
 from walferry.replication.queues.reading import Queue, QueuedWal, closed_groups, groups
 
 
@@ -31,7 +31,7 @@ class GroupCandidates:
     queue_id: str
     wals: tuple[Candidate, ...]
     queued: int
-    place: Place | None = None  # None while the group is being moved, and so lies in two queues
+    place: QueuePlace | None = None  # None while the group is being moved, and so lies in two queues
 
 
 def candidates(queues: Sequence[Queue]) -> list[GroupCandidates]:
@@ -47,7 +47,7 @@ def candidates(queues: Sequence[Queue]) -> list[GroupCandidates]:
                 every = _each_once((*before.wals, *mine))
                 found[group] = GroupCandidates(group, queue.server, queue_id, every, len(wals) + before.queued)
             else:
-                place = Place(queue.server, queue_id, len(wals), queue.live)
+                place = QueuePlace(queue.server, queue_id, len(wals), queue.live)
                 found[group] = GroupCandidates(group, queue.server, queue_id, mine, len(wals), place)
     return sorted(found.values(), key=lambda g: g.group)
 

@@ -23,7 +23,7 @@ log = logging.getLogger(__name__)
 
 
 @dataclass
-class Progress:
+class ReadProgress:
     """How far a WAL is read."""
 
     end: int = 0  # the offset after the last entry that was read and handled; 0: none was
@@ -46,7 +46,7 @@ def may_end_with(error: WalTruncatedError | WalTornError, policy: BrokenWals, *,
 
 def windows_of_closed(
     store: WalStore, keys: UnwrapKey | None, name: WalName, dead_servers: Collection[str], position: int, *,
-    close_seconds: Callable[[], float], progress: Progress,
+    close_seconds: Callable[[], float], progress: ReadProgress,
 ) -> Iterator[tuple[Window, str]]:  # fmt: skip
     """Yield the windows of a WAL from `position` on, each with the file's URL.
 
@@ -70,7 +70,7 @@ def windows_of_closed(
 
 def _windows_of_file(
     store: WalStore, keys: UnwrapKey | None, location: WalLocation, position: int, not_trailers: Collection[int],
-    progress: Progress,
+    progress: ReadProgress,
 ) -> Iterator[tuple[Window, str]]:  # fmt: skip
     if location.size == 0:  # the server died before it wrote the header
         if position:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from walferry.hbase.files.quarantine import BrokenWals
-from walferry.replication.queues.finding import Place
+from walferry.replication.queues.finding import QueuePlace
 from walferry.replication.source.cluster import SourceCluster
 from walferry.replication.source.settings import PeerSettings
 
@@ -25,7 +25,7 @@ class GroupJob:
     peer_id: str
     group: str
     run_id: str
-    place: Place | None = None  # where the driver has seen the group
+    place: QueuePlace | None = None  # where the driver has seen the group
     holder: str  # the lease's holder, for people: run, host, process
     deadline: float  # seconds since the epoch; then reading stops, retries end, and calls of a silent slave do
     senders: int = LEAST_SENDERS_OF_A_GROUP

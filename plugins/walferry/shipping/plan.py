@@ -13,7 +13,7 @@ from walferry.hbase.files.store import WalLocation, WalStore
 from walferry.hbase.names import ServerName
 from walferry.hbase.wal.errors import WalError, WalTruncatedError
 from walferry.hbase.wal.header import EMPTY_TRAILER, MAX_HEADER_BYTES, parse_header
-from walferry.replication.queues.finding import Place
+from walferry.replication.queues.finding import QueuePlace
 from walferry.replication.queues.reading import Queue, list_queues, read_begun
 from walferry.replication.source.session import Session
 from walferry.shipping.candidates import Candidate, GroupCandidates, candidates
@@ -49,7 +49,7 @@ class GroupPlan:
     queued: int
     wals: tuple[PlannedWal, ...]
     problem: str | None
-    place: Place | None = None  # where its task finds it
+    place: QueuePlace | None = None  # where its task finds it
 
     @property
     def bytes_left(self) -> int:
@@ -96,7 +96,7 @@ def plan_peer(session: Session, peer_id: str, groups: Collection[str] | None = N
     return PeerPlan(peer_id, (*_plans(session, found), *(() if groups else map(_unread, filter(_is_unread, listed)))), dead)
 
 
-def groups_to_ship(session: Session, peer_id: str, groups: Collection[str] | None = None) -> list[tuple[str, Place | None]]:
+def groups_to_ship(session: Session, peer_id: str, groups: Collection[str] | None = None) -> list[tuple[str, QueuePlace | None]]:
     """The WAL groups that have candidates, of all or of those named, and where each lies; None while one is being moved.
 
     Neither positions nor files are read. Raises WalferryError.

@@ -14,7 +14,7 @@ from walferry.hbase.wal.windows import UnwrapKey, Window
 from walferry.load.earlier_loads import NOTHING_LOADED, LoadedBefore
 from walferry.replication.filters.rules import FilterRules
 from walferry.shipping.broken import Broken
-from walferry.shipping.closed_wal import Progress, may_end_with, seconds_to_close, windows_of_closed
+from walferry.shipping.closed_wal import ReadProgress, may_end_with, seconds_to_close, windows_of_closed
 from walferry.shipping.group_wals import GroupWals
 
 log = logging.getLogger(__name__)
@@ -51,7 +51,7 @@ class QueuedWals:
 
         Raises WalError, StoreError, WalNotClosed, WalMissing.
         """
-        candidate, progress = self.wals.wals[wal], Progress()
+        candidate, progress = self.wals.wals[wal], ReadProgress()
         try:
             yield from windows_of_closed(
                 self.store, self.keys, candidate.queued.name, candidate.dead_servers, candidate.queued.position,

@@ -33,7 +33,7 @@ class PositionRefused(WalferryError):
 
 
 @dataclass(frozen=True)
-class Change:
+class PositionChange:
     """A position to be set, and what that does. `before` is None if the position cannot be read."""
 
     queued: QueuedWal
@@ -46,7 +46,7 @@ class Change:
     left_out: int  # entries that are never shipped, unless they were before
 
 
-def look(session: Session, peer_id: str, wal: str, to: int) -> Change:
+def look(session: Session, peer_id: str, wal: str, to: int) -> PositionChange:
     """What setting the WAL's position to `to` would do; changes nothing.
 
     Raises WalGone, LastWal, PositionRefused, WalError, WalNotClosed, StoreError, ValueError for a name that is not a WAL's.
@@ -76,10 +76,10 @@ def look(session: Session, peer_id: str, wal: str, to: int) -> Change:
         again, left_out = after, entries - after
     else:
         again, left_out = (between, 0) if to < before else (0, between)
-    return Change(candidate.queued, location.url, location.size, before, to, entries, again, left_out)
+    return PositionChange(candidate.queued, location.url, location.size, before, to, entries, again, left_out)
 
 
-def set_position(session: Session, peer_id: str, wal: str, to: int, holder: str, *, leave_out: bool = False) -> Change:
+def set_position(session: Session, peer_id: str, wal: str, to: int, holder: str, *, leave_out: bool = False) -> PositionChange:
     """Set the WAL's position, as the holder of its group's lease.
 
     Raises as `look`; LeaseHeld, LeaseLost, EnabledPeer, Contention; and PositionRefused if that leaves entries out, unless

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 
-class Kind(enum.StrEnum):
+class DifferenceKind(enum.StrEnum):
     """How a row differs, with the names of VerifyReplication's counters."""
 
     MISSING = "ONLY_IN_SOURCE_TABLE_ROWS"
@@ -19,18 +19,18 @@ class Kind(enum.StrEnum):
 class Sample:
     """A row that differs, as text."""
 
-    kind: Kind
+    kind: DifferenceKind
     row: str
     detail: str = ""
 
 
 @dataclass
-class Outcome:
+class VerificationOutcome:
     """The rows of a range or a table by kind, and samples of those that differ."""
 
     table: str
     good: int = 0
-    bad: dict[Kind, int] = field(default_factory=lambda: dict.fromkeys(Kind, 0))
+    bad: dict[DifferenceKind, int] = field(default_factory=lambda: dict.fromkeys(DifferenceKind, 0))
     samples: list[Sample] = field(default_factory=list)
     pruned: int = 0  # rows that were found equal by hashes alone
     recompared: int = 0  # comparisons of rows that differed before
@@ -45,9 +45,9 @@ class Outcome:
         return sum(self.bad.values())
 
 
-def total_of(table: str, parts: Iterable[Outcome], samples: int) -> Outcome:
+def total_of(table: str, parts: Iterable[VerificationOutcome], samples: int) -> VerificationOutcome:
     """The outcome of a table from those of its ranges, with at most so many samples of each kind."""
-    total = Outcome(table)
+    total = VerificationOutcome(table)
     for part in parts:
         for name in ("good", "pruned", "recompared", "in_flight", "repaired"):
             setattr(total, name, getattr(total, name) + getattr(part, name))
@@ -62,4 +62,4 @@ def total_of(table: str, parts: Iterable[Outcome], samples: int) -> Outcome:
 
 def sampled(samples: Sequence[Sample], of_each_kind: int) -> list[Sample]:
     """The first samples of each kind."""
-    return [sample for kind in Kind for sample in [s for s in samples if s.kind is kind][:of_each_kind]]
+    return [sample for kind in DifferenceKind for sample in [s for s in samples if s.kind is kind][:of_each_kind]]

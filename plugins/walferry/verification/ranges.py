@@ -11,7 +11,7 @@ from walferry.hbase.tables.rows import Rows
 from walferry.hbase.tables.tables import Tables
 from walferry.verification.digests import Span, differing, digest
 from walferry.verification.job import Options, TableRange
-from walferry.verification.outcome import Kind, Outcome, sampled
+from walferry.verification.outcome import DifferenceKind, VerificationOutcome, sampled
 from walferry.verification.rows import Compared, compare_rows
 
 BUCKETS_A_SPAN = 64
@@ -37,7 +37,7 @@ class RangeComparison:
         self._options = options
         self._sleep = sleep
         self._began = time.monotonic()
-        self._outcome = Outcome(part.table)
+        self._outcome = VerificationOutcome(part.table)
         self._spans: list[Span] = []
         self._compared: list[Compared] = []
         self._free = max_key_bytes
@@ -65,17 +65,17 @@ class RangeComparison:
     @property
     def shippable(self) -> bool:
         """Whether there are rows that the source has and the slave lacks or has differently."""
-        return any(found.bad_rows > found.counts[Kind.EXTRA] for found in self._compared)
+        return any(found.bad_rows > found.counts[DifferenceKind.EXTRA] for found in self._compared)
 
     def repair(self, ship: ShipRows) -> None:
         """Ship these rows again, and compare once more."""
         for i, found in enumerate(self._compared):
             now = found if found.known else self._compare(self._spans[i])
-            if keys := [key for key, kind in now.bad.items() if kind is not Kind.EXTRA]:
+            if keys := [key for key, kind in now.bad.items() if kind is not DifferenceKind.EXTRA]:
                 ship(self._source, self._part, keys)
                 self._outcome.repaired += self._settle(i)
 
-    def outcome(self) -> Outcome:
+    def outcome(self) -> VerificationOutcome:
         """The figures of the range."""
         outcome = self._outcome
         outcome.good = outcome.pruned + sum(found.good for found in self._compared)
@@ -96,7 +96,7 @@ class RangeComparison:
         self._free += before.bytes
         if before.known:
             still = {key: kind for key, kind in now.bad.items() if key in before.bad}
-            counts = dict.fromkeys(Kind, 0) | Counter(still.values())
+            counts = dict.fromkeys(DifferenceKind, 0) | Counter(still.values())
             samples = {key: sample for key, sample in {**before.samples, **now.samples}.items() if key in still}
             now = Compared(before.good + before.bad_rows - len(still), counts, still, samples)
         self._compared[i] = self._kept(now)

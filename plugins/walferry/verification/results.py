@@ -20,7 +20,7 @@ from walferry.base.zk.client import children, read, retried
 from walferry.hbase.errors import ZNodeValueError
 from walferry.hbase.layout import quoted
 from walferry.replication.source.session import Session
-from walferry.verification.outcome import Outcome
+from walferry.verification.outcome import VerificationOutcome
 
 # A znode holds 1 MiB.
 MAX_TABLES = 300
@@ -34,10 +34,10 @@ class _Result:
     """What a run has kept."""
 
     run_id: str
-    outcomes: tuple[Outcome, ...]
+    outcomes: tuple[VerificationOutcome, ...]
 
 
-def write_result(session: Session, peer_id: str, run_id: str, outcomes: Sequence[Outcome]) -> None:
+def write_result(session: Session, peer_id: str, run_id: str, outcomes: Sequence[VerificationOutcome]) -> None:
     """Keep the outcomes of a run, those of tables with differences first. Raises ConnectError."""
     ordered = sorted(outcomes, key=lambda outcome: (not outcome.problem, not outcome.bad_rows, outcome.table))
     places = MAX_SAMPLES
@@ -58,7 +58,7 @@ def write_result(session: Session, peer_id: str, run_id: str, outcomes: Sequence
             retried(session.zk, session.zk.set, path, value)
 
 
-def read_result(session: Session, peer_id: str, run_id: str) -> list[Outcome] | None:
+def read_result(session: Session, peer_id: str, run_id: str) -> list[VerificationOutcome] | None:
     """The outcomes that this run has kept; None if it has kept none. Raises ZNodeValueError, ConnectError."""
     path = _path(session, peer_id)
     znode = read(session.zk, path)

@@ -10,7 +10,7 @@ from walferry.hbase.binary_text import to_binary_text
 from walferry.hbase.tables.rows import Rows
 from walferry.hbase.wal.cells import KEY_TAIL, Cell, CellType, split_cells
 from walferry.verification.digests import row_hashes
-from walferry.verification.outcome import Kind, Sample
+from walferry.verification.outcome import DifferenceKind, Sample
 
 Row = tuple[bytes, int, Rows, int]  # key, hash, and where its cells are
 
@@ -24,8 +24,8 @@ class Compared:
     """The rows of a range: how many are equal, how many differ, and these by key."""
 
     good: int = 0
-    counts: dict[Kind, int] = field(default_factory=lambda: dict.fromkeys(Kind, 0))
-    bad: dict[bytes, Kind] = field(default_factory=dict)
+    counts: dict[DifferenceKind, int] = field(default_factory=lambda: dict.fromkeys(DifferenceKind, 0))
+    bad: dict[bytes, DifferenceKind] = field(default_factory=dict)
     samples: dict[bytes, Sample] = field(default_factory=dict)
 
     @property
@@ -51,9 +51,9 @@ class Compared:
 def compare_rows(source: Iterable[Rows], slave: Iterable[Rows], samples: int) -> Compared:
     """Walk along both sides, and describe up to so many rows of each kind that differ."""
     found = Compared()
-    described = dict.fromkeys(Kind, 0)
+    described = dict.fromkeys(DifferenceKind, 0)
 
-    def note(kind: Kind, mine: Row | None, theirs: Row | None) -> None:
+    def note(kind: DifferenceKind, mine: Row | None, theirs: Row | None) -> None:
         key = (mine or theirs or (b"",))[0]
         found.bad[key] = kind
         found.counts[kind] += 1
@@ -65,16 +65,16 @@ def compare_rows(source: Iterable[Rows], slave: Iterable[Rows], samples: int) ->
     mine, theirs = next(ours, None), next(others, None)
     while mine is not None or theirs is not None:
         if theirs is None or (mine is not None and mine[0] < theirs[0]):
-            note(Kind.MISSING, mine, None)
+            note(DifferenceKind.MISSING, mine, None)
             mine = next(ours, None)
         elif mine is None or theirs[0] < mine[0]:
-            note(Kind.EXTRA, None, theirs)
+            note(DifferenceKind.EXTRA, None, theirs)
             theirs = next(others, None)
         else:
             if mine[1] == theirs[1]:
                 found.good += 1
             else:
-                note(Kind.DIFFERENT, mine, theirs)
+                note(DifferenceKind.DIFFERENT, mine, theirs)
             mine, theirs = next(ours, None), next(others, None)
     return found
 

@@ -13,13 +13,13 @@ from walferry.hbase.tables.tables import Tables
 from walferry.replication.source.cluster import SourceCluster
 from walferry.replication.source.session import Session, open_session
 from walferry.verification.job import Options, TableRange
-from walferry.verification.outcome import Outcome
+from walferry.verification.outcome import VerificationOutcome
 from walferry.verification.ranges import RangeComparison
 
 log = logging.getLogger(__name__)
 
 
-def compare_range(source: SourceCluster, peer: Peer, part: TableRange, options: Options) -> Outcome:
+def compare_range(source: SourceCluster, peer: Peer, part: TableRange, options: Options) -> VerificationOutcome:
     """Compare one range. What goes wrong is the outcome's problem, so that other ranges are compared all the same."""
     key = peer.slave
     try:
@@ -37,7 +37,7 @@ def compare_range(source: SourceCluster, peer: Peer, part: TableRange, options: 
             return outcome
     except WalferryError as error:
         log.warning("table %s from row %r: %s", part.table, part.start, error)
-        return Outcome(part.table, problem=str(error))
+        return VerificationOutcome(part.table, problem=str(error))
 
 
 def _repair(session: Session, peer: Peer, table: str, comparison: RangeComparison) -> str:

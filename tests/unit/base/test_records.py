@@ -22,7 +22,7 @@ from walferry.engine.summary import GroupSummary
 from walferry.load.copy_records import CopyState, RegionRecord
 from walferry.load.records import Folder, Load
 from walferry.replication.source.cluster import SourceCluster, SourceError
-from walferry.shipping.bulkload.loading import Outcome
+from walferry.shipping.bulkload.loading import PartitionOutcome
 from walferry.shipping.bulkload.rows import Note, WalReport
 from walferry.shipping.slave_down import notes_in
 from walferry.verification.job import Options
@@ -74,12 +74,14 @@ READERS: dict[str, tuple[Callable[[bytes], Any], type[Exception] | tuple[()]]] =
     "a summary": (GroupSummary.from_json, NotARecord),
     "a note": (Note.from_json, NotARecord),
     "a report": (WalReport.from_json, NotARecord),
-    "an outcome": (lambda value: Outcome.from_json(value.decode(errors="surrogateescape")), NotARecord),
+    "an outcome": (lambda value: PartitionOutcome.from_json(value.decode(errors="surrogateescape")), NotARecord),
     "options": (lambda value: Options.from_json(value.decode(errors="surrogateescape")), NotARecord),
     "a source": (lambda value: SourceCluster.from_json(value.decode(errors="surrogateescape")), SourceError),
 }
-FIELDS = sorted({name for kind in (CopyState, RegionRecord, GroupSummary, Note, WalReport, Outcome, Options, SourceCluster, Login)
-                 for name in kind.__dataclass_fields__} | {"holder", "groups"})  # fmt: skip
+RECORDS = (
+    CopyState, RegionRecord, GroupSummary, Note, WalReport, PartitionOutcome, Options, SourceCluster, Login,
+)  # fmt: skip
+FIELDS = sorted({name for kind in RECORDS for name in kind.__dataclass_fields__} | {"holder", "groups"})
 
 
 def test_what_was_written_is_read_back() -> None:

@@ -6,7 +6,7 @@ import os
 
 from tests.unit.master.looks import LATE, Site, code
 from walferry.cli.region_table import MAX_SHOWN, as_table
-from walferry.master.states import State
+from walferry.master.states import RegionState
 from walferry.master.survey import survey
 
 TERMINAL = os.terminal_size((80, 24))
@@ -15,7 +15,7 @@ TERMINAL = os.terminal_size((80, 24))
 def stuck(count: int) -> Site:
     site = Site()
     for n in range(count):
-        site.add(n, State.OPENING, idle=LATE + n)
+        site.add(n, RegionState.OPENING, idle=LATE + n)
     return site
 
 

@@ -16,7 +16,7 @@ import pytest
 
 from walferry.base.errors import WalferryError
 from walferry.cli import show as showing
-from walferry.cli.show import BAD, Cell, View, show, table
+from walferry.cli.show import BAD, Cell, ShownTable, show, table
 
 ROOT = Path(__file__).resolve().parents[3]
 HEAD = ("ID", "STATE", "WALS", "SLAVE")
@@ -79,10 +79,10 @@ def test_what_is_watched_is_shown_again_whatever_fails_meanwhile(
 ) -> None:
     looks: list[float] = []
 
-    def look() -> View:
+    def look() -> ShownTable:
         if len(looks) == 1:
             raise WalferryError("ZooKeeper is away")
-        return View({"n": len(looks)}, lambda: "", status=3)
+        return ShownTable({"n": len(looks)}, lambda: "", status=3)
 
     def sleep(seconds: float) -> None:
         looks.append(seconds)

@@ -14,7 +14,7 @@ from tests.unit.replication.sinks.hbase.test_bulk_loads import OFF, load
 from walferry.engine.counters import Counters
 from walferry.engine.feed import Feed, FeedReader
 from walferry.engine.in_flight import InFlight, WalOffset
-from walferry.engine.outcome import Outcome, Phase
+from walferry.engine.outcome import Phase, RunOutcome
 from walferry.engine.summary import GroupSummary
 from walferry.hbase.files.closedness import WalNotClosed
 from walferry.hbase.wal.errors import WalError
@@ -80,7 +80,7 @@ class Read:
     def __init__(self, feed: Feed, deadline: float = float("inf")) -> None:
         self.dispatched: list[int] = []
         self.finished = False
-        self.in_flight, self.outcome = InFlight(), Outcome()
+        self.in_flight, self.outcome = InFlight(), RunOutcome()
         senders = SimpleNamespace(
             dispatch=lambda batch, *_: self.dispatched.append(len(batch.index)), flush=lambda: None,
             finish=lambda: setattr(self, "finished", True),

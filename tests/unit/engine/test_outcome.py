@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from walferry.engine.outcome import Outcome, Phase
+from walferry.engine.outcome import Phase, RunOutcome
 from walferry.engine.summary import Status
 from walferry.replication.sinks.errors import SlaveUnreachable, Stopped
 
@@ -13,8 +13,8 @@ LATE = SlaveUnreachable("s", 0.0, 0, "no time")
 DOWN = SlaveUnreachable("s", 0.0, 3, "refused")
 
 
-def after(*errors: BaseException) -> Outcome:
-    outcome = Outcome()
+def after(*errors: BaseException) -> RunOutcome:
+    outcome = RunOutcome()
     for error in errors:
         outcome.note(error)
     return outcome

@@ -28,7 +28,7 @@ from walferry.engine.counters import Counters
 from walferry.engine.feed import Feed
 from walferry.engine.gauges import Gauges
 from walferry.engine.in_flight import InFlight, WalOffset
-from walferry.engine.outcome import Outcome
+from walferry.engine.outcome import RunOutcome
 from walferry.engine.run import Run
 from walferry.engine.summary import GroupSummary, Status
 from walferry.hbase.errors import PausedPeer
@@ -207,7 +207,7 @@ def one_run(kept: Kept, make: Any, senders: int, stops: Callable[[], WalferryErr
     )  # fmt: skip
     run = Run(
         feed=feed, commit=commit, sink=kept.target, limit=limit, labels=LabelFilter(VisibilityLabels.REFUSE, dict),  # type: ignore[arg-type]
-        counters=counters, in_flight=in_flight, outcome=Outcome(), settings=PeerSettings(shipment_bytes=400), senders=senders,
+        counters=counters, in_flight=in_flight, outcome=RunOutcome(), settings=PeerSettings(shipment_bytes=400), senders=senders,
         deadline=float("inf"), stops=stops, gauges=Gauges(counters, in_flight, "the target"),
     )  # fmt: skip
     try:

@@ -9,7 +9,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from walferry.engine.sender_queue import MOST_BYTES, Pace, Queued, SenderQueue
+from walferry.engine.sender_queue import MOST_BYTES, Queued, SenderPace, SenderQueue
 
 MB = 1 << 20
 
@@ -68,7 +68,7 @@ def test_a_sender_waits_for_what_is_queued_later():
 
 
 def test_a_sender_sends_more_at_once_while_that_is_acknowledged_in_time():
-    pace, sent = Pace(1 << 30), []
+    pace, sent = SenderPace(1 << 30), []
     for _ in range(6):
         size = max(2 * MB, int(pace.bytes))
         sent.append(size // MB)
@@ -78,13 +78,13 @@ def test_a_sender_sends_more_at_once_while_that_is_acknowledged_in_time():
 
 
 def test_a_sender_sends_no_more_than_its_buffer_allows():
-    pace = Pace(3 * MB)
+    pace = SenderPace(3 * MB)
     pace.acknowledged(2 * MB, 0.1)
     assert pace.bytes == 3 * MB
 
 
 def test_to_a_slow_slave_a_sender_sends_one_request_at_a_time():
-    pace = Pace(1 << 30)
+    pace = SenderPace(1 << 30)
     for _ in range(4):
         pace.acknowledged(2 * MB, 0.3)
     pace.acknowledged(4 * MB, 60.0)
@@ -95,7 +95,7 @@ def test_to_a_slow_slave_a_sender_sends_one_request_at_a_time():
 
 
 def test_little_that_is_acknowledged_soon_takes_nothing_from_the_pace():
-    pace = Pace(1 << 30)
+    pace = SenderPace(1 << 30)
     pace.acknowledged(8 * MB, 0.9)
     pace.acknowledged(100, 0.05)
     assert pace.bytes == 16 * MB

@@ -17,7 +17,7 @@ from walferry.engine.in_flight import InFlight, WalOffset
 from walferry.engine.senders import Senders
 from walferry.hbase.wal.scan import scan_entries
 from walferry.hbase.wal.windows import Window
-from walferry.replication.filters.window import FilterRules, Kept, filter_window, uuid_field
+from walferry.replication.filters.window import FilterRules, KeptEdits, filter_window, uuid_field
 from walferry.replication.sinks.errors import Stopped
 from walferry.replication.sinks.hbase.shipment import Shipment, assemble, join
 from walferry.replication.sinks.hbase.sink import ShipmentsOf
@@ -40,7 +40,7 @@ def window(count: int, regions: int, value: bytes = b"v" * 50, first: int = 0) -
     return Window(data, 85, scan_entries(data, 0, len(data)).index)
 
 
-def taken(w: Window) -> tuple[Window, Kept, int, ShipmentsOf]:
+def taken(w: Window) -> tuple[Window, KeptEdits, int, ShipmentsOf]:
     """The arguments of `dispatch` for a window without bulk loads."""
     kept = filter_window(w, RULES, "wal")
     return w, kept, 0, ShipmentsOf(w, kept, {}, MARK)

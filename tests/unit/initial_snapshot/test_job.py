@@ -17,12 +17,12 @@ from walferry.initial_snapshot.targets import MadeTarget
 from walferry.load.copied_tables import ChosenTable
 from walferry.load.copy_border import Border
 from walferry.load.copy_errors import CopyRefused
-from walferry.load.copy_records import RegionRecord, TableRecord, Way
+from walferry.load.copy_records import CopyWay, RegionRecord, TableRecord
 from walferry.load.earlier_loads import LoadedBefore
 from walferry.load.records import Load
 
 REGION = SnapshotRegion("t", "abc", b"", b"", ())
-COPIED = RegionRecord(Way.FILES, families=(b"f".hex(),))
+COPIED = RegionRecord(CopyWay.FILES, families=(b"f".hex(),))
 
 
 class Kept:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from walferry.initial_snapshot.job import _Done
 from walferry.initial_snapshot.manifest import SnapshotRegion
 from walferry.initial_snapshot.region_copy import RegionTask
-from walferry.load.copy_records import RegionRecord, Way
+from walferry.load.copy_records import CopyWay, RegionRecord
 
 REGIONS = 10_000
 
@@ -26,7 +26,7 @@ class Kept:
 
     def regions(self, table: str, names: Sequence[str]) -> dict[str, RegionRecord]:
         self.reads += len(names)
-        return {name: RegionRecord(Way.FILES, files=1, bytes=10) for name in names}
+        return {name: RegionRecord(CopyWay.FILES, files=1, bytes=10) for name in names}
 
 
 def test_each_record_is_read_once_and_many_regions_take_no_time():

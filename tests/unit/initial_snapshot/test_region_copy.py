@@ -11,10 +11,10 @@ from walferry.hbase.files.errors import NoFileRight, UnreadableBytes
 from walferry.initial_snapshot import region_copy
 from walferry.initial_snapshot.manifest import SnapshotRegion
 from walferry.initial_snapshot.region_copy import RegionCopier, RegionTask
-from walferry.load.copy_records import RegionRecord, Way
+from walferry.load.copy_records import CopyWay, RegionRecord
 
 TASK = RegionTask(SnapshotRegion("t", "abc", b"", b"", ()), (b"f",))
-COPIED = RegionRecord(Way.FILES)
+COPIED = RegionRecord(CopyWay.FILES)
 WHY = "HDFS does not give these bytes: their block is missing"
 
 

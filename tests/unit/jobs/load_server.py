@@ -7,13 +7,13 @@ from collections.abc import Iterator
 from walferry.base.protos.spark_connect_pb2 import Plan
 from walferry.jobs.load_progress import LoadProgress
 from walferry.jobs.load_tasks import OUTCOME
-from walferry.shipping.bulkload.loading import Outcome
+from walferry.shipping.bulkload.loading import PartitionOutcome
 
 
 class Server:
     """Takes a plan, and answers with outcomes."""
 
-    def __init__(self, *outcomes: Outcome) -> None:
+    def __init__(self, *outcomes: PartitionOutcome) -> None:
         self.outcomes = outcomes
         self.most = 0
         self.plans: list[Plan] = []

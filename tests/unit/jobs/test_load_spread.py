@@ -9,12 +9,12 @@ from tests.unit.shipping.bulkload.jobs import groups_of, job
 from walferry.jobs import load_spread
 from walferry.jobs.connect.errors import ConnectFailed
 from walferry.jobs.load_spread import ConnectSpread
-from walferry.shipping.bulkload.loading import Outcome
+from walferry.shipping.bulkload.loading import PartitionOutcome
 from walferry.shipping.bulkload.region_load import Loaded
 
 
 def test_outcomes_come_as_they_were_told() -> None:
-    outcomes = [Outcome("t", "t-0", Loaded(1, 2, 3)), Outcome(notes=("{}",))]
+    outcomes = [PartitionOutcome("t", "t-0", Loaded(1, 2, 3)), PartitionOutcome(notes=("{}",))]
     server = Server(*outcomes)
     spread = ConnectSpread(server.run, 4, print)
     assert (spread.cores, spread(job(), groups_of(2, 1))) == (4, outcomes)

@@ -12,7 +12,7 @@ from tests.unit.jobs.load_server import Server
 from tests.unit.shipping.bulkload.jobs import groups_of, job
 from walferry.jobs.load_spread import ConnectSpread
 from walferry.jobs.load_tasks import OUTCOME
-from walferry.shipping.bulkload.loading import Outcome
+from walferry.shipping.bulkload.loading import PartitionOutcome
 from walferry.shipping.bulkload.rows import NOTE, Note, rows_in
 
 
@@ -29,4 +29,4 @@ def test_the_tasks_of_the_plan_read_and_load(monkeypatch: pytest.MonkeyPatch) ->
     load, _ = pickle.loads(second.func.python_udf.command)
     monkeypatch.setattr("walferry.shipping.bulkload.loading._load", lambda *_: pytest.fail("there is nothing to load"))
     told: list[Any] = [text for batch in load(rows) for text in batch[OUTCOME].to_pylist()]
-    assert [Outcome.from_json(text).notes for text in told] == [(note.to_json().decode(),) for note in notes]
+    assert [PartitionOutcome.from_json(text).notes for text in told] == [(note.to_json().decode(),) for note in notes]

@@ -15,11 +15,11 @@ from walferry.master.catalog import CatalogRead
 from walferry.master.decide import Region, Servers
 from walferry.master.errors import Refused
 from walferry.master.plans import Plan, StoredPlan
-from walferry.master.reconcile import LIMIT_SECONDS, Known, View
-from walferry.master.requests import Request
+from walferry.master.reconcile import LIMIT_SECONDS, ClusterView, Known
+from walferry.master.requests import OperatorRequest
 from walferry.master.role_loop import decide_for
-from walferry.master.snapshot import Looked
-from walferry.master.states import OF_SPLITS, State
+from walferry.master.snapshot import ClusterSnapshot
+from walferry.master.states import OF_SPLITS, RegionState
 from walferry.master.table_states import StoredState
 from walferry.master.znodes import RegionInTransition, encoded_name
 
@@ -52,7 +52,7 @@ class Site:
     complete: bool = True
 
     def add(
-        self, n: int, state: State | None = None, server: ServerName = A, *, served_by: tuple[ServerName, ...] = (),
+        self, n: int, state: RegionState | None = None, server: ServerName = A, *, served_by: tuple[ServerName, ...] = (),
         last: ServerName | None = A, idle: float = SOON, plan: Plan | None = None, wanted: bool = True, listed: bool = True,
     ) -> str:  # fmt: skip
         """Add a region, in transition if it has a state."""
@@ -68,24 +68,24 @@ class Site:
             self.stored[encoded] = StoredPlan(plan, 0)
         return encoded
 
-    def look(self) -> Looked:
+    def look(self) -> ClusterSnapshot:
         """What one look finds."""
         online = {server: frozenset(names) for server, names in self.online.items() if server not in self.silent}
         servers = Servers(frozenset(self.online), frozenset(self.recovering))
-        view = View(servers, online, self.regions, self.catalog, self.stored, frozenset(self.silent), self.broken)
+        view = ClusterView(servers, online, self.regions, self.catalog, self.stored, frozenset(self.silent), self.broken)
         read = CatalogRead(self.catalog, self.states, complete=self.complete)
         decided = decide_for(view, read)
         if self.hmaster is not None:
             decided = [(region, decide_beside(view, region, self.hmaster, LIMIT_SECONDS)) for region, _ in decided]
         master = f"HMaster {self.hmaster}" if self.hmaster else ""
-        return Looked(view, read, self.hmaster, master, decided, LIMIT_SECONDS)
+        return ClusterSnapshot(view, read, self.hmaster, master, decided, LIMIT_SECONDS)
 
 
-def draining(site: Site) -> View:
+def draining(site: Site) -> ClusterView:
     view = site.look().view
     return replace(view, servers=replace(view.servers, draining=frozenset({A})))
 
 
-def refused(ask: Callable[[Looked], Request], site: Site, words: str) -> None:
+def refused(ask: Callable[[ClusterSnapshot], OperatorRequest], site: Site, words: str) -> None:
     with pytest.raises(Refused, match=words):
         ask(site.look())

@@ -5,7 +5,7 @@ from __future__ import annotations
 from tests.unit.master.looks import A, B, Site, draining, refused
 from walferry.master import requests
 from walferry.master.balance import plan_moves
-from walferry.master.states import State
+from walferry.master.states import RegionState
 
 
 def test_the_balancer_moves_no_region_to_a_server_that_drains() -> None:
@@ -22,5 +22,5 @@ def test_the_cluster_is_balanced_only_while_nothing_is_in_transition() -> None:
         site.add(n, served_by=(A,))
     request = requests.balance(site.look())
     assert len(request.only) == len(request.lines) == 2
-    site.add(9, State.OPENING)
+    site.add(9, RegionState.OPENING)
     refused(requests.balance, site, "1 regions are in transition")

@@ -18,10 +18,10 @@ from walferry.hbase.names import ServerName
 from walferry.hbase.rpc import regions as rpc
 from walferry.hbase.rpc.errors import ConnectionFailed, RemoteError
 from walferry.hbase.rpc.server import Caller, Method, RpcServer
-from walferry.hbase.rpc.server_codec import JavaException, Refused
+from walferry.hbase.rpc.server_codec import CallRefused, JavaException
 from walferry.master.calls import CalledServers, encoded_name_of
 from walferry.master.reconcile import ToOpen
-from walferry.master.states import State
+from walferry.master.states import RegionState
 from walferry.master.znodes import META_ENCODED_NAME, RegionInTransition
 
 
@@ -72,7 +72,7 @@ class FakeRegionServer:
     def _note(self, answer: Message):
         def note(request: Message, caller: Caller) -> Message:
             if self.refuses:
-                raise Refused(JavaException.IO, "not this one")
+                raise CallRefused(JavaException.IO, "not this one")
             self.asked.append(request)
             return answer
 
@@ -124,7 +124,7 @@ def test_without_servers_nobody_is_asked():
 
 def test_regions_are_opened_and_closed_at_the_version_of_their_znodes(three):
     name = b"t,,1.0123456789abcdef0123456789abcdef."
-    znode = RegionInTransition(name, State.OFFLINE, three[0].name, 7, 0, False, b"")
+    znode = RegionInTransition(name, RegionState.OFFLINE, three[0].name, 7, 0, False, b"")
     servers = CalledServers(login=Login(user="hbase"))
     assert servers.open({three[0].name: [ToOpen(info(), znode), ToOpen(info(b"x"), znode)]}) == {}
     assert servers.close({three[0].name: [znode]}) == {}
@@ -158,7 +158,9 @@ def test_regions_are_opened_and_closed_at_the_version_of_their_znodes(three):
 
 
 def test_a_server_that_stands_still_is_not_waited_for_once_a_region(three):
-    regions = [RegionInTransition(b"t,,%d.%032x." % (i, i), State.CLOSING, three[1].name, 0, 0, False, b"") for i in range(20)]
+    regions = [
+        RegionInTransition(b"t,,%d.%032x." % (i, i), RegionState.CLOSING, three[1].name, 0, 0, False, b"") for i in range(20)
+    ]
     began = time.monotonic()
     with socket.create_server(("127.0.0.1", 0)) as still:
         silent = ServerName("127.0.0.1", still.getsockname()[1], 1)
@@ -176,7 +178,7 @@ def test_a_region_that_is_closing_or_closed_may_be_asked_for_again(monkeypatch: 
 
     monkeypatch.setattr(rpc, "close_regions", close)
     server = ServerName("rs", 16020, 1)
-    znode = RegionInTransition(b"t,,1.ab.", State.CLOSING, server, 0, 0, False, b"")
+    znode = RegionInTransition(b"t,,1.ab.", RegionState.CLOSING, server, 0, 0, False, b"")
     assert CalledServers().close({server: [znode]}) == {}
 
 

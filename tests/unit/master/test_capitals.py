@@ -12,7 +12,7 @@ from walferry.base.protos import hbase_pb2 as pb
 from walferry.base.zk.client import ZNode
 from walferry.hbase.names import ServerName
 from walferry.hbase.rpc import regions as rpc
-from walferry.hbase.rpc.server_codec import Refused
+from walferry.hbase.rpc.server_codec import CallRefused
 from walferry.hbase.tables.regions import read_meta_row
 from walferry.hbase.values import PBUF
 from walferry.master.master_calls import MasterCalls
@@ -49,7 +49,7 @@ def test_a_server_that_was_given_up_hears_it_under_any_spelling() -> None:
     registry = ServerRegistry()
     calls = MasterCalls(registry, lambda: None, {}, name_of=lambda _: "RS1.Example.org").services()["RegionServerStatusService"]
     registry.give_up(LIVE)
-    with pytest.raises(Refused, match=r"rs1\.example\.org"):
+    with pytest.raises(CallRefused, match=r"rs1\.example\.org"):
         calls["RegionServerReport"].answer(pb.RegionServerReportRequest(server=IN_MESSAGES), None)
 
 

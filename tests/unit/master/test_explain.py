@@ -12,7 +12,7 @@ from walferry.hbase.names import ServerName
 from walferry.master.errors import Refused
 from walferry.master.explain import _RULES, as_lines, explain
 from walferry.master.plans import Plan
-from walferry.master.states import State
+from walferry.master.states import RegionState
 from walferry.master.survey import OPERATOR, UNKNOWN
 
 ESCAPE = "\x1b[2Jgone\r\n{{ conn.slack.password }}"
@@ -37,7 +37,7 @@ def test_for_a_region_that_is_simply_open_or_closed_nothing_comes_next(
 
 def test_all_that_is_known_of_a_region_is_told() -> None:
     site = Site(recovering={DEAD})
-    encoded = site.add(1, State.CLOSING, DEAD, plan=Plan(B, True, "balance", 2), idle=30.0)
+    encoded = site.add(1, RegionState.CLOSING, DEAD, plan=Plan(B, True, "balance", 2), idle=30.0)
     told = explain(site.look(), encoded)
     assert json.loads(json.dumps(told)) == told
     assert told["hbase:meta"] == {
@@ -77,4 +77,4 @@ def test_an_unknown_region_is_refused_and_its_name_is_harmless() -> None:
 
 
 def test_every_state_has_its_sentence_of_the_protocol() -> None:
-    assert _RULES.keys() == {None, *State}
+    assert _RULES.keys() == {None, *RegionState}

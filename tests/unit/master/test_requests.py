@@ -11,8 +11,8 @@ from walferry.hbase.errors import ZNodeValueError
 from walferry.master import requests
 from walferry.master.decide import MAX_FAILURES
 from walferry.master.plans import Plan
-from walferry.master.requests import IDLE, Request
-from walferry.master.states import State
+from walferry.master.requests import IDLE, OperatorRequest
+from walferry.master.states import RegionState
 from walferry.master.table_states import StoredState, TableState
 
 REGION = code(1)
@@ -35,7 +35,7 @@ def test_a_region_that_no_server_serves_is_assigned_where_the_operator_says() ->
     [
         ({"served_by": (A,)}, None, f"is served by {A}.*regions move"),
         ({"wanted": False}, None, "is of table t, which is disabled"),
-        ({"state": State.OPENING}, str(B), "is in transition already"),
+        ({"state": RegionState.OPENING}, str(B), "is in transition already"),
         ({}, str(DEAD), "is not a live RegionServer. Live are: rs0"),
         ({}, "\x1b[2J", "is not a server name"),
         ({}, "rs1", f"'rs1' is not a server name.* Live are: {B}, {A}$"),
@@ -57,7 +57,7 @@ def test_no_region_is_assigned_by_hand_before_the_wals_of_its_last_server_are_sp
 def test_a_region_that_too_many_servers_could_not_open_is_assigned_once_more_on_request() -> None:
     site = Site()
     site.add(2, served_by=(B,))
-    site.add(1, State.FAILED_OPEN, B, plan=Plan(B, True, "startup", MAX_FAILURES))
+    site.add(1, RegionState.FAILED_OPEN, B, plan=Plan(B, True, "startup", MAX_FAILURES))
     assert requests.unstick(site.look()).only == frozenset()
     assert requests.assign(site.look(), REGION).lines == [f"region {REGION}: its failed opens are forgotten; it is opened at {A}"]
     assert requests.assign(site.look(), REGION, str(B)).lines[0].endswith(str(B))
@@ -67,7 +67,7 @@ def test_a_region_that_too_many_servers_could_not_open_is_assigned_once_more_on_
 
 def test_a_region_that_its_server_opens_is_waited_for() -> None:
     site = Site()
-    site.add(1, State.OPENING, A)
+    site.add(1, RegionState.OPENING, A)
     assert requests.assign(site.look(), REGION).lines == [f"region {REGION}: the server opens it ({A}); this is waited for"]
 
 
@@ -83,7 +83,7 @@ def test_the_tables_with_names_like_a_misspelt_one_are_told() -> None:
 
 def test_unstick_names_region_state_and_server() -> None:
     site = Site()
-    site.add(1, State.OPENING, A, idle=LATE)
+    site.add(1, RegionState.OPENING, A, idle=LATE)
     assert requests.unstick(site.look()).lines == [
         f"region {REGION} is OPENING at {A}: the server has not opened it for {LATE:.0f} s; force the znode to OFFLINE and ask a "
         "server to open it"
@@ -118,7 +118,7 @@ def test_a_region_moves_between_live_servers_only() -> None:
 
 def test_all_that_is_in_transition_or_not_served_is_unstuck_but_what_is_for_people() -> None:
     site = Site()
-    site.add(1, State.CLOSED)
+    site.add(1, RegionState.CLOSED)
     site.add(2, last=DEAD)
     site.add(3, served_by=(A, B))
     site.add(4, served_by=(A,))
@@ -154,9 +154,9 @@ def test_the_only_copy_of_a_region_is_not_a_stray_one_unless_its_znode_says_so()
     site.add(1, served_by=(A,), last=B)
     refused(lambda looked: requests.close_stray(looked, REGION, str(A)), site, "has the only copy")
     refused(lambda looked: requests.close_stray(looked, REGION, str(B)), site, "does not serve region")
-    site.add(1, State.OFFLINE, B, served_by=(A,), last=B)
+    site.add(1, RegionState.OFFLINE, B, served_by=(A,), last=B)
     assert requests.close_stray(site.look(), REGION, str(A)).lines
-    site.add(1, State.OPENED, A, served_by=(A,), last=B)
+    site.add(1, RegionState.OPENED, A, served_by=(A,), last=B)
     refused(lambda looked: requests.close_stray(looked, REGION, str(A)), site, "has the only copy")
 
 
@@ -168,7 +168,7 @@ def test_the_only_copy_of_a_region_is_not_a_stray_one_unless_its_znode_says_so()
         (requests.disable, TableState.DISABLED, "table t is DISABLED. Nothing is to be done"),
     ],
 )
-def test_a_table_in_another_state_is_refused(ask: Callable[..., Request], state: TableState, words: str) -> None:
+def test_a_table_in_another_state_is_refused(ask: Callable[..., OperatorRequest], state: TableState, words: str) -> None:
     site = Site(states={"t": StoredState(state, 0)})
     site.add(1)
     refused(lambda looked: ask(looked, "t"), site, words)

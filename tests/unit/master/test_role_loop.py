@@ -12,9 +12,9 @@ from walferry.hbase.files.store import WrongRoot
 from walferry.hbase.names import ServerName
 from walferry.master import role_loop
 from walferry.master.decide import Region, Servers, Step
-from walferry.master.reconcile import View
+from walferry.master.reconcile import ClusterView
 from walferry.master.role_loop import MOVING_SECONDS, Cluster, Pass
-from walferry.master.states import State
+from walferry.master.states import RegionState
 from walferry.master.znodes import RegionInTransition
 
 NAME = b"t,,1700000000000.0123456789abcdef0123456789abcdef."
@@ -23,20 +23,22 @@ SERVER = ServerName("rs", 16020, 1)
 
 @pytest.mark.parametrize(
     ("state", "idle", "moving"),
-    [(State.OPENING, 1.0, True), (State.OPENING, MOVING_SECONDS, False), (None, 0.0, False)],
+    [(RegionState.OPENING, 1.0, True), (RegionState.OPENING, MOVING_SECONDS, False), (None, 0.0, False)],
 )
-def test_it_looks_again_soon_while_a_region_has_changed_a_moment_ago(state: State | None, idle: float, moving: bool) -> None:
+def test_it_looks_again_soon_while_a_region_has_changed_a_moment_ago(
+    state: RegionState | None, idle: float, moving: bool
+) -> None:
     znode = None if state is None else RegionInTransition(NAME, state, SERVER, 1, 0, False, b"")
     region = Region(NAME, znode, None, frozenset(), True, None, idle, True)
-    view = View(Servers(frozenset({SERVER}), frozenset()), {}, {"r": region}, {}, {}, frozenset(), [])
+    view = ClusterView(Servers(frozenset({SERVER}), frozenset()), {}, {"r": region}, {}, {}, frozenset(), [])
     done = Pass(view, [], [])
     assert (done.moving, done.acted, done.busy) == (moving, False, state is not None)
 
 
 @pytest.mark.parametrize(
-    ("state", "step"), [(None, Step.CREATE), (State.OFFLINE, Step.ASK_TO_OPEN), (State.CLOSED, Step.REASSIGN)]
+    ("state", "step"), [(None, Step.CREATE), (RegionState.OFFLINE, Step.ASK_TO_OPEN), (RegionState.CLOSED, Step.REASSIGN)]
 )
-def test_no_server_is_asked_to_open_a_region_that_a_silent_one_may_serve(state: State | None, step: Step) -> None:
+def test_no_server_is_asked_to_open_a_region_that_a_silent_one_may_serve(state: RegionState | None, step: Step) -> None:
     """A znode that another master has left may be OFFLINE, though a server that does not answer now has the region open."""
     site = Site()
     site.add(1, state, A)
@@ -51,7 +53,7 @@ def test_a_root_with_no_wals_of_any_server_that_serves_regions_is_wrong(tmp_path
     site.add(1, served_by=(A,))
     looked = site.look()
 
-    def look(*arguments: Any) -> View:
+    def look(*arguments: Any) -> ClusterView:
         _, _, _, _, catalog, _ = arguments
         catalog()
         return looked.view

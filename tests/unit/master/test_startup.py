@@ -6,7 +6,7 @@ import pytest
 
 from walferry.hbase.names import ServerName
 from walferry.master.decide import Servers
-from walferry.master.reconcile import View
+from walferry.master.reconcile import ClusterView
 from walferry.master.startup import ANSWER_SECONDS, SETTLED_SECONDS, WAIT_SECONDS, first_look, wait_for_servers, why_not_startup
 from walferry.master.znodes import META_ENCODED_NAME
 
@@ -44,9 +44,9 @@ def test_a_start_waits_for_its_minimum_but_not_for_ever() -> None:
     assert Arrivals(0.0).wait(minimum=2, give_up_seconds=30.0) == (1, pytest.approx(30.0, abs=0.2))
 
 
-def view(online: dict[ServerName, set[str]], live: frozenset[ServerName] = frozenset({A, B})) -> View:
+def view(online: dict[ServerName, set[str]], live: frozenset[ServerName] = frozenset({A, B})) -> ClusterView:
     answers = {server: frozenset(regions) for server, regions in online.items()}
-    return View(Servers(live, frozenset()), answers, {}, {}, {}, live - answers.keys(), [])
+    return ClusterView(Servers(live, frozenset()), answers, {}, {}, {}, live - answers.keys(), [])
 
 
 def test_a_start_is_one_where_all_servers_say_that_they_serve_nothing() -> None:

@@ -7,7 +7,7 @@ import json
 from tests.unit.master.looks import DEAD, HMASTER, LATE, A, B, Site, code
 from walferry.hbase.errors import ZNodeValueError
 from walferry.master.decide import Region
-from walferry.master.states import State
+from walferry.master.states import RegionState
 from walferry.master.survey import MISPLACED, NOT_SERVED, OPERATOR, SERVED_TWICE, WALFERRY, survey
 from walferry.master.znodes import META_ENCODED_NAME
 
@@ -18,7 +18,7 @@ def test_only_regions_that_are_not_simply_open_or_closed_are_listed() -> None:
     site = Site()
     site.add(1, served_by=(A,))
     site.add(2, wanted=False)
-    opening = site.add(3, State.OPENING, B, last=A)
+    opening = site.add(3, RegionState.OPENING, B, last=A)
     found = survey(site.look())
     assert (found.known, found.open, [row.region for row in found.rows]) == (3, 1, [opening])
     (row,) = found.rows
@@ -45,7 +45,7 @@ def test_while_a_server_is_silent_it_may_serve_a_region_that_no_other_serves() -
 
 def test_a_region_that_waits_for_wals_says_whose() -> None:
     site = Site(recovering={DEAD})
-    site.add(1, State.OPENED, DEAD)
+    site.add(1, RegionState.OPENED, DEAD)
     (row,) = survey(site.look()).rows
     assert (row.server, row.next, row.why) == (str(DEAD), WALFERRY, "the WALs of its dead server are not split yet")
     assert row.what == f"split the WALs of {DEAD}"
@@ -94,11 +94,11 @@ def test_regions_of_disabled_tables_and_of_broken_znodes_are_counted() -> None:
 
 def test_the_most_urgent_comes_first() -> None:
     site = Site()
-    late = site.add(1, State.OPENING, idle=LATE)
-    later = site.add(2, State.OPENING, idle=LATE + 1)
+    late = site.add(1, RegionState.OPENING, idle=LATE)
+    later = site.add(2, RegionState.OPENING, idle=LATE + 1)
     unserved = site.add(3)
     twice = site.add(4, served_by=(A, B))
-    fresh = site.add(5, State.OPENING)
+    fresh = site.add(5, RegionState.OPENING)
     meta = Region(b"hbase:meta,,1", None, None, frozenset(), True, None, 0.0, True)
     site.regions[META_ENCODED_NAME] = meta
     rows = [row.region for row in survey(site.look()).rows]
@@ -107,15 +107,15 @@ def test_the_most_urgent_comes_first() -> None:
 
 def test_what_is_stuck_comes_first() -> None:
     site = Site()
-    site.add(1, State.OPENING)
-    late = site.add(2, State.OPENING, idle=LATE)
+    site.add(1, RegionState.OPENING)
+    late = site.add(2, RegionState.OPENING, idle=LATE)
     assert [(row.region, row.stuck) for row in survey(site.look()).rows] == [(late, True), (code(1), False)]
 
 
 def test_beside_an_hmaster_it_is_the_hmaster_that_acts_except_for_opens_that_it_waits_for_in_vain() -> None:
     site = Site(hmaster=HMASTER)
-    site.add(1, State.CLOSED)
-    site.add(2, State.OPENING, idle=LATE)
+    site.add(1, RegionState.CLOSED)
+    site.add(2, RegionState.OPENING, idle=LATE)
     rows = {row.region: row for row in survey(site.look()).rows}
     assert rows[code(1)].next == f"HMaster {HMASTER}"
     assert rows[code(2)].next == f"{OPERATOR}, with `regions unstick`"
@@ -124,7 +124,7 @@ def test_beside_an_hmaster_it_is_the_hmaster_that_acts_except_for_opens_that_it_
 
 def test_beside_an_hmaster_that_does_not_go_on_it_is_said_how_to_go_on_without_it() -> None:
     site = Site(hmaster=HMASTER)
-    site.add(1, State.CLOSING, idle=LATE)
+    site.add(1, RegionState.CLOSING, idle=LATE)
     (row,) = survey(site.look()).rows
     assert (row.stuck, row.next) == (True, OPERATOR)
     assert row.why == (
@@ -135,7 +135,7 @@ def test_beside_an_hmaster_that_does_not_go_on_it_is_said_how_to_go_on_without_i
 
 def test_a_broken_znode_is_listed_as_its_own_region_s_trouble_and_its_text_is_harmless() -> None:
     site = Site(broken=[ZNodeValueError(f"/hbase/region-in-transition/{ESCAPE}", ESCAPE + "x" * 100_000, "Look")])
-    site.add(1, State.OPENING)
+    site.add(1, RegionState.OPENING)
     found = survey(site.look())
     assert [row.state for row in found.rows] == ["broken", "OPENING"]
     text = json.dumps(found.to_json()) + "".join(row.line() for row in found.rows)

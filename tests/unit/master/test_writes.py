@@ -10,7 +10,7 @@ import pytest
 from walferry.hbase.layout import ZNodes
 from walferry.hbase.names import ServerName
 from walferry.master.errors import IllegitimateTransition
-from walferry.master.states import Actor, State
+from walferry.master.states import Actor, RegionState
 from walferry.master.transitions import Transition
 from walferry.master.writes import Change, _add, new_value
 from walferry.master.znodes import RegionInTransition
@@ -21,11 +21,11 @@ ONE, OTHER = ServerName("rs1", 16020, 1), ServerName("rs2", 16020, 2)
 
 @pytest.mark.parametrize("transition", Transition)
 def test_a_change_is_encoded_only_if_the_table_has_it(transition: Transition) -> None:
-    for before, actor in itertools.product([None, *State], Actor):
+    for before, actor in itertools.product([None, *RegionState], Actor):
         check_change(transition, before, actor)
 
 
-def check_change(transition: Transition, before: State | None, actor: Actor) -> None:
+def check_change(transition: Transition, before: RegionState | None, actor: Actor) -> None:
     seen = None if before is None else RegionInTransition(NAME, before, ONE, 0, 0, False, b"")
     rule = transition.rule
     legitimate = rule.actor is actor and (before in rule.before if before is not None else not rule.before)
@@ -52,7 +52,7 @@ def test_the_answer_to_a_split_or_merge_keeps_the_regions_that_the_server_named(
 
 
 def test_a_change_of_another_region_s_znode_is_refused() -> None:
-    seen = RegionInTransition(b"t,x,1.fedcba9876543210fedcba9876543210.", State.OPENED, ONE, 0, 0, False, b"")
+    seen = RegionInTransition(b"t,x,1.fedcba9876543210fedcba9876543210.", RegionState.OPENED, ONE, 0, 0, False, b"")
     with pytest.raises(IllegitimateTransition, match="another region"):
         new_value(Change(Transition.DELETE_OPENED, NAME, seen), Actor.MASTER)
 
@@ -64,7 +64,7 @@ def test_a_transition_that_chooses_a_server_needs_one() -> None:
 
 @pytest.mark.parametrize("value", [None, b"value"])
 def test_a_znode_is_changed_or_deleted_only_at_the_version_that_was_seen(value: bytes | None) -> None:
-    seen = RegionInTransition(NAME, State.OPENED, ONE, 7, 0, False, b"")
+    seen = RegionInTransition(NAME, RegionState.OPENED, ONE, 7, 0, False, b"")
     multi, nodes = Mock(), ZNodes("/hbase")
     _add(multi, nodes, Change(Transition.DELETE_OPENED, NAME, seen, OTHER), value)
     path = nodes.region_in_transition("0123456789abcdef0123456789abcdef")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tests.unit.replay.found import HOUR, MINUTE, found, minutes, wal
 from walferry.replay.files import Around, around
-from walferry.replay.listing import Place
+from walferry.replay.listing import WalPlace
 
 
 def test_wals_are_taken_from_the_one_before_the_interval_to_the_last_one_begun_in_it():
@@ -31,35 +31,35 @@ def test_entries_may_be_in_a_wal_that_was_begun_minutes_later_and_in_one_whose_s
 
 
 def test_an_open_wal_that_was_begun_after_the_interval_is_not_waited_for():
-    left = found(wal(590, 661), wal(661, place=Place.SERVER))
+    left = found(wal(590, 661), wal(661, place=WalPlace.SERVER))
     assert (minutes(left), left.open) == ([590], ())
 
 
 def test_an_open_wal_is_told_only_if_it_can_have_entries_of_the_interval():
-    left = found(wal(590, 620), wal(620, place=Place.SERVER))
+    left = found(wal(590, 620), wal(620, place=WalPlace.SERVER))
     assert [w.name.timestamp for w in left.open] == [620 * MINUTE]
     assert minutes(left) == [590]
-    assert not found(wal(590, 662), wal(662, place=Place.SERVER)).open
+    assert not found(wal(590, 662), wal(662, place=WalPlace.SERVER)).open
 
 
 def test_an_open_wal_that_may_be_its_server_s_first_has_to_be_closed_to_tell():
-    young = wal(700, place=Place.SERVER)
+    young = wal(700, place=WalPlace.SERVER)
     left = found(young, opening=None)
     assert left.open == (young,)
     assert not left.holes
-    rolled = found(young, wal(710, place=Place.SERVER), opening=True)
+    rolled = found(young, wal(710, place=WalPlace.SERVER), opening=True)
     assert (rolled.open, rolled.holes) == ((), ())
 
 
 def test_the_newest_wal_of_a_dead_server_may_be_torn():
-    (group,) = found(wal(590, 620), wal(620, place=Place.SPLITTING), live=False).groups
+    (group,) = found(wal(590, 620), wal(620, place=WalPlace.SPLITTING), live=False).groups
     assert group.torn == group.wals[-1].name.text
     (group,) = found(wal(590, 620), wal(620, 670), wal(670, 680), live=False).groups
     assert group.torn == ""
 
 
 def test_a_wal_in_two_places_is_one_and_hbase_s_own_file_counts():
-    archived, own = wal(610, 615, Place.ARCHIVE), wal(610, 612)
+    archived, own = wal(610, 615, WalPlace.ARCHIVE), wal(610, 612)
     for wals in ((archived, own), (own, archived)):
         group = Around()
         for each in wals:

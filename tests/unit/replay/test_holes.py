@@ -7,11 +7,11 @@ import pytest
 from tests.unit.replay.found import HOUR, MINUTE, found, minutes, wal
 from walferry.replay.holes import NOWHERE
 from walferry.replay.interval import Interval
-from walferry.replay.listing import Place
+from walferry.replay.listing import WalPlace
 
 
 def test_a_first_wal_after_the_interval_s_start_means_that_those_before_it_are_gone():
-    (hole,) = found(wal(630, 640), wal(640, 670), wal(670, place=Place.SERVER)).holes
+    (hole,) = found(wal(630, 640), wal(640, 670), wal(670, place=WalPlace.SERVER)).holes
     assert (hole.time, hole.wal) == (Interval(HOUR.start, 630 * MINUTE), "")
     assert str(hole) == (
         "WALs of group h%2C1%2C60000 with entries of 1970-01-01 10:00:00 to 1970-01-01 10:30:00: gone: server h,1,60000 has run "
@@ -46,13 +46,13 @@ def test_a_gap_shows_by_a_wal_that_was_closed_well_before_the_next_one_was_begun
 
 
 def test_an_archive_without_the_wals_that_have_no_edits_has_no_gaps():
-    first, second = wal(590, 610, Place.ARCHIVE), wal(630, 670, Place.ARCHIVE)
+    first, second = wal(590, 610, WalPlace.ARCHIVE), wal(630, 670, WalPlace.ARCHIVE)
     assert not found(first, second, wal(670, 680)).holes
     assert not found(wal(590, 610), second, wal(670, 680)).holes
 
 
 def test_a_wal_that_a_queue_names_and_that_lies_nowhere_is_named():
-    lost = wal(610, place=Place.NOWHERE)
+    lost = wal(610, place=WalPlace.NOWHERE)
     left = found(wal(590, 610), lost, wal(620, 670), wal(670, 680))
     assert [(h.wal, h.why, h.time.start, h.time.end) for h in left.holes] == [
         (lost.name.text, NOWHERE, 610 * MINUTE, 620 * MINUTE)

@@ -10,7 +10,7 @@ import pytest
 from walferry.hbase.files.store import WalStore
 from walferry.hbase.files.systems import FolderEntry, list_entries
 from walferry.replay import listing
-from walferry.replay.listing import Place, all_wals
+from walferry.replay.listing import WalPlace, all_wals
 
 SERVER = "h,16020,1700000000001"
 WAL = "h%2C16020%2C1700000000001.1700000000002"
@@ -24,7 +24,7 @@ def root(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def listed(root: Path, monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, Place]]:
+def listed(root: Path, monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, WalPlace]]:
     monkeypatch.setattr(listing, "list_queues", lambda session: ())
     session = SimpleNamespace(store=WalStore(f"file://{root}"), source=SimpleNamespace(archive=None))
     return [(wal.name.text, wal.place) for wal in all_wals(session)]  # type: ignore[arg-type]
@@ -47,10 +47,10 @@ def test_a_folder_that_the_master_renames_to_split_it_is_listed_under_its_new_na
 ) -> None:
     wals = root / "WALs"
     after(wals, (wals / SERVER, wals / f"{SERVER}-splitting"), monkeypatch)
-    assert listed(root, monkeypatch) == [(WAL, Place.SPLITTING)]
+    assert listed(root, monkeypatch) == [(WAL, WalPlace.SPLITTING)]
 
 
 def test_a_wal_that_is_archived_meanwhile_is_found_in_either_place(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     wals = root / "WALs"
     after(wals, (wals / SERVER / WAL, root / "oldWALs" / WAL), monkeypatch)
-    assert listed(root, monkeypatch) == [(WAL, Place.OLD)]
+    assert listed(root, monkeypatch) == [(WAL, WalPlace.OLD)]

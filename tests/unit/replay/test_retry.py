@@ -13,7 +13,7 @@ from walferry.engine.summary import GroupSummary, Status
 from walferry.hbase.names import parse_wal_name
 from walferry.replay import run, shipment
 from walferry.replay.files import GroupFiles
-from walferry.replay.listing import Place, WalFile
+from walferry.replay.listing import WalFile, WalPlace
 from walferry.replay.scan import Scanned, Stay
 
 REGION = 7
@@ -23,7 +23,7 @@ Wals = Mapping[int, Stay | None]  # the WALs of a group, by their timestamps, an
 
 
 def wal(group: str, timestamp: int) -> WalFile:
-    return WalFile(parse_wal_name(f"{group}%2C16020%2C1.{timestamp}"), "", 1, None, Place.OLD)
+    return WalFile(parse_wal_name(f"{group}%2C16020%2C1.{timestamp}"), "", 1, None, WalPlace.OLD)
 
 
 @pytest.fixture
@@ -59,7 +59,7 @@ def ship(monkeypatch: pytest.MonkeyPatch) -> Callable[..., list[str]]:
         kept[summary.group] = summary
 
     turn = SimpleNamespace(right=None, write=write)
-    monkeypatch.setattr(shipment, "Turn", lambda session, job, group, name: nullcontext(turn))
+    monkeypatch.setattr(shipment, "GroupLock", lambda session, job, group, name: nullcontext(turn))
     monkeypatch.setattr(shipment, "begin_group", lambda session, peer, run_id, summary: kept.setdefault(summary.group, summary))
     monkeypatch.setattr(shipment, "read_group", lambda session, peer, run_id, group: kept.get(group))
     monkeypatch.setattr(run, "open_session", lambda source: nullcontext())

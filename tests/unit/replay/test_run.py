@@ -11,7 +11,7 @@ from walferry.engine.summary import GroupSummary, Status
 from walferry.hbase.names import parse_wal_name
 from walferry.replay import run
 from walferry.replay.files import GroupFiles
-from walferry.replay.listing import Place, WalFile
+from walferry.replay.listing import WalFile, WalPlace
 from walferry.replay.scan import Scanned, Stay
 
 GROUPS, WALS, STAGES = 400, 100, 5
@@ -20,7 +20,7 @@ GROUPS, WALS, STAGES = 400, 100, 5
 def files(number: int) -> GroupFiles:
     group = f"rs-{number:04}.example.org%2C16020%2C1700000000001"
     names = (parse_wal_name(f"{group}.{1_700_000_000_000 + i}") for i in range(WALS))
-    return GroupFiles(group, None, tuple(WalFile(name, f"file:/{name}", 1, 1, Place.OLD) for name in names))
+    return GroupFiles(group, None, tuple(WalFile(name, f"file:/{name}", 1, 1, WalPlace.OLD) for name in names))
 
 
 @pytest.mark.parametrize("moved", [pytest.param(False, marks=pytest.mark.slow), True])

@@ -19,8 +19,8 @@ from walferry.hbase.wal.errors import WalTruncatedError
 from walferry.hbase.wal.windows import Window
 from walferry.replay.holes import IntervalGone
 from walferry.replay.interval import Interval
-from walferry.replay.listing import Place, WalFile
-from walferry.replay.scan import Scan, Scanned, Stay, TableCount, scan_wal
+from walferry.replay.listing import WalFile, WalPlace
+from walferry.replay.scan import IntervalScan, Scanned, Stay, TableCount, scan_wal
 from walferry.replay.store import StoreWithArchive, begins_with_opening
 from walferry.replication.filters.rules import FilterRules, Reason
 from walferry.replication.retention.archive import WalArchive
@@ -51,7 +51,7 @@ def wal_of(folder: Path, data: bytes) -> tuple[WalStore, WalFile]:
     file = folder / "oldWALs" / NAME
     file.write_bytes(data)
     store = StoreWithArchive(SourceCluster(quorum="", wal_root=f"file://{folder}"))
-    return store, WalFile(parse_wal_name(NAME), f"file://{file}", len(data), None, Place.OLD)
+    return store, WalFile(parse_wal_name(NAME), f"file://{file}", len(data), None, WalPlace.OLD)
 
 
 def scanned(folder: Path, *entries: Entry, interval: Interval = ALL, rules: FilterRules = RULES) -> Scanned:
@@ -97,7 +97,7 @@ def test_very_many_regions_that_open_take_no_long_time():
         reason=np.tile([int(Reason.REGION_EVENT), int(Reason.SHIPPED)], 100_000),
     )  # fmt: skip
     index = type("Index", (SimpleNamespace,), {"__len__": lambda self: 200_000})(**vars(index))
-    scan, began = Scan(), time.process_time()
+    scan, began = IntervalScan(), time.process_time()
     scan.add(SimpleNamespace(index=index, buf=np.frombuffer(b"t", np.uint8)), kept)  # type: ignore[arg-type]
     assert time.process_time() - began < 5
     assert len(scan.result().stays) == 100_000

@@ -10,7 +10,7 @@ import pytest
 from tests.unit.hbase.wal.encoder import PUT, Cell
 from walferry.hbase.tables.rows import Rows, index_rows
 from walferry.verification.digests import Span, differing, digest
-from walferry.verification.outcome import Kind
+from walferry.verification.outcome import DifferenceKind
 from walferry.verification.rows import compare_rows
 
 Table = Mapping[bytes, tuple[Cell, ...]]
@@ -55,11 +55,11 @@ def test_every_difference_lies_in_a_span_and_rows_tell_its_kind():
         source, slave = table(3000), table(3000)
         expected = {}
         for key in dice.sample(sorted(source), 5):
-            kind = dice.choice(list(Kind))
+            kind = dice.choice(list(DifferenceKind))
             expected[key] = kind
-            if kind is Kind.MISSING:
+            if kind is DifferenceKind.MISSING:
                 del slave[key]
-            elif kind is Kind.EXTRA:
+            elif kind is DifferenceKind.EXTRA:
                 del source[key]
             else:
                 (a, b) = slave[key]
@@ -67,7 +67,7 @@ def test_every_difference_lies_in_a_span_and_rows_tell_its_kind():
                 slave[key] = dice.choice([(a,), *((a, other) for other in changed)])
         equal, spans = differing(digest(blocks(source, 100)), digest(blocks(slave, 90)), 3)
         assert all(any(within(span, key) for span in spans) for key in expected)
-        found: dict[bytes, Kind] = {}
+        found: dict[bytes, DifferenceKind] = {}
         good = equal
         for span in spans:
             ours, theirs = [{key: cells for key, cells in side.items() if within(span, key)} for side in (source, slave)]
@@ -75,7 +75,7 @@ def test_every_difference_lies_in_a_span_and_rows_tell_its_kind():
             good += compared.good
             found |= compared.bad
         assert found == expected
-        assert good == len(source.keys() & slave.keys()) - sum(kind is Kind.DIFFERENT for kind in expected.values())
+        assert good == len(source.keys() & slave.keys()) - sum(kind is DifferenceKind.DIFFERENT for kind in expected.values())
 
 
 def test_spans_of_rows_that_only_one_side_has_are_short_too():

@@ -13,7 +13,7 @@ from tests.unit.verification.test_digests import blocks, table
 from walferry.hbase.tables.rows import Rows
 from walferry.hbase.tables.scan import ScanSpec
 from walferry.verification.job import Options, TableRange
-from walferry.verification.outcome import Kind, Outcome
+from walferry.verification.outcome import DifferenceKind, VerificationOutcome
 from walferry.verification.ranges import MAX_KEY_BYTES, RangeComparison
 
 PART = TableRange("t", (b"f",), b"", b"")
@@ -42,7 +42,7 @@ class Waits:
         self.meanwhile()
 
 
-def compared(source: Side, slave: Side, waits: Waits, max_key_bytes: int = MAX_KEY_BYTES, **options: Any) -> Outcome:
+def compared(source: Side, slave: Side, waits: Waits, max_key_bytes: int = MAX_KEY_BYTES, **options: Any) -> VerificationOutcome:
     chosen = Options(**options)
     comparison = RangeComparison(source, slave, PART, chosen, waits, max_key_bytes=max_key_bytes)  # type: ignore[arg-type]
     comparison.run()
@@ -60,7 +60,7 @@ def test_rows_that_arrive_meanwhile_count_as_good_and_others_do_not():
     del slave.rows[lost]
     waits = Waits(lambda: slave.rows.update({late: arriving}))
     found = compared(source, slave, waits, recompares=2, recompare_seconds=5)
-    assert (found.good, found.bad[Kind.MISSING], found.bad_rows) == (2999, 1, 1)
+    assert (found.good, found.bad[DifferenceKind.MISSING], found.bad_rows) == (2999, 1, 1)
     assert (found.in_flight, found.recompared) == (1, 3)
     assert [sample.row for sample in found.samples] == [lost.decode()]
     assert waits.pauses == [5, 10]
@@ -99,7 +99,7 @@ def test_a_repair_ships_what_the_source_has_and_counts_what_is_equal_then():
     found = comparison.outcome()
     assert sorted(shipped) == [missing, different, stubborn]
     assert (found.repaired, found.good) == (2, 998)
-    assert (found.bad[Kind.MISSING], found.bad[Kind.DIFFERENT], found.bad[Kind.EXTRA]) == (0, 1, 1)
+    assert (found.bad[DifferenceKind.MISSING], found.bad[DifferenceKind.DIFFERENT], found.bad[DifferenceKind.EXTRA]) == (0, 1, 1)
 
 
 @pytest.mark.slow
@@ -108,7 +108,7 @@ def test_many_rows_that_differ_are_compared_again_whether_there_is_memory_for_th
     source, slave = Side(table(50_000)), Side({})
     arriving = dict(list(source.rows.items())[:-3])
     found = compared(source, slave, Waits(lambda: slave.rows.update(arriving)), max_key_bytes, recompares=1, samples=2)
-    assert (found.good, found.bad[Kind.MISSING], found.bad_rows) == (49_997, 3, 3)
+    assert (found.good, found.bad[DifferenceKind.MISSING], found.bad_rows) == (49_997, 3, 3)
     assert (found.recompared, found.in_flight) == (50_000, 49_997)
     assert len(found.samples) == 2
 

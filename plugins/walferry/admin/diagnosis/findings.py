@@ -16,7 +16,7 @@ from walferry.base.zk.errors import known
 MAX_TEXT_CHARS = 1000
 
 
-class State(StrEnum):
+class FindingState(StrEnum):
     """How something is."""
 
     WELL = "well"
@@ -29,7 +29,7 @@ class Finding:
     """One line of a diagnosis."""
 
     what: str
-    state: State
+    state: FindingState
     text: str
     advice: str = ""
 
@@ -45,17 +45,17 @@ class Finding:
 
 def well(what: str, text: str) -> Finding:
     """It works."""
-    return Finding(what, State.WELL, one_line(text, MAX_TEXT_CHARS))
+    return Finding(what, FindingState.WELL, one_line(text, MAX_TEXT_CHARS))
 
 
 def note(what: str, text: str, advice: str = "") -> Finding:
     """It is worth a look."""
-    return Finding(what, State.NOTE, one_line(text, MAX_TEXT_CHARS), advice)
+    return Finding(what, FindingState.NOTE, one_line(text, MAX_TEXT_CHARS), advice)
 
 
 def wrong(what: str, text: object, advice: str = "") -> Finding:
     """It does not work."""
-    return Finding(what, State.WRONG, one_line(str(text), MAX_TEXT_CHARS), advice)
+    return Finding(what, FindingState.WRONG, one_line(str(text), MAX_TEXT_CHARS), advice)
 
 
 def looked(what: str, look: Callable[[], str]) -> Finding:

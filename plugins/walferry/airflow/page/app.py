@@ -18,7 +18,7 @@ from starlette.exceptions import HTTPException as StarletteHTTPException
 from walferry.airflow.page.asked import asked
 from walferry.airflow.page.links import Links
 from walferry.airflow.page.rendering import Rendering
-from walferry.airflow.page.sources import Looked
+from walferry.airflow.page.sources import ShownSource
 
 STATIC = Path(__file__).parent / "static"
 STATIC_TYPES = {".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml"}
@@ -37,7 +37,7 @@ log = logging.getLogger(__name__)
 
 def make_app(
     names: Callable[[], Sequence[str]],
-    look: Callable[[str], Looked],
+    look: Callable[[str], ShownSource],
     may_see: Callable[..., Any],
     may_trigger: Callable[..., frozenset[str]],
     links: Links,

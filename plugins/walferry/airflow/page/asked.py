@@ -13,7 +13,7 @@ SIZES = (25, 50, 100, 200)
 MAX_PAGE = 1_000_000
 
 
-class Kind(StrEnum):
+class AskedKind(StrEnum):
     """The kinds of queues to choose from."""
 
     ANY = ""
@@ -30,7 +30,7 @@ class Order(StrEnum):
     SERVER = "server"
 
 
-class State(StrEnum):
+class AskedState(StrEnum):
     """The states of WAL groups to choose from."""
 
     ANY = ""
@@ -45,13 +45,13 @@ E = TypeVar("E", bound=StrEnum)
 
 
 @dataclass(frozen=True)
-class Asked:
+class Filters:
     """What is asked for. Empty texts ask for everything."""
 
     source: str = ""
     peer: str = ""
-    kind: Kind = Kind.ANY
-    state: State = State.ANY
+    kind: AskedKind = AskedKind.ANY
+    state: AskedState = AskedState.ANY
     text: str = ""
     order: Order = Order.LAG
     size: int = 50
@@ -69,16 +69,16 @@ class Asked:
         return bool(self.peer or self.kind or self.state or self.text)
 
 
-_DEFAULT = Asked()
+_DEFAULT = Filters()
 
 
-def asked(params: Mapping[str, str]) -> Asked:
+def asked(params: Mapping[str, str]) -> Filters:
     """Read the parameters of an address."""
-    return Asked(
+    return Filters(
         source=_text(params, "source"),
         peer=_text(params, "peer"),
-        kind=_one_of(Kind, params.get("kind", ""), Kind.ANY),
-        state=_one_of(State, params.get("state", ""), State.ANY),
+        kind=_one_of(AskedKind, params.get("kind", ""), AskedKind.ANY),
+        state=_one_of(AskedState, params.get("state", ""), AskedState.ANY),
         text=_text(params, "text").strip(),
         order=_one_of(Order, params.get("order", ""), Order.LAG),
         size=next((size for size in SIZES if str(size) == params.get("size")), _DEFAULT.size),

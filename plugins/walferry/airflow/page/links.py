@@ -15,7 +15,7 @@ _TRY = re.compile(r"\.\d+$")
 
 
 @dataclass(frozen=True)
-class Run:
+class RunLink:
     """A run of a DAG, and where Airflow shows it and the logs of the task that ships; None if that task's name is not known."""
 
     dag_id: str
@@ -34,14 +34,14 @@ class Links:
         """A DAG's page, with the button that opens its form."""
         return f"{self.root}dags/{quote(dag_id, safe='')}"
 
-    def run(self, name: str, *, with_try: bool) -> Run | None:
+    def run(self, name: str, *, with_try: bool) -> RunLink | None:
         """The run that a note of Walferry names "DAG/run", or "DAG/run.try" if `with_try`; None if it cannot be one."""
         dag_id, _, run_id = name.partition("/")
         run_id = _TRY.sub("", run_id) if with_try else run_id
         if not _DAG.fullmatch(dag_id) or len(name) > 2 * MAX_RUN_CHARS or run_id in ("", ".", "..") or not run_id.isprintable():
             return None
         href = f"{self.dag(dag_id)}/runs/{quote(run_id, safe='')}"
-        return Run(dag_id, run_id, href, f"{href}/tasks/{SHIPS}/mapped" if dag_id == REPLICATE else None)
+        return RunLink(dag_id, run_id, href, f"{href}/tasks/{SHIPS}/mapped" if dag_id == REPLICATE else None)
 
     def login(self, *, framed: bool) -> str:
         """Airflow's login, which leads back to the page: to the page alone if Airflow's frame for it has asked."""

@@ -13,12 +13,12 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup, escape
 
 from walferry.airflow.page import asked, formats, forms
-from walferry.airflow.page.asked import Asked
+from walferry.airflow.page.asked import Filters
 from walferry.airflow.page.links import Links
 from walferry.airflow.page.peers import Badge, condition, worst_first
 from walferry.airflow.page.plots import HEIGHT, WIDTH, Plot, plot_of
 from walferry.airflow.page.rows import Page, page_of, rows_of
-from walferry.airflow.page.sources import Looked
+from walferry.airflow.page.sources import ShownSource
 from walferry.base.amounts import count, duration, size
 from walferry.base.texts import visible
 from walferry.observe.status import words
@@ -54,7 +54,7 @@ class ShownPeer:
 class Section:
     """A source as it is shown."""
 
-    looked: Looked
+    looked: ShownSource
     chosen: bool  # its queues are shown
     old: float | None = None  # how old its status is in seconds, if it is older than it should be
     peers: tuple[ShownPeer, ...] = ()
@@ -86,11 +86,11 @@ class Rendering:
         for name in self._environment.list_templates():
             self._environment.get_template(name)  # compiles it, which the first viewer is not to wait for
 
-    def page(self, seen: Sequence[Looked], wanted: Asked, may: frozenset[str]) -> str:
+    def page(self, seen: Sequence[ShownSource], wanted: Filters, may: frozenset[str]) -> str:
         """The whole page, with the forms of the DAGs that the viewer may trigger."""
         return self._render("page.html", sections=_sections(seen, wanted), asked=wanted, may=may)
 
-    def content(self, seen: Sequence[Looked], wanted: Asked, may: frozenset[str]) -> str:
+    def content(self, seen: Sequence[ShownSource], wanted: Filters, may: frozenset[str]) -> str:
         """The part that changes."""
         return self._render("content.html", sections=_sections(seen, wanted), asked=wanted, may=may)
 
@@ -112,12 +112,12 @@ def _key(text: str) -> str:
     return hashlib.sha256(str(text).encode("utf-8", "surrogatepass")).hexdigest()[:12]
 
 
-def _sections(seen: Sequence[Looked], wanted: Asked) -> list[Section]:
+def _sections(seen: Sequence[ShownSource], wanted: Filters) -> list[Section]:
     chosen = next((each.conn_id for each in seen if each.conn_id == wanted.source), seen[0].conn_id if seen else None)
     return [_section(each, wanted, chosen=each.conn_id == chosen) for each in seen]
 
 
-def _section(looked: Looked, wanted: Asked, *, chosen: bool) -> Section:
+def _section(looked: ShownSource, wanted: Filters, *, chosen: bool) -> Section:
     status = looked.status
     if status is None or status.unreachable is not None:
         return Section(looked, chosen)
@@ -133,7 +133,7 @@ def _section(looked: Looked, wanted: Asked, *, chosen: bool) -> Section:
     )
 
 
-def _shown(looked: Looked, peer: PeerStatus, at_ms: int) -> ShownPeer:
+def _shown(looked: ShownSource, peer: PeerStatus, at_ms: int) -> ShownPeer:
     offered = [forms.ship(looked.conn_id, peer)] if peer.managed else []
     again = forms.backfill(looked.conn_id, peer, at_ms)
     plot = plot_of(looked.histories.get(peer.id, ()), at_ms / 1000)

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from walferry.airflow.page.asked import Asked, Kind, Order, State
+from walferry.airflow.page.asked import AskedKind, AskedState, Filters, Order
 from walferry.airflow.page.peers import ERROR, WARNING, Badge, badge_of_group, longest_first
 from walferry.observe.status import model
 from walferry.observe.status.ages import unknown
@@ -16,7 +16,7 @@ _NO_GROUP = unknown("the queue has no WALs that can be read")
 
 
 @dataclass(frozen=True)
-class Row:
+class GroupRow:
     """A WAL group in a queue; a queue without any has one row all the same."""
 
     queue: QueueStatus
@@ -37,7 +37,7 @@ class Row:
 class Page:
     """One page of the rows that were asked for."""
 
-    rows: tuple[Row, ...]
+    rows: tuple[GroupRow, ...]
     number: int
     pages: int
     found: int  # rows on all pages
@@ -45,13 +45,13 @@ class Page:
     first: int  # the number of its first row among those that were found
 
 
-def rows_of(status: SourceStatus) -> list[Row]:
+def rows_of(status: SourceStatus) -> list[GroupRow]:
     """All rows of a source."""
     owned = [queue for peer in status.peers or () for queue in peer.queues or ()]
     return [*_rows(owned, orphaned=False), *_rows(status.orphaned or (), orphaned=True)]
 
 
-def page_of(rows: Sequence[Row], asked: Asked) -> Page:
+def page_of(rows: Sequence[GroupRow], asked: Filters) -> Page:
     """The page that is asked for, or the last one if there are not so many."""
     found = sorted((row for row in rows if _fits(row, asked)), key=_KEYS[asked.order])
     pages = max(1, -(-len(found) // asked.size))
@@ -60,13 +60,13 @@ def page_of(rows: Sequence[Row], asked: Asked) -> Page:
     return Page(tuple(shown), number, pages, len(found), len(rows), (number - 1) * asked.size + 1 if found else 0)
 
 
-def _rows(queues: Iterable[QueueStatus], *, orphaned: bool) -> Iterable[Row]:
+def _rows(queues: Iterable[QueueStatus], *, orphaned: bool) -> Iterable[GroupRow]:
     for queue in queues:
         for group in queue.groups or (None,):
-            yield Row(queue, group, orphaned)
+            yield GroupRow(queue, group, orphaned)
 
 
-def _fits(row: Row, asked: Asked) -> bool:
+def _fits(row: GroupRow, asked: Filters) -> bool:
     return (
         (not asked.peer or row.queue.peer_id == asked.peer)
         and _is_of_kind(row, asked.kind)
@@ -75,42 +75,42 @@ def _fits(row: Row, asked: Asked) -> bool:
     )
 
 
-def _is_of_kind(row: Row, kind: Kind) -> bool:
-    if kind is Kind.ORPHANED:
+def _is_of_kind(row: GroupRow, kind: AskedKind) -> bool:
+    if kind is AskedKind.ORPHANED:
         return row.orphaned
-    return not kind or row.queue.kind is (model.Kind.NORMAL if kind is Kind.NORMAL else model.Kind.RECOVERED)
+    return not kind or row.queue.kind is (model.LagKind.NORMAL if kind is AskedKind.NORMAL else model.LagKind.RECOVERED)
 
 
-def _states(row: Row) -> set[State]:
+def _states(row: GroupRow) -> set[AskedState]:
     group = row.group
     if group is None:
-        return {State.UNKNOWN} if row.queue.problems else set()
+        return {AskedState.UNKNOWN} if row.queue.problems else set()
     facts = {
-        State.FAILING: group.failing_since_ms is not None,
-        State.UNKNOWN: group.replicationLag.ms is None or group.oldest.problem is not None,
-        State.WAITING: group.holder is None and not group.replicationLag.nothing_waits,
-        State.SHIPPING: group.holder is not None,
-        State.UP_TO_DATE: group.replicationLag.nothing_waits,
+        AskedState.FAILING: group.failing_since_ms is not None,
+        AskedState.UNKNOWN: group.replicationLag.ms is None or group.oldest.problem is not None,
+        AskedState.WAITING: group.holder is None and not group.replicationLag.nothing_waits,
+        AskedState.SHIPPING: group.holder is not None,
+        AskedState.UP_TO_DATE: group.replicationLag.nothing_waits,
     }
     return {state for state, applies in facts.items() if applies}
 
 
-def _searched(row: Row) -> str:
+def _searched(row: GroupRow) -> str:
     names = [row.queue.peer_id, row.queue.server, row.queue.queue_id]
     if row.group is not None:
         names += [row.group.group, row.group.writer or "", row.group.oldest.name, row.group.error or ""]
     return "\n".join(names).lower()
 
 
-def _names(row: Row) -> tuple[str, ...]:
+def _names(row: GroupRow) -> tuple[str, ...]:
     return row.queue.server, row.queue.queue_id, row.group.group if row.group else ""
 
 
-def _by_lag(row: Row) -> tuple[Any, ...]:
+def _by_lag(row: GroupRow) -> tuple[Any, ...]:
     return longest_first(row.group.replicationLag if row.group else _NO_GROUP), _names(row)
 
 
-def _by_left(row: Row) -> tuple[Any, ...]:
+def _by_left(row: GroupRow) -> tuple[Any, ...]:
     left = row.group.bytes_left if row.group else None
     return (0, 0) if left is None else (1, -left.known), -(row.group.wals_left if row.group else 0), _names(row)
 

@@ -34,7 +34,7 @@ log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
-class Looked:
+class ShownSource:
     """What is known of a source. If nothing can be known of it, `problem` says why."""
 
     conn_id: str
@@ -60,7 +60,7 @@ class Sources:
         listed = conf.get("walferry", "page_sources", fallback=DEFAULT_CONN_ID).split(",")
         return list(dict.fromkeys(name.strip() for name in listed if name.strip()))
 
-    def look(self, conn_id: str) -> Looked:
+    def look(self, conn_id: str) -> ShownSource:
         """What is known of a source, or was known last if a new look takes long.
 
         It never raises: what is wrong is told, without secrets and without a traceback.
@@ -69,23 +69,25 @@ class Sources:
         while found is None and time.monotonic() - began < FIRST_SECONDS:
             found = self._looks.get(conn_id)
         if found is None:
-            return Looked(conn_id, f"the first look at it is not at its end after {FIRST_SECONDS:g} s; come again in a moment")
+            return ShownSource(
+                conn_id, f"the first look at it is not at its end after {FIRST_SECONDS:g} s; come again in a moment"
+            )
         return replace(found, asked_ms=int(time.time() * 1000))
 
-    def _look(self, conn_id: str) -> Looked:
+    def _look(self, conn_id: str) -> ShownSource:
         try:
             source = self._connections.get(conn_id)
             if source is None:
-                return Looked(conn_id, f"Airflow has not given connection {conn_id!r} within {WAIT_SECONDS:g} s")
+                return ShownSource(conn_id, f"Airflow has not given connection {conn_id!r} within {WAIT_SECONDS:g} s")
             began = time.monotonic()
             status = self._statuses.of(source)
             old_wals = None if status.unreachable else self._statuses.old_wals(source, began + MORE_SECONDS - time.monotonic())
-            return Looked(conn_id, None, status, self._statuses.histories(source), old_wals)
+            return ShownSource(conn_id, None, status, self._statuses.histories(source), old_wals)
         except SourceError as error:
-            return Looked(conn_id, without_secrets(str(error)))
+            return ShownSource(conn_id, without_secrets(str(error)))
         except Exception:
             log.exception("the page cannot look at the source %r", conn_id)
-            return Looked(conn_id, "an unexpected error, which the api server's log has")
+            return ShownSource(conn_id, "an unexpected error, which the api server's log has")
 
 
 def without_secrets(text: str) -> str:

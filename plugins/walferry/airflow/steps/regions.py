@@ -8,7 +8,7 @@ from walferry.master import requests
 from walferry.master.emergency import start_cluster
 from walferry.master.snapshot import look_and_decide
 from walferry.master.survey import survey
-from walferry.master.work import Terms, carry_out, cluster_of, unstick_beside
+from walferry.master.work import WorkTerms, carry_out, cluster_of, unstick_beside
 from walferry.replication.source.cluster import SourceCluster
 from walferry.replication.source.session import open_session
 from walferry.runs.input.recovery_input import InputError
@@ -25,7 +25,7 @@ def report(source: SourceCluster, limit_seconds: float) -> RegionsReport:
     return RegionsReport(survey(looked), [NOTHING] if request.idle else request.lines)
 
 
-def act(source: SourceCluster, terms: Terms, tell: Callable[[str], None]) -> RegionsReport:
+def act(source: SourceCluster, terms: WorkTerms, tell: Callable[[str], None]) -> RegionsReport:
     """Bring regions to the end of their transitions: as the cluster's master, or beside an HMaster what can be done there.
 
     If there is nothing to do, the role is not taken. Raises WalferryError.
@@ -44,7 +44,7 @@ def act(source: SourceCluster, terms: Terms, tell: Callable[[str], None]) -> Reg
     return RegionsReport(survey(looked), told)
 
 
-def emergency_start(source: SourceCluster, confirmed: str, terms: Terms, minimum: int, tell: Callable[[str], None]) -> None:
+def emergency_start(source: SourceCluster, confirmed: str, terms: WorkTerms, minimum: int, tell: Callable[[str], None]) -> None:
     """Start a cluster without its HMaster. `confirmed` must name its base in ZooKeeper. Raises WalferryError."""
     base = source.znode_parent
     if confirmed != base:

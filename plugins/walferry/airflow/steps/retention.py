@@ -8,7 +8,7 @@ from walferry.hbase.files.store import OLD_WALS
 from walferry.replication.retention.archive import WalArchive
 from walferry.replication.retention.expiry import Expired, expire
 from walferry.replication.retention.forecast import forecast
-from walferry.replication.retention.limits import Limits, exceeded
+from walferry.replication.retention.limits import OldWalLimits, exceeded
 from walferry.replication.retention.survey import Fate, survey
 from walferry.replication.source.cluster import SourceCluster
 from walferry.replication.source.session import open_session
@@ -17,7 +17,7 @@ from walferry.runs.reports.retention import RetentionReport
 DAY_SECONDS = 86400
 
 
-def report(source: SourceCluster, ttl_seconds: float, limits: Limits, listed: int) -> RetentionReport:
+def report(source: SourceCluster, ttl_seconds: float, limits: OldWalLimits, listed: int) -> RetentionReport:
     """Survey oldWALs. Raises WalferryError."""
     with open_session(source, look_only=True) as session:
         found = survey(session, ttl_seconds, time.time)

@@ -25,29 +25,29 @@ log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
-class Seen:
+class Watched:
     """What one look has seen; oldWALs is None if it was not looked at."""
 
     status: SourceStatus
     old_wals: OldWalsStatus | None
 
 
-def look(source: Callable[[], SourceCluster], with_old_wals: bool) -> Seen:
+def look(source: Callable[[], SourceCluster], with_old_wals: bool) -> Watched:
     """Look at the source, and record how its peers stand. What goes wrong is told by the status."""
     try:
         cluster = source()
     except WalferryError as error:
-        return Seen(unreachable(str(error), time.time()), None)
+        return Watched(unreachable(str(error), time.time()), None)
     statuses = Statuses(LOOK_SECONDS, LOOK_SECONDS)
     status = statuses.of(cluster)
     if status.unreachable is not None:
-        return Seen(status, None)
+        return Watched(status, None)
     try:
         with open_session(cluster, look_only=True) as session:
             record(session, status)
     except (WalferryError, KazooException) as error:
         log.warning("the history was not recorded: %s", str(error) or repr(error))
-    return Seen(status, _old_wals(statuses, cluster) if with_old_wals else None)
+    return Watched(status, _old_wals(statuses, cluster) if with_old_wals else None)
 
 
 def _old_wals(statuses: Statuses, cluster: SourceCluster) -> OldWalsStatus:

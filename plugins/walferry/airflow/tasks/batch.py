@@ -20,7 +20,7 @@ from walferry.airflow.tasks.common import PROBLEM, source, task_of_peer, telling
 from walferry.runs.failures import Failures
 from walferry.runs.reports.batch import BatchFailed, BatchReport, Steps
 from walferry.runs.reports.saying import say
-from walferry.runs.values import Chosen, Planned, RollReport
+from walferry.runs.values import ChosenPeers, Planned, RollReport
 
 PEER_NAME = label("task.op_kwargs['peer']")  # so pass it by name
 GROUP = "peer"  # the task group that is mapped over the peers
@@ -108,8 +108,8 @@ def batch_of(peer: str) -> None:
     planned >> ship >> report(peer=peer, planned=planned)  # type: ignore[arg-type]
 
 
-def _chosen(ti: Any) -> Chosen:
-    return Chosen.from_xcom(ti.xcom_pull(task_ids="peers", key=CHOSEN))
+def _chosen(ti: Any) -> ChosenPeers:
+    return ChosenPeers.from_xcom(ti.xcom_pull(task_ids="peers", key=CHOSEN))
 
 
 def _steps(ti: Any) -> Steps:

@@ -13,7 +13,7 @@ from walferry.runs.failures import Failures
 from walferry.runs.reports.saying import say
 
 if TYPE_CHECKING:
-    from walferry.master.work import Terms
+    from walferry.master.work import WorkTerms
 
 IN_LOG = "see the log of the task before this one"
 ROLE_PARAMS = {  # of a run that acts as the cluster's master
@@ -88,12 +88,12 @@ def check(after: dict[str, Any]) -> None:
     print("No region is stuck.")
 
 
-def terms() -> Terms:
+def terms() -> WorkTerms:
     """How this run has the master's role, by its parameters."""
-    from walferry.master.work import Terms
+    from walferry.master.work import WorkTerms
 
     context = get_current_context()
     params, ti = context["params"], context["ti"]
     name = f"{ti.dag_id} {ti.run_id} {ti.task_id}"
     limit, wait = 60 * params["limit_minutes"], 60 * params["wait_minutes"]
-    return Terms(name, name, params["host"] or None, params["listen"] or None, params["port"], limit, wait)
+    return WorkTerms(name, name, params["host"] or None, params["listen"] or None, params["port"], limit, wait)

@@ -22,12 +22,12 @@ class RetentionWarning(Failures):
 def report() -> dict[str, Any]:
     """Tell what lies in oldWALs and what keeps it there, as text in the log and as XCom."""
     from walferry.airflow.steps import retention
-    from walferry.replication.retention.limits import Limits
+    from walferry.replication.retention.limits import OldWalLimits
 
     context = get_current_context()
     check_run(context)
     params = context["params"]
-    limits = Limits(params["warn_held_gib"], params["warn_blocked_hours"], params["warn_days_left"])
+    limits = OldWalLimits(params["warn_held_gib"], params["warn_blocked_hours"], params["warn_days_left"])
     found = retention.report(source(), params["ttl"], limits, params["listed"])
     say(found.as_text())
     return found.to_xcom()

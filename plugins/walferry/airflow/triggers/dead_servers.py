@@ -25,7 +25,7 @@ from walferry.replication.source.cluster import DEFAULT_CONN_ID
 
 if TYPE_CHECKING:  # DAG files name the trigger, and are parsed without kazoo
     from walferry.replication.queues.dead_servers import DeadServer
-    from walferry.replication.queues.dead_servers_stream import DeadServersStream, Told
+    from walferry.replication.queues.dead_servers_stream import DeadServersStream, ServersTold
 
 log = logging.getLogger(__name__)
 
@@ -96,7 +96,7 @@ class DeadServersEventTrigger(BaseEventTrigger):
             await self._stream.close()
 
 
-async def open_stream(source_conn_id: str, told: Mapping[str, Told] | None = None) -> DeadServersStream:
+async def open_stream(source_conn_id: str, told: Mapping[str, ServersTold] | None = None) -> DeadServersStream:
     """The stream of a connection's cluster. Raises SourceError."""
     from walferry.replication.queues.dead_servers_stream import DeadServersStream
 

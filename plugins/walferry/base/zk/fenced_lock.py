@@ -81,7 +81,7 @@ class Guard:
 
 
 @dataclass(frozen=True)
-class Outcome:
+class WriteOutcome:
     """The result of a write whose checks all passed."""
 
     refusal: Refusal | None  # None: done. Otherwise its operation counts from the first one after the checks
@@ -159,7 +159,7 @@ class FencedLock:
         if self.lost.is_set():
             raise self._lost()
 
-    def write(self, operations: Operations, guards: Sequence[Guard] = ()) -> Outcome:
+    def write(self, operations: Operations, guards: Sequence[Guard] = ()) -> WriteOutcome:
         """Write in one multi, behind the checks. It is repeated while its outcome is unknown, so the operations must bear that.
 
         Raises `lost_error`, the error of a broken guard, ConnectError.
@@ -167,12 +167,12 @@ class FencedLock:
         (outcome,) = self.write_all([operations], guards)
         return outcome
 
-    def write_all(self, writes: Sequence[Operations], guards: Sequence[Guard] = ()) -> list[Outcome]:
+    def write_all(self, writes: Sequence[Operations], guards: Sequence[Guard] = ()) -> list[WriteOutcome]:
         """Make writes that do not depend on each other, each as `write` does, many of them under way at a time.
 
         Raises what `write` does, at the first write that fails so; the others may have been carried out.
         """
-        outcomes: list[Outcome] = []
+        outcomes: list[WriteOutcome] = []
         for start in range(0, len(writes), PIPELINED_WRITES):
             outcomes += self._pipelined(writes[start : start + PIPELINED_WRITES], (*self._guards, *guards))
         return outcomes
@@ -200,8 +200,8 @@ class FencedLock:
         self._record = record  # as written now, or by an earlier try whose answer was lost
         self._version += 1
 
-    def _pipelined(self, writes: Sequence[Operations], guards: Sequence[Guard]) -> list[Outcome]:
-        outcomes: dict[int, Outcome] = {}
+    def _pipelined(self, writes: Sequence[Operations], guards: Sequence[Guard]) -> list[WriteOutcome]:
+        outcomes: dict[int, WriteOutcome] = {}
         maybe_before: set[int] = set()
         give_up = time.monotonic() + PATIENCE_SECONDS
         while not self.lost.is_set():
@@ -236,15 +236,15 @@ class FencedLock:
         operations(multi)
         return multi.commit_async()
 
-    def _outcome(self, refusal: Refusal | None, guards: Sequence[Guard], maybe_before: bool) -> Outcome:
+    def _outcome(self, refusal: Refusal | None, guards: Sequence[Guard], maybe_before: bool) -> WriteOutcome:
         if refusal is None:
-            return Outcome(None, maybe_before)
+            return WriteOutcome(None, maybe_before)
         if refusal.operation < OWN_CHECKS:
             raise self._refused(refusal.operation)
         checks = OWN_CHECKS + len(guards)
         if refusal.operation < checks:
             raise guards[refusal.operation - OWN_CHECKS].broken()
-        return Outcome(Refusal(refusal.operation - checks, refusal.error), maybe_before)
+        return WriteOutcome(Refusal(refusal.operation - checks, refusal.error), maybe_before)
 
     def release(self, *, forget: bool = False, calls_seconds: float = 0.0) -> None:
         """Give the right up, so that the next holder need not wait for the session's end. Harmless if the right is lost already.

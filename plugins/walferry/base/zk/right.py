@@ -77,7 +77,7 @@ class Right:
         self._quiet_at = quiet_at
         self._clock = clock
         self._lock = threading.Lock()
-        self._under_way: set[Request] = set()
+        self._under_way: set[PermittedRequest] = set()
         self._late = NEVER
         self.ended = False
 
@@ -106,7 +106,7 @@ class Right:
         self.ended = True  # first: who has asked before has said so in its request
         return self.quiet_seconds
 
-    def begin(self, seconds: float) -> Request:
+    def begin(self, seconds: float) -> PermittedRequest:
         """A request that a server may carry out for `seconds` after it was sent. Raises what the ground does."""
         with self._lock:
             if self._ground is not None:
@@ -114,12 +114,12 @@ class Right:
                 if needed > self._allowed or (needed < self._allowed and self._clock() >= self._late):
                     self._ground.allow(needed)
                     self._allowed = needed
-            request = Request(self, seconds)
+            request = PermittedRequest(self, seconds)
             self._under_way.add(request)
             return request
 
     @contextmanager
-    def request(self, seconds: float) -> Iterator[Request]:
+    def request(self, seconds: float) -> Iterator[PermittedRequest]:
         """A request that is answered if the block ends without an error, or says so itself."""
         request = self.begin(seconds)
         try:
@@ -128,14 +128,14 @@ class Right:
         finally:
             request.cut()
 
-    def _end(self, request: Request, until: float) -> None:
+    def _end(self, request: PermittedRequest, until: float) -> None:
         with self._lock:
             if request in self._under_way:
                 self._under_way.remove(request)
                 self._late = max(self._late, until)
 
 
-class Request:
+class PermittedRequest:
     """One request. `may_go_on` is called before each part of it that is handed to the kernel."""
 
     def __init__(self, right: Right, seconds: float) -> None:

@@ -61,7 +61,7 @@ class Fill(enum.IntEnum):
     FAMILIES_DELETED = 20
 
 
-class Stop(enum.IntEnum):
+class FillStop(enum.IntEnum):
     """Why `fill_block` stops before the next cell."""
 
     CHUNK_ENDS = 0
@@ -90,13 +90,13 @@ def _order(chunk: Bytes, pos: int, before: Bytes, at: int, state: Ints) -> int:
     family, family_len = family_of(chunk, pos)
     other, other_len = family_of(before, at)
     if compare_bytes(chunk, family, family_len, before, other, other_len) != 0:
-        return int(Stop.OTHER_FAMILY.value)
+        return int(FillStop.OTHER_FAMILY.value)
     rows = compare_rows(before, at, chunk, pos)
     keys = rows if rows != 0 else compare_within_row(before, at, chunk, pos)
     if rows != 0:
         state[Fill.ROW_DELETED] = 0
     state[Fill.SAME_ROW], state[Fill.SAME_KEY] = rows == 0, keys == 0
-    return int(Stop.NOT_SORTED.value) if keys > 0 else int(Stop.CHUNK_ENDS.value)
+    return int(FillStop.NOT_SORTED.value) if keys > 0 else int(FillStop.CHUNK_ENDS.value)
 
 
 @inlined
@@ -109,9 +109,9 @@ def _filter(
     is_new = bloom != Bloom.NONE and (not has_before or is_new_key(bloom, prefix_len, chunk, pos, before, at))
     is_deletion = max_deletes > 0 and state[Fill.ROW_DELETED] == 0 and _is_family_deletion(type_of(chunk, pos))
     if is_new and (state[Fill.KEYS] == max_keys or bits.size == 0):
-        return int(Stop.FILTER_FULL.value)
+        return int(FillStop.FILTER_FULL.value)
     if is_deletion and (state[Fill.DELETED_KEYS] == max_deletes or deletes.size == 0):
-        return int(Stop.DELETES_FULL.value)
+        return int(FillStop.DELETES_FULL.value)
     row, row_len = row_of(chunk, pos)
     if is_new:
         if bloom == Bloom.ROWCOL:
@@ -123,7 +123,7 @@ def _filter(
         add_key(deletes, delete_hashes, chunk, row, row_len)
         state[Fill.DELETED_KEYS] += 1
         state[Fill.ROW_DELETED] = 1
-    return int(Stop.CHUNK_ENDS.value)
+    return int(FillStop.CHUNK_ENDS.value)
 
 
 @inlined
@@ -160,24 +160,24 @@ def fill_block(
     while pos < chunk.size:
         end = checked_end(chunk, pos, chunk.size)
         if end < 0:
-            return int(Stop.NOT_A_CELL.value)
+            return int(FillStop.NOT_A_CELL.value)
         has_before = state[Fill.BEFORE] != NONE
         before = last if state[Fill.BEFORE] < 0 else chunk
         at = max(state[Fill.BEFORE], 0)
         if state[Fill.READY] == 0:
-            stop = int(Stop.CHUNK_ENDS.value)
+            stop = int(FillStop.CHUNK_ENDS.value)
             if has_before:
                 stop = _order(chunk, pos, before, at, state)
-            if stop == Stop.CHUNK_ENDS:
+            if stop == FillStop.CHUNK_ENDS:
                 stop = _filter(chunk, pos, before, at, has_before, layout, bits, deletes, scratch, state)
-            if stop != Stop.CHUNK_ENDS:
+            if stop != FillStop.CHUNK_ENDS:
                 return stop
             state[Fill.READY] = 1
         if state[Fill.SAME_KEY] == 0 and (state[Fill.RAW] >= block_size or state[Fill.ENCODED] >= block_size):
-            return int(Stop.BLOCK_FULL.value)
+            return int(FillStop.BLOCK_FULL.value)
         to = state[Fill.OUT]
         if to + end - pos + MOST_ADDED > out.size:
-            return int(Stop.NO_ROOM.value)
+            return int(FillStop.NO_ROOM.value)
         is_first = state[Fill.RAW] == 0
         state[Fill.OUT] = put_cell(encoding, chunk, pos, is_first, before, at, out, to)
         state[Fill.RAW] += end - pos
@@ -188,4 +188,4 @@ def fill_block(
         state[Fill.BEFORE], state[Fill.READY] = pos, 0
         pos = end
         state[Fill.POS] = pos
-    return int(Stop.CHUNK_ENDS.value)
+    return int(FillStop.CHUNK_ENDS.value)

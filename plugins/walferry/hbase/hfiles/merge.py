@@ -78,7 +78,7 @@ def merge_runs(
         yield from _Merge(runs, memory_bytes, chunk_bytes).chunks()
 
 
-class Part(enum.IntEnum):
+class MergePart(enum.IntEnum):
     """The rows of the table of runs: where a run's part lies in the buffer."""
 
     BEGIN = 0
@@ -88,7 +88,7 @@ class Part(enum.IntEnum):
     LEFT = 4  # bytes that have not
 
 
-class State(enum.IntEnum):
+class MergeState(enum.IntEnum):
     """The elements of the state in which `merge_into` stops and goes on."""
 
     OUT = 0  # bytes written of the chunk
@@ -97,7 +97,7 @@ class State(enum.IntEnum):
     RIVAL = 3  # the element of `written` that the next cell contradicts
 
 
-class Stop(enum.IntEnum):
+class MergeStop(enum.IntEnum):
     """Why `merge_into` stops."""
 
     DONE = 0
@@ -114,12 +114,12 @@ class _Merge:
         part = min(max(memory_bytes // len(runs), MIN_PART_BYTES), MAX_PART_BYTES)
         self._runs = runs
         self._chunk_bytes = chunk_bytes
-        self._parts = np.zeros((len(Part), len(runs)), np.int64)
-        self._parts[Part.LEFT] = [run.size for run in runs]
-        self._parts[Part.ROOM] = np.minimum(part, self._parts[Part.LEFT])
-        self._parts[Part.BEGIN] = np.cumsum(self._parts[Part.ROOM]) - self._parts[Part.ROOM]
-        self._parts[Part.AT] = self._parts[Part.END] = self._parts[Part.BEGIN]
-        self._buffer: Bytes = np.empty(int(self._parts[Part.ROOM].sum()), np.uint8)
+        self._parts = np.zeros((len(MergePart), len(runs)), np.int64)
+        self._parts[MergePart.LEFT] = [run.size for run in runs]
+        self._parts[MergePart.ROOM] = np.minimum(part, self._parts[MergePart.LEFT])
+        self._parts[MergePart.BEGIN] = np.cumsum(self._parts[MergePart.ROOM]) - self._parts[MergePart.ROOM]
+        self._parts[MergePart.AT] = self._parts[MergePart.END] = self._parts[MergePart.BEGIN]
+        self._buffer: Bytes = np.empty(int(self._parts[MergePart.ROOM].sum()), np.uint8)
         self._losers = np.full(len(runs), NOTHING, np.int64)
         self._state = np.array([0, NOTHING, NOTHING, KNOWN], np.int64)
         self._written = new_table()
@@ -127,32 +127,32 @@ class _Merge:
     def chunks(self) -> Iterator[Bytes]:
         """Yield the merged cells."""
         for run in range(len(self._runs)):
-            while (stop := enter(self._buffer, self._parts, self._losers, run)) == Stop.READ:
+            while (stop := enter(self._buffer, self._parts, self._losers, run)) == MergeStop.READ:
                 self._read(run)
-            if stop == Stop.BROKEN:
+            if stop == MergeStop.BROKEN:
                 raise self._broken(run)
         last: Bytes = np.empty(0, np.uint8)
         out: Bytes = np.empty(self._chunk_bytes, np.uint8)
         while True:
             stop = merge_into(self._buffer, self._parts, self._losers, self._state, self._written, last, out)
-            run = int(self._state[State.MOVED])
-            if stop == Stop.READ:
+            run = int(self._state[MergeState.MOVED])
+            if stop == MergeStop.READ:
                 self._read(run)
                 continue
-            if stop == Stop.BROKEN:
+            if stop == MergeStop.BROKEN:
                 raise self._broken(run)
-            if stop == Stop.CONTRADICTION:
+            if stop == MergeStop.CONTRADICTION:
                 raise self._contradiction()
-            used = int(self._state[State.OUT])
+            used = int(self._state[MergeState.OUT])
             if used:
-                if (before := int(self._state[State.BEFORE])) >= 0:
+                if (before := int(self._state[MergeState.BEFORE])) >= 0:
                     last = out[before:used].copy()
-                self._state[[State.OUT, State.BEFORE]] = 0, LAST
+                self._state[[MergeState.OUT, MergeState.BEFORE]] = 0, LAST
                 yield out[:used]
                 out = np.empty(self._chunk_bytes, np.uint8)
-            elif stop == Stop.FULL:
+            elif stop == MergeStop.FULL:
                 out = np.empty(2 * len(out), np.uint8)
-            if stop == Stop.DONE:
+            if stop == MergeStop.DONE:
                 return
 
     def _read(self, run: int) -> None:
@@ -170,32 +170,32 @@ class _Merge:
         if len(data) != length:
             raise OSError(f"sorted run {run} gave {len(data)} bytes where {length} were asked for at byte {offset}")
         self._buffer[begin + held : begin + held + length] = np.frombuffer(data, np.uint8)
-        self._parts[Part.AT :, run] = begin, begin + held + length, left - length
+        self._parts[MergePart.AT :, run] = begin, begin + held + length, left - length
 
     def _widen(self, run: int) -> None:
         """Double the room of one run, whose next cell is longer than that, at the end of a larger buffer."""
-        begin, room = int(self._parts[Part.BEGIN, run]), int(self._parts[Part.ROOM, run])
+        begin, room = int(self._parts[MergePart.BEGIN, run]), int(self._parts[MergePart.ROOM, run])
         if room > MAX_CELL + EDIT:
             raise self._broken(run, f"a cell is longer than {MAX_CELL} bytes")
         wider: Bytes = np.empty(len(self._buffer) + room, np.uint8)
         wider[: begin + room] = self._buffer[: begin + room]
         wider[begin + 2 * room :] = self._buffer[begin + room :]
-        after = self._parts[Part.BEGIN] > begin
-        self._parts[Part.BEGIN, after] += room
-        self._parts[Part.END, after] += room
-        self._parts[Part.AT, after & (self._parts[Part.AT] != NOTHING)] += room
-        self._parts[Part.ROOM, run] = 2 * room
+        after = self._parts[MergePart.BEGIN] > begin
+        self._parts[MergePart.BEGIN, after] += room
+        self._parts[MergePart.END, after] += room
+        self._parts[MergePart.AT, after & (self._parts[MergePart.AT] != NOTHING)] += room
+        self._parts[MergePart.ROOM, run] = 2 * room
         self._buffer = wider
 
     def _broken(self, run: int, problem: str = "there is no cell here") -> BrokenRun:
         parts = self._parts[:, run]
-        held = int(parts[Part.END] - parts[Part.AT])
-        return BrokenRun(run, self._runs[run].size - int(parts[Part.LEFT]) - held, problem)
+        held = int(parts[MergePart.END] - parts[MergePart.AT])
+        return BrokenRun(run, self._runs[run].size - int(parts[MergePart.LEFT]) - held, problem)
 
     def _contradiction(self) -> OrderUnknown:
-        pos = int(self._parts[Part.AT, self._losers[0]])
+        pos = int(self._parts[MergePart.AT, self._losers[0]])
         number, time = edit_of(self._buffer, cell_end(self._buffer, pos))
-        rival = int(self._state[State.RIVAL])
+        rival = int(self._state[MergeState.RIVAL])
         other, other_time = (int(each) for each in self._written[rival])
         key = Key.at(self._buffer, pos)
         return OrderUnknown(key.row, key.family, key.qualifier, (number, time), (other, other_time))
@@ -204,24 +204,24 @@ class _Merge:
 @inlined
 def _settle(buffer: Bytes, parts: Ints, run: int) -> int:
     """Tell whether a run's next cell is in memory, or the run is at its end (DONE), or what is to do (READ, BROKEN)."""
-    at, end = parts[Part.AT, run], parts[Part.END, run]
+    at, end = parts[MergePart.AT, run], parts[MergePart.END, run]
     if at == NOTHING:
-        return int(Stop.DONE.value)
-    if at == end and parts[Part.LEFT, run] == 0:
-        parts[Part.AT, run] = NOTHING
-        return int(Stop.DONE.value)
+        return int(MergeStop.DONE.value)
+    if at == end and parts[MergePart.LEFT, run] == 0:
+        parts[MergePart.AT, run] = NOTHING
+        return int(MergeStop.DONE.value)
     after = checked_end(buffer, at, end)
     if after == BROKEN:
-        return int(Stop.BROKEN.value)
+        return int(MergeStop.BROKEN.value)
     if after == INCOMPLETE or after + EDIT > end:
-        return int(Stop.READ.value)
-    return int(Stop.DONE.value)
+        return int(MergeStop.READ.value)
+    return int(MergeStop.DONE.value)
 
 
 @inlined
 def _is_before(buffer: Bytes, parts: Ints, a: int, b: int) -> bool:
     """Tell whether the next cell of run `a` comes before that of run `b`, another one."""
-    i, j = parts[Part.AT, a], parts[Part.AT, b]
+    i, j = parts[MergePart.AT, a], parts[MergePart.AT, b]
     if i == NOTHING or j == NOTHING:
         return bool(j == NOTHING)
     difference = compare_keys(buffer, i, buffer, j)
@@ -246,7 +246,7 @@ def _play(buffer: Bytes, parts: Ints, losers: Ints, run: int) -> None:
 def enter(buffer: Bytes, parts: Ints, losers: Ints, run: int) -> int:
     """Let a run enter the tournament: it waits at the first node where nobody is. Returns a Stop: DONE if it has entered."""
     stop = _settle(buffer, parts, run)
-    if stop != Stop.DONE:
+    if stop != MergeStop.DONE:
         return stop
     node = (run + losers.size) >> 1
     while node > 0:
@@ -263,41 +263,41 @@ def enter(buffer: Bytes, parts: Ints, losers: Ints, run: int) -> int:
 @unmanaged
 def merge_into(buffer: Bytes, parts: Ints, losers: Ints, state: Ints, written: Ints, last: Bytes, out: Bytes) -> int:
     """Write the next cells to `out`. Returns a Stop. `last` is the last cell of the chunk before."""
-    if state[State.MOVED] != NOTHING:
-        stop = _settle(buffer, parts, state[State.MOVED])
-        if stop != Stop.DONE:
+    if state[MergeState.MOVED] != NOTHING:
+        stop = _settle(buffer, parts, state[MergeState.MOVED])
+        if stop != MergeStop.DONE:
             return stop
-        _play(buffer, parts, losers, state[State.MOVED])
-        state[State.MOVED] = NOTHING
+        _play(buffer, parts, losers, state[MergeState.MOVED])
+        state[MergeState.MOVED] = NOTHING
     while True:
         run = losers[0]
-        pos = parts[Part.AT, run]
+        pos = parts[MergePart.AT, run]
         if pos == NOTHING:
-            return int(Stop.DONE.value)
+            return int(MergeStop.DONE.value)
         after = cell_end(buffer, pos)
         number, time = edit_of(buffer, after)
-        holder = last if state[State.BEFORE] == LAST else out
-        at = max(state[State.BEFORE], 0)
-        has_same_key = state[State.BEFORE] != NOTHING and compare_keys(holder, at, buffer, pos) == 0
+        holder = last if state[MergeState.BEFORE] == LAST else out
+        at = max(state[MergeState.BEFORE], 0)
+        has_same_key = state[MergeState.BEFORE] != NOTHING and compare_keys(holder, at, buffer, pos) == 0
         is_hidden = False
         if has_same_key:
-            state[State.RIVAL] = rival_of(written, number, time, holder, at, buffer, pos)
-            if state[State.RIVAL] != KNOWN:
-                return int(Stop.CONTRADICTION.value)
+            state[MergeState.RIVAL] = rival_of(written, number, time, holder, at, buffer, pos)
+            if state[MergeState.RIVAL] != KNOWN:
+                return int(MergeStop.CONTRADICTION.value)
             is_hidden = number == written[Written.LAST, NUMBER] or not has_tag(holder, at, TagType.TTL)
         if not is_hidden:
-            to = state[State.OUT]
+            to = state[MergeState.OUT]
             if to + after - pos > out.size:
-                return int(Stop.FULL.value)
+                return int(MergeStop.FULL.value)
             if has_same_key:
                 note_next(written, number, time, has_same_content(holder, at, buffer, pos))
             else:
                 note_first(written, number, time)
-            state[State.BEFORE] = to
-            state[State.OUT] = copy_bytes(out, to, buffer, pos, after - pos)
-        parts[Part.AT, run] = after + EDIT
+            state[MergeState.BEFORE] = to
+            state[MergeState.OUT] = copy_bytes(out, to, buffer, pos, after - pos)
+        parts[MergePart.AT, run] = after + EDIT
         stop = _settle(buffer, parts, run)
-        if stop != Stop.DONE:
-            state[State.MOVED] = run
+        if stop != MergeStop.DONE:
+            state[MergeState.MOVED] = run
             return stop
         _play(buffer, parts, losers, run)

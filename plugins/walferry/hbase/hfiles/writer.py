@@ -22,7 +22,7 @@ from walferry.hbase.hfiles.bloom import COLUMN_KEY_BYTES, Bloom, BloomWriter
 from walferry.hbase.hfiles.encodings import MOST_ADDED, Encoding, block_head, block_tail
 from walferry.hbase.hfiles.ends import EndWriter, FileEnd
 from walferry.hbase.hfiles.errors import BadCells
-from walferry.hbase.hfiles.filling import LAST, LATEST, NONE, Fill, Layout, Stop, fill_block
+from walferry.hbase.hfiles.filling import LAST, LATEST, NONE, Fill, FillStop, Layout, fill_block
 from walferry.hbase.hfiles.index import BlockIndex, IndexEntry
 from walferry.hbase.hfiles.keys import Key, key_between
 from walferry.hbase.hfiles.metadata import Contents, Offsets, Origin, file_information, filter_key, trailer
@@ -30,9 +30,9 @@ from walferry.hbase.hfiles.settings import FileSettings
 from walferry.hbase.wal.scan import read_only
 
 _PROBLEMS = {
-    Stop.NOT_A_CELL: "its lengths contradict each other",
-    Stop.NOT_SORTED: "it sorts before the one that precedes it",
-    Stop.OTHER_FAMILY: "it has another family than the one that precedes it",
+    FillStop.NOT_A_CELL: "its lengths contradict each other",
+    FillStop.NOT_SORTED: "it sorts before the one that precedes it",
+    FillStop.OTHER_FAMILY: "it has another family than the one that precedes it",
 }
 
 
@@ -100,11 +100,11 @@ class _File:
         is_column = self._settings.bloom is Bloom.ROWCOL
         scratch: Bytes = np.empty(len(chunk) + COLUMN_KEY_BYTES if is_column else 0, np.uint8)
         state[Fill.POS] = 0
-        stop = Stop.BLOCK_FULL
-        while stop is not Stop.CHUNK_ENDS:
+        stop = FillStop.BLOCK_FULL
+        while stop is not FillStop.CHUNK_ENDS:
             if state[Fill.RAW] == 0 and state[Fill.POS] < len(chunk):
                 self._first_of_block = Key.at(chunk, int(state[Fill.POS]))
-            stop = Stop(
+            stop = FillStop(
                 fill_block(
                     chunk, read_only(self._last), self._layout, self._bloom.bits, self._deletes.bits, scratch, self._block, state
                 )
@@ -112,26 +112,26 @@ class _File:
             self._see_to(stop, chunk)
         self._keep(chunk)
 
-    def _see_to(self, stop: Stop, chunk: Bytes) -> None:
+    def _see_to(self, stop: FillStop, chunk: Bytes) -> None:
         """Make room for the cell before which the kernel has stopped."""
         state = self._state
         match stop:
-            case Stop.BLOCK_FULL:
+            case FillStop.BLOCK_FULL:
                 self._end_block(self._key_before(chunk))
                 self._write_between(closing=False)
-            case Stop.NO_ROOM:
+            case FillStop.NO_ROOM:
                 wider: Bytes = np.zeros(2 * len(self._block), np.uint8)
                 wider[: len(self._block)] = self._block
                 self._block = wider
-            case Stop.FILTER_FULL:
+            case FillStop.FILTER_FULL:
                 self._bloom.end_chunk(int(state[Fill.KEYS]))
                 self._bloom.begin_chunk(filter_key(self._settings, Key.at(chunk, int(state[Fill.POS]))))
                 state[Fill.KEYS] = 0
-            case Stop.DELETES_FULL:
+            case FillStop.DELETES_FULL:
                 self._deletes.end_chunk(int(state[Fill.DELETED_KEYS]))
                 self._deletes.begin_chunk(Key.at(chunk, int(state[Fill.POS])).row)
                 state[Fill.DELETED_KEYS] = 0
-            case Stop.NOT_A_CELL | Stop.NOT_SORTED | Stop.OTHER_FAMILY:
+            case FillStop.NOT_A_CELL | FillStop.NOT_SORTED | FillStop.OTHER_FAMILY:
                 raise BadCells(int(state[Fill.CELLS]), _PROBLEMS[stop])
 
     def _key_before(self, chunk: Bytes) -> Key:

@@ -23,7 +23,7 @@ from google.protobuf.message import DecodeError, Message
 
 from walferry.base.protos.parsing import parse_message
 from walferry.hbase.rpc.errors import RpcError
-from walferry.hbase.rpc.server_codec import JavaException, Refused, Request, RequestParser, encode_refusal, encode_result
+from walferry.hbase.rpc.server_codec import CallRefused, JavaException, ReceivedCall, RequestParser, encode_refusal, encode_result
 
 MIB = 1024 * 1024
 _RECEIVE_BYTES = 64 * 1024
@@ -55,7 +55,7 @@ Services = Mapping[str, Mapping[str, Method]]  # by the names in HBase's .proto 
 
 
 @dataclass(frozen=True)
-class Limits:
+class ServerLimits:
     """What clients may take. `waiting_bytes` bounds what has arrived of the unfinished requests of all connections together."""
 
     connections: int = 1024
@@ -76,9 +76,9 @@ class CannotListen(RpcError):
 class RpcServer:
     """Serves `services` at `host` until `close`. Port 0 means that the system chooses one."""
 
-    def __init__(self, services: Services, host: str = "127.0.0.1", port: int = 0, limits: Limits | None = None) -> None:
+    def __init__(self, services: Services, host: str = "127.0.0.1", port: int = 0, limits: ServerLimits | None = None) -> None:
         self._services = services
-        self._limits = limits or Limits()
+        self._limits = limits or ServerLimits()
         self._listener = _listen(host, port)
         self.port: int = self._listener.getsockname()[1]
         self._lock = threading.Lock()
@@ -156,7 +156,7 @@ class RpcServer:
                     sock.sendall(answer)
                 self._count(parser.held - held)
                 held = parser.held
-        except Refused as refused:
+        except CallRefused as refused:
             log.warning("the connection of %s is refused: %s", host, refused)
             _say_last(sock, encode_refusal(refused))
         except TimeoutError:
@@ -196,25 +196,27 @@ class RpcServer:
         with self._lock:
             limit = self._limits.waiting_bytes
             if more > 0 and self._waiting_bytes + more > limit:
-                raise Refused(JavaException.QUEUE_TOO_BIG, f"more than {limit} bytes of requests are arriving")
+                raise CallRefused(JavaException.QUEUE_TOO_BIG, f"more than {limit} bytes of requests are arriving")
             self._waiting_bytes += more
 
-    def _answer(self, service: str, request: Request, caller: Caller) -> bytes:
+    def _answer(self, service: str, request: ReceivedCall, caller: Caller) -> bytes:
         method = self._services[service].get(request.method)
         try:
             if method is None:
-                raise Refused(JavaException.UNSUPPORTED, f"{service} has no method {request.method!r} here", do_not_retry=True)
+                raise CallRefused(
+                    JavaException.UNSUPPORTED, f"{service} has no method {request.method!r} here", do_not_retry=True
+                )
             try:
                 param = parse_message(method.parameter, request.param)
             except DecodeError as error:
-                raise Refused(JavaException.DO_NOT_RETRY, f"{request.method}: {error}", do_not_retry=True) from error
+                raise CallRefused(JavaException.DO_NOT_RETRY, f"{request.method}: {error}", do_not_retry=True) from error
             return encode_result(request.call_id, method.answer(param, caller))
-        except Refused as refused:
+        except CallRefused as refused:
             log.info("%s of %s is refused: %s", request.method, caller.host, refused)
             return encode_refusal(refused, request.call_id)
         except Exception as error:  # an error in one call must not end the others
             log.exception("%s of %s failed", request.method, caller.host)
-            return encode_refusal(Refused(JavaException.IO, f"{request.method}: {error!r}"), request.call_id)
+            return encode_refusal(CallRefused(JavaException.IO, f"{request.method}: {error!r}"), request.call_id)
 
 
 def _listen(host: str, port: int) -> socket.socket:

@@ -43,7 +43,7 @@ class JavaException(enum.StrEnum):
     YOU_ARE_DEAD = f"{_HBASE}.YouAreDeadException"
 
 
-class Refused(WalferryError):
+class CallRefused(WalferryError):
     """The exception that a call or a whole connection is answered with."""
 
     def __init__(self, kind: JavaException, message: str, *, do_not_retry: bool = False) -> None:
@@ -53,7 +53,7 @@ class Refused(WalferryError):
 
 
 @dataclass(frozen=True)
-class Request:
+class ReceivedCall:
     """A call as it came, with its method's name cut to one line. `param` is the encoded parameter message."""
 
     call_id: int
@@ -79,7 +79,7 @@ class RequestParser:
         """The bytes of a preamble or frame that is not whole yet."""
         return len(self._buffer)
 
-    def feed(self, data: Buffer) -> Iterator[Request]:
+    def feed(self, data: Buffer) -> Iterator[ReceivedCall]:
         """Yield the requests that `data` completes, in order. Raises Refused, after which the connection is unusable."""
         self._buffer += data
         if not self._has_preamble and not self._take_preamble():
@@ -92,20 +92,20 @@ class RequestParser:
                 else:
                     self._take_header(frame, offset)
             except (CodecError, DecodeError) as error:
-                raise Refused(JavaException.FATAL_CONNECTION, f"at byte {offset}: {error}", do_not_retry=True) from error
+                raise CallRefused(JavaException.FATAL_CONNECTION, f"at byte {offset}: {error}", do_not_retry=True) from error
 
     def _take_preamble(self) -> bool:
         found = bytes(self._buffer[: len(_PREAMBLE)])
         if found[: len(_MAGIC)] != _MAGIC[: len(found)]:
             problem = f"a connection begins with {_MAGIC!r}, not {found!r}"
-            raise Refused(JavaException.FATAL_CONNECTION, problem, do_not_retry=True)
+            raise CallRefused(JavaException.FATAL_CONNECTION, problem, do_not_retry=True)
         if len(found) < len(_PREAMBLE):
             return False
         version, auth = found[len(_MAGIC)], found[-1]
         if version != 0:
-            raise Refused(JavaException.WRONG_VERSION, f"version {version} of HBase RPC; only 0 is served", do_not_retry=True)
+            raise CallRefused(JavaException.WRONG_VERSION, f"version {version} of HBase RPC; only 0 is served", do_not_retry=True)
         if auth != AuthMethod.SIMPLE:
-            raise Refused(JavaException.BAD_AUTH, f"authentication {auth:#x}; only SIMPLE is served", do_not_retry=True)
+            raise CallRefused(JavaException.BAD_AUTH, f"authentication {auth:#x}; only SIMPLE is served", do_not_retry=True)
         self._drop(len(_PREAMBLE))
         self._has_preamble = True
         return True
@@ -121,7 +121,7 @@ class RequestParser:
                 continue
             if not 0 < length <= limit:
                 problem = f"a frame of {length} bytes at byte {self._offset}, where 1 to {limit} are allowed"
-                raise Refused(JavaException.FATAL_CONNECTION, problem, do_not_retry=True)
+                raise CallRefused(JavaException.FATAL_CONNECTION, problem, do_not_retry=True)
             end = INT32.size + length
             if len(self._buffer) < end:
                 return None
@@ -139,12 +139,12 @@ class RequestParser:
         # The client names the codec of its cell blocks too. No service here takes or gives any.
         header = parse_message(pb.ConnectionHeader, frame)
         if header.service_name not in self._services:
-            raise Refused(JavaException.UNKNOWN_SERVICE, f"service {header.service_name!r} is not served", do_not_retry=True)
+            raise CallRefused(JavaException.UNKNOWN_SERVICE, f"service {header.service_name!r} is not served", do_not_retry=True)
         self.service = header.service_name
         self.user = one_line(header.user_info.effective_user, MAX_TEXT_CHARS)
 
 
-def _parse_request(frame: bytes, offset: int) -> Request:
+def _parse_request(frame: bytes, offset: int) -> ReceivedCall:
     start, end = delimited_range(frame, 0, "request header", offset)
     header = parse_message(pb.RequestHeader, frame[start:end])
     param = b""
@@ -154,7 +154,7 @@ def _parse_request(frame: bytes, offset: int) -> Request:
     left, cells = len(frame) - end, header.cell_block_meta.length
     if left != cells:
         raise CodecError(f"{left} bytes follow the parameter, but the header announces {cells} of cells")
-    return Request(header.call_id, one_line(header.method_name, MAX_TEXT_CHARS), param)
+    return ReceivedCall(header.call_id, one_line(header.method_name, MAX_TEXT_CHARS), param)
 
 
 def encode_result(call_id: int, result: Message) -> bytes:
@@ -163,7 +163,7 @@ def encode_result(call_id: int, result: Message) -> bytes:
     return _framed(delimited(header.SerializeToString()) + delimited(result.SerializeToString()))
 
 
-def encode_refusal(refused: Refused, call_id: int = NO_CALL) -> bytes:
+def encode_refusal(refused: CallRefused, call_id: int = NO_CALL) -> bytes:
     """Encode the exception that a call ends in; without a call id the whole connection."""
     header = pb.ResponseHeader(call_id=call_id)
     exception = header.exception

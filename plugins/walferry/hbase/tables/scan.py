@@ -63,7 +63,7 @@ class ScanSpec:
         return scan
 
 
-class Place(Protocol):
+class RegionPlace(Protocol):
     """Where a table's regions are."""
 
     @property
@@ -104,7 +104,9 @@ class Patience:
         return True
 
 
-def scan_rows(place: Place, spec: ScanSpec, patience: Patience, seconds: Callable[[], float] | None = None) -> Iterator[Rows]:
+def scan_rows(
+    place: RegionPlace, spec: ScanSpec, patience: Patience, seconds: Callable[[], float] | None = None
+) -> Iterator[Rows]:
     """Yield the rows that `spec` asks for, in order, in blocks. A single row must fit in memory.
 
     `seconds` is asked before each call how long that may take; what it raises ends the scan. A server that only sends heartbeats

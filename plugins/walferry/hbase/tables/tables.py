@@ -39,7 +39,7 @@ from walferry.hbase.tables.regions import (
     table_state,
 )
 from walferry.hbase.tables.rows import Rows
-from walferry.hbase.tables.scan import PATIENCE_SECONDS, Patience, Place, ScanSpec, index_answer, scan_rows
+from walferry.hbase.tables.scan import PATIENCE_SECONDS, Patience, RegionPlace, ScanSpec, index_answer, scan_rows
 from walferry.hbase.values import decode_meta_server, server_in
 
 MAX_REGIONS = 500_000  # more than the largest known clusters have in all
@@ -131,7 +131,7 @@ class Tables:
         self._last_regions[table] = region
         return region
 
-    def place(self, table: str) -> Place:
+    def place(self, table: str) -> RegionPlace:
         """Where the table's regions are, one by one."""
         return _MetaPlace(self) if table == META else _TablePlace(self, table)
 

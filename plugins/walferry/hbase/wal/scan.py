@@ -62,7 +62,7 @@ class EntryIndex:
 
 
 @dataclass(frozen=True)
-class Scan:
+class EntryScan:
     """What was found in a range of a buffer: whole entries up to `consumed`, where an unfinished or broken entry begins."""
 
     index: EntryIndex
@@ -71,7 +71,7 @@ class Scan:
     need: int  # end of the range that would show more of an unfinished entry; `consumed` if there is none
 
 
-def scan_entries(buf: Bytes, start: int, end: int) -> Scan:
+def scan_entries(buf: Bytes, start: int, end: int) -> EntryScan:
     """Index the entries that lie wholly in `buf[start:end]`, where `start` is the start of an entry.
 
     The scan stops before an entry that leaves the range, and before one that cannot be a WAL's (`fault`). Raises ValueError if
@@ -85,7 +85,7 @@ def scan_entries(buf: Bytes, start: int, end: int) -> Scan:
     while scan_into(view, end, table, state):
         table = widened(table)
     count, consumed, code, at, need = (int(x) for x in state)
-    return Scan(_entry_index(table[:, :count], consumed), consumed, Fault(at, Problem(code)) if code else None, need)
+    return EntryScan(_entry_index(table[:, :count], consumed), consumed, Fault(at, Problem(code)) if code else None, need)
 
 
 def read_only(buf: Bytes) -> Bytes:

@@ -21,7 +21,7 @@ MAX_WINDOW_BYTES = MAX_SEALED_ENTRY_BYTES + MAX_KEY_BYTES + 16  # encrypted entr
 
 
 @dataclass(frozen=True)
-class Part:
+class FilePart:
     """What a stage made of a range of the file. Offsets are the file's, except within `window`."""
 
     window: Window
@@ -30,7 +30,7 @@ class Part:
     need: int  # end of the range that would show more of an unfinished entry; `consumed` if there is none
 
 
-Stage = Callable[[Bytes, int], Part]
+Stage = Callable[[Bytes, int], FilePart]
 """Makes a part of the file's bytes and their offset in the file."""
 
 
@@ -45,18 +45,20 @@ def stage_of(header: Header, path: str, unwrap_key: UnwrapKey | None) -> Stage:
     except (WalferryError, ValueError) as error:
         raise WalKeyError(path, 0, f"the WAL is encrypted, and its key cannot be had: {error}") from error
 
-    def decrypted(buf: Bytes, base: int) -> Part:
+    def decrypted(buf: Bytes, base: int) -> FilePart:
         found = decryption.entries(buf)
         window = Window(found.buf, base, found.index, found.start + base, found.end + base)
-        return Part(window, base + found.consumed, found.fault and found.fault.shifted(base), base + found.need)
+        return FilePart(window, base + found.consumed, found.fault and found.fault.shifted(base), base + found.need)
 
     return decrypted
 
 
-def plain(buf: Bytes, base: int) -> Part:
+def plain(buf: Bytes, base: int) -> FilePart:
     """The stage for a plain WAL."""
     scan = scan_entries(buf, 0, len(buf))
-    return Part(Window(buf, base, scan.index), base + scan.consumed, scan.fault and scan.fault.shifted(base), base + scan.need)
+    return FilePart(
+        Window(buf, base, scan.index), base + scan.consumed, scan.fault and scan.fault.shifted(base), base + scan.need
+    )
 
 
 def uncompressed_windows(
@@ -90,7 +92,7 @@ def uncompressed_windows(
     return False
 
 
-def _error(wal: WalBytes, part: Part, bounds: Bounds, hints: KeyHints) -> WalError:
+def _error(wal: WalBytes, part: FilePart, bounds: Bounds, hints: KeyHints) -> WalError:
     """The error that stopped the reading of a part."""
     fault = part.fault
     if fault is None:

@@ -24,7 +24,7 @@ MARGIN_MS = 3_600_000
 
 
 @dataclass(frozen=True)
-class Found:
+class ListedFile:
     """A file to look into. `name` is None if it does not have the name of a WAL."""
 
     url: str
@@ -36,7 +36,7 @@ class Found:
 class Listing:
     """The files found, and what could not be listed."""
 
-    files: list[Found] = field(default_factory=list)
+    files: list[ListedFile] = field(default_factory=list)
     problems: list[str] = field(default_factory=list)
 
 
@@ -48,14 +48,14 @@ def as_url(path: str) -> str:
 def list_wals(places: Sequence[str]) -> Listing:
     """List the WALs in files and folders (URLs), oldest first. Of several files with the same name, the largest is taken."""
     listing = Listing()
-    found: dict[str, Found] = {}
+    found: dict[str, ListedFile] = {}
     for place in places:
         try:
             for url, size in _wals_below(place.rstrip("/")):
                 name = _wal_name(url)
                 key = name.text if name else url
                 if key not in found or found[key].size < size:
-                    found[key] = Found(url, size, name)
+                    found[key] = ListedFile(url, size, name)
         except FileNotFoundError:
             listing.problems.append(f"{place}: there is no such file or folder")
         except (WalferryError, OSError) as error:
@@ -64,7 +64,7 @@ def list_wals(places: Sequence[str]) -> Listing:
     return listing
 
 
-def within(files: Iterable[Found], written_from: int | None, written_before: int | None) -> list[Found]:
+def within(files: Iterable[ListedFile], written_from: int | None, written_before: int | None) -> list[ListedFile]:
     """Leave out WALs that were begun after the time range, or finished before it, with an hour to spare for wrong clocks.
 
     A WAL's name says when it was begun. It was finished at the latest when a later one of its group was begun.
@@ -76,7 +76,7 @@ def within(files: Iterable[Found], written_from: int | None, written_before: int
             begun.setdefault((file.name.group, file.name.is_meta), []).append(file.name.timestamp)
     ends = {series: dict(pairwise(sorted(times))) for series, times in begun.items()}
 
-    def may_hold(file: Found) -> bool:
+    def may_hold(file: ListedFile) -> bool:
         if file.name is None:
             return True
         end = ends[file.name.group, file.name.is_meta].get(file.name.timestamp)

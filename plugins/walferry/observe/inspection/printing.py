@@ -19,7 +19,7 @@ from walferry.hbase.wal.scan import EntryIndex, read_only
 from walferry.hbase.wal.windows import Window
 from walferry.observe.inspection.characters import NUMBER_CHARS, QUOTE, escaped_len, put_escaped, put_number, put_time
 from walferry.observe.inspection.layouts import LAST_BYTES, LAST_NUMBER, Field, Layout, Piece
-from walferry.observe.inspection.selection import Selected
+from walferry.observe.inspection.selection import SelectedCells
 
 OUT_BYTES = 1 << 20
 UUID_CHARS: Final = 36
@@ -45,7 +45,7 @@ class EntryRow(enum.IntEnum):
     TABLE_LEN = 7
 
 
-class Progress(enum.IntEnum):
+class PrintProgress(enum.IntEnum):
     """The elements of the state in which `_print_cells` stops and goes on."""
 
     CELL = 0  # the next cell to print
@@ -72,7 +72,7 @@ class Printer:
         self._pieces, self._literals = _compiled_pieces([*layout.entry, *layout.cell])
         self._out = np.empty(OUT_BYTES, np.uint8)
 
-    def print(self, window: Window, selected: Selected) -> Iterator[bytes]:
+    def print(self, window: Window, selected: SelectedCells) -> Iterator[bytes]:
         """Yield the text of the selected cells in parts of about OUT_BYTES, or of one cell.
 
         Raises WalCorruptError at an entry whose cluster ids are malformed, after the text of the entries before it.
@@ -99,15 +99,15 @@ class Printer:
         table = np.stack([*columns, *names])
         texts = np.frombuffer("".join(map(str, ids.ids)).encode(), np.uint8)
         state = np.array([0, -1, 0], np.int64)
-        while state[Progress.CELL] < len(starts):
+        while state[PrintProgress.CELL] < len(starts):
             size = _print_cells(
                 read_only(window.buf), entry_of, starts, table, ids.first, ids.which, texts, self._pieces, self._literals,
                 len(self._layout.entry), self._layout.json, self._out, state,
             )  # fmt: skip
             if size:
                 yield self._out[:size].tobytes()
-            elif state[Progress.NEED] > self._out.size:
-                self._out = np.empty(int(state[Progress.NEED]), np.uint8)
+            elif state[PrintProgress.NEED] > self._out.size:
+                self._out = np.empty(int(state[PrintProgress.NEED]), np.uint8)
 
 
 def _compiled_pieces(pieces: Sequence[Piece]) -> tuple[Ints, Bytes]:
@@ -128,8 +128,8 @@ def _print_cells(
 ) -> int:  # fmt: skip
     """Print cells from `state[Progress.CELL]` on while they fit into `out`. Returns how many bytes were printed."""
     at = 0
-    headed = state[Progress.HEADED]
-    cell = state[Progress.CELL]
+    headed = state[PrintProgress.HEADED]
+    cell = state[PrintProgress.CELL]
     need = 0
     while cell < starts.size:
         entry, pos = entry_of[cell], starts[cell]
@@ -148,9 +148,9 @@ def _print_cells(
             at = _put_field(out, at, buf, pos, entry, table, first_id, ids, id_texts, field, json)
         headed = entry
         cell += 1
-    state[Progress.CELL] = cell
-    state[Progress.HEADED] = headed
-    state[Progress.NEED] = need
+    state[PrintProgress.CELL] = cell
+    state[PrintProgress.HEADED] = headed
+    state[PrintProgress.NEED] = need
     return at
 
 

@@ -30,7 +30,7 @@ class Selection:
 
 
 @dataclass(frozen=True)
-class Selected:
+class SelectedCells:
     """The chosen cells of a window, in file order: the entry that each belongs to, and where it begins in the buffer."""
 
     entry: Ints
@@ -40,7 +40,7 @@ class Selected:
         return len(self.entry)
 
 
-def select(window: Window, selection: Selection) -> Selected:
+def select(window: Window, selection: Selection) -> SelectedCells:
     """Find the cells of `window` that are wanted."""
     buf, index = read_only(window.buf), window.index
     wanted = np.ones(len(index), np.bool_)
@@ -59,7 +59,7 @@ def select(window: Window, selection: Selection) -> Selected:
     exact = selection.row is not None
     row = selection.row if selection.row is not None else selection.row_prefix
     count = _select_cells(buf, index.cells_start, index.cell_count, wanted, np.frombuffer(row, np.uint8), exact, entry, start)
-    return Selected(entry[:count], start[:count])
+    return SelectedCells(entry[:count], start[:count])
 
 
 def _flat(names: tuple[bytes, ...]) -> tuple[Ints, Bytes]:

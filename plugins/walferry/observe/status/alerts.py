@@ -12,7 +12,7 @@ from typing import Any
 
 from walferry.base.amounts import duration
 from walferry.base.texts import one_line
-from walferry.observe.status.troubles import MAX_TEXT_CHARS, Looked
+from walferry.observe.status.troubles import MAX_TEXT_CHARS, StatusLook
 
 AGAIN_SECONDS = (300, 900, 3600, 4 * 3600, 86_400)  # after the first time, the second …; the last one again and again
 OVER_SECONDS = 300.0
@@ -36,7 +36,7 @@ class Alert:
 
 
 @dataclass(frozen=True)
-class Told:
+class AlertsTold:
     """What to tell now, one line each, and the alerts to keep once it is told."""
 
     troubles: tuple[str, ...]  # that are new, or go on for long
@@ -50,7 +50,7 @@ class Told:
         return "\n".join([*self.troubles, *self.over])
 
 
-def tell(before: Mapping[str, Alert], looked: Looked, now: float) -> Told:
+def tell(before: Mapping[str, Alert], looked: StatusLook, now: float) -> AlertsTold:
     """Compare a look with the alerts that the one before has left."""
     found = {trouble.key[:MAX_KEY_CHARS]: trouble.line for trouble in looked.troubles[:MAX_ALERTS]}
     troubles, quiet, after = [], [], dict[str, Alert]()
@@ -77,7 +77,7 @@ def tell(before: Mapping[str, Alert], looked: Looked, now: float) -> Told:
     left_out = len(looked.troubles) - MAX_ALERTS
     if troubles and left_out > 0:
         troubles.append(f"and {left_out:,} more troubles: `walferry status` tells them")
-    return Told(tuple(troubles), tuple(over), tuple(quiet), after)
+    return AlertsTold(tuple(troubles), tuple(over), tuple(quiet), after)
 
 
 def to_json(alerts: Mapping[str, Alert]) -> dict[str, Any]:

@@ -19,7 +19,7 @@ from walferry.observe.status.model import (
     BytesLeft,
     DeadServerStatus,
     GroupStatus,
-    Kind,
+    LagKind,
     PeerStatus,
     QueueStatus,
     RegionStatus,
@@ -28,7 +28,7 @@ from walferry.observe.status.model import (
 from walferry.observe.status.notes import SlaveDown
 from walferry.observe.status.pace import pace_of
 from walferry.observe.status.slaves import NOT_ASKED, SlaveStatus
-from walferry.observe.status.view import View
+from walferry.observe.status.view import ZooKeeperView
 from walferry.replication.queues.dead_servers import WALFERRY_SERVER, as_recovered
 from walferry.replication.queues.reading import Queue, closed_groups, groups
 from walferry.replication.source.settings import refusal
@@ -38,7 +38,7 @@ MAX_NAME_CHARS = 1000
 
 
 def describe(
-    view: View,
+    view: ZooKeeperView,
     files: FilesSeen | None = None,
     slaves: Mapping[str, SlaveStatus] = MappingProxyType({}),
     histories: Mapping[str, Sequence[Sample]] = MappingProxyType({}),
@@ -94,14 +94,14 @@ def _dead_servers(queues: Iterable[Queue]) -> tuple[DeadServerStatus, ...]:
     )
 
 
-def _queue(view: View, queue: Queue, files: FilesSeen | None, now: int) -> QueueStatus:
+def _queue(view: ZooKeeperView, queue: Queue, files: FilesSeen | None, now: int) -> QueueStatus:
     closed = closed_groups(queue)
     under = () if queue.server_is_live or queue.server == WALFERRY_SERVER else (queue.server,)
     return QueueStatus(
         peer_id=queue.id.peer_id,
         server=queue.server,
         queue_id=str(queue.id),
-        kind=Kind.RECOVERED if queue.id.recovered else Kind.NORMAL,
+        kind=LagKind.RECOVERED if queue.id.recovered else LagKind.NORMAL,
         live=queue.live,
         dead_servers=(*queue.id.dead_servers, *under),
         groups=tuple(group_status(view, queue, wals, closed[group], files, now) for group, wals in groups(queue).items()),
@@ -110,7 +110,7 @@ def _queue(view: View, queue: Queue, files: FilesSeen | None, now: int) -> Queue
 
 
 def _peer(
-    view: View, peer_id: str, peer: Peer | None, queues: Sequence[QueueStatus] | None, slave: SlaveStatus,
+    view: ZooKeeperView, peer_id: str, peer: Peer | None, queues: Sequence[QueueStatus] | None, slave: SlaveStatus,
     history: Sequence[Sample], now: int,
 ) -> PeerStatus:  # fmt: skip
     mine = None if queues is None else tuple(queue for queue in queues if queue.peer_id == peer_id)

@@ -14,7 +14,7 @@ from walferry.observe.status.ages import Age
 from walferry.observe.status.files import FilesSeen
 from walferry.observe.status.model import BytesLeft, GroupStatus, LastRun, WalStatus
 from walferry.observe.status.notes import GroupNotes, RunNote
-from walferry.observe.status.view import Holder, View
+from walferry.observe.status.view import Holder, ZooKeeperView
 from walferry.replication.queues.reading import Queue, QueuedWal, positions
 
 LEAST_SECONDS = 1.0  # for a rate
@@ -28,7 +28,7 @@ _OPEN = "its WAL is being written, and is shipped once its server has begun anot
 
 
 def group_status(
-    view: View, queue: Queue, wals: Sequence[QueuedWal], closed: Sequence[QueuedWal], files: FilesSeen | None, now: int
+    view: ZooKeeperView, queue: Queue, wals: Sequence[QueuedWal], closed: Sequence[QueuedWal], files: FilesSeen | None, now: int
 ) -> GroupStatus:
     """The status of the group with these `wals`, of which those `closed` can be shipped. `now` is in ms since the epoch."""
     key = queue.id.peer_id, wals[0].name.group

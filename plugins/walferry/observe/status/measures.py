@@ -14,7 +14,7 @@ from typing import Final
 
 from walferry.observe.status.ages import Age, Certainty
 from walferry.observe.status.model import PeerStatus, SourceStatus
-from walferry.observe.status.old_wals import Kept, OldWalsStatus
+from walferry.observe.status.old_wals import KeptWals, OldWalsStatus
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,7 +132,7 @@ def _of_old_wals(found: OldWalsStatus) -> dict[str, float | None]:
     }
 
 
-def _of_kept(name: str, kept: Kept | None) -> dict[str, float | None]:
+def _of_kept(name: str, kept: KeptWals | None) -> dict[str, float | None]:
     return {name: kept.files if kept else None, f"{name}Bytes": kept.bytes if kept else None}
 
 

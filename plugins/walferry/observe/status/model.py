@@ -17,7 +17,7 @@ from walferry.observe.status.slaves import SlaveStatus
 from walferry.observe.status.view import Holder
 
 
-class Kind(StrEnum):
+class LagKind(StrEnum):
     """The kinds of queues, as HBase calls them."""
 
     NORMAL = "Normal"
@@ -89,7 +89,7 @@ class QueueStatus:
     peer_id: str
     server: str  # under whose znode it lies
     queue_id: str
-    kind: Kind
+    kind: LagKind
     live: bool  # its server adds WALs
     dead_servers: tuple[str, ...]  # that it came from, the first one first; the one that it still lies under is the last
     groups: tuple[GroupStatus, ...]
@@ -102,7 +102,7 @@ class QueueStatus:
 
 
 @dataclass(frozen=True, slots=True)
-class Pace:
+class ShippingPace:
     """How fast WALs are shipped and when it will be done. What is None is not known, as `why` says."""
 
     bytes_per_second: float | None
@@ -133,7 +133,7 @@ class PeerStatus:
     ageOfLastShippedOp: int | None  # as the last runs noted it
     timestampOfLastShippedOp: int | None
     sizeOfHFileRefsQueue: int | None
-    pace: Pace
+    pace: ShippingPace
     last_success_ms: int | None
     error: str | None
     failing_since_ms: int | None

@@ -85,7 +85,7 @@ class Notes:
 
 
 @dataclass(frozen=True)
-class Run:
+class NotedRun:
     """The znode of a run, and those of its groups below it."""
 
     path: str
@@ -116,7 +116,7 @@ def read_notes(session: Session, groups: Collection[Group]) -> Notes:
     )
 
 
-def newest_runs(session: Session, peers: Sequence[str]) -> dict[str, list[Run]]:
+def newest_runs(session: Session, peers: Sequence[str]) -> dict[str, list[NotedRun]]:
     """The newest runs of each peer, the newest first, with their groups. Raises ConnectError."""
     listed = children_all(session.zk, [session.own.runs(peer_id) for peer_id in peers])
     paths = [
@@ -130,13 +130,13 @@ def newest_runs(session: Session, peers: Sequence[str]) -> dict[str, list[Run]]:
         if znode is not None:
             by_peer.setdefault(peer_id, []).append((znode.stat.czxid, path))
     newest = [(peer_id, path) for peer_id, runs in by_peer.items() for _, path in sorted(runs, reverse=True)[:RUNS_LOOKED_AT]]
-    found: dict[str, list[Run]] = {}
+    found: dict[str, list[NotedRun]] = {}
     for (peer_id, path), names in zip(newest, children_all(session.zk, [path for _, path in newest]), strict=True):
-        found.setdefault(peer_id, []).append(Run(path, {unquote(name): name for name in names or ()}))
+        found.setdefault(peer_id, []).append(NotedRun(path, {unquote(name): name for name in names or ()}))
     return found
 
 
-def _places(group: Group, runs: Iterable[Run]) -> list[str]:
+def _places(group: Group, runs: Iterable[NotedRun]) -> list[str]:
     """The znodes of the group's summaries, the newest first."""
     return [f"{run.path}/{name}" for run in runs if (name := run.names.get(group[1])) is not None]
 

@@ -12,10 +12,10 @@ from dataclasses import dataclass
 from walferry.base.errors import WalferryError
 from walferry.base.texts import one_line
 from walferry.hbase.files.store import WalStore
-from walferry.observe.status.view import View
+from walferry.observe.status.view import ZooKeeperView
 from walferry.replication.retention.forecast import Forecast, forecast
 from walferry.replication.retention.old_wals import list_old_wals
-from walferry.replication.retention.survey import Blocker, Fate, Survey, surveyed
+from walferry.replication.retention.survey import Blocker, Fate, OldWalSurvey, surveyed
 
 TTL_SECONDS = 600.0  # the default of hbase.master.logcleaner.ttl
 MAX_QUEUES = 20  # of one peer: those that keep most
@@ -23,7 +23,7 @@ MAX_PROBLEM_CHARS = 1000
 
 
 @dataclass(frozen=True, slots=True)
-class Kept:
+class KeptWals:
     """A number of files in oldWALs and their bytes."""
 
     files: int
@@ -35,7 +35,7 @@ class KeptByQueue:
     """What one queue keeps there."""
 
     queue: str  # server/queue id
-    kept: Kept
+    kept: KeptWals
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,8 +44,8 @@ class Keeper:
 
     peer_id: str
     shipped_by: str
-    kept: Kept
-    alone: Kept
+    kept: KeptWals
+    alone: KeptWals
     oldest_ms: int | None  # the last write to the oldest of them
     queues: tuple[KeptByQueue, ...]
     queues_left_out: int
@@ -57,8 +57,8 @@ class OldWalsStatus:
 
     at_ms: int
     problem: str | None
-    all: Kept | None = None
-    held: Kept | None = None  # by queues
+    all: KeptWals | None = None
+    held: KeptWals | None = None  # by queues
     keepers: tuple[Keeper, ...] = ()
     bytes_per_second: float | None = None  # by which the held files grow
     capacity: int | None = None  # of the file system, in bytes on its disks
@@ -67,7 +67,7 @@ class OldWalsStatus:
     forecast_problem: str | None = None  # why some of these four are not known
 
 
-def look_at_old_wals(store: WalStore, seen: View, ttl_seconds: float = TTL_SECONDS) -> OldWalsStatus:
+def look_at_old_wals(store: WalStore, seen: ZooKeeperView, ttl_seconds: float = TTL_SECONDS) -> OldWalsStatus:
     """List oldWALs, and find what keeps its files in the queues of a pass. What goes wrong is told as `problem`.
 
     A file that was archived since the pass was queued then, because servers queue their WALs before they use them.
@@ -84,14 +84,14 @@ def look_at_old_wals(store: WalStore, seen: View, ttl_seconds: float = TTL_SECON
     return _status(found, forecast(store, [each.wal for each in found.wals if each.fate is Fate.HELD], at))
 
 
-def _status(found: Survey, of: Forecast) -> OldWalsStatus:
+def _status(found: OldWalSurvey, of: Forecast) -> OldWalsStatus:
     every, held = found.amount(), found.amount(Fate.HELD)
     left = of.seconds_left
     return OldWalsStatus(
         at_ms=int(found.at * 1000),
         problem=None,
-        all=Kept(every.files, every.bytes),
-        held=Kept(held.files, held.bytes),
+        all=KeptWals(every.files, every.bytes),
+        held=KeptWals(held.files, held.bytes),
         keepers=tuple(_keeper(blocker) for blocker in found.blockers if blocker.held.files),
         bytes_per_second=of.bytes_per_second,
         capacity=of.space.capacity if of.space else None,
@@ -114,9 +114,9 @@ def _keeper(blocker: Blocker) -> Keeper:
     return Keeper(
         peer_id=blocker.peer_id,
         shipped_by=str(blocker.shipped_by),
-        kept=Kept(blocker.held.files, blocker.held.bytes),
-        alone=Kept(blocker.held_alone.files, blocker.held_alone.bytes),
+        kept=KeptWals(blocker.held.files, blocker.held.bytes),
+        alone=KeptWals(blocker.held_alone.files, blocker.held_alone.bytes),
         oldest_ms=int(blocker.held.oldest * 1000),
-        queues=tuple(KeptByQueue(name, Kept(kept.files, kept.bytes)) for name, kept in queues[:MAX_QUEUES]),
+        queues=tuple(KeptByQueue(name, KeptWals(kept.files, kept.bytes)) for name, kept in queues[:MAX_QUEUES]),
         queues_left_out=max(0, len(queues) - MAX_QUEUES),
     )

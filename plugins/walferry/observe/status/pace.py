@@ -10,33 +10,33 @@ from collections.abc import Iterable, Sequence
 
 from walferry.engine.summary import Status
 from walferry.observe.status.history import INTERVAL_SECONDS, Sample
-from walferry.observe.status.model import BytesLeft, GroupStatus, Pace
+from walferry.observe.status.model import BytesLeft, GroupStatus, ShippingPace
 
 WINDOW_SECONDS = 1800.0
 
 
-def pace_of(groups: Iterable[GroupStatus], left: BytesLeft | None, history: Sequence[Sample], now: float) -> Pace:
+def pace_of(groups: Iterable[GroupStatus], left: BytesLeft | None, history: Sequence[Sample], now: float) -> ShippingPace:
     """The pace of a peer with these groups and so many bytes left."""
     shipping = [group.last_run for group in groups if group.holder]
     rates = [run.bytes_per_second for run in shipping if run is not None and run.status == Status.RUNNING]
     if running := [rate for rate in rates if rate is not None]:
         rate = sum(running)
-        return Pace(rate, *_time_left(left, rate, "what is shipped now acknowledges nothing"))
+        return ShippingPace(rate, *_time_left(left, rate, "what is shipped now acknowledges nothing"))
     if shipping:
-        return Pace(None, None, "its runs have only begun")
+        return ShippingPace(None, None, "its runs have only begun")
     recent = [sample for sample in history if now - WINDOW_SECONDS <= sample.at <= now]
     shipped = [sample.shipped_bytes for sample in recent[1:]]
     if not shipped or None in shipped:
-        return Pace(None, None, "nothing ships it now, and its history does not tell")
+        return ShippingPace(None, None, "nothing ships it now, and its history does not tell")
     seconds = (recent[-1].interval - recent[0].interval) * INTERVAL_SECONDS
     rate = sum(each or 0 for each in shipped) / seconds
     first, last = recent[0], recent[-1]
     if left is not None and not left.known and not left.unsure:
-        return Pace(rate, 0.0, "")
+        return ShippingPace(rate, 0.0, "")
     if first.bytes_left is None or last.bytes_left is None or first.unsure or last.unsure:
-        return Pace(rate, None, "the bytes left are not known for all of the last minutes")
+        return ShippingPace(rate, None, "the bytes left are not known for all of the last minutes")
     shrinks = (first.bytes_left - last.bytes_left) / seconds
-    return Pace(rate, *_time_left(left, shrinks, "the backlog does not shrink"))
+    return ShippingPace(rate, *_time_left(left, shrinks, "the backlog does not shrink"))
 
 
 def _time_left(left: BytesLeft | None, rate: float, too_slow: str) -> tuple[float | None, str]:

@@ -20,7 +20,7 @@ from walferry.observe.status.history import Sample, read_histories
 from walferry.observe.status.model import SourceStatus
 from walferry.observe.status.old_wals import OldWalsStatus, look_at_old_wals
 from walferry.observe.status.slaves import Slaves
-from walferry.observe.status.view import View, view
+from walferry.observe.status.view import ZooKeeperView, view
 from walferry.replication.source.cluster import SourceCluster
 from walferry.replication.source.session import Session
 
@@ -35,7 +35,7 @@ FIRST_SECONDS = 20.0  # that the first one to ask waits for a pass
 class _Pass:
     """What was read of ZooKeeper in one go. Without a view, `unreachable` says why there is none."""
 
-    view: View | None = None
+    view: ZooKeeperView | None = None
     unreachable: str = ""
     histories: Mapping[str, Sequence[Sample]] = field(default_factory=dict)
     problems: Sequence[str] = ()  # of the histories

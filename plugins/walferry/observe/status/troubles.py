@@ -22,7 +22,7 @@ MAX_TEXT_CHARS = 1000
 SHOWN_ORPHANS = 5
 
 
-class Kind(StrEnum):
+class TroubleKind(StrEnum):
     """The kinds of troubles."""
 
     UNREACHABLE = "unreachable"  # the source, or a part of it
@@ -39,7 +39,7 @@ class Kind(StrEnum):
 class Trouble:
     """One thing that is wrong. `text` is a line that can stand behind the peer's name."""
 
-    kind: Kind
+    kind: TroubleKind
     text: str
     peer_id: str = ""
 
@@ -55,7 +55,7 @@ class Trouble:
 
 
 @dataclass(frozen=True)
-class Looked:
+class StatusLook:
     """What a look has found. Nothing is known of troubles whose key or kind is among those `not_seen`."""
 
     troubles: tuple[Trouble, ...]
@@ -74,51 +74,51 @@ def counts(peer: PeerStatus) -> bool:
 def of_peer(peer: PeerStatus, max_lag: float | None = None) -> Iterator[Trouble]:
     """What is wrong with a peer, the worst first. It may lag for so many seconds (default: as its configuration says)."""
     if peer.refusal:
-        yield Trouble(Kind.REFUSED, f"it cannot be shipped: {peer.refusal}", peer.id)
+        yield Trouble(TroubleKind.REFUSED, f"it cannot be shipped: {peer.refusal}", peer.id)
     if peer.slave.reachable is False:
-        yield Trouble(Kind.SLAVE_DOWN, f"its slave cannot be reached: {peer.slave.why}", peer.id)
+        yield Trouble(TroubleKind.SLAVE_DOWN, f"its slave cannot be reached: {peer.slave.why}", peer.id)
     if peer.error:
         since = "" if peer.failing_since_ms is None else f" for {duration(max(0.0, time.time() - peer.failing_since_ms / 1000))}"
-        yield Trouble(Kind.FAILING, f"it has failed{since}: {peer.error}", peer.id)
+        yield Trouble(TroubleKind.FAILING, f"it has failed{since}: {peer.error}", peer.id)
     if peer.stuck:
-        yield Trouble(Kind.STUCK, peer.stuck, peer.id)
+        yield Trouble(TroubleKind.STUCK, peer.stuck, peer.id)
     if peer.managed and (why := _behind(peer, max_lag)):
-        yield Trouble(Kind.BEHIND, why, peer.id)
+        yield Trouble(TroubleKind.BEHIND, why, peer.id)
 
 
-def of_source(status: SourceStatus, old_wals: OldWalsStatus | None, days_left: float) -> Looked:
+def of_source(status: SourceStatus, old_wals: OldWalsStatus | None, days_left: float) -> StatusLook:
     """What is wrong with a source. The disk under oldWALs should last for so many days; None: oldWALs was not looked at."""
     if status.unreachable is not None:
-        others = frozenset(map(str, Kind)) - {Kind.UNREACHABLE}
-        return Looked((Trouble(Kind.UNREACHABLE, f"the source cannot be looked at: {status.unreachable}"),), others)
+        others = frozenset(map(str, TroubleKind)) - {TroubleKind.UNREACHABLE}
+        return StatusLook((Trouble(TroubleKind.UNREACHABLE, f"the source cannot be looked at: {status.unreachable}"),), others)
     peers = [peer for peer in status.peers or () if counts(peer)]
     troubles = [*_unreadable(status), *(trouble for peer in peers for trouble in of_peer(peer))]
-    not_seen = {f"{Kind.SLAVE_DOWN}:{peer.id}" for peer in peers if peer.slave.reachable is None}
+    not_seen = {f"{TroubleKind.SLAVE_DOWN}:{peer.id}" for peer in peers if peer.slave.reachable is None}
     if status.peers is None:
-        not_seen |= {Kind.REFUSED, Kind.SLAVE_DOWN, Kind.FAILING, Kind.STUCK, Kind.BEHIND}
+        not_seen |= {TroubleKind.REFUSED, TroubleKind.SLAVE_DOWN, TroubleKind.FAILING, TroubleKind.STUCK, TroubleKind.BEHIND}
     if any(peer.queues is None for peer in peers):
-        not_seen |= {Kind.FAILING, Kind.STUCK}
+        not_seen |= {TroubleKind.FAILING, TroubleKind.STUCK}
     if status.orphaned is None:
-        not_seen.add(Kind.ORPHANED)
+        not_seen.add(TroubleKind.ORPHANED)
     elif status.orphaned:
         troubles.append(_orphaned(status))
     if old_wals is None or old_wals.remaining is None:
-        not_seen.add(Kind.OLD_WALS)
+        not_seen.add(TroubleKind.OLD_WALS)
     elif (full := _full(old_wals, days_left)) is not None:
         troubles.append(full)
-    return Looked(tuple(troubles), frozenset(map(str, not_seen)))
+    return StatusLook(tuple(troubles), frozenset(map(str, not_seen)))
 
 
 def _unreadable(status: SourceStatus) -> Iterator[Trouble]:
     parts = [name for name, found in (("peers", status.peers), ("queues", status.orphaned)) if found is None]
     if parts:
         why = next(iter(status.problems), "they are not there")
-        yield Trouble(Kind.UNREACHABLE, f"the source's {' and '.join(parts)} cannot be read: {why}")
+        yield Trouble(TroubleKind.UNREACHABLE, f"the source's {' and '.join(parts)} cannot be read: {why}")
     for peer in status.peers or ():
         if peer.managed is None:
             its = [each for each in status.problems if f"/{peer.id}:" in each or f"/{peer.id}/" in each]
             why = its[0] if its else "`walferry doctor` tells more"
-            yield Trouble(Kind.REFUSED, f"its configuration cannot be read: {why}", peer.id)
+            yield Trouble(TroubleKind.REFUSED, f"its configuration cannot be read: {why}", peer.id)
 
 
 def _behind(peer: PeerStatus, max_lag: float | None) -> str | None:
@@ -143,7 +143,7 @@ def _orphaned(status: SourceStatus) -> Trouble:
     more = ", …" if len(queues) > SHOWN_ORPHANS else ""
     wals = sum(queue.sizeOfLogQueue for queue in queues)
     return Trouble(
-        Kind.ORPHANED,
+        TroubleKind.ORPHANED,
         f"{count(len(queues), 'queue')} with {count(wals, 'WAL')} are of peers that do not exist, and nothing ships them: "
         f"{shown}{more}",
     )
@@ -155,5 +155,6 @@ def _full(old_wals: OldWalsStatus, days_left: float) -> Trouble | None:
     left = duration(max(0, old_wals.full_ms - old_wals.at_ms) / 1000)
     keepers = ", ".join(keeper.peer_id for keeper in old_wals.keepers[:SHOWN_ORPHANS])
     return Trouble(
-        Kind.OLD_WALS, f"the disk under oldWALs is full in {left} if what queues keep there (of peers: {keepers}) grows on so"
+        TroubleKind.OLD_WALS,
+        f"the disk under oldWALs is full in {left} if what queues keep there (of peers: {keepers}) grows on so",
     )

@@ -54,7 +54,7 @@ class RegionsInTransition:
 
 
 @dataclass(frozen=True)
-class View:
+class ZooKeeperView:
     """What one pass has read. None stands for what could not be read; `problems` says why."""
 
     at: float  # when it began, in seconds since the epoch
@@ -71,7 +71,7 @@ class View:
     problems_left_out: int = 0
 
 
-def view(session: Session) -> View:
+def view(session: Session) -> ZooKeeperView:
     """Make one pass. Raises ConnectError if ZooKeeper does not answer, and what kazoo raises for a znode that may not be read."""
     began, clock = time.time(), time.monotonic()
     problems: list[str] = []
@@ -86,7 +86,7 @@ def view(session: Session) -> View:
     problems += notes.problems
     in_transition = _in_transition(session, problems)
     shown = [one_line(problem, MAX_PROBLEM_CHARS) for problem in problems[:MAX_PROBLEMS]]
-    return View(
+    return ZooKeeperView(
         at=began, servers=servers, queues=queues, peers=peers, leases=_leases(session, wanted),
         peer_locks=_peer_locks(session, peers or ()), hfile_refs=_hfile_refs(session, peers or ()), notes=notes,
         in_transition=in_transition, problems=tuple(shown), problems_left_out=len(problems) - len(shown),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from walferry.base.amounts import count, duration, size
 from walferry.observe.status.ages import Age, Certainty
-from walferry.observe.status.model import BytesLeft, Pace
+from walferry.observe.status.model import BytesLeft, ShippingPace
 
 UNKNOWN = "unknown"
 NOTHING_WAITS = "none"
@@ -30,11 +30,11 @@ def left(bytes_left: BytesLeft | None) -> str:
     return f"{size(bytes_left.known)} and {more}" if bytes_left.known else more
 
 
-def rate(pace: Pace) -> str:
+def rate(pace: ShippingPace) -> str:
     """Such as "1.2 MB/s"."""
     return UNKNOWN if pace.bytes_per_second is None else f"{size(pace.bytes_per_second)}/s"
 
 
-def time_left(pace: Pace) -> str:
+def time_left(pace: ShippingPace) -> str:
     """How long it takes until all is shipped, at this pace."""
     return UNKNOWN if pace.seconds_left is None else duration(pace.seconds_left)

@@ -36,7 +36,7 @@ from walferry.hbase.wal.errors import WalError
 from walferry.hbase.wal.scan import EntryIndex
 from walferry.hbase.wal.windows import Window
 from walferry.replication.filters.rules import Reason
-from walferry.replication.filters.window import Kept
+from walferry.replication.filters.window import KeptEdits
 from walferry.replication.source.cluster import VisibilityLabels
 
 SORTED_ORDINALS = b"\x01"
@@ -83,7 +83,7 @@ class LabelFilter:
         self._translated: dict[bytes, _Translated] = {}
         self._cached = 0  # bytes of the translated tags
 
-    def apply(self, window: Window, kept: Kept, path: str) -> tuple[Window, Kept]:
+    def apply(self, window: Window, kept: KeptEdits, path: str) -> tuple[Window, KeptEdits]:
         """Return the window as it will be shipped.
 
         Raises LabelsRefused, with `path`, at the first entry that must not be shipped.
@@ -103,7 +103,7 @@ class LabelFilter:
                 raise LabelsUnknown(path, window.entry_offset(i), reason) from error
         return _with_parts(window, kept, parts)
 
-    def _parts(self, window: Window, kept: Kept, i: int) -> list[_Part]:
+    def _parts(self, window: Window, kept: KeptEdits, i: int) -> list[_Part]:
         """An entry's cells with their labels in words, split into as many parts as there must be entries."""
         parts = [_Part()]
         row_and_type = expression = None
@@ -205,7 +205,7 @@ def _ordinals(content: bytes) -> list[int]:
     return found
 
 
-def _cells(window: Window, kept: Kept, i: int) -> Iterator[Cell]:
+def _cells(window: Window, kept: KeptEdits, i: int) -> Iterator[Cell]:
     """The cells that are kept of an entry."""
     for j in range(int(kept.span_first[i]), int(kept.span_first[i + 1])):
         yield from split_cells(window.buf[int(kept.span_start[j]) : int(kept.span_end[j])].tobytes())
@@ -218,7 +218,7 @@ def _where(window: Window, i: int) -> str:
     return f"a cell of table {table}, region {region},"
 
 
-def _with_parts(window: Window, kept: Kept, parts: Mapping[int, list[_Part]]) -> tuple[Window, Kept]:
+def _with_parts(window: Window, kept: KeptEdits, parts: Mapping[int, list[_Part]]) -> tuple[Window, KeptEdits]:
     """Replace the cells of some entries, each by one or more entries. The new cells follow the old ones in the buffer.
 
     The position after each of an entry's parts but the last is the one before the entry.
@@ -250,7 +250,7 @@ def _with_parts(window: Window, kept: Kept, parts: Mapping[int, list[_Part]]) ->
     return Window(np.concatenate(data), window.base, index, file_start, file_end), changed
 
 
-def _spans(kept: Kept, taken: Ints, replaced: Mapping[int, tuple[int, int]]) -> tuple[Ints, Ints, Ints]:
+def _spans(kept: KeptEdits, taken: Ints, replaced: Mapping[int, tuple[int, int]]) -> tuple[Ints, Ints, Ints]:
     """Where each entry's spans begin, and the spans: those of `kept` except for the entries in `replaced`."""
     counts = (kept.span_first[1:] - kept.span_first[:-1])[taken]
     counts[list(replaced)] = 1

@@ -46,7 +46,7 @@ _PROBES: Final = 64  # for a table among those with similar hashes
 
 
 @dataclass(frozen=True)
-class Kept:
+class KeptEdits:
     """What is shipped of a window. Arrays over the window's entries, except the spans.
 
     Entry i's cells to ship are the buffer's bytes [span_start[j], span_end[j]) for j in [span_first[i], span_first[i + 1]).
@@ -63,7 +63,7 @@ class Kept:
     span_end: Ints
 
 
-def filter_window(window: Window, rules: FilterRules, path: str) -> Kept:
+def filter_window(window: Window, rules: FilterRules, path: str) -> KeptEdits:
     """Decide what of `window` goes to the peer.
 
     Raises WalCorruptError with `path` and the offset if a WALKey cannot be parsed.
@@ -78,18 +78,18 @@ def filter_window(window: Window, rules: FilterRules, path: str) -> Kept:
     return kept
 
 
-def _note_lost(window: Window, kept: Kept, without: FilterRules, path: str, reason: Reason) -> None:
+def _note_lost(window: Window, kept: KeptEdits, without: FilterRules, path: str, reason: Reason) -> None:
     """Note the reason for entries that would be shipped under the other rules."""
     lost = (_filter_window(window, without, path).cells > 0) & (kept.cells == 0) & (kept.reason != Reason.BULK_LOAD)
     kept.reason[lost] = reason
 
 
-def _filter_window(window: Window, rules: FilterRules, path: str) -> Kept:
+def _filter_window(window: Window, rules: FilterRules, path: str) -> KeptEdits:
     index, n = window.index, len(window.index)
     table_of, first_of = distinct_tables(window)
     kinds, family_first, family_start, family_bytes = _family_tables(window, first_of, rules.tables)
     meta_start, meta_bytes = _flat([META_FAMILY, *_MARKERS])
-    kept = Kept(
+    kept = KeptEdits(
         reason=np.zeros(n, np.int8),
         cells=np.zeros(n, np.int32),
         rows=np.zeros(n, np.int32),
@@ -124,7 +124,7 @@ def uuid_field(uuid: UUID) -> bytes:
     return key.SerializePartialToString()
 
 
-def filtered_by_reason(kept: Kept) -> dict[str, int]:
+def filtered_by_reason(kept: KeptEdits) -> dict[str, int]:
     """How many entries are not shipped, by the name of the reason."""
     reasons = np.bincount(kept.reason, minlength=len(Reason))
     return {reason.name.lower(): int(reasons[reason]) for reason in Reason if reason is not Reason.SHIPPED and reasons[reason]}

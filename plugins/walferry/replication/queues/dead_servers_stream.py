@@ -18,7 +18,7 @@ MAX_AGAIN_SECONDS = 4 * 3600.0  # the pause doubles up to this: a queue that can
 
 
 @dataclass(frozen=True)
-class Told:
+class ServersTold:
     """A dead server that was announced: when it is due again (time.monotonic), the pause after that, and its queues."""
 
     due: float
@@ -34,7 +34,7 @@ class DeadServersStream(Watcher):
     run that the first announcement started may have failed.
     """
 
-    def __init__(self, source: SourceCluster, told: Mapping[str, Told] | None = None) -> None:
+    def __init__(self, source: SourceCluster, told: Mapping[str, ServersTold] | None = None) -> None:
         super().__init__(source.quorum, source.login)
         self.told = told or {}  # the servers found by the last look, or announced by an earlier stream
         self._source = source
@@ -55,17 +55,17 @@ class DeadServersStream(Watcher):
             before = self.told.get(dead.name)
             if before is None:
                 found.append(dead)
-                told[dead.name] = Told(now + AGAIN_SECONDS, AGAIN_SECONDS, dead)
+                told[dead.name] = ServersTold(now + AGAIN_SECONDS, AGAIN_SECONDS, dead)
             elif dead != before.dead:  # a run or HBase moves the queues, or takes WALs out
-                told[dead.name] = Told(now + before.pause, before.pause, dead)
+                told[dead.name] = ServersTold(now + before.pause, before.pause, dead)
             elif now < before.due:
                 told[dead.name] = before
             elif _is_held(session, dead):
-                told[dead.name] = Told(now + AGAIN_SECONDS, before.pause, dead)
+                told[dead.name] = ServersTold(now + AGAIN_SECONDS, before.pause, dead)
             else:
                 pause = min(2 * before.pause, MAX_AGAIN_SECONDS)
                 found.append(dead)
-                told[dead.name] = Told(now + pause, pause, dead)
+                told[dead.name] = ServersTold(now + pause, pause, dead)
         self.told = told
         return tuple(found) or None
 

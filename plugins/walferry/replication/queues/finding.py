@@ -15,7 +15,7 @@ from walferry.replication.source.session import Session
 
 
 @dataclass(frozen=True)
-class Place:
+class QueuePlace:
     """Where a WAL group was seen."""
 
     server: str
@@ -34,7 +34,7 @@ def find_wal(session: Session, peer_id: str, wal: str) -> str | None:
     return looked_for(session, look, lambda first, again: first or again, enough=lambda found: found is not None)
 
 
-def read_group(session: Session, peer_id: str, group: str, place: Place | None = None) -> list[Queue]:
+def read_group(session: Session, peer_id: str, group: str, place: QueuePlace | None = None) -> list[Queue]:
     """The queues that have WALs of the group, with these WALs and their positions: one queue, unless the group is just moving.
 
     Only the queue at `place` is read if that is all there is of the group. Raises StorageError, QueuesMoving.
@@ -43,7 +43,7 @@ def read_group(session: Session, peer_id: str, group: str, place: Place | None =
     return read_queues(session, peer_id, group) if queue is None else [queue]
 
 
-def _read_at(session: Session, group: str, place: Place) -> Queue | None:
+def _read_at(session: Session, group: str, place: QueuePlace) -> Queue | None:
     """The group as it lies at `place`; None if some of it may lie elsewhere.
 
     A live server's own queue never moves. All other queues get no more WALs, so the group is there as a whole exactly if as many

@@ -27,7 +27,7 @@ from kazoo.exceptions import BadVersionError, NoNodeError, NotEmptyError
 
 from walferry.base.zk.client import Refusal, ZNode, children, read, read_all
 from walferry.base.zk.errors import Contention
-from walferry.base.zk.fenced_lock import CALLS, TOKEN, FencedLock, Guard, Outcome
+from walferry.base.zk.fenced_lock import CALLS, TOKEN, FencedLock, Guard, WriteOutcome
 from walferry.base.zk.right import Right, spare_seconds
 from walferry.hbase.cluster import is_live
 from walferry.hbase.names import QueueId, WalName, is_file_name, parse_queue_id, parse_wal_name
@@ -35,7 +35,7 @@ from walferry.hbase.peers import disabled_guard, read_peer
 from walferry.hbase.values import decode_position, encode_position
 from walferry.replication.queues.dead_servers import WALFERRY_SERVER
 from walferry.replication.queues.errors import LastWal, LeaseHeld, LeaseLost, WalGone
-from walferry.replication.queues.finding import Place, find_wal, read_group
+from walferry.replication.queues.finding import QueuePlace, find_wal, read_group
 from walferry.replication.queues.reading import Queue
 from walferry.replication.source.session import Session
 
@@ -178,7 +178,7 @@ class Lease:
         """The znode of the peer's state, and its version while the peer stays DISABLED."""
         return self._guard.path, self._guard.version
 
-    def read(self, place: Place | None = None) -> list[Queue]:
+    def read(self, place: QueuePlace | None = None) -> list[Queue]:
         """The queues that have WALs of the group, with these WALs: one queue, unless the group is just moving.
 
         Only the queue at `place` is read if that is all there is of the group. Raises StorageError, QueuesMoving.
@@ -192,7 +192,7 @@ class Lease:
                         self._seen[wal.name.text] = _Queued(wal.path, wal.position_or_problem, wal.version)
         return found
 
-    def list_wals(self, place: Place) -> None:
+    def list_wals(self, place: QueuePlace) -> None:
         """Remember which of the group's WALs lie at `place`, so that removing them needs no search."""
         path = self._nodes.queue(place.server, place.queue_id)
         with self._lock:
@@ -362,7 +362,7 @@ class Lease:
                 found.append(parse_wal_name(name))
         return [wal for wal in found if wal.group == self.group]
 
-    def _write(self, operations: Callable[[TransactionRequest], None]) -> Outcome:
+    def _write(self, operations: Callable[[TransactionRequest], None]) -> WriteOutcome:
         return self._fenced.write(operations, [self._guard])
 
     def _set(self, seen: _Queued, value: bytes) -> bool:

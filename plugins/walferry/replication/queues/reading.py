@@ -97,7 +97,7 @@ class Queue:
 
 
 @dataclass(frozen=True)
-class Seen:
+class SeenQueues:
     """All queues, the servers that ran, and the znodes among them whose names make no sense."""
 
     queues: tuple[Queue, ...]
@@ -136,7 +136,7 @@ def list_queues(
     return _queues(listing, {}, _live(session, watch))
 
 
-def see_queues(session: Session) -> Seen:
+def see_queues(session: Session) -> SeenQueues:
     """All queues of all peers, with the positions that `read_begun` reads, to be shown to people.
 
     Names that make no sense become problems. Raises StorageError, QueuesMoving.
@@ -149,7 +149,7 @@ def see_queues(session: Session) -> Seen:
     begun: dict[str, QueuedWal] = {}
     queues = [_named(each, begun, server_is_live=each.server in servers) for each in listing.values()]
     begun |= _begun(session, queues)
-    return Seen(tuple(queues), tuple(name for name in servers if is_server_name(name)), tuple(sorted(odd)))
+    return SeenQueues(tuple(queues), tuple(name for name in servers if is_server_name(name)), tuple(sorted(odd)))
 
 
 def read_queues(session: Session, peer_id: str, group: str | None = None) -> list[Queue]:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from walferry.replication.retention.forecast import Forecast
-from walferry.replication.retention.survey import Blocker, Fate, ShippedBy, Survey
+from walferry.replication.retention.survey import Blocker, Fate, OldWalSurvey, ShippedBy
 
 GIB = 1 << 30
 OVERDUE_SECONDS = 7200.0  # the Master cleans every 10 minutes (hbase.master.cleaner.interval), one round may take long
@@ -21,7 +21,7 @@ _ADVICE = {
 
 
 @dataclass(frozen=True)
-class Limits:
+class OldWalLimits:
     """When to warn."""
 
     held_gib: float
@@ -29,24 +29,24 @@ class Limits:
     days_left: float
 
 
-def exceeded(survey: Survey, forecast: Forecast, limits: Limits) -> list[str]:
+def exceeded(survey: OldWalSurvey, forecast: Forecast, limits: OldWalLimits) -> list[str]:
     """What a user should look after, the most urgent first."""
     return [*_disk(forecast, limits), *_held(survey, limits), *_blockers(survey, limits), *_cleaner(survey)]
 
 
-def _disk(forecast: Forecast, limits: Limits) -> Iterator[str]:
+def _disk(forecast: Forecast, limits: OldWalLimits) -> Iterator[str]:
     left = forecast.seconds_left
     if left is not None and left < limits.days_left * 86400:
         yield f"the disk under oldWALs is full in {left / 86400:.1f} days if the WALs that queues hold go on growing as they do"
 
 
-def _held(survey: Survey, limits: Limits) -> Iterator[str]:
+def _held(survey: OldWalSurvey, limits: OldWalLimits) -> Iterator[str]:
     held = survey.amount(Fate.HELD)
     if held.bytes > limits.held_gib * GIB:
         yield f"queues hold {held.bytes / GIB:,.1f} GiB in oldWALs, more than {limits.held_gib:g} GiB"
 
 
-def _blockers(survey: Survey, limits: Limits) -> Iterator[str]:
+def _blockers(survey: OldWalSurvey, limits: OldWalLimits) -> Iterator[str]:
     for blocker in survey.blockers:
         hours = survey.blocked_seconds(blocker.held) / 3600 if blocker.held.files else 0.0
         if hours > limits.blocked_hours or (blocker.shipped_by is ShippedBy.GONE and blocker.queued):
@@ -60,7 +60,7 @@ def _described(blocker: Blocker, hours: float) -> str:
     return f"peer {blocker.peer_id} (shipped by {blocker.shipped_by}) {what}"
 
 
-def _cleaner(survey: Survey) -> Iterator[str]:
+def _cleaner(survey: OldWalSurvey) -> Iterator[str]:
     if survey.not_servers:
         names = ", ".join(sorted(survey.not_servers)[:5])
         yield f"replication/rs has children that are not server names ({names}): HBase's log cleaner stops at them. Delete them"
@@ -75,5 +75,5 @@ def _cleaner(survey: Survey) -> Iterator[str]:
         yield f"{len(ahead):,} WALs were written in the future: the clocks differ, and the cleaner keeps these files until then"
 
 
-def _due(survey: Survey) -> float:
+def _due(survey: OldWalSurvey) -> float:
     return survey.at - survey.ttl_seconds - OVERDUE_SECONDS

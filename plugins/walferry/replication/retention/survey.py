@@ -77,7 +77,7 @@ class Blocker:
 
 
 @dataclass(frozen=True)
-class Survey:
+class OldWalSurvey:
     """The files of oldWALs at one moment, and the peers that hold some."""
 
     at: float  # seconds since the epoch
@@ -99,7 +99,7 @@ class Survey:
         return max(0.0, self.at - held.oldest - self.ttl_seconds)
 
 
-def survey(session: Session, ttl_seconds: float, clock: Callable[[], float]) -> Survey:
+def survey(session: Session, ttl_seconds: float, clock: Callable[[], float]) -> OldWalSurvey:
     """Survey oldWALs. Raises StoreError, StorageError, QueuesMoving, ConnectError.
 
     Files are listed before the queues are read, so a WAL that is archived meanwhile is not called free.
@@ -118,11 +118,11 @@ def surveyed(
     queues: Sequence[Queue],
     peers: Mapping[str, Peer],
     not_servers: Collection[str] = (),
-) -> Survey:
+) -> OldWalSurvey:
     """The survey of these files, which were listed at `at` and before the queues were read."""
     holders = by_wal(queues)
     wals = [_surveyed(wal, holders.get(wal.name, ()), at - ttl_seconds) for wal in files]
-    return Survey(at, ttl_seconds, wals, _blockers(wals, queues, peers), not_servers)
+    return OldWalSurvey(at, ttl_seconds, wals, _blockers(wals, queues, peers), not_servers)
 
 
 def _surveyed(wal: OldWal, queues: tuple[Queue, ...], ttl_began: float) -> SurveyedWal:

@@ -19,7 +19,7 @@ from walferry.replication.source.settings import PeerSettings
 if TYPE_CHECKING:
     from walferry.hbase.wal.windows import Window
     from walferry.replication.filters.rules import FilterRules
-    from walferry.replication.filters.window import Kept
+    from walferry.replication.filters.window import KeptEdits
     from walferry.replication.sinks.hbase.hfiles import HFileRefs
     from walferry.replication.sinks.sink import Sink
 
@@ -64,7 +64,7 @@ def why_down(peer: Peer, source: SourceCluster, timeout_seconds: float = REACHAB
 
 
 def bulk_loads_in(
-    window: Window, kept: Kept, rules: FilterRules, source: SourceCluster, path: str
+    window: Window, kept: KeptEdits, rules: FilterRules, source: SourceCluster, path: str
 ) -> tuple[list[int], list[str]]:
     """The entries of a window that are bulk loads which the peer gets, and the files of the others, to which references may be
     left. Notes in `kept` what becomes of these.

@@ -26,14 +26,14 @@ import numpy.typing as npt
 
 from walferry.hbase.wal.windows import Window
 from walferry.replication.filters.rules import FilterRules
-from walferry.replication.filters.window import Kept
+from walferry.replication.filters.window import KeptEdits
 from walferry.replication.sinks.answers import Answers
 from walferry.replication.source.settings import SinkKind
 
 Ints = npt.NDArray[np.int64]
 
 
-class Request(Protocol):
+class SinkRequest(Protocol):
     """Edits that one sender sends, in the order of the WAL."""
 
     @property
@@ -74,14 +74,14 @@ class Take(Protocol):
     def alone(self) -> Collection[int]:
         """Those among them that need a request of their own."""
 
-    def request(self, entries: Ints) -> Request:
+    def request(self, entries: Ints) -> SinkRequest:
         """A request for some of `entries`, at least one, ascending and all for one sender. Copies what it needs of the window."""
 
 
 class Sender(Protocol):
     """Sends requests in order, on a thread of its own."""
 
-    def send(self, requests: Sequence[Request], deadline: float) -> None:
+    def send(self, requests: Sequence[SinkRequest], deadline: float) -> None:
         """Return when all requests are acknowledged: some that follow each other, or one that goes alone. `deadline` is on
         time.monotonic.
 
@@ -117,13 +117,13 @@ class Sink(Protocol):
     def refused(self) -> str | None:
         """Why the target has refused to be sent edits as it was asked for; None if it has not."""
 
-    def take(self, window: Window, kept: Kept, rules: FilterRules, path: str) -> Take:
+    def take(self, window: Window, kept: KeptEdits, rules: FilterRules, path: str) -> Take:
         """What this sink sends of a window of the file `path`. Notes in `kept` what became of the entries that only it knows.
 
         Raises a WalError at the first entry that cannot be sent.
         """
 
-    def join(self, requests: Sequence[Request]) -> Request:
+    def join(self, requests: Sequence[SinkRequest]) -> SinkRequest:
         """Requests for one sender, in order and none of them alone, as one."""
 
     def sender(self) -> Sender:

@@ -30,7 +30,7 @@ JOIN_SECONDS = 5.0
 
 
 @dataclass(frozen=True)
-class Progress:
+class JobProgress:
     """WALs and bytes done, of those that were planned; by all attempts of the run together. It is 100 % only with no WAL left."""
 
     wals_done: int
@@ -50,7 +50,7 @@ class Progress:
         return f"left: {count(self.wals - self.wals_done, 'WAL')}, {size(self.bytes - self.bytes_done)}"
 
 
-def progress(plan: Planned, summaries: Sequence[GroupSummary]) -> Progress:
+def progress(plan: Planned, summaries: Sequence[GroupSummary]) -> JobProgress:
     """How far the job of `plan` is. Files may have grown since it was made: HBase closed them, or HDFS recovered their length.
 
     An attempt that was killed may have taken a WAL out of its queue without having counted it: what is left is what the last
@@ -63,18 +63,18 @@ def progress(plan: Planned, summaries: Sequence[GroupSummary]) -> Progress:
     wals = max(plan.wals, counted + left + waiting)
     total = max(plan.bytes, to_ship)
     if waiting:
-        return Progress(min(counted, wals - left - waiting), wals, min(bytes_done, total), total)
+        return JobProgress(min(counted, wals - left - waiting), wals, min(bytes_done, total), total)
     # What is in no group's figures was done by earlier attempts.
-    return Progress(wals - left, wals, min(bytes_done + total - to_ship, total) if left else total, total)
+    return JobProgress(wals - left, wals, min(bytes_done + total - to_ship, total) if left else total, total)
 
 
-class Pace:
+class JobPace:
     """How fast the job has been of late, and how long the rest takes at that rate."""
 
     def __init__(self) -> None:
         self._seen: deque[tuple[float, int]] = deque()
 
-    def __call__(self, now: float, at: Progress) -> str:
+    def __call__(self, now: float, at: JobProgress) -> str:
         """Note how far the job is at this second. Returns words for it, empty if nothing is known yet, or nothing is left."""
         self._seen.append((now, at.bytes_done))
         while len(self._seen) > 2 and self._seen[1][0] <= now - PACE_SECONDS:
@@ -129,8 +129,8 @@ class ProgressLog:
         self._repeats = Repeats()
         self._away = Repeats()
         self._next = 0.0
-        self._told: Progress | None = None
-        self._pace = Pace()
+        self._told: JobProgress | None = None
+        self._pace = JobPace()
         self._loading = ""
         self._ended = threading.Event()
         self._thread = threading.Thread(target=self._run, name=f"progress of peer {plan.peer}", daemon=True)

@@ -10,7 +10,7 @@ from walferry.base.texts import one_line
 from walferry.runs.reports.batch import table
 
 if TYPE_CHECKING:  # DAG files import this, and are parsed without kazoo
-    from walferry.master.survey import Row, Survey
+    from walferry.master.survey import RegionSurvey, SurveyRow
 
 MAX_ROWS = 200
 MAX_SERVERS = 100
@@ -22,7 +22,7 @@ _HEAD = ("region", "table", "state", "server", "next", "what and why", "seconds"
 class RegionsReport:
     """A survey, and what was done or would be done."""
 
-    survey: Survey
+    survey: RegionSurvey
     lines: Sequence[str] = ()
 
     @property
@@ -62,14 +62,14 @@ class RegionsReport:
         }
 
 
-def _as_dict(row: Row) -> dict[str, Any]:
+def _as_dict(row: SurveyRow) -> dict[str, Any]:
     return {
         "region": row.region, "table": _cut(row.table), "state": row.state, "seconds": row.seconds, "server": row.server,
         "next": row.next, "what": _cut(row.what), "why": _cut(row.why), "stuck": row.stuck,
     }  # fmt: skip
 
 
-def _cells(row: Row) -> tuple[str, ...]:
+def _cells(row: SurveyRow) -> tuple[str, ...]:
     seconds = "-" if row.seconds is None else f"{row.seconds:,.0f}"
     return (row.region, _cut(row.table), row.state, row.server, row.next, _cut(f"{row.what} ({row.why})"), seconds)
 

@@ -13,7 +13,7 @@ from walferry.runs.reports.batch import MAX_AGE_SECONDS, table
 if TYPE_CHECKING:  # DAG files import this, and are parsed without kazoo
     from walferry.replication.retention.expiry import Expired
     from walferry.replication.retention.forecast import Forecast
-    from walferry.replication.retention.survey import Blocker, Survey, SurveyedWal
+    from walferry.replication.retention.survey import Blocker, OldWalSurvey, SurveyedWal
 
 MAX_BLOCKERS = 50
 MAX_QUEUES = 20  # of a blocker, and of a WAL
@@ -27,7 +27,7 @@ class RetentionReport:
     """A survey of oldWALs, the forecast that follows from it, and the warnings. The oldest `listed` WALs are shown one by one."""
 
     url: str
-    survey: Survey
+    survey: OldWalSurvey
     forecast: Forecast
     warnings: Sequence[str]
     listed: int

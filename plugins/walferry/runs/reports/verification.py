@@ -11,7 +11,7 @@ from walferry.runs.failures import ReportedFailures
 from walferry.runs.reports.batch import MAX_ROWS, left_out, noted, table
 
 if TYPE_CHECKING:  # DAG files import this, and are parsed without kazoo
-    from walferry.verification.outcome import Outcome
+    from walferry.verification.outcome import VerificationOutcome
 
 # VerifyReplication's own names, and then ours.
 KINDS = ("ONLY_IN_SOURCE_TABLE_ROWS", "ONLY_IN_PEER_TABLE_ROWS", "CONTENT_DIFFERENT_ROWS")
@@ -32,7 +32,7 @@ class VerificationReport:
     """One peer's part of a run. Without outcomes nothing was compared."""
 
     peer: str
-    outcomes: Sequence[Outcome] | None
+    outcomes: Sequence[VerificationOutcome] | None
     state: str | None = "success"  # of the task that compares
     clocks: Skews = field(default_factory=dict)
 
@@ -114,7 +114,7 @@ class VerificationReport:
         return lines
 
 
-def _with_table(outcome: Outcome) -> str:
+def _with_table(outcome: VerificationOutcome) -> str:
     """What went wrong with a table. Most problems name it."""
     name = f"table {outcome.table}"
     return outcome.problem if name in outcome.problem else f"{name}: {outcome.problem}"
@@ -124,7 +124,7 @@ def _texts(figures: Mapping[str, int]) -> list[str]:
     return [f"{figures[name]:,}" for name in SHOWN]
 
 
-def _figures(outcome: Outcome) -> dict[str, int]:
+def _figures(outcome: VerificationOutcome) -> dict[str, int]:
     of_kinds = {str(kind): count for kind, count in outcome.bad.items()}
     others = {name: getattr(outcome, name) for name in FIGURES[2 + len(KINDS) :]}
     return {"GOODROWS": outcome.good, "BADROWS": outcome.bad_rows, **{kind: of_kinds[kind] for kind in KINDS}, **others}

@@ -27,7 +27,7 @@ from walferry.replication.source.agreement import check_peer, disagreements, mas
 from walferry.replication.source.cluster import SourceCluster
 from walferry.replication.source.session import Session, open_session
 from walferry.replication.source.settings import PeerSettings
-from walferry.runs.values import MAX_PROBLEMS, Chosen, Planned, PlanProblem, RollReport, bounded
+from walferry.runs.values import MAX_PROBLEMS, ChosenPeers, Planned, PlanProblem, RollReport, bounded
 from walferry.shipping import garbage_collection
 from walferry.shipping.plan import GroupPlan, PeerPlan, plan_peer
 from walferry.shipping.runs import read_run
@@ -44,7 +44,7 @@ def run_of(ti: Any) -> str:
     return f"{ti.dag_id}/{ti.run_id}"
 
 
-def choose(source: SourceCluster, asked: str | None) -> Chosen:
+def choose(source: SourceCluster, asked: str | None) -> ChosenPeers:
     """The peer asked for, or all peers that are Walferry's, sorted; the Master is asked once for all of them.
 
     Peers that only the Master knows are among them: their plans then say why they are refused. A peer that cannot be read is
@@ -60,7 +60,7 @@ def choose(source: SourceCluster, asked: str | None) -> Chosen:
         managed = {peer.id for peer in (*listing.peers, *(known or {}).values()) if peer.managed} - unreadable
         peers = [asked] if asked else sorted(managed)
         refused = disagreements(session, peers, known) if known is not None else {}
-        return Chosen(peers, sorted(refused), time.time())
+        return ChosenPeers(peers, sorted(refused), time.time())
 
 
 def roll(source: SourceCluster, peer_ids: Collection[str], run: str) -> RollReport | None:
@@ -78,7 +78,7 @@ def roll(source: SourceCluster, peer_ids: Collection[str], run: str) -> RollRepo
     return RollReport.of(rolled.servers, rolled.failures)
 
 
-def plan(source: SourceCluster, peer_id: str, attempt: str, run: str = "", chosen: Chosen | None = None) -> Planned:
+def plan(source: SourceCluster, peer_id: str, attempt: str, run: str = "", chosen: ChosenPeers | None = None) -> Planned:
     """What there is to ship, in a few figures. Raises PeerError, WalferryError.
 
     A peer that another run holds is left to it, one whose initial snapshot is not complete to that copy, and one that is
@@ -187,7 +187,7 @@ def await_free(source: SourceCluster, peer_id: str, groups: Collection[str], tim
     return True
 
 
-def _check(session: Session, peer_id: str, chosen: Chosen | None) -> None:
+def _check(session: Session, peer_id: str, chosen: ChosenPeers | None) -> None:
     """Raises what speaks against shipping the peer. The Master is not asked again a short while after it has agreed."""
     if chosen is None or peer_id in chosen.refused or not 0 <= time.time() - chosen.at < MASTER_WORD_SECONDS:
         peer = check_peer(session, peer_id)

@@ -44,14 +44,14 @@ log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
-class Found:
+class FoundServers:
     """The servers that a run is to recover, and notes on the others."""
 
     servers: list[str]
     notes: list[str]
 
 
-def find(source: SourceCluster, asked: str, announced: Collection[str]) -> Found:
+def find(source: SourceCluster, asked: str, announced: Collection[str]) -> FoundServers:
     """The dead servers of a run: the one asked for, else those that its events have announced, else all there are now.
 
     Raises InputError if the server asked for is not a server, is live, or has queues of ours that must not be shipped;
@@ -73,7 +73,7 @@ def find(source: SourceCluster, asked: str, announced: Collection[str]) -> Found
         nothing = "no queue of it is left: they were all handled before, or it never had one (compare the start code)."
         notes.append(f"Server {server}: {'; '.join(map(str, reasons)) or nothing}")
     notes += [f"Server {server} is left to another run: trigger one." for server in servers[MAX_SERVERS:]]
-    return Found(servers[:MAX_SERVERS], notes)
+    return FoundServers(servers[:MAX_SERVERS], notes)
 
 
 def _why_left(session: Session, queues: Iterable[RecoveredQueue]) -> list[WalferryError]:
@@ -106,7 +106,7 @@ def claim(source: SourceCluster, server: str, run_id: str) -> Claimed:
 
 
 @dataclass(frozen=True)
-class Selected:
+class SelectedQueues:
     """Recovered queues chosen by hand: those to drain, those whose peer is gone, and notes on the choice."""
 
     queues: list[QueueRef]
@@ -114,7 +114,7 @@ class Selected:
     notes: list[str]
 
 
-def select(source: SourceCluster, peer: str, ref: str, delete_orphan: bool) -> Selected:
+def select(source: SourceCluster, peer: str, ref: str, delete_orphan: bool) -> SelectedQueues:
     """The recovered queue `ref`, or all of the peer, or all that Walferry may touch. Raises InputError, PeerError."""
     peer, ref = peer.strip(), ref.strip()
     if delete_orphan and not peer and not ref:
@@ -141,10 +141,10 @@ def select(source: SourceCluster, peer: str, ref: str, delete_orphan: bool) -> S
         notes.append(f"There are no recovered queues to drain{f' of peer {peer}' if peer else ''}.")
     notes += [*_more(len(mine)), *_more(len(gone))]
     refs, orphans = ([ref_of(source, queue) for queue in those[:MAX_DRAINS]] for those in (mine, gone))
-    return Selected(refs, orphans, notes)
+    return SelectedQueues(refs, orphans, notes)
 
 
-def preview(source: SourceCluster, selected: Selected, delete_orphan: bool) -> list[str]:
+def preview(source: SourceCluster, selected: SelectedQueues, delete_orphan: bool) -> list[str]:
     """What a run would claim, ship and delete, WAL by WAL, for people. Raises WalferryError."""
     lines = ["Dry run: nothing is claimed, shipped or deleted.", *selected.notes]
     lines += [f"Server {server} would be claimed first." for server in servers_to_claim(selected.queues)]

@@ -7,7 +7,7 @@ import time
 from collections.abc import Collection
 
 from walferry.load.copy_records import check_copied
-from walferry.replay.files import OPEN_SLACK_MS, Found
+from walferry.replay.files import OPEN_SLACK_MS, FoundWals
 from walferry.replay.interval import Interval
 from walferry.replay.job import check_tables
 from walferry.replay.run import check_whole, find_left, problems_of
@@ -56,7 +56,7 @@ def plan(
     )  # fmt: skip
 
 
-def _find_closed(session: Session, interval: Interval) -> Found:
+def _find_closed(session: Session, interval: Interval) -> FoundWals:
     """Find what is left after a roll. A RegionServer closes the WAL that it has rolled a moment later."""
     give_up = time.monotonic() + CLOSED_SECONDS
     while (found := find_left(session, interval)).open and time.monotonic() < give_up:

@@ -15,7 +15,7 @@ from walferry.runs.input.moments import moment
 from walferry.runs.input.recovery_input import InputError
 from walferry.verification.clocks import Skew, skews
 from walferry.verification.job import Options
-from walferry.verification.outcome import Outcome
+from walferry.verification.outcome import VerificationOutcome
 from walferry.verification.results import delete_of_gone_peers, read_result
 
 
@@ -69,7 +69,7 @@ def clocks(source: SourceCluster, peer_id: str) -> dict[str, list[Skew]]:
             return {"source": ours, "slave": skews(zk, ZNodes(key.znode_parent), login)}
 
 
-def result(source: SourceCluster, peer_id: str, run: str) -> list[Outcome] | None:
+def result(source: SourceCluster, peer_id: str, run: str) -> list[VerificationOutcome] | None:
     """What the run's job has found; None if it has left nothing. Raises WalferryError."""
     with open_session(source, look_only=True) as session:
         return read_result(session, peer_id, run)

@@ -44,7 +44,7 @@ from walferry.replication.source.cluster import SourceCluster
 from walferry.replication.source.session import Session, open_session
 from walferry.shipping.bulkload.job import LoadJob, PlannedRegion
 from walferry.shipping.bulkload.left_to_requests import Left
-from walferry.shipping.bulkload.loading import Outcome
+from walferry.shipping.bulkload.loading import PartitionOutcome
 from walferry.shipping.bulkload.outcome import LoadedGroup, Verdict, verdict_of
 from walferry.shipping.bulkload.targets import Targets, read_targets
 from walferry.shipping.bulkload.trial import why_not
@@ -63,7 +63,7 @@ HELD_SECONDS = 1.0  # until leases that others hold are tried again
 log = logging.getLogger(__name__)
 
 
-class Spread(Protocol):
+class SpreadLoad(Protocol):
     """Runs a load's tasks side by side."""
 
     @property
@@ -78,7 +78,7 @@ class Spread(Protocol):
     def least_bytes(self) -> int:
         """How much is worth another task, that reads or loads it."""
 
-    def __call__(self, job: LoadJob, parts: Sequence[Sequence[LoadWal]]) -> Iterable[Outcome]:
+    def __call__(self, job: LoadJob, parts: Sequence[Sequence[LoadWal]]) -> Iterable[PartitionOutcome]:
         """Read the parts, shuffle what they yield, load the partitions, and yield what became of them."""
 
 
@@ -104,7 +104,7 @@ class _Group:
     wals: Sequence[LoadWal] = ()
 
 
-def load_backlog(backlog: Backlog, jobs: Sequence[GroupJob], spread: Callable[[], Spread], waits: Waits = at_once) -> Left:
+def load_backlog(backlog: Backlog, jobs: Sequence[GroupJob], spread: Callable[[], SpreadLoad], waits: Waits = at_once) -> Left:
     """Load as many of the groups' edits as can be, unless they `wait`. `spread` is only called if there are any.
 
     Raises LeaseLost, LoadOvertaken, StaleLoad, and what the tasks raise: then nothing is taken out of the queues, and the next
@@ -209,7 +209,7 @@ class _Loading:
     backlog: Backlog
     groups: Sequence[_Group]
 
-    def run(self, spread: Callable[[], Spread]) -> list[GroupSummary]:
+    def run(self, spread: Callable[[], SpreadLoad]) -> list[GroupSummary]:
         """Load. Returns the summaries of the groups that are done. Raises NotForFiles."""
         began = time.monotonic()
         groups = self._with_wals()
@@ -256,7 +256,7 @@ class _Loading:
         self.backlog.say(f"waiting for {seconds:.0f} s: {why}")
         time.sleep(seconds)
 
-    def _job(self, first: _Group, record: str, rules: FilterRules, targets: Targets, tasks: Spread, size: int) -> LoadJob:
+    def _job(self, first: _Group, record: str, rules: FilterRules, targets: Targets, tasks: SpreadLoad, size: int) -> LoadJob:
         regions = sum(len(target.regions) for target in targets.tables.values())
         worth = max(1, size // max(1, tasks.least_bytes))
         partitions = min(regions, worth, tasks.most_tasks, max(PARTITIONS_A_CORE * tasks.cores, size // PARTITION_BYTES))

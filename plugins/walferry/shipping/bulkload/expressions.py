@@ -13,10 +13,10 @@ from walferry.base.kernels.compiled import unmanaged
 from walferry.base.kernels.read import Bytes, Ints
 from walferry.hbase.wal.cells import TagType, cell_end, has_tag
 from walferry.hbase.wal.windows import Window
-from walferry.replication.filters.window import Kept
+from walferry.replication.filters.window import KeptEdits
 
 
-def with_expressions(window: Window, kept: Kept) -> npt.NDArray[np.bool_]:
+def with_expressions(window: Window, kept: KeptEdits) -> npt.NDArray[np.bool_]:
     """Tell of each entry whether a cell that is kept of it has an expression."""
     found = np.zeros(len(window.index), np.bool_)
     _find(window.buf, kept.span_first, kept.span_start, kept.span_end, found)

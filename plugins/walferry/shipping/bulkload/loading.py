@@ -26,7 +26,7 @@ from walferry.load.errors import NotLoaded, reason_of
 from walferry.replication.source.session import open_session
 from walferry.shipping.bulkload.job import LoadJob
 from walferry.shipping.bulkload.region_load import Loaded, RegionLoader
-from walferry.shipping.bulkload.rows import MAX_ERROR_CHARS, Note, Row
+from walferry.shipping.bulkload.rows import MAX_ERROR_CHARS, Note, ShuffleRow
 from walferry.shipping.bulkload.spilled_runs import HeldRuns
 
 # In an outcome, which may have a million characters. Reports are JSON within JSON.
@@ -36,7 +36,7 @@ _OF_ONE_TABLE = (RemoteError, NotLoaded, HFileError, StoreError, MissingTable, R
 
 
 @dataclass(frozen=True)
-class Outcome:
+class PartitionOutcome:
     """What one partition tells the driver: of a region, or of what has come through the shuffle."""
 
     table: str = ""
@@ -57,17 +57,17 @@ class Outcome:
         return decoded(cls, text)
 
 
-def load_partition(rows: Iterable[Row], job: LoadJob) -> Iterator[Outcome]:
+def load_partition(rows: Iterable[ShuffleRow], job: LoadJob) -> Iterator[PartitionOutcome]:
     """Take all rows of a partition, load its regions, and yield what became of each. Never raises what Walferry reports."""
     with HeldRuns() as held:
         held.take(rows)
         for reports in _in_parts(held.reports):
-            yield Outcome(reports=reports)
+            yield PartitionOutcome(reports=reports)
         counts = sorted(held.counts.items())
         for start in range(0, len(counts), COUNTS_AT_ONCE):
-            yield Outcome(runs=tuple(counts[start : start + COUNTS_AT_ONCE]))
+            yield PartitionOutcome(runs=tuple(counts[start : start + COUNTS_AT_ONCE]))
         for note in held.notes:
-            yield Outcome(notes=(note.to_json().decode(),))
+            yield PartitionOutcome(notes=(note.to_json().decode(),))
         if held.regions:
             yield from _load(held, job)
 
@@ -86,7 +86,7 @@ def _in_parts(reports: Iterable[bytes]) -> Iterator[tuple[str, ...]]:
         yield tuple(held)
 
 
-def wanted_wals(notes: Iterable[Note]) -> Wanted:
+def wanted_wals(notes: Iterable[Note]) -> WantedRuns:
     """Which WALs and tables are loaded, after these notes."""
     ranges = list[range]()
     unfit = set[str]()
@@ -94,11 +94,11 @@ def wanted_wals(notes: Iterable[Note]) -> Wanted:
         if note.end > note.first:
             ranges.append(range(note.first, note.end))
         unfit |= note.unfit.keys()
-    return Wanted(tuple(ranges), frozenset(unfit))
+    return WantedRuns(tuple(ranges), frozenset(unfit))
 
 
 @dataclass(frozen=True)
-class Wanted:
+class WantedRuns:
     """What is loaded: all but some WALs and some tables."""
 
     not_wals: tuple[range, ...]
@@ -113,7 +113,7 @@ class Wanted:
         return name.decode(errors="backslashreplace") not in self.not_tables
 
 
-def _load(held: HeldRuns, job: LoadJob) -> Iterator[Outcome]:
+def _load(held: HeldRuns, job: LoadJob) -> Iterator[PartitionOutcome]:
     wanted = wanted_wals(held.notes)
     regions = [number for number in held.regions if wanted.table(job.regions[number].table)]
     if not regions:
@@ -132,7 +132,7 @@ def _load(held: HeldRuns, job: LoadJob) -> Iterator[Outcome]:
 class _Loads:
     """Loads of regions side by side. Of a table that cannot be loaded as a whole, no more regions are."""
 
-    def __init__(self, held: HeldRuns, job: LoadJob, wanted: Wanted, loaders: queue.SimpleQueue[RegionLoader]) -> None:
+    def __init__(self, held: HeldRuns, job: LoadJob, wanted: WantedRuns, loaders: queue.SimpleQueue[RegionLoader]) -> None:
         self._held = held
         self._job = job
         self._wanted = wanted
@@ -140,7 +140,7 @@ class _Loads:
         self._given_up: dict[bytes, str] = {}  # tables, and why
         self._lost: str | None = None  # why the slave is given up
 
-    def load(self, number: int) -> Outcome:
+    def load(self, number: int) -> PartitionOutcome:
         """Load a region."""
         table = self._job.regions[number].table
         if why := self._lost or self._given_up.get(table):
@@ -158,9 +158,11 @@ class _Loads:
             self._loaders.put(loader)
 
 
-def _outcome(job: LoadJob, number: int, *, loaded: Loaded | None = None, error: str = "") -> Outcome:
+def _outcome(job: LoadJob, number: int, *, loaded: Loaded | None = None, error: str = "") -> PartitionOutcome:
     planned = job.regions[number]
-    return Outcome(planned.table.decode(errors="backslashreplace"), planned.region.encoded_name, loaded or Loaded(), error)
+    return PartitionOutcome(
+        planned.table.decode(errors="backslashreplace"), planned.region.encoded_name, loaded or Loaded(), error
+    )
 
 
 @contextmanager

@@ -11,7 +11,7 @@ from itertools import chain
 from walferry.engine.summary import GroupSummary, Status
 from walferry.hbase.names import family_text
 from walferry.load.errors import RunsLost
-from walferry.shipping.bulkload.loading import Outcome, Wanted, wanted_wals
+from walferry.shipping.bulkload.loading import PartitionOutcome, WantedRuns, wanted_wals
 from walferry.shipping.bulkload.rows import Note, WalReport
 from walferry.shipping.bulkload.targets import Targets
 from walferry.shipping.bulkload.wals import LoadWal
@@ -76,7 +76,7 @@ class Verdict:
     not_loaded: str
 
 
-def verdict_of(outcomes: Iterable[Outcome], targets: Targets, groups: Sequence[Sequence[LoadWal]]) -> Verdict:
+def verdict_of(outcomes: Iterable[PartitionOutcome], targets: Targets, groups: Sequence[Sequence[LoadWal]]) -> Verdict:
     """Put the outcomes together. A table counts as loaded only if all of its regions are. Raises RunsLost."""
     outcomes = list(outcomes)
     notes = [Note.from_json(text) for outcome in outcomes for text in outcome.notes]
@@ -97,7 +97,7 @@ def verdict_of(outcomes: Iterable[Outcome], targets: Targets, groups: Sequence[S
     return Verdict(families, loaded, _loaded(outcomes, loaded), _not_loaded(notes, failed, targets, loaded))
 
 
-def _check_runs(outcomes: Iterable[Outcome], prefixes: Iterable[Sequence[WalReport]]) -> None:
+def _check_runs(outcomes: Iterable[PartitionOutcome], prefixes: Iterable[Sequence[WalReport]]) -> None:
     """Raise RunsLost unless all runs of the WALs that count as loaded have come. Of others, some of which may be, none counts."""
     come: Counter[int] = Counter()
     for outcome in outcomes:
@@ -111,7 +111,7 @@ def _check_runs(outcomes: Iterable[Outcome], prefixes: Iterable[Sequence[WalRepo
             )
 
 
-def _prefix(group: Sequence[LoadWal], wanted: Wanted, reports: dict[int, WalReport]) -> list[WalReport]:
+def _prefix(group: Sequence[LoadWal], wanted: WantedRuns, reports: dict[int, WalReport]) -> list[WalReport]:
     """The reports of a group's WALs up to the first one that is not loaded."""
     found = []
     for wal in group:
@@ -121,7 +121,7 @@ def _prefix(group: Sequence[LoadWal], wanted: Wanted, reports: dict[int, WalRepo
     return found
 
 
-def _loaded(outcomes: Sequence[Outcome], groups: Sequence[LoadedGroup]) -> str:
+def _loaded(outcomes: Sequence[PartitionOutcome], groups: Sequence[LoadedGroup]) -> str:
     loads = [outcome.loaded for outcome in outcomes if outcome.region and not outcome.error]
     return (
         f"loaded {sum(load.files for load in loads):,} files with {sum(load.cells for load in loads):,} cells and "

@@ -24,15 +24,15 @@ from walferry.hbase.wal.errors import WalTornError, WalTruncatedError
 from walferry.hbase.wal.windows import UnwrapKey, Window
 from walferry.load.errors import reason_of
 from walferry.replication.filters.rules import FilterRules
-from walferry.replication.filters.window import Kept, distinct_tables, filter_window, filtered_by_reason, table_name
+from walferry.replication.filters.window import KeptEdits, distinct_tables, filter_window, filtered_by_reason, table_name
 from walferry.replication.sinks.of_peer import bulk_loads_in
 from walferry.replication.source.cluster import VisibilityLabels
 from walferry.shipping.bulkload.expressions import with_expressions
 from walferry.shipping.bulkload.job import LoadJob
-from walferry.shipping.bulkload.rows import NOTE, REPORT, Note, Row, WalReport
+from walferry.shipping.bulkload.rows import NOTE, REPORT, Note, ShuffleRow, WalReport
 from walferry.shipping.bulkload.runs import Edits, sorted_runs
 from walferry.shipping.bulkload.wals import LoadWal
-from walferry.shipping.closed_wal import Progress, may_end_with, seconds_to_close, windows_of_closed
+from walferry.shipping.closed_wal import ReadProgress, may_end_with, seconds_to_close, windows_of_closed
 
 MAX_LET_GO_CHARS = 1 << 20  # of names of files in one WAL's report, which is a text of bounded size: those of some 20,000
 
@@ -41,7 +41,7 @@ class OutOfTime(Exception):
     """The job's deadline came. A signal, not an error."""
 
 
-def read_wals(wals: Sequence[LoadWal], job: LoadJob) -> Iterator[Row]:
+def read_wals(wals: Sequence[LoadWal], job: LoadJob) -> Iterator[ShuffleRow]:
     """Yield the runs of some WALs and what is noted of them. What is wrong with a WAL is noted, never raised."""
     store, keys = WalStore(job.source.wal_root), job.source.keys()
     left_out = 0  # WALs with smaller numbers are
@@ -58,9 +58,9 @@ def read_wals(wals: Sequence[LoadWal], job: LoadJob) -> Iterator[Row]:
             yield from _to_all(job, wal, Note(unfit=reading.unfit))
 
 
-def _to_all(job: LoadJob, wal: LoadWal, note: Note) -> Iterator[Row]:
+def _to_all(job: LoadJob, wal: LoadWal, note: Note) -> Iterator[ShuffleRow]:
     for partition in range(job.partitions):
-        yield Row(partition, NOTE, 0, wal.number, 0, memoryview(note.to_json()))
+        yield ShuffleRow(partition, NOTE, 0, wal.number, 0, memoryview(note.to_json()))
 
 
 @dataclass
@@ -86,19 +86,19 @@ class _Reading:
         """What the peer gets of this WAL."""
         return self.job.before.rest(self.wal.name, self.job.rules)
 
-    def rows(self) -> Iterator[Row]:
-        progress, number = Progress(), -1
+    def rows(self) -> Iterator[ShuffleRow]:
+        progress, number = ReadProgress(), -1
         for number, run in enumerate(sorted_runs(self._edits(progress), self.job.tables)):
             region, family = self.job.place_of(run.store)
-            yield Row(region % self.job.partitions, region, family, self.wal.number, number, run.data.data)
+            yield ShuffleRow(region % self.job.partitions, region, family, self.wal.number, number, run.data.data)
         report = WalReport(
             self.wal.number, progress.end, progress.clean, self.edits, self.size, dict(self.filtered), self.written,
             {name: counts.tolist() for name, counts in self.tables.items()}, self.others, number + 1,
             self.ignored, self.let_go,
         )  # fmt: skip
-        yield Row(self.wal.number % self.job.partitions, REPORT, 0, self.wal.number, 0, memoryview(report.to_json()))
+        yield ShuffleRow(self.wal.number % self.job.partitions, REPORT, 0, self.wal.number, 0, memoryview(report.to_json()))
 
-    def _edits(self, progress: Progress) -> Iterable[Edits]:
+    def _edits(self, progress: ReadProgress) -> Iterable[Edits]:
         wal = self.wal
         windows = windows_of_closed(
             self.store, self.keys, parse_wal_name(wal.name), wal.dead_servers, wal.position,
@@ -118,7 +118,7 @@ class _Reading:
                 raise
             progress.clean, self.ignored = False, error.have
 
-    def _chosen(self, window: Window, kept: Kept, path: str) -> Ints:
+    def _chosen(self, window: Window, kept: KeptEdits, path: str) -> Ints:
         """The entries that go into files."""
         bulk_loads, let_go = bulk_loads_in(window, kept, self.rules, self.job.source, path)
         self.let_go += let_go
@@ -150,7 +150,7 @@ class _Reading:
             return
         self.unfit.setdefault(table.decode(errors="backslashreplace"), why)
 
-    def _count(self, window: Window, kept: Kept) -> None:
+    def _count(self, window: Window, kept: KeptEdits) -> None:
         self.edits += len(window.index)
         self.size += int(window.next_positions[-1] - window.positions[0])
         self.written = shown_ms(int(window.index.write_time[-1]))

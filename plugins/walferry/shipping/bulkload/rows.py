@@ -42,7 +42,7 @@ _LZ4 = pa.Codec("lz4_raw")
 
 
 @dataclass(frozen=True)
-class Row:
+class ShuffleRow:
     """One row."""
 
     partition: int
@@ -99,7 +99,7 @@ class WalReport:
         return decoded(cls, text)
 
 
-def batches(rows: Iterable[Row]) -> Iterator[pa.RecordBatch]:
+def batches(rows: Iterable[ShuffleRow]) -> Iterator[pa.RecordBatch]:
     """Yield the rows as batches of about BATCH_BYTES."""
     held: list[_Packed] = []
     size = 0
@@ -122,7 +122,7 @@ class _Packed:
     data: memoryview
 
 
-def _packed(row: Row) -> _Packed:
+def _packed(row: ShuffleRow) -> _Packed:
     numbers = (row.partition, row.region, row.family, row.wal, row.number, len(row.data))
     return _Packed((*numbers, _crc(numbers, row.data)), _compressed(row.data))
 
@@ -152,7 +152,7 @@ def _batch(rows: list[_Packed]) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays([*numbers, binary], schema=SCHEMA)
 
 
-def rows_in(some: Iterable[pa.RecordBatch]) -> Iterator[Row]:
+def rows_in(some: Iterable[pa.RecordBatch]) -> Iterator[ShuffleRow]:
     """Yield the rows of batches. The data may be a view of the batch's memory. Raises BrokenRow."""
     for batch in some:
         *numbers, data = (batch.column(name) for name in COLUMNS)
@@ -161,7 +161,7 @@ def rows_in(some: Iterable[pa.RecordBatch]) -> Iterator[Row]:
             found = _whole(memoryview(data[i].as_buffer()), size)
             if found is None or _crc((partition, region, family, wal, number, size), found) != crc:
                 raise BrokenRow(f"row {number} of the load's WAL {wal} came out of Spark's shuffle with other bytes than went in")
-            yield Row(partition, region, family, wal, number, found)
+            yield ShuffleRow(partition, region, family, wal, number, found)
 
 
 def _whole(data: memoryview, size: int) -> memoryview | None:

@@ -37,7 +37,7 @@ from walferry.hbase.hfiles.sorting import group_positions, sort_positions
 from walferry.hbase.hfiles.stores import UNKNOWN, Store, Stores, TargetTable, find_family, find_region
 from walferry.hbase.wal.cells import cell_end, family_of, row_of, tags_start
 from walferry.hbase.wal.windows import Window
-from walferry.replication.filters.window import Kept, distinct_tables, table_name
+from walferry.replication.filters.window import KeptEdits, distinct_tables, table_name
 
 MEMORY_BYTES = 64 << 20
 RUN_BYTES = 4 << 20
@@ -51,7 +51,7 @@ class Edits:
     """What the filters kept of a window's `entries` (indices, ascending). `path` is the file's, for errors."""
 
     window: Window
-    kept: Kept
+    kept: KeptEdits
     entries: Ints
     path: str
 

@@ -14,7 +14,7 @@ from types import TracebackType
 from typing import Self
 
 from walferry.hbase.files.systems import read_fd
-from walferry.shipping.bulkload.rows import NOTE, REPORT, Note, Row
+from walferry.shipping.bulkload.rows import NOTE, REPORT, Note, ShuffleRow
 
 LOCAL_DIRS = "SPARK_LOCAL_DIRS"  # Spark's own, which it gives to its Python workers
 
@@ -52,7 +52,7 @@ class HeldRuns:
         self.reports: list[bytes] = []
         self.counts: Counter[int] = Counter()  # of runs by WAL
 
-    def take(self, rows: Iterable[Row]) -> None:
+    def take(self, rows: Iterable[ShuffleRow]) -> None:
         """Take all rows."""
         for row in rows:
             if row.region == NOTE:

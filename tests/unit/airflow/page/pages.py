@@ -18,7 +18,7 @@ from tests.unit.observe.status.views import HOUR, NOW, SERVER, peer, queue, view
 from walferry.airflow.page import forms, rendering
 from walferry.airflow.page.app import make_app
 from walferry.airflow.page.links import Links
-from walferry.airflow.page.sources import Looked
+from walferry.airflow.page.sources import ShownSource
 from walferry.observe.status.ages import Certainty
 from walferry.observe.status.describing import describe
 from walferry.observe.status.history import INTERVAL_SECONDS, Sample
@@ -36,11 +36,11 @@ def sample(ago: int, lag_ms: int | None = 60_000, shipped: int | None = 0, certa
     return Sample(LAST - ago, lag_ms, certainty if lag_ms is not None else Certainty.UNKNOWN, 0, 0, shipped, 1)
 
 
-def looked(status: SourceStatus, conn_id: str = "hbase_source", **fields: object) -> Looked:
-    return Looked(conn_id, None, status, **fields)  # type: ignore[arg-type]
+def looked(status: SourceStatus, conn_id: str = "hbase_source", **fields: object) -> ShownSource:
+    return ShownSource(conn_id, None, status, **fields)  # type: ignore[arg-type]
 
 
-def behind() -> Looked:
+def behind() -> ShownSource:
     return looked(describe(view(BEHIND, peers=(peer(),)), slaves=REACHED))
 
 
@@ -73,7 +73,7 @@ COMPILED = Compiled()
 
 
 @contextmanager
-def browser(*seen: Looked, who: str = "operator") -> Iterator[TestClient]:
+def browser(*seen: ShownSource, who: str = "operator") -> Iterator[TestClient]:
     """A client of the page that shows these sources."""
     by_name = {each.conn_id: each for each in seen}
     with patch.object(rendering, "Environment", partial(Environment, bytecode_cache=COMPILED)):
@@ -131,7 +131,7 @@ def parsed(html: str) -> Parsed:
     return page
 
 
-def shown(*seen: Looked, query: str = "", who: str = "operator") -> Parsed:
+def shown(*seen: ShownSource, query: str = "", who: str = "operator") -> Parsed:
     """The page that these sources make."""
     with browser(*seen, who=who) as client:
         answer = client.get(f"/replication{query}")

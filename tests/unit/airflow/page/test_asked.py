@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from walferry.airflow.page.asked import Asked, asked
+from walferry.airflow.page.asked import Filters, asked
 
 
 @pytest.mark.parametrize(
@@ -13,11 +13,11 @@ from walferry.airflow.page.asked import Asked, asked
     ids=str,
 )
 def test_an_address_that_makes_no_sense_asks_for_the_usual(params: dict[str, str]) -> None:
-    assert asked(params) == Asked()
+    assert asked(params) == Filters()
 
 
 def test_a_query_says_only_what_is_not_usual() -> None:
     wanted = asked({"source": "a&b", "page": "3", "kind": "recovered"})
     assert wanted.query() == "?source=a%26b&kind=recovered"
-    assert asked({"source": "a&b", "kind": "recovered", "page": "4"}) == Asked(**{**vars(wanted), "page": 4})
+    assert asked({"source": "a&b", "kind": "recovered", "page": "4"}) == Filters(**{**vars(wanted), "page": 4})
     assert wanted.query(page=4) == "?source=a%26b&kind=recovered&page=4"

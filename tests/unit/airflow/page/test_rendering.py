@@ -11,15 +11,15 @@ import pytest
 
 from tests.unit.airflow.page.pages import BEHIND, LAST, REACHED, Parsed, behind, browser, looked, parsed, sample, shown
 from tests.unit.observe.status.views import DEAD, HOUR, MINUTE, NOW, SERVER, group_of, note, notes, peer, queue, view, wal
-from walferry.airflow.page.sources import Looked
+from walferry.airflow.page.sources import ShownSource
 from walferry.engine.summary import Status
 from walferry.hbase.errors import PositionError
 from walferry.observe.status.ages import Certainty
 from walferry.observe.status.describing import describe, unreachable
 from walferry.observe.status.files import FilesSeen, Read
-from walferry.observe.status.model import Pace, RegionStatus
+from walferry.observe.status.model import RegionStatus, ShippingPace
 from walferry.observe.status.notes import Notes, SlaveDown
-from walferry.observe.status.old_wals import Keeper, Kept, KeptByQueue, OldWalsStatus
+from walferry.observe.status.old_wals import Keeper, KeptByQueue, KeptWals, OldWalsStatus
 from walferry.observe.status.slaves import SlaveStatus
 from walferry.observe.status.view import Holder
 
@@ -72,7 +72,7 @@ def test_a_source_that_cannot_be_reached_says_why_and_the_others_are_shown() -> 
 
 
 def test_a_wrong_connection_says_what_is_wrong() -> None:
-    assert "Not known: connection 'x': wal_root is missing" in shown(Looked("x", "connection 'x': wal_root is missing")).text
+    assert "Not known: connection 'x': wal_root is missing" in shown(ShownSource("x", "connection 'x': wal_root is missing")).text
 
 
 def test_a_slave_that_is_down_is_told_with_since_when_a_run_has_found_it_down() -> None:
@@ -111,7 +111,7 @@ def test_what_cannot_be_a_run_is_not_linked(run: str) -> None:
     assert not [link for link in page.all("a") if "/runs/" in (link["href"] or "")]
 
 
-def full() -> Looked:
+def full() -> ShownSource:
     """A source that has something of everything."""
     held = {("p", group_of()): Holder("batch", "2027-01-15T07:59:00+00:00")}
     noted = notes(note(Status.FAILED, error="no", run="replicate_peer/manual__1.1"))
@@ -121,8 +121,10 @@ def full() -> Looked:
     seen = view(BEHIND, RECOVERED, gone, dead, leases=held, peer_locks=peer_locks, notes=noted, problems=("x is odd",))
     status = describe(seen, slaves={"p": SlaveStatus(False, "it is down", NOW)})
     region = RegionStatus("abc", "t,,1.abc.", "OPENING", SERVER, NOW - HOUR)
-    keeper = Keeper("p", "nobody", Kept(7, 3 << 30), Kept(1, 1 << 20), NOW - HOUR, (KeptByQueue("s/q", Kept(7, 3 << 30)),), 0)
-    old = OldWalsStatus(NOW, None, Kept(9, 4 << 30), Kept(7, 3 << 30), (keeper,), forecast_problem="it is not known")
+    keeper = Keeper(
+        "p", "nobody", KeptWals(7, 3 << 30), KeptWals(1, 1 << 20), NOW - HOUR, (KeptByQueue("s/q", KeptWals(7, 3 << 30)),), 0
+    )
+    old = OldWalsStatus(NOW, None, KeptWals(9, 4 << 30), KeptWals(7, 3 << 30), (keeper,), forecast_problem="it is not known")
     return looked(replace(status, regions_in_transition=1, regions=(region,)), old_wals=old, histories={"p": [sample(0)]})
 
 
@@ -156,7 +158,7 @@ def test_no_text_of_a_status_becomes_html_or_a_template_or_hides_anything() -> N
     page = shown(replace(of, status=status, old_wals=old_wals, histories={HOSTILE: [sample(0)]}))
     check_harmless(page)
     assert page.text.count(r"<script>alert(1)</script>\u202e\u001b[2J{{7*191}}\u200b") > 40
-    for problem in (replace(of, status=unreachable(HOSTILE, 1)), Looked("a", HOSTILE), Looked(HOSTILE, "odd")):
+    for problem in (replace(of, status=unreachable(HOSTILE, 1)), ShownSource("a", HOSTILE), ShownSource(HOSTILE, "odd")):
         check_harmless(shown(problem, of))
 
 
@@ -190,11 +192,11 @@ def test_the_last_day_is_drawn_and_told_in_words() -> None:
 @pytest.mark.parametrize(
     ("pace", "text"),
     [
-        (Pace(2e6, 61.0), "2.0 MB/s, done in 1 min 1 s"), (Pace(2e6, 0.0), "2.0 MB/s"),
-        (Pace(None, None, "nothing is shipped"), "unknown, done in unknown time: nothing is shipped"),
+        (ShippingPace(2e6, 61.0), "2.0 MB/s, done in 1 min 1 s"), (ShippingPace(2e6, 0.0), "2.0 MB/s"),
+        (ShippingPace(None, None, "nothing is shipped"), "unknown, done in unknown time: nothing is shipped"),
     ],
 )  # fmt: skip
-def test_when_it_will_be_done_is_told_only_if_something_is_left(pace: Pace, text: str) -> None:
+def test_when_it_will_be_done_is_told_only_if_something_is_left(pace: ShippingPace, text: str) -> None:
     looked = behind()
     peers = tuple(replace(each, pace=pace) for each in looked.status.peers or ())
     assert peers
@@ -211,9 +213,9 @@ def test_regions_in_transition_are_listed() -> None:
 
 
 def test_what_keeps_old_wals_is_told_with_the_day_on_which_the_disk_is_full() -> None:
-    queues = (KeptByQueue(f"{SERVER}/p", Kept(7, 3 << 30)),)
-    keeper = Keeper("p", "nobody", Kept(7, 3 << 30), Kept(1, 1 << 20), NOW - HOUR, queues, 0)
-    old = OldWalsStatus(NOW, None, Kept(9, 4 << 30), Kept(7, 3 << 30), (keeper,), 1e6, 1 << 40, 1 << 39, NOW + 48 * HOUR)
+    queues = (KeptByQueue(f"{SERVER}/p", KeptWals(7, 3 << 30)),)
+    keeper = Keeper("p", "nobody", KeptWals(7, 3 << 30), KeptWals(1, 1 << 20), NOW - HOUR, queues, 0)
+    old = OldWalsStatus(NOW, None, KeptWals(9, 4 << 30), KeptWals(7, 3 << 30), (keeper,), 1e6, 1 << 40, 1 << 39, NOW + 48 * HOUR)
     text = shown(replace(behind(), old_wals=old)).text
     assert "Kept by queues 3.2 GB in 7 files" in text
     assert "Disk full 2027-01-17 08:00:00 UTC" in text

@@ -9,7 +9,7 @@ import pytest
 
 from tests.unit.airflow.page.pages import Parsed, browser, looked, parsed
 from tests.unit.observe.status.views import DEAD, HOUR, MINUTE, NOW, SERVER, note, peer, queue, view, wal
-from walferry.airflow.page.sources import Looked
+from walferry.airflow.page.sources import ShownSource
 from walferry.engine.summary import Status
 from walferry.hbase.errors import PositionError
 from walferry.observe.status.describing import describe
@@ -21,7 +21,7 @@ def server(number: int) -> str:
     return f"rs-{number:04}.example.org,16020,1700000000001"
 
 
-def many(queues: int, wals: int = 2) -> Looked:
+def many(queues: int, wals: int = 2) -> ShownSource:
     """Queues of peer p: the one of server N lags N minutes and an hour."""
     every = [
         queue(*(wal(NOW - HOUR - number * MINUTE + at, server=server(number)) for at in range(wals)), server=server(number))
@@ -36,7 +36,7 @@ def servers(page: Parsed) -> list[str]:
     return list(dict.fromkeys(names))
 
 
-def ask(of: Looked, **params: str) -> Parsed:
+def ask(of: ShownSource, **params: str) -> Parsed:
     with browser(of) as client:
         return parsed(client.get("/replication", params=params).text)
 

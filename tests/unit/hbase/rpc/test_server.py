@@ -15,8 +15,8 @@ from walferry.base.security.login import Login
 from walferry.hbase.rpc import codec
 from walferry.hbase.rpc.connection import Connection
 from walferry.hbase.rpc.errors import ConnectionFailed, FatalConnection, RemoteError, RpcError, ServerNotReady
-from walferry.hbase.rpc.server import Caller, CannotListen, Limits, Method, RpcServer
-from walferry.hbase.rpc.server_codec import JavaException, Refused
+from walferry.hbase.rpc.server import Caller, CannotListen, Method, RpcServer, ServerLimits
+from walferry.hbase.rpc.server_codec import CallRefused, JavaException
 
 HELLO = codec.preamble() + codec.connection_header("S", "hbase")
 MIB = 1 << 20
@@ -27,7 +27,7 @@ def echo(param: pb.NameStringPair, caller: Caller) -> pb.NameStringPair:
 
 
 def refuse(param: pb.NameStringPair, caller: Caller) -> pb.NameStringPair:
-    raise Refused(JavaException.NOT_RUNNING_YET, "not now")
+    raise CallRefused(JavaException.NOT_RUNNING_YET, "not now")
 
 
 def fail(param: pb.NameStringPair, caller: Caller) -> pb.NameStringPair:
@@ -39,7 +39,7 @@ SERVICES = {"S": {name: Method(pb.NameStringPair, f) for name, f in {"echo": ech
 
 @contextmanager
 def serving(**limits: float) -> Iterator[RpcServer]:
-    with RpcServer(SERVICES, limits=Limits(**limits)) as server:
+    with RpcServer(SERVICES, limits=ServerLimits(**limits)) as server:
         yield server
 
 

@@ -11,7 +11,7 @@ from tests.unit.hbase.rpc.fake_server import delimited, framed
 from walferry.base.protos import hbase_pb2 as pb
 from walferry.hbase.rpc import codec
 from walferry.hbase.rpc.codec import NO_CALL, AuthMethod, Failure, ResponseParser, Result
-from walferry.hbase.rpc.server_codec import JavaException, Refused, Request, RequestParser, encode_refusal, encode_result
+from walferry.hbase.rpc.server_codec import CallRefused, JavaException, ReceivedCall, RequestParser, encode_refusal, encode_result
 
 HELLO = codec.preamble() + codec.connection_header("S", "hbase", codec.KEY_VALUE_CODEC_WITH_TAGS)
 PING = b"\xff\xff\xff\xff"
@@ -27,8 +27,8 @@ def request(call_id: int, method: str, param: bytes, cells: bytes = b"") -> byte
     return b"".join(codec.encode_request(call_id, method, param, [cells]))
 
 
-def refusal(data: bytes) -> Refused:
-    with pytest.raises(Refused) as raised:
+def refusal(data: bytes) -> CallRefused:
+    with pytest.raises(CallRefused) as raised:
         list(parser().feed(data))
     return raised.value
 
@@ -43,14 +43,14 @@ def test_requests_are_found_however_the_bytes_are_cut(calls, data):
     server, found = parser(), []
     for start, end in zip([0, *cuts], [*cuts, len(stream)], strict=True):
         found += server.feed(stream[start:end])
-    assert found == [Request(i, "M", param) for i, param, _ in calls]
+    assert found == [ReceivedCall(i, "M", param) for i, param, _ in calls]
     assert (server.service, server.user, server.held) == ("S", "hbase", 0)
 
 
 @given(st.binary(max_size=400), st.sampled_from([b"", codec.preamble(), HELLO]))
 def test_garbage_is_refused_or_waited_for_but_never_breaks_the_server(garbage, before):
     server = parser()
-    with suppress(Refused):
+    with suppress(CallRefused):
         list(server.feed(before + garbage))
     assert server.held <= len(before + garbage)
 
@@ -60,8 +60,8 @@ def test_a_changed_byte_is_refused_or_gives_other_requests(calls, data):
     stream = bytearray(HELLO + b"".join(request(i, "M", param, cells) for i, param, cells in calls))
     at = data.draw(st.integers(0, len(stream) - 1))
     stream[at] ^= data.draw(st.integers(1, 255))
-    with suppress(Refused):
-        assert all(isinstance(found, Request) for found in parser().feed(stream))
+    with suppress(CallRefused):
+        assert all(isinstance(found, ReceivedCall) for found in parser().feed(stream))
 
 
 @pytest.mark.parametrize(
@@ -85,14 +85,14 @@ def test_a_changed_byte_is_refused_or_gives_other_requests(calls, data):
 def test_what_breaks_the_layout_is_refused_by_the_exception_that_hbase_sends(data, kind, words):
     refused = refusal(data)
     assert refused.kind is kind
-    with pytest.raises(Refused, match=words):
+    with pytest.raises(CallRefused, match=words):
         raise refused
 
 
 def test_requests_before_broken_bytes_are_still_found():
     found = parser().feed(HELLO + request(1, "M", b"x") + framed(b"\x80" * 9))
-    assert next(found) == Request(1, "M", b"x")
-    with pytest.raises(Refused):
+    assert next(found) == ReceivedCall(1, "M", b"x")
+    with pytest.raises(CallRefused):
         next(found)
 
 
@@ -104,7 +104,7 @@ def test_a_long_request_is_held_only_as_far_as_it_has_arrived():
 
 def test_our_own_client_reads_the_answers():
     answer = pb.GetProcedureResultResponse(state=pb.GetProcedureResultResponse.RUNNING)
-    refused = Refused(JavaException.YOU_ARE_DEAD, "no\nmore", do_not_retry=True)
+    refused = CallRefused(JavaException.YOU_ARE_DEAD, "no\nmore", do_not_retry=True)
     stream = encode_result(7, answer) + encode_refusal(refused, 8) + encode_refusal(refused)
     result, failure, fatal = ResponseParser().feed(stream)
     assert isinstance(result, Result)

@@ -3,13 +3,13 @@
 import numpy as np
 
 from tests.unit.hbase.wal.encoder import PUT, Cell, encode_tags, encode_varint, entry
-from walferry.hbase.wal.scan import Scan, scan_entries
+from walferry.hbase.wal.scan import EntryScan, scan_entries
 
 PUT_CELL = Cell(b"row", b"f", b"q", 1, PUT, b"value")
 TAGGED = Cell(b"row", b"f", b"q", 1, PUT, b"value", encode_tags([(8, b"12345678")]))
 
 
-def scan(data: bytes, start: int = 0, end: int | None = None) -> Scan:
+def scan(data: bytes, start: int = 0, end: int | None = None) -> EntryScan:
     return scan_entries(np.frombuffer(data, np.uint8), start, len(data) if end is None else end)
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from walferry.hbase.names import parse_wal_name
 from walferry.observe.inspection import listing
-from walferry.observe.inspection.listing import MARGIN_MS, Found, as_url, list_wals, within
+from walferry.observe.inspection.listing import MARGIN_MS, ListedFile, as_url, list_wals, within
 
 A, B = "a%2C1%2C1", "b%2C1%2C1"
 HOUR = 3_600_000
@@ -63,7 +63,7 @@ def test_one_wal_in_several_places_is_read_once_where_most_of_it_is(root: str) -
 
 def test_a_file_that_is_named_is_taken_whatever_it_is_called(root: str) -> None:
     url = put(root, "some file")
-    assert list_wals([url]).files == [Found(url, 10, None)]
+    assert list_wals([url]).files == [ListedFile(url, 10, None)]
 
 
 def test_a_place_that_does_not_exist_is_told_and_the_others_are_listed(root: str) -> None:
@@ -79,13 +79,13 @@ def test_paths_become_urls_as_hadoop_writes_them(tmp_path: Path, monkeypatch: py
     assert as_url("hdfs://nn:8020/hbase") == "hdfs://nn:8020/hbase"
 
 
-def found(group: str, time: int, suffix: str = "") -> Found:
+def found(group: str, time: int, suffix: str = "") -> ListedFile:
     name = f"{group}.{time}{suffix}"
-    return Found(name, 1, parse_wal_name(name))
+    return ListedFile(name, 1, parse_wal_name(name))
 
 
 def test_wals_of_other_times_are_left_out() -> None:
-    files = [found(A, hour * HOUR) for hour in (10, 20, 30, 40)] + [found(B, 5 * HOUR), Found("other", 1, None)]
+    files = [found(A, hour * HOUR) for hour in (10, 20, 30, 40)] + [found(B, 5 * HOUR), ListedFile("other", 1, None)]
     assert within(files, None, None) == files
     # The last of a group has no end, and a file without a WAL's name has no times.
     assert within(files, 25 * HOUR, 29 * HOUR) == [files[1], files[4], files[5]]

@@ -12,7 +12,7 @@ from walferry.engine.summary import Status
 from walferry.observe.status.ages import Age, Certainty
 from walferry.observe.status.describing import STUCK_SECONDS, describe, unreachable
 from walferry.observe.status.files import FilesSeen, Read
-from walferry.observe.status.model import Kind
+from walferry.observe.status.model import LagKind
 from walferry.observe.status.notes import Notes, SlaveDown
 from walferry.observe.status.view import Holder
 from walferry.replication.queues.dead_servers import WALFERRY_SERVER
@@ -35,7 +35,7 @@ def test_all_wals_of_a_dead_server_can_be_shipped() -> None:
     dead = replace(BEHIND, server_is_live=False)
     assert group_of_one(view(dead)).wals_left == 3
     (found,) = peer_of(view(dead)).queues or ()
-    assert (found.kind, found.live, found.dead_servers) == (Kind.NORMAL, False, (SERVER,))
+    assert (found.kind, found.live, found.dead_servers) == (LagKind.NORMAL, False, (SERVER,))
 
 
 def test_a_claimed_queue_names_the_servers_that_it_came_from() -> None:
@@ -44,8 +44,8 @@ def test_a_claimed_queue_names_the_servers_that_it_came_from() -> None:
     status = describe(view(claimed, ours))
     (found,) = status.peers or ()
     assert [(each.kind, each.dead_servers) for each in found.queues or ()] == [
-        (Kind.RECOVERED, (DEAD, WALFERRY_SERVER)),
-        (Kind.RECOVERED, (DEAD,)),
+        (LagKind.RECOVERED, (DEAD, WALFERRY_SERVER)),
+        (LagKind.RECOVERED, (DEAD,)),
     ]
     (dead,) = status.dead_servers or ()
     assert (dead.name, dead.claimed) == (DEAD, True)

@@ -11,7 +11,7 @@ from walferry.observe.status.describing import describe, unreachable
 from walferry.observe.status.exposition import exposition
 from walferry.observe.status.files import FilesSeen, Read
 from walferry.observe.status.measures import MEASURES, Value, measured, unknown
-from walferry.observe.status.old_wals import Kept, OldWalsStatus
+from walferry.observe.status.old_wals import KeptWals, OldWalsStatus
 from walferry.observe.status.slaves import SlaveStatus
 
 BEHIND = queue(wal(NOW - 3 * HOUR, 100), wal(NOW - 2 * HOUR))
@@ -57,7 +57,7 @@ def test_of_a_source_that_cannot_be_looked_at_nothing_else_is_told() -> None:
 
 
 def test_old_wals_are_measured_when_they_were_looked_at() -> None:
-    old_wals = OldWalsStatus(NOW, None, Kept(3, 30), Kept(2, 20), bytes_per_second=0.5, remaining=99, full_ms=NOW + HOUR)
+    old_wals = OldWalsStatus(NOW, None, KeptWals(3, 30), KeptWals(2, 20), bytes_per_second=0.5, remaining=99, full_ms=NOW + HOUR)
     found = by_name(measured(describe(view(BEHIND)), old_wals), None)
     assert (found["oldWals"], found["oldWalsBytes"], found["heldOldWals"], found["heldOldWalsBytes"]) == (3, 30, 2, 20)
     assert (found["heldOldWalsGrowth"], found["diskRemaining"], found["secondsUntilFull"]) == (0.5, 99, 3600)

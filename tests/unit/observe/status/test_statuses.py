@@ -18,7 +18,7 @@ from walferry.observe.status.cached import MAX_KEYS
 from walferry.observe.status.files import Files, FilesSeen
 from walferry.observe.status.slaves import Slaves, SlaveStatus
 from walferry.observe.status.statuses import Statuses
-from walferry.observe.status.view import View
+from walferry.observe.status.view import ZooKeeperView
 from walferry.replication.source.cluster import SourceCluster
 from walferry.replication.source.session import Session
 
@@ -32,7 +32,7 @@ class Passes:
         self.count = 0
         self.error: WalferryError | None = None
 
-    def view(self, session: Session) -> View:
+    def view(self, session: Session) -> ZooKeeperView:
         self.count += 1
         if self.error:
             raise self.error

@@ -12,7 +12,7 @@ from walferry.observe.status.describing import describe, unreachable
 from walferry.observe.status.model import SourceStatus
 from walferry.observe.status.old_wals import OldWalsStatus
 from walferry.observe.status.slaves import SlaveStatus
-from walferry.observe.status.troubles import MAX_TEXT_CHARS, Kind, of_peer, of_source
+from walferry.observe.status.troubles import MAX_TEXT_CHARS, TroubleKind, of_peer, of_source
 
 DAY = 24 * HOUR
 UP = {"p": SlaveStatus(True, None)}
@@ -26,7 +26,7 @@ def limited(seconds: str, **others: str) -> SourceStatus:
     return describe(view(BEHIND, peers=(replace(peer(), config=config),)), slaves=UP)
 
 
-def kinds(status: SourceStatus) -> list[Kind]:
+def kinds(status: SourceStatus) -> list[TroubleKind]:
     return [trouble.kind for trouble in of_source(status, None, 7).troubles]
 
 
@@ -40,23 +40,23 @@ def test_what_is_wrong_with_a_peer_is_told_with_its_name() -> None:
     failing = notes(note(Status.FAILED, 40 * MINUTE, error="bad\nWAL"))
     status = describe(view(BEHIND, notes=failing), slaves=DOWN)
     troubles = {trouble.kind: trouble.line for trouble in of_source(status, None, 7).troubles}
-    assert set(troubles) == {Kind.SLAVE_DOWN, Kind.FAILING, Kind.STUCK}
-    assert troubles[Kind.SLAVE_DOWN] == "peer p: its slave cannot be reached: rs-9: connection refused"
-    assert troubles[Kind.FAILING].startswith("peer p: it has failed for ")
-    assert "\n" not in troubles[Kind.FAILING]
+    assert set(troubles) == {TroubleKind.SLAVE_DOWN, TroubleKind.FAILING, TroubleKind.STUCK}
+    assert troubles[TroubleKind.SLAVE_DOWN] == "peer p: its slave cannot be reached: rs-9: connection refused"
+    assert troubles[TroubleKind.FAILING].startswith("peer p: it has failed for ")
+    assert "\n" not in troubles[TroubleKind.FAILING]
     assert max(map(len, troubles.values())) <= MAX_TEXT_CHARS
 
 
 def test_a_peer_is_behind_if_its_lag_may_be_larger_than_its_configuration_allows() -> None:
-    assert Kind.BEHIND in kinds(limited("3600"))
-    assert Kind.BEHIND not in kinds(limited("14400"))
+    assert TroubleKind.BEHIND in kinds(limited("3600"))
+    assert TroubleKind.BEHIND not in kinds(limited("14400"))
     assert "its lag is at most 3 h, and 1 h are allowed" in [t.text for t in of_source(limited("3600"), None, 7).troubles]
     (status,) = limited("14400").peers or ()
-    assert Kind.BEHIND in [trouble.kind for trouble in of_peer(status, 60)], "a limit that is asked for wins"
+    assert TroubleKind.BEHIND in [trouble.kind for trouble in of_peer(status, 60)], "a limit that is asked for wins"
 
 
 def test_a_limit_that_makes_no_sense_is_told() -> None:
-    (trouble,) = [each for each in of_source(limited("soon"), None, 7).troubles if each.kind is Kind.BEHIND]
+    (trouble,) = [each for each in of_source(limited("soon"), None, 7).troubles if each.kind is TroubleKind.BEHIND]
     assert "walferry.max_lag is 'soon'; it must be a number of seconds from 1 to" in trouble.text
 
 
@@ -77,12 +77,12 @@ def test_a_paused_peer_and_one_of_hbase_are_left_out() -> None:
 def test_queues_of_peers_that_do_not_exist_are_one_trouble() -> None:
     looked = of_source(describe(view(QUIET, queue(wal(NOW - HOUR), queue_id="gone")), slaves=UP), None, 7)
     (trouble,) = looked.troubles
-    assert (trouble.kind, trouble.key) == (Kind.ORPHANED, "orphaned")
+    assert (trouble.kind, trouble.key) == (TroubleKind.ORPHANED, "orphaned")
     assert f"1 queue with 1 WAL are of peers that do not exist, and nothing ships them: {SERVER}/gone" in trouble.line
 
 
-@pytest.mark.parametrize(("days", "expected"), [(3, [Kind.OLD_WALS]), (30, [])], ids=["soon", "late"])
-def test_a_disk_that_is_full_soon_is_a_trouble(days: int, expected: list[Kind]) -> None:
+@pytest.mark.parametrize(("days", "expected"), [(3, [TroubleKind.OLD_WALS]), (30, [])], ids=["soon", "late"])
+def test_a_disk_that_is_full_soon_is_a_trouble(days: int, expected: list[TroubleKind]) -> None:
     old_wals = OldWalsStatus(NOW, None, remaining=1, bytes_per_second=1.0, full_ms=NOW + days * DAY)
     looked = of_source(describe(view(QUIET), slaves=UP), old_wals, 7)
     assert [trouble.kind for trouble in looked.troubles] == expected

@@ -10,7 +10,7 @@ from walferry.hbase.errors import PositionError
 from walferry.hbase.names import parse_queue_id, parse_wal_name
 from walferry.hbase.peers import Peer
 from walferry.observe.status.notes import GroupNotes, Notes, RunNote
-from walferry.observe.status.view import View
+from walferry.observe.status.view import ZooKeeperView
 from walferry.replication.queues.reading import Queue, QueuedWal
 
 NOW = 1_800_000_000_000
@@ -40,8 +40,8 @@ def peer(peer_id: str = "p", state: str = "DISABLED", managed: bool = True, **fi
     return Peer(peer_id, "slave:2181:/hbase", state, config, **fields)
 
 
-def view(*queues: Queue, peers: tuple[Peer, ...] = (peer(),), **fields: Any) -> View:
-    made = View(NOW / 1000, 0.1, (SERVER,), queues, {each.id: each for each in peers})
+def view(*queues: Queue, peers: tuple[Peer, ...] = (peer(),), **fields: Any) -> ZooKeeperView:
+    made = ZooKeeperView(NOW / 1000, 0.1, (SERVER,), queues, {each.id: each for each in peers})
     return replace(made, **fields)
 
 

@@ -19,7 +19,7 @@ from walferry.base.protos import hbase_pb2 as pb
 from walferry.hbase.wal.windows import Window
 from walferry.replication.filters.rules import FilterRules, PeerTables
 from walferry.replication.filters.visibility import LabelFilter, LabelsRefused, LabelsUnknown, Untranslatable, in_words
-from walferry.replication.filters.window import Kept, filter_window
+from walferry.replication.filters.window import KeptEdits, filter_window
 from walferry.replication.sinks.hbase.bulk_loads import take_bulk_loads
 from walferry.replication.sinks.hbase.shipment import assemble
 from walferry.replication.source.cluster import VisibilityLabels
@@ -45,11 +45,11 @@ def applied(
     policy: VisibilityLabels = VisibilityLabels.STRINGS,
     rules: FilterRules = RULES,
     labels: Mapping[int, bytes] = LABELS,
-) -> tuple[Window, Kept]:
+) -> tuple[Window, KeptEdits]:
     return LabelFilter(policy, lambda: labels).apply(window, filter_window(window, rules, "wal"), "wal")
 
 
-def shipped(window: Window, kept: Kept) -> list[list[Cell]]:
+def shipped(window: Window, kept: KeptEdits) -> list[list[Cell]]:
     """The cells of each entry of the request."""
     chosen = np.flatnonzero(kept.cells)
     if not chosen.size:

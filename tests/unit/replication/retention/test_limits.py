@@ -10,7 +10,7 @@ from walferry.hbase.names import parse_queue_id, parse_wal_name
 from walferry.hbase.peers import Peer
 from walferry.replication.queues.reading import Queue, QueuedWal
 from walferry.replication.retention.forecast import Forecast
-from walferry.replication.retention.limits import _ADVICE, Limits, exceeded
+from walferry.replication.retention.limits import _ADVICE, OldWalLimits, exceeded
 from walferry.replication.retention.old_wals import OldWal
 from walferry.replication.retention.survey import ShippedBy, surveyed
 
@@ -32,6 +32,6 @@ def test_whoever_has_to_ship_what_is_kept_for_too_long_the_warning_says_what_to_
     given = CONFIGS[shipped_by]
     peers = {} if given is None else {"p": Peer("p", "h:2181:/hbase", *given)}
     survey = surveyed(now, 600, [OldWal(NAME, 1 << 20, now - 48 * 3600, True)], [queue], peers)
-    (warning,) = exceeded(survey, Forecast(None, 1.0, None, "x"), Limits(1000, 24, 1))
+    (warning,) = exceeded(survey, Forecast(None, 1.0, None, "x"), OldWalLimits(1000, 24, 1))
     assert f"peer p (shipped by {shipped_by})" in warning
     assert warning.endswith(_ADVICE[shipped_by])

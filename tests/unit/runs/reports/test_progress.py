@@ -20,7 +20,7 @@ from walferry.jobs import load_note
 from walferry.replication.sinks.answers import REPEAT_SECONDS, Outage, Repeats
 from walferry.replication.source.cluster import SourceCluster
 from walferry.runs.reports import progress as module
-from walferry.runs.reports.progress import Pace, Progress, ProgressLog, outage, progress
+from walferry.runs.reports.progress import JobPace, JobProgress, ProgressLog, outage, progress
 from walferry.runs.values import Planned
 from walferry.shipping import runs
 
@@ -33,12 +33,12 @@ def group(name: str, wals: int, to_ship: int, done: int, left: int = 0, **fields
     return GroupSummary(group=name, queue_id="p-d", **counts, **fields)
 
 
-def at(done: int, total: int = 100_000_000) -> Progress:
-    return Progress(0, 5, done, total)
+def at(done: int, total: int = 100_000_000) -> JobProgress:
+    return JobProgress(0, 5, done, total)
 
 
 def test_the_rate_is_that_of_the_last_minute_and_the_estimate_follows_from_it():
-    pace = Pace()
+    pace = JobPace()
     assert pace(0.0, at(0)) == ""  # nothing is known yet
     assert pace(3.0, at(6_000_000)) == ""
     assert pace(10.0, at(20_000_000)) == "; 2.0 MB/s, about 40 s to go"
@@ -48,31 +48,31 @@ def test_the_rate_is_that_of_the_last_minute_and_the_estimate_follows_from_it():
 
 
 def test_a_job_that_stands_still_has_no_estimate_and_one_at_its_end_needs_none():
-    pace = Pace()
+    pace = JobPace()
     pace(0.0, at(5))
     assert pace(30.0, at(5)) == "; nothing in the last 30 s"
     assert pace(40.0, at(100, 100)) == ""
 
 
 def test_groups_are_added_up():
-    assert progress(PLAN, [group("a", 2, 400, 100, 3), group("b", 1, 600, 200, 4)]) == Progress(3, 10, 300, 1000)
+    assert progress(PLAN, [group("a", 2, 400, 100, 3), group("b", 1, 600, 200, 4)]) == JobProgress(3, 10, 300, 1000)
 
 
 def test_a_group_that_has_not_begun_is_still_to_do():
-    assert progress(PLAN, [group("a", 4, 400, 400)]) == Progress(4, 10, 400, 1000)
+    assert progress(PLAN, [group("a", 4, 400, 400)]) == JobProgress(4, 10, 400, 1000)
 
 
 def test_a_group_that_another_run_holds_is_not_done():
     held = GroupSummary(group="b", status=Status.HELD, error="held")
-    assert progress(PLAN, [group("a", 4, 400, 400), held]) == Progress(4, 10, 400, 1000)
+    assert progress(PLAN, [group("a", 4, 400, 400), held]) == JobProgress(4, 10, 400, 1000)
 
 
 def test_what_a_killed_attempt_did_stays_done():
-    assert progress(PLAN, [group("a", 3, 250, 50, 2), group("b", 2, 350, 0, 3)]) == Progress(5, 10, 450, 1000)
+    assert progress(PLAN, [group("a", 3, 250, 50, 2), group("b", 2, 350, 0, 3)]) == JobProgress(5, 10, 450, 1000)
 
 
 def test_what_a_killed_attempt_did_without_counting_it_is_done_all_the_same():
-    assert progress(PLAN, [group("a", 3, 250, 50, 1), group("b", 2, 350, 0, 3)]) == Progress(6, 10, 450, 1000)
+    assert progress(PLAN, [group("a", 3, 250, 50, 1), group("b", 2, 350, 0, 3)]) == JobProgress(6, 10, 450, 1000)
 
 
 def test_with_a_wal_left_it_is_not_all_though_all_bytes_are_shipped():
@@ -82,7 +82,7 @@ def test_with_a_wal_left_it_is_not_all_though_all_bytes_are_shipped():
 
 def test_a_group_that_has_not_begun_is_left_though_others_had_more_than_was_planned():
     now = progress(replace(PLAN, wals=2, bytes=20), [group("a", 3, 40, 40)])
-    assert now == Progress(3, 4, 40, 40)
+    assert now == JobProgress(3, 4, 40, 40)
     assert "(99 %); left: 1 WAL" in str(now)
 
 
@@ -136,7 +136,7 @@ def test_it_is_all_only_when_no_wal_is_left_whenever_attempts_are_killed(sizes, 
     groups = [Group(f"g{i}", list(wals)) for i, wals in enumerate(sizes)]
     plan = Planned("r.1", "p", len(sizes), sum(map(len, sizes)), sum(map(sum, sizes)))
 
-    def look() -> Progress:
+    def look() -> JobProgress:
         now = progress(plan, [g.published for g in groups if g.published])
         left = sum(len(g.wals) for g in groups)
         assert ("100 %" in str(now)) == (now.wals_done == now.wals)
@@ -156,12 +156,12 @@ def test_it_is_all_only_when_no_wal_is_left_whenever_attempts_are_killed(sizes, 
 
 
 def test_a_file_that_has_grown_since_is_no_reason_for_more_than_all():
-    assert progress(PLAN, [group("a", 5, 900, 900), group("b", 5, 600, 600)]) == Progress(10, 10, 1500, 1500)
+    assert progress(PLAN, [group("a", 5, 900, 900), group("b", 5, 600, 600)]) == JobProgress(10, 10, 1500, 1500)
 
 
 def test_it_reads_as_a_sentence():
-    assert str(Progress(3, 12, 1_200_000_000, 4_500_000_000)) == "3 of 12 WALs, 1.2 GB of 4.5 GB (26 %); left: 9 WALs, 3.3 GB"
-    assert str(Progress(0, 1, 0, 0)) == "0 of 1 WAL, 0 B of 0 B; left: 1 WAL, 0 B"
+    assert str(JobProgress(3, 12, 1_200_000_000, 4_500_000_000)) == "3 of 12 WALs, 1.2 GB of 4.5 GB (26 %); left: 9 WALs, 3.3 GB"
+    assert str(JobProgress(0, 1, 0, 0)) == "0 of 1 WAL, 0 B of 0 B; left: 1 WAL, 0 B"
 
 
 class Job:

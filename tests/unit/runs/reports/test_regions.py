@@ -4,19 +4,19 @@ from __future__ import annotations
 
 import json
 
-from walferry.master.survey import Row, Survey
+from walferry.master.survey import RegionSurvey, SurveyRow
 from walferry.runs.reports.regions import MAX_ROWS, MAX_TEXT_CHARS, RegionsReport
 
 HOSTILE = "\x1b[2J\u202e{{ conn.slack.password }}\n" + "x" * 100_000
 
 
-def row(n: int, *, stuck: bool = True) -> Row:
+def row(n: int, *, stuck: bool = True) -> SurveyRow:
     what = "nothing is done by itself"
-    return Row(f"{n:032x}", "t", "", "OPENING", 700.0, "rs1,16020,1", "an operator", what, "it hangs", stuck)
+    return SurveyRow(f"{n:032x}", "t", "", "OPENING", 700.0, "rs1,16020,1", "an operator", what, "it hangs", stuck)
 
 
-def survey(rows: list[Row], problems: list[str] | None = None, silent: list[str] | None = None) -> Survey:
-    return Survey("", ["rs1,16020,1"], silent or [], [], True, 9, 8, 0, rows, problems or [])
+def survey(rows: list[SurveyRow], problems: list[str] | None = None, silent: list[str] | None = None) -> RegionSurvey:
+    return RegionSurvey("", ["rs1,16020,1"], silent or [], [], True, 9, 8, 0, rows, problems or [])
 
 
 def test_without_a_stuck_region_all_is_well() -> None:

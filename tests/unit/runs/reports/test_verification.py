@@ -9,9 +9,9 @@ import pytest
 from walferry.runs.input.recovery_input import InputError
 from walferry.runs.reports.verification import VerificationReport
 from walferry.runs.steps.verification import options_of
-from walferry.verification.outcome import Kind, Outcome, Sample, total_of
+from walferry.verification.outcome import DifferenceKind, Sample, VerificationOutcome, total_of
 
-GOOD = Outcome("orders", good=1_000_000, pruned=1_000_000, seconds=4.2)
+GOOD = VerificationOutcome("orders", good=1_000_000, pruned=1_000_000, seconds=4.2)
 PARAMS: dict[str, Any] = {
     "start_row": None, "stop_row": None, "start_time": None, "end_time": None, "versions": 1, "deleted": False, "recompares": 2,
     "recompare_seconds": 300, "repair": False,
@@ -34,9 +34,12 @@ def test_equal_tables_are_told_with_their_figures():
 
 
 def test_differences_fail_the_run_and_are_shown():
-    parts = [Outcome("t", good=5), Outcome("t", good=1, samples=[Sample(Kind.EXTRA, "row\\x00", "2 cells at the slave")])]
-    parts[1].bad[Kind.EXTRA] = 3
-    report = VerificationReport("2", [GOOD, total_of("t", parts, 20), Outcome("gone", problem="it does not exist")])
+    parts = [
+        VerificationOutcome("t", good=5),
+        VerificationOutcome("t", good=1, samples=[Sample(DifferenceKind.EXTRA, "row\\x00", "2 cells at the slave")]),
+    ]
+    parts[1].bad[DifferenceKind.EXTRA] = 3
+    report = VerificationReport("2", [GOOD, total_of("t", parts, 20), VerificationOutcome("gone", problem="it does not exist")])
     assert report.failures == ["table gone: it does not exist", "table t: 3 rows differ"]
     told = report.to_xcom()
     assert not told["ok"]
@@ -48,7 +51,9 @@ def test_differences_fail_the_run_and_are_shown():
 
 
 def test_a_problem_that_names_its_table_is_told_once():
-    report = VerificationReport("2", [Outcome("t", problem="table t does not exist on zk1:2181. Create it, or leave it out")])
+    report = VerificationReport(
+        "2", [VerificationOutcome("t", problem="table t does not exist on zk1:2181. Create it, or leave it out")]
+    )
     assert report.failures == ["table t does not exist on zk1:2181. Create it, or leave it out"]
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from walferry.hbase.names import parse_wal_name
-from walferry.replay.files import Found
+from walferry.replay.files import FoundWals
 from walferry.replay.interval import Interval
 from walferry.replay.listing import WalFile
 from walferry.replication.queues.rolling import Rolled
@@ -23,8 +23,8 @@ def looks(monkeypatch: pytest.MonkeyPatch) -> list[tuple[WalFile, ...]]:
     """The WALs that each look at the source finds open; the last look is repeated."""
     looks: list[tuple[WalFile, ...]] = []
 
-    def find_left(*_: object) -> Found:
-        return Found((), (), looks.pop(0) if len(looks) > 1 else looks[0])
+    def find_left(*_: object) -> FoundWals:
+        return FoundWals((), (), looks.pop(0) if len(looks) > 1 else looks[0])
 
     monkeypatch.setattr(replay, "open_session", lambda source: nullcontext())
     monkeypatch.setattr(replay, "check_peer", lambda session, peer: None)

@@ -19,9 +19,9 @@ from walferry.jobs.connect.rows import MAX_TEXT_CHARS
 from walferry.load.errors import LoadOvertaken, NotLoaded, reason_of
 from walferry.shipping.bulkload import loading
 from walferry.shipping.bulkload.job import LoadJob, PlannedRegion
-from walferry.shipping.bulkload.loading import Outcome, load_partition
+from walferry.shipping.bulkload.loading import PartitionOutcome, load_partition
 from walferry.shipping.bulkload.region_load import Loaded, Runs
-from walferry.shipping.bulkload.rows import NOTE, REPORT, Note, Row, WalReport
+from walferry.shipping.bulkload.rows import NOTE, REPORT, Note, ShuffleRow, WalReport
 
 T, U = (0, 1), (2, 3)  # regions of tables t and u
 
@@ -41,14 +41,14 @@ class Loader:
         return Loaded(1, 10, 1)
 
 
-Load = Callable[..., tuple[list[Outcome], Loader]]
+Load = Callable[..., tuple[list[PartitionOutcome], Loader]]
 
 
 @pytest.fixture
 def load(monkeypatch: pytest.MonkeyPatch) -> Load:
     """`load(rows)` → the outcomes, and the loader. One region is loaded at a time, the one with most bytes first."""
 
-    def load(rows: list[Row], errors: dict[int, Exception] | None = None, away: Exception | None = None) -> Any:
+    def load(rows: list[ShuffleRow], errors: dict[int, Exception] | None = None, away: Exception | None = None) -> Any:
         loader = Loader(errors or {})
 
         @contextmanager
@@ -65,15 +65,15 @@ def load(monkeypatch: pytest.MonkeyPatch) -> Load:
     return load
 
 
-def run(region: int, wal: int = 0, size: int = 1) -> Row:
-    return Row(0, region, 0, wal, 0, memoryview(bytes([wal]) * size))
+def run(region: int, wal: int = 0, size: int = 1) -> ShuffleRow:
+    return ShuffleRow(0, region, 0, wal, 0, memoryview(bytes([wal]) * size))
 
 
-def note(**fields: Any) -> Row:
-    return Row(0, NOTE, 0, 0, 0, memoryview(Note(**fields).to_json()))
+def note(**fields: Any) -> ShuffleRow:
+    return ShuffleRow(0, NOTE, 0, 0, 0, memoryview(Note(**fields).to_json()))
 
 
-def errors_of(outcomes: list[Outcome]) -> dict[str, str]:
+def errors_of(outcomes: list[PartitionOutcome]) -> dict[str, str]:
     return {outcome.region: outcome.error for outcome in outcomes if outcome.region}
 
 
@@ -110,7 +110,7 @@ def test_an_error_without_words_is_an_error(load: Load, error: Exception) -> Non
     """Without a reason its region would count as loaded."""
     outcomes, _ = load([run(0)], {0: error})
     assert errors_of(outcomes) == {"t-0": type(error).__name__}
-    assert errors_of([Outcome.from_json(outcome.to_json()) for outcome in outcomes])["t-0"]
+    assert errors_of([PartitionOutcome.from_json(outcome.to_json()) for outcome in outcomes])["t-0"]
     assert reason_of(error)
 
 
@@ -125,7 +125,7 @@ def test_what_goes_wrong_otherwise_fails_the_task(load: Load) -> None:
 
 
 def test_a_partition_without_runs_opens_nothing(load: Load) -> None:
-    report = Row(0, REPORT, 0, 0, 0, memoryview(WalReport(0).to_json()))
+    report = ShuffleRow(0, REPORT, 0, 0, 0, memoryview(WalReport(0).to_json()))
     outcomes, _ = load([report], away=RuntimeError("opened"))
     assert [outcome.reports for outcome in outcomes] == [(WalReport(0).to_json().decode(),)]
 
@@ -139,13 +139,13 @@ def test_runs_are_counted_by_wal_whether_they_are_loaded_or_not(load: Load) -> N
 def test_reports_come_in_outcomes_that_are_not_too_long(load: Load, wals: int, tables: int) -> None:
     names = {f"namespace:a_table_with_a_name_{number}": [1 << 40] * 4 for number in range(tables)}
     reports = [WalReport(wal, tables=names).to_json() for wal in range(wals)]
-    outcomes, _ = load([Row(0, REPORT, 0, 0, 0, memoryview(report)) for report in reports])
+    outcomes, _ = load([ShuffleRow(0, REPORT, 0, 0, 0, memoryview(report)) for report in reports])
     assert [text.encode() for outcome in outcomes for text in outcome.reports] == reports
     assert all(len(outcome.to_json()) < MAX_TEXT_CHARS for outcome in outcomes)
     assert len(outcomes) < wals / 5
 
 
 def test_outcomes_are_read_as_they_were_written() -> None:
-    outcome = Outcome("ns:t", "region", Loaded(1, 2, 3), "broken", ("a",), ("b", "c"), ((7, 2), (8, 1)))
-    assert Outcome.from_json(outcome.to_json()) == outcome
-    assert "\n" not in json.loads(Outcome(error="two\nlines").to_json())["error"]
+    outcome = PartitionOutcome("ns:t", "region", Loaded(1, 2, 3), "broken", ("a",), ("b", "c"), ((7, 2), (8, 1)))
+    assert PartitionOutcome.from_json(outcome.to_json()) == outcome
+    assert "\n" not in json.loads(PartitionOutcome(error="two\nlines").to_json())["error"]

@@ -13,7 +13,7 @@ from walferry.engine.summary import GroupSummary, Status
 from walferry.hbase.names import parse_wal_name
 from walferry.load.errors import RunsLost
 from walferry.replication.queues.reading import QueuedWal
-from walferry.shipping.bulkload.loading import Outcome, wanted_wals
+from walferry.shipping.bulkload.loading import PartitionOutcome, wanted_wals
 from walferry.shipping.bulkload.outcome import TOLD, Verdict, verdict_of
 from walferry.shipping.bulkload.region_load import Loaded
 from walferry.shipping.bulkload.rows import Note, WalReport
@@ -23,21 +23,21 @@ from walferry.shipping.candidates import Candidate, GroupCandidates
 TABLES = targets(b"t", b"u", unfit={b"x": "it has a coprocessor"})
 
 
-def report(wal: int, *tables: str, others: bool = False, runs: int = 0) -> Outcome:
+def report(wal: int, *tables: str, others: bool = False, runs: int = 0) -> PartitionOutcome:
     made = WalReport(wal, end=100 + wal, tables={table: [1, 2, 30, 4] for table in tables}, others=others, runs=runs)
-    return Outcome(reports=(made.to_json().decode(),))
+    return PartitionOutcome(reports=(made.to_json().decode(),))
 
 
-def noted(note: Note) -> Outcome:
-    return Outcome(notes=(note.to_json().decode(),))
+def noted(note: Note) -> PartitionOutcome:
+    return PartitionOutcome(notes=(note.to_json().decode(),))
 
 
-def loaded(table: str, *, error: str = "") -> Outcome:
-    return Outcome(table, f"{table}-region", Loaded(1, 10, 2) if not error else Loaded(), error)
+def loaded(table: str, *, error: str = "") -> PartitionOutcome:
+    return PartitionOutcome(table, f"{table}-region", Loaded(1, 10, 2) if not error else Loaded(), error)
 
 
-def verdict(groups: Sequence[Sequence[LoadWal]], *outcomes: Outcome) -> Verdict:
-    return verdict_of([Outcome.from_json(outcome.to_json()) for outcome in outcomes], TABLES, groups)
+def verdict(groups: Sequence[Sequence[LoadWal]], *outcomes: PartitionOutcome) -> Verdict:
+    return verdict_of([PartitionOutcome.from_json(outcome.to_json()) for outcome in outcomes], TABLES, groups)
 
 
 def counts(found: Verdict) -> list[tuple[int, bool]]:
@@ -73,13 +73,13 @@ def test_a_wal_that_was_read_in_one_try_and_not_in_another_is_not_loaded() -> No
 
 @pytest.mark.parametrize("come", [(), ((0, 3),), ((0, 2), (0, 3)), ((1, 4),)])
 def test_a_load_whose_runs_did_not_all_come_counts_for_nothing(come: tuple[tuple[int, int], ...]) -> None:
-    partitions = [Outcome(runs=(counted,)) for counted in come]
+    partitions = [PartitionOutcome(runs=(counted,)) for counted in come]
     with pytest.raises(RunsLost, match="of WAL 0 of the load, 4 sorted runs went"):
         verdict(groups_of(1), report(0, "t", runs=4), *partitions, loaded("t"))
 
 
 def test_runs_of_all_partitions_add_up_and_those_of_wals_that_are_shipped_otherwise_do_not_count() -> None:
-    come = [Outcome(runs=((0, 1), (1, 1))), Outcome(runs=((0, 3), (2, 7)))]
+    come = [PartitionOutcome(runs=((0, 1), (1, 1))), PartitionOutcome(runs=((0, 3), (2, 7)))]
     outcomes = [report(0, "t", runs=4), report(1, "t", runs=2), noted(Note(1, 3, "broken")), loaded("t")]
     assert counts(verdict(groups_of(3), *outcomes, *come)) == [(1, True)]
 

@@ -19,7 +19,7 @@ from walferry.shipping.bulkload.rows import (
     NUMBERS,
     SCHEMA,
     Note,
-    Row,
+    ShuffleRow,
     WalReport,
     batches,
     rows_in,
@@ -28,11 +28,11 @@ from walferry.shipping.bulkload.rows import (
 INT = st.integers(-(1 << 31), (1 << 31) - 1)
 
 
-def row(data: bytes, wal: int = 1) -> Row:
-    return Row(0, 0, 0, wal, 0, memoryview(data))
+def row(data: bytes, wal: int = 1) -> ShuffleRow:
+    return ShuffleRow(0, 0, 0, wal, 0, memoryview(data))
 
 
-def plain(rows: Iterable[Row]) -> list[tuple[object, ...]]:
+def plain(rows: Iterable[ShuffleRow]) -> list[tuple[object, ...]]:
     return [(row.partition, row.region, row.family, row.wal, row.number, bytes(row.data)) for row in rows]
 
 
@@ -53,8 +53,8 @@ def test_spark_is_told_of_the_columns_that_there_are() -> None:
     assert tuple(SPARK_COLUMNS) == COLUMNS
 
 
-@given(st.lists(st.builds(Row, INT, INT, INT, INT, INT, st.binary(max_size=40).map(memoryview)), max_size=20))
-def test_rows_are_the_same_behind_the_shuffle(rows: list[Row]) -> None:
+@given(st.lists(st.builds(ShuffleRow, INT, INT, INT, INT, INT, st.binary(max_size=40).map(memoryview)), max_size=20))
+def test_rows_are_the_same_behind_the_shuffle(rows: list[ShuffleRow]) -> None:
     assert plain(rows_in(sent(batches(rows)))) == plain(rows)
 
 
@@ -101,7 +101,7 @@ def test_a_row_that_was_changed_on_its_way_is_refused_or_whole_again(data: bytes
 @given(bit=st.integers(0, 30))
 def test_a_row_whose_numbers_were_changed_on_their_way_is_refused(name: str, bit: int) -> None:
     """It would go into another region or family, or be the newer of two equal cells."""
-    (batch,) = batches([Row(1, 2, 3, 4, 5, memoryview(b"some bytes"))])
+    (batch,) = batches([ShuffleRow(1, 2, 3, 4, 5, memoryview(b"some bytes"))])
     changed = pa.array([batch[name].to_pylist()[0] ^ 1 << bit], pa.int32())
     with pytest.raises(BrokenRow):
         list(rows_in([batch.set_column(COLUMNS.index(name), name, changed)]))

@@ -12,14 +12,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from walferry.base.records import NotARecord
-from walferry.shipping.bulkload.rows import NOTE, REPORT, Note, Row, WalReport
+from walferry.shipping.bulkload.rows import NOTE, REPORT, Note, ShuffleRow, WalReport
 from walferry.shipping.bulkload.spilled_runs import LOCAL_DIRS, FileRun, HeldRuns
 
 RUNS = st.tuples(st.integers(0, 2), st.integers(0, 1), st.integers(0, 3), st.integers(0, 3))  # region, family, WAL, number
 
 
-def row(region: int, family: int, wal: int, number: int, data: bytes) -> Row:
-    return Row(0, region, family, wal, number, memoryview(data))
+def row(region: int, family: int, wal: int, number: int, data: bytes) -> ShuffleRow:
+    return ShuffleRow(0, region, family, wal, number, memoryview(data))
 
 
 def whole(run: FileRun) -> bytes:

@@ -15,7 +15,7 @@ from tests.unit.replication.filters.test_window import entry, put
 from tests.unit.shipping.bulkload.jobs import job
 from walferry.replication.source.cluster import SourceCluster
 from walferry.shipping.bulkload.job import LoadJob
-from walferry.shipping.bulkload.rows import NOTE, REPORT, Note, Row, WalReport
+from walferry.shipping.bulkload.rows import NOTE, REPORT, Note, ShuffleRow, WalReport
 from walferry.shipping.bulkload.wals import LoadWal
 
 GROUP = "rs-1.example.org%2C16020%2C1700000000001"
@@ -57,7 +57,7 @@ def files(tmp_path: Path) -> Files:
 class Read:
     """What reading has yielded."""
 
-    def __init__(self, rows: Iterator[Row], partitions: int = 3) -> None:
+    def __init__(self, rows: Iterator[ShuffleRow], partitions: int = 3) -> None:
         self.runs: dict[tuple[int, int, int], list[Cell]] = defaultdict(list)  # by WAL, region and family
         notes: dict[int, list[Note]] = defaultdict(list)
         self.reports: dict[int, WalReport] = {}

@@ -15,7 +15,16 @@ import numpy as np
 from walferry.base.kernels.read import Bytes, Ints
 from walferry.hbase.wal.codecs.dictionaries import Dictionaries
 from walferry.hbase.wal.codecs.expand import expand_into
-from walferry.hbase.wal.codecs.passes import AT_ENTRY, NEED_ARENA, NEED_INPUT, NEED_OUT, NEED_TABLES, EntryRow, State, ValueRow
+from walferry.hbase.wal.codecs.passes import (
+    AT_ENTRY,
+    NEED_ARENA,
+    NEED_INPUT,
+    NEED_OUT,
+    NEED_TABLES,
+    EntryRow,
+    PassState,
+    ValueRow,
+)
 from walferry.hbase.wal.codecs.values import MOST_FROM_A_BYTE, BadValue, UnknownDictionary, decompress_values
 from walferry.hbase.wal.errors import WalCorruptError, WalUnsupportedError
 from walferry.hbase.wal.header import Compression
@@ -53,19 +62,19 @@ class Expander:
         self._out: Bytes = np.empty(self._out_bytes, np.uint8)
         self._entries = np.empty((len(EntryRow), self._out_bytes // BYTES_AN_ENTRY), np.int64)
         self._values = np.empty((len(ValueRow), self._out_bytes // BYTES_A_VALUE), np.int64)
-        self._state = np.zeros(len(State), np.int64)
-        self._state[State.CELLS_LEFT] = AT_ENTRY
+        self._state = np.zeros(len(PassState), np.int64)
+        self._state[PassState.CELLS_LEFT] = AT_ENTRY
         self._decompressed = False  # at least one value
 
     @property
     def entry_start(self) -> int:
         """The file offset of the entry that is being read, or that was read last."""
-        return int(self._state[State.ENTRY_START])
+        return int(self._state[PassState.ENTRY_START])
 
     @property
     def inside(self) -> bool:
         """Whether an entry has been read only in part."""
-        return bool(self._state[State.CELLS_LEFT] != AT_ENTRY)
+        return bool(self._state[PassState.CELLS_LEFT] != AT_ENTRY)
 
     def feed(self, buf: Bytes, base: int, at_end: bool) -> Iterator[Expanded]:
         """Yield the entries that end in `buf`, which lies at file offset `base`, where the last call stopped (`consumed`).
@@ -73,7 +82,7 @@ class Expander:
         Raises WalCorruptError or WalUnsupportedError once it has yielded the entries before the broken one.
         """
         state, dictionaries = self._state, self.dictionaries
-        state[State.POS] = 0
+        state[PassState.POS] = 0
         while True:
             status = expand_into(
                 buf, len(buf), at_end, base, self.compression.tags, MOST_FROM_A_BYTE.get(self.compression.values, 0),
@@ -82,38 +91,38 @@ class Expander:
             )  # fmt: skip
             broken = self._decompress(buf, base)
             if broken:  # it lies before the point where the pass stopped, so it comes first
-                if state[State.ENTRIES]:
+                if state[PassState.ENTRIES]:
                     yield self._flush()
                 raise broken
             if status == NEED_ARENA:
-                dictionaries.make_room(int(state[State.NEED]))
+                dictionaries.make_room(int(state[PassState.NEED]))
             elif status in (NEED_OUT, NEED_TABLES):
-                if state[State.ENTRIES]:
+                if state[PassState.ENTRIES]:
                     yield self._flush()
                 elif status == NEED_OUT:
-                    self._grow(int(state[State.NEED]))
+                    self._grow(int(state[PassState.NEED]))
             else:
-                if state[State.ENTRIES]:
+                if state[PassState.ENTRIES]:
                     yield self._flush()
                 if status == NEED_INPUT:
                     return
-                raise self._corrupt(base + int(state[State.AT]), Problem(status).reason)
+                raise self._corrupt(base + int(state[PassState.AT]), Problem(status).reason)
 
     @property
     def consumed(self) -> int:
         """How much of the last buffer has been read."""
-        return int(self._state[State.POS])
+        return int(self._state[PassState.POS])
 
     @property
     def need(self) -> int:
         """The least length of the last buffer with which more would have been read."""
-        return int(self._state[State.NEED])
+        return int(self._state[PassState.NEED])
 
     def _decompress(self, buf: Bytes, base: int) -> WalCorruptError | WalUnsupportedError | None:
         """Decompress the values that the last pass left out. A broken value breaks its entry, not the entries before it."""
-        count, self._state[State.VALUES] = int(self._state[State.VALUES]), 0
+        count, self._state[PassState.VALUES] = int(self._state[PassState.VALUES]), 0
         codec = self.compression.values
-        if not count or codec is None or base + int(self._state[State.POS]) <= self.wanted:
+        if not count or codec is None or base + int(self._state[PassState.POS]) <= self.wanted:
             return None
         first = self._first_wanted(count)
         try:
@@ -121,12 +130,12 @@ class Expander:
         except BadValue as error:
             value = first + error.value
             target = int(self._values[ValueRow.TARGET, value]) - 1  # its cell's type: an empty value may lie at an entry's end
-            starts = self._entries[EntryRow.OUT_START, : self._state[State.ENTRIES]]
+            starts = self._entries[EntryRow.OUT_START, : self._state[PassState.ENTRIES]]
             whole = int(np.searchsorted(starts, target, side="right")) - 1
             if self._ends_after(whole, target):  # otherwise the entry is the one at which the pass has stopped
-                self._state[State.ENTRY_START] = self._entries[EntryRow.FILE_START, whole]
-                self._state[State.ENTRY_OUT] = self._entries[EntryRow.OUT_START, whole]
-                self._state[State.ENTRIES], self._state[State.CELLS_LEFT] = whole, 0
+                self._state[PassState.ENTRY_START] = self._entries[EntryRow.FILE_START, whole]
+                self._state[PassState.ENTRY_OUT] = self._entries[EntryRow.OUT_START, whole]
+                self._state[PassState.ENTRIES], self._state[PassState.CELLS_LEFT] = whole, 0
             offset = base + int(self._values[ValueRow.SOURCE, value])
             # A zstd dictionary is a setting of HBase's: all values of a file have it, or a broken value looks as if it had.
             if isinstance(error, UnknownDictionary) and not (error.value or self._decompressed):
@@ -137,12 +146,12 @@ class Expander:
 
     def _first_wanted(self, count: int) -> int:
         """The first of `count` values of an entry at or after `wanted`. Broken values before it do not matter any more."""
-        whole = int(self._state[State.ENTRIES])
+        whole = int(self._state[PassState.ENTRIES])
         entry = int(np.searchsorted(self._entries[EntryRow.FILE_START, :whole], self.wanted))
         if entry < whole:
             begin = int(self._entries[EntryRow.OUT_START, entry])
         elif self.inside and self.entry_start >= self.wanted:
-            begin = int(self._state[State.ENTRY_OUT])
+            begin = int(self._state[PassState.ENTRY_OUT])
         else:
             return count
         return int(np.searchsorted(self._values[ValueRow.TARGET, :count], begin, side="right"))
@@ -151,22 +160,24 @@ class Expander:
         """Tell whether `target` lies in the whole entry `entry`, the last one that begins before it."""
         if entry < 0:
             return False
-        return entry + 1 < int(self._state[State.ENTRIES]) or target < int(self._state[State.ENTRY_OUT]) or not self.inside
+        return (
+            entry + 1 < int(self._state[PassState.ENTRIES]) or target < int(self._state[PassState.ENTRY_OUT]) or not self.inside
+        )
 
     def _flush(self) -> Expanded:
         """Hand out the whole entries, and move what is there of the next one to a new buffer."""
-        state, count = self._state, int(self._state[State.ENTRIES])
-        begin, end = int(state[State.ENTRY_OUT]) if self.inside else int(state[State.OUT]), int(state[State.OUT])
+        state, count = self._state, int(self._state[PassState.ENTRIES])
+        begin, end = int(state[PassState.ENTRY_OUT]) if self.inside else int(state[PassState.OUT]), int(state[PassState.OUT])
         old, self._out = self._out, np.empty(max(self._out_bytes, 2 * (end - begin)), np.uint8)
         self._out[: end - begin] = old[begin:end]
-        state[State.OUT], state[State.ENTRY_OUT], state[State.ENTRIES] = end - begin, 0, 0
+        state[PassState.OUT], state[PassState.ENTRY_OUT], state[PassState.ENTRIES] = end - begin, 0, 0
         rows = (EntryRow.OUT_START, EntryRow.FILE_START, EntryRow.FILE_END)
         start, file_start, file_end = (self._entries[row, :count].copy() for row in rows)
         return Expanded(old[:begin], start, file_start, file_end)
 
     def _grow(self, room: int) -> None:
         """Make `room` for more output in a wider buffer."""
-        used = int(self._state[State.OUT])
+        used = int(self._state[PassState.OUT])
         if used + room > MAX_OUT_BYTES:
             room = MAX_OUT_BYTES - used  # the pass itself stops at an entry that is longer
         wider: Bytes = np.empty(min(max(2 * len(self._out), used + room), MAX_OUT_BYTES), np.uint8)

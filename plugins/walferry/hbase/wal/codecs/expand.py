@@ -19,7 +19,16 @@ from walferry.hbase.wal.cells import CELL_LENGTHS
 from walferry.hbase.wal.codecs.dictionaries import NO_ENTRY
 from walferry.hbase.wal.codecs.expand_cell import MIN_COMPRESSED_CELL, check_key, expand_cell, walk_cell
 from walferry.hbase.wal.codecs.expand_key import FIELD_FRAME, expand_key, key_room
-from walferry.hbase.wal.codecs.passes import AT_ENTRY, NEED_ARENA, NEED_INPUT, NEED_OUT, NEED_TABLES, EntryRow, State, ValueRow
+from walferry.hbase.wal.codecs.passes import (
+    AT_ENTRY,
+    NEED_ARENA,
+    NEED_INPUT,
+    NEED_OUT,
+    NEED_TABLES,
+    EntryRow,
+    PassState,
+    ValueRow,
+)
 from walferry.hbase.wal.keys import read_key_length
 from walferry.hbase.wal.problems import MAX_ENTRY_BYTES, MAX_KEY_BYTES, Problem
 
@@ -29,8 +38,8 @@ KEY_FRAME: Final = 5  # bytes that a key's own length takes
 @inlined
 def _stopped(state: Ints, at: int, need: int, status: int) -> int:
     """Note where a pass stopped and what it needs. Returns `status`."""
-    state[State.AT] = at
-    state[State.NEED] = need
+    state[PassState.AT] = at
+    state[PassState.NEED] = need
     return status
 
 
@@ -39,12 +48,12 @@ def _begin_entry(
     buf: Bytes, end: int, base: int, lists: Ints, nodes: Ints, arena: Bytes, used: Ints, out: Bytes, entries: Ints, state: Ints
 ) -> int:
     """Expand an entry's WALKey. Returns 0, a NEED_… or a Problem."""
-    pos, at = state[State.POS], state[State.OUT]
+    pos, at = state[PassState.POS], state[PassState.OUT]
     if pos >= end:
         return NEED_INPUT
-    if state[State.ENTRIES] == entries.shape[1]:
+    if state[PassState.ENTRIES] == entries.shape[1]:
         return NEED_TABLES
-    state[State.ENTRY_START], state[State.ENTRY_OUT] = base + pos, at
+    state[PassState.ENTRY_START], state[PassState.ENTRY_OUT] = base + pos, at
     key, key_end, status = read_key_length(buf, pos, end)
     if status == INCOMPLETE:
         return _stopped(state, pos, key_end, NEED_INPUT)
@@ -68,19 +77,19 @@ def _begin_entry(
         out[np.uint64(at + i)] = (length >> (7 * i) & 127) | (128 if i < KEY_FRAME - 1 else 0)
     if cells * MIN_COMPRESSED_CELL > MAX_ENTRY_BYTES:
         return Problem.BAD_CELL_COUNT
-    state[State.POS], state[State.OUT], state[State.CELLS_LEFT] = key_end, stop, cells
+    state[PassState.POS], state[PassState.OUT], state[PassState.CELLS_LEFT] = key_end, stop, cells
     return Problem.NONE
 
 
 @inlined
 def _end_entry(base: int, entries: Ints, state: Ints) -> None:
     """Enter a whole entry into the table."""
-    entry = state[State.ENTRIES]
-    entries[EntryRow.FILE_START, entry] = state[State.ENTRY_START]
-    entries[EntryRow.FILE_END, entry] = base + state[State.POS]
-    entries[EntryRow.OUT_START, entry] = state[State.ENTRY_OUT]
-    state[State.ENTRIES] = entry + 1
-    state[State.CELLS_LEFT] = AT_ENTRY
+    entry = state[PassState.ENTRIES]
+    entries[EntryRow.FILE_START, entry] = state[PassState.ENTRY_START]
+    entries[EntryRow.FILE_END, entry] = base + state[PassState.POS]
+    entries[EntryRow.OUT_START, entry] = state[PassState.ENTRY_OUT]
+    state[PassState.ENTRIES] = entry + 1
+    state[PassState.CELLS_LEFT] = AT_ENTRY
 
 
 @inlined
@@ -89,12 +98,12 @@ def _next_cell(
     lists: Ints, nodes: Ints, arena: Bytes, used: Ints, out: Bytes, values: Ints, state: Ints,
 ) -> int:  # fmt: skip
     """Expand one cell. Returns 0, a NEED_… or a Problem."""
-    pos, at = state[State.POS], state[State.OUT]
+    pos, at = state[PassState.POS], state[PassState.OUT]
     status, key_len, val_len, tags_len, row, value, stored = walk_cell(buf, pos, end, at_end, tags_compressed, most_from_a_byte)
     if status != 0:
         return _stopped(state, pos, key_len, status)  # `key_len` is the end that is needed if it is NEED_INPUT
     room = CELL_LENGTHS + key_len + val_len + 2 + tags_len
-    if at + room - state[State.ENTRY_OUT] > MAX_ENTRY_BYTES + MAX_KEY_BYTES:
+    if at + room - state[PassState.ENTRY_OUT] > MAX_ENTRY_BYTES + MAX_KEY_BYTES:
         return Problem.ENTRY_TOO_LONG
     need_arena = used[0] + key_len + 2 * tags_len > arena.size
     if need_arena or at + room > out.size:
@@ -104,7 +113,7 @@ def _next_cell(
         if need_arena:
             return _stopped(state, pos, key_len + 2 * tags_len, NEED_ARENA)
         return _stopped(state, pos, room, NEED_OUT)
-    if state[State.VALUES] == values.shape[1]:
+    if state[PassState.VALUES] == values.shape[1]:
         return NEED_TABLES
     after, target, status = expand_cell(
         lists, nodes, arena, used, buf, row, key_len, val_len, tags_len, value, stored, end, tags_compressed, out, at
@@ -114,12 +123,12 @@ def _next_cell(
     if most_from_a_byte == 0:
         copy_bytes(out, target, buf, value, val_len)
     elif stored > 0 or val_len > 0:
-        v = state[State.VALUES]
+        v = state[PassState.VALUES]
         values[ValueRow.SOURCE, v], values[ValueRow.SOURCE_LEN, v] = value, stored
         values[ValueRow.TARGET, v], values[ValueRow.TARGET_LEN, v] = target, val_len
-        state[State.VALUES] = v + 1
-    state[State.POS], state[State.OUT] = after, at + room - (0 if tags_len else 2)
-    state[State.CELLS_LEFT] -= 1
+        state[PassState.VALUES] = v + 1
+    state[PassState.POS], state[PassState.OUT] = after, at + room - (0 if tags_len else 2)
+    state[PassState.CELLS_LEFT] -= 1
     return Problem.NONE
 
 
@@ -135,10 +144,10 @@ def expand_into(
     """
     status = 0
     while status == 0:
-        state[State.AT] = state[State.NEED] = state[State.POS]
-        if state[State.CELLS_LEFT] == AT_ENTRY:
+        state[PassState.AT] = state[PassState.NEED] = state[PassState.POS]
+        if state[PassState.CELLS_LEFT] == AT_ENTRY:
             status = _begin_entry(buf, end, base, lists, nodes, arena, used, out, entries, state)
-        elif state[State.CELLS_LEFT] == 0:
+        elif state[PassState.CELLS_LEFT] == 0:
             _end_entry(base, entries, state)
         else:
             status = _next_cell(

@@ -12,7 +12,7 @@ NEED_ARENA: Final = -3  # State.NEED bytes of it
 NEED_TABLES: Final = -4  # a wider table for entries or values
 
 
-class State(enum.IntEnum):
+class PassState(enum.IntEnum):
     """The elements of a pass's state. Positions count from the buffer's start, but ENTRY_START is an offset in the file."""
 
     POS = 0

@@ -40,7 +40,7 @@ from walferry.hbase.wal.errors import WalCorruptError, WalError
 from walferry.hbase.wal.uuids import from_message
 from walferry.hbase.wal.windows import Window
 from walferry.replication.filters.rules import FilterRules, Reason
-from walferry.replication.filters.window import Kept, uuid_field
+from walferry.replication.filters.window import KeptEdits, uuid_field
 from walferry.replication.sinks.hbase.shipment import BulkLoad, Shipment
 from walferry.replication.source.cluster import SourceCluster
 
@@ -80,7 +80,7 @@ class HFileSource:
         return f"{self.root_dir}/data", f"{self.root_dir}/archive/data"
 
 
-def take_bulk_loads(window: Window, kept: Kept, rules: FilterRules, source: SourceCluster, path: str) -> dict[int, Shipment]:
+def take_bulk_loads(window: Window, kept: KeptEdits, rules: FilterRules, source: SourceCluster, path: str) -> dict[int, Shipment]:
     """The window's bulk loads, by entry, as shipments. Notes in `kept` what becomes of each.
 
     Raises WalCorruptError or BulkLoadRefused, naming `path`, at the first entry that cannot be shipped.
@@ -101,7 +101,7 @@ class _BulkLoads:
         self._skip = skip and files is None
         self._mark = uuid_field(rules.source_id)
 
-    def taken(self, window: Window, kept: Kept, i: int, path: str) -> Shipment | None:
+    def taken(self, window: Window, kept: KeptEdits, i: int, path: str) -> Shipment | None:
         index = window.index
         offset = int(window.positions[i])
         key_bytes = window.buf[int(index.key_start[i]) : int(index.key_end[i])].tobytes()
@@ -137,7 +137,7 @@ class _BulkLoads:
             kept.rows[i] += 1 + len(files)  # as ReplicationSourceWALReader counts
         return self._shipment(key_bytes, bool(kept.marked[i]), cells, count, load, int(kept.rows[i]), key.write_time)
 
-    def _let_go(self, window: Window, kept: Kept, i: int, key: pb.WALKey, path: str) -> Shipment | None:
+    def _let_go(self, window: Window, kept: KeptEdits, i: int, key: pb.WALKey, path: str) -> Shipment | None:
         """A load that is not replicated at all, of which only the files are let go; None if it has none.
 
         What is wrong with its descriptor stops no queue: nobody needs it.
@@ -204,7 +204,7 @@ def _load(key: pb.WALKey, files: tuple[str, ...], released: tuple[str, ...]) -> 
     return BulkLoad(table, region, files, released)
 
 
-def _spans(window: Window, kept: Kept, i: int) -> Iterator[bytes]:
+def _spans(window: Window, kept: KeptEdits, i: int) -> Iterator[bytes]:
     """The cells of an entry that are kept as they are."""
     for j in range(int(kept.span_first[i]), int(kept.span_first[i + 1])):
         yield window.buf[int(kept.span_start[j]) : int(kept.span_end[j])].tobytes()

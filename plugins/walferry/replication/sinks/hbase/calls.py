@@ -11,7 +11,7 @@ from functools import partial
 from walferry.base.errors import WalferryError
 from walferry.base.kernels.read import Ints
 from walferry.base.security.login import Login
-from walferry.base.zk.right import Request, Right, Unsure
+from walferry.base.zk.right import PermittedRequest, Right, Unsure
 from walferry.hbase.names import ServerName
 from walferry.hbase.rpc.client import SERVICE
 from walferry.hbase.rpc.codec import Result
@@ -22,7 +22,7 @@ from walferry.replication.sinks.hbase import tries
 from walferry.replication.sinks.hbase.action_errors import action_error, is_final, is_too_many
 from walferry.replication.sinks.hbase.actions import Actions
 from walferry.replication.sinks.hbase.connections import connection_to, open_all
-from walferry.replication.sinks.hbase.multi import METHOD, Multi, MultiResult, Outcome, assemble_multi, read_result
+from walferry.replication.sinks.hbase.multi import METHOD, ActionOutcome, Multi, MultiResult, assemble_multi, read_result
 from walferry.replication.sinks.hbase.rounds import Call, done_in
 from walferry.replication.sinks.hbase.share import Share
 
@@ -31,7 +31,7 @@ MAX_RESPONSE_BYTES = 64 * 1024 * 1024
 
 
 @dataclass(frozen=True)
-class Ended:
+class CallEnded:
     """What has become of a call."""
 
     call: Call
@@ -54,7 +54,7 @@ class _Line:
     waiting: deque[Call]  # the same for all lines to the server
     call: Call = field(init=False)
     multi: Multi = field(init=False)
-    request: Request = field(init=False)
+    request: PermittedRequest = field(init=False)
 
 
 class Calls:
@@ -78,7 +78,7 @@ class Calls:
         """The servers that there are connections to."""
         return frozenset(self._connections)
 
-    def make(self, actions: Actions, calls: Sequence[Call], timeout: float, connecting: Callable[[], float]) -> list[Ended]:
+    def make(self, actions: Actions, calls: Sequence[Call], timeout: float, connecting: Callable[[], float]) -> list[CallEnded]:
         """Make the calls, those to one server side by side as far as the sender's share of it allows.
 
         Returns when none is under way any more. After a call that has failed, wholly or in part, no other one to its server is
@@ -100,8 +100,8 @@ class Calls:
             finally:
                 self._under_way.clear()
 
-    def _make(self, actions: Actions, lines: Sequence[_Line], timeout: float, connecting: Callable[[], float]) -> list[Ended]:
-        ended: list[Ended] = []
+    def _make(self, actions: Actions, lines: Sequence[_Line], timeout: float, connecting: Callable[[], float]) -> list[CallEnded]:
+        ended: list[CallEnded] = []
         begun: list[_Line] = []
         try:
             failures = open_all([line.connection for line in lines], lambda: min(connecting(), timeout))
@@ -121,7 +121,7 @@ class Calls:
         return ended
 
     def _begin(
-        self, actions: Actions, line: _Line, timeout: float, begun: list[_Line], ended: list[Ended],
+        self, actions: Actions, line: _Line, timeout: float, begun: list[_Line], ended: list[CallEnded],
         problem: RpcError | None = None,
     ) -> None:  # fmt: skip
         """Begin the next call to a line's server, if there is one. It has ended at once if there is a `problem`."""
@@ -150,7 +150,7 @@ class Calls:
             line.request.cut()
             raise
 
-    def _end(self, actions: Actions, line: _Line) -> Ended:
+    def _end(self, actions: Actions, line: _Line) -> CallEnded:
         """Wait for the answer on a line."""
         try:
             result = line.connection.end(partial(_read, line.multi))
@@ -194,7 +194,7 @@ class Calls:
                 if connection not in self._under_way:
                     connection.close()
 
-    def _failed(self, line: _Line, error: WalferryError) -> Ended:
+    def _failed(self, line: _Line, error: WalferryError) -> CallEnded:
         """A call has ended with an error. A server that is gone gets a new connection if it comes back."""
         self._under_way.pop(line.connection, None)
         line.waiting.clear()
@@ -202,7 +202,7 @@ class Calls:
             error.do_not_retry = is_final(error)
         else:
             line.connection.close()
-        return Ended(line.call, line.call.actions[:0], [error])
+        return CallEnded(line.call, line.call.actions[:0], [error])
 
     def _connections_to(self, server: ServerName, count: int) -> list[Connection]:
         known = self._connections.setdefault(server, [])
@@ -215,7 +215,7 @@ def _read(multi: Multi, result: Result) -> MultiResult:
     return read_result(multi, result.message)
 
 
-def _told(actions: Actions, line: _Line, result: MultiResult) -> Ended:
+def _told(actions: Actions, line: _Line, result: MultiResult) -> CallEnded:
     """What a result tells: each kind of error once."""
     server = f"{line.server.host}:{line.server.port}"
     errors: dict[str, WalferryError] = {}
@@ -226,6 +226,6 @@ def _told(actions: Actions, line: _Line, result: MultiResult) -> Ended:
             errors.setdefault(error.class_name, error)
         except ProtocolError as unreadable:  # what else the round's answers say is true all the same
             unclear = [unreadable]
-    if missing := int((result.outcome == Outcome.NOTHING).sum()):
+    if missing := int((result.outcome == ActionOutcome.NOTHING).sum()):
         unclear.append(ProtocolError(server, f"{METHOD}: no result for {missing} of {result.outcome.size} actions"))
-    return Ended(line.call, done_in(actions, line.multi, result), [*errors.values(), *unclear])
+    return CallEnded(line.call, done_in(actions, line.multi, result), [*errors.values(), *unclear])

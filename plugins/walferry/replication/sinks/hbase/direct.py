@@ -40,7 +40,7 @@ from walferry.replication.sinks.answers import Answers
 from walferry.replication.sinks.hbase import tries
 from walferry.replication.sinks.hbase.action_errors import is_busy, is_throttled, is_unsound
 from walferry.replication.sinks.hbase.actions import ActionRow, Actions, ShipmentUnfit, find_actions, pieces
-from walferry.replication.sinks.hbase.calls import Calls, Ended
+from walferry.replication.sinks.hbase.calls import CallEnded, Calls
 from walferry.replication.sinks.hbase.connections import LAST_CONNECT_SECONDS
 from walferry.replication.sinks.hbase.locations import Locations, LocationsUnknown
 from walferry.replication.sinks.hbase.multi import METHOD
@@ -80,7 +80,7 @@ class _Work:
         doubt = self.doubt[self.left]
         return doubt if doubt.any() else np.ones(self.left.size, np.bool_)
 
-    def note(self, ended: Ended) -> None:
+    def note(self, ended: CallEnded) -> None:
         """A call has ended, or only our wait for it."""
         if ended.in_doubt:
             self.doubt[ended.call.actions] = True

@@ -40,7 +40,7 @@ _REGION_NAME = b"\x08\x01\x12"  # RegionSpecifier: type REGION_NAME, then the na
 _ATTRIBUTE = b"\x0a\x06_cs.id\x12"  # NameBytesPair: the name, then the value
 
 
-class Outcome(enum.IntEnum):
+class ActionOutcome(enum.IntEnum):
     """What the response says of an action."""
 
     NOTHING = 0
@@ -100,7 +100,7 @@ def read_result(multi: Multi, response: bytes) -> MultiResult:
     at = _read(buf, len(response), multi.firsts, outcome, error_at)
     if at >= 0:
         raise CodecError(f"the result of a Multi of {multi.firsts.size - 1} regions cannot be read at its byte {at}")
-    return MultiResult(outcome, _exceptions(response, error_at[outcome == Outcome.FAILED]))
+    return MultiResult(outcome, _exceptions(response, error_at[outcome == ActionOutcome.FAILED]))
 
 
 def _exceptions(response: bytes, ranges: Ints) -> tuple[bytes, ...]:
@@ -189,7 +189,7 @@ def _copy(buf: Bytes, part: int, parts: Ints, starts: Ints, ends: Ints, order: I
 
 @inlined
 def _fail(outcome: npt.NDArray[np.int8], error_at: Ints, place: int, start: int, end: int) -> None:
-    outcome[place] = Outcome.FAILED
+    outcome[place] = ActionOutcome.FAILED
     error_at[place, 0], error_at[place, 1] = start, end
 
 
@@ -213,8 +213,8 @@ def _read_action(buf: Bytes, pos: int, end: int, first: int, count: int, outcome
     place = first + index
     if error >= 0:
         _fail(outcome, error_at, place, error, error_end)
-    elif result and outcome[place] == Outcome.NOTHING:
-        outcome[place] = Outcome.DONE
+    elif result and outcome[place] == ActionOutcome.NOTHING:
+        outcome[place] = ActionOutcome.DONE
     return -1
 
 

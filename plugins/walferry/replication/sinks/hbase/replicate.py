@@ -15,7 +15,7 @@ from typing import Protocol
 from walferry.base.protos.hbase_pb2 import ReplicateWALEntryResponse
 from walferry.base.protos.parsing import parse_message
 from walferry.base.security.login import UNSECURED, Login
-from walferry.base.zk.right import Request, Right, Unsure
+from walferry.base.zk.right import PermittedRequest, Right, Unsure
 from walferry.hbase.names import ServerName
 from walferry.hbase.rpc.admin import MAX_RESPONSE_BYTES, SERVICE
 from walferry.hbase.rpc.codec import Buffer
@@ -35,7 +35,7 @@ PASSING = (NoSinks, *tries.PASSING)
 log = logging.getLogger(__name__)
 
 
-class Shipment(Protocol):
+class ReplicateShipment(Protocol):
     """What one request carries; all buffers have one-byte items."""
 
     @property
@@ -88,7 +88,7 @@ class Shipper:
         """Requests that had to be sent again."""
         return self._tries.failed
 
-    def ship(self, shipment: Shipment, deadline: float, expected_seconds: float | None = None) -> ServerName:
+    def ship(self, shipment: ReplicateShipment, deadline: float, expected_seconds: float | None = None) -> ServerName:
         """Send until a server acknowledges; returns which one did. `deadline` is on the clock, time.monotonic by default.
 
         A first try that begins before the deadline has its whole time: a slave that is only slow is not unreachable.
@@ -163,7 +163,7 @@ class Shipper:
             connection.close()
         self._connections.clear()
 
-    def _told(self, shipment: Shipment, timeout: float, left: float, expected_seconds: float | None) -> ServerName:
+    def _told(self, shipment: ReplicateShipment, timeout: float, left: float, expected_seconds: float | None) -> ServerName:
         """Call `_try` and let its outcome be known."""
         self._overdue_at = None if expected_seconds is None else self._clock() + self._tries.settings.call_timeout_seconds
         try:
@@ -173,7 +173,7 @@ class Shipper:
         finally:
             self._overdue_at = None
 
-    def _try(self, shipment: Shipment, timeout: float, left: float, request: Request) -> ServerName:
+    def _try(self, shipment: ReplicateShipment, timeout: float, left: float, request: PermittedRequest) -> ServerName:
         """One request to one server. Time beyond the deadline (in `left` seconds) is for a server at work, not for connecting."""
         server = self._sinks.choose()
         self._current, self._calling = self._connection(server), server

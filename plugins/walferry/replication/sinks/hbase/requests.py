@@ -31,7 +31,7 @@ _PROBES: Final = 64  # many rows whose hashes fall together cost a request, not 
 
 
 @dataclass(frozen=True)
-class Part:
+class RequestPart:
     """What one of several requests carries."""
 
     entries: tuple[Bytes, ...]
@@ -54,7 +54,7 @@ class _Seen(enum.IntEnum):
     REQUEST = 2  # the number of the request; the slots of earlier ones are free
 
 
-def in_order(shipment: Shipment) -> Iterator[Shipment | Part]:
+def in_order(shipment: Shipment) -> Iterator[Shipment | RequestPart]:
     """The requests that carry a shipment, in order: the shipment itself if the sink keeps the order of all of it."""
     seen = np.zeros((len(_Seen), 2 << shipment.row_count.bit_length()), np.int64)
     request = np.array([1, 0, 0], np.int64)
@@ -74,7 +74,7 @@ def in_order(shipment: Shipment) -> Iterator[Shipment | Part]:
     if len(filled) == 1:
         yield shipment
     else:
-        yield from (Part(tuple(entries), tuple(cells)) for entries, cells in filled)
+        yield from (RequestPart(tuple(entries), tuple(cells)) for entries, cells in filled)
 
 
 @inlined

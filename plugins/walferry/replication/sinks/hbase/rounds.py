@@ -22,7 +22,7 @@ from walferry.hbase.names import ServerName
 from walferry.hbase.tables.regions import Region
 from walferry.replication.sinks.hbase.actions import ActionRow, Actions
 from walferry.replication.sinks.hbase.locations import NOWHERE, RegionMap
-from walferry.replication.sinks.hbase.multi import Multi, MultiResult, Outcome, RegionActions
+from walferry.replication.sinks.hbase.multi import ActionOutcome, Multi, MultiResult, RegionActions
 
 MAX_ACTIONS = 5000  # HBase warns of more (hbase.rpc.rows.warning.threshold)
 MAX_BYTES = 4 << 20  # of cells and cluster ids. From 0.5 to 4 MB make no difference to the slave; 8 MB cost it more
@@ -171,7 +171,7 @@ def by_cluster_ids(actions: Actions, some: Ints) -> Iterator[Ints]:
 
 def done_in(actions: Actions, multi: Multi, result: MultiResult) -> Ints:
     """The actions that were carried out, and that no earlier action of the same row has to be sent again before."""
-    done = result.outcome == Outcome.DONE
+    done = result.outcome == ActionOutcome.DONE
     if done.all():
         return multi.order
     failed = {actions.key(int(action)) for action in multi.order[~done]}

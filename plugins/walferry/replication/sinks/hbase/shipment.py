@@ -19,7 +19,7 @@ import numpy.typing as npt
 from walferry.base.kernels.compiled import unmanaged
 from walferry.base.kernels.write import copy_bytes, put_varint, varint_len
 from walferry.hbase.wal.windows import Window
-from walferry.replication.filters.window import Kept
+from walferry.replication.filters.window import KeptEdits
 
 Bytes = npt.NDArray[np.uint8]
 Ints = npt.NDArray[np.int64]
@@ -72,7 +72,7 @@ class Shipment:
         return len(self.bulk_load.files) if self.bulk_load else 0
 
 
-def assemble(window: Window, kept: Kept, chosen: Ints, mark: Bytes) -> Shipment:
+def assemble(window: Window, kept: KeptEdits, chosen: Ints, mark: Bytes) -> Shipment:
     """The entries `chosen` (indices into the window, ascending, at least one) as a shipment.
 
     `mark` is `filters.uuid_field` of the source.
@@ -100,7 +100,7 @@ def assemble(window: Window, kept: Kept, chosen: Ints, mark: Bytes) -> Shipment:
     )
 
 
-def _whole(window: Window, kept: Kept, chosen: Ints) -> Bytes | None:
+def _whole(window: Window, kept: KeptEdits, chosen: Ints) -> Bytes | None:
     """The cells of one entry as they lie in the window, if it has little else: then they are not copied."""
     i = int(chosen[0])
     first = int(kept.span_first[i])

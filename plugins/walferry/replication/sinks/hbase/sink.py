@@ -20,7 +20,7 @@ from walferry.base.errors import WalferryError
 from walferry.hbase.rpc.errors import CellTooLarge, ColumnFamilyNotFound, TableNotFound
 from walferry.hbase.wal.windows import Window
 from walferry.replication.filters.rules import FilterRules
-from walferry.replication.filters.window import Kept, uuid_field
+from walferry.replication.filters.window import KeptEdits, uuid_field
 from walferry.replication.sinks.answers import Answers
 from walferry.replication.sinks.errors import NotAtSlave
 from walferry.replication.sinks.hbase.actions import ShipmentUnfit
@@ -32,14 +32,14 @@ from walferry.replication.sinks.hbase.replicate import Shipper
 from walferry.replication.sinks.hbase.requests import in_order
 from walferry.replication.sinks.hbase.shipment import Bytes, Ints, Shipment, assemble, join
 from walferry.replication.sinks.hbase.slave import Slave
-from walferry.replication.sinks.sink import Request
+from walferry.replication.sinks.sink import SinkRequest
 from walferry.replication.source.cluster import SourceCluster
 from walferry.replication.source.settings import SinkKind
 
 log = logging.getLogger(__name__)
 
 
-class Way:
+class Transport:
     """How the senders of a task send edits: all in the same way. Any thread may call the methods."""
 
     def __init__(self, kind: SinkKind) -> None:
@@ -63,7 +63,7 @@ class HBaseSink:
         self._slave = slave
         self._source = source
         self._hfiles = hfiles
-        self._way = Way(kind)
+        self._way = Transport(kind)
 
     def __enter__(self) -> Self:
         self._slave.__enter__()
@@ -97,12 +97,12 @@ class HBaseSink:
         """Why the slave has refused to be written to directly; None if it has not."""
         return self._way.refused
 
-    def take(self, window: Window, kept: Kept, rules: FilterRules, path: str) -> ShipmentsOf:
+    def take(self, window: Window, kept: KeptEdits, rules: FilterRules, path: str) -> ShipmentsOf:
         """All entries with cells left, and the bulk loads, each alone. Raises WalCorruptError, BulkLoadRefused."""
         alone = take_bulk_loads(window, kept, rules, self._source, path)
         return ShipmentsOf(window, kept, alone, np.frombuffer(uuid_field(rules.source_id), np.uint8))
 
-    def join(self, requests: Sequence[Request]) -> Shipment:
+    def join(self, requests: Sequence[SinkRequest]) -> Shipment:
         """Shipments for one sender as one."""
         return join(cast(Sequence[Shipment], requests))
 
@@ -124,7 +124,7 @@ class ShipmentsOf:
     """One window's entries, to be made into shipments. `mark` is `filters.uuid_field` of the source."""
 
     window: Window
-    kept: Kept
+    kept: KeptEdits
     bulk_loads: dict[int, Shipment]
     mark: Bytes
 
@@ -152,9 +152,9 @@ class ShipmentSender:
     shipper: Shipper
     hfiles: HFileSender
     direct: DirectShipper
-    way: Way
+    way: Transport
 
-    def send(self, requests: Sequence[Request], deadline: float) -> None:
+    def send(self, requests: Sequence[SinkRequest], deadline: float) -> None:
         """Return when the slave has acknowledged the shipments.
 
         Raises as Shipper.ship, DirectShipper.ship and HFileSender.ship, NotAtSlave if the slave names the table or family

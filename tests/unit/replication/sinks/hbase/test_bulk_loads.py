@@ -15,7 +15,7 @@ from walferry.base.protos import hbase_pb2 as pb
 from walferry.hbase.wal.errors import WalCorruptError
 from walferry.hbase.wal.windows import Window
 from walferry.replication.filters.rules import FilterRules, PeerTables, Reason
-from walferry.replication.filters.window import Kept, filter_window, uuid_field
+from walferry.replication.filters.window import KeptEdits, filter_window, uuid_field
 from walferry.replication.sinks.hbase.bulk_loads import BulkLoadRefused, take_bulk_loads
 from walferry.replication.sinks.hbase.shipment import Shipment, assemble
 from walferry.replication.source.cluster import SourceCluster
@@ -225,7 +225,7 @@ def test_edits_in_an_entry_with_a_load_are_shipped_with_it():
 EMPTY = {"no stores": {}, "a store without files": {b"f": []}, "stores without files": {b"f": [], b"g": [], b"l": []}}
 
 
-def sent_in_all(window: Window, kept: Kept, shipments: dict[int, Shipment]) -> bytes:
+def sent_in_all(window: Window, kept: KeptEdits, shipments: dict[int, Shipment]) -> bytes:
     """The cells that the senders send: those of ordinary entries, and those of the loads."""
     common = np.array([i for i in np.flatnonzero(kept.cells) if i not in shipments], np.int64)
     parts = [assemble(window, kept, common, MARK)] if common.size else []

@@ -26,7 +26,7 @@ from walferry.replication.sinks.errors import SlaveUnreachable
 from walferry.replication.sinks.hbase import direct as module
 from walferry.replication.sinks.hbase.actions import ShipmentUnfit
 from walferry.replication.sinks.hbase.direct import DirectRefused
-from walferry.replication.sinks.hbase.sink import ShipmentSender, Way
+from walferry.replication.sinks.hbase.sink import ShipmentSender, Transport
 from walferry.replication.source.settings import SinkKind
 
 DENIED = "org.apache.hadoop.hbase.security.AccessDeniedException no WRITE on t"
@@ -222,7 +222,7 @@ def test_nothing_goes_another_way_while_a_call_may_still_come(refusal):
 
     with ScriptedSlave(regions=halves(), reply=reply, judge=lambda region, row: refusal) as slave:
         direct = shipper(slave, time, right=right, call_timeout_seconds=0.5)
-        sender = ShipmentSender(replicate, None, direct, Way(SinkKind.DIRECT))  # type: ignore[arg-type]
+        sender = ShipmentSender(replicate, None, direct, Transport(SinkKind.DIRECT))  # type: ignore[arg-type]
         sender.send([shipment_of([rows(b"a", b"z")])], 2000)
         direct.close()
     assert told == [False]

@@ -17,7 +17,7 @@ from walferry.base.protos import hbase_pb2 as pb
 from walferry.hbase.rpc.errors import CellTooLarge, RemoteError, remote_error
 from walferry.replication.sinks.answers import Answers
 from walferry.replication.sinks.errors import CellRefused
-from walferry.replication.sinks.hbase.sink import ShipmentSender, Way
+from walferry.replication.sinks.hbase.sink import ShipmentSender, Transport
 from walferry.replication.source.settings import SinkKind
 
 FINAL = "org.apache.hadoop.hbase.DoNotRetryIOException"
@@ -72,7 +72,7 @@ def test_the_error_says_which_cell_it_is_and_the_sink_stays_as_it_is(kind: SinkK
     two = entry(put(row=b"big\n\x1b", value=b"x" * 90), put(row=b"less", value=b"x" * 80), table=b"ns:t")
     shipments = [shipment_of([rows(b"small")]), shipment_of([two, rows(b"last")])]
     shipper: Any = SimpleNamespace(ship=refuse)
-    way = Way(kind)
+    way = Transport(kind)
     with caplog.at_level(logging.WARNING), pytest.raises(CellRefused) as refused:
         ShipmentSender(shipper, None, shipper, way).send(shipments, 0.0)  # type: ignore[arg-type]
     assert r"a cell of table ns:t, row big\x0A\x1B, has " in str(refused.value)
@@ -85,4 +85,4 @@ def test_the_size_is_as_a_server_counts_it() -> None:
     cell = put(row=b"r", value=b"x" * 50)
     shipper: Any = SimpleNamespace(ship=lambda one, deadline: (_ for _ in ()).throw(refusal(OF_A_SINK, "java.io.IOException")))
     with pytest.raises(CellRefused, match=rf"has {len(cell.encode()):,} bytes, more than it takes"):
-        ShipmentSender(shipper, None, shipper, Way(SinkKind.REPLICATE)).send([shipment_of([entry(cell)])], 0.0)  # type: ignore[arg-type]
+        ShipmentSender(shipper, None, shipper, Transport(SinkKind.REPLICATE)).send([shipment_of([entry(cell)])], 0.0)  # type: ignore[arg-type]

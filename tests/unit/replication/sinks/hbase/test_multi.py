@@ -18,8 +18,8 @@ from walferry.replication.sinks.hbase.actions import Actions, find_actions
 from walferry.replication.sinks.hbase.multi import (
     MAX_EXCEPTION_BYTES,
     MAX_EXCEPTIONS,
+    ActionOutcome,
     Multi,
-    Outcome,
     RegionActions,
     assemble_multi,
     read_result,
@@ -94,7 +94,7 @@ def response(*regions: object) -> bytes:
 def test_each_action_has_a_result_of_its_own_and_a_region_s_exception_is_that_of_all_its_actions():
     multi = a_multi(3, 2, 2)
     result = read_result(multi, response([True, "busy", None], "moved", [True, True]))
-    done, failed, nothing = Outcome.DONE, Outcome.FAILED, Outcome.NOTHING
+    done, failed, nothing = ActionOutcome.DONE, ActionOutcome.FAILED, ActionOutcome.NOTHING
     assert result.outcome.tolist() == [done, failed, nothing, failed, failed, done, done]
     assert [text.rpartition(b"E\x12")[2][1:] for text in result.exceptions] == [b"busy", b"moved"]
 
@@ -105,7 +105,7 @@ def test_of_a_large_response_only_the_beginnings_of_a_few_exceptions_are_kept():
     result = read_result(a_multi(len(texts), 5000), large)
     assert len(result.exceptions) == MAX_EXCEPTIONS
     assert {len(text) for text in result.exceptions} == {MAX_EXCEPTION_BYTES}
-    assert (result.outcome == Outcome.FAILED).all()
+    assert (result.outcome == ActionOutcome.FAILED).all()
 
 
 def test_each_exception_is_kept_once_however_many_actions_it_is_that_of():
@@ -127,7 +127,7 @@ def test_results_may_come_in_any_order():
         else:
             roe.result.SetInParent()
     outcome = read_result(a_multi(3), message.SerializeToString()).outcome.tolist()
-    assert outcome == [Outcome.DONE, Outcome.FAILED, Outcome.DONE]
+    assert outcome == [ActionOutcome.DONE, ActionOutcome.FAILED, ActionOutcome.DONE]
 
 
 def test_an_action_is_not_done_if_it_has_neither_a_result_nor_an_exception_or_both():
@@ -141,7 +141,7 @@ def test_an_action_is_not_done_if_it_has_neither_a_result_nor_an_exception_or_bo
     twice.exception.name = "E"
     results.add(index=2).result.SetInParent()
     outcome = read_result(a_multi(3), message.SerializeToString()).outcome.tolist()
-    assert outcome == [Outcome.NOTHING, Outcome.FAILED, Outcome.FAILED]
+    assert outcome == [ActionOutcome.NOTHING, ActionOutcome.FAILED, ActionOutcome.FAILED]
 
 
 @pytest.mark.parametrize(
@@ -172,4 +172,4 @@ def test_no_bytes_of_a_server_make_reading_a_result_leave_its_bounds(data, at, b
     except CodecError:
         return
     assert all(text in data for text in result.exceptions)
-    assert bool(result.exceptions) == bool((result.outcome == Outcome.FAILED).any())
+    assert bool(result.exceptions) == bool((result.outcome == ActionOutcome.FAILED).any())

@@ -17,7 +17,7 @@ from walferry.hbase.names import ServerName
 from walferry.hbase.tables.regions import Region
 from walferry.replication.sinks.hbase.actions import ActionRow, Actions, find_actions
 from walferry.replication.sinks.hbase.locations import NOWHERE, RegionMap
-from walferry.replication.sinks.hbase.multi import MultiResult, Outcome, RegionActions, assemble_multi
+from walferry.replication.sinks.hbase.multi import ActionOutcome, MultiResult, RegionActions, assemble_multi
 from walferry.replication.sinks.hbase.rounds import (
     Call,
     Most,
@@ -198,9 +198,9 @@ def test_a_row_with_different_cluster_ids_keeps_its_order():
 def done(actions: Actions, *groups: tuple[list[int], list[int]]) -> list[int]:
     """What is done if, of the actions of each group, those at these places have failed."""
     multi = assemble_multi(actions, [RegionActions(b"r", np.array(some)) for some, _ in groups])
-    outcome = np.full(multi.order.size, Outcome.DONE, np.int8)
+    outcome = np.full(multi.order.size, ActionOutcome.DONE, np.int8)
     for first, (_, failed) in zip(multi.firsts.tolist(), groups, strict=False):
-        outcome[[first + place for place in failed]] = Outcome.FAILED
+        outcome[[first + place for place in failed]] = ActionOutcome.FAILED
     return sorted(done_in(actions, multi, MultiResult(outcome, ())).tolist())
 
 

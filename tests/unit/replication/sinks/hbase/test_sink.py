@@ -19,7 +19,7 @@ from walferry.replication.sinks.hbase.actions import ShipmentUnfit
 from walferry.replication.sinks.hbase.direct import DirectRefused
 from walferry.replication.sinks.hbase.hfiles import BulkLoadFailed
 from walferry.replication.sinks.hbase.shipment import Shipment, assemble
-from walferry.replication.sinks.hbase.sink import ShipmentSender, Way
+from walferry.replication.sinks.hbase.sink import ShipmentSender, Transport
 from walferry.replication.source.settings import REQUEST_SINKS, SinkKind
 
 NO_FAMILY = "Column family f does not exist in region t,,1.abc. in table 't'"
@@ -46,7 +46,7 @@ def refusal(kind: SinkKind, error: WalferryError) -> WalferryError:
     by = {each: fails(error if each is kind else AssertionError()) for each in KINDS}
     hfiles: Any = None
     with pytest.raises(WalferryError) as raised:
-        ShipmentSender(by[SinkKind.REPLICATE], hfiles, by[SinkKind.DIRECT], Way(kind)).send([shipment()], 0.0)
+        ShipmentSender(by[SinkKind.REPLICATE], hfiles, by[SinkKind.DIRECT], Transport(kind)).send([shipment()], 0.0)
     return raised.value
 
 
@@ -94,7 +94,7 @@ def test_a_bulk_load_goes_by_replicate_and_a_missing_table_is_named_too(kind):
     hfiles: Any = SimpleNamespace(ship=fail)
     replicate = fails(AssertionError())  # type: ignore[arg-type]
     with pytest.raises(NotAtSlave, match="bulk load of t: rs:1: table t does not exist there") as raised:
-        ShipmentSender(replicate, hfiles, fails(AssertionError()), Way(kind)).send([load], 0.0)  # type: ignore[arg-type]
+        ShipmentSender(replicate, hfiles, fails(AssertionError()), Transport(kind)).send([load], 0.0)  # type: ignore[arg-type]
     assert raised.value.table == "t"
 
 
@@ -107,7 +107,7 @@ def test_a_slave_that_refuses_to_be_written_to_gets_the_same_shipment_and_all_ot
             raise DirectRefused("rs:1: AccessDeniedException: no WRITE on t")
 
     replicate: Any = SimpleNamespace(ship=lambda one, deadline: shipped.append(("replicate", one)))
-    way, direct, first, second = Way(SinkKind.DIRECT), Direct(), shipment(), shipment()
+    way, direct, first, second = Transport(SinkKind.DIRECT), Direct(), shipment(), shipment()
     senders = [ShipmentSender(replicate, None, direct, way) for _ in range(2)]  # type: ignore[arg-type]
     with caplog.at_level(logging.WARNING):
         senders[0].send([first], 0.0)
@@ -134,7 +134,7 @@ def test_a_shipment_that_is_unfit_for_regions_goes_to_replicate_and_the_others_d
             shipped.append(("direct", one))
 
     replicate: Any = SimpleNamespace(ship=lambda one, deadline: shipped.append(("replicate", one)))
-    way = Way(SinkKind.DIRECT)
+    way = Transport(SinkKind.DIRECT)
     sender = ShipmentSender(replicate, None, Direct(), way)  # type: ignore[arg-type]
     with caplog.at_level(logging.INFO):
         sender.send([unfit], 0.0)
@@ -156,9 +156,9 @@ class Told:
             raise error
         self.shipped.append(("direct", one.row_count))
 
-    def send(self, shipments: list[Shipment], kind: SinkKind = SinkKind.DIRECT) -> Way:
+    def send(self, shipments: list[Shipment], kind: SinkKind = SinkKind.DIRECT) -> Transport:
         replicate: Any = SimpleNamespace(ship=lambda one, deadline: self.shipped.append(("replicate", one.row_count)))
-        way = Way(kind)
+        way = Transport(kind)
         ShipmentSender(replicate, None, self, way).send(shipments, 0.0)  # type: ignore[arg-type]
         return way
 
@@ -199,7 +199,7 @@ def test_the_table_that_one_of_them_needs_is_named():
 
 
 def test_of_senders_that_are_refused_at_once_the_first_one_says_why(caplog):
-    way = Way(SinkKind.DIRECT)
+    way = Transport(SinkKind.DIRECT)
     with caplog.at_level(logging.WARNING):
         way.fall_back("first")
         way.fall_back("second")
@@ -210,7 +210,7 @@ def test_of_senders_that_are_refused_at_once_the_first_one_says_why(caplog):
 def test_a_shipment_goes_the_way_that_was_asked_for_only(kind):
     shipped: list[SinkKind] = []
     by: Any = {each: SimpleNamespace(ship=lambda one, deadline, each=each: shipped.append(each)) for each in KINDS}
-    way = Way(kind)
+    way = Transport(kind)
     ShipmentSender(by[SinkKind.REPLICATE], None, by[SinkKind.DIRECT], way).send([shipment()], 0.0)  # type: ignore[arg-type]
     assert shipped == [kind]
     assert (way.kind, way.refused) == (kind, None)
