@@ -112,8 +112,8 @@ def test_a_pipe_that_nobody_reads_ends_the_command_quietly() -> None:
 
 def test_ctrl_c_ends_what_is_watched_with_the_status_of_the_last_look() -> None:
     code = (
-        "import sys; from walferry.cli.show import View, show\n"
-        "sys.exit(show(lambda: View({}, lambda: 'seen', 3), as_json=False, watch=600))"
+        "import sys; from walferry.cli.show import ShownTable, show\n"
+        "sys.exit(show(lambda: ShownTable({}, lambda: 'seen', 3), as_json=False, watch=600))"
     )
     master, slave = pty.openpty()
     with subprocess.Popen(
