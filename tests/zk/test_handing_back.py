@@ -306,7 +306,7 @@ def test_a_hand_back_that_was_given_up_by_removing_the_new_peer_hinders_nothing(
     assert begin_hand_back(admin, "p", "other").succeeds == "p"
 
 
-def test_a_initial_snapshot_and_a_hand_back_exclude_each_other(site: Site) -> None:
+def test_an_initial_snapshot_and_a_hand_back_exclude_each_other(site: Site) -> None:
     """HBase would ship edits of before the copy on top of it, and never what the copy still lacks."""
     admin = site.admin()
     session = admin.session

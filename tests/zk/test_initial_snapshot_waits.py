@@ -49,7 +49,7 @@ def job(tmp_path: Path, zk: KazooClient, hbase: HBaseZNodes, zookeeper: ZooKeepe
     )  # fmt: skip
 
 
-def test_a_task_that_begins_late_ships_nothing_while_a_initial_snapshot_is_under_way(
+def test_a_task_that_begins_late_ships_nothing_while_an_initial_snapshot_is_under_way(
     zk: KazooClient, job: GroupJob, slave: FakeServer
 ) -> None:
     """Its job looked before that copy began, and Spark had no place for it until now."""
@@ -66,7 +66,7 @@ def test_a_task_that_begins_late_ships_nothing_while_a_initial_snapshot_is_under
     assert ship_run.ship(job).status is Status.DONE
 
 
-def test_a_initial_snapshot_begins_when_nobody_ships_the_peer_any_more(zk: KazooClient, job: GroupJob) -> None:
+def test_an_initial_snapshot_begins_when_nobody_ships_the_peer_any_more(zk: KazooClient, job: GroupJob) -> None:
     """Recoveries do not hold the peer lock. What they ship late would lie over the copy."""
     session, told, begun = session_of(zk, job), list[str](), threading.Event()
     lease = acquire(session, "q", GROUP, "a drain on host h", calls_seconds=4.0)

@@ -167,7 +167,7 @@ def test_the_right_to_a_peer_that_is_gone_is_swept(zk: KazooClient, hbase: HBase
         assert children(zk, path(at).rpartition("/")[0]) == ["held", "p"]
 
 
-def test_a_initial_snapshot_waits_for_the_batch_that_has_the_peer(at: SourceCluster) -> None:
+def test_an_initial_snapshot_waits_for_the_batch_that_has_the_peer(at: SourceCluster) -> None:
     told: list[str] = []
     taken, leave = threading.Event(), threading.Event()
 
@@ -190,7 +190,7 @@ def test_a_initial_snapshot_waits_for_the_batch_that_has_the_peer(at: SourceClus
     assert "batch 1" in told[0]
 
 
-def test_a_initial_snapshot_waits_no_longer_than_it_may(at: SourceCluster) -> None:
+def test_an_initial_snapshot_waits_no_longer_than_it_may(at: SourceCluster) -> None:
     copy = holding_peer_after_others(at, "p", "copy", "an initial snapshot", wait_seconds=0, waiting=lambda why: None)
     with holding_peer(at, "p", "batch", "batch 1", NO_TURN), pytest.raises(PeerLocked, match="batch 1"), copy:
         pytest.fail("two runs hold the peer lock")

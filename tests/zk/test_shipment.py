@@ -60,7 +60,7 @@ def test_what_is_older_than_the_peer_s_initial_snapshot_is_left_out(world: World
     assert slave.got == list(range(EDITS, 2 * EDITS))
 
 
-def test_nothing_is_shipped_while_a_initial_snapshot_is_under_way(world: World, slave: Slave, at: Session) -> None:
+def test_nothing_is_shipped_while_an_initial_snapshot_is_under_way(world: World, slave: Slave, at: Session) -> None:
     def copying() -> None:
         with holding_peer(world.job.source, "q", "copy", "an initial snapshot", NO_TURN) as attempt:
             Records(at, "q", Claim(at, "q", attempt)).begin("copy")

@@ -46,7 +46,7 @@ class Slave:
         return response()
 
 
-def told_by_a_initial_snapshot(token: str, region: str) -> Slave:
+def told_by_an_initial_snapshot(token: str, region: str) -> Slave:
     slave = Slave()
     with suppress(CopyRefused):
         clean(slave.place("ns:t"), RegionRecord(staging=token, slave_region=region), SOURCE.wal_root)
@@ -63,7 +63,7 @@ def told_by_a_load(token: str, region: str) -> Slave:
     return slave
 
 
-both = pytest.mark.parametrize("told", [told_by_a_initial_snapshot, told_by_a_load])
+both = pytest.mark.parametrize("told", [told_by_an_initial_snapshot, told_by_a_load])
 
 
 @both
@@ -127,7 +127,7 @@ class Down(Slave):
         return super().call(*arguments)
 
 
-def test_a_initial_snapshot_does_not_go_on_while_the_folder_of_a_killed_task_may_be_there() -> None:
+def test_an_initial_snapshot_does_not_go_on_while_the_folder_of_a_killed_task_may_be_there() -> None:
     """A load of that task could still bring its older files."""
     down, record = Down(2), RegionRecord(staging=TOKEN, slave_region=REGION.hex())
     with pytest.raises(StaleLoad, match=f"{TOKEN} at the slave, which does not delete it: .*refused"):

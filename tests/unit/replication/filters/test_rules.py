@@ -84,14 +84,14 @@ def test_rules_without_loads_are_the_same_rules():
     assert RULES.without_loaded({}) is RULES
 
 
-def test_what_is_older_than_a_initial_snapshot_is_filtered_by_family_under_a_reason_of_its_own():
+def test_what_is_older_than_an_initial_snapshot_is_filtered_by_family_under_a_reason_of_its_own():
     rules, both = RULES.without_copied({b"t": frozenset({b"f"})}), dict.fromkeys((b"f", b"g"), GLOBAL)
     window = window_of(entry(put()), entry(put(), table=b"u"), entry(put(), put(b"g"), scopes=both), entry(put(), scopes={}))
     assert reasons(window, rules) == [Reason.COPIED, Reason.SHIPPED, Reason.SHIPPED, Reason.NOT_GLOBAL]
     assert filter_window(window, rules, "wal").cells.tolist() == [0, 1, 1, 0]
 
 
-def test_of_what_is_loaded_and_older_than_a_initial_snapshot_only_the_rest_is_shipped():
+def test_of_what_is_loaded_and_older_than_an_initial_snapshot_only_the_rest_is_shipped():
     rules = RULES.without_loaded({b"t": frozenset({b"f"})}).without_copied({b"t": frozenset({b"g"})})
     scopes = dict.fromkeys((b"f", b"g", b"h"), GLOBAL)
     window = window_of(*(entry(put(family), scopes=scopes) for family in (b"f", b"g", b"h")))

@@ -230,7 +230,7 @@ def test_what_the_peer_does_not_get_is_neither_loaded_nor_left_over(files: Files
     assert report.filtered == {"not_global": 1, "from_slave": 1, "system_table": 1}
 
 
-def test_what_is_older_than_a_initial_snapshot_is_neither_loaded_nor_left_over_and_younger_edits_are(files: Files) -> None:
+def test_what_is_older_than_an_initial_snapshot_is_neither_loaded_nor_left_over_and_younger_edits_are(files: Files) -> None:
     copied = Load("copy", {GROUP: f"{GROUP}.0"}, done=True, tables={"t": ("f",)}, initial_snapshot=True)
     for number in (0, 1):
         files.put(number, [entry(put()), entry(put(), table=b"u")])

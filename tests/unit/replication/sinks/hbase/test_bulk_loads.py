@@ -185,7 +185,7 @@ def test_a_load_of_what_both_clusters_have_deleted_is_let_go_and_counted_as_that
     assert (shipments[0].entry_count, shipments[0].bulk_load.names) == (0, ("one_SeqId_7_",))
 
 
-def test_a_load_that_is_older_than_a_initial_snapshot_is_let_go_and_counted_as_that():
+def test_a_load_that_is_older_than_an_initial_snapshot_is_let_go_and_counted_as_that():
     rules = FilterRules(SOURCE, SLAVE).without_copied({b"t": frozenset({b"f"})})
     shipments, reasons, cells = taken(window_of(load()), ON, rules)
     assert (reasons, cells) == ([Reason.COPIED], [0])

@@ -103,7 +103,7 @@ def test_nothing_more_is_sent_once_another_run_has_the_peer(zk: KazooClient, at:
             assert right.is_sure()
 
 
-def test_a_initial_snapshot_and_a_repair_send_by_this_right(
+def test_an_initial_snapshot_and_a_repair_send_by_this_right(
     zk: KazooClient, at: SourceCluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     session, rights = session_of(zk, at), list[Right]()
