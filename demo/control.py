@@ -50,7 +50,7 @@ def _answer(actions: Mapping[str, Action], asked: str) -> dict[str, object]:
 
 
 def ask(action: str) -> list[str]:
-    """Have the running demo do something; the lines that it has to tell. Raises NoDemoError, FaultError."""
+    """Have the running demo do something; returns the lines that it prints. Raises NoDemoError, FaultError."""
     state = read_state()
     with socket.socket(socket.AF_UNIX) as connection:
         connection.settimeout(ANSWER_TIMEOUT_SECONDS)

@@ -1,4 +1,4 @@
-"""An HBase 1 source with several WAL groups a server, whose tables are replayped, copied and compared with an HBase 2 slave.
+"""An HBase 1 source with several WAL groups a server, whose tables are replayed, copied and compared with an HBase 2 slave.
 
 Its tables are what others are not: in a namespace, with rows of any bytes, regions that move between two servers, several
 versions, delete markers of each kind, and other splits at the slave.

@@ -33,7 +33,7 @@ SAMPLED = {"start": 14, "balance": 8, "disable": 3, "enable": 5, "failure": 12} 
 
 @dataclass(frozen=True)
 class Flow:
-    """How a flow's situation is made, and what happens beside it."""
+    """A flow of regions: how a test prepares it, and what else happens while it runs."""
 
     name: str
     prepare: Callable[[Site], None]

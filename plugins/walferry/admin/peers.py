@@ -137,7 +137,8 @@ def peer_admin(source: SourceCluster) -> Iterator[PeerAdmin]:
 def begin_new_wals(admin: PeerAdmin) -> None:
     """Have the servers begin new WALs: a new peer's queue begins with each server's open one, at its first byte.
 
-    A server that does not only queues older edits than it needs to. An initial snapshot rolls once more, and waits for it.
+    If a server does not begin one, its queue also has edits from before the peer: that costs time and loses nothing. An
+    initial snapshot rolls once more, and waits for it.
     """
     for server, why in roll(admin.session, ()).failures.items():
         log.warning("%s has not begun a new WAL, so edits of before are queued for the peer too: %s", server, why)

@@ -146,7 +146,7 @@ def clean_up(place: RegionPlace, record: RegionRecord | None, root: str) -> None
 
 
 def clean(place: RegionPlace, record: RegionRecord | None, root: str, patience_seconds: float = 0.0) -> None:
-    """Have the folder deleted that a copy has noted, if it has noted one. Raises StaleLoad if it may still be there then.
+    """Have the slave delete the folder that a copy has noted, if there is one. Raises StaleLoad if it may still be there.
 
     Raises CopyRefused if no copy can have noted it: the slave is asked to delete nothing else.
     """

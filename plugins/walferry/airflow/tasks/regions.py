@@ -41,7 +41,7 @@ ROLE_PARAMS = {  # of a run that acts as the cluster's master
 
 
 class RegionsWarning(Failures):
-    """Regions need people; each line says of one what to do."""
+    """Regions need an operator; each line names a region and says what to do."""
 
 
 @task

@@ -44,7 +44,7 @@ class WalLocation:
 
     @property
     def fenced(self) -> bool:
-        """Whether no server can write to it any more."""
+        """Whether all servers are shut out of writing to the file."""
         return self.archived or self.splitting
 
 

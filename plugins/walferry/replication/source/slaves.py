@@ -135,7 +135,7 @@ def _found(conn_id: str, read: ReadSlave) -> SlaveConnection | str:
     except SourceError as error:
         return str(error)
     except Exception as error:  # of a secrets backend: a task may not see each connection that a peer names
-        return f"connection {conn_id!r} cannot be read: {type(error).__name__}"  # whose text may hold what is to stay secret
+        return f"connection {conn_id!r} cannot be read: {type(error).__name__}"  # the error's text may contain a secret
 
 
 def _disagreement(found: SlaveConnection, conn_id: str, cluster_key: str) -> str | None:

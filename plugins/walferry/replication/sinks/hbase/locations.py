@@ -115,7 +115,7 @@ class Locations:
             self._tables.interrupt()
 
     def close(self) -> None:
-        """Close the connections. A reading that is under way ends, and closes them then."""
+        """Close the connections. If a reading is under way, it ends and closes them."""
         self._closed = True
         self.interrupt()
         if self._lock.acquire(timeout=_CLOSE_SECONDS):

@@ -26,7 +26,7 @@ from walferry.replication.sinks.hbase.multi import ActionOutcome, Multi, MultiRe
 
 MAX_ACTIONS = 5000  # HBase warns of more (hbase.rpc.rows.warning.threshold)
 MAX_BYTES = 4 << 20  # of cells and cluster ids. From 0.5 to 4 MB make no difference to the slave; 8 MB cost it more
-_FULL = 0.9  # of the Multis that go side by side: what the hash gives to one of them is never exactly its share
+_FULL = 0.9  # of the Multis that go side by side: a hash never gives each of them exactly the same share
 
 Flags = npt.NDArray[np.bool_]
 
