@@ -88,7 +88,7 @@ def initial_snapshot(request: CopyRequest, spread: Spread) -> Copied:
             with slave_tables(peer, request.source.login_to(peer)) as slave:
                 check_queued(session, peer_id)
                 chosen = chosen_tables(session, peer, slave, request)
-                with snapshots(session, peer_id) as take:
+                with snapshots(session, peer_id, attempt) as take:
                     claim = Claim(session, peer_id, attempt)
                     return _Copy(session, peer, slave, request, claim).run(chosen, take, spread)
 

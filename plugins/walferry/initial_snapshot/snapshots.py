@@ -17,6 +17,7 @@ from walferry.hbase.names import in_snapshot_name
 from walferry.hbase.rpc import master, master_snapshots
 from walferry.initial_snapshot.manifest import SNAPSHOTS
 from walferry.initial_snapshot.region_copy import root_of
+from walferry.replication.locks.peer_lock import turn_of_attempt
 from walferry.replication.source.session import Session
 
 _BEGUN = f"{SNAPSHOTS}/.tmp"  # where HBase puts a snapshot together
@@ -30,8 +31,11 @@ TakeSnapshot = Callable[[str], str]
 
 
 @contextmanager
-def snapshots(session: Session, peer_id: str) -> Iterator[TakeSnapshot]:
-    """Take snapshots for the length of a block. Raises RpcError, ClusterError."""
+def snapshots(session: Session, peer_id: str, attempt: str) -> Iterator[TakeSnapshot]:
+    """Take snapshots for the length of a block, in an attempt that holds the peer lock. Raises RpcError, ClusterError.
+
+    An attempt that another run has overtaken leaves its snapshots to that run, which deletes all of the peer's.
+    """
     taken: list[str] = []
     delete_snapshots(session, peer_id)
 
@@ -46,7 +50,8 @@ def snapshots(session: Session, peer_id: str) -> Iterator[TakeSnapshot]:
         yield take
     finally:
         try:
-            delete_snapshots(session, peer_id)
+            if turn_of_attempt(session, peer_id, attempt) is not None:
+                delete_snapshots(session, peer_id)
         except WalferryError as error:
             log.warning("snapshots of the initial snapshot of peer %s are left (%s): %s", peer_id, ", ".join(taken), error)
 

@@ -1,4 +1,4 @@
-"""Snapshots of a killed job that HBase has not completed yet."""
+"""Snapshots that jobs leave: killed ones, whose snapshots HBase has not completed yet, and overtaken ones."""
 
 from __future__ import annotations
 
@@ -26,16 +26,21 @@ def begun(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def delete(tmp_path: Path, begun: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[], list[str]]:
-    """Deletes peer 2's snapshots. The master knows a snapshot as complete once it is no longer being put together."""
+def session(tmp_path: Path, begun: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
+    """A session whose master knows a snapshot as complete once it is no longer being put together."""
     source = SimpleNamespace(root_dir="", wal_root=tmp_path.as_uri(), login=None)
-    session: Any = SimpleNamespace(zk=None, nodes=None, source=source)
     monkeypatch.setattr(snapshots, "active_master", lambda *_: None)
     monkeypatch.setattr(snapshots.master, "connect", lambda *_, **__: nullcontext())
     monkeypatch.setattr(
         snapshots.master_snapshots, "completed_snapshots", lambda _: [] if (begun / OURS).exists() else [OURS, "another"]
     )
     monkeypatch.setattr(snapshots.master_snapshots, "delete_snapshot", lambda *_: None)
+    return SimpleNamespace(zk=None, nodes=None, source=source)
+
+
+@pytest.fixture
+def delete(session: Any) -> Callable[[], list[str]]:
+    """Deletes peer 2's snapshots."""
     return lambda: delete_snapshots(session, "2")
 
 
@@ -49,3 +54,14 @@ def test_a_folder_that_a_dead_master_has_left_behind_is_not_waited_for_for_ever(
     monkeypatch.setattr(snapshots, "_POLL_SECONDS", 0.05)
     assert delete() == []
     assert OURS in caplog.text
+
+
+@pytest.mark.parametrize(("turn", "deleted"), [(4, [OURS]), (None, [])], ids=["holds the peer", "was overtaken"])
+def test_at_its_end_a_run_deletes_no_snapshots_of_a_run_that_has_overtaken_it(session, begun, monkeypatch, turn, deleted):
+    """The other run copies files that only its snapshots keep."""
+    (begun / OURS).rmdir()
+    seen: list[str] = []
+    with snapshots.snapshots(session, "2", "our attempt"):
+        monkeypatch.setattr(snapshots, "turn_of_attempt", lambda *_: turn)
+        monkeypatch.setattr(snapshots.master_snapshots, "delete_snapshot", lambda _, name: seen.append(name))
+    assert seen == deleted
