@@ -25,7 +25,6 @@ from itertools import count, zip_longest
 
 from walferry.base.security.login import UNSECURED, Login
 from walferry.hbase.files.systems import OpenWal, open_wal
-from walferry.hbase.rpc import bulk_load
 from walferry.hbase.tables.regions import Region
 from walferry.hbase.tables.scan import RegionPlace
 from walferry.initial_snapshot.file_copy import copy_file
@@ -36,7 +35,7 @@ from walferry.load.copy_records import CopyWay, HeldRegion, RegionRecord
 from walferry.load.errors import NotLoaded, StaleLoad
 from walferry.load.numbered import Destination, StagedFile, load_numbered
 from walferry.load.region_lock import TakeTurn
-from walferry.load.staging import SLAVES_FOLDERS, delete_surely, log_in_to, wrong_folder
+from walferry.load.staging import delete_surely, new_folder
 
 COPIED_AT_ONCE = 4  # files of a region: HDFS takes longer to end a small one than to write it
 LOADS = 3  # times that the files of a call are copied, if the slave does not load them or gives them no number
@@ -80,11 +79,12 @@ class FilesCopy:
         target = self.place.locate(region.start)
         check_borders(region, target)
         server = self.place.connection(target)
-        token = bulk_load.prepare(server, region.table, target.name)
-        self.check_token(region.table, token)  # before it is noted: what is noted gets deleted
-        record = RegionRecord(staging=token, slave_region=target.name.hex())
+        begun = RegionRecord(slave_region=target.name.hex())
+        token, _ = new_folder(
+            server, region.table, target.name, self.root, self.login, lambda token: held.put(replace(begun, staging=token))
+        )
+        record = replace(begun, staging=token)
         try:
-            held.put(record)
             self._load(region, Destination(region.table, target, token, self.login), calls, held)
         except (NotLoaded, Overtaken):  # another run may have deleted the folder too early, and forgotten it
             clean_up(self.place, record, self.root)
@@ -95,7 +95,6 @@ class FilesCopy:
 
     def _load(self, region: SnapshotRegion, to: Destination, calls: Sequence[Sequence[FoundFile]], held: HeldRegion) -> None:
         """Copy the files of each call to the folder, and have them loaded. Raises as `copy`."""
-        log_in_to(to.token, self.login)
         server = self.place.connection(to.region)
         pool = ThreadPoolExecutor(COPIED_AT_ONCE, "copy-files")
         try:
@@ -118,11 +117,6 @@ class FilesCopy:
             raise NeedsScan(str(error)) from error
         finally:
             pool.shutdown(cancel_futures=True)  # before the folder is deleted
-
-    def check_token(self, table: str, token: str) -> None:
-        """Raises NotLoaded for a folder into which nothing should be written because a slave says so."""
-        if problem := wrong_folder(token, table, self.root):
-            raise NotLoaded(f"the slave wants files in {token[:200]!r}, {problem}", SLAVES_FOLDERS)
 
 
 def _copies(pool: ThreadPoolExecutor, call: Sequence[FoundFile], url: str) -> list[Future[StagedFile]]:

@@ -18,22 +18,55 @@ An order to delete that is answered is carried out: the NameNode takes the whole
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
+from contextlib import suppress
+from typing import TypeVar
 from urllib.parse import urlsplit
 
+from walferry.base.errors import WalferryError
 from walferry.base.security.login import Login
 from walferry.hbase.files.clients import scheme
 from walferry.hbase.files.logins import HDFS_SCHEMES, lend
 from walferry.hbase.names import family_folder, is_file_name
 from walferry.hbase.rpc import bulk_load
+from walferry.hbase.rpc.connection import Connection
 from walferry.hbase.rpc.errors import RpcError
 from walferry.hbase.tables.errors import MissingTable, RegionUnavailable
 from walferry.hbase.tables.scan import Patience, RegionPlace
-from walferry.load.errors import StaleLoad, is_refusal
+from walferry.load.errors import NotLoaded, StaleLoad, is_refusal
 
 STAGING = "staging"  # HConstants.BULKLOAD_STAGING_DIR_NAME
 _RANDOM = "[0-9a-v]{40,64}"  # fewer digits come once in 2^120 times
 MAX_URL_CHARS = 4000  # HDFS has no longer paths
+T = TypeVar("T")
+
 SLAVES_FOLDERS = "Check the slave's hbase.rootdir, and its RegionServers"  # advice
+
+
+def new_folder(
+    server: Connection, table: str, region: bytes, source_root: str, login: Login, note: Callable[[str], T]
+) -> tuple[str, T]:
+    """Have a server make a folder for a load into one of its regions, and `note` its URL before anything is put there.
+
+    Returns the URL, and what `note` returns. If that fails, the folder, which is empty, is deleted as far as the server does it.
+    Raises what `check_form` and `note` do, RpcError.
+    """
+    token = bulk_load.prepare(server, table, region)
+    check_form(token, table, source_root)  # before it is noted: what is noted gets deleted
+    try:
+        noted = note(token)
+    except WalferryError:
+        with suppress(RpcError):
+            bulk_load.cleanup(server, region, token)
+        raise
+    log_in_to(token, login)
+    return token, noted
+
+
+def check_form(token: str, table: str, source_root: str) -> None:
+    """Raises NotLoaded for a folder into which nothing should be written because a slave says so."""
+    if problem := wrong_folder(token, table, source_root):
+        raise NotLoaded(f"the slave wants files in {token[:200]!r}, {problem}", SLAVES_FOLDERS)
 
 
 def wrong_folder(token: str, table: str, source_root: str) -> str | None:

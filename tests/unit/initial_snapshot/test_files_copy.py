@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from types import SimpleNamespace
 from typing import Any
 
@@ -27,6 +27,7 @@ from walferry.initial_snapshot.files_copy import (
 )
 from walferry.initial_snapshot.hfiles import HFileInfo
 from walferry.initial_snapshot.manifest import SnapshotRegion, StoreFile
+from walferry.load import staging
 from walferry.load.copy_errors import BrokenSnapshot, UnreadableHFile
 from walferry.load.errors import NotLoaded
 from walferry.load.numbered import Destination, StagedFile
@@ -93,47 +94,6 @@ def test_files_are_found_in_the_archive_too_and_a_missing_one_is_named_with_its_
         find_files(tmp_path.as_uri(), region("gone"))
     with pytest.raises(NeedsScan, match="f/half is half of a file"):
         find_files(tmp_path.as_uri(), region("half", reference=True))
-
-
-RANDOM = "3ab9vlq0" * 8
-
-
-@pytest.mark.parametrize(
-    ("token", "taken"),
-    [
-        (f"hdfs://slave:8020/hbase/staging/walferry__ns_t__{RANDOM}", True),
-        (f"hdfs://slave/user/hbase/hbase-staging/walferry__ns_t__{RANDOM}", False),
-        (f"hdfs://slave/hbase/data/default/walferry__ns_t__{RANDOM}", False),  # a table may have such a name
-        ("hdfs://slave/hbase/staging/walferry__ns_t__2024", False),
-        (f"file:/tmp/slave/staging/walferry__ns_t__{RANDOM}", False),  # the source is on HDFS
-        ("hdfs://source/hbase/data/default/other/0123456789abcdef/f", False),
-        (f"hdfs://10.0.0.1/hbase/data/default/other/0123456789abcdef/f/walferry__ns_t__{RANDOM}", False),
-        (f"hdfs://source/hbase/oldWALs/walferry__ns_t__{RANDOM}", False),
-        (f"hdfs://10.0.0.1/hbase/data/default/staging/walferry__ns_t__{RANDOM}", False),  # of a table that is called staging
-        (f"hdfs://source/hbase/staging/../data/walferry__ns_t__{RANDOM}", False),
-        (f"hdfs://source/x/../hbase/data/walferry__ns_t__{RANDOM}", False),
-        (f"hdfs://source//hbase/data/walferry__ns_t__{RANDOM}", False),
-        ("hdfs://source/warehouse/sales.db/day=1", False),
-        (f"hdfs://slave/hbase/staging/walferry__other__{RANDOM}", False),
-        (f"hdfs://slave/hbase/staging/walferry__ns_t__{RANDOM}/", False),
-        (f"hdfs://slave/hbase/staging/walferry__ns_t__{RANDOM}?x#y", False),
-    ],
-)
-def test_files_are_put_only_into_a_folder_of_the_form_that_hbase_makes_for_them(token, taken):
-    copy = FilesCopy("hdfs://source/hbase", None, "id", nullcontext)  # type: ignore[arg-type]
-    if taken:
-        copy.check_token("ns:t", token)
-        return
-    with pytest.raises(NotLoaded, match="the slave wants files in"):
-        copy.check_token("ns:t", token)
-
-
-def test_clusters_on_a_local_disk_may_copy_to_each_other():
-    copy = FilesCopy("file:///tmp/source", None, "id", nullcontext)  # type: ignore[arg-type]
-    copy.check_token("t", f"file:/tmp/slave/staging/root__t__{RANDOM}")
-    for folder in ("/tmp/source/data", "/etc/cron.d"):
-        with pytest.raises(NotLoaded):
-            copy.check_token("t", f"file:{folder}")
 
 
 class Slave:
@@ -217,7 +177,7 @@ def test_a_region_that_was_split_meanwhile_is_a_case_for_a_scan(monkeypatch: pyt
 
 def test_a_folder_of_a_wrong_form_is_neither_noted_nor_written_to_nor_deleted(monkeypatch: pytest.MonkeyPatch) -> None:
     slave = Slave(monkeypatch, lambda _: None)
-    monkeypatch.setattr(files_copy.bulk_load, "prepare", lambda *_: "hdfs://slave/hbase/data/default/t")
+    monkeypatch.setattr(staging.bulk_load, "prepare", lambda *_: "hdfs://slave/hbase/data/default/t")
     monkeypatch.setattr(files_copy, "clean", lambda *_: slave.told.append(("deleted", None)))
     place: Any = SimpleNamespace(connection=lambda _: None, locate=lambda _: slave.region)
     held: Any = SimpleNamespace(put=lambda record: slave.told.append(("noted", record)))

@@ -11,17 +11,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from walferry.base.protos import hbase_pb2 as pb
+from walferry.base.security.login import UNSECURED
 from walferry.hbase.rpc.errors import ConnectionFailed
 from walferry.initial_snapshot.files_copy import clean, clean_up
-from walferry.load import cleanup
+from walferry.load import cleanup, staging
 from walferry.load.cleanup import clean_folders
 from walferry.load.copy_errors import CopyRefused
 from walferry.load.copy_records import RegionRecord
-from walferry.load.errors import StaleLoad
+from walferry.load.errors import LoadOvertaken, NotLoaded, StaleLoad
 from walferry.load.records import Folder
-from walferry.load.staging import wrong_folder
+from walferry.load.staging import check_form, new_folder, wrong_folder
 from walferry.replication.source.cluster import SourceCluster
 
+RANDOM = "3ab9vlq0" * 8
 SOURCE = SourceCluster(quorum="zk:2181", wal_root="hdfs://source/hbase")
 REGION = b"ns:t,row,17.0123456789abcdef0123456789abcdef."
 TOKEN = f"hdfs://slave:8020/hbase/staging/walferry__ns_t__{'3ab9vlq0' * 8}"
@@ -138,3 +140,63 @@ def test_an_initial_snapshot_does_not_go_on_while_the_folder_of_a_killed_task_ma
 
 def test_the_folder_of_a_copy_whose_calls_were_answered_may_stay() -> None:
     clean_up(Down(1).place("ns:t"), RegionRecord(staging=TOKEN, slave_region=REGION.hex()), SOURCE.wal_root)
+
+
+@pytest.mark.parametrize(
+    ("token", "taken"),
+    [
+        (f"hdfs://slave:8020/hbase/staging/walferry__ns_t__{RANDOM}", True),
+        (f"hdfs://slave/user/hbase/hbase-staging/walferry__ns_t__{RANDOM}", False),
+        (f"hdfs://slave/hbase/data/default/walferry__ns_t__{RANDOM}", False),  # a table may have such a name
+        ("hdfs://slave/hbase/staging/walferry__ns_t__2024", False),
+        (f"file:/tmp/slave/staging/walferry__ns_t__{RANDOM}", False),  # the source is on HDFS
+        ("hdfs://source/hbase/data/default/other/0123456789abcdef/f", False),
+        (f"hdfs://10.0.0.1/hbase/data/default/other/0123456789abcdef/f/walferry__ns_t__{RANDOM}", False),
+        (f"hdfs://source/hbase/oldWALs/walferry__ns_t__{RANDOM}", False),
+        (f"hdfs://10.0.0.1/hbase/data/default/staging/walferry__ns_t__{RANDOM}", False),  # of a table that is called staging
+        (f"hdfs://source/hbase/staging/../data/walferry__ns_t__{RANDOM}", False),
+        (f"hdfs://source/x/../hbase/data/walferry__ns_t__{RANDOM}", False),
+        (f"hdfs://source//hbase/data/walferry__ns_t__{RANDOM}", False),
+        ("hdfs://source/warehouse/sales.db/day=1", False),
+        (f"hdfs://slave/hbase/staging/walferry__other__{RANDOM}", False),
+        (f"hdfs://slave/hbase/staging/walferry__ns_t__{RANDOM}/", False),
+        (f"hdfs://slave/hbase/staging/walferry__ns_t__{RANDOM}?x#y", False),
+    ],
+)
+def test_files_are_put_only_into_a_folder_of_the_form_that_hbase_makes_for_them(token, taken):
+    if taken:
+        check_form(token, "ns:t", "hdfs://source/hbase")
+        return
+    with pytest.raises(NotLoaded, match="the slave wants files in"):
+        check_form(token, "ns:t", "hdfs://source/hbase")
+
+
+def test_clusters_on_a_local_disk_may_copy_to_each_other():
+    check_form(f"file:/tmp/slave/staging/root__t__{RANDOM}", "t", "file:///tmp/source")
+    for folder in ("/tmp/source/data", "/etc/cron.d"):
+        with pytest.raises(NotLoaded):
+            check_form(f"file:{folder}", "t", "file:///tmp/source")
+
+
+@pytest.mark.parametrize("noted", [True, False])
+def test_a_new_folder_is_noted_before_its_login_is_used_and_deleted_if_it_cannot_be(
+    noted: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen: list[str] = []
+
+    def note(token: str) -> str:
+        seen.append("note")
+        if not noted:
+            raise LoadOvertaken("/record")
+        return token
+
+    monkeypatch.setattr(staging.bulk_load, "prepare", lambda *_: TOKEN)
+    monkeypatch.setattr(staging.bulk_load, "cleanup", lambda *args: seen.append(f"delete {args[-1]}"))
+    monkeypatch.setattr(staging, "log_in_to", lambda *_: seen.append("log in"))
+    server: Any = None
+    if noted:
+        assert new_folder(server, "ns:t", REGION, SOURCE.wal_root, UNSECURED, note) == (TOKEN, TOKEN)
+    else:
+        with pytest.raises(LoadOvertaken):
+            new_folder(server, "ns:t", REGION, SOURCE.wal_root, UNSECURED, note)
+    assert seen == (["note", "log in"] if noted else ["note", f"delete {TOKEN}"])

@@ -17,7 +17,6 @@ import logging
 import time
 import uuid
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 
 from kazoo.client import KazooClient
@@ -42,7 +41,7 @@ from walferry.load.cleanup import PATIENCE_SECONDS
 from walferry.load.errors import NotLoaded, is_refusal
 from walferry.load.numbered import Destination, StagedFile, load_numbered
 from walferry.load.records import Folder, check_folder, forget, note_folder
-from walferry.load.staging import SLAVES_FOLDERS, log_in_to, wrong_folder
+from walferry.load.staging import new_folder
 from walferry.shipping.bulkload.job import LoadJob, PlannedRegion
 
 MERGE_BYTES = 32 << 20
@@ -104,16 +103,10 @@ class RegionLoader:
             return []
         table = planned.table.decode()
         server = self.slave.place(table).connection(target)
-        token = bulk_load.prepare(server, table, target.name)
-        if problem := wrong_folder(token, table, self.job.source.root_dir or self.job.source.wal_root):
-            raise NotLoaded(f"the slave wants files in {token[:200]!r}, {problem}", SLAVES_FOLDERS)
-        log_in_to(token, self.slave.login)
-        try:
-            note = note_folder(self.zk, self.job.record, Folder(token, table, target.name.hex()))
-        except WalferryError:
-            with suppress(RpcError):  # then an empty folder stays
-                bulk_load.cleanup(server, target.name, token)
-            raise
+        token, note = new_folder(
+            server, table, target.name, self.job.source.root_dir or self.job.source.wal_root, self.slave.login,
+            lambda token: note_folder(self.zk, self.job.record, Folder(token, table, target.name.hex())),
+        )  # fmt: skip
         try:
             written = self._write(planned, token, parts)
             check_folder(self.zk, self.job.record, note, self.job.peer_state)

@@ -17,7 +17,7 @@ from walferry.hbase.tables.scan import Patience
 from walferry.hbase.tables.tables import Tables
 from walferry.load.errors import is_refusal
 from walferry.load.records import Folder, forget, note_folder
-from walferry.load.staging import log_in_to, wrong_folder
+from walferry.load.staging import new_folder
 from walferry.replication.source.cluster import SourceCluster
 from walferry.shipping.bulkload.job import PlannedRegion
 
@@ -45,11 +45,10 @@ def _try(zk: KazooClient, record: str, slave: Tables, planned: PlannedRegion, so
     table = planned.table.decode()
     target = slave.place(table).locate(planned.region.start)
     server = slave.place(table).connection(target)
-    token = bulk_load.prepare(server, table, target.name)
-    if problem := wrong_folder(token, table, source.root_dir or source.wal_root):
-        return f"it wants files in {token[:200]!r}, {problem}"
-    log_in_to(token, slave.login)
-    note = note_folder(zk, record, Folder(token, table, target.name.hex()))
+    token, note = new_folder(
+        server, table, target.name, source.root_dir or source.wal_root, slave.login,
+        lambda token: note_folder(zk, record, Folder(token, table, target.name.hex())),
+    )  # fmt: skip
     try:
         with NewFile(f"{token}/trial"):
             pass  # empty: HDFS takes half a second to end a file with a block
