@@ -39,12 +39,12 @@ def turn(site: Site, zk: KazooClient) -> FencedLock:
     return FencedLock(zk, f"{group_path(session, 'p', 'replay', 'g, stage 1')}/lease", lambda *_: Killed(), lambda *_: Killed())
 
 
-def hand(site: Site, zk: KazooClient) -> FencedLock:
+def peer_lock(site: Site, zk: KazooClient) -> FencedLock:
     """Of a repair, which sends by it."""
-    return FencedLock(zk, OwnZNodes(site.at.root, site.at.nodes).holding_peer("p"), lambda *_: Killed(), lambda *_: Killed())
+    return FencedLock(zk, OwnZNodes(site.at.root, site.at.nodes).peer_lock("p"), lambda *_: Killed(), lambda *_: Killed())
 
 
-RIGHTS = [lease, gone_group, turn, hand]
+RIGHTS = [lease, gone_group, turn, peer_lock]
 
 
 @pytest.mark.parametrize("right", RIGHTS, ids=lambda right: right.__name__)
