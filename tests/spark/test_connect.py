@@ -143,7 +143,7 @@ def test_tasks_that_find_a_new_library_at_the_same_time_all_get_the_session(
 def test_another_version_of_the_library_has_another_session(server: ConnectServer, archive: Path, tmp_path: Path) -> None:
     package = tmp_path / "walferry"
     subprocess.run(["cp", "-r", str(PACKAGE), str(package)], check=True)
-    (package / "errors.py").write_text((package / "errors.py").read_text() + "\n# changed\n")
+    (package / "base/errors.py").write_text((package / "base/errors.py").read_text() + "\n# changed\n")
     newer = build_archive(tmp_path, package)
     assert session_id(newer, 0) != session_id(archive, 0)
     with Server(server.address) as connected:
