@@ -31,6 +31,15 @@ def test_an_import_comes_from_a_folder_named_after_the_content(tmp_path: Path):
     assert not list((tmp_path / "cache" / "lib").glob(f"{archive.stem}-*"))
 
 
+def test_each_module_that_travels_can_be_imported_there(tmp_path: Path):
+    code = (
+        "import walferry, importlib, pkgutil\n"
+        "for module in pkgutil.walk_packages(walferry.__path__, 'walferry.'): importlib.import_module(module.name)\n"
+        "from walferry.hbase.wal.scan import scan_entries\n"
+    )
+    assert _import(build_archive(tmp_path / "a"), tmp_path / "cache", code) == []
+
+
 def test_a_second_process_unpacks_nothing(tmp_path: Path):
     archive = build_archive(tmp_path / "a")
     _import(archive, tmp_path / "cache")

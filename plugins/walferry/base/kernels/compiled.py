@@ -30,8 +30,9 @@ PACKAGES = (  # packages with kernels
     "walferry.hbase.hfiles",
     "walferry.replication.sinks.hbase",
     "walferry.hbase.tables",
+    "walferry.shipping.bulkload",
     "walferry.verification",
-    "walferry.observe.inspection",
+    "walferry.observe.inspection",  # which does not travel to Spark
 )
 
 Kernel = TypeVar("Kernel", bound=Callable[..., Any])
@@ -56,7 +57,11 @@ def inlined(kernel: Kernel) -> Kernel:
 def _sources_digest() -> str:
     digest = hashlib.sha256()
     for package in PACKAGES:
-        sources = [file for file in resources.files(package).iterdir() if file.name.endswith(".py")]
+        try:
+            files = resources.files(package)
+        except ModuleNotFoundError:
+            continue
+        sources = [file for file in files.iterdir() if file.name.endswith(".py")]
         for source in sorted(sources, key=lambda file: file.name):
             digest.update(source.read_bytes())
     return digest.hexdigest()[:12]

@@ -10,6 +10,7 @@ import pytest
 
 import walferry
 from tests.unit.hbase.wal.encoder import PUT, Cell, encode_entry, entry
+from walferry.base.kernels.compiled import PACKAGES
 
 PROGRAM = """
 import numpy as np
@@ -19,6 +20,12 @@ data = np.frombuffer(bytes.fromhex("{entry}"), np.uint8)
 columns = next(cell_columns(data, scan_entries(data, 0, len(data)).index, 1, 1000))
 print(int(columns.ints[3, 0]), sum(fill.stats.cache_hits.values()))
 """
+
+
+def test_the_sources_of_all_kernels_are_in_the_name_of_a_cached_one() -> None:
+    library = Path(walferry.__file__).parent
+    using = [path for path in library.rglob("*.py") if "base.kernels.compiled import" in path.read_text()]
+    assert {".".join(path.parent.relative_to(library.parent).parts) for path in using} <= set(PACKAGES)
 
 
 @pytest.mark.slow
