@@ -249,6 +249,6 @@ def test_a_task_that_was_paused_in_mid_copy_until_another_run_was_through_loads_
     others_are_through.set()
     threads[0].join(300)
     assert [cell.value for cell in sides.slave.scan_all(table)] == [b"newest"]
-    assert "another run has taken the initial snapshot" in outcomes[0].error
+    assert "another run has taken over the initial snapshot" in outcomes[0].error
     staging = Path(sides.slave_cluster.address.wal_root.removeprefix("file:")) / "staging"
     assert not [left for left in staging.iterdir() if f"__{table}__" in left.name]
