@@ -6,8 +6,9 @@ from kazoo.client import KazooClient
 from tests.sessions import session_of
 from tests.zk.hbase_znodes import OTHER, SERVER, HBaseZNodes, prefixed, wal
 from walferry.base.protos import hbase_pb2 as pb
+from walferry.base.zk.errors import ZNodeValueError
 from walferry.hbase.cluster import cluster_id, live_servers, master
-from walferry.hbase.errors import ClusterError, StorageError, ZNodeValueError
+from walferry.hbase.errors import ClusterError, StorageError
 from walferry.hbase.layout import QueueLayout, ZNodes
 from walferry.hbase.names import ServerName
 from walferry.replication.queues.reading import every_queue

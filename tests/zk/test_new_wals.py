@@ -8,7 +8,8 @@ from kazoo.client import KazooClient
 
 from tests.sessions import session_of
 from tests.zk.hbase_znodes import DEAD, OTHER, SERVER, HBaseZNodes, wal
-from walferry.hbase.errors import EnabledPeer, MissingPeer, UnmanagedPeer, ZNodeValueError
+from walferry.base.zk.errors import ZNodeValueError
+from walferry.hbase.errors import EnabledPeer, MissingPeer, UnmanagedPeer
 from walferry.hbase.layout import OwnZNodes
 from walferry.replication.queues.new_wals import NewWals, commit, find_new
 

@@ -8,7 +8,7 @@ from kazoo.client import KazooClient
 from embedded.zookeeper import ZooKeeperServer
 from tests.sessions import session_of
 from tests.zk.hbase_znodes import HBaseZNodes
-from walferry.hbase.errors import ZNodeValueError
+from walferry.base.zk.errors import ZNodeValueError
 from walferry.hbase.layout import quoted
 from walferry.replication.source.cluster import SourceCluster
 from walferry.verification.outcome import DifferenceKind, Sample, VerificationOutcome

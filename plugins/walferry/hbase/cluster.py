@@ -8,7 +8,8 @@ from kazoo.exceptions import NoAuthError
 
 from walferry.base.texts import one_line
 from walferry.base.zk.client import Watch, children, hosts, read, whose
-from walferry.hbase.errors import ClusterError, StorageError, ZNodeValueError
+from walferry.base.zk.errors import ZNodeValueError
+from walferry.hbase.errors import ClusterError, StorageError
 from walferry.hbase.layout import LOCK, PEERS_LEVEL, QueueLayout, ZNodes
 from walferry.hbase.names import ServerName, is_server_name
 from walferry.hbase.values import decode_cluster_id, decode_labels, decode_master, decode_server_version, server_in

@@ -2,17 +2,9 @@
 
 from walferry.base.errors import WalferryError
 from walferry.base.texts import one_line, shell_word
+from walferry.base.zk.errors import ZNodeValueError
 
 MAX_PROBLEM_CHARS = 2000  # of a peer, in whose configuration anything may stand
-
-
-class ZNodeValueError(WalferryError):
-    """A znode's bytes are not what HBase writes there."""
-
-    def __init__(self, znode: str, reason: str, advice: str) -> None:
-        super().__init__(f"znode {znode}: {reason}", advice)
-        self.znode = znode
-        self.reason = reason
 
 
 class PositionError(ZNodeValueError):

@@ -10,6 +10,7 @@ from walferry.base.protos import hbase_pb2 as pb
 from walferry.base.protos.parsing import unknown_fields, unknown_numbers
 from walferry.base.texts import one_line
 from walferry.base.zk.client import Whose, children, read
+from walferry.base.zk.errors import ZNodeValueError
 from walferry.base.zk.fenced_lock import Guard
 from walferry.hbase.cluster import check_storage, release
 from walferry.hbase.cluster_key import SLAVE_CONN_KEY, ClusterKey, parse_cluster_key
@@ -23,7 +24,6 @@ from walferry.hbase.errors import (
     PeerNotUnderstood,
     SerialPeer,
     UnmanagedPeer,
-    ZNodeValueError,
 )
 from walferry.hbase.layout import PEER_STATE, TABLE_CFS, ZNodes
 from walferry.hbase.table_cfs import parse_table_cfs

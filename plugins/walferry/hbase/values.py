@@ -27,7 +27,8 @@ from google.protobuf.message import DecodeError, Message
 
 from walferry.base.protos import hbase_pb2 as pb
 from walferry.base.protos.parsing import parse_message
-from walferry.hbase.errors import PositionError, ZNodeValueError
+from walferry.base.zk.errors import ZNodeValueError
+from walferry.hbase.errors import PositionError
 from walferry.hbase.names import ServerName
 
 PREFIX_MAGIC = 0xFF

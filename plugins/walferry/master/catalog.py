@@ -15,8 +15,8 @@ from walferry.base.errors import WalferryError
 from walferry.base.protos import hbase_pb2 as pb
 from walferry.base.security.login import UNSECURED, Login
 from walferry.base.zk.client import read
+from walferry.base.zk.errors import ZNodeValueError
 from walferry.hbase.cluster import live_servers
-from walferry.hbase.errors import ZNodeValueError
 from walferry.hbase.layout import ZNodes
 from walferry.hbase.names import ServerName
 from walferry.hbase.rpc.errors import RpcError

@@ -20,8 +20,8 @@ from kazoo.exceptions import NodeExistsError
 from walferry.base.protos import hbase_pb2 as pb
 from walferry.base.zk.acls import readable_by_all
 from walferry.base.zk.client import read, read_all, retried
+from walferry.base.zk.errors import ZNodeValueError
 from walferry.base.zk.fenced_lock import FencedLock
-from walferry.hbase.errors import ZNodeValueError
 from walferry.hbase.files.systems import open_wal
 from walferry.hbase.layout import ZNodes
 from walferry.hbase.values import PBUF, decode_cluster_id

@@ -10,8 +10,8 @@ from datetime import UTC, datetime
 from typing import Any
 
 from walferry.base.texts import one_line
+from walferry.base.zk.errors import ZNodeValueError
 from walferry.hbase.binary_text import from_binary_text
-from walferry.hbase.errors import ZNodeValueError
 from walferry.hbase.names import ServerName
 from walferry.master.errors import Refused
 from walferry.master.reconcile import ClusterView

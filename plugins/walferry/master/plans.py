@@ -17,7 +17,7 @@ from kazoo.client import KazooClient
 from walferry.base.records import NotARecord, decoded
 from walferry.base.texts import one_line
 from walferry.base.zk.client import ZNode, children, read_all
-from walferry.hbase.errors import ZNodeValueError
+from walferry.base.zk.errors import ZNodeValueError
 from walferry.hbase.layout import OwnZNodes
 from walferry.hbase.names import ServerName
 

@@ -23,8 +23,8 @@ from kazoo.client import KazooClient
 
 from walferry.base.errors import WalferryError
 from walferry.base.protos import hbase_pb2 as pb
+from walferry.base.zk.errors import ZNodeValueError
 from walferry.hbase.cluster import draining_servers, live_servers
-from walferry.hbase.errors import ZNodeValueError
 from walferry.hbase.layout import OwnZNodes, ZNodes
 from walferry.hbase.names import ServerName
 from walferry.master.decide import Decision, Region, Servers, Step, decide

@@ -21,8 +21,8 @@ from kazoo.exceptions import NoNodeError
 
 from walferry.base.protos import hbase_pb2 as pb
 from walferry.base.zk.client import children, read_all, retried
+from walferry.base.zk.errors import ZNodeValueError
 from walferry.base.zk.fenced_lock import FencedLock
-from walferry.hbase.errors import ZNodeValueError
 from walferry.hbase.layout import ZNodes
 from walferry.hbase.names import ServerName, url_encoded
 from walferry.hbase.values import PBUF, decode_split_task

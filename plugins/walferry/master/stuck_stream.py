@@ -9,9 +9,9 @@ from kazoo.client import KazooClient
 
 from walferry.base.texts import one_line
 from walferry.base.zk.client import Watch, ZNode, children, read_all
+from walferry.base.zk.errors import ZNodeValueError
 from walferry.base.zk.watcher import Watcher
 from walferry.hbase.cluster import cluster_id
-from walferry.hbase.errors import ZNodeValueError
 from walferry.hbase.names import ServerName
 from walferry.master.states import OF_SPLITS
 from walferry.master.znodes import decode_region

@@ -12,8 +12,8 @@ from typing import Any
 
 from walferry.base.protos import hbase_pb2 as pb
 from walferry.base.texts import one_line
+from walferry.base.zk.errors import ZNodeValueError
 from walferry.hbase.binary_text import to_binary_text
-from walferry.hbase.errors import ZNodeValueError
 from walferry.master.catalog import table_of
 from walferry.master.decide import Decision, Region, Step
 from walferry.master.snapshot import ClusterSnapshot

@@ -19,8 +19,8 @@ from kazoo.client import KazooClient, TransactionRequest
 from walferry.base.protos import hbase_pb2 as pb
 from walferry.base.zk.acls import readable_by_all
 from walferry.base.zk.client import children, read, read_all
+from walferry.base.zk.errors import ZNodeValueError
 from walferry.base.zk.fenced_lock import FencedLock
-from walferry.hbase.errors import ZNodeValueError
 from walferry.hbase.layout import ZNodes
 from walferry.hbase.values import PBUF, decode_table_state
 from walferry.master.errors import TableStateChanged, WrongTableState

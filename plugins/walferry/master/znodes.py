@@ -21,7 +21,7 @@ from kazoo.client import KazooClient
 from walferry.base.protos import hbase_pb2 as pb
 from walferry.base.texts import one_line
 from walferry.base.zk.client import ZNode, children, read, read_all
-from walferry.hbase.errors import ZNodeValueError
+from walferry.base.zk.errors import ZNodeValueError
 from walferry.hbase.layout import ZNodes
 from walferry.hbase.names import ServerName
 from walferry.hbase.values import PBUF, decode_region_transition

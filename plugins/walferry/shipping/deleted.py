@@ -17,9 +17,10 @@ import logging
 from collections.abc import Callable, Collection, Mapping
 
 from walferry.base.texts import visible
+from walferry.base.zk.errors import ZNodeValueError
 from walferry.base.zk.right import Right
 from walferry.hbase.cluster import master as active_master
-from walferry.hbase.errors import ClusterError, ZNodeValueError
+from walferry.hbase.errors import ClusterError
 from walferry.hbase.rpc import master
 from walferry.hbase.rpc.errors import RpcError
 from walferry.hbase.tables.errors import MissingTable, RegionUnavailable, ScanGivenUp

@@ -17,7 +17,7 @@ from kazoo.exceptions import NodeExistsError, NoNodeError
 
 from walferry.base.records import NotARecord, decoded
 from walferry.base.zk.client import children, read, retried
-from walferry.hbase.errors import ZNodeValueError
+from walferry.base.zk.errors import ZNodeValueError
 from walferry.hbase.layout import quoted
 from walferry.replication.source.session import Session
 from walferry.verification.outcome import VerificationOutcome

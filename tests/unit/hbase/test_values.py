@@ -8,7 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from walferry.base.protos import hbase_pb2 as pb
-from walferry.hbase.errors import PositionError, ZNodeValueError
+from walferry.base.zk.errors import ZNodeValueError
+from walferry.hbase.errors import PositionError
 from walferry.hbase.values import (
     decode_cluster_id,
     decode_labels,

@@ -7,7 +7,7 @@ import json
 import pytest
 
 from tests.unit.master.looks import DEAD, A, B, Site, code, name_of
-from walferry.hbase.errors import ZNodeValueError
+from walferry.base.zk.errors import ZNodeValueError
 from walferry.hbase.names import ServerName
 from walferry.master.errors import Refused
 from walferry.master.explain import _RULES, as_lines, explain

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from tests.unit.master.looks import DEAD, LATE, A, B, Site, code, refused
-from walferry.hbase.errors import ZNodeValueError
+from walferry.base.zk.errors import ZNodeValueError
 from walferry.master import requests
 from walferry.master.decide import MAX_FAILURES
 from walferry.master.plans import Plan

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 from tests.unit.master.looks import DEAD, HMASTER, LATE, A, B, Site, code
-from walferry.hbase.errors import ZNodeValueError
+from walferry.base.zk.errors import ZNodeValueError
 from walferry.master.decide import Region
 from walferry.master.states import RegionState
 from walferry.master.survey import MISPLACED, NOT_SERVED, OPERATOR, SERVED_TWICE, WALFERRY, survey

@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import pytest
 
 from walferry.base.zk.client import ZNode
-from walferry.hbase.errors import ZNodeValueError
+from walferry.base.zk.errors import ZNodeValueError
 from walferry.master.znodes import decode_region
 
 

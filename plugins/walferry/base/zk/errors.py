@@ -61,6 +61,15 @@ class AnswerTooLong(WalferryError):
         self.path = path
 
 
+class ZNodeValueError(WalferryError):
+    """A znode's bytes are not what is to be there: HBase's own, or a record of Walferry's."""
+
+    def __init__(self, znode: str, reason: str, advice: str) -> None:
+        super().__init__(f"znode {znode}: {reason}", advice)
+        self.znode = znode
+        self.reason = reason
+
+
 class Contention(WalferryError):
     """A znode kept changing between a read and the write that depends on it."""
 

@@ -30,8 +30,7 @@ from itertools import pairwise
 from kazoo.exceptions import BadVersionError, NodeExistsError, NoNodeError
 
 from walferry.base.zk.client import read, read_all, retried
-from walferry.base.zk.errors import Contention
-from walferry.hbase.errors import ZNodeValueError
+from walferry.base.zk.errors import Contention, ZNodeValueError
 from walferry.observe.status.ages import Age, Certainty
 from walferry.replication.source.session import Session
 

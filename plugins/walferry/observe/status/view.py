@@ -17,9 +17,9 @@ from walferry.base.errors import WalferryError
 from walferry.base.texts import one_line
 from walferry.base.zk.acls import check_root
 from walferry.base.zk.client import ZNode, children, children_all, read_all
-from walferry.base.zk.errors import ForeignRoot, NoAccess
+from walferry.base.zk.errors import ForeignRoot, NoAccess, ZNodeValueError
 from walferry.base.zk.fenced_lock import record_of
-from walferry.hbase.errors import ClusterError, ZNodeValueError
+from walferry.hbase.errors import ClusterError
 from walferry.hbase.layout import quoted
 from walferry.hbase.names import is_server_name
 from walferry.hbase.peers import Peer, peer_of

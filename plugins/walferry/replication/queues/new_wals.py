@@ -15,8 +15,7 @@ from kazoo.exceptions import BadVersionError, NodeExistsError
 
 from walferry.base.records import NotARecord, converted, parsed
 from walferry.base.zk.client import OUTCOME_UNKNOWN, Watch, read, retried
-from walferry.base.zk.errors import AnswerTooLong, Contention
-from walferry.hbase.errors import ZNodeValueError
+from walferry.base.zk.errors import AnswerTooLong, Contention, ZNodeValueError
 from walferry.hbase.peers import check_ours, read_peer
 from walferry.replication.queues.consistent import consistent
 from walferry.replication.queues.reading import closed_groups, list_queues, queued_groups

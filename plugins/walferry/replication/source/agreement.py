@@ -14,9 +14,10 @@ from collections.abc import Collection, Mapping
 from dataclasses import fields
 
 from walferry.base.protos import hbase_pb2 as pb
+from walferry.base.zk.errors import ZNodeValueError
 from walferry.hbase.cluster import master as active_master
 from walferry.hbase.cluster import release
-from walferry.hbase.errors import ClusterError, MasterSilent, MissingPeer, StalePeer, StorageError, ZNodeValueError
+from walferry.hbase.errors import ClusterError, MasterSilent, MissingPeer, StalePeer, StorageError
 from walferry.hbase.peers import Peer, as_peer, check_ours, check_shippable, read_peer
 from walferry.hbase.rpc import master
 from walferry.hbase.rpc.errors import AccessDenied, NotAuthenticated, RemoteError, RpcError

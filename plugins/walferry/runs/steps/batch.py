@@ -13,9 +13,10 @@ from contextlib import contextmanager
 from typing import Any
 
 from walferry.base.errors import WalferryError
+from walferry.base.zk.errors import ZNodeValueError
 from walferry.base.zk.fenced_lock import is_held, read_record
 from walferry.engine.summary import GroupSummary
-from walferry.hbase.errors import PausedPeer, ZNodeValueError
+from walferry.hbase.errors import PausedPeer
 from walferry.hbase.names import parse_wal_name
 from walferry.hbase.peers import check_shippable, read_peer, read_peers
 from walferry.load.copy_records import under_way

@@ -18,9 +18,10 @@ from kazoo.client import KazooClient
 from kazoo.exceptions import NoNodeError, NotEmptyError
 
 from walferry.base.zk.client import children, read, retried
+from walferry.base.zk.errors import ZNodeValueError
 from walferry.base.zk.fenced_lock import Guard
 from walferry.hbase.cluster import check_layout, is_live
-from walferry.hbase.errors import PeerError, ZNodeValueError
+from walferry.hbase.errors import PeerError
 from walferry.hbase.names import parse_queue_id
 from walferry.hbase.peers import check_shippable, disabled_guard, read_peer
 from walferry.replication.queues.claims import classic as claim_classic

@@ -18,8 +18,7 @@ import numpy as np
 from walferry.base.errors import WalferryError
 from walferry.base.kernels.compiled import inlined, unmanaged
 from walferry.base.kernels.read import Bytes, Ints, read_uint8
-from walferry.base.zk.errors import ConnectError
-from walferry.hbase.errors import ZNodeValueError
+from walferry.base.zk.errors import ConnectError, ZNodeValueError
 from walferry.hbase.names import ServerName
 from walferry.hbase.tables.errors import RegionUnavailable, ScanGivenUp
 from walferry.hbase.tables.regions import Region
