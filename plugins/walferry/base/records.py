@@ -1,6 +1,8 @@
-"""Reads records: JSON that Walferry has written to ZooKeeper, to a file or for another process, and that others may have changed.
+"""Records: JSON that Walferry writes to ZooKeeper, to a file or for another process, and reads back with care: others may have
+changed it.
 
-Whatever is there instead, `NotARecord` says so. No other exception leaves this module, and nothing of a wrong type does.
+Whatever is there instead, `NotARecord` says so. No other exception leaves the reader, and nothing of a wrong type does. Records
+in znodes are read and written by `zk.records`.
 """
 
 from __future__ import annotations
@@ -8,10 +10,10 @@ from __future__ import annotations
 import json
 import types
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import MISSING, fields, is_dataclass
+from dataclasses import MISSING, asdict, fields, is_dataclass
 from enum import Enum
 from functools import cache
-from typing import Any, TypeVar, Union, get_args, get_origin, get_type_hints
+from typing import Any, Self, TypeVar, Union, get_args, get_origin, get_type_hints
 
 from walferry.base.texts import visible
 
@@ -30,6 +32,24 @@ class NotARecord(ValueError):
 
     def __init__(self, reason: str) -> None:
         super().__init__(visible(reason, MAX_REASON_CHARS))
+
+
+class Record:
+    """A mixin for dataclasses that are records: their form as a line of JSON."""
+
+    def to_json(self) -> str:
+        """This record for `from_json`."""
+        return text_of(asdict(self))  # type: ignore[call-overload]  # of a dataclass
+
+    @classmethod
+    def from_json(cls, text: bytes | str, most_bytes: int = MAX_BYTES) -> Self:
+        """The record that `to_json` wrote. Fields that it does not know are left out. Raises NotARecord."""
+        return decoded(cls, text, most_bytes)
+
+
+def text_of(values: Any) -> str:
+    """Values of a record as a line of JSON. Bytes become hexadecimal digits."""
+    return json.dumps(values, default=bytes.hex)
 
 
 def parsed(text: bytes | str, most_bytes: int = MAX_BYTES) -> Any:

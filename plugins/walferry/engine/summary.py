@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import hashlib
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
 from enum import StrEnum
-from typing import Any, TypeVar
+from typing import Any, Self, TypeVar
 
-from walferry.base.records import MAX_BYTES, NotARecord, parsed_object, record_of
+from walferry.base.records import MAX_BYTES, NotARecord, Record, parsed_object, record_of, text_of
 from walferry.base.texts import one_line, visible
 
 MAX_ERROR_CHARS = 4000  # ZooKeeper drops a connection that sends it more than 1 MiB
@@ -34,7 +33,7 @@ class Status(StrEnum):
 
 
 @dataclass(frozen=True, kw_only=True)
-class GroupSummary:
+class GroupSummary(Record):
     """One WAL group in one run. Counts are of the whole run, over its attempts; times in ms since the epoch; sizes in bytes."""
 
     group: str
@@ -91,13 +90,13 @@ class GroupSummary:
         return self.status in (Status.FAILED, Status.HELD, Status.SLAVE_DOWN)
 
     def to_json(self) -> str:
-        """This summary as JSON, read back by `from_json`; texts that may be from outside are cut to one line each."""
+        """This summary for `from_json`; texts that may be from outside are cut to one line each."""
         values = asdict(self)
         deleted = [visible(name, MAX_NAME_CHARS) for name in self.deletedAtBoth[:MAX_NAMES]]
-        return json.dumps(values | _shown(values) | {"deletedAtBoth": deleted}, sort_keys=True)
+        return text_of(values | _shown(values) | {"deletedAtBoth": deleted})
 
     @classmethod
-    def from_json(cls, text: bytes | str, most_bytes: int = MAX_BYTES) -> GroupSummary:
+    def from_json(cls, text: bytes | str, most_bytes: int = MAX_BYTES) -> Self:
         """The summary that `to_json` wrote; fields of another version are left out, and each text is cut to one line.
 
         Raises NotARecord.

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import json
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 
-from walferry.base.records import decoded
+from walferry.base.records import Record
 from walferry.hbase.tables.scan import ScanSpec
 
 
 @dataclass(frozen=True)
-class Options:
+class Options(Record):
     """How tables are compared. The defaults are those of VerifyReplication.
 
     Only cells with timestamps from `start_time` to before `end_time` (milliseconds) are compared, and the newest `versions` of
@@ -36,15 +35,6 @@ class Options:
         if self.start_time is not None or self.end_time is not None:
             times = (self.start_time or 0, (1 << 63) - 1 if self.end_time is None else self.end_time)
         return ScanSpec(start, stop, families, times, self.versions, self.deleted)
-
-    def to_json(self) -> str:
-        """Write the options as one line of JSON for `from_json`."""
-        return json.dumps({**asdict(self), "start_row": self.start_row.hex(), "stop_row": self.stop_row.hex()})
-
-    @classmethod
-    def from_json(cls, text: str) -> Options:
-        """Read the options that `to_json` wrote. Raises NotARecord."""
-        return decoded(cls, text)
 
 
 @dataclass(frozen=True)

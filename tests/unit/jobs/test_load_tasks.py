@@ -29,4 +29,4 @@ def test_the_tasks_of_the_plan_read_and_load(monkeypatch: pytest.MonkeyPatch) ->
     load, _ = pickle.loads(second.func.python_udf.command)
     monkeypatch.setattr("walferry.shipping.bulkload.loading._load", lambda *_: pytest.fail("there is nothing to load"))
     told: list[Any] = [text for batch in load(rows) for text in batch[OUTCOME].to_pylist()]
-    assert [PartitionOutcome.from_json(text).notes for text in told] == [(note.to_json().decode(),) for note in notes]
+    assert [PartitionOutcome.from_json(text).notes for text in told] == [(note.to_json(),) for note in notes]

@@ -5,16 +5,14 @@ All notes are looked at first: what cannot be loaded as a whole is not loaded at
 
 from __future__ import annotations
 
-import json
 import queue
 from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, dataclass, field
-from typing import Self
 
 from walferry.base.errors import WalferryError
-from walferry.base.records import decoded
+from walferry.base.records import Record, text_of
 from walferry.base.texts import one_line
 from walferry.hbase.files.errors import StoreError
 from walferry.hbase.hfiles.errors import HFileError
@@ -36,7 +34,7 @@ _OF_ONE_TABLE = (RemoteError, NotLoaded, HFileError, StoreError, MissingTable, R
 
 
 @dataclass(frozen=True)
-class PartitionOutcome:
+class PartitionOutcome(Record):
     """What one partition tells the driver: of a region, or of what has come through the shuffle."""
 
     table: str = ""
@@ -48,13 +46,8 @@ class PartitionOutcome:
     runs: tuple[tuple[int, int], ...] = ()  # WALs, and how many of their runs have come
 
     def to_json(self) -> str:
-        """This outcome for `from_json`."""
-        return json.dumps(asdict(self) | {"error": one_line(self.error, MAX_ERROR_CHARS)})
-
-    @classmethod
-    def from_json(cls, text: str) -> Self:
-        """The outcome that `to_json` wrote. Raises NotARecord."""
-        return decoded(cls, text)
+        """This outcome for `from_json`, with an error of bounded length."""
+        return text_of(asdict(self) | {"error": one_line(self.error, MAX_ERROR_CHARS)})
 
 
 def load_partition(rows: Iterable[ShuffleRow], job: LoadJob) -> Iterator[PartitionOutcome]:
@@ -67,7 +60,7 @@ def load_partition(rows: Iterable[ShuffleRow], job: LoadJob) -> Iterator[Partiti
         for start in range(0, len(counts), COUNTS_AT_ONCE):
             yield PartitionOutcome(runs=tuple(counts[start : start + COUNTS_AT_ONCE]))
         for note in held.notes:
-            yield PartitionOutcome(notes=(note.to_json().decode(),))
+            yield PartitionOutcome(notes=(note.to_json(),))
         if held.regions:
             yield from _load(held, job)
 

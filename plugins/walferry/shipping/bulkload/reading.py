@@ -60,7 +60,7 @@ def read_wals(wals: Sequence[LoadWal], job: LoadJob) -> Iterator[ShuffleRow]:
 
 def _to_all(job: LoadJob, wal: LoadWal, note: Note) -> Iterator[ShuffleRow]:
     for partition in range(job.partitions):
-        yield ShuffleRow(partition, NOTE, 0, wal.number, 0, memoryview(note.to_json()))
+        yield ShuffleRow(partition, NOTE, 0, wal.number, 0, memoryview(note.to_json().encode()))
 
 
 @dataclass
@@ -96,7 +96,8 @@ class _Reading:
             {name: counts.tolist() for name, counts in self.tables.items()}, self.others, number + 1,
             self.ignored, self.let_go,
         )  # fmt: skip
-        yield ShuffleRow(self.wal.number % self.job.partitions, REPORT, 0, self.wal.number, 0, memoryview(report.to_json()))
+        data = memoryview(report.to_json().encode())
+        yield ShuffleRow(self.wal.number % self.job.partitions, REPORT, 0, self.wal.number, 0, data)
 
     def _edits(self, progress: ReadProgress) -> Iterable[Edits]:
         wal = self.wal

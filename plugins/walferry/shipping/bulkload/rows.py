@@ -13,17 +13,15 @@ copied them several times. With spark.shuffle.compress=false Spark leaves them o
 
 from __future__ import annotations
 
-import json
 import struct
 from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass, field
-from typing import Self
 
 import numpy as np
 import pyarrow as pa
 from zlib_ng import zlib_ng
 
-from walferry.base.records import decoded
+from walferry.base.records import Record, text_of
 from walferry.base.texts import one_line
 from walferry.load.errors import BrokenRow
 
@@ -54,7 +52,7 @@ class ShuffleRow:
 
 
 @dataclass(frozen=True)
-class Note:
+class Note(Record):
     """What is not loaded: WALs from `first` to before `end`, because the first of them cannot be, and tables, with the reason."""
 
     first: int = 0
@@ -62,18 +60,13 @@ class Note:
     error: str = ""
     unfit: dict[str, str] = field(default_factory=dict)
 
-    def to_json(self) -> bytes:
-        """This note for `from_json`."""
-        return json.dumps(asdict(self) | {"error": one_line(self.error, MAX_ERROR_CHARS)}).encode()
-
-    @classmethod
-    def from_json(cls, text: bytes | str) -> Self:
-        """The note that `to_json` wrote. Raises NotARecord."""
-        return decoded(cls, text)
+    def to_json(self) -> str:
+        """This note for `from_json`, with an error of bounded length."""
+        return text_of(asdict(self) | {"error": one_line(self.error, MAX_ERROR_CHARS)})
 
 
 @dataclass(frozen=True)
-class WalReport:
+class WalReport(Record):
     """What a WAL had that the peer gets. `tables` has [edits, cells, bytes, operations] of each table that goes into files."""
 
     wal: int
@@ -88,15 +81,6 @@ class WalReport:
     runs: int = 0
     ignored: int = 0  # bytes behind its last whole entry
     let_go: list[str] = field(default_factory=list)  # files of bulk loads that the peer does not get
-
-    def to_json(self) -> bytes:
-        """This report for `from_json`."""
-        return json.dumps(asdict(self)).encode()
-
-    @classmethod
-    def from_json(cls, text: bytes | str) -> Self:
-        """The report that `to_json` wrote. Raises NotARecord."""
-        return decoded(cls, text)
 
 
 def batches(rows: Iterable[ShuffleRow]) -> Iterator[pa.RecordBatch]:

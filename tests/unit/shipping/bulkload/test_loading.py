@@ -70,7 +70,7 @@ def run(region: int, wal: int = 0, size: int = 1) -> ShuffleRow:
 
 
 def note(**fields: Any) -> ShuffleRow:
-    return ShuffleRow(0, NOTE, 0, 0, 0, memoryview(Note(**fields).to_json()))
+    return ShuffleRow(0, NOTE, 0, 0, 0, memoryview(Note(**fields).to_json().encode()))
 
 
 def errors_of(outcomes: list[PartitionOutcome]) -> dict[str, str]:
@@ -125,9 +125,9 @@ def test_what_goes_wrong_otherwise_fails_the_task(load: Load) -> None:
 
 
 def test_a_partition_without_runs_opens_nothing(load: Load) -> None:
-    report = ShuffleRow(0, REPORT, 0, 0, 0, memoryview(WalReport(0).to_json()))
+    report = ShuffleRow(0, REPORT, 0, 0, 0, memoryview(WalReport(0).to_json().encode()))
     outcomes, _ = load([report], away=RuntimeError("opened"))
-    assert [outcome.reports for outcome in outcomes] == [(WalReport(0).to_json().decode(),)]
+    assert [outcome.reports for outcome in outcomes] == [(WalReport(0).to_json(),)]
 
 
 def test_runs_are_counted_by_wal_whether_they_are_loaded_or_not(load: Load) -> None:
@@ -138,7 +138,7 @@ def test_runs_are_counted_by_wal_whether_they_are_loaded_or_not(load: Load) -> N
 @pytest.mark.parametrize(("wals", "tables"), [(3000, 1), (400, 60)])
 def test_reports_come_in_outcomes_that_are_not_too_long(load: Load, wals: int, tables: int) -> None:
     names = {f"namespace:a_table_with_a_name_{number}": [1 << 40] * 4 for number in range(tables)}
-    reports = [WalReport(wal, tables=names).to_json() for wal in range(wals)]
+    reports = [WalReport(wal, tables=names).to_json().encode() for wal in range(wals)]
     outcomes, _ = load([ShuffleRow(0, REPORT, 0, 0, 0, memoryview(report)) for report in reports])
     assert [text.encode() for outcome in outcomes for text in outcome.reports] == reports
     assert all(len(outcome.to_json()) < MAX_TEXT_CHARS for outcome in outcomes)

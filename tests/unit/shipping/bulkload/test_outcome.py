@@ -25,11 +25,11 @@ TABLES = targets(b"t", b"u", unfit={b"x": "it has a coprocessor"})
 
 def report(wal: int, *tables: str, others: bool = False, runs: int = 0) -> PartitionOutcome:
     made = WalReport(wal, end=100 + wal, tables={table: [1, 2, 30, 4] for table in tables}, others=others, runs=runs)
-    return PartitionOutcome(reports=(made.to_json().decode(),))
+    return PartitionOutcome(reports=(made.to_json(),))
 
 
 def noted(note: Note) -> PartitionOutcome:
-    return PartitionOutcome(notes=(note.to_json().decode(),))
+    return PartitionOutcome(notes=(note.to_json(),))
 
 
 def loaded(table: str, *, error: str = "") -> PartitionOutcome:

@@ -59,8 +59,8 @@ def test_a_run_is_read_no_further_than_to_its_end(data: bytes, offset: int, leng
 def test_notes_and_reports_are_told_apart_from_runs() -> None:
     note, report = Note(1, 2, "broken"), WalReport(0)
     with HeldRuns({}) as held:
-        held.take([row(NOTE, 0, 0, 0, note.to_json()), row(REPORT, 0, 0, 0, report.to_json())])
-        assert (held.notes, held.reports, held.regions) == ([note], [report.to_json()], [])
+        held.take([row(NOTE, 0, 0, 0, note.to_json().encode()), row(REPORT, 0, 0, 0, report.to_json().encode())])
+        assert (held.notes, held.reports, held.regions) == ([note], [report.to_json().encode()], [])
 
 
 def test_a_note_that_is_not_one_stops_the_task() -> None:
