@@ -15,6 +15,7 @@ from kazoo.client import KazooClient
 
 from tests.zk.hbase_znodes import OTHER, HBaseZNodes, wal
 from tests.zk.load_notes import GROUPS, MINE, REGION, THEIRS, done, folder, lease_of, session, state_of
+from walferry.base.zk.records import encode
 from walferry.hbase.names import ServerName
 from walferry.hbase.peers import read_peer
 from walferry.hbase.rpc.errors import ConnectionFailed, RemoteError, RpcError
@@ -174,13 +175,13 @@ def test_into_a_table_that_is_gone_nothing_can_be_loaded(session: Session, slave
     "note",
     [
         b"", b"{}", b"[" * 100_000, b"\xff", json.dumps({"token": 1, "table": "t", "region": ""}).encode(),
-        Folder("hdfs://slave:8020/hbase/data", "t", REGION.hex()).encode(),
-        Folder(f"hdfs://slave:8020/hbase/data/default/hbase__t__{RANDOM}", "t", REGION.hex()).encode(),
-        Folder(f"hdfs://slave:8020/hbase/staging/../../hbase__t__{RANDOM}", "t", REGION.hex()).encode(),
-        Folder(f"file:///etc/staging/hbase__t__{RANDOM}", "u", REGION.hex()).encode(),
-        Folder(folder().token, "t", "not hexadecimal").encode(),
-        Folder(folder().token, "t", "").encode(),
-        Folder(folder(table="u").token, "u", REGION.hex()).encode(),
+        encode(Folder("hdfs://slave:8020/hbase/data", "t", REGION.hex())),
+        encode(Folder(f"hdfs://slave:8020/hbase/data/default/hbase__t__{RANDOM}", "t", REGION.hex())),
+        encode(Folder(f"hdfs://slave:8020/hbase/staging/../../hbase__t__{RANDOM}", "t", REGION.hex())),
+        encode(Folder(f"file:///etc/staging/hbase__t__{RANDOM}", "u", REGION.hex())),
+        encode(Folder(folder().token, "t", "not hexadecimal")),
+        encode(Folder(folder().token, "t", "")),
+        encode(Folder(folder(table="u").token, "u", REGION.hex())),
     ],
 )  # fmt: skip
 def test_a_note_of_a_stranger_makes_the_slave_delete_nothing(session: Session, slave: Slave, note: bytes) -> None:

@@ -10,6 +10,7 @@ from kazoo.client import KazooClient
 from tests.sessions import session_of
 from tests.zk.copy_records import BEGUN, DONE, GROUP, OTHER, TABLE, writing
 from tests.zk.hbase_znodes import SERVER, HBaseZNodes
+from walferry.base.zk.records import decode, encode
 from walferry.hbase.peers import read_peer
 from walferry.load.copy_border import Border
 from walferry.load.copy_errors import CopyUnderWay, Overtaken
@@ -240,4 +241,4 @@ def test_borders_of_an_earlier_peer_of_the_same_name_do_not_count(zk: KazooClien
 
 def test_a_border_survives_being_read(zk: KazooClient) -> None:
     load = Load("run", {GROUP: f"{GROUP}.3"}, done=True, tables={"t": ("f",)}, initial_snapshot=True, others_before=7)
-    assert Load.decode(load.encode()) == load
+    assert decode(Load, encode(load)) == load

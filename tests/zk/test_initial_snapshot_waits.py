@@ -18,6 +18,7 @@ from tests.sessions import session_of
 from tests.unit.hbase.rpc.fake_server import FakeServer
 from tests.zk.hbase_znodes import DEAD, HBaseZNodes, wal
 from tests.zk.one_cell import queued_for_slave
+from walferry.base.zk.records import encode
 from walferry.base.zk.right import spare_seconds
 from walferry.engine.summary import Status
 from walferry.hbase.names import parse_wal_name
@@ -57,12 +58,12 @@ def test_a_task_that_begins_late_ships_nothing_while_an_initial_snapshot_is_unde
     peer = zk.exists(session.nodes.peer("q"))
     assert peer is not None
     state = CopyState(peer.czxid, "the copy")
-    zk.create(session.own.initial_snapshot("q"), state.encode(), makepath=True)
+    zk.create(session.own.initial_snapshot("q"), encode(state), makepath=True)
     summary = ship_run.ship(job)
     assert (summary.status, slave.requests) == (Status.HELD, [])
     assert summary.error
     assert "initial snapshot, begun by run the copy, is not complete" in summary.error
-    zk.set(session.own.initial_snapshot("q"), replace(state, complete=True).encode())
+    zk.set(session.own.initial_snapshot("q"), encode(replace(state, complete=True)))
     assert ship_run.ship(job).status is Status.DONE
 
 

@@ -17,6 +17,7 @@ from tests.zk.claim_cluster import ClaimCluster
 from tests.zk.hbase_znodes import DEAD, OTHER, SERVER, wal
 from walferry.base.zk.client import children, children_all, connect, disconnect, read
 from walferry.base.zk.errors import AnswerTooLong
+from walferry.base.zk.records import encode
 from walferry.hbase.layout import QueueLayout
 from walferry.hbase.names import ServerName
 from walferry.load.records import Load, forget_finished, loads_of
@@ -187,7 +188,7 @@ def test_a_dag_hears_of_new_wals_in_the_other_queues(tried: Session, at: ClaimCl
 
 def test_a_run_ends_well_and_remembers_what_is_loaded(tried: Session, at: ClaimCluster) -> None:
     record = f"{at.own.loads('q')}/load"
-    at.hbase.zk.create(record, Load("run", {DEAD_GROUP: wal(3, DEAD)}, done=True, tables={"t": ("f",)}).encode(), makepath=True)
+    at.hbase.zk.create(record, encode(Load("run", {DEAD_GROUP: wal(3, DEAD)}, done=True, tables={"t": ("f",)})), makepath=True)
     forget_finished(tried, "q")
     assert [load.path for load in loads_of(tried, "q")] == [record]
 

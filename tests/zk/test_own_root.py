@@ -25,6 +25,7 @@ from walferry.admin.errors import Refused
 from walferry.base.zk import acls
 from walferry.base.zk.client import connect, connected, disconnect
 from walferry.base.zk.errors import ForeignRoot, NoAccess
+from walferry.base.zk.records import encode
 from walferry.cli.main import main
 from walferry.cli.show import ERROR, STUCK, USAGE, WELL
 from walferry.hbase.layout import QueueLayout
@@ -39,7 +40,7 @@ from walferry.replication.source.session import Session, open_session
 GROUP = wal(0, SERVER).rpartition(".")[0]
 OURS = [make_acl("sasl", "hbase", all=True)]
 THEIRS = [make_acl("sasl", "stranger", all=True)]
-PLANTED = Load("x", {GROUP: wal(10**15, SERVER)}, done=True, tables={"t1": ("f",), "ns:t2": ("f",)}).encode()
+PLANTED = encode(Load("x", {GROUP: wal(10**15, SERVER)}, done=True, tables={"t1": ("f",), "ns:t2": ("f",)}))
 
 
 @pytest.fixture

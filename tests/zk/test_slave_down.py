@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 from kazoo.client import KazooClient
 
@@ -107,7 +109,7 @@ def test_a_note_that_makes_no_sense_is_no_note(session, monkeypatch, note):
 def test_a_note_is_told_in_one_short_line(session):
     begin_run(session, "p", "run", 60)
     note = {"time": slave_down.time.time(), "error": "x\nFAILED\x1b[31m" + "y" * 100_000}
-    session.zk.set(session.own.runs("p"), slave_down.json.dumps({"run": note}).encode())
+    session.zk.set(session.own.runs("p"), json.dumps({"run": note}).encode())
     told = known_down(session, PEER, "run")
     assert told
     assert told.isprintable()

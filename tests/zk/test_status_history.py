@@ -11,7 +11,7 @@ from kazoo.client import KazooClient
 
 from tests.sessions import session_of
 from tests.zk.hbase_znodes import HBaseZNodes
-from walferry.observe.status import history as module
+from walferry.base.zk import records as module
 from walferry.observe.status.ages import Age, Certainty
 from walferry.observe.status.history import INTERVAL_SECONDS, SAMPLES, Sample, encode, read_histories, record_sample, sample_at
 from walferry.replication.source.session import Session

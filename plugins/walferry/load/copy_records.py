@@ -17,27 +17,28 @@ tables that it holds for, as long as none of them is copied anew: whoever ships 
 
 from __future__ import annotations
 
-import json
 import uuid
 from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from enum import StrEnum
-from typing import Any, Self
+from typing import Any
 from urllib.parse import unquote
 
 from kazoo.client import KazooClient, TransactionRequest
-from kazoo.exceptions import NodeExistsError, NoNodeError
+from kazoo.exceptions import NoNodeError
 
-from walferry.base.records import NotARecord, decoded
-from walferry.base.zk.client import children, read, read_all, retried
+from walferry.base.records import NotARecord, Record
+from walferry.base.zk.client import children, read, read_all, read_children
+from walferry.base.zk.errors import ZNodeValueError
+from walferry.base.zk.records import decode, decode_or_none, encode, put_fenced, set_fenced, wrong_record
 from walferry.hbase.errors import MissingPeer
 from walferry.hbase.layout import quoted
 from walferry.load.copy_border import Border
 from walferry.load.copy_errors import CopyUnderWay, Overtaken
 from walferry.load.earlier_loads import LoadedBefore
 from walferry.load.fence import Claim
-from walferry.load.records import Load
+from walferry.load.records import MAX_JSON_BYTES, Load
 from walferry.replication.source.session import Session
 
 MAX_NAMED = 20  # regions, in a state
@@ -45,21 +46,6 @@ MAX_TABLES = 100  # in a state
 DELETED_AT_ONCE = 500  # znodes in one multi, with paths of some 150 bytes; ZooKeeper's limit is 1 MB
 BORDERS = "+borders"
 _NO_TABLE = "+"  # begins what is no table's
-
-
-class _Json:
-    """A mixin for dataclasses of plain fields: their form as JSON."""
-
-    def encode(self) -> bytes:
-        return json.dumps(asdict(self)).encode()  # type: ignore[call-overload]
-
-    @classmethod
-    def decode(cls, value: bytes) -> Self | None:
-        """The value that `encode` wrote; None if it is something else. Fields of other versions are left out."""
-        try:
-            return decoded(cls, value)
-        except NotARecord:
-            return None
 
 
 class CopyWay(StrEnum):
@@ -70,7 +56,7 @@ class CopyWay(StrEnum):
 
 
 @dataclass(frozen=True)
-class RegionRecord(_Json):
+class RegionRecord(Record):
     """A region's copy: done if it has a `way`; before that only where its files are being put."""
 
     way: str = ""
@@ -85,7 +71,7 @@ class RegionRecord(_Json):
 
 
 @dataclass(frozen=True)
-class TableRecord(_Json):
+class TableRecord(Record):
     """A table's copy: in which life of the table it began (lives.py), and with which border.
 
     Once all regions are copied it is `whole`, with these families.
@@ -98,7 +84,7 @@ class TableRecord(_Json):
 
 
 @dataclass(frozen=True)
-class CopyState(_Json):
+class CopyState(Record):
     """An initial snapshot as a whole. `added` is the transaction that added the peer."""
 
     added: int
@@ -131,16 +117,18 @@ class Records:
         state = self.look()
         return state if isinstance(state, CopyState) else None
 
-    def look(self) -> CopyState | str | None:
+    def look(self) -> CopyState | ZNodeValueError | None:
         """As `state`, but why what was written of this peer cannot be read. Raises MissingPeer."""
         znode = read(self._zk, self._path)
         if znode is None or not znode.value:  # only the znode was made yet
             return None
         added = self._added()
         try:
-            state = decoded(CopyState, znode.value)
+            state = decode(CopyState, znode.value)
         except NotARecord as error:
-            return f"znode {self._path} is not the state of an initial snapshot: {error}" if znode.stat.mzxid > added else None
+            advice = "See what has written it. If the copy was complete, delete the znode; otherwise run initial_snapshot for it"
+            wrong = wrong_record(self._path, "the state of an initial snapshot", error, advice)
+            return wrong if znode.stat.mzxid > added else None
         return state if state.added == added else None
 
     def begin(self, run: str) -> CopyState:
@@ -150,23 +138,23 @@ class Records:
             return known
         self._forget_tables()
         state = CopyState(self._added(), run)
-        self._put(self._path, state.encode())
+        self._put(self._path, state)
         return state
 
     def complete(self, state: CopyState) -> None:
         """Note that the copy is complete. From now on the peer's queue may be shipped, without what is older than the copy."""
         self._note_borders(state.run)
-        self._put(self._path, state.encode())
+        self._put(self._path, state)
         self._forget_tables()
 
     def table(self, table: str) -> TableRecord | None:
         """What is known of a table of which rows may be at the slave; None if none can be."""
         znode = read(self._zk, self._table(table))
-        return None if znode is None else TableRecord.decode(znode.value) or TableRecord()
+        return None if znode is None else decode_or_none(TableRecord, znode.value) or TableRecord()
 
     def begin_table(self, table: str, record: TableRecord) -> None:
         """Note that rows of the table may be at the slave from now on, or what is known of it now."""
-        self._put(self._table(table), record.encode())
+        self._put(self._table(table), record)
 
     def begin_table_anew(self, table: str, record: TableRecord) -> None:
         """Forget what was copied of the table: it is not at the slave any more."""
@@ -176,18 +164,16 @@ class Records:
     def add_border(self, run: str, border: Border) -> str:
         """Note which WALs are older than what is copied next. Returns a name for it."""
         name = uuid.uuid4().hex
-        value = Load(run, border.groups, initial_snapshot=True, others_before=border.others_before).encode()
-        self._put(f"{self._path}/{BORDERS}/{name}", value)
+        load = Load(run, border.groups, initial_snapshot=True, others_before=border.others_before)
+        self._put(f"{self._path}/{BORDERS}/{name}", load)
         return name
 
     def borders(self) -> dict[str, Load]:
         """The borders of this peer by name: those of copies that are complete are done. Raises MissingPeer."""
-        folder = f"{self._path}/{BORDERS}"
-        names = children(self._zk, folder) or []
-        found = dict(zip(names, read_all(self._zk, [f"{folder}/{name}" for name in names]), strict=True))
-        added = self._added() if names else 0
-        loads = {name: Load.decode(znode.value) for name, znode in found.items() if znode and znode.stat.czxid > added}
-        return {name: load for name, load in loads.items() if load is not None}
+        found = read_children(self._zk, f"{self._path}/{BORDERS}")
+        added = self._added() if found else 0
+        ours = {name: znode.value for name, znode in found.items() if znode.stat.czxid > added}
+        return {name: load for name, value in ours.items() if (load := decode_or_none(Load, value, MAX_JSON_BYTES))}
 
     def tables(self) -> list[str]:
         """The tables of which there is a record."""
@@ -200,7 +186,7 @@ class Records:
     def regions(self, table: str, names: Sequence[str]) -> dict[str, RegionRecord]:
         """The records of these regions, as far as there are any."""
         found = read_all(self._zk, [self._region(table, name) for name in names])
-        records = {name: RegionRecord.decode(znode.value) for name, znode in zip(names, found, strict=True) if znode}
+        records = {name: decode_or_none(RegionRecord, znode.value) for name, znode in zip(names, found, strict=True) if znode}
         return {name: record for name, record in records.items() if record is not None}
 
     def forget_region(self, table: str, name: str) -> None:
@@ -261,9 +247,9 @@ class Records:
                 whole[record.border][name] = record.families
         for name, border in self.borders().items():
             if name in whole:
-                value = replace(border, run=run, done=True, tables=whole[name]).encode()
-                self._put(f"{self._loads}/{name}", value)
-                self._put(f"{self._path}/{BORDERS}/{name}", value)
+                load = replace(border, run=run, done=True, tables=whole[name])
+                self._put(f"{self._loads}/{name}", load)
+                self._put(f"{self._path}/{BORDERS}/{name}", load)
             elif border.done:
                 self._leave_out(name, border, {table: families for each in whole.values() for table, families in each.items()})
 
@@ -271,23 +257,11 @@ class Records:
         """Have an earlier border hold no longer for families that were copied anew."""
         left = {table: tuple(each for each in of if each not in copied.get(table, ())) for table, of in border.tables.items()}
         tables = {table: families for table, families in left.items() if families}
-        self._put(f"{self._path}/{BORDERS}/{name}", replace(border, tables=tables, done=bool(tables)).encode())
+        self._put(f"{self._path}/{BORDERS}/{name}", replace(border, tables=tables, done=bool(tables)))
 
-    def _put(self, path: str, value: bytes) -> None:
+    def _put(self, path: str, record: Record) -> None:
         assert self._claim is not None
-        retried(self._zk, self._zk.ensure_path, path.rpartition("/")[0])
-
-        def create(multi: TransactionRequest) -> None:
-            multi.create(path, value)
-
-        def write(multi: TransactionRequest) -> None:
-            multi.set_data(path, value)
-
-        refusal = self._claim.commit(create)
-        if refusal is not None and isinstance(refusal.error, NodeExistsError):
-            refusal = self._claim.commit(write)
-        if refusal is not None:
-            raise refusal.error
+        put_fenced(self._zk, self._claim.commit, path, encode(record))
 
     def _table(self, table: str) -> str:
         return f"{self._path}/{quoted(table)}"
@@ -308,24 +282,16 @@ class HeldRegion:
         self._path = path
         self._task = uuid.uuid4().hex
         znode = read(zk, path)
-        self.record = RegionRecord.decode(znode.value) if znode else None
+        self.record = decode_or_none(RegionRecord, znode.value) if znode else None
         self._version = znode.stat.version if znode else None
 
     def put(self, record: RegionRecord) -> None:
         """Write the record, if no other task has written it since this one has read or written it."""
         self.record = replace(record, by=self._task)
-        value, version = self.record.encode(), self._version
+        version = set_fenced(self._zk, self._claim.commit, self._path, encode(self.record), self._version)
         if version is None:
-            refusal = self._claim.commit(lambda multi: multi.create(self._path, value))
-        else:
-            refusal = self._claim.commit(lambda multi: multi.set_data(self._path, value, version))
-        if refusal is None:
-            self._version = 0 if version is None else version + 1
-            return
-        znode = read(self._zk, self._path)
-        if znode is None or znode.value != value:  # otherwise an earlier try of ours was carried out, and its answer lost
             raise self._overtaken()
-        self._version = znode.stat.version
+        self._version = version
 
     def check(self) -> None:
         """Check that the record is as this task has written it, and that its run holds the peer lock."""
@@ -346,9 +312,9 @@ def is_copied(record: RegionRecord, families: Collection[bytes]) -> bool:
 def under_way(session: Session, peer_id: str) -> CopyUnderWay | None:
     """Why the peer's queue must not be shipped yet; None if no initial snapshot of it is incomplete. Raises MissingPeer."""
     state = Records(session, peer_id).look()
-    if isinstance(state, str):
-        advice = "See what has written it. If the copy was complete, delete the znode; otherwise run initial_snapshot for it"
-        return CopyUnderWay(f"peer {peer_id}: {state}. So its queue is not shipped", advice)
+    if isinstance(state, ZNodeValueError):
+        why = f"peer {peer_id}: its queue is not shipped, because of znode {state.znode}: {state.reason}"
+        return CopyUnderWay(why, state.advice)
     if state is None or state.complete:
         return None
     return CopyUnderWay(

@@ -1,6 +1,6 @@
 """What is known of loads, in ZooKeeper: so that a killed one leaves nothing behind that could do harm.
 
-    <root>/loads/<quoted znode parent>/<quoted peer>/<id>            Load, as compressed JSON
+    <root>/loads/<quoted znode parent>/<quoted peer>/<id>            Load, as JSON
     …/<id>/<name>                                                    Folder, as JSON: where files are being put at the slave
 
 A load begins with its record, which names the WAL groups whose leases it holds. Before a task puts files into a folder at the
@@ -23,10 +23,8 @@ An initial snapshot notes the same of what is older than it, once it is complete
 
 from __future__ import annotations
 
-import json
 import uuid
-import zlib
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
 from itertools import chain
@@ -35,9 +33,10 @@ from typing import Self
 from kazoo.client import KazooClient
 from kazoo.exceptions import BadVersionError, NodeExistsError, NoNodeError
 
-from walferry.base.records import NotARecord, decoded, parsed_object, record_of
-from walferry.base.zk.client import Refusal, children, commit, read, read_all, retried
+from walferry.base.records import NotARecord, Record, parsed_object, record_of, text_of
+from walferry.base.zk.client import Refusal, commit, read, read_all, read_children, retried
 from walferry.base.zk.errors import AnswerTooLong
+from walferry.base.zk.records import decode_or_none, encode, set_fenced
 from walferry.hbase.binary_text import from_binary_text
 from walferry.hbase.names import parse_wal_name
 from walferry.load.errors import LoadOvertaken
@@ -46,30 +45,20 @@ from walferry.replication.queues.reading import list_queues
 from walferry.replication.source.session import Session
 
 BEGUN = 0  # the version of the record of a load that goes on
-MAX_DECODED_BYTES = 16 << 20  # more than fits into a znode of 1 MiB, compressed
+MAX_JSON_BYTES = 16 << 20  # of a Load, which is compressed
 
 
 @dataclass(frozen=True)
-class Folder:
+class Folder(Record):
     """A folder at the slave that a task has had made: by its URL, and the region for whose load it is."""
 
     token: str
     table: str
     region: str  # its full name, in hexadecimal digits
 
-    def encode(self) -> bytes:
-        return json.dumps(asdict(self)).encode()
-
-    @classmethod
-    def decode(cls, value: bytes) -> Self | None:
-        """The folder that `encode` wrote; None if it is something else."""
-        with suppress(NotARecord):
-            return decoded(cls, value)
-        return None
-
 
 @dataclass(frozen=True)
-class Load:
+class Load(Record):
     """A load: its run, and its groups. Once it is `done`, each group has the last of its WALs that are loaded.
 
     The families of `tables` are texts (names.family_text). With `initial_snapshot` it is not these WALs that are loaded, but
@@ -86,21 +75,22 @@ class Load:
     path: str = field(default="", compare=False)
     folders: int = field(default=0, compare=False)
 
-    def encode(self) -> bytes:
-        values = {"run": self.run, "groups": dict(self.groups), "done": self.done, "tables": dict(self.tables)}
-        values |= {"initial_snapshot": self.initial_snapshot, "others_before": self.others_before}
-        return zlib.compress(json.dumps(values).encode())
+    def to_json(self) -> str:
+        """This load for `from_json`, without what its place says."""
+        return text_of({name: value for name, value in asdict(self).items() if name not in ("path", "folders")})
 
     @classmethod
-    def decode(cls, value: bytes, path: str = "", folders: int = 0) -> Self | None:
-        """The load that `encode` wrote; None if it is something else."""
-        with suppress(ValueError, zlib.error):
-            text = zlib.decompressobj().decompress(value, MAX_DECODED_BYTES)
-            values = parsed_object(text, MAX_DECODED_BYTES)
-            found = record_of(cls, values)
-            if "tables" in values and _makes_sense(found):
-                return replace(found, path=path, folders=folders)
-        return None
+    def from_json(cls, text: bytes | str, most_bytes: int = MAX_JSON_BYTES) -> Self:
+        """The load that `to_json` wrote, with families and last WALs that can be. Raises NotARecord."""
+        values = parsed_object(text, most_bytes)
+        found = replace(record_of(cls, values), path="", folders=0)
+        try:
+            sense = "tables" in values and _makes_sense(found)
+        except ValueError as error:
+            raise NotARecord(str(error)) from None
+        if not sense:
+            raise NotARecord("it has no tables, or last WALs of other groups")
+        return found
 
     def may_go_on(self, groups: Collection[str]) -> bool:
         """Whether its job may still load what would come above younger edits, asked by the holder of these groups' leases."""
@@ -128,7 +118,7 @@ def begin_load(session: Session, peer_id: str, run: str, groups: Collection[str]
     """Note a load that begins, under one of its leases. Returns the path of its record."""
     folder = session.own.loads(peer_id)
     path = f"{folder}/{uuid.uuid4().hex}"
-    value = Load(run, dict.fromkeys(groups, "")).encode()
+    value = encode(Load(run, dict.fromkeys(groups, "")))
     retried(session.zk, session.zk.ensure_path, folder)
     refusal = lease.write(lambda multi: multi.create(path, value))
     if refusal is not None and not isinstance(refusal.error, NodeExistsError):
@@ -138,11 +128,7 @@ def begin_load(session: Session, peer_id: str, run: str, groups: Collection[str]
 
 def note_done(zk: KazooClient, path: str, load: Load, lease: Lease) -> None:
     """Note that everything is loaded that is going to be. Raises LeaseLost, LoadOvertaken."""
-    refusal = lease.write(lambda multi: multi.set_data(path, load.encode(), BEGUN))
-    if refusal is None:
-        return
-    znode = read(zk, path)
-    if znode is None or znode.value != load.encode():  # otherwise an earlier try of ours was carried out, and its answer lost
+    if set_fenced(zk, lease.write, path, encode(load), BEGUN) is None:
         raise _overtaken(path)
 
 
@@ -153,7 +139,7 @@ def note_folder(zk: KazooClient, path: str, folder: Folder) -> str:
     def create() -> Refusal | None:
         multi = zk.transaction()
         multi.check(path, BEGUN)
-        multi.create(note, folder.encode())
+        multi.create(note, encode(folder))
         return commit(multi)
 
     refusal = retried(zk, create)
@@ -201,26 +187,22 @@ def loads_of(session: Session, peer_id: str) -> list[Load]:
     Those of an earlier peer of this name are forgotten: its slave may have been another one.
     """
     folder = session.own.loads(peer_id)
-    paths = [f"{folder}/{name}" for name in children(session.zk, folder) or ()]
-    if not paths:
-        return []
-    peer, *znodes = read_all(session.zk, [session.nodes.peer(peer_id), *paths])
+    znodes = read_children(session.zk, folder)
+    peer = read(session.zk, session.nodes.peer(peer_id)) if znodes else None
     found = []
-    for path, znode in zip(paths, znodes, strict=True):
-        if znode is None:
-            continue
+    for name, znode in znodes.items():
+        path = f"{folder}/{name}"
         if peer is not None and znode.stat.czxid < peer.stat.czxid:
             forget(session.zk, path)
             continue
-        noted = int(znode.stat.numChildren)
-        found.append(Load.decode(znode.value, path, noted) or Load("", {}, path=path, folders=noted))
+        load = decode_or_none(Load, znode.value, MAX_JSON_BYTES) or Load("", {})
+        found.append(replace(load, path=path, folders=int(znode.stat.numChildren)))
     return found
 
 
 def folders_of(zk: KazooClient, path: str) -> dict[str, Folder | None]:
     """The folders that are noted of a load, by the paths of the notes; None for a note that cannot be read."""
-    paths: Sequence[str] = [f"{path}/{name}" for name in children(zk, path) or ()]
-    return {note: Folder.decode(znode.value) for note in paths if (znode := read(zk, note)) is not None}
+    return {f"{path}/{name}": decode_or_none(Folder, znode.value) for name, znode in read_children(zk, path).items()}
 
 
 def forget_finished(session: Session, peer_id: str) -> None:

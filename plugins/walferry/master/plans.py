@@ -9,15 +9,15 @@ brings the region to its end, the plan stays. `plan_of` passes over it.
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
 
 from kazoo.client import KazooClient
 
-from walferry.base.records import NotARecord, decoded
+from walferry.base.records import NotARecord, Record
 from walferry.base.texts import one_line
-from walferry.base.zk.client import ZNode, children, read_all
+from walferry.base.zk.client import ZNode, read_children
 from walferry.base.zk.errors import ZNodeValueError
+from walferry.base.zk.records import decode, encode, wrong_record
 from walferry.hbase.layout import OwnZNodes
 from walferry.hbase.names import ServerName
 
@@ -58,21 +58,17 @@ def plan_of(stored: StoredPlan | None, created_zxid: int | None) -> Plan | None:
 
 def read_plans(zk: KazooClient, own: OwnZNodes) -> tuple[dict[str, StoredPlan], list[ZNodeValueError]]:
     """Read all plans by the regions' encoded names, and what is wrong with those that cannot be read."""
-    names = children(zk, own.region_plans) or []
-    paths = [own.region_plan(name) for name in names]
     plans, broken = {}, []
-    for name, path, found in zip(names, paths, read_all(zk, paths), strict=True):
-        if found is None:
-            continue
+    for name, found in read_children(zk, own.region_plans).items():
         try:
-            plans[name] = StoredPlan(decode_plan(found, path), found.stat.version, found.stat.mzxid)
+            plans[name] = StoredPlan(decode_plan(found, f"{own.region_plans}/{name}"), found.stat.version, found.stat.mzxid)
         except ZNodeValueError as error:
             broken.append(error)
     return plans, broken
 
 
 @dataclass(frozen=True)
-class _Stored:
+class _Stored(Record):
     """A plan as its znode has it."""
 
     destination: str | None
@@ -84,18 +80,17 @@ class _Stored:
 def decode_plan(found: ZNode, path: str) -> Plan:
     """Decode a plan. Raises ZNodeValueError."""
     try:
-        value = decoded(_Stored, found.value)
+        value = decode(_Stored, found.value)
         destination = None if value.destination is None else ServerName.parse(value.destination)
         if value.failures < 0:
             raise NotARecord(f"failures is {value.failures}")
         return Plan(destination, value.reopen, one_line(value.why, MAX_WHY_CHARS), value.failures)
     except ValueError as error:
         advice = "Nothing is done for this region. Delete the znode: then the region's state alone decides what is done"
-        raise ZNodeValueError(path, f"it is not a plan ({one_line(str(error), MAX_WHY_CHARS)})", advice) from error
+        raise wrong_record(path, "a plan", error, advice) from error
 
 
 def encode_plan(plan: Plan) -> bytes:
     """Encode a plan."""
     destination = None if plan.destination is None else str(plan.destination)
-    value = {"destination": destination, "reopen": plan.reopen, "failures": plan.failures, "why": plan.why}
-    return json.dumps(value).encode()
+    return encode(_Stored(destination, plan.reopen, plan.failures, plan.why))

@@ -18,7 +18,7 @@ from kazoo.client import KazooClient, TransactionRequest
 
 from walferry.base.protos import hbase_pb2 as pb
 from walferry.base.zk.acls import readable_by_all
-from walferry.base.zk.client import children, read, read_all
+from walferry.base.zk.client import read, read_children
 from walferry.base.zk.errors import ZNodeValueError
 from walferry.base.zk.fenced_lock import FencedLock
 from walferry.hbase.layout import ZNodes
@@ -58,14 +58,10 @@ ABSENT = StoredState(TableState.ENABLED, None)
 
 def read_states(zk: KazooClient, nodes: ZNodes) -> tuple[dict[str, StoredState], dict[str, ZNodeValueError]]:
     """Read the states of all tables that have a znode, and what is wrong with those that cannot be read."""
-    names = children(zk, nodes.tables) or []
-    paths = [nodes.table(name) for name in names]
     states, broken = {}, {}
-    for name, path, found in zip(names, paths, read_all(zk, paths), strict=True):
-        if found is None:
-            continue
+    for name, found in read_children(zk, nodes.tables).items():
         try:
-            states[name] = StoredState(TableState(decode_table_state(found.value, path).state), found.stat.version)
+            states[name] = StoredState(TableState(decode_table_state(found.value, nodes.table(name)).state), found.stat.version)
         except ZNodeValueError as error:
             broken[name] = error
     return states, broken

@@ -20,7 +20,7 @@ from kazoo.client import KazooClient
 
 from walferry.base.protos import hbase_pb2 as pb
 from walferry.base.texts import one_line
-from walferry.base.zk.client import ZNode, children, read, read_all
+from walferry.base.zk.client import ZNode, read, read_children
 from walferry.base.zk.errors import ZNodeValueError
 from walferry.hbase.layout import ZNodes
 from walferry.hbase.names import ServerName
@@ -86,14 +86,10 @@ def read_region(zk: KazooClient, nodes: ZNodes, encoded: str) -> RegionInTransit
 
 def read_regions(zk: KazooClient, nodes: ZNodes) -> tuple[dict[str, RegionInTransition], list[BrokenZNode]]:
     """Read the znodes of all regions in transition, by encoded name, and those that cannot be read."""
-    names = children(zk, nodes.in_transition) or []
-    paths = [nodes.region_in_transition(name) for name in names]
     regions, broken = {}, []
-    for name, path, found in zip(names, paths, read_all(zk, paths), strict=True):
-        if found is None:
-            continue
+    for name, found in read_children(zk, nodes.in_transition).items():
         try:
-            regions[name] = decode_region(found, path)
+            regions[name] = decode_region(found, nodes.region_in_transition(name))
         except ZNodeValueError as error:
             broken.append(BrokenZNode(name, error))
     return regions, broken

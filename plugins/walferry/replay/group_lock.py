@@ -18,6 +18,7 @@ from urllib.parse import unquote
 
 from walferry.base.zk.client import children, children_all
 from walferry.base.zk.fenced_lock import CALLS, FencedLock, Guard
+from walferry.base.zk.records import encode
 from walferry.base.zk.right import Right
 from walferry.engine.summary import GroupSummary
 from walferry.replay.job import ReplayJob
@@ -59,7 +60,7 @@ class GroupLock:
     def write(self, summary: GroupSummary) -> None:
         """Write the summary. Raises LeaseLost, ConnectError, LeaseHeld if another try of the run has begun."""
         with self._lock:
-            refusal = self._fenced.write(lambda multi: multi.set_data(self._summary, summary.to_json().encode())).refusal
+            refusal = self._fenced.write(lambda multi: multi.set_data(self._summary, encode(summary))).refusal
         if refusal is not None:
             raise refusal.error
 

@@ -20,12 +20,13 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from urllib.parse import unquote
 
-from kazoo.client import KazooClient
-from kazoo.exceptions import BadVersionError, NodeExistsError, NoNodeError, NotEmptyError
+from kazoo.exceptions import NodeExistsError, NoNodeError, NotEmptyError
 
 from walferry.base.records import NotARecord
 from walferry.base.texts import one_line
-from walferry.base.zk.client import ZNode, children, read, read_all, retried
+from walferry.base.zk.client import ZNode, read, read_children, retried
+from walferry.base.zk.errors import Contention
+from walferry.base.zk.records import decode, decode_or_none, encode, put, update, wrong_record
 from walferry.engine.summary import MAX_ERROR_CHARS, GroupSummary, Status
 from walferry.hbase.layout import quoted
 from walferry.replication.source.session import Session
@@ -42,9 +43,9 @@ def begin_run(session: Session, peer_id: str, run_id: str, keep_seconds: float) 
 
     Returns the znode's version. Another one tells that another try of the run has begun since. Raises ConnectError.
     """
-    version = _put(session.zk, run_path(session, peer_id, run_id), str(int(time.time() + keep_seconds)).encode())
+    version = put(session.zk, run_path(session, peer_id, run_id), str(int(time.time() + keep_seconds)).encode())
     folder = session.own.runs(peer_id)
-    for name in _superfluous(_runs(session, folder)):
+    for name in _superfluous(read_children(session.zk, folder)):
         _delete(session, f"{folder}/{name}")
     return version
 
@@ -57,20 +58,13 @@ def end_run(session: Session, peer_id: str, run_id: str) -> None:
 def delete_old_runs(session: Session, peer_id: str, at_most: int) -> int:
     """Delete the runs of a peer that is gone, once their time is over, and its folder with the last one; returns how many."""
     folder = session.own.runs(peer_id)
-    runs = _runs(session, folder)
+    runs = read_children(session.zk, folder)
     old = [name for name, znode in runs.items() if _kept_until(znode) <= time.time()][:at_most]
     for name in old:
         _delete(session, f"{folder}/{name}")
     if len(old) == len(runs):
         _delete(session, folder, with_children=False)
     return len(old)
-
-
-def _runs(session: Session, folder: str) -> dict[str, ZNode]:
-    """The runs that are kept of a peer."""
-    names = children(session.zk, folder) or []
-    znodes = read_all(session.zk, [f"{folder}/{name}" for name in names])
-    return {name: znode for name, znode in zip(names, znodes, strict=True) if znode is not None}
 
 
 def _delete(session: Session, path: str, *, with_children: bool = True) -> None:
@@ -95,14 +89,14 @@ def _kept_until(run: ZNode) -> int:
 
 def write_group(session: Session, peer_id: str, run_id: str, summary: GroupSummary) -> None:
     """Write a group's summary over the one before. Raises ConnectError."""
-    _put(session.zk, group_path(session, peer_id, run_id, summary.group), summary.to_json().encode())
+    put(session.zk, group_path(session, peer_id, run_id, summary.group), encode(summary))
 
 
 def begin_group(session: Session, peer_id: str, run_id: str, summary: GroupSummary) -> None:
     """Write a group's first summary, unless it has one. Raises ConnectError."""
     with suppress(NodeExistsError):
         path = group_path(session, peer_id, run_id, summary.group)
-        retried(session.zk, session.zk.create, path, summary.to_json().encode(), makepath=True)
+        retried(session.zk, session.zk.create, path, encode(summary), makepath=True)
 
 
 def change_group(
@@ -110,25 +104,12 @@ def change_group(
 ) -> None:
     """Change a group's summary (None: it has none that can be read), unless a task writes it meanwhile. Raises ConnectError."""
     path = group_path(session, peer_id, run_id, group)
-    znode = read(session.zk, path)
-    value = change(read_group(session, peer_id, run_id, group)).to_json().encode()
-    with suppress(BadVersionError, NoNodeError, NodeExistsError):
-        if znode is None:
-            retried(session.zk, session.zk.create, path, value, makepath=True)
-        else:  # as it was before it was read again
-            retried(session.zk, session.zk.set, path, value, znode.stat.version)
 
+    def changed(value: bytes | None) -> bytes:
+        return encode(change(None if value is None else decode_or_none(GroupSummary, value)))
 
-def _put(zk: KazooClient, path: str, value: bytes) -> int:
-    """Returns the znode's version."""
-    try:
-        return int(retried(zk, zk.set, path, value).version)
-    except NoNodeError:
-        try:
-            retried(zk, zk.create, path, value, makepath=True)
-        except NodeExistsError:  # made by a request of ours whose answer was lost
-            return int(retried(zk, zk.set, path, value).version)
-        return 0
+    with suppress(Contention):
+        update(session.zk, path, changed, tries=1)
 
 
 def read_group(session: Session, peer_id: str, run_id: str, group: str) -> GroupSummary | None:
@@ -136,9 +117,9 @@ def read_group(session: Session, peer_id: str, run_id: str, group: str) -> Group
     path = group_path(session, peer_id, run_id, group)
     znode = read(session.zk, path)
     try:
-        return GroupSummary.from_json(znode.value) if znode else None
+        return decode(GroupSummary, znode.value) if znode else None
     except NotARecord as error:
-        log.warning("znode %s is not a summary: %s; counting begins anew", path, error)
+        log.warning("%s", wrong_record(path, "a summary", error, "Counting begins anew"))
         return None
 
 
@@ -148,17 +129,15 @@ def read_run(session: Session, peer_id: str, run_id: str) -> list[GroupSummary]:
     A group whose summary cannot be read has failed: nobody knows how it went.
     """
     path = run_path(session, peer_id, run_id)
-    names = children(session.zk, path) or ()
-    znodes = read_all(session.zk, [f"{path}/{name}" for name in names])
-    return [_summary(f"{path}/{name}", name, znode) for name, znode in zip(names, znodes, strict=True) if znode]
+    return [_summary(f"{path}/{name}", name, znode) for name, znode in read_children(session.zk, path).items()]
 
 
 def _summary(path: str, name: str, znode: ZNode) -> GroupSummary:
     try:
-        return GroupSummary.from_json(znode.value)
+        return decode(GroupSummary, znode.value)
     except NotARecord as error:
-        why = f"znode {path} is not a summary: {error}. See what has written it, delete it, and run again"
-        return GroupSummary(group=one_line(unquote(name), MAX_ERROR_CHARS), status=Status.FAILED, error=why)
+        why = wrong_record(path, "a summary", error, "See what has written it, delete it, and run again")
+        return GroupSummary(group=one_line(unquote(name), MAX_ERROR_CHARS), status=Status.FAILED, error=str(why))
 
 
 def group_path(session: Session, peer_id: str, run_id: str, group: str) -> str:

@@ -11,17 +11,18 @@ trusted for a while; then the group that finds it takes a quick look at the slav
 
 from __future__ import annotations
 
-import json
 import logging
 import time
 from collections.abc import Callable, Mapping
+from contextlib import suppress
+from dataclasses import asdict, dataclass
 from typing import Any
 
-from kazoo.exceptions import BadVersionError, NoNodeError
-
-from walferry.base.records import NotARecord, parsed_object
+from walferry.base.records import NotARecord, Record, record_of
 from walferry.base.texts import one_line
-from walferry.base.zk.client import read, retried
+from walferry.base.zk.client import read
+from walferry.base.zk.errors import Contention
+from walferry.base.zk.records import decode_or_none, encode, update
 from walferry.hbase.peers import Peer
 from walferry.replication.sinks.of_peer import why_down
 from walferry.replication.source.session import Session
@@ -29,16 +30,24 @@ from walferry.replication.source.session import Session
 TRUSTED_SECONDS = 60.0
 MAX_ERROR_CHARS = 4000
 MAX_NOTES = 50  # of one peer: the newest
-TRIES = 50  # a try fails if another note is written between the read and the write
 
 log = logging.getLogger(__name__)
 
-Notes = Mapping[str, Mapping[str, Any]]  # by run
+
+@dataclass(frozen=True)
+class DownNote(Record):
+    """When a group of a run has found the slave down, in seconds since the epoch, and why."""
+
+    time: float
+    error: str
+
+
+Notes = Mapping[str, DownNote]  # by run
 
 
 def note_down(session: Session, peer_id: str, run_id: str, error: str) -> None:
     """Leave the note for the other groups of the run. Raises ConnectError."""
-    note = {"time": time.time(), "error": one_line(error, MAX_ERROR_CHARS)}
+    note = DownNote(time.time(), one_line(error, MAX_ERROR_CHARS))
     _change(session, peer_id, lambda notes: {**notes, run_id: note})
 
 
@@ -53,8 +62,8 @@ def known_down(session: Session, peer: Peer, run_id: str) -> str | None:
     note = notes_in(znode.value).get(run_id) if znode else None
     if note is None:
         return None
-    if 0 <= time.time() - note["time"] < TRUSTED_SECONDS:
-        return one_line(note["error"], MAX_ERROR_CHARS)
+    if 0 <= time.time() - note.time < TRUSTED_SECONDS:
+        return one_line(note.error, MAX_ERROR_CHARS)
     why = why_down(peer, session.source)
     if why is not None:
         note_down(session, peer.id, run_id, why)
@@ -63,33 +72,24 @@ def known_down(session: Session, peer: Peer, run_id: str) -> str | None:
 
 def notes_in(value: bytes) -> Notes:
     """The notes by run, without those that make no sense."""
-    try:
-        notes = parsed_object(value) if value else {}
-    except NotARecord:
-        return {}
-    return {run_id: note for run_id, note in notes.items() if _is_note(note)}
-
-
-def _is_note(note: Any) -> bool:
-    return isinstance(note, dict) and isinstance(note.get("time"), int | float) and isinstance(note.get("error"), str)
+    notes = {}
+    for run_id, values in (decode_or_none(dict[str, Any], value) or {}).items():
+        with suppress(NotARecord):
+            notes[run_id] = record_of(DownNote, values)
+    return notes
 
 
 def _change(session: Session, peer_id: str, change: Callable[[Notes], Notes]) -> None:
     """Change the notes of the peer's runs and keep the newest. Raises ConnectError."""
-    path = session.own.runs(peer_id)
-    for _ in range(TRIES):
-        znode = read(session.zk, path)
-        if znode is None:  # no run of the peer has begun, so there is no note to delete and no job to tell
-            return
-        before = notes_in(znode.value)
-        newest = sorted(change(before).items(), key=lambda item: item[1]["time"])[-MAX_NOTES:]
-        if dict(newest) == before:
-            return
-        try:
-            retried(session.zk, session.zk.set, path, json.dumps(dict(newest)).encode(), znode.stat.version)
-        except BadVersionError:  # another group or run has changed them
-            continue
-        except NoNodeError:
-            return
-        return
-    log.warning("the notes in %s changed %d times while one was being written", path, TRIES)
+
+    def changed(value: bytes | None) -> bytes | None:
+        if value is None:  # no run of the peer has begun, so there is no note to delete and no job to tell
+            return None
+        before = notes_in(value)
+        newest = dict(sorted(change(before).items(), key=lambda item: item[1].time)[-MAX_NOTES:])
+        return None if newest == before else encode({run_id: asdict(note) for run_id, note in newest.items()})
+
+    try:
+        update(session.zk, session.own.runs(peer_id), changed)
+    except Contention as error:
+        log.warning("%s", error)

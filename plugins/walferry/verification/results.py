@@ -9,15 +9,14 @@ run deletes it once the peer is gone.
 from __future__ import annotations
 
 import contextlib
-import json
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 
-from kazoo.exceptions import NodeExistsError, NoNodeError
+from kazoo.exceptions import NoNodeError
 
-from walferry.base.records import NotARecord, decoded
+from walferry.base.records import NotARecord, Record
 from walferry.base.zk.client import children, read, retried
-from walferry.base.zk.errors import ZNodeValueError
+from walferry.base.zk.records import decode, encode, put, wrong_record
 from walferry.hbase.layout import quoted
 from walferry.replication.source.session import Session
 from walferry.verification.outcome import VerificationOutcome
@@ -30,7 +29,7 @@ MAX_DETAIL_CHARS = 500
 
 
 @dataclass(frozen=True)
-class _Result:
+class _Result(Record):
     """What a run has kept."""
 
     run_id: str
@@ -47,15 +46,7 @@ def write_result(session: Session, peer_id: str, run_id: str, outcomes: Sequence
         fields["samples"] = [{**s, "detail": s["detail"][:MAX_DETAIL_CHARS]} for s in fields["samples"][:places]]
         places -= len(fields["samples"])
         kept.append(fields)
-    value = json.dumps({"run_id": run_id, "tables": len(outcomes), "outcomes": kept}).encode()
-    path = _path(session, peer_id)
-    try:
-        retried(session.zk, session.zk.set, path, value)
-    except NoNodeError:
-        try:
-            retried(session.zk, session.zk.create, path, value, makepath=True)
-        except NodeExistsError:
-            retried(session.zk, session.zk.set, path, value)
+    put(session.zk, _path(session, peer_id), encode({"run_id": run_id, "tables": len(outcomes), "outcomes": kept}))
 
 
 def read_result(session: Session, peer_id: str, run_id: str) -> list[VerificationOutcome] | None:
@@ -65,9 +56,9 @@ def read_result(session: Session, peer_id: str, run_id: str) -> list[Verificatio
     if znode is None:
         return None
     try:
-        found = decoded(_Result, znode.value)
+        found = decode(_Result, znode.value)
     except NotARecord as error:
-        raise ZNodeValueError(path, f"it is not the result of a comparison: {error}", "Compare the peer again") from error
+        raise wrong_record(path, "the result of a comparison", error, "Compare the peer again") from error
     return list(found.outcomes) if found.run_id == run_id else None
 
 

@@ -9,6 +9,7 @@ import tracemalloc
 import zlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
+from functools import partial
 from typing import Any
 
 import pytest
@@ -18,6 +19,7 @@ from hypothesis import strategies as st
 from walferry.base.records import MAX_BYTES, MAX_DEPTH, NotARecord, decoded, parsed, parsed_object
 from walferry.base.security.login import Login
 from walferry.base.zk.fenced_lock import record_of
+from walferry.base.zk.records import decode, decode_or_none
 from walferry.engine.summary import GroupSummary
 from walferry.load.copy_records import CopyState, RegionRecord
 from walferry.load.records import Folder, Load
@@ -65,10 +67,10 @@ JSON = st.recursive(
 )
 # What reads what Walferry has written in ZooKeeper, and in what Spark's tasks send back.
 READERS: dict[str, tuple[Callable[[bytes], Any], type[Exception] | tuple[()]]] = {
-    "an initial snapshot": (CopyState.decode, ()),
-    "a region's copy": (RegionRecord.decode, ()),
-    "a load": (Load.decode, ()),
-    "a folder": (Folder.decode, ()),
+    "an initial snapshot": (partial(decode, CopyState), NotARecord),
+    "a region's copy": (partial(decode, RegionRecord), NotARecord),
+    "a load": (partial(decode, Load), NotARecord),
+    "a folder": (partial(decode, Folder), NotARecord),
     "a fenced lock": (record_of, ()),
     "notes of a slave": (notes_in, ()),
     "a summary": (GroupSummary.from_json, NotARecord),
@@ -174,7 +176,7 @@ def test_no_value_ends_a_run_with_an_error_of_python_s(reader: str, values: Any)
 
 @given(st.dictionaries(st.sampled_from(sorted(RegionRecord.__dataclass_fields__)), JSON))
 def test_a_record_has_the_types_that_its_kind_says(values: dict[str, Any]) -> None:
-    found = RegionRecord.decode(json.dumps(values).encode())
+    found = decode_or_none(RegionRecord, json.dumps(values).encode())
     if found is not None:
         assert all(type(each) in (str, int, tuple) for each in asdict(found).values())
         assert all(isinstance(each, str) for each in (found.staging, found.slave_region, found.way, *found.families))
@@ -193,12 +195,12 @@ def test_a_text_of_very_many_values_is_not_parsed(
 
 @pytest.mark.slow
 def test_a_packed_record_does_not_unpack_to_very_much() -> None:
-    assert Load.decode(zlib.compress(b'{"a":["' + b"x" * (32 << 20) + b'"]}')) is None
+    assert decode_or_none(Load, zlib.compress(b'{"a":["' + b"x" * (32 << 20) + b'"]}')) is None
     packed = zlib.compress(b'{"a":[' + b"[]," * (20 << 20) + b"[]]}")
     assert len(packed) < 100_000
     tracemalloc.start()
     try:
-        assert Load.decode(packed) is None
+        assert decode_or_none(Load, packed) is None
         assert tracemalloc.get_traced_memory()[1] < 100 << 20
     finally:
         tracemalloc.stop()

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from walferry.base.protos import hbase_pb2 as pb
+from walferry.base.zk.records import decode, encode
 from walferry.initial_snapshot import job, targets
 from walferry.initial_snapshot.manifest import SnapshotRegion
 from walferry.initial_snapshot.region_copy import RegionTask
@@ -291,6 +292,6 @@ def test_edits_of_before_the_copy_are_left_out_whatever_bytes_a_family_s_name_ha
     copy = job._Copy(*[None] * 5)  # type: ignore[arg-type]
     assert copy._end_all(records, [begun], ()) == []  # type: ignore[arg-type]
     load = Load("run", {"rs%2C1%2C1": "rs%2C1%2C1.5"}, done=True, tables={"t": kept["t"].families}, initial_snapshot=True)
-    read = Load.decode(load.encode())
+    read = decode(Load, encode(load))
     assert read is not None
     assert LoadedBefore([read]).families("rs%2C1%2C1.4", initial_snapshot=True) == {b"t": frozenset({family})}

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from walferry.base.zk.records import decode, decode_or_none, encode
 from walferry.hbase.binary_text import to_binary_text
 from walferry.load.records import Folder, Load
 
@@ -36,12 +37,12 @@ def written(values: object) -> bytes:
     )
 )
 def test_a_record_is_read_as_it_was_written(load: Load) -> None:
-    assert Load.decode(load.encode()) == load
+    assert decode(Load, encode(load)) == load
 
 
 @given(st.builds(Folder, TEXT, TEXT, st.binary().map(bytes.hex)))
 def test_a_note_is_read_as_it_was_written(folder: Folder) -> None:
-    assert Folder.decode(folder.encode()) == folder
+    assert decode(Folder, encode(folder)) == folder
 
 
 @pytest.mark.parametrize(
@@ -57,25 +58,25 @@ def test_a_note_is_read_as_it_was_written(folder: Folder) -> None:
     ],
 )  # fmt: skip
 def test_a_record_of_the_wrong_types_is_not_one(values: object) -> None:
-    assert Load.decode(written(GOOD)) is not None
-    assert Load.decode(written(values)) is None
+    assert decode_or_none(Load, written(GOOD)) is not None
+    assert decode_or_none(Load, written(values)) is None
 
 
 def test_only_true_makes_a_load_done() -> None:
     for done in (1, "true", "", None, [True]):
-        assert Load.decode(written(GOOD | {"done": done})) is None
+        assert decode_or_none(Load, written(GOOD | {"done": done})) is None
 
 
 @pytest.mark.parametrize(
     "value", [b"", b"x", b"\xff" * 100, zlib.compress(b"\xff"), zlib.compress(b"[" * 1_000_000), written(GOOD)[:-9]]
 )
 def test_bytes_that_are_nothing_at_all_are_not_a_record(value: bytes) -> None:
-    assert Load.decode(value) is None
-    assert Folder.decode(value) is None
+    assert decode_or_none(Load, value) is None
+    assert decode_or_none(Folder, value) is None
 
 
 def test_brackets_within_brackets_are_not_a_note() -> None:
-    assert Folder.decode(b"[" * 1_000_000) is None
+    assert decode_or_none(Folder, b"[" * 1_000_000) is None
 
 
 @pytest.mark.slow
@@ -84,7 +85,7 @@ def test_a_record_that_grows_without_end_is_given_up() -> None:
     assert len(bomb) < 2 << 20
     tracemalloc.start()
     try:
-        assert Load.decode(bomb) is None
+        assert decode_or_none(Load, bomb) is None
         assert tracemalloc.get_traced_memory()[1] < 512 << 20
     finally:
         tracemalloc.stop()
@@ -92,9 +93,9 @@ def test_a_record_that_grows_without_end_is_given_up() -> None:
 
 @given(JSON)
 def test_whatever_json_it_is_a_record_is_read_or_refused(values: object) -> None:
-    Load.decode(written(values))
-    Load.decode(written({"run": values, "groups": values, "done": values, "tables": values}))
-    assert Folder.decode(json.dumps(values).encode()) is None
+    decode_or_none(Load, written(values))
+    decode_or_none(Load, written({"run": values, "groups": values, "done": values, "tables": values}))
+    assert decode_or_none(Folder, json.dumps(values).encode()) is None
 
 
 @given(st.integers(0, 20), st.integers(0, 20))

@@ -4,6 +4,7 @@ znodes it makes (`acls`), a lock that fences its holder's writes (`fenced_lock`)
 Nothing here knows HBase's znodes: see `hbase`.
 
     errors          errors about a ZooKeeper ensemble, whatever it stores
+    records         records in znodes: put, updated by version, written under a fence, and read with care
     fenced_lock     a right that has one holder at a time. Only the holder can write under it
     right           the right to send requests that change something elsewhere, for as long as its holder surely has it
     session_time    for how long a client's session surely goes on, as far as the client itself can know

@@ -333,6 +333,13 @@ def read_all(zk: KazooClient, paths: Sequence[str]) -> list[ZNode | None]:
     return [None if found is None else ZNode(*found) for found in _pipelined(zk, paths, zk.get_async)]
 
 
+def read_children(zk: KazooClient, path: str) -> dict[str, ZNode]:
+    """Read the znode's children by name; none if it does not exist. Raises AnswerTooLong."""
+    names = children(zk, path) or []
+    found = read_all(zk, [f"{path}/{name}" for name in names])
+    return {name: znode for name, znode in zip(names, found, strict=True) if znode is not None}
+
+
 def stat_all(zk: KazooClient, paths: Sequence[str]) -> list[ZnodeStat | None]:
     """The stats of the znodes in the order of the paths, without their values; None for each that does not exist."""
     return _pipelined(zk, paths, zk.exists_async)

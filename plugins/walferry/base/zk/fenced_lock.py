@@ -18,7 +18,6 @@ and "ended". Then the seconds count from the time of that write; otherwise nobod
 the next acquisition.
 """
 
-import json
 import threading
 import time
 import uuid
@@ -39,7 +38,6 @@ from kazoo.exceptions import (
 from kazoo.protocol.states import KazooState
 
 from walferry.base.errors import WalferryError
-from walferry.base.records import NotARecord, parsed_object
 from walferry.base.texts import one_line
 from walferry.base.zk.client import (
     OUTCOME_UNKNOWN,
@@ -54,6 +52,7 @@ from walferry.base.zk.client import (
     unanswered,
 )
 from walferry.base.zk.errors import ConnectError, Contention
+from walferry.base.zk.records import decode_or_none, encode
 from walferry.base.zk.right import NEVER, has_heard, spare_seconds
 from walferry.base.zk.session_time import now
 
@@ -181,7 +180,7 @@ class FencedLock:
         """Change details of the record. No other write of this holder may be under way. Raises `lost_error`, ConnectError."""
         self.check()
         record = {**self._record, **details}
-        value = json.dumps(record).encode()
+        value = encode(record)
 
         def send() -> Refusal | None:
             multi = self._zk.transaction()
@@ -254,7 +253,7 @@ class FencedLock:
         """
         self._zk.remove_listener(self._on_state)
         calls_seconds = max(calls_seconds, self.quiet_at - now(), 0.0)
-        left = json.dumps({**self._record, CALLS: f"{calls_seconds:.1f}", ENDED: "yes"}).encode()
+        left = encode({**self._record, CALLS: f"{calls_seconds:.1f}", ENDED: "yes"})
 
         def give_up() -> None:
             for with_path in (True, False) if forget and not calls_seconds else (False,):
@@ -321,7 +320,7 @@ class FencedLock:
             multi.create(self._znode, ephemeral=True)
             multi.create(f"{path}/{HELD}", ephemeral=True)
             self._record = {**record, "since": since, **_calls_of_both(record, before), TOKEN: self.token}
-            multi.set_data(path, json.dumps(self._record).encode(), version)
+            multi.set_data(path, encode(self._record), version)
             try:
                 refusal = commit(multi)
             except (*OUTCOME_UNKNOWN, SessionExpiredError):
@@ -357,10 +356,7 @@ def read_record(zk: KazooClient, path: str) -> Record:
 
 def record_of(value: bytes) -> Record:
     """The record in the value of a fenced lock's path; empty if it makes no sense."""
-    try:
-        known = parsed_object(value)
-    except NotARecord:
-        return {}
+    known = decode_or_none(dict[str, Any], value) or {}
     return {one_line(name, MAX_TEXT_CHARS): one_line(str(text), MAX_TEXT_CHARS) for name, text in known.items()}
 
 

@@ -27,16 +27,14 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
-from kazoo.exceptions import BadVersionError, NodeExistsError, NoNodeError
-
-from walferry.base.zk.client import read, read_all, retried
-from walferry.base.zk.errors import Contention, ZNodeValueError
+from walferry.base.zk.client import read_all
+from walferry.base.zk.errors import ZNodeValueError
+from walferry.base.zk.records import update
 from walferry.observe.status.ages import Age, Certainty
 from walferry.replication.source.session import Session
 
 INTERVAL_SECONDS = 300
 SAMPLES = 86_400 // INTERVAL_SECONDS
-TRIES = 20  # a try fails if another writer was faster
 _HEAD = b"WFH\x01"
 _SAMPLE = struct.Struct(">IqBqIqi")
 _CERTAINTIES = tuple(Certainty)
@@ -146,21 +144,12 @@ def record_sample(session: Session, peer_id: str, sample: Sample) -> bool:
     Raises Contention, ConnectError.
     """
     path = session.own.history(peer_id)
-    for _ in range(TRIES):
-        znode = read(session.zk, path)
-        before = () if znode is None else _kept(znode.value, path, sample.interval)
-        if before and before[-1].interval == sample.interval:
-            return False
-        value = encode((*before, sample))
-        try:
-            if znode is None:
-                retried(session.zk, session.zk.create, path, value, makepath=True)
-            else:
-                retried(session.zk, session.zk.set, path, value, znode.stat.version)
-        except (BadVersionError, NodeExistsError, NoNodeError):
-            continue  # by another writer, or by a try of ours whose answer was lost: then the interval has a sample now
-        return True
-    raise Contention(f"{path} changed {TRIES} times while a sample was being added")
+
+    def with_sample(value: bytes | None) -> bytes | None:
+        before = () if value is None else _kept(value, path, sample.interval)
+        return None if before and before[-1].interval == sample.interval else encode((*before, sample))
+
+    return update(session.zk, path, with_sample)
 
 
 def _kept(value: bytes, path: str, interval: int) -> tuple[Sample, ...]:

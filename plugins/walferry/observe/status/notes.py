@@ -16,6 +16,7 @@ from urllib.parse import unquote
 from walferry.base.records import NotARecord
 from walferry.base.texts import one_line
 from walferry.base.zk.client import ZNode, children_all, read_all
+from walferry.base.zk.records import decode, wrong_record
 from walferry.engine.summary import GroupSummary, Status
 from walferry.replication.source.session import Session
 from walferry.shipping.slave_down import notes_in
@@ -147,22 +148,23 @@ def _note(group: str, path: str, znode: ZNode, problems: list[str]) -> RunNote |
         if summary.group != group:
             raise NotARecord(f"it tells of another group, {summary.group}")
     except NotARecord as error:
-        problems.append(one_line(f"znode {path} is not a summary: {error}", MAX_SUMMARY_CHARS))
+        wrong = wrong_record(path, "a summary", error, "See what has written it, and delete it")
+        problems.append(one_line(str(wrong), MAX_SUMMARY_CHARS))
         return None
     return RunNote(unquote(path.split("/")[-2]), int(znode.stat.mtime), summary)
 
 
 def checked_summary(value: bytes) -> GroupSummary:
     """The summary in a znode, with bounded texts and numbers. Raises NotARecord."""
-    summary = GroupSummary.from_json(value, MAX_SUMMARY_BYTES)
+    summary = decode(GroupSummary, value, MAX_SUMMARY_BYTES)
     texts = {name: text for each in fields(summary) if isinstance(text := getattr(summary, name := each.name), str)}
     cut = {name: one_line(text, MAX_SUMMARY_CHARS) for name, text in texts.items() if name not in ("group", "status")}
     return replace(summary, **cut)  # type: ignore[arg-type]  # texts stay texts
 
 
 def _slave_down(head: ZNode | None) -> SlaveDown | None:
-    notes = [note for note in notes_in(head.value).values() if 0 <= note["time"] < _LATEST] if head else []
+    notes = [note for note in notes_in(head.value).values() if 0 <= note.time < _LATEST] if head else []
     if not notes:
         return None
-    newest = max(notes, key=lambda note: float(note["time"]))
-    return SlaveDown(int(newest["time"] * 1000), one_line(newest["error"], MAX_SUMMARY_CHARS))
+    newest = max(notes, key=lambda note: note.time)
+    return SlaveDown(int(newest.time * 1000), one_line(newest.error, MAX_SUMMARY_CHARS))

@@ -6,22 +6,19 @@ As far as queues tell, a WAL is closed when its group has a newer one, or when i
 such as an Airflow task. A mark only moves forward. Several runs may look at once, but each WAL is new to one `commit` only.
 """
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 
 from kazoo.client import KazooClient
-from kazoo.exceptions import BadVersionError, NodeExistsError
 
-from walferry.base.records import NotARecord, converted, parsed
-from walferry.base.zk.client import OUTCOME_UNKNOWN, Watch, read, retried
-from walferry.base.zk.errors import AnswerTooLong, Contention, ZNodeValueError
+from walferry.base.records import NotARecord
+from walferry.base.zk.client import Watch, read, retried
+from walferry.base.zk.errors import AnswerTooLong
+from walferry.base.zk.records import decode, encode, update, wrong_record
 from walferry.hbase.peers import check_ours, read_peer
 from walferry.replication.queues.consistent import consistent
 from walferry.replication.queues.reading import closed_groups, list_queues, queued_groups
 from walferry.replication.source.session import Session
-
-COMMIT_TRIES = 50
 
 Timestamps = Mapping[str, int]  # by WAL group, in milliseconds as in WAL names
 
@@ -51,7 +48,7 @@ def find_new(
     if peer.paused:
         return None
     closed = _closed_wals(session, peer_id, watch)
-    seen = _merged(_read_mark(session.zk, session.own.mark(peer_id, key))[0], beside or {})
+    seen = _merged(_read_mark(session.zk, session.own.mark(peer_id, key)), beside or {})
     new = {group: [t for t in timestamps if t > seen.get(group, -1)] for group, timestamps in closed.items()}
     newest = {group: max(timestamps) for group, timestamps in new.items() if timestamps}
     return NewWals(newest, sum(map(len, new.values()))) if newest else None
@@ -60,33 +57,20 @@ def find_new(
 def commit(session: Session, peer_id: str, key: str, newest: Timestamps) -> bool:
     """Let the mark `key` cover `newest`; returns whether it did not cover all of that already. Raises WalferryError."""
     path = session.own.mark(peer_id, key)
-    maybe_ours = False
-    for _ in range(COMMIT_TRIES):
-        mark, version = _read_mark(session.zk, path)
+
+    def moved_on(value: bytes | None) -> bytes | None:
+        mark = {} if value is None else _mark(value, path)
         wanted = _merged(mark, newest)
         if wanted == mark:
-            return maybe_ours
+            return None
         try:
             queued = consistent(session, lambda: queued_groups(session, peer_id))
         except AnswerTooLong:  # a group of the mark may be in that queue
             queued = frozenset(mark)
         # A group that is no longer queued never comes back: its server had its name for one life only.
-        value = json.dumps(
-            {group: timestamp for group, timestamp in wanted.items() if group in queued or group in newest}
-        ).encode()
-        try:
-            if version is None:
-                retried(session.zk, session.zk.ensure_path, path.rpartition("/")[0])
-                session.zk.create(path, value)
-            else:
-                session.zk.set(path, value, version)
-        except (BadVersionError, NodeExistsError):
-            continue
-        except OUTCOME_UNKNOWN:
-            maybe_ours = True
-            continue
-        return True
-    raise Contention(f"{path} changed {COMMIT_TRIES} times while it was being set; try again later")
+        return encode({group: timestamp for group, timestamp in wanted.items() if group in queued or group in newest})
+
+    return update(session.zk, path, moved_on)
 
 
 def _closed_wals(session: Session, peer_id: str, watch: Watch | None) -> dict[str, list[int]]:
@@ -102,15 +86,14 @@ def _merged(one: Timestamps, other: Timestamps) -> dict[str, int]:
     return {group: max(one.get(group, -1), other.get(group, -1)) for group in {**one, **other}}
 
 
-def _read_mark(zk: KazooClient, path: str) -> tuple[dict[str, int], int | None]:
-    """The mark and its version; without one, everything is new."""
+def _read_mark(zk: KazooClient, path: str) -> dict[str, int]:
+    """The mark; without one, everything is new."""
     znode = read(zk, path)
-    if znode is None:
-        return {}, None
+    return {} if znode is None else _mark(znode.value, path)
+
+
+def _mark(value: bytes, path: str) -> dict[str, int]:
     try:
-        mark: dict[str, int] = converted(dict[str, int], parsed(znode.value), "the mark")
+        return decode(dict[str, int], value)
     except NotARecord as error:
-        raise ZNodeValueError(
-            path, f"its value is not a mark of Walferry's ({error})", "Delete it: all WALs are new then"
-        ) from error
-    return mark, int(znode.stat.version)
+        raise wrong_record(path, "a mark of Walferry's", error, "Delete it: all WALs are new then") from error

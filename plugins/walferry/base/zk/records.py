@@ -1,0 +1,148 @@
+"""Records in znodes: JSON of bounded size, compressed where it is large.
+
+A record is written over the one before (`put`), or only as the successor of the one that was read (`update`), or by the holder of
+a lease or lock (`put_fenced`, `set_fenced`, with the fence's own checks in the same multi). It is read with `decode`, which takes
+nothing for granted: whoever may write to ZooKeeper may have put anything there.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+from kazoo.client import KazooClient, TransactionRequest
+from kazoo.exceptions import (
+    AuthFailedError,
+    BadVersionError,
+    ConnectionClosedError,
+    NodeExistsError,
+    NoNodeError,
+    SessionExpiredError,
+)
+
+from walferry.base.records import MAX_BYTES, NotARecord, Record, converted, parsed, text_of
+from walferry.base.texts import one_line
+from walferry.base.zk.client import OUTCOME_UNKNOWN, Refusal, read, retried, unanswered
+from walferry.base.zk.errors import MAX_ERROR_CHARS, Contention, ZNodeValueError
+
+COMPRESSED_FROM_BYTES = 16 << 10  # smaller ones can be read with ZooKeeper's own client
+UPDATE_TRIES = 50  # a try fails if another client writes between the read and the write
+_ZLIB = b"x"  # begins each value that is compressed; no JSON begins so
+
+Fence = Callable[[Callable[[TransactionRequest], None]], Refusal | None]  # sends a multi behind checks, perhaps repeatedly
+
+T = TypeVar("T")
+
+
+def encode(record: Any) -> bytes:
+    """The value of a znode that holds the record: a `Record`, or plain values."""
+    text = (record.to_json() if isinstance(record, Record) else text_of(record)).encode()
+    return text if len(text) < COMPRESSED_FROM_BYTES else zlib.compress(text)
+
+
+def decode(kind: type[T], value: bytes, most_bytes: int = MAX_BYTES) -> T:
+    """The record of this kind, such as a `Record` or a dict[str, int], in a znode's value. Raises NotARecord.
+
+    `most_bytes` is the most that its JSON may have.
+    """
+    text = _unpacked(value, most_bytes)
+    if isinstance(kind, type) and issubclass(kind, Record):
+        return kind.from_json(text, most_bytes)
+    found: T = converted(kind, parsed(text, most_bytes), "it")
+    return found
+
+
+def decode_or_none(kind: type[T], value: bytes, most_bytes: int = MAX_BYTES) -> T | None:
+    """As `decode`, but None for what is no such record."""
+    try:
+        return decode(kind, value, most_bytes)
+    except NotARecord:
+        return None
+
+
+def wrong_record(path: str, what: str, error: ValueError, advice: str) -> ZNodeValueError:
+    """The error of a znode that does not hold `what`, such as "a plan"."""
+    return ZNodeValueError(path, f"it is not {what}: {one_line(str(error), MAX_ERROR_CHARS)}", advice)
+
+
+def put(zk: KazooClient, path: str, value: bytes) -> int:
+    """Write a znode, whatever it holds, or make it and its parents. Returns its version. Raises ConnectError."""
+    try:
+        return int(retried(zk, zk.set, path, value).version)
+    except NoNodeError:
+        try:
+            retried(zk, zk.create, path, value, makepath=True)
+        except NodeExistsError:  # made meanwhile, perhaps by a request of ours whose answer was lost
+            return int(retried(zk, zk.set, path, value).version)
+        return 0
+
+
+def update(zk: KazooClient, path: str, change: Callable[[bytes | None], bytes | None], tries: int = UPDATE_TRIES) -> bool:
+    """Replace a znode's value by what `change` makes of it, or make the znode and its parents.
+
+    `change` is called with the value as it is (None: there is no znode), again after each write of another client, and returns
+    None to leave it as it is. Returns whether this call has written, or may have: a try whose answer was lost leaves nothing to
+    change. Raises Contention, ConnectError.
+    """
+    maybe_ours = False
+    for _ in range(tries):
+        znode = read(zk, path)
+        value = change(znode.value if znode else None)
+        if value is None:
+            return maybe_ours
+        try:
+            if znode is not None:
+                zk.set(path, value, znode.stat.version)
+            else:
+                retried(zk, zk.ensure_path, path.rpartition("/")[0])
+                zk.create(path, value)
+        except (BadVersionError, NodeExistsError, NoNodeError):
+            continue
+        except (AuthFailedError, ConnectionClosedError) as error:
+            raise unanswered(zk, f"does not answer ({type(error).__name__})") from error
+        except (*OUTCOME_UNKNOWN, SessionExpiredError):  # the next read waits for the connection
+            maybe_ours = True
+            continue
+        return True
+    raise Contention(f"{path} changed {tries} times while it was being written; try again later")
+
+
+def put_fenced(zk: KazooClient, fence: Fence, path: str, value: bytes) -> None:
+    """As `put`, but only as long as the fence lets the write through. Raises what the fence raises, ConnectError."""
+    retried(zk, zk.ensure_path, path.rpartition("/")[0])
+    refusal = fence(lambda multi: multi.create(path, value))
+    if refusal is not None and isinstance(refusal.error, NodeExistsError):
+        refusal = fence(lambda multi: multi.set_data(path, value))
+    if refusal is not None:
+        raise refusal.error
+
+
+def set_fenced(zk: KazooClient, fence: Fence, path: str, value: bytes, version: int | None) -> int | None:
+    """Replace what a znode has at this version (None: make the znode), as long as the fence lets the write through.
+
+    Returns the new version; None if another client has written or deleted it. Raises what the fence raises, ConnectError.
+    """
+    if version is None:
+        refusal = fence(lambda multi: multi.create(path, value))
+    else:
+        refusal = fence(lambda multi: multi.set_data(path, value, version))
+    if refusal is None:
+        return 0 if version is None else version + 1
+    znode = read(zk, path)
+    if znode is None or znode.value != value:  # otherwise an earlier try of ours was carried out, and its answer lost
+        return None
+    return int(znode.stat.version)
+
+
+def _unpacked(value: bytes, most_bytes: int) -> bytes:
+    if not value.startswith(_ZLIB):
+        return value
+    stream = zlib.decompressobj()
+    try:
+        text = stream.decompress(value, most_bytes + 1)
+    except zlib.error as error:
+        raise NotARecord(f"it cannot be unpacked: {error}") from None
+    if len(text) <= most_bytes and (not stream.eof or stream.unused_data):
+        raise NotARecord("it is not packed as a whole")
+    return text
