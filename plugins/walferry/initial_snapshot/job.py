@@ -23,15 +23,15 @@ from walferry.initial_snapshot.files_copy import clean
 from walferry.initial_snapshot.lives import lives
 from walferry.initial_snapshot.manifest import SnapshotRegion, read_manifest, regions_of, split_keys
 from walferry.initial_snapshot.quiet import await_quiet
-from walferry.initial_snapshot.region_copy import RegionOutcome, RegionTask, root_of
+from walferry.initial_snapshot.region_copy import RegionOutcome, RegionTask
 from walferry.initial_snapshot.snapshots import TakeSnapshot, snapshots
 from walferry.initial_snapshot.targets import check_target, has_rows, make_target
-from walferry.load.cleanup import PATIENCE_SECONDS
 from walferry.load.copied_tables import ChosenTable, choose
 from walferry.load.copy_border import find_border
 from walferry.load.copy_errors import CopyRefused, NotQueued
 from walferry.load.copy_records import MAX_NAMED, MAX_TABLES, CopyState, CopyWay, Records, RegionRecord, TableRecord, is_copied
 from walferry.load.fence import Claim
+from walferry.load.staging import PATIENCE_SECONDS
 from walferry.replication.filters.rules import PeerTables
 from walferry.replication.locks.peer_lock import holding_peer_after_others
 from walferry.replication.source.agreement import check_peer
@@ -238,7 +238,7 @@ class _Copy:
     def _begin(self, records: Records, begun: _Begun) -> list[RegionTask]:
         """Make the table at the slave. Returns a task for each region."""
         table = begun.table
-        regions = regions_of(read_manifest(root_of(self.request.source), begun.snapshot), table.families)
+        regions = regions_of(read_manifest(self.request.source.hbase_root, begun.snapshot), table.families)
         records.begin_table(table.name, begun.record)
         with master.connect(active_master(self.slave.zk, self.slave.nodes), login=self.slave.login) as there:
             target = make_target(there, table.schema, split_keys(regions))
@@ -266,7 +266,7 @@ class _Copy:
         """Delete what earlier tries have left at the slave, also of regions that the snapshot does not have any more."""
         for name, record in records.regions(table, records.names(table)).items():
             if not record.way:
-                clean(self.slave.place(table), record, root_of(self.request.source), PATIENCE_SECONDS)
+                clean(self.slave.place(table), record, self.request.source.hbase_root, PATIENCE_SECONDS)
                 records.forget_region(table, name)
 
 

@@ -19,12 +19,12 @@ from walferry.hbase.tables.tables import Tables
 from walferry.initial_snapshot.files_copy import FilesCopy, FoundFile, NeedsScan, clean, find_files
 from walferry.initial_snapshot.manifest import SnapshotRegion
 from walferry.initial_snapshot.scan_copy import copy_rows
-from walferry.load.cleanup import PATIENCE_SECONDS
 from walferry.load.copy_errors import BrokenSnapshot, CopyRefused, Overtaken
 from walferry.load.copy_records import CopyWay, Records, RegionRecord
 from walferry.load.errors import NotLoaded
 from walferry.load.fence import Claim
 from walferry.load.region_lock import turn
+from walferry.load.staging import PATIENCE_SECONDS
 from walferry.replication.source.cluster import SourceCluster, VisibilityLabels
 from walferry.replication.source.session import Session, open_session
 
@@ -87,13 +87,13 @@ class RegionCopier:
         held = records.held(region.table, region.encoded_name)
         if held.record is not None and held.record.staging:  # an earlier try has left a folder
             held.put(held.record)  # before the folder is deleted: it may be that of a run that has overtaken this one
-            clean(place, held.record, root_of(self.session.source))
+            clean(place, held.record, self.session.source.hbase_root)
         try:
             alone = partial(turn, self.session, self.peer.id, task.attempt)
-            files = FilesCopy(root_of(self.session.source), place, self._source_id(), alone, self.slave_tables.login)
+            files = FilesCopy(self.session.source.hbase_root, place, self._source_id(), alone, self.slave_tables.login)
             record = files.copy(region, self._found(task), held)
         except NeedsScan as why:
-            clean(place, held.record, root_of(self.session.source))
+            clean(place, held.record, self.session.source.hbase_root)
             held.put(RegionRecord(why_scan=str(why)))
             self._check_labels(region, known=False)
             log.info("%s is scanned: %s", region, why)
@@ -106,7 +106,7 @@ class RegionCopier:
     def _found(self, task: RegionTask) -> list[FoundFile]:
         if task.why_scan:
             raise NeedsScan(task.why_scan)
-        found = find_files(root_of(self.session.source), task.region)
+        found = find_files(self.session.source.hbase_root, task.region)
         if any(each.info is None or each.info.has_tags for each in found):
             self._check_labels(task.region, known=all(each.info is not None for each in found))
         return found
@@ -156,8 +156,3 @@ def _another_try_helps(error: WalferryError | OSError) -> bool:
     if isinstance(error, UnreadableBytes) and error.lost:  # the source's RegionServers cannot read them either
         return False
     return error.retry_helps
-
-
-def root_of(source: SourceCluster) -> str:
-    """The URL of the source's hbase.rootdir."""
-    return source.root_dir or source.wal_root

@@ -16,7 +16,6 @@ from walferry.hbase.files.systems import list_folder
 from walferry.hbase.names import in_snapshot_name
 from walferry.hbase.rpc import master, master_snapshots
 from walferry.initial_snapshot.manifest import SNAPSHOTS
-from walferry.initial_snapshot.region_copy import root_of
 from walferry.replication.locks.peer_lock import turn_of_attempt
 from walferry.replication.source.session import Session
 
@@ -74,7 +73,7 @@ def _prefix(peer_id: str) -> str:
 
 def _await_begun(session: Session, prefix: str) -> None:
     """Wait for snapshots that a killed job has begun: HBase completes them, and until then they cannot be deleted."""
-    folder = f"{root_of(session.source)}/{_BEGUN}"
+    folder = f"{session.source.hbase_root}/{_BEGUN}"
     give_up = time.monotonic() + BEGUN_SECONDS
     while begun := list_folder(folder, lambda name: name.startswith(prefix)):
         if time.monotonic() > give_up:  # a master that dies may leave the folder behind

@@ -7,10 +7,8 @@ from kazoo.client import KazooClient
 from walferry.hbase.tables.tables import Tables
 from walferry.load.errors import StaleLoad
 from walferry.load.records import Folder, Load, end, folders_of, forget
-from walferry.load.staging import delete_surely
+from walferry.load.staging import PATIENCE_SECONDS, delete_surely
 from walferry.replication.source.cluster import SourceCluster
-
-PATIENCE_SECONDS = 180.0  # with a region that moves, or a server that restarts
 
 
 def clean(load: Load, zk: KazooClient, slave: Tables, source: SourceCluster) -> None:
@@ -36,5 +34,4 @@ def clean_folders(record: str, zk: KazooClient, slave: Tables, source: SourceClu
 
 def _clean_folder(folder: Folder, slave: Tables, source: SourceCluster) -> str | None:
     """Returns why the folder is none of a load's. Raises StaleLoad."""
-    root = source.root_dir or source.wal_root
-    return delete_surely(slave.place(folder.table), folder.token, folder.region, root, PATIENCE_SECONDS)
+    return delete_surely(slave.place(folder.table), folder.token, folder.region, source.hbase_root, PATIENCE_SECONDS)

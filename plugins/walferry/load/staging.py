@@ -38,6 +38,7 @@ from walferry.load.errors import NotLoaded, StaleLoad, is_refusal
 STAGING = "staging"  # HConstants.BULKLOAD_STAGING_DIR_NAME
 _RANDOM = "[0-9a-v]{40,64}"  # fewer digits come once in 2^120 times
 MAX_URL_CHARS = 4000  # HDFS has no longer paths
+PATIENCE_SECONDS = 180.0  # with a region that moves, or a server that restarts
 T = TypeVar("T")
 
 SLAVES_FOLDERS = "Check the slave's hbase.rootdir, and its RegionServers"  # advice

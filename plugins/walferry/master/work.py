@@ -90,7 +90,7 @@ def at_work(session: Session, terms: WorkTerms, tell: Tell) -> Iterator[tuple[Cl
     """
     source = session.source
     cluster = cluster_of(session)
-    root = source.root_dir or source.wal_root
+    root = source.hbase_root
     check_files(session.zk, session.nodes, source.wal_root)
     candidate = Candidate(terms.holder, root, terms.run, terms.address)
     locality = HdfsLocality(root, source.login.user or user_name())

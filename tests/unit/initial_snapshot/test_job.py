@@ -85,7 +85,7 @@ def test_regions_count_as_copied_only_while_their_table_at_the_slave_has_rows(mo
     monkeypatch.setattr(job, "make_target", lambda *_: MadeTarget(made))
     monkeypatch.setattr(job, "has_rows", has_rows)
     slave: Any = SimpleNamespace(zk=None, nodes=None, login=None)
-    request: Any = SimpleNamespace(source=SimpleNamespace(login=None, root_dir="file:/x", wal_root=""), say=print)
+    request: Any = SimpleNamespace(source=SimpleNamespace(login=None, hbase_root="file:/x"), say=print)
     records: Any = Kept()
     chosen = ChosenTable("t", (b"f",), pb.TableSchema())
     copy = job._Copy(None, None, slave, request, SimpleNamespace(attempt="a"))  # type: ignore[arg-type]
@@ -102,7 +102,7 @@ def test_what_earlier_tries_have_left_is_deleted_even_if_the_region_was_split_si
     records.of_region["of a region that was split"] = begun
     slave: Any = SimpleNamespace(place=lambda table: None)
     nothing: Any = None
-    request: Any = SimpleNamespace(source=SimpleNamespace(root_dir="file:/x", wal_root=""))
+    request: Any = SimpleNamespace(source=SimpleNamespace(hbase_root="file:/x"))
     job._Copy(nothing, nothing, slave, request, nothing)._clean(records, "t")
     assert deleted == [begun]
     assert records.of_region == {"abc": COPIED}
@@ -276,7 +276,7 @@ def test_what_earlier_runs_have_left_of_tables_that_are_given_up_is_deleted_too(
     monkeypatch.setattr(job._Copy, "_begin_all", begin_all)
     slave: Any = SimpleNamespace(place=lambda table: None)
     nothing: Any = None
-    request: Any = SimpleNamespace(run="r", say=print, source=SimpleNamespace(root_dir="file:/x", wal_root=""))
+    request: Any = SimpleNamespace(run="r", say=print, source=SimpleNamespace(hbase_root="file:/x"))
     peer: Any = SimpleNamespace(id="p")
     with pytest.raises(Begun):
         job._Copy(nothing, peer, slave, request, nothing).run([], nothing, nothing)

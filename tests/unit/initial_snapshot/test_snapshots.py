@@ -28,7 +28,7 @@ def begun(tmp_path: Path) -> Path:
 @pytest.fixture
 def session(tmp_path: Path, begun: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
     """A session whose master knows a snapshot as complete once it is no longer being put together."""
-    source = SimpleNamespace(root_dir="", wal_root=tmp_path.as_uri(), login=None)
+    source = SimpleNamespace(hbase_root=tmp_path.as_uri(), login=None)
     monkeypatch.setattr(snapshots, "active_master", lambda *_: None)
     monkeypatch.setattr(snapshots.master, "connect", lambda *_, **__: nullcontext())
     monkeypatch.setattr(

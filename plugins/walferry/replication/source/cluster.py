@@ -100,6 +100,11 @@ class SourceCluster:
         """The cluster's paths in ZooKeeper."""
         return ZNodes(self.znode_parent, QueueLayout(self.queue_layout))
 
+    @property
+    def hbase_root(self) -> str:
+        """The URL of hbase.rootdir."""
+        return self.root_dir or self.wal_root
+
     def keys(self) -> KeyProvider | None:
         """What unwraps the keys of encrypted WALs. It reads no key store until the first such WAL. Raises SourceError."""
         if self.key_provider is None:

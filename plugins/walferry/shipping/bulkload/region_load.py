@@ -37,11 +37,10 @@ from walferry.hbase.tables.regions import Region
 from walferry.hbase.tables.scan import Patience
 from walferry.hbase.tables.tables import Tables
 from walferry.hbase.wal.windows import RandomAccess
-from walferry.load.cleanup import PATIENCE_SECONDS
 from walferry.load.errors import NotLoaded, is_refusal
 from walferry.load.numbered import Destination, StagedFile, load_numbered
 from walferry.load.records import Folder, check_folder, forget, note_folder
-from walferry.load.staging import new_folder
+from walferry.load.staging import PATIENCE_SECONDS, new_folder
 from walferry.shipping.bulkload.job import LoadJob, PlannedRegion
 
 MERGE_BYTES = 32 << 20
@@ -104,7 +103,7 @@ class RegionLoader:
         table = planned.table.decode()
         server = self.slave.place(table).connection(target)
         token, note = new_folder(
-            server, table, target.name, self.job.source.root_dir or self.job.source.wal_root, self.slave.login,
+            server, table, target.name, self.job.source.hbase_root, self.slave.login,
             lambda token: note_folder(self.zk, self.job.record, Folder(token, table, target.name.hex())),
         )  # fmt: skip
         try:

@@ -46,7 +46,7 @@ def _try(zk: KazooClient, record: str, slave: Tables, planned: PlannedRegion, so
     target = slave.place(table).locate(planned.region.start)
     server = slave.place(table).connection(target)
     token, note = new_folder(
-        server, table, target.name, source.root_dir or source.wal_root, slave.login,
+        server, table, target.name, source.hbase_root, slave.login,
         lambda token: note_folder(zk, record, Folder(token, table, target.name.hex())),
     )  # fmt: skip
     try:

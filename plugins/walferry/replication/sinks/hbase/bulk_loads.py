@@ -72,7 +72,7 @@ class HFileSource:
         """What the connection says; None if it says nothing."""
         if source.replication_cluster_id is None:
             return None
-        return cls(source.replication_cluster_id, source.root_dir or source.wal_root)
+        return cls(source.replication_cluster_id, source.hbase_root)
 
     @property
     def places(self) -> tuple[str, str]:
