@@ -32,6 +32,11 @@ class WalferryError(Exception):
         return _restored, (type(self), self.args, self.__dict__)
 
 
+def text_of(error: BaseException) -> str:
+    """What an error says, with its kind if it is none of Walferry's."""
+    return str(error) if isinstance(error, WalferryError) else f"{type(error).__name__}: {error}"
+
+
 def _restored(kind: type[WalferryError], args: tuple[Any, ...], state: dict[str, Any]) -> WalferryError:
     error = kind.__new__(kind)
     error.args = args

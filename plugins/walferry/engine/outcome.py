@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from enum import Enum, auto
 
+from walferry.engine.counters import Counters
 from walferry.engine.summary import Status
+from walferry.hbase.errors import PausedPeer
 from walferry.replication.sinks.errors import SlaveUnreachable, Stopped
 
 
@@ -16,6 +20,26 @@ class Phase(Enum):
     LATE = auto()  # the time is over: nothing more is read, and what is not acknowledged stays queued
     SLAVE_DOWN = auto()
     FAILED = auto()
+
+
+@contextmanager
+def noted_end(counters: Counters, tell_others: Callable[[str], None], *, backlog: bool) -> Iterator[None]:
+    """Note in the counters why a block ends that ships a group: its peer was paused, or its slave is down. Other errors pass.
+
+    Args:
+        counters: The group's.
+        tell_others: Leaves a note for the run's other groups that the slave is down.
+        backlog: Whether what is left is queued, so that the next batch ships it. The text says so then.
+    """
+    try:
+        yield
+    except PausedPeer as error:
+        counters.end(Status.PAUSED, str(error))
+    except SlaveUnreachable as error:
+        text = str(error) if backlog else error.problem
+        if not error.answered:  # else the trouble may be with what this group ships, and the other groups try for themselves
+            tell_others(text)
+        counters.end(Status.SLAVE_DOWN, text)
 
 
 class RunOutcome:

@@ -13,17 +13,16 @@ from collections.abc import Callable, Collection, Generator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
-from walferry.base.errors import WalferryError
+from walferry.base.errors import WalferryError, text_of
 from walferry.base.zk.errors import ConnectError
 from walferry.engine.bandwidth import limit_of
 from walferry.engine.counters import Counters
 from walferry.engine.gauges import Gauges
 from walferry.engine.in_flight import InFlight, WalOffset
-from walferry.engine.outcome import RunOutcome
+from walferry.engine.outcome import RunOutcome, noted_end
 from walferry.engine.run import Run
 from walferry.engine.summary import GroupSummary, Status, digest_with
 from walferry.hbase.cluster import visibility_labels
-from walferry.hbase.errors import PausedPeer
 from walferry.hbase.wal.errors import WalError
 from walferry.hbase.wal.windows import Window
 from walferry.load.copy_records import check_copied, copied_before, under_way
@@ -38,7 +37,6 @@ from walferry.replay.scan import windows_of
 from walferry.replication.filters.rules import FilterRules
 from walferry.replication.filters.visibility import LabelFilter
 from walferry.replication.queues.errors import LeaseHeld, LeaseLost
-from walferry.replication.sinks.errors import SlaveUnreachable
 from walferry.replication.source.agreement import check_peer
 from walferry.replication.source.cluster import VisibilityLabels
 from walferry.replication.source.session import Session, open_session
@@ -65,7 +63,7 @@ def ship_group(job: ReplayJob, files: GroupFiles, stages: Stages, stage: int, be
     except LeaseHeld as error:  # by another task of this run, which writes the summary
         return replace(begun, status=Status.HELD, error=str(error))
     except WalferryError as error:  # the source's ZooKeeper is away, or was for too long: the run may be tried again
-        return replace(begun, status=Status.FAILED, error=_text(error), passing=True)
+        return replace(begun, status=Status.FAILED, error=text_of(error), passing=True)
 
 
 def _ship_group(
@@ -87,18 +85,15 @@ def _ship_group(
     lock.write(counters.summary())
     try:
         shipment = partial(_Shipment, job, session, files, stages, stage, counters, lock)
-        attempt_without(job.settings, lock.right, lambda missing: shipment(missing).run(_left(files.wals, counters.summary())))
-    except PausedPeer as error:
-        counters.end(Status.PAUSED, str(error))
-    except SlaveUnreachable as error:
-        if not error.answered:  # else the trouble may be with what this group ships: the others try for themselves
-            note_down(session, job.peer_id, job.run_id, error.problem)
-        counters.end(Status.SLAVE_DOWN, error.problem)
+        with noted_end(counters, partial(note_down, session, job.peer_id, job.run_id), backlog=False):
+            attempt_without(
+                job.settings, lock.right, lambda missing: shipment(missing).run(_left(files.wals, counters.summary()))
+            )
     except (LeaseLost, LeaseHeld, ConnectError):
         raise
     except Exception as error:
         log.exception("WAL group %s of peer %s", files.group, job.peer_id)
-        counters.end(Status.FAILED, _text(error))
+        counters.end(Status.FAILED, text_of(error))
     lock.write(counters.summary())
     return counters.summary()
 
@@ -111,10 +106,6 @@ def _left(wals: Sequence[WalFile], summary: GroupSummary) -> tuple[WalFile, ...]
         if digest == summary.completedLogsDigest:
             return tuple(wals[done:])
     return tuple(wals)
-
-
-def _text(error: BaseException) -> str:
-    return str(error) if isinstance(error, WalferryError) else f"{type(error).__name__}: {error}"
 
 
 @dataclass(frozen=True, kw_only=True)

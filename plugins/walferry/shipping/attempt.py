@@ -11,17 +11,16 @@ from walferry.engine.bandwidth import Limit, limit_of
 from walferry.engine.counters import Counters
 from walferry.engine.gauges import Gauges
 from walferry.engine.in_flight import InFlight
-from walferry.engine.outcome import RunOutcome
+from walferry.engine.outcome import RunOutcome, noted_end
 from walferry.engine.run import Run
 from walferry.engine.summary import GroupSummary, Status
 from walferry.hbase.cluster import cluster_id, visibility_labels
-from walferry.hbase.errors import PausedPeer, PeerError
+from walferry.hbase.errors import PeerError
 from walferry.hbase.peers import Peer, check_shippable, read_peer
 from walferry.load.earlier_loads import NOTHING_LOADED, loaded_before
 from walferry.replication.filters.rules import FilterRules
 from walferry.replication.filters.visibility import LabelFilter
 from walferry.replication.queues.lease import Lease
-from walferry.replication.sinks.errors import SlaveUnreachable
 from walferry.replication.sinks.of_peer import open_sink
 from walferry.replication.sinks.sink import Sink
 from walferry.replication.source.cluster import VisibilityLabels
@@ -62,13 +61,8 @@ class Attempt:
     def run(self) -> None:
         """Ship; the outcome is in the counters. Raises what stops the whole group."""
         try:
-            self._run()
-        except PausedPeer as error:
-            self._counters.end(Status.PAUSED, str(error))
-        except SlaveUnreachable as error:
-            if not error.answered:  # else the trouble may be with what this group ships, and the other groups try for themselves
-                note_down(self._session, self._job.peer_id, self._job.run_id, str(error))
-            self._counters.end(Status.SLAVE_DOWN, str(error))
+            with noted_end(self._counters, partial(note_down, self._session, self._job.peer_id, self._job.run_id), backlog=True):
+                self._run()
         finally:
             self._gauges.update()
 

@@ -14,7 +14,7 @@ from typing import TypeVar
 
 from kazoo.exceptions import AuthFailedError, ConnectionClosedError, SessionExpiredError
 
-from walferry.base.errors import WalferryError
+from walferry.base.errors import WalferryError, text_of
 from walferry.base.zk.client import OUTCOME_UNKNOWN, SESSION_TIMEOUT_SECONDS
 from walferry.base.zk.errors import ConnectError
 from walferry.base.zk.session_time import now
@@ -131,4 +131,4 @@ def lease_given_up(deadline: float) -> float:
 def _text(error: BaseException) -> str:
     if is_broken(error):
         return f"{error}. {WAYS_OUT}"
-    return str(error) if isinstance(error, WalferryError) else f"{type(error).__name__}: {error}"
+    return text_of(error)
