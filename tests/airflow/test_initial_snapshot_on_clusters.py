@@ -8,6 +8,7 @@ import pytest
 
 from embedded.client import GLOBAL, LOCAL, even_splits
 from walferry.airflow.operators.copy_tables import ShipQueueOperator
+from walferry.hbase.peers import disabled_guard
 from walferry.load.copy_records import Records
 from walferry.load.fence import Claim
 from walferry.replication.locks.peer_lock import NO_TURN, holding_peer
@@ -34,7 +35,9 @@ def test_the_queue_waits_for_the_copy_and_is_shipped_after_it(run_dag, replicate
     source.put_many(table, 1000, ["f:a", "l:b"])
     killed = "a run that was killed"
     with open_session(from_env()) as session, holding_peer(from_env(), peer, killed, killed, NO_TURN) as attempt:
-        Records(session, peer, Claim(session, peer, attempt)).begin(killed)
+        Records(session, peer, Claim(session, peer, attempt, disabled_guard(session.zk, session.nodes, peer).version)).begin(
+            killed
+        )
     waiting = replicate_peer(peer=peer, deadline=60)
     assert waiting.tasks["peer.ship", peer] == "skipped"
     assert "initial snapshot, begun by run a run that was killed, is not complete" in waiting.reports[peer]["left_to"]

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from tests.zk.hbase_znodes import DEAD, SERVER, wal
+from walferry.hbase.peers import disabled_guard
 from walferry.load.copy_records import CopyWay, Records, RegionRecord, TableRecord
 from walferry.load.fence import Claim
 from walferry.replication.locks.peer_lock import holding_peer, turn_of
@@ -23,4 +24,4 @@ GROUP, OTHER = (wal(0, server).rpartition(".")[0] for server in (SERVER, DEAD))
 def writing(session: Session, at: SourceCluster, peer: str = "p", run: str = "run") -> Iterator[Records]:
     """Records of a run that holds the peer lock."""
     with holding_peer(at, peer, run, run, turn_of(session, peer, run).number) as ours:
-        yield Records(session, peer, Claim(session, peer, ours))
+        yield Records(session, peer, Claim(session, peer, ours, disabled_guard(session.zk, session.nodes, peer).version))

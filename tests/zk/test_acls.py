@@ -26,6 +26,7 @@ from walferry.engine.bandwidth import limit_of
 from walferry.engine.summary import GroupSummary, Status
 from walferry.hbase.layout import OwnZNodes, QueueLayout, ZNodes
 from walferry.hbase.names import ServerName
+from walferry.hbase.peers import disabled_guard
 from walferry.hbase.values import PBUF
 from walferry.jobs.load_note import LoadNote
 from walferry.load.copy_records import CopyWay, Records, RegionRecord, TableRecord
@@ -101,7 +102,7 @@ def whole_life(session: Session) -> Iterator[None]:
         note = stack.enter_context(LoadNote(source, "p", "run"))
         note.tell("read 1 of 2")
         ours = stack.enter_context(holding_peer(source, "p", "run", "run", turn_of(session, "p", "run").number))
-        records = Records(session, "p", CopyClaim(session, "p", ours))
+        records = Records(session, "p", CopyClaim(session, "p", ours, disabled_guard(session.zk, session.nodes, "p").version))
         records.begin("run")
         records.begin_table("t", TableRecord("life"))
         records.held("t", "r1").put(RegionRecord(CopyWay.FILES, files=2, bytes=10))

@@ -101,3 +101,29 @@ def test_of_two_tasks_with_the_same_region_only_the_later_one_may_load(
             with pytest.raises(Overtaken):
                 task.check()
         late.put(BEGUN)
+
+
+def test_once_the_peer_was_enabled_nothing_of_an_older_snapshot_is_loaded_or_noted(
+    zk: KazooClient, hbase: HBaseZNodes, at: SourceCluster
+) -> None:
+    """HBase has shipped what is newer than the snapshot: deletions, too, that the slave may have compacted away since."""
+    session = session_of(zk, hbase)
+    with writing(session, at) as records:
+        state = records.begin("run")
+        records.begin_table("t", TABLE)
+        region, untouched = records.held("t", "r1"), records.held("t", "r2")
+        region.put(BEGUN)
+        region.check()
+        hbase.set_state("p", "ENABLED")
+        hbase.set_state("p", "DISABLED")
+        for write in (
+            region.check, lambda: region.put(DONE), lambda: untouched.put(BEGUN), lambda: records.complete(state),
+            lambda: records.begin_table("u", TABLE), lambda: records.forget_region("t", "r1"),
+        ):  # fmt: skip
+            with pytest.raises(Overtaken, match="the peer may have been enabled"):
+                write()
+    with writing(session, at) as again:  # a later attempt takes new snapshots, and goes on
+        held = again.held("t", "r1")
+        assert held.record is not None
+        assert held.record.staging == BEGUN.staging
+        held.put(DONE)

@@ -22,7 +22,7 @@ from walferry.base.errors import WalferryError
 from walferry.base.zk.client import children
 from walferry.base.zk.fenced_lock import CALLS
 from walferry.hbase.errors import MissingPeer
-from walferry.hbase.peers import DISABLED, ENABLED, read_peer
+from walferry.hbase.peers import DISABLED, ENABLED, disabled_guard, read_peer
 from walferry.hbase.rpc.server_codec import CallRefused, JavaException
 from walferry.initial_snapshot.job import peer_to_copy
 from walferry.load.copy_errors import CopyRefused, CopyUnderWay
@@ -311,7 +311,7 @@ def test_an_initial_snapshot_and_a_hand_back_exclude_each_other(site: Site) -> N
     admin = site.admin()
     session = admin.session
     with holding_peer(site.at, "p", "copy", "copy", NO_TURN) as ours:
-        records = Records(session, "p", Claim(session, "p", ours))
+        records = Records(session, "p", Claim(session, "p", ours, disabled_guard(session.zk, session.nodes, "p").version))
         state = records.begin("copy")
         with pytest.raises(CopyUnderWay):
             begin_hand_back(admin, "p", NEW)

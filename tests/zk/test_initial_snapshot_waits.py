@@ -22,9 +22,11 @@ from walferry.base.zk.records import encode
 from walferry.base.zk.right import spare_seconds
 from walferry.engine.summary import Status
 from walferry.hbase.names import parse_wal_name
+from walferry.initial_snapshot import job as snapshot_job
 from walferry.initial_snapshot.quiet import await_quiet
 from walferry.jobs import ship_run
 from walferry.load.copy_records import CopyState
+from walferry.replication.queues import lease as leases
 from walferry.replication.queues.errors import LeaseHeld
 from walferry.replication.queues.lease import acquire
 from walferry.replication.source.settings import PeerSettings, SinkKind
@@ -97,3 +99,26 @@ def test_it_does_not_wait_for_ever(zk: KazooClient, job: GroupJob) -> None:
     await_quiet(session, "q", "a copy", print, wait_seconds=0)  # no group was ever shipped
     with acquire(session, "q", GROUP, "a drain"), pytest.raises(LeaseHeld, match="held by a drain"):
         await_quiet(session, "q", "a copy", print, wait_seconds=0)
+
+
+def test_an_initial_snapshot_waits_for_what_hbase_was_shipping_when_the_peer_was_disabled(
+    zk: KazooClient, job: GroupJob, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A call of a RegionServer that reaches the slave after the copy would bring back what the copied table has no more."""
+    slept: list[float] = []
+
+    class Slept(Exception):
+        pass
+
+    def sleep(seconds: float) -> None:
+        slept.append(seconds)
+        raise Slept
+
+    state = session_of(zk, job).nodes.peer_state("q")
+    zk.set(state, zk.get(state)[0])  # as after it was enabled and disabled
+    monkeypatch.setattr(snapshot_job, "peer_to_copy", lambda session, peer_id: None)
+    monkeypatch.setattr(leases.time, "sleep", sleep)
+    request = snapshot_job.CopyRequest(source=job.source, peer_id="q", run="run")
+    with pytest.raises(Slept):
+        snapshot_job.initial_snapshot(request, lambda tasks: pytest.fail("it copies"))
+    assert slept[0] == pytest.approx(leases.HBASE_CALL_SECONDS + spare_seconds(leases.HBASE_CALL_SECONDS), abs=10)

@@ -73,7 +73,7 @@ def test_who_gives_up_before_it_has_the_lease_leaves_what_it_has_heard_of_earlie
     send(first)
     first.release()
     with monkeypatch.context() as patch:
-        patch.setattr(leases, "_await_settled", enabled)
+        patch.setattr(leases, "await_settled", enabled)
         with pytest.raises(KeyboardInterrupt):
             take(session, 1.0)
     assert take(session, 1.0).right.quiet_seconds == about(WHOLE)

@@ -11,6 +11,7 @@ from kazoo.client import KazooClient
 from embedded.processes import wait_until
 from tests.zk.replays import EDITS, NAMES, Slave, World, slave, soon, world
 from walferry.engine.summary import Status
+from walferry.hbase.peers import disabled_guard
 from walferry.load.copy_border import Border
 from walferry.load.copy_records import Records, TableRecord
 from walferry.load.fence import Claim
@@ -51,7 +52,7 @@ def test_a_task_whose_peer_is_paused_stops_within_seconds_and_goes_on_where_it_w
 def test_what_is_older_than_the_peer_s_initial_snapshot_is_left_out(world: World, slave: Slave, at: Session) -> None:
     slave.seconds = 0.0
     with holding_peer(world.job.source, "q", "copy", "an initial snapshot", NO_TURN) as attempt:
-        records = Records(at, "q", Claim(at, "q", attempt))
+        records = Records(at, "q", Claim(at, "q", attempt, disabled_guard(at.zk, at.nodes, "q").version))
         state = records.begin("copy")
         first = records.add_border("copy", Border({world.files.group: NAMES[0]}))
         records.begin_table("t", TableRecord("life", first, whole=True, families=("f",)))
@@ -63,7 +64,7 @@ def test_what_is_older_than_the_peer_s_initial_snapshot_is_left_out(world: World
 def test_nothing_is_shipped_while_an_initial_snapshot_is_under_way(world: World, slave: Slave, at: Session) -> None:
     def copying() -> None:
         with holding_peer(world.job.source, "q", "copy", "an initial snapshot", NO_TURN) as attempt:
-            Records(at, "q", Claim(at, "q", attempt)).begin("copy")
+            Records(at, "q", Claim(at, "q", attempt, disabled_guard(at.zk, at.nodes, "q").version)).begin("copy")
 
     with ThreadPoolExecutor(1) as pool:
         shipping = pool.submit(world.ship)

@@ -13,7 +13,7 @@ from walferry.base.zk.client import children
 from walferry.hbase.cluster import cluster_id, live_servers
 from walferry.hbase.cluster import master as active_master
 from walferry.hbase.names import family_text, without_default_namespace
-from walferry.hbase.peers import Peer, successor
+from walferry.hbase.peers import Peer, disabled_guard, successor
 from walferry.hbase.rpc import master, master_tables
 from walferry.hbase.rpc.connection import Connection
 from walferry.hbase.tables.slave import slave_tables
@@ -34,6 +34,7 @@ from walferry.load.fence import Claim
 from walferry.load.staging import PATIENCE_SECONDS
 from walferry.replication.filters.rules import PeerTables
 from walferry.replication.locks.peer_lock import holding_peer_after_others
+from walferry.replication.queues.lease import await_settled
 from walferry.replication.source.agreement import check_peer
 from walferry.replication.source.cluster import SourceCluster
 from walferry.replication.source.session import Session, open_session
@@ -84,12 +85,14 @@ def initial_snapshot(request: CopyRequest, spread: Spread) -> Copied:
             waiting=lambda why: request.say(f"waiting until the other run ends: {why}"),
         )  # fmt: skip
         with ours as attempt:
+            guard = disabled_guard(session.zk, session.nodes, peer_id)
+            await_settled(session, peer_id, guard, session.own.peer_lock(peer_id))
             peer = peer_to_copy(session, peer_id)  # again: it may have been changed while others were waited for
             with slave_tables(peer, request.source.login_to(peer)) as slave:
                 check_queued(session, peer_id)
                 chosen = chosen_tables(session, peer, slave, request)
                 with snapshots(session, peer_id, attempt) as take:
-                    claim = Claim(session, peer_id, attempt)
+                    claim = Claim(session, peer_id, attempt, guard.version)
                     return _Copy(session, peer, slave, request, claim).run(chosen, take, spread)
 
 
@@ -248,7 +251,8 @@ class _Copy:
                 self.request.say(f"table {table.name} at the slave has not got these settings of the source: {told(target.left)}")
         if target.made or begun.fresh or not has_rows(self.slave, table.name):  # it may have been dropped or truncated since
             records.begin_table_anew(table.name, begun.record)
-        return [RegionTask(region, table.families, table.why_scan, self.claim.attempt) for region in regions]
+        claim = self.claim
+        return [RegionTask(each, table.families, table.why_scan, claim.attempt, claim.peer_version) for each in regions]
 
     def _end_all(self, records: Records, begun: Sequence[_Begun], unfinished: Collection[str]) -> list[str]:
         """Note which tables are copied as a whole. Returns what is wrong with those that are other tables by now."""

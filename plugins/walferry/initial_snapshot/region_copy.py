@@ -38,13 +38,14 @@ log = logging.getLogger(__name__)
 class RegionTask:
     """A region to copy, with the families that the peer gets; `why_scan` says why its files are of no use elsewhere.
 
-    `attempt` names the attempt of the run that holds the peer lock.
+    `attempt` names the attempt of the run that holds the peer lock, which has seen the peer's state at `peer_version`.
     """
 
     region: SnapshotRegion
     families: tuple[bytes, ...]
     why_scan: str = ""
     attempt: str = ""
+    peer_version: int = 0
 
 
 @dataclass(frozen=True)
@@ -83,7 +84,7 @@ class RegionCopier:
 
     def _copy(self, task: RegionTask) -> RegionRecord:
         region, place = task.region, self.slave_tables.place(task.region.table)
-        records = Records(self.session, self.peer.id, Claim(self.session, self.peer.id, task.attempt))
+        records = Records(self.session, self.peer.id, Claim(self.session, self.peer.id, task.attempt, task.peer_version))
         held = records.held(region.table, region.encoded_name)
         if held.record is not None and held.record.staging:  # an earlier try has left a folder
             held.put(held.record)  # before the folder is deleted: it may be that of a run that has overtaken this one

@@ -3,7 +3,8 @@
 If a driver is paused for longer than its ZooKeeper session lasts, another run may take the peer lock, complete the copy and
 ship the queue. The tasks of the first run may be alive all the while. So
 
-    - each write to the copy's records is carried out only while the attempt holds the peer lock;
+    - each write to the copy's records is carried out only while the attempt holds the peer lock, and the peer's state is as it
+      was before the attempt took its snapshots: of a peer that was enabled meanwhile, HBase has shipped what is newer than these;
     - a task notes its staging folder before it puts files there, and checks right before each load that nobody has changed its
       record since;
     - a run that goes on with a copy, whichever of its tables it goes on with, and a task that goes on with a region, first have
@@ -34,13 +35,16 @@ class Claim:
     session: Session
     peer_id: str
     attempt: str
+    peer_version: int  # of the znode of the peer's state, when it was disabled and nothing was taken yet
 
     def commit(self, operations: Callable[[TransactionRequest], object]) -> Refusal | None:
-        """Send a multi that is carried out only while the attempt holds the peer lock. It may be sent again after a lost answer.
+        """Send a multi that is carried out only while the attempt holds the peer lock, and the peer was not enabled.
+
+        It may be sent again after a lost answer.
 
         Returns the first refused operation. Raises Overtaken, ConnectError.
         """
-        zk, path = self.session.zk, self.session.own.peer_lock(self.peer_id)
+        zk, path, state = self.session.zk, self.session.own.peer_lock(self.peer_id), self.session.nodes.peer_state(self.peer_id)
         while True:
             turn = turn_of_attempt(self.session, self.peer_id, self.attempt)
             if turn is None:
@@ -52,10 +56,17 @@ class Claim:
             def send(turn: int = turn) -> Refusal | None:
                 multi = zk.transaction()
                 multi.check(path, turn)
+                multi.check(state, self.peer_version)
                 operations(multi)
                 return commit(multi)
 
             refusal = retried(zk, send)
-            if refusal is None or refusal.operation:
-                return refusal and Refusal(refusal.operation - 1, refusal.error)
+            if refusal is None or refusal.operation > 1:
+                return refusal and Refusal(refusal.operation - 2, refusal.error)
+            if refusal.operation == 1:
+                raise Overtaken(
+                    f"{state} has changed since the initial snapshot of peer {self.peer_id} began: the peer may have been "
+                    "enabled, and HBase may have shipped newer edits",
+                    "Once the peer is disabled, run the initial snapshot again",
+                )
             retried(zk, zk.sync, path)  # another turn has begun: perhaps our own, after a lost session

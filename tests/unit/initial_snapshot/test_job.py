@@ -88,7 +88,7 @@ def test_regions_count_as_copied_only_while_their_table_at_the_slave_has_rows(mo
     request: Any = SimpleNamespace(source=SimpleNamespace(login=None, hbase_root="file:/x"), say=print)
     records: Any = Kept()
     chosen = ChosenTable("t", (b"f",), pb.TableSchema())
-    copy = job._Copy(None, None, slave, request, SimpleNamespace(attempt="a"))  # type: ignore[arg-type]
+    copy = job._Copy(None, None, slave, request, SimpleNamespace(attempt="a", peer_version=0))  # type: ignore[arg-type]
     tasks = copy._begin(records, job._Begun(chosen, "snapshot", TableRecord("life", "border"), fresh))
     assert len(list(job._Done(records, tasks).left())) == left
 

@@ -70,7 +70,7 @@ def acquire(
     before = lock.acquire(holder, **{CALLS: f"{calls_seconds:.1f}"})
     lock.quiet_at = (known or {}).get(before.get(TOKEN, ""), lock.quiet_at)
     try:
-        _await_settled(session, peer_id, guard, lock)
+        await_settled(session, peer_id, guard, lock.path)
     except BaseException:
         lock.release()
         raise
@@ -87,11 +87,11 @@ def lock_of(session: Session, peer_id: str, group: str) -> FencedLock:
     )
 
 
-def _await_settled(session: Session, peer_id: str, guard: Guard, lock: FencedLock) -> None:
-    """Wait if the peer was disabled a moment ago. The lock's znode, just written, shows ZooKeeper's clock."""
+def await_settled(session: Session, peer_id: str, guard: Guard, lock: str) -> None:
+    """Wait if the peer was disabled a moment ago. The znode of a lock, just written, shows ZooKeeper's clock."""
     if guard.version == 0:
         return
-    state, clock = read(session.zk, guard.path), read(session.zk, lock.path)
+    state, clock = read(session.zk, guard.path), read(session.zk, lock)
     if state is None or clock is None:
         return  # the peer was removed, or the lock is lost: each write says so
     pause = settling_seconds(state, clock, read_peer(session.zk, session.nodes, peer_id).config)
