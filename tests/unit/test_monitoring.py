@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 import yaml
 
-from walferry.hbase.peers import MAX_LAG_KEY
 from walferry.observe.status.measures import MEASURES
+from walferry.replication.peers.reading import MAX_LAG_KEY
 
 REPO = Path(__file__).resolve().parents[2]
 ALERTS = REPO / "monitoring" / "prometheus-alerts.yaml"

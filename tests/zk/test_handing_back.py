@@ -22,13 +22,13 @@ from walferry.base.errors import WalferryError
 from walferry.base.zk.client import children
 from walferry.base.zk.fenced_lock import CALLS
 from walferry.hbase.errors import MissingPeer
-from walferry.hbase.peers import DISABLED, ENABLED, read_peer
 from walferry.hbase.rpc.server_codec import CallRefused, JavaException
 from walferry.initial_snapshot.job import peer_to_copy
 from walferry.load.copy_errors import CopyRefused, CopyUnderWay
 from walferry.load.copy_records import Records
 from walferry.load.fence import Claim
 from walferry.replication.locks.peer_lock import NO_TURN, holding_peer
+from walferry.replication.peers.reading import DISABLED, ENABLED, read_peer
 
 __all__ = ["site"]  # a fixture
 

@@ -11,8 +11,8 @@ from walferry.admin.peers import PeerAdmin, put_keys
 from walferry.admin.slave_checks import Wanted, check_ends
 from walferry.base.protos import hbase_pb2 as pb
 from walferry.hbase.cluster_key import SLAVE_CONN_KEY
-from walferry.hbase.peers import MARKS, MAX_LAG_KEY, Peer, as_peer, parse_max_lag, successor
-from walferry.replication.source import settings as peer_settings
+from walferry.replication.peers import settings as peer_settings
+from walferry.replication.peers.reading import MARKS, MAX_LAG_KEY, Peer, as_peer, parse_max_lag, successor
 
 BANDWIDTH, NAMESPACES = "bandwidth", "namespaces"
 MAX_LAG, SLAVE_CONN_ID = MAX_LAG_KEY.removeprefix(peer_settings.PREFIX), SLAVE_CONN_KEY.removeprefix(peer_settings.PREFIX)

@@ -13,8 +13,8 @@ from walferry.base.texts import shell_word
 from walferry.hbase.cluster_key import SLAVE_CONN_KEY, parse_cluster_key
 from walferry.hbase.errors import MissingPeer, StalePeer, StorageError
 from walferry.hbase.names import NAMESPACE
-from walferry.hbase.peers import DISABLED, MANAGED_KEY, Peer, as_peer
 from walferry.hbase.rpc import master
+from walferry.replication.peers.reading import DISABLED, MANAGED_KEY, Peer, as_peer
 
 
 def create(

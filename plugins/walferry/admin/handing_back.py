@@ -29,10 +29,10 @@ from walferry.base.texts import shell_word
 from walferry.base.users import user_name
 from walferry.base.zk.client import read
 from walferry.hbase.errors import MissingPeer
-from walferry.hbase.peers import ENABLED, HANDED_BACK_KEY, SUCCEEDS_KEY, Peer, check_ours, read_peer, successor
 from walferry.hbase.rpc import master
 from walferry.load.copy_records import check_copied
 from walferry.load.earlier_loads import end_loads
+from walferry.replication.peers.reading import ENABLED, HANDED_BACK_KEY, SUCCEEDS_KEY, Peer, check_ours, read_peer, successor
 from walferry.replication.queues.reading import QueuedWal, read_queues
 from walferry.replication.source.agreement import check_agreement
 from walferry.shipping.plan import plan_peer

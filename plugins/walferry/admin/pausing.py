@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from walferry.admin.errors import Refused
 from walferry.admin.peers import PeerAdmin
-from walferry.hbase.peers import PAUSED_KEY, Peer, read_peer
+from walferry.replication.peers.reading import PAUSED_KEY, Peer, read_peer
 
 
 def pause(admin: PeerAdmin, peer_id: str) -> Peer:

@@ -16,10 +16,10 @@ from walferry.base.zk.client import just_written, read
 from walferry.hbase.cluster import live_servers
 from walferry.hbase.cluster import master as active_master
 from walferry.hbase.errors import MissingPeer, StorageError, UnmanagedPeer
-from walferry.hbase.peers import MANAGED_KEY, Peer, read_peer
 from walferry.hbase.rpc import master
 from walferry.hbase.rpc.connection import Connection
 from walferry.hbase.rpc.errors import RemoteError
+from walferry.replication.peers.reading import MANAGED_KEY, Peer, read_peer
 from walferry.replication.queues.lease import WHY_SETTLING, settling_seconds
 from walferry.replication.queues.reading import queue_paths, read_queues
 from walferry.replication.queues.rolling import roll

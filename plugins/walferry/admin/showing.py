@@ -11,10 +11,10 @@ from walferry.admin.peers import PeerAdmin, finish_command
 from walferry.base.texts import shell_word
 from walferry.hbase.errors import MasterSilent, StalePeer
 from walferry.hbase.files.errors import StoreError
-from walferry.hbase.peers import DISABLED, Peer, read_peer, read_peers
+from walferry.replication.peers.reading import DISABLED, Peer, read_peer, read_peers
+from walferry.replication.peers.settings import refusal
 from walferry.replication.queues.reading import Queue, read_queues
 from walferry.replication.source.agreement import check_agreement
-from walferry.replication.source.settings import refusal
 from walferry.shipping.plan import PeerPlan, plan_peer
 
 

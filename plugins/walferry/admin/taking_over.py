@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from walferry.admin.errors import Refused
 from walferry.admin.peers import PeerAdmin, finish_command
-from walferry.hbase.peers import ENABLED, MANAGED_KEY, Peer, check_ours, read_peer
+from walferry.replication.peers.reading import ENABLED, MANAGED_KEY, Peer, check_ours, read_peer
 from walferry.replication.source.agreement import check_agreement
 
 

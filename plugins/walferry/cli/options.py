@@ -17,7 +17,7 @@ MAX_PORT = 65535
 MAX_DEADLINE_SECONDS = 7 * 86400
 MAX_WORKERS = 64
 BROKEN_WALS = ("stop", "whole-entries", "quarantine")  # walferry.hbase.files.quarantine.BrokenWals
-SINKS = ("direct", "replicate")  # walferry.replication.source.settings.REQUEST_SINKS
+SINKS = ("direct", "replicate")  # walferry.replication.peers.settings.REQUEST_SINKS
 F = TypeVar("F", bound=Callable[..., Any])
 
 

@@ -13,10 +13,8 @@ from walferry.base.zk.client import children
 from walferry.hbase.cluster import cluster_id, live_servers
 from walferry.hbase.cluster import master as active_master
 from walferry.hbase.names import family_text, without_default_namespace
-from walferry.hbase.peers import Peer, successor
 from walferry.hbase.rpc import master, master_tables
 from walferry.hbase.rpc.connection import Connection
-from walferry.hbase.tables.slave import slave_tables
 from walferry.hbase.tables.tables import Tables
 from walferry.initial_snapshot.attributes import told
 from walferry.initial_snapshot.files_copy import clean
@@ -34,6 +32,8 @@ from walferry.load.copy_records import MAX_NAMED, MAX_TABLES, CopyState, CopyWay
 from walferry.load.fence import Claim
 from walferry.replication.filters.rules import PeerTables
 from walferry.replication.locks.peer_lock import holding_peer_after_others
+from walferry.replication.peers.reading import Peer, successor
+from walferry.replication.peers.slave_tables import slave_tables
 from walferry.replication.source.agreement import check_peer
 from walferry.replication.source.cluster import SourceCluster
 from walferry.replication.source.session import Session, open_session

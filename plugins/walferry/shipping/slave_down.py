@@ -22,7 +22,7 @@ from kazoo.exceptions import BadVersionError, NoNodeError
 from walferry.base.records import NotARecord, parsed_object
 from walferry.base.texts import one_line
 from walferry.base.zk.client import read, retried
-from walferry.hbase.peers import Peer
+from walferry.replication.peers.reading import Peer
 from walferry.replication.sinks.of_peer import why_down
 from walferry.replication.source.session import Session
 

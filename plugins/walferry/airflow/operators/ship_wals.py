@@ -101,7 +101,7 @@ class ShipWalsOperator(SparkJobOperator):
         deadline: int | None = None,  # seconds
         groups: Sequence[str] | None = None,  # WAL groups; None: all of the peer's
         broken_wals: str | None = None,  # walferry.hbase.files.quarantine.BrokenWals
-        sink: str | None = None,  # walferry.replication.source.settings.SinkKind, or CONFIGURED
+        sink: str | None = None,  # walferry.replication.peers.settings.SinkKind, or CONFIGURED
         hfiles_from: int | None = None,  # megabytes
         source_conn_id: str | None = None,
         connect_conn_id: str = "spark_connect",
@@ -186,7 +186,7 @@ class ShipWalsOperator(SparkJobOperator):
         """Run the job to its end. `only` are the WAL groups that it ships; none named: all."""
         from walferry.hbase.files.quarantine import BrokenWals
         from walferry.jobs.ship_run import ShipRun
-        from walferry.replication.source.settings import SinkKind
+        from walferry.replication.peers.settings import SinkKind
         from walferry.runs.steps import slaves
 
         free = self._await_free(source)

@@ -31,8 +31,8 @@ from walferry.base.zk.fenced_lock import CALLS, TOKEN, FencedLock, Guard, WriteO
 from walferry.base.zk.right import Right, spare_seconds
 from walferry.hbase.cluster import is_live
 from walferry.hbase.names import QueueId, WalName, is_file_name, parse_queue_id, parse_wal_name
-from walferry.hbase.peers import disabled_guard, read_peer
 from walferry.hbase.values import decode_position, encode_position
+from walferry.replication.peers.reading import disabled_guard, read_peer
 from walferry.replication.queues.dead_servers import WALFERRY_SERVER
 from walferry.replication.queues.errors import LastWal, LeaseHeld, LeaseLost, WalGone
 from walferry.replication.queues.finding import QueuePlace, find_wal, read_group

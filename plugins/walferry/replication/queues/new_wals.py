@@ -17,7 +17,7 @@ from walferry.base.records import NotARecord, converted, parsed
 from walferry.base.zk.client import OUTCOME_UNKNOWN, Watch, read, retried
 from walferry.base.zk.errors import AnswerTooLong, Contention
 from walferry.hbase.errors import ZNodeValueError
-from walferry.hbase.peers import check_ours, read_peer
+from walferry.replication.peers.reading import check_ours, read_peer
 from walferry.replication.queues.consistent import consistent
 from walferry.replication.queues.reading import closed_groups, list_queues, queued_groups
 from walferry.replication.source.session import Session

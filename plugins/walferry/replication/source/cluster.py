@@ -19,7 +19,7 @@ from walferry.hbase.files.logins import log_in
 from walferry.hbase.layout import QueueLayout, ZNodes
 
 if TYPE_CHECKING:  # DAG files are parsed without a ZooKeeper client
-    from walferry.hbase.peers import Peer
+    from walferry.replication.peers.reading import Peer
 
 DEFAULT_CONN_ID = "hbase_source"
 ARCHIVE_DAYS = 30.0
@@ -80,7 +80,7 @@ class SourceCluster:
     root_dir: str | None = None  # URL of hbase.rootdir, if it is not wal_root
     skip_bulk_loads: bool = False  # leave out the bulk loads that the source would replicate
     visibility_labels: str = VisibilityLabels.REFUSE
-    replication: Mapping[str, str] = field(default_factory=dict, hash=False)  # HBase's settings, by their names: see settings
+    replication: Mapping[str, str] = field(default_factory=dict, hash=False)  # HBase's settings, by their names
 
     def __post_init__(self) -> None:
         self._log_in_to_folders()

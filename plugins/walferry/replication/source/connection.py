@@ -18,7 +18,7 @@ replication/filters/visibility.py.
 archive is a folder that shipped WALs are copied to before they leave their queues, and archive_days says how long they are kept
 there: see replication/retention/archive.py.
 
-HBase's replication settings have HBase's names: see settings.py.
+HBase's replication settings have HBase's names: see replication/peers/settings.py.
 
 The fields of a login (principal, keytab, …) are in logins.py, and what says as whom the slaves are talked to is in slaves.py.
 
@@ -40,7 +40,7 @@ from walferry.hbase.cluster_key import parse_cluster_key
 from walferry.hbase.crypto.errors import KeyProviderError
 from walferry.hbase.crypto.provider import KeyStoreUrl
 from walferry.hbase.layout import QueueLayout
-from walferry.replication.source import settings as peer_settings
+from walferry.replication.peers import settings as peer_settings
 from walferry.replication.source.cluster import (
     ARCHIVE_DAYS,
     DEFAULT_CONN_ID,

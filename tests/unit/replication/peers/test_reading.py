@@ -15,7 +15,7 @@ from walferry.hbase.errors import (
     SerialPeer,
     UnmanagedPeer,
 )
-from walferry.hbase.peers import CUSTOM_FILTERS_KEY, MAX_LAG_KEY, Peer, check_ours, check_shippable
+from walferry.replication.peers.reading import CUSTOM_FILTERS_KEY, MAX_LAG_KEY, Peer, check_ours, check_shippable
 
 PEER = Peer(id="p", cluster_key="h1,h2:2181:/hbase", state="DISABLED", config={"walferry.managed": "true"})
 

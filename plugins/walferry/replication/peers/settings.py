@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 from walferry.hbase.errors import PeerError
 
 if TYPE_CHECKING:  # DAG files import the source's connection, and are parsed without kazoo
-    from walferry.hbase.peers import Peer
+    from walferry.replication.peers.reading import Peer
 
 PREFIX = "walferry."  # of the peer's keys that are for Walferry; HBase ignores them
 
@@ -88,7 +88,7 @@ class PeerSettings:
     @classmethod
     def of(cls, settings: Mapping[str, str], peer: Peer) -> PeerSettings:
         """The settings of a peer: its own, else the connection's `settings`, else the defaults. Raises PeerError."""
-        from walferry.hbase.peers import MANAGED_KEY, MARKS, PAUSED_KEY
+        from walferry.replication.peers.reading import MANAGED_KEY, MARKS, PAUSED_KEY
 
         if (paused := peer.config.get(PAUSED_KEY, "").strip()).lower() not in ("", "true", "false"):
             raise PeerError(peer.id, f"in its configuration, {PAUSED_KEY} is {paused!r}; it must be true or false", "Correct it")
@@ -114,7 +114,7 @@ class PeerSettings:
 
 def refusal(peer: Peer) -> str | None:
     """Say why Walferry may not ship the peer, by its state and configuration; None if it may, or is only paused."""
-    from walferry.hbase.peers import check_ours
+    from walferry.replication.peers.reading import check_ours
 
     try:
         check_ours(peer)

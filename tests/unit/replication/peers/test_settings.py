@@ -10,11 +10,11 @@ from pathlib import Path
 import pytest
 
 from walferry.hbase.errors import PeerError
-from walferry.hbase.peers import MARKS, Peer
-from walferry.replication.source import settings
+from walferry.replication.peers import settings
+from walferry.replication.peers.reading import MARKS, Peer
+from walferry.replication.peers.settings import HBASES_KEYS, KEYS, PREFIX, PeerSettings, SinkKind
 from walferry.replication.source.cluster import SourceCluster, SourceError
 from walferry.replication.source.connection import from_connection
-from walferry.replication.source.settings import HBASES_KEYS, KEYS, PREFIX, PeerSettings, SinkKind
 
 SETTINGS = settings._SETTINGS
 DOCS = (Path(__file__).resolve().parents[4] / "docs/settings.md").read_text()
