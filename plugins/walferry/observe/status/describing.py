@@ -28,8 +28,7 @@ from walferry.observe.status.notes import SlaveDown
 from walferry.observe.status.pace import pace_of
 from walferry.observe.status.slaves import NOT_ASKED, SlaveStatus
 from walferry.observe.status.view import ZooKeeperView
-from walferry.replication.peers.reading import ENABLED, Peer
-from walferry.replication.peers.settings import refusal
+from walferry.replication.peers.reading import ENABLED, Peer, refusal
 from walferry.replication.queues.dead_servers import WALFERRY_SERVER, as_recovered
 from walferry.replication.queues.reading import Queue, closed_groups, groups
 

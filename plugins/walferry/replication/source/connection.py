@@ -70,7 +70,7 @@ KNOWN_EXTRAS = (
     "skip_bulk_loads",
     "visibility_labels",
 )
-KNOWN_FIELDS = (*KNOWN_EXTRAS, *peer_settings.KEYS)
+KNOWN_FIELDS = (*KNOWN_EXTRAS, *(setting.name for setting in peer_settings.SHIPPING))
 # On other file systems a reader may see a stale length for ever after a file's writer has died, and nothing tells it so: they
 # have no leases, or no call to recover one (webhdfs), or it depends on their server.
 WAL_SCHEMES = ("file", "hdfs", "viewfs")
@@ -257,7 +257,7 @@ def _visibility_labels(where: str, policy: Any) -> str:
 
 
 def _replication(where: str, extra: Mapping[str, Any]) -> Mapping[str, str]:
-    settings = {key: str(extra[key]) for key in peer_settings.KEYS if key in extra}
+    settings = {setting.name: str(extra[setting.name]) for setting in peer_settings.SHIPPING if setting.name in extra}
     try:
         peer_settings.parsed(settings)
     except ValueError as error:
