@@ -41,11 +41,11 @@ from walferry.base.security.login import Login
 from walferry.engine.summary import Status
 from walferry.hbase.names import ServerName
 from walferry.hbase.rpc.admin import connect
+from walferry.replication.peers.settings import PeerSettings, SinkKind
 from walferry.replication.queues.rolling import roll
 from walferry.replication.source.cluster import SourceCluster, canonical, for_slave
 from walferry.replication.source.logins import login_of
 from walferry.replication.source.session import open_session
-from walferry.replication.source.settings import PeerSettings, SinkKind
 from walferry.shipping.group import ship_group
 from walferry.shipping.group_job import GroupJob
 from walferry.shipping.plan import plan_peer

@@ -4,7 +4,7 @@
 
 While the job runs, the summaries of all groups are kept in ZooKeeper (walferry.engine.summary). The last line printed is the
 summaries as JSON. How hard the slave is tried, and with how many connections, is a matter of the peer and the source's connection
-(walferry.replication.source.settings).
+(walferry.replication.peers.settings).
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def parse_args(argv: list[str] | None = None) -> argparse.Namespace:
     )  # fmt: skip
     parser.add_argument(
         "--sink", choices=["direct", "replicate", "hfiles", "auto"],
-        help="how edits are sent to the slave: see SinkKind in walferry.replication.source.settings (default: as the peer "
+        help="how edits are sent to the slave: see SinkKind in walferry.replication.peers.settings (default: as the peer "
         "or the source says)",
     )  # fmt: skip
     parser.add_argument("--hfiles-from", type=int, help="bytes of WALs from which auto makes files of them")
@@ -63,8 +63,8 @@ def _run(args: argparse.Namespace) -> int:
     from walferry.hbase.files.quarantine import BrokenWals
     from walferry.jobs.job import say
     from walferry.jobs.ship_run import ShipRun, begin, finish, load_files, nothing_queued
+    from walferry.replication.peers.settings import SinkKind
     from walferry.replication.source.cluster import SourceCluster
-    from walferry.replication.source.settings import SinkKind
 
     run = ShipRun(
         source=SourceCluster.from_json(args.source), peer_id=args.peer, run_id=args.run_id, deadline=args.deadline,

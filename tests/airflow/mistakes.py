@@ -16,6 +16,7 @@ import pytest
 from airflow.sdk.exceptions import AirflowException
 from kazoo.security import make_acl
 
+from tests import doc_tables
 from tests.zk.hbase_znodes import DEAD, SERVER, HBaseZNodes, wal
 from tests.zk.stranger import stranger
 from tests.zk.test_agreement import be_of, knows, master
@@ -29,7 +30,6 @@ from walferry.hbase.files.quarantine import BrokenWals
 from walferry.jobs.ship_run import ShipRun, begin
 from walferry.replication.source.cluster import SourceCluster
 
-DOC = Path(__file__).resolve().parents[2] / "docs" / "mistakes.md"
 NOWHERE = "127.0.0.1:1"
 
 
@@ -49,8 +49,7 @@ class Row:
 
 def rows() -> list[Row]:
     """The table's rows."""
-    lines = [line for line in DOC.read_text().splitlines() if line.startswith("| ")][1:]
-    cells = [[cell.strip() for cell in line.strip("|").split(" | ")] for line in lines]
+    cells = doc_tables.rows(doc_tables.page("mistakes.md"))
     return [Row(mistake, where, told.strip("`").strip()) for mistake, where, told in cells]
 
 

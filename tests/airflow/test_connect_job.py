@@ -16,7 +16,7 @@ from walferry.base.errors import WalferryError
 from walferry.engine.summary import GroupSummary, Status
 from walferry.jobs import connect_ship
 from walferry.jobs.connect.errors import Interrupted, ServerGone
-from walferry.replication.source.settings import SinkKind
+from walferry.replication.peers.settings import SinkKind
 
 from .conftest import Run
 from .connect_stubs import DONE, RUN, TOKEN, Cluster, cluster, run

@@ -19,8 +19,8 @@ from tests.cluster.walferry_runs import source_of
 from tests.conftest import side_by_side
 from walferry.base.zk.client import connected
 from walferry.hbase.cluster import cluster_id
+from walferry.replication.peers.settings import PeerSettings, SinkKind
 from walferry.replication.source.cluster import SourceCluster
-from walferry.replication.source.settings import PeerSettings, SinkKind
 
 
 @dataclass(frozen=True)

@@ -25,10 +25,10 @@ from walferry.engine.summary import GroupSummary, Status
 from walferry.hbase.cluster import live_servers
 from walferry.hbase.files.store import WalStore
 from walferry.hbase.names import parse_wal_name
+from walferry.replication.peers.settings import PeerSettings
 from walferry.replication.queues.claims.claim import Claim, claim, clean_up
 from walferry.replication.queues.dead_servers import RecoveredQueue, find_dead, recovered_queues
 from walferry.replication.source.cluster import SourceCluster
-from walferry.replication.source.settings import PeerSettings
 
 LOAD, BULK = "load", "bulk"  # tables
 BULK_ROWS = 20_000  # of 1 kB, written before a kill so that the drain takes a while

@@ -14,7 +14,7 @@ from tests.cluster.walferry_runs import ship, source_of
 from walferry.admin.creating import create
 from walferry.admin.peers import PeerAdmin, peer_admin
 from walferry.cli.main import main
-from walferry.hbase.peers import Peer
+from walferry.replication.peers.reading import Peer
 from walferry.replication.queues.reading import read_queues
 from walferry.replication.source.cluster import SourceCluster
 

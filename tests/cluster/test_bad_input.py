@@ -21,7 +21,7 @@ from walferry.engine.summary import GroupSummary, Status
 from walferry.hbase.layout import ZNodes
 from walferry.hbase.values import encode_position
 from walferry.hbase.wal.scan import scan_entries
-from walferry.replication.source.settings import PeerSettings
+from walferry.replication.peers.settings import PeerSettings
 from walferry.shipping import closed_wal
 
 ROWS = 60

@@ -28,9 +28,9 @@ from walferry.base.zk.client import children, connected
 from walferry.engine.summary import GroupSummary, Status
 from walferry.hbase.rpc import bulk_load
 from walferry.replay.interval import Interval
+from walferry.replication.peers.settings import PeerSettings, SinkKind
 from walferry.replication.queues.lease import Lease
 from walferry.replication.source.cluster import SourceCluster
-from walferry.replication.source.settings import PeerSettings, SinkKind
 from walferry.shipping.bulkload import loading
 
 AS_FILES = pytest.mark.parametrize("sink", [SinkKind.HFILES], indirect=True)

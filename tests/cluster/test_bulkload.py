@@ -13,7 +13,7 @@ from tests.cluster.spark_runs import run
 from tests.cluster.test_hfiles import FAMILIES, ROWS, SLAVE_SPLITS, SOURCE_SPLITS, counted, repeated
 from tests.cluster.walferry_runs import plan, roll, ship
 from walferry.engine.summary import Status
-from walferry.replication.source.settings import SinkKind
+from walferry.replication.peers.settings import SinkKind
 
 pytestmark = pytest.mark.parametrize("sink", [SinkKind.HFILES], indirect=True)
 

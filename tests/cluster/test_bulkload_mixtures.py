@@ -24,7 +24,7 @@ from walferry.engine.summary import GroupSummary, Status
 from walferry.hbase.files.quarantine import BrokenWals
 from walferry.hbase.rpc import bulk_load
 from walferry.load import numbered
-from walferry.replication.source.settings import SinkKind
+from walferry.replication.peers.settings import SinkKind
 from walferry.shipping.bulkload import loading
 from walferry.shipping.bulkload.job import LoadJob
 from walferry.shipping.bulkload.loading import PartitionOutcome

@@ -15,7 +15,7 @@ from tests.cluster.test_hfiles import FAMILIES, ROWS, counted, repeated
 from tests.cluster.walferry_runs import plan, roll, ship, source_of
 from walferry.engine.summary import Status
 from walferry.hbase.files.systems import list_entries
-from walferry.replication.source.settings import SinkKind
+from walferry.replication.peers.settings import SinkKind
 
 ALL_FAMILIES = (*FAMILIES, "L#0")  # as Phoenix calls its local indexes
 LOADED = "_SeqId_"  # in the names of files that were loaded

@@ -22,8 +22,8 @@ from tests.cluster.test_slave_in_motion import BYTES_A_SECOND, SMALL, SPLITS, al
 from tests.cluster.walferry_runs import BOTH_SINKS, await_progress, plan, positions, roll, ship, source_of
 from tests.conftest import StandalonePair
 from walferry.engine.summary import Status
+from walferry.replication.peers.settings import SinkKind
 from walferry.replication.source.cluster import SourceCluster
-from walferry.replication.source.settings import SinkKind
 
 EDITS = 4_000
 

@@ -28,9 +28,9 @@ from walferry.jobs.connect_ship import ConnectShip
 from walferry.jobs.load_note import LoadNote, read_load_note
 from walferry.jobs.ship_run import ShipRun
 from walferry.load.records import Load, loads_of
+from walferry.replication.peers.settings import SinkKind
 from walferry.replication.source.cluster import SourceCluster
 from walferry.replication.source.session import open_session
-from walferry.replication.source.settings import SinkKind
 from walferry.shipping.runs import read_run
 
 TASKS = 2

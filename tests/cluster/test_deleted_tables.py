@@ -12,8 +12,8 @@ from embedded.wire import put
 from tests.cluster.walferry_runs import ALL_SINKS, positions, ship_one
 from walferry.base.zk.client import connected
 from walferry.engine.summary import GroupSummary, Status
-from walferry.hbase.peers import read_peer
-from walferry.replication.source.settings import PeerSettings
+from walferry.replication.peers.reading import read_peer
+from walferry.replication.peers.settings import PeerSettings
 
 pytestmark = ALL_SINKS
 DROP_TABLES = {"hbase.replication.drop.on.deleted.table": "true"}

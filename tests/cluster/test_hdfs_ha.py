@@ -33,8 +33,8 @@ from walferry.hbase.files.space import bytes_on_disk, space_at
 from walferry.hbase.files.store import WalLocation, WalStore
 from walferry.hbase.files.systems import NewFile, file_size, list_entries, open_wal, write_file
 from walferry.master.locality import _blocks
+from walferry.replication.peers.settings import PeerSettings
 from walferry.replication.source.cluster import SourceCluster
-from walferry.replication.source.settings import PeerSettings
 
 PRINCIPAL = "hbase/localhost@EXAMPLE.COM"
 DATA = os.urandom(3_000_000)

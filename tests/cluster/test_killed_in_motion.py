@@ -31,7 +31,7 @@ from tests.sessions import session_of
 from walferry.base.zk.client import connected
 from walferry.engine.summary import Status
 from walferry.load.records import loads_of
-from walferry.replication.source.settings import SinkKind
+from walferry.replication.peers.settings import SinkKind
 from walferry.shipping.runs import read_run
 
 __all__ = ["create"]  # a fixture

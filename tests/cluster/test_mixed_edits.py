@@ -16,7 +16,7 @@ from embedded.client import GLOBAL, LOCAL
 from embedded.wire import Mutation
 from tests.cluster.walferry_runs import plan, ship, source_of
 from walferry.engine.summary import Status
-from walferry.replication.source.settings import PeerSettings, SinkKind
+from walferry.replication.peers.settings import PeerSettings, SinkKind
 
 EDITS = 100_000
 ROUNDS = 4  # batches, with a flush and a region's move between them

@@ -30,8 +30,8 @@ from tests.sessions import session_of
 from walferry.base.security.login import Login
 from walferry.base.zk.client import connect, connected, disconnect
 from walferry.engine.summary import GroupSummary, Status
+from walferry.replication.peers.settings import PeerSettings
 from walferry.replication.source.cluster import SourceCluster
-from walferry.replication.source.settings import PeerSettings
 from walferry.shipping.runs import read_run
 
 ROWS = 30_000  # of 1 kB: seconds of shipping

@@ -22,8 +22,8 @@ from walferry.admin.taking_over import take_over
 from walferry.base.protos import hbase_pb2 as pb
 from walferry.hbase.cluster import master as active_master
 from walferry.hbase.errors import CustomEndpointPeer, MissingPeer, SerialPeer, StorageError, UnmanagedPeer
-from walferry.hbase.peers import DISABLED, read_peer
 from walferry.hbase.rpc import master
+from walferry.replication.peers.reading import DISABLED, read_peer
 from walferry.replication.queues import lease
 from walferry.replication.queues.reading import read_queues
 

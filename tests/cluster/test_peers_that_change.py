@@ -14,7 +14,7 @@ from tests.cluster.walferry_runs import await_progress, plan, positions, roll, s
 from walferry.base.protos import hbase_pb2 as pb
 from walferry.base.zk.client import children, connected
 from walferry.engine.summary import GroupSummary, Status
-from walferry.hbase.peers import read_peer
+from walferry.replication.peers.reading import read_peer
 
 BANDWIDTH = 100_000
 

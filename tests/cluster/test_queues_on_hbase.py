@@ -16,7 +16,7 @@ from walferry.hbase.cluster import cluster_id, live_servers, master
 from walferry.hbase.files.closedness import await_closed
 from walferry.hbase.files.store import WalStore
 from walferry.hbase.layout import ZNodes
-from walferry.hbase.peers import check_shippable, read_peer
+from walferry.replication.peers.reading import check_shippable, read_peer
 from walferry.replication.queues.errors import LastWal
 from walferry.replication.queues.finding import find_wal
 from walferry.replication.queues.lease import acquire

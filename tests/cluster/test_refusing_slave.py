@@ -16,7 +16,7 @@ from tests.cluster.walferry_runs import ship_one, source_of
 from tests.conftest import StandalonePair
 from walferry.base.security.login import Login
 from walferry.engine.summary import Status
-from walferry.replication.source.settings import SinkKind
+from walferry.replication.peers.settings import SinkKind
 
 CONTROLLER = "org.apache.hadoop.hbase.security.access.AccessController"
 # Regions ask it, and RegionServers do not: there it would refuse to replicate, too.

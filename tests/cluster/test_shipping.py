@@ -15,7 +15,7 @@ from tests.cluster.walferry_runs import BOTH_SINKS, Shipping, plan, positions, r
 from walferry.engine.summary import Status
 from walferry.hbase.files.store import WalLocation, WalStore
 from walferry.hbase.names import parse_wal_name
-from walferry.replication.source.settings import PeerSettings
+from walferry.replication.peers.settings import PeerSettings
 
 pytestmark = BOTH_SINKS
 WAIT_SECONDS = 60

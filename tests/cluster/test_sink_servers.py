@@ -20,7 +20,7 @@ from walferry.engine.summary import GroupSummary, Status
 from walferry.hbase.cluster import live_servers
 from walferry.hbase.layout import ZNodes
 from walferry.hbase.names import ServerName
-from walferry.replication.source.settings import PeerSettings
+from walferry.replication.peers.settings import PeerSettings
 
 ROWS = 10_000  # of 1 kB
 SENDERS = 4

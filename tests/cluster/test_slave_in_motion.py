@@ -21,7 +21,7 @@ from tests.cluster.test_peers_that_change import with_bandwidth
 from tests.cluster.walferry_runs import await_progress, positions, roll, ship
 from walferry.engine.summary import Status
 from walferry.hbase.rpc import bulk_load
-from walferry.replication.source.settings import PeerSettings, SinkKind
+from walferry.replication.peers.settings import PeerSettings, SinkKind
 
 BY_REQUESTS = pytest.mark.parametrize("sink", [SinkKind.DIRECT], indirect=True)
 AS_FILES = pytest.mark.parametrize("sink", [SinkKind.HFILES], indirect=True)

@@ -17,7 +17,7 @@ from tests.cluster.conftest import Sides
 from tests.cluster.proxy import ProxiedSlave, TcpProxy, proxied_slave, proxied_zookeeper
 from tests.cluster.walferry_runs import BY_REPLICATE, ship_one
 from walferry.engine.summary import GroupSummary, Status
-from walferry.replication.source.settings import PeerSettings
+from walferry.replication.peers.settings import PeerSettings
 from walferry.runs.steps import batch
 
 ROWS = 200

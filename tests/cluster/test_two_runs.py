@@ -10,7 +10,7 @@ from tests.cluster.walferry_runs import BY_REPLICATE, Shipping, positions, roll,
 from tests.sessions import session_of
 from walferry.base.zk.client import connected
 from walferry.engine.summary import Status
-from walferry.replication.source.settings import PeerSettings
+from walferry.replication.peers.settings import PeerSettings
 from walferry.shipping.runs import read_run
 
 ROWS = 4000

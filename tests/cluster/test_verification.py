@@ -14,11 +14,11 @@ from embedded.client import GLOBAL, LOCAL, even_splits
 from embedded.wire import delete_column, delete_row, put
 from tests.cluster.walferry_runs import BOTH_SINKS, ship
 from walferry.replication.locks.peer_lock import PeerLocked, holding_peer, turn_of
+from walferry.replication.peers.settings import SinkKind
 from walferry.replication.sinks.hbase.direct import DirectShipper
 from walferry.replication.sinks.hbase.replicate import Shipper
 from walferry.replication.source.cluster import SourceCluster
 from walferry.replication.source.session import open_session
-from walferry.replication.source.settings import SinkKind
 from walferry.shipping.rows import RowShipment
 from walferry.verification.job import Options
 from walferry.verification.outcome import DifferenceKind, VerificationOutcome, total_of

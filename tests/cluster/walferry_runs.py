@@ -22,11 +22,11 @@ from walferry.hbase.files.store import WalStore
 from walferry.hbase.layout import OwnZNodes
 from walferry.hbase.names import parse_wal_name
 from walferry.load.records import forget_finished
+from walferry.replication.peers.settings import REQUEST_SINKS, PeerSettings, SinkKind
 from walferry.replication.queues import rolling
 from walferry.replication.queues.reading import Queue, read_queues
 from walferry.replication.source.cluster import SourceCluster
 from walferry.replication.source.session import open_session
-from walferry.replication.source.settings import REQUEST_SINKS, PeerSettings, SinkKind
 from walferry.shipping.bulkload.driver import Backlog, SpreadLoad, load_backlog
 from walferry.shipping.bulkload.left_to_requests import Left
 from walferry.shipping.group import ship_group

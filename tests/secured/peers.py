@@ -18,8 +18,8 @@ from walferry.base.protos import hbase_pb2 as pb
 from walferry.base.zk.client import connected
 from walferry.hbase.layout import ZNodes
 from walferry.hbase.values import PBUF, decode_peer
+from walferry.replication.peers.settings import SinkKind
 from walferry.replication.source.cluster import SourceCluster, for_slave
-from walferry.replication.source.settings import SinkKind
 
 MANAGED = {"walferry.managed": "true"}
 CONN_ID = "west"  # the slave's connection, as a peer names it

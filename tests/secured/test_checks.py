@@ -9,7 +9,7 @@ from embedded.secured_site import EAST, SecuredSite
 from tests.secured.logins import login
 from walferry.admin.diagnosis.connections import check_connections, slave_access
 from walferry.base.security.login import Login
-from walferry.hbase.peers import DISABLED, Peer
+from walferry.replication.peers.reading import DISABLED, Peer
 from walferry.replication.source.cluster import SourceCluster
 
 

@@ -24,7 +24,7 @@ from tests.secret_search import files_under, keys_of, leaked
 from tests.secured.logins import login
 from tests.secured.peers import Pair
 from walferry.base.zk.client import connected
-from walferry.replication.source.settings import SinkKind
+from walferry.replication.peers.settings import SinkKind
 
 PAGES = ("environment/", "jobs/", "executors/", "api/v1/applications/{app}/environment", "api/v1/applications/{app}/executors")
 JOB_SECONDS = 120

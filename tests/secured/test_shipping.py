@@ -11,7 +11,7 @@ from embedded.wire import delete_column, put
 from tests.cluster.walferry_runs import queues, roll, ship
 from tests.secured.peers import Pair
 from walferry.engine.summary import Status
-from walferry.replication.source.settings import SinkKind
+from walferry.replication.peers.settings import SinkKind
 
 ROWS = 2000
 

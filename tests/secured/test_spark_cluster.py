@@ -35,8 +35,8 @@ from walferry.base.security.login import Login
 from walferry.hbase.files import clients, logins
 from walferry.hbase.files.systems import write_file
 from walferry.jobs.environment import kerberos_settings
+from walferry.replication.peers.settings import SinkKind
 from walferry.replication.source.cluster import SourceCluster, for_slave
-from walferry.replication.source.settings import SinkKind
 
 JOB_IN_TURN = Path(__file__).with_name("ships_in_turn.py")
 ROWS, WALS, VALUE_BYTES = 300, 4, 4000  # enough for a load by several tasks

@@ -19,10 +19,10 @@ from tests.secured.logins import login
 from tests.secured.peers import CONN_ID, MANAGED, lead_to, peer_with_nobody
 from walferry.admin.diagnosis.connections import slave_access
 from walferry.engine.summary import Status
-from walferry.hbase.peers import DISABLED, Peer
+from walferry.replication.peers.reading import DISABLED, Peer
+from walferry.replication.peers.settings import PeerSettings, SinkKind
 from walferry.replication.source.cluster import SourceCluster, for_slave
 from walferry.replication.source.logins import login_of
-from walferry.replication.source.settings import PeerSettings, SinkKind
 
 IN_WEST = {"server_principals": f"{HBASE}@{WEST}", "zk_server_principal": f"{ZOOKEEPER}@{WEST}"}
 NAMES_IT = {**MANAGED, "walferry.slave_conn_id": CONN_ID}

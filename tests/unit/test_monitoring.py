@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 import yaml
 
-from walferry.hbase.peers import MAX_LAG_KEY
 from walferry.observe.status.measures import MEASURES
+from walferry.replication.peers.settings import MAX_LAG
 
 REPO = Path(__file__).resolve().parents[2]
 ALERTS = REPO / "monitoring" / "prometheus-alerts.yaml"
@@ -80,7 +80,7 @@ def test_panels_do_not_overlap() -> None:
 def test_the_documentation_has_every_metric_and_setting() -> None:
     assert [name for name, measure in MEASURES.items() if f"`{name}`" not in DOCS or f"`{measure.prometheus}`" not in DOCS] == []
     assert set(re.findall(r"`(walferry_\w+)`", DOCS)) - {"walferry_alerts"} <= EXPORTED
-    for setting in (MAX_LAG_KEY, "watch_schedule", "notifiers", "warn_days_left", "walferry_alerts"):
+    for setting in (MAX_LAG.key, "watch_schedule", "notifiers", "warn_days_left", "walferry_alerts"):
         assert f"`{setting}`" in DOCS
 
 

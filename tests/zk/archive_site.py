@@ -19,9 +19,9 @@ from walferry.hbase.files import clients
 from walferry.hbase.files.quarantine import BrokenWals
 from walferry.hbase.names import parse_wal_name
 from walferry.hbase.values import decode_position
+from walferry.replication.peers.settings import PeerSettings, SinkKind
 from walferry.replication.retention.archive import WalArchive
 from walferry.replication.source.cluster import SourceCluster
-from walferry.replication.source.settings import PeerSettings, SinkKind
 from walferry.shipping.group import ship_group
 from walferry.shipping.group_job import GroupJob
 

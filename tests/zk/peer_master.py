@@ -13,10 +13,10 @@ from tests.unit.hbase.wal.encoder import encode_wal
 from tests.zk.hbase_znodes import HBaseZNodes, prefixed, wal
 from tests.zk.one_cell import edits_of_one_cell
 from walferry.base.protos import hbase_pb2 as pb
-from walferry.hbase.peers import ENABLED, read_peer
 from walferry.hbase.rpc.server import Caller, Method, RpcServer
 from walferry.hbase.rpc.server_codec import CallRefused, JavaException
 from walferry.hbase.values import PBUF, decode_peer
+from walferry.replication.peers.reading import ENABLED, read_peer
 
 
 class PeerMaster:

@@ -19,7 +19,6 @@ from tests.zk.one_cell import edits_of_one_cell
 from walferry.base.protos import hbase_pb2 as pb
 from walferry.engine.summary import GroupSummary, Status
 from walferry.hbase.names import ServerName, parse_wal_name
-from walferry.hbase.peers import check_shippable, read_peer
 from walferry.replay import shipment
 from walferry.replay.files import GroupFiles
 from walferry.replay.interval import Interval
@@ -27,9 +26,10 @@ from walferry.replay.job import ReplayJob
 from walferry.replay.listing import WalFile, WalPlace
 from walferry.replay.order import Stages
 from walferry.replay.shipment import ship_group
+from walferry.replication.peers.reading import check_shippable, read_peer
+from walferry.replication.peers.settings import PeerSettings, SinkKind
 from walferry.replication.source.cluster import SourceCluster
 from walferry.replication.source.session import Session
-from walferry.replication.source.settings import PeerSettings, SinkKind
 
 NAMES = [wal(1_700_000_000_000 + number, DEAD) for number in range(2)]
 EDITS = 60  # of each WAL

@@ -33,7 +33,7 @@ from walferry.hbase.files import systems
 from walferry.shipping.group_job import GroupJob
 from walferry.shipping.group import ship_group
 from walferry.replication.source.cluster import SourceCluster
-from walferry.replication.source.settings import PeerSettings, SinkKind
+from walferry.replication.peers.settings import PeerSettings, SinkKind
 def wait(*_): print("copied", flush=True); time.sleep(600)
 systems._put_in_place = wait
 ship_group(GroupJob(source=SourceCluster.from_json(sys.argv[1]), peer_id=sys.argv[2], group=sys.argv[3], run_id="killed",

@@ -12,7 +12,7 @@ from tests.sessions import session_of
 from tests.zk.hbase_znodes import HBaseZNodes
 from walferry.base.zk.client import children
 from walferry.engine.bandwidth import Limit, limit_of
-from walferry.hbase.peers import Peer
+from walferry.replication.peers.reading import Peer
 from walferry.replication.source.session import Session
 
 PEER = Peer("p", "zk1:2181:/hbase", "DISABLED", {}, bandwidth=1000)

@@ -25,13 +25,13 @@ from tests.unit.shipping.bulkload.jobs import targets
 from tests.zk.hbase_znodes import DEAD, OTHER, SERVER, HBaseZNodes, wal
 from walferry.base.security.login import UNSECURED
 from walferry.engine.summary import Status
-from walferry.hbase.peers import read_peer
 from walferry.hbase.rpc.errors import ConnectionFailed
 from walferry.load import cleanup as load_cleanup
 from walferry.load import records
 from walferry.load.earlier_loads import loaded_before
 from walferry.load.errors import LoadOvertaken
 from walferry.load.records import Folder, loads_of, note_folder
+from walferry.replication.peers.reading import read_peer
 from walferry.replication.queues.errors import LeaseLost
 from walferry.replication.queues.lease import Lease, acquire
 from walferry.replication.source.cluster import SourceCluster
@@ -143,7 +143,7 @@ def world(
         yield one
 
     monkeypatch.setattr(driver, "cluster_id", lambda client, nodes: uuid.UUID(int=1 if client else 2))
-    for module in ("walferry.shipping.bulkload.driver", "walferry.hbase.tables.slave"):
+    for module in ("walferry.shipping.bulkload.driver", "walferry.replication.peers.slave_tables"):
         monkeypatch.setattr(f"{module}.slave_tables", lambda peer, login: nullcontext(slave))
     monkeypatch.setattr(driver, "active_master", lambda client, nodes: None)
     monkeypatch.setattr(driver.master, "connect", lambda at, login: nullcontext())

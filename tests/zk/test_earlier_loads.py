@@ -17,7 +17,6 @@ from tests.zk.hbase_znodes import OTHER, HBaseZNodes, wal
 from tests.zk.load_notes import GROUPS, MINE, REGION, THEIRS, done, folder, lease_of, session, state_of
 from walferry.base.zk.records import encode
 from walferry.hbase.names import ServerName
-from walferry.hbase.peers import read_peer
 from walferry.hbase.rpc.errors import ConnectionFailed, RemoteError, RpcError
 from walferry.hbase.tables.errors import MissingTable
 from walferry.hbase.tables.regions import Region
@@ -26,6 +25,7 @@ from walferry.load.cleanup import clean
 from walferry.load.earlier_loads import loaded_before
 from walferry.load.errors import LoadOvertaken, StaleLoad
 from walferry.load.records import Folder, begin_load, check_folder, folders_of, loads_of, note_done, note_folder
+from walferry.replication.peers.reading import read_peer
 from walferry.replication.source.session import Session
 from walferry.shipping.bulkload import region_load
 
@@ -69,7 +69,7 @@ def slave(monkeypatch: pytest.MonkeyPatch) -> Slave:
         yield stand_in
 
     monkeypatch.setattr(region_load.bulk_load, "cleanup", cleanup)
-    monkeypatch.setattr("walferry.hbase.tables.slave.slave_tables", tables)
+    monkeypatch.setattr("walferry.replication.peers.slave_tables.slave_tables", tables)
     monkeypatch.setattr(load_cleanup, "PATIENCE_SECONDS", 0)
     return stand_in
 

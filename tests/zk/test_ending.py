@@ -24,8 +24,8 @@ from walferry.engine import run
 from walferry.engine.summary import GroupSummary, Status
 from walferry.hbase.layout import OwnZNodes
 from walferry.hbase.names import parse_wal_name
+from walferry.replication.peers.settings import PeerSettings, SinkKind
 from walferry.replication.sinks.hbase import slave as slave_module
-from walferry.replication.source.settings import PeerSettings, SinkKind
 from walferry.shipping import attempt
 from walferry.shipping.group import ship_group
 from walferry.shipping.group_job import GroupJob

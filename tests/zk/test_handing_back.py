@@ -29,6 +29,7 @@ from walferry.load.copy_errors import CopyRefused, CopyUnderWay
 from walferry.load.copy_records import Records
 from walferry.load.fence import Claim
 from walferry.replication.locks.peer_lock import NO_TURN, holding_peer
+from walferry.replication.peers.reading import DISABLED, ENABLED, read_peer
 
 __all__ = ["site"]  # a fixture
 

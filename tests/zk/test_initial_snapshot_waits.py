@@ -27,9 +27,9 @@ from walferry.initial_snapshot.quiet import await_quiet
 from walferry.jobs import ship_run
 from walferry.load.copy_records import CopyState
 from walferry.replication.queues import lease as leases
+from walferry.replication.peers.settings import PeerSettings, SinkKind
 from walferry.replication.queues.errors import LeaseHeld
 from walferry.replication.queues.lease import acquire
-from walferry.replication.source.settings import PeerSettings, SinkKind
 from walferry.shipping.group_job import GroupJob
 
 NAME = wal(1_700_000_000_000, DEAD)

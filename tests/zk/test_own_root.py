@@ -29,10 +29,10 @@ from walferry.base.zk.records import encode
 from walferry.cli.main import main
 from walferry.cli.show import ERROR, STUCK, USAGE, WELL
 from walferry.hbase.layout import QueueLayout
-from walferry.hbase.peers import read_peer
 from walferry.load.earlier_loads import loaded_before
 from walferry.load.records import Load
 from walferry.observe.status.view import view
+from walferry.replication.peers.reading import read_peer
 from walferry.replication.queues.lease import acquire
 from walferry.replication.source.cluster import SourceCluster
 from walferry.replication.source.session import Session, open_session

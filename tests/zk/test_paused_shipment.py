@@ -23,8 +23,8 @@ from walferry.base.security.login import Login
 from walferry.base.zk.client import connect, disconnect
 from walferry.engine.summary import Status
 from walferry.hbase.names import parse_wal_name
+from walferry.replication.peers.settings import PeerSettings, SinkKind
 from walferry.replication.source.cluster import SourceCluster
-from walferry.replication.source.settings import PeerSettings, SinkKind
 from walferry.shipping.group import ship_group
 from walferry.shipping.group_job import GroupJob
 

@@ -8,10 +8,10 @@ from tests.zk.hbase_znodes import DEAD, SERVER, HBaseZNodes, prefixed, wal
 from walferry.base.protos import hbase_pb2 as pb
 from walferry.hbase.errors import MissingPeer, PeerNotUnderstood, StorageError
 from walferry.hbase.layout import OwnZNodes, QueueLayout, ZNodes
-from walferry.hbase.peers import Peer, check_shippable, read_peer, read_peers
 from walferry.hbase.values import PBUF
 from walferry.observe.status.view import view
 from walferry.replication.filters.rules import PeerTables
+from walferry.replication.peers.reading import Peer, check_shippable, read_peer, read_peers
 from walferry.replication.queues.dead_servers import find_dead, recovered_queues, shippable_peers
 
 

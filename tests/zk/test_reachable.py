@@ -8,7 +8,7 @@ from kazoo.security import make_acl
 
 from embedded.zookeeper import ZooKeeperServer
 from walferry.base.security.login import Login
-from walferry.hbase.peers import Peer
+from walferry.replication.peers.reading import Peer
 from walferry.replication.sinks.of_peer import why_down
 from walferry.replication.source.cluster import SourceCluster
 

@@ -8,7 +8,7 @@ from tests.zk.handing_back_site import NEW, Site, site
 from walferry.admin.errors import Refused
 from walferry.admin.handing_back import finish_hand_back
 from walferry.admin.removing import remove
-from walferry.hbase.peers import ENABLED
+from walferry.replication.peers.reading import ENABLED
 
 __all__ = ["site"]  # a fixture
 

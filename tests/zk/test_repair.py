@@ -14,8 +14,8 @@ from embedded.zookeeper import ZooKeeperServer
 from tests.sessions import session_of
 from tests.zk.hbase_znodes import HBaseZNodes
 from walferry.hbase.errors import MissingPeer, PausedPeer
-from walferry.hbase.peers import DISABLED, Peer
 from walferry.replication.locks.peer_lock import NO_TURN, PeerLocked, holding_peer, turn_of
+from walferry.replication.peers.reading import DISABLED, Peer
 from walferry.replication.source.cluster import SourceCluster
 from walferry.verification import repair
 from walferry.verification.repair import repairing

@@ -18,7 +18,7 @@ from walferry.base.zk.fenced_lock import CALLS, FencedLock
 from walferry.engine.summary import GroupSummary
 from walferry.hbase.errors import PausedPeer
 from walferry.hbase.layout import OwnZNodes
-from walferry.hbase.peers import ENABLED, check_shippable, read_peer
+from walferry.replication.peers.reading import ENABLED, check_shippable, read_peer
 from walferry.replication.queues.lease import acquire
 from walferry.replication.queues.lease import lock_of as lease_of
 from walferry.shipping.runs import begin_run, group_path, write_group

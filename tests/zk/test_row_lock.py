@@ -16,11 +16,11 @@ from tests.sessions import session_of
 from tests.zk.hbase_znodes import expire
 from walferry.base.zk.client import children
 from walferry.base.zk.right import LEAST_SPARE_SECONDS, Right
-from walferry.hbase.peers import read_peer
 from walferry.initial_snapshot.manifest import SnapshotRegion
 from walferry.initial_snapshot.scan_copy import copy_rows
 from walferry.replication.locks.peer_lock import NO_TURN, RightLost, holding_peer, turn_of
 from walferry.replication.locks.row_lock import RowsTaken, row_right
+from walferry.replication.peers.reading import read_peer
 from walferry.replication.source.cluster import SourceCluster
 from walferry.shipping import rows
 from walferry.shipping.garbage_collection import collect_garbage_of_gone_peers

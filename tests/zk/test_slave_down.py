@@ -10,7 +10,7 @@ from kazoo.client import KazooClient
 from tests.sessions import session_of
 from tests.zk.hbase_znodes import HBaseZNodes
 from walferry.engine.summary import GroupSummary, Status
-from walferry.hbase.peers import Peer
+from walferry.replication.peers.reading import Peer
 from walferry.replication.source.cluster import SourceCluster
 from walferry.replication.source.session import Session
 from walferry.shipping import slave_down

@@ -20,7 +20,7 @@ from walferry.base.protos import hbase_pb2 as pb
 from walferry.base.zk import right
 from walferry.engine.summary import Status
 from walferry.hbase.names import parse_wal_name
-from walferry.replication.source.settings import PeerSettings, SinkKind
+from walferry.replication.peers.settings import PeerSettings, SinkKind
 from walferry.shipping.group import ship_group
 from walferry.shipping.group_job import GroupJob
 

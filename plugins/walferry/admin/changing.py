@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Mapping, Sequence
 
 from walferry.admin.creating import edits_of, put_edits
@@ -10,13 +9,9 @@ from walferry.admin.errors import Refused
 from walferry.admin.peers import PeerAdmin, put_keys
 from walferry.admin.slave_checks import Wanted, check_ends
 from walferry.base.protos import hbase_pb2 as pb
-from walferry.hbase.cluster_key import SLAVE_CONN_KEY
-from walferry.hbase.peers import MARKS, MAX_LAG_KEY, Peer, as_peer, parse_max_lag, successor
-from walferry.replication.source import settings as peer_settings
-
-BANDWIDTH, NAMESPACES = "bandwidth", "namespaces"
-MAX_LAG, SLAVE_CONN_ID = MAX_LAG_KEY.removeprefix(peer_settings.PREFIX), SLAVE_CONN_KEY.removeprefix(peer_settings.PREFIX)
-MAX_BANDWIDTH = (1 << 63) - 1
+from walferry.base.texts import did_you_mean
+from walferry.replication.peers.reading import Peer, as_peer, successor
+from walferry.replication.peers.settings import BANDWIDTH, MARKS, NAMESPACES, PREFIX, SETTABLE, SLAVE_CONN_ID, Setting
 
 
 def set_tables(
@@ -84,22 +79,23 @@ def set_values(admin: PeerAdmin, peer_id: str, values: Mapping[str, str], *, all
     An empty value stands for the default. Raises Refused for what is not known, and for a value that is wrong; SourceError for a
     connection that is not there, or not that of the slave.
     """
-    settings = {_known(name): value.strip() for name, value in values.items()}
-    bandwidth, namespaces = settings.pop(BANDWIDTH, None), settings.pop(NAMESPACES, None)
-    _check_values({name: value for name, value in settings.items() if value})
-    limit = None if bandwidth is None else _bandwidth(bandwidth)
+    texts = {_settable(name): text.strip() for name, text in values.items()}
+    try:
+        meant = {setting: setting.parse(text) if text else setting.default for setting, text in texts.items()}
+    except ValueError as error:
+        raise Refused(str(error)) from error
     before = admin.managed(peer_id)
-    if limit is not None:
+    if BANDWIDTH in texts:
         _refuse_if_handed_back(admin, before)
-    if conn_id := settings.get(SLAVE_CONN_ID):
+    if conn_id := meant.get(SLAVE_CONN_ID):
         admin.session.source.login_at(before.cluster_key, conn_id)
-    if namespaces is not None:
-        names = [name.strip() for name in namespaces.split(",") if name.strip()]
+    if NAMESPACES in texts:
+        names = [name.strip() for name in texts[NAMESPACES].split(",") if name.strip()]
         set_tables(admin, peer_id, None, names, allow_missing=allow_missing)
-    if settings or limit is not None:
-        admin.change(peer_id, lambda config: _put(config, settings, limit))
+    if texts.keys() - {NAMESPACES}:
+        admin.change(peer_id, lambda config: _put(config, texts, meant.get(BANDWIDTH)))
     after = admin.managed(peer_id)
-    if namespaces is None and edits_of(after) != edits_of(before):
+    if NAMESPACES not in texts and edits_of(after) != edits_of(before):
         raise Refused(f"peer {peer_id}: another command has changed its tables meanwhile", "Look at the peer")
     return after
 
@@ -115,44 +111,22 @@ def _refuse_if_handed_back(admin: PeerAdmin, peer: Peer) -> None:
 
 
 def settings_of(peer: Peer) -> dict[str, str]:
-    """The peer's own settings by their names without `walferry.`, and its bandwidth; those without a value are left out."""
-    prefix = peer_settings.PREFIX
-    ours = {key.removeprefix(prefix): value for key, value in peer.config.items() if key.startswith(prefix)}
-    marks = {key.removeprefix(peer_settings.PREFIX) for key in MARKS} - {MAX_LAG, SLAVE_CONN_ID}
-    own = {name: value for name, value in sorted(ours.items()) if value.strip() and name not in marks}
-    return {**own, **({BANDWIDTH: str(peer.bandwidth)} if peer.bandwidth else {})}
+    """The peer's own settings by the names that `set_values` takes; those without a value are left out."""
+    said = {name: setting.text(peer.config) for name, setting in SETTABLE.items() if setting.ours}
+    return {name: text for name, text in said.items() if text} | ({BANDWIDTH.name: str(peer.bandwidth)} if peer.bandwidth else {})
 
 
-def _known(name: str) -> str:
-    """The setting's name without `walferry.`. Raises Refused, with the name that may be meant."""
-    short = name.strip().removeprefix(peer_settings.PREFIX)
-    known = [*peer_settings.KEYS, MAX_LAG, SLAVE_CONN_ID, BANDWIDTH, NAMESPACES]
-    if short in known:
-        return short
-    if f"{peer_settings.PREFIX}{short}" in MARKS:
+def _settable(name: str) -> Setting:
+    """The setting of that name, with or without `walferry.`. Raises Refused, with the name that may be meant."""
+    short = name.strip().removeprefix(PREFIX)
+    if short in SETTABLE:
+        return SETTABLE[short]
+    if short in {mark.name for mark in MARKS}:
         raise Refused(f"{name} is not a setting", "Use `peers pause`, `resume`, `take-over` or `hand-back`")
-    close = difflib.get_close_matches(short, known, 1, 0.5)
-    raise Refused(
-        f"there is no setting {name!r}{f' (did you mean {close[0]}?)' if close else ''}", f"Settings: {', '.join(known)}"
-    )
+    raise Refused(f"there is no setting {name!r}{did_you_mean([short], SETTABLE)}", f"Settings: {', '.join(SETTABLE)}")
 
 
-def _check_values(settings: Mapping[str, str]) -> None:
-    try:
-        peer_settings.parsed(settings)
-        parse_max_lag(settings.get(MAX_LAG, ""))
-    except ValueError as error:
-        raise Refused(str(error)) from error
-
-
-def _bandwidth(text: str) -> int:
-    number = int(text) if text.isascii() and text.isdigit() else 0 if not text else -1
-    if not 0 <= number <= MAX_BANDWIDTH:
-        raise Refused(f"{BANDWIDTH} is {text[:100]!r}; it must be a number of bytes a second, 0 or empty for no limit")
-    return number
-
-
-def _put(config: pb.ReplicationPeer, settings: Mapping[str, str], bandwidth: int | None) -> None:
-    put_keys(config, {f"{peer_settings.PREFIX}{name}": value for name, value in settings.items()})
+def _put(config: pb.ReplicationPeer, texts: Mapping[Setting, str], bandwidth: int | None) -> None:
+    put_keys(config, {setting.key: text for setting, text in texts.items() if setting.ours})
     if bandwidth is not None:
         config.bandwidth = bandwidth

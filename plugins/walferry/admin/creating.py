@@ -10,11 +10,12 @@ from walferry.admin.slave_checks import Wanted, check_ends
 from walferry.admin.tables import Asked, UnclearTable, resolve, table_name
 from walferry.base.protos import hbase_pb2 as pb
 from walferry.base.texts import shell_word
-from walferry.hbase.cluster_key import SLAVE_CONN_KEY, parse_cluster_key
+from walferry.hbase.cluster_key import parse_cluster_key
 from walferry.hbase.errors import MissingPeer, StalePeer, StorageError
 from walferry.hbase.names import NAMESPACE
-from walferry.hbase.peers import DISABLED, MANAGED_KEY, Peer, as_peer
 from walferry.hbase.rpc import master
+from walferry.replication.peers.reading import DISABLED, Peer, as_peer
+from walferry.replication.peers.settings import MANAGED, SLAVE_CONN_ID
 
 
 def create(
@@ -81,9 +82,9 @@ def _configuration(wanted: Wanted) -> pb.ReplicationPeer:
     except ValueError as error:
         raise Refused(str(error)) from error
     config = pb.ReplicationPeer(clusterkey=wanted.cluster_key)
-    config.configuration.add(name=MANAGED_KEY, value="true")
+    config.configuration.add(name=MANAGED.key, value="true")
     if wanted.slave_conn_id is not None:
-        config.configuration.add(name=SLAVE_CONN_KEY, value=wanted.slave_conn_id)
+        config.configuration.add(name=SLAVE_CONN_ID.key, value=wanted.slave_conn_id)
     put_edits(config, wanted)
     return config
 

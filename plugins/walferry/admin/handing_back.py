@@ -22,17 +22,18 @@ from contextlib import contextmanager
 from walferry.admin.backlog import listed, refuse_odd_queues
 from walferry.admin.errors import Refused
 from walferry.admin.pausing import pause, resume
-from walferry.admin.peers import OWN_KEYS, PeerAdmin, begin_new_wals, check_id, without_own_keys
+from walferry.admin.peers import PeerAdmin, begin_new_wals, check_id, without_own_keys
 from walferry.admin.rights import all_rights, refuse_if_held
 from walferry.base.errors import WalferryError
 from walferry.base.texts import shell_word
 from walferry.base.users import user_name
 from walferry.base.zk.client import read
 from walferry.hbase.errors import MissingPeer
-from walferry.hbase.peers import ENABLED, HANDED_BACK_KEY, SUCCEEDS_KEY, Peer, check_ours, read_peer, successor
 from walferry.hbase.rpc import master
 from walferry.load.copy_records import check_copied
 from walferry.load.earlier_loads import end_loads
+from walferry.replication.peers.reading import ENABLED, Peer, check_ours, read_peer, successor
+from walferry.replication.peers.settings import HANDED_BACK_TO, PREFIX, SUCCEEDS
 from walferry.replication.queues.reading import QueuedWal, read_queues
 from walferry.replication.source.agreement import check_agreement
 from walferry.shipping.plan import plan_peer
@@ -53,11 +54,11 @@ def begin_hand_back(admin: PeerAdmin, peer_id: str, new_id: str) -> Peer:
     if begun is None:
         if admin.find(new_id):
             raise Refused(f"peer {new_id} exists already", "Choose an id that is not taken")
-        admin.put_configuration(peer_id, {HANDED_BACK_KEY: new_id})
+        admin.put_configuration(peer_id, {HANDED_BACK_TO.key: new_id})
         begin_new_wals(admin)
         _add_copy(admin, peer_id, new_id)
     elif begun.succeeds != peer_id and not begun.managed:  # an earlier version of this has added it
-        admin.put_configuration(new_id, {SUCCEEDS_KEY: peer_id})
+        admin.put_configuration(new_id, {SUCCEEDS.key: peer_id})
     new = _check_successor(admin, peer, new_id)
     admin.await_queues(new_id)
     return new
@@ -140,10 +141,10 @@ def _resume(admin: PeerAdmin, peer_id: str) -> None:
 def _add_copy(admin: PeerAdmin, peer_id: str, new_id: str) -> None:
     with admin.master() as connection:
         config = master.get_peer(connection, peer_id)
-        kept = [pair for pair in config.configuration if not pair.name.startswith(OWN_KEYS)]
+        kept = [pair for pair in config.configuration if not pair.name.startswith(PREFIX)]
         del config.configuration[:]
         config.configuration.extend(kept)
-        config.configuration.add(name=SUCCEEDS_KEY, value=peer_id)
+        config.configuration.add(name=SUCCEEDS.key, value=peer_id)
         master.add_peer(connection, new_id, config, enabled=False)
 
 

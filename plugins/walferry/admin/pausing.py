@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from walferry.admin.errors import Refused
 from walferry.admin.peers import PeerAdmin
-from walferry.hbase.peers import PAUSED_KEY, Peer, read_peer
+from walferry.replication.peers.reading import Peer, read_peer
+from walferry.replication.peers.settings import PAUSED
 
 
 def pause(admin: PeerAdmin, peer_id: str) -> Peer:
@@ -23,8 +24,8 @@ def resume(admin: PeerAdmin, peer_id: str) -> Peer:
 
 def _mark(admin: PeerAdmin, peer_id: str, *, paused: bool) -> Peer:
     if admin.managed(peer_id).paused != paused:
-        admin.put_configuration(peer_id, {PAUSED_KEY: "true" if paused else "false"})
+        admin.put_configuration(peer_id, {PAUSED.key: "true" if paused else "false"})
     peer = read_peer(admin.session.zk, admin.session.nodes, peer_id)
     if peer.paused != paused:
-        raise Refused(f"peer {peer_id}: another command has changed {PAUSED_KEY} meanwhile", "Look at the peer, then try again")
+        raise Refused(f"peer {peer_id}: another command has changed {PAUSED.key} meanwhile", "Look at the peer, then try again")
     return peer

@@ -16,10 +16,11 @@ from walferry.base.zk.client import just_written, read
 from walferry.hbase.cluster import live_servers
 from walferry.hbase.cluster import master as active_master
 from walferry.hbase.errors import MissingPeer, StorageError, UnmanagedPeer
-from walferry.hbase.peers import MANAGED_KEY, Peer, read_peer
 from walferry.hbase.rpc import master
 from walferry.hbase.rpc.connection import Connection
 from walferry.hbase.rpc.errors import RemoteError
+from walferry.replication.peers.reading import Peer, read_peer
+from walferry.replication.peers.settings import MANAGED, PREFIX
 from walferry.replication.queues.lease import WHY_SETTLING, settling_seconds
 from walferry.replication.queues.reading import queue_paths, read_queues
 from walferry.replication.queues.rolling import roll
@@ -27,7 +28,6 @@ from walferry.replication.source.agreement import check_agreement, check_peer
 from walferry.replication.source.cluster import SourceCluster
 from walferry.replication.source.session import Session, open_session
 
-OWN_KEYS = "walferry."  # keys of a peer's configuration that begin so are ours
 _VERIFY_SECONDS = 30.0
 _POLL_SECONDS = 0.5
 _PEER_ID = re.compile(r"[^-/\s]+")
@@ -54,7 +54,7 @@ class PeerAdmin:
         """A managed peer that the Master knows as ZooKeeper does. Raises UnmanagedPeer, MissingPeer, StalePeer."""
         peer = read_peer(self.session.zk, self.session.nodes, peer_id)
         if not peer.managed:
-            raise UnmanagedPeer(peer_id, f"its configuration has no {MANAGED_KEY}=true", "Walferry does not touch it")
+            raise UnmanagedPeer(peer_id, f"its configuration has no {MANAGED.key}=true", "Walferry does not touch it")
         check_agreement(self.session, peer_id)
         return peer
 
@@ -164,5 +164,5 @@ def check_id(peer_id: str) -> None:
 
 def without_own_keys(peer: Peer) -> Peer:
     """What decides which edits go where: two peers that are equal in it ship the same."""
-    kept = {key: value for key, value in peer.config.items() if not key.startswith(OWN_KEYS)}
+    kept = {key: value for key, value in peer.config.items() if not key.startswith(PREFIX)}
     return replace(peer, id="", state="", config=kept)

@@ -7,7 +7,7 @@ import logging
 from walferry.admin.backlog import listed, refuse_odd_queues, unshipped
 from walferry.admin.errors import Refused
 from walferry.admin.peers import PeerAdmin, finish_command
-from walferry.hbase.peers import DISABLED, successor
+from walferry.replication.peers.reading import DISABLED, successor
 from walferry.replication.queues import rolling
 from walferry.replication.queues.reading import read_queues
 from walferry.shipping.plan import PeerPlan, plan_peer

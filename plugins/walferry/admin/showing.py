@@ -11,10 +11,10 @@ from walferry.admin.peers import PeerAdmin, finish_command
 from walferry.base.texts import shell_word
 from walferry.hbase.errors import MasterSilent, StalePeer
 from walferry.hbase.files.errors import StoreError
-from walferry.hbase.peers import DISABLED, Peer, read_peer, read_peers
+from walferry.replication.peers.reading import DISABLED, Peer, read_peer, read_peers, refusal
+from walferry.replication.peers.settings import MARKS, SHIPPING
 from walferry.replication.queues.reading import Queue, read_queues
 from walferry.replication.source.agreement import check_agreement
-from walferry.replication.source.settings import refusal
 from walferry.shipping.plan import PeerPlan, plan_peer
 
 
@@ -143,7 +143,8 @@ def _configuration(peer: Peer) -> list[str]:
     lines.append(f"  edits of {scope(peer)}")
     if peer.bandwidth:
         lines.append(f"  at most {peer.bandwidth:,} bytes a second")
-    lines += [f"  {key} = {value}" for key, value in sorted(peer.config.items())]
+    units = {each.key: each.unit for each in (*SHIPPING, *MARKS)}
+    lines += [f"  {key} = {value} {units.get(key, '')}".rstrip() for key, value in sorted(peer.config.items())]
     if peer.managed and peer.paused:
         lines.append(f"  is paused: what is written stays queued until `walferry peers resume {shell_word(peer.id)}`")
     if why := refusal(peer):

@@ -15,8 +15,8 @@ from walferry.hbase.cluster import cluster_id
 from walferry.hbase.cluster import master as active_master
 from walferry.hbase.cluster_key import parse_cluster_key
 from walferry.hbase.layout import ZNodes
-from walferry.hbase.peers import slave_of
 from walferry.hbase.rpc import master
+from walferry.replication.peers.reading import slave_of
 
 CONNECT_SECONDS = 10.0  # a command at a terminal waits no longer for a slave's ZooKeeper
 MAX_TOLD = 20

@@ -6,7 +6,8 @@ from dataclasses import replace
 
 from walferry.admin.errors import Refused
 from walferry.admin.peers import PeerAdmin, finish_command
-from walferry.hbase.peers import ENABLED, MANAGED_KEY, Peer, check_ours, read_peer
+from walferry.replication.peers.reading import ENABLED, Peer, check_ours, read_peer
+from walferry.replication.peers.settings import MANAGED
 from walferry.replication.source.agreement import check_agreement
 
 
@@ -14,12 +15,12 @@ def take_over(admin: PeerAdmin, peer_id: str) -> Peer:
     """Mark an existing DISABLED peer as Walferry's."""
     peer = _disabled(admin, peer_id)
     _refuse_successor(admin, peer)
-    check_ours(replace(peer, config={**peer.config, MANAGED_KEY: "true"}))
+    check_ours(replace(peer, config={**peer.config, MANAGED.key: "true"}))
     check_agreement(admin.session, peer_id)
     if not peer.managed:
         admin.await_settled(peer)
         _disabled(admin, peer_id)
-        admin.put_configuration(peer_id, {MANAGED_KEY: "true"})
+        admin.put_configuration(peer_id, {MANAGED.key: "true"})
     return admin.shippable(peer_id)
 
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import shlex
+from collections.abc import Collection, Iterable
+from difflib import get_close_matches
 
 MAX_WORD_CHARS = 2000
 
@@ -32,6 +34,12 @@ def shell_word(text: str) -> str:
     It has no backtick, since texts put commands between backticks, and an operator may copy these too.
     """
     return shlex.quote(visible(text, MAX_WORD_CHARS)).replace("`", r"'$'\x60''")
+
+
+def did_you_mean(names: Iterable[str], known: Collection[str]) -> str:
+    """The known names that are most like these unknown ones, as an error may end with them; empty if none is like any."""
+    nearest = dict.fromkeys(near for name in names for near in get_close_matches(name.lower(), known, n=1, cutoff=0.5))
+    return f" (did you mean {', '.join(nearest)}?)" if nearest else ""
 
 
 def _escaped(char: str) -> str:

@@ -12,8 +12,8 @@ from walferry.cli.workers import Gone, run_all
 from walferry.engine.summary import GroupSummary, Status
 from walferry.hbase.files.quarantine import BrokenWals
 from walferry.jobs import ship_run
+from walferry.replication.peers.settings import SinkKind
 from walferry.replication.source.cluster import SourceCluster
-from walferry.replication.source.settings import SinkKind
 from walferry.runs.reports.progress import ProgressLog
 from walferry.runs.values import Planned
 

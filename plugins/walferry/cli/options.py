@@ -11,13 +11,14 @@ import click
 
 from walferry.hbase.binary_text import from_binary_text
 from walferry.hbase.names import without_default_namespace
+from walferry.replication.peers.settings import REQUEST_SINKS
 
 MAX_SECONDS = 1e6
 MAX_PORT = 65535
 MAX_DEADLINE_SECONDS = 7 * 86400
 MAX_WORKERS = 64
 BROKEN_WALS = ("stop", "whole-entries", "quarantine")  # walferry.hbase.files.quarantine.BrokenWals
-SINKS = ("direct", "replicate")  # walferry.replication.source.settings.REQUEST_SINKS
+SINKS = tuple(map(str, REQUEST_SINKS))
 F = TypeVar("F", bound=Callable[..., Any])
 
 

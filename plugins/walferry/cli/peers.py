@@ -195,12 +195,13 @@ def set_values(chosen: Chosen, peer_id: str, values: tuple[tuple[str, str], ...]
     """
     from walferry.admin import changing
     from walferry.admin.showing import scope
+    from walferry.replication.peers.settings import NAMESPACES, PREFIX
 
     with _admin(chosen) as admin:
         peer = changing.set_values(admin, peer_id, dict(values), allow_missing=allow_missing)
     settings = changing.settings_of(peer)
     put(f"peer {peer.id}: " + (", ".join(f"{name} = {value}" for name, value in settings.items()) or "it has no settings"))
-    if any(name.removeprefix("walferry.") == changing.NAMESPACES for name, _ in values):
+    if any(name.removeprefix(PREFIX) == NAMESPACES.name for name, _ in values):
         put(f"it gets edits of {scope(peer)}")
     return WELL
 

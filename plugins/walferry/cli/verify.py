@@ -13,7 +13,7 @@ from walferry.cli.show import BAD, ERROR, GOOD, STUCK, WELL, Cell, ShownTable, p
 from walferry.cli.source import Chosen
 
 if TYPE_CHECKING:
-    from walferry.hbase.peers import Peer
+    from walferry.replication.peers.reading import Peer
     from walferry.replication.source.cluster import SourceCluster
     from walferry.runs.reports.verification import VerificationReport
     from walferry.verification.job import Options, TableRange

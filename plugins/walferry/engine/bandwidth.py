@@ -29,11 +29,11 @@ from kazoo.exceptions import AuthFailedError, NodeExistsError, NoNodeError, NotE
 
 from walferry.base.zk.client import children, retried
 from walferry.base.zk.errors import ConnectError
-from walferry.hbase.peers import Peer
+from walferry.replication.peers.reading import Peer
+from walferry.replication.peers.settings import PeerSettings
 from walferry.replication.sinks.errors import Stopped
 from walferry.replication.sinks.sink import SinkRequest
 from walferry.replication.source.session import Session
-from walferry.replication.source.settings import PeerSettings
 
 SHARE_SECONDS = 1.0  # between two counts of the groups that share
 SETTLE_SECONDS = 2.0  # for which a share lasts, and after which the other groups have counted a new one

@@ -26,8 +26,8 @@ from walferry.engine.outcome import RunOutcome
 from walferry.engine.senders import Senders
 from walferry.engine.summary import Status
 from walferry.replication.filters.visibility import LabelFilter
+from walferry.replication.peers.settings import PeerSettings
 from walferry.replication.sinks.sink import Sink
-from walferry.replication.source.settings import PeerSettings
 
 TICK_SECONDS = 0.1
 COMMIT_SECONDS = 0.5  # between two commits

@@ -20,9 +20,9 @@ from walferry.engine.in_flight import InFlight, WalOffset
 from walferry.engine.sender_queue import Queued, SenderPace, SenderQueue
 from walferry.hbase.wal.windows import Window
 from walferry.replication.filters.window import KeptEdits
+from walferry.replication.peers.settings import PeerSettings
 from walferry.replication.sinks.errors import Stopped
 from walferry.replication.sinks.sink import Ints, SinkRequest, Take
-from walferry.replication.source.settings import PeerSettings
 
 
 class Sends(Protocol):

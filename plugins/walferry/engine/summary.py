@@ -69,7 +69,7 @@ class GroupSummary(Record):
     timestampOfNextToReplicate: int | None = None  # write time of the oldest edit not shipped, or earlier; None: none is left
     replicationLag: int | None = None  # ms since then, when this was written; 0: no closed WAL is left; None: not known
     slave: str = ""  # the peer's cluster key
-    sink: str = ""  # how edits are sent: walferry.replication.source.settings.SinkKind; empty: nothing has been yet
+    sink: str = ""  # how edits are sent: walferry.replication.peers.settings.SinkKind; empty: nothing has been yet
     directRefused: str | None = None  # why the slave does not let its regions be written to; None: it does, or was not asked to
     notLoaded: str | None = None  # of a run that loads files: why not all of the group went so
     slaveSilentSince: int | None = None  # since when it acknowledges nothing; None: it does, or is asked nothing

@@ -2,7 +2,7 @@
 
 layout, values          paths of znodes, and what is in them
 cluster, cluster_key    what ZooKeeper says of a cluster; how a peer names its slave
-peers, table_cfs        replication peers as HBase keeps them
+table_cfs               the tables of a peer as older releases keep them
 names, binary_text      names of tables, servers, WALs and files; bytes as HBase shows them
 errors                  errors about znodes and peers
 wal, hfiles             write-ahead logs and store files

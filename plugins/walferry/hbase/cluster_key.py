@@ -1,11 +1,10 @@
-"""How a peer names its slave: by a cluster key, and maybe by the connection to it. This imports no ZooKeeper client."""
+"""How a peer names its slave: by a cluster key. This imports no ZooKeeper client."""
 
 from __future__ import annotations
 
 import re
 from dataclasses import dataclass
 
-SLAVE_CONN_KEY = "walferry.slave_conn_id"  # the Airflow connection that says as whom the slave is talked to
 JAVA_BLANKS = "".join(map(chr, range(33)))  # what Java's String.trim takes away
 _HOST = re.compile(r"[^:,\s/?#@\[\]\x00-\x1f]+(?::(\d{1,5}))?")
 _ZNODE_PARENT = re.compile(r"/.*[^/]")

@@ -16,7 +16,6 @@ from walferry.hbase.names import family_text, without_default_namespace
 from walferry.hbase.peers import Peer, disabled_guard, successor
 from walferry.hbase.rpc import master, master_tables
 from walferry.hbase.rpc.connection import Connection
-from walferry.hbase.tables.slave import slave_tables
 from walferry.hbase.tables.tables import Tables
 from walferry.initial_snapshot.attributes import told
 from walferry.initial_snapshot.files_copy import clean
@@ -35,6 +34,8 @@ from walferry.load.staging import PATIENCE_SECONDS
 from walferry.replication.filters.rules import PeerTables
 from walferry.replication.locks.peer_lock import holding_peer_after_others
 from walferry.replication.queues.lease import await_settled
+from walferry.replication.peers.reading import Peer, successor
+from walferry.replication.peers.slave_tables import slave_tables
 from walferry.replication.source.agreement import check_peer
 from walferry.replication.source.cluster import SourceCluster
 from walferry.replication.source.session import Session, open_session

@@ -11,10 +11,8 @@ from functools import partial
 from walferry.base.errors import WalferryError
 from walferry.hbase.cluster import cluster_id, visibility_labels
 from walferry.hbase.files.errors import UnreadableBytes
-from walferry.hbase.peers import Peer, read_peer
 from walferry.hbase.rpc.errors import RemoteError
 from walferry.hbase.tables.scan import Patience
-from walferry.hbase.tables.slave import slave_tables
 from walferry.hbase.tables.tables import Tables
 from walferry.initial_snapshot.files_copy import FilesCopy, FoundFile, NeedsScan, clean, find_files
 from walferry.initial_snapshot.manifest import SnapshotRegion
@@ -25,6 +23,8 @@ from walferry.load.errors import NotLoaded
 from walferry.load.fence import Claim
 from walferry.load.region_lock import turn
 from walferry.load.staging import PATIENCE_SECONDS
+from walferry.replication.peers.reading import Peer, read_peer
+from walferry.replication.peers.slave_tables import slave_tables
 from walferry.replication.source.cluster import SourceCluster, VisibilityLabels
 from walferry.replication.source.session import Session, open_session
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from walferry.hbase.peers import Peer
 from walferry.hbase.tables.scan import ALL_VERSIONS, ScanSpec
 from walferry.hbase.tables.tables import Tables
 from walferry.initial_snapshot.manifest import SnapshotRegion
+from walferry.replication.peers.reading import Peer
 from walferry.replication.source.session import Session
 from walferry.shipping.rows import row_shipment
 

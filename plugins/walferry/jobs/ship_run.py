@@ -19,11 +19,11 @@ from walferry.hbase.files.quarantine import BrokenWals
 from walferry.jobs.load_note import LoadNote
 from walferry.load.copy_records import under_way
 from walferry.load.records import forget_finished
+from walferry.replication.peers.settings import PeerSettings, SinkKind
 from walferry.replication.queues.errors import QueuesMoving
 from walferry.replication.source.agreement import check_peer
 from walferry.replication.source.cluster import SourceCluster, SourceError
 from walferry.replication.source.session import open_session
-from walferry.replication.source.settings import PeerSettings, SinkKind
 from walferry.shipping.bulkload.left_to_requests import Left
 from walferry.shipping.group_job import GroupJob, senders_of_each
 from walferry.shipping.plan import bytes_queued, groups_to_ship

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 
 from walferry.base.zk.errors import ConnectError
 from walferry.hbase.binary_text import from_binary_text
-from walferry.hbase.peers import Peer
 from walferry.load.errors import StaleLoad
 from walferry.load.records import Load, loads_of
 from walferry.replication.filters.rules import FilterRules
+from walferry.replication.peers.reading import Peer
 from walferry.replication.source.session import Session
 
 
@@ -54,8 +54,8 @@ def end_loads(session: Session, peer: Peer, groups: Collection[str]) -> list[Loa
     """
     loads = loads_of(session, peer.id)
     if left := [load for load in loads if load.may_go_on(groups)]:
-        from walferry.hbase.tables.slave import slave_tables
         from walferry.load.cleanup import clean
+        from walferry.replication.peers.slave_tables import slave_tables
 
         try:
             with slave_tables(peer, session.source.login_to(peer)) as slave:

@@ -13,16 +13,16 @@ from walferry.base.errors import WalferryError
 from walferry.base.zk.right import Right
 from walferry.hbase.cluster import cluster_id
 from walferry.hbase.errors import PeerError
-from walferry.hbase.peers import Peer
 from walferry.hbase.wal.windows import UnwrapKey
 from walferry.replay.interval import Interval
 from walferry.replay.store import StoreWithArchive
 from walferry.replication.filters.rules import Families, FilterRules, PeerTables
+from walferry.replication.peers.reading import Peer
+from walferry.replication.peers.settings import PeerSettings
 from walferry.replication.sinks.of_peer import open_sink
 from walferry.replication.sinks.sink import Sink
 from walferry.replication.source.cluster import SourceCluster
 from walferry.replication.source.session import Session
-from walferry.replication.source.settings import PeerSettings
 from walferry.shipping.deleted import Deleted
 from walferry.shipping.pausing import check_not_paused
 

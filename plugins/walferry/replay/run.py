@@ -29,9 +29,9 @@ from walferry.replay.scan import Scanned, Stay, TableCount, scan_wal
 from walferry.replay.shipment import QUEUE_ID, ship_group
 from walferry.replay.store import StoreWithArchive, begins_with_opening
 from walferry.replication.filters.rules import FilterRules
+from walferry.replication.peers.settings import PeerSettings
 from walferry.replication.source.agreement import check_peer
 from walferry.replication.source.session import Session, open_session
-from walferry.replication.source.settings import PeerSettings
 from walferry.shipping.group_job import senders_of_each
 from walferry.shipping.runs import begin_run, change_group
 from walferry.shipping.slave_down import forget_down

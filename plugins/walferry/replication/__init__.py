@@ -1,6 +1,7 @@
 """HBase's replication as this library sees it: where edits come from, which of them a peer gets, and where they go.
 
-source       the source cluster, its connection, and the settings of a peer
+peers        replication peers, and all of their settings
+source       the source cluster, and its connection
 queues       replication queues in ZooKeeper: reading, leases, claims
 filters      what of a WAL a peer gets
 sinks        the slave's RegionServers, by requests

@@ -16,10 +16,10 @@ from walferry.engine.run import Run
 from walferry.engine.summary import GroupSummary, Status
 from walferry.hbase.cluster import cluster_id, visibility_labels
 from walferry.hbase.errors import PeerError
-from walferry.hbase.peers import Peer, check_shippable, read_peer
 from walferry.load.earlier_loads import NOTHING_LOADED, loaded_before
 from walferry.replication.filters.rules import FilterRules
 from walferry.replication.filters.visibility import LabelFilter
+from walferry.replication.peers.reading import Peer, check_shippable, read_peer
 from walferry.replication.queues.lease import Lease
 from walferry.replication.sinks.of_peer import open_sink
 from walferry.replication.sinks.sink import Sink

@@ -25,9 +25,9 @@ from walferry.hbase.rpc import master
 from walferry.hbase.rpc.errors import RpcError
 from walferry.hbase.tables.errors import MissingTable, RegionUnavailable, ScanGivenUp
 from walferry.hbase.tables.tables import Tables
+from walferry.replication.peers.settings import PeerSettings
 from walferry.replication.sinks.errors import NotAtSlave
 from walferry.replication.source.session import Session
-from walferry.replication.source.settings import PeerSettings
 
 MAX_NAMED_CHARS = 2000
 MASTER_SECONDS = 20.0

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from walferry.hbase.files.quarantine import BrokenWals
+from walferry.replication.peers.settings import PeerSettings
 from walferry.replication.queues.finding import QueuePlace
 from walferry.replication.source.cluster import SourceCluster
-from walferry.replication.source.settings import PeerSettings
 
 LEAST_SENDERS_OF_A_GROUP = 2
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from walferry.hbase.errors import PausedPeer
-from walferry.hbase.peers import read_peer
+from walferry.replication.peers.reading import read_peer
 from walferry.replication.source.session import Session
 
 

@@ -23,18 +23,18 @@ from walferry.base.errors import WalferryError
 from walferry.base.protos import hbase_pb2 as pb
 from walferry.hbase.cluster import cluster_id, visibility_labels
 from walferry.hbase.errors import PeerError
-from walferry.hbase.peers import Peer
 from walferry.hbase.tables.rows import Rows
 from walferry.hbase.wal.uncompressed_windows import plain
 from walferry.replication.filters.rules import FilterRules
 from walferry.replication.filters.visibility import LabelFilter
 from walferry.replication.filters.window import filter_window
 from walferry.replication.locks.row_lock import row_right
+from walferry.replication.peers.reading import Peer
+from walferry.replication.peers.settings import PeerSettings
 from walferry.replication.sinks.of_peer import open_sink
 from walferry.replication.sinks.sink import Sender, Sink
 from walferry.replication.source.cluster import VisibilityLabels
 from walferry.replication.source.session import Session
-from walferry.replication.source.settings import PeerSettings
 
 REQUEST_SECONDS = 600.0  # how long the slave has for each request; the patience with a silent one is shorter
 REQUEST_BYTES = 4 << 20

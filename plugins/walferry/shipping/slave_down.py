@@ -23,7 +23,7 @@ from walferry.base.texts import one_line
 from walferry.base.zk.client import read
 from walferry.base.zk.errors import Contention
 from walferry.base.zk.records import decode_or_none, encode, update
-from walferry.hbase.peers import Peer
+from walferry.replication.peers.reading import Peer
 from walferry.replication.sinks.of_peer import why_down
 from walferry.replication.source.session import Session
 

@@ -13,13 +13,13 @@ from walferry.hbase.cluster import master as active_master
 from walferry.hbase.errors import CustomEndpointPeer
 from walferry.hbase.layout import ZNodes
 from walferry.hbase.names import without_default_namespace
-from walferry.hbase.peers import INTER_CLUSTER_ENDPOINTS, Peer, check_understood, read_peer, slave_of
 from walferry.hbase.rpc import master, master_tables
 from walferry.hbase.tables.errors import MissingTable
 from walferry.hbase.tables.regions import Region
 from walferry.hbase.tables.tables import Tables
 from walferry.load.copied_tables import has_new_version_behavior
 from walferry.replication.filters.rules import PeerTables
+from walferry.replication.peers.reading import INTER_CLUSTER_ENDPOINTS, Peer, check_understood, read_peer, slave_of
 from walferry.replication.source.session import Session
 from walferry.verification.job import Options, TableRange
 

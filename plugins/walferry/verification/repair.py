@@ -20,10 +20,10 @@ from contextlib import contextmanager
 
 import numpy as np
 
-from walferry.hbase.peers import Peer, check_shippable, read_peer
 from walferry.hbase.tables.scan import ALL_VERSIONS, ScanSpec
 from walferry.hbase.tables.tables import Tables
 from walferry.replication.locks.peer_lock import holding_peer_after_others
+from walferry.replication.peers.reading import Peer, check_shippable, read_peer
 from walferry.replication.source.session import Session
 from walferry.shipping.rows import RowShipment, row_shipment
 from walferry.verification.job import TableRange

@@ -8,8 +8,8 @@ from functools import partial
 from walferry.base.errors import WalferryError
 from walferry.base.zk.client import connected
 from walferry.hbase.layout import ZNodes
-from walferry.hbase.peers import Peer, slave_of
 from walferry.hbase.tables.tables import Tables
+from walferry.replication.peers.reading import Peer, slave_of
 from walferry.replication.source.cluster import SourceCluster
 from walferry.replication.source.session import Session, open_session
 from walferry.verification.job import Options, TableRange

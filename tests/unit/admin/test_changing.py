@@ -18,8 +18,8 @@ from walferry.admin.peers import PeerAdmin
 from walferry.admin.slave_checks import Wanted
 from walferry.base.protos import hbase_pb2 as pb
 from walferry.base.security.login import Login
-from walferry.hbase.peers import DISABLED, Peer, as_peer
 from walferry.hbase.rpc.errors import RemoteError
+from walferry.replication.peers.reading import DISABLED, Peer, as_peer
 from walferry.replication.source.cluster import SourceError
 
 

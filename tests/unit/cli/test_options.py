@@ -7,7 +7,7 @@ import pytest
 from walferry.cli import options
 from walferry.cli.main import main
 from walferry.hbase.files.quarantine import BrokenWals
-from walferry.replication.source.settings import REQUEST_SINKS
+from walferry.replication.peers.settings import REQUEST_SINKS
 
 
 @pytest.mark.parametrize("port", ["-1", "65536", "x"])

@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 
 from walferry.engine.bandwidth import IDLE_SECONDS, LEAST_SHIPMENT_BYTES, SETTLE_SECONDS, SHARE_SECONDS, Limit, Throttle
+from walferry.replication.peers.settings import PeerSettings
 from walferry.replication.sinks.errors import Stopped
-from walferry.replication.source.settings import PeerSettings
 
 BANDWIDTH = 1_000_000
 TICK_SECONDS = 0.05

@@ -21,10 +21,10 @@ from walferry.hbase.wal.errors import WalError
 from walferry.hbase.wal.windows import Window
 from walferry.replication.filters.rules import FilterRules
 from walferry.replication.filters.visibility import LabelFilter, LabelsRefused
+from walferry.replication.peers.settings import SinkKind
 from walferry.replication.sinks.hbase.bulk_loads import BulkLoadRefused
 from walferry.replication.sinks.hbase.sink import HBaseSink
 from walferry.replication.source.cluster import VisibilityLabels
-from walferry.replication.source.settings import SinkKind
 
 
 class Batches:

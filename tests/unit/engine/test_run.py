@@ -36,10 +36,10 @@ from walferry.hbase.wal.windows import Window
 from walferry.replay.shipment import SummaryOnly
 from walferry.replication.filters.rules import FilterRules
 from walferry.replication.filters.visibility import LabelFilter
+from walferry.replication.peers.settings import PeerSettings
 from walferry.replication.queues.errors import LastWal
 from walferry.replication.sinks.hbase.shipment import join
 from walferry.replication.source.cluster import VisibilityLabels
-from walferry.replication.source.settings import PeerSettings
 from walferry.shipping.group_wals import GroupWals
 from walferry.shipping.queue_positions import QueuePositions
 

@@ -18,11 +18,11 @@ from walferry.engine.senders import Senders
 from walferry.hbase.wal.scan import scan_entries
 from walferry.hbase.wal.windows import Window
 from walferry.replication.filters.window import FilterRules, KeptEdits, filter_window, uuid_field
+from walferry.replication.peers.settings import PeerSettings
 from walferry.replication.sinks.errors import Stopped
 from walferry.replication.sinks.hbase.shipment import Shipment, assemble, join
 from walferry.replication.sinks.hbase.sink import ShipmentsOf
 from walferry.replication.sinks.sink import Ints
-from walferry.replication.source.settings import PeerSettings
 
 RULES = FilterRules(uuid.UUID(int=1), uuid.UUID(int=2))
 MARK = np.frombuffer(uuid_field(uuid.UUID(int=1)), np.uint8)

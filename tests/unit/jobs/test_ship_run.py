@@ -20,7 +20,7 @@ BATCH = """
 import sys, time
 from walferry.shipping.group_job import GroupJob
 from walferry.replication.source.cluster import SourceCluster
-from walferry.replication.source.settings import PeerSettings, SinkKind
+from walferry.replication.peers.settings import PeerSettings, SinkKind
 from walferry.jobs import connect_ship, ship_run
 
 ship_run._bytes_queued = lambda run: 999

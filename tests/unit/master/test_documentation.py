@@ -3,24 +3,16 @@
 from __future__ import annotations
 
 import re
-from pathlib import Path
 
-ROOT = Path(__file__).parents[3]
-PAGE = (ROOT / "docs" / "region-transitions.md").read_text().partition("## The notes, sentence by sentence")[2]
-SENTENCES, TESTS = PAGE.split("### The tests")
+from tests.doc_tables import LIBRARY, missing_tests, page, rows
 
-
-def rows(text: str) -> list[list[str]]:
-    lines = [line.strip("| ").split(" | ") for line in text.splitlines() if line.startswith("| ")]
-    return [cells for cells in lines if cells[0] not in ("sentence", "name")]
+SENTENCES, TESTS = page("region-transitions.md").partition("## The notes, sentence by sentence")[2].split("### The tests")
 
 
 def test_each_test_that_the_page_names_is_there() -> None:
     listed = rows(TESTS)
     assert len(listed) > 40
-    for _, file, test in listed:
-        text = (ROOT / file.strip("`")).read_text()
-        assert test == "all" or f"def {test.strip('`')}(" in text, (file, test)
+    assert [row for row in listed if missing_tests(" ".join(row[1:]))] == []
 
 
 def test_each_sentence_names_tests_of_the_list_and_files_that_are_there() -> None:
@@ -30,4 +22,4 @@ def test_each_sentence_names_tests_of_the_list_and_files_that_are_there() -> Non
     for *_, files, tests in quoted:
         assert tests.startswith("none: ") or {re.sub(r" \(.*\)", "", each) for each in tests.split(", ")} <= names, tests
         for file in re.findall(r"[a-z_/]+\.py", files):
-            assert any((ROOT / "plugins/walferry" / folder / file).exists() for folder in ("master", "")), file
+            assert any((LIBRARY / folder / file).exists() for folder in ("master", "")), file

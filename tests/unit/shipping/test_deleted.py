@@ -14,8 +14,8 @@ from walferry.base.zk.right import Right, spare_seconds
 from walferry.hbase.errors import ClusterError
 from walferry.hbase.rpc.errors import AccessDenied, ConnectionFailed
 from walferry.hbase.tables.errors import MissingTable, RegionUnavailable, ScanGivenUp
+from walferry.replication.peers.settings import PeerSettings
 from walferry.replication.sinks.errors import NotAtSlave
-from walferry.replication.source.settings import PeerSettings
 from walferry.shipping import deleted as module
 from walferry.shipping.deleted import Missing, attempt_without, deleted_at_source, may_be_dropped, names_of
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from walferry.base.protos import hbase_pb2 as pb
-from walferry.hbase.peers import Peer
+from walferry.replication.peers.reading import Peer
 from walferry.verification import plan
 from walferry.verification.plan import RepairRefused, check_repairable
 

@@ -26,7 +26,7 @@ from walferry.hbase.cluster import cluster_id, live_servers
 from walferry.hbase.errors import MissingPeer
 from walferry.hbase.layout import ZNodes
 from walferry.hbase.names import ServerName
-from walferry.hbase.peers import Peer, read_peer, read_peers, slave_of
+from walferry.replication.peers.reading import Peer, read_peer, read_peers, slave_of
 from walferry.replication.source.cluster import SourceCluster, SourceError
 from walferry.replication.source.session import Session, writing_session
 

@@ -12,8 +12,8 @@ from walferry.base.errors import WalferryError
 from walferry.base.texts import shell_word
 from walferry.hbase.binary_text import from_binary_text
 from walferry.hbase.errors import PeerError
-from walferry.hbase.peers import DISABLED, ENABLED, Peer, read_peer
 from walferry.replication.filters.rules import PeerTables
+from walferry.replication.peers.reading import DISABLED, ENABLED, Peer, read_peer
 from walferry.replication.sinks.of_peer import why_down
 from walferry.replication.source.agreement import check_peer
 from walferry.shipping.plan import plan_peer

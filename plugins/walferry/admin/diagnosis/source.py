@@ -22,9 +22,9 @@ from walferry.hbase.errors import MasterSilent, MissingPeer
 from walferry.hbase.files.access import missing_rights, needs_of
 from walferry.hbase.files.errors import NoFileRight
 from walferry.hbase.names import ServerName, is_server_name
-from walferry.hbase.peers import Peer, read_peers
 from walferry.hbase.rpc.errors import AccessDenied
 from walferry.hbase.values import decode_server_version
+from walferry.replication.peers.reading import Peer, read_peers
 from walferry.replication.queues.dead_servers import find_dead, recovered_queues
 from walferry.replication.source.agreement import master_peers
 from walferry.replication.source.session import Session

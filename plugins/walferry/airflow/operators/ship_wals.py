@@ -19,6 +19,7 @@ from walferry.airflow.retries import ends_plainly
 from walferry.base.amounts import count
 from walferry.base.errors import WalferryError
 from walferry.hbase.errors import PausedPeer
+from walferry.replication.peers.settings import SETTABLE, SinkKind
 from walferry.replication.source.cluster import SourceCluster
 from walferry.runs.failures import MAX_REASONS
 from walferry.runs.reports.batch import MAX_REASON_CHARS
@@ -42,7 +43,7 @@ CONFIGURED = "configured"
 SINK = Param(
     CONFIGURED,
     type="string",
-    enum=[CONFIGURED, "auto", "direct", "replicate", "hfiles"],
+    enum=[CONFIGURED, *map(str, SinkKind)],
     title="Sink",
     description="How edits are sent to the slave. direct: its regions are written to, at half the cost for the slave; a slave "
     "that refuses it gets the edits by replicate, and the report says so. replicate: some of its RegionServers take the edits as "
@@ -55,7 +56,7 @@ HFILES_FROM = Param(
     None,
     type=["null", "integer"],
     minimum=0,
-    maximum=1 << 30,
+    maximum=int(SETTABLE["hfiles.from"].most) >> 20,
     title="Files from",
     description="Megabytes of WALs from which the sink auto makes files of them. Empty: as the peer's walferry.hfiles.from says.",
 )
@@ -101,7 +102,7 @@ class ShipWalsOperator(SparkJobOperator):
         deadline: int | None = None,  # seconds
         groups: Sequence[str] | None = None,  # WAL groups; None: all of the peer's
         broken_wals: str | None = None,  # walferry.hbase.files.quarantine.BrokenWals
-        sink: str | None = None,  # walferry.replication.source.settings.SinkKind, or CONFIGURED
+        sink: str | None = None,  # walferry.replication.peers.settings.SinkKind, or CONFIGURED
         hfiles_from: int | None = None,  # megabytes
         source_conn_id: str | None = None,
         connect_conn_id: str = "spark_connect",
@@ -186,7 +187,6 @@ class ShipWalsOperator(SparkJobOperator):
         """Run the job to its end. `only` are the WAL groups that it ships; none named: all."""
         from walferry.hbase.files.quarantine import BrokenWals
         from walferry.jobs.ship_run import ShipRun
-        from walferry.replication.source.settings import SinkKind
         from walferry.runs.steps import slaves
 
         free = self._await_free(source)

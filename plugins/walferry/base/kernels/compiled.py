@@ -8,39 +8,29 @@ that call each other in a loop five times as fast. Indexing with an unsigned int
 lets bytes be read as words.
 
 Kernels that Python calls are cached on disk, because every Spark worker needs them. numba reuses a cached kernel while the
-kernel's own module is unchanged, even if a kernel that it calls has changed in another module. Therefore a digest of the sources
-of all packages with kernels is part of the cached name.
+kernel's own module is unchanged, even if a kernel that it calls has changed in another module. Therefore a digest of that module
+and of all that it imports of this library is part of the cached name.
 """
 
 from __future__ import annotations
 
 import functools
 import hashlib
+import re
+import sys
 from collections.abc import Callable
-from importlib import resources
 from typing import Any, TypeVar, cast
 
 from numba import njit
 
-PACKAGES = (  # packages with kernels
-    "walferry.base.kernels",
-    "walferry.hbase.wal",
-    "walferry.hbase.wal.codecs",
-    "walferry.replication.filters",
-    "walferry.hbase.hfiles",
-    "walferry.replication.sinks.hbase",
-    "walferry.hbase.tables",
-    "walferry.shipping.bulkload",
-    "walferry.verification",
-    "walferry.observe.inspection",  # which does not travel to Spark
-)
+_IMPORT = re.compile(rb"^from (walferry[\w.]*) import (\([^)]*\)|.*)$", re.MULTILINE)  # at a module's top level
 
 Kernel = TypeVar("Kernel", bound=Callable[..., Any])
 
 
 def unmanaged(kernel: Kernel) -> Kernel:
     """Compile `kernel` to machine code at its first call with a set of argument types."""
-    kernel.__qualname__ += f"_{_sources_digest()}"
+    kernel.__qualname__ += f"_{_digest(kernel.__module__)}"
     options: dict[str, Any] = {"nogil": True, "_nrt": False}
     try:
         return cast(Kernel, njit(cache=True, **options)(kernel))
@@ -53,15 +43,34 @@ def inlined(kernel: Kernel) -> Kernel:
     return cast(Kernel, njit(nogil=True, _nrt=False, forceinline=True)(kernel))  # type: ignore[call-overload]
 
 
+def sources_of(module: str) -> set[str]:
+    """The modules whose code may be in a kernel of `module`, by name: itself, what it imports, what these import, and so on."""
+    found, left = set(), {module}
+    while left:
+        name = left.pop()
+        found.add(name)
+        left |= _imported(name) - found
+    return found
+
+
 @functools.cache
-def _sources_digest() -> str:
+def _digest(module: str) -> str:
     digest = hashlib.sha256()
-    for package in PACKAGES:
-        try:
-            files = resources.files(package)
-        except ModuleNotFoundError:
-            continue
-        sources = [file for file in files.iterdir() if file.name.endswith(".py")]
-        for source in sorted(sources, key=lambda file: file.name):
-            digest.update(source.read_bytes())
+    for name in sorted(sources_of(module)):
+        digest.update(_source(name))
     return digest.hexdigest()[:12]
+
+
+@functools.cache
+def _imported(module: str) -> set[str]:
+    """The modules of this library that a module imports. They are imported by the time that its kernels are made."""
+    found = set()
+    for package, names in _IMPORT.findall(_source(module)):
+        found |= {package.decode(), *(f"{package.decode()}.{name.decode()}" for name in re.findall(rb"\w+", names))}
+    return found & sys.modules.keys()
+
+
+@functools.cache
+def _source(module: str) -> bytes:
+    spec: Any = sys.modules[module].__spec__
+    return cast(bytes, spec.loader.get_data(spec.origin))

@@ -9,7 +9,6 @@ from walferry.base.amounts import duration
 from walferry.base.errors import WalferryError
 from walferry.base.texts import one_line
 from walferry.hbase.cluster_key import MAX_CLUSTER_KEY_CHARS
-from walferry.hbase.peers import ENABLED, Peer
 from walferry.observe.status import ages
 from walferry.observe.status.ages import Age
 from walferry.observe.status.files import FilesSeen
@@ -29,9 +28,9 @@ from walferry.observe.status.notes import SlaveDown
 from walferry.observe.status.pace import pace_of
 from walferry.observe.status.slaves import NOT_ASKED, SlaveStatus
 from walferry.observe.status.view import ZooKeeperView
+from walferry.replication.peers.reading import ENABLED, Peer, refusal
 from walferry.replication.queues.dead_servers import WALFERRY_SERVER, as_recovered
 from walferry.replication.queues.reading import Queue, closed_groups, groups
-from walferry.replication.source.settings import refusal
 
 STUCK_SECONDS = 1800.0  # micro-batches run every few minutes
 MAX_NAME_CHARS = 1000

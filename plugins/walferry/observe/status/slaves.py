@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from walferry.base.security.login import Login
-from walferry.hbase.peers import ENABLED, INTER_CLUSTER_ENDPOINTS, Peer
+from walferry.replication.peers.reading import ENABLED, INTER_CLUSTER_ENDPOINTS, Peer
 from walferry.replication.sinks.of_peer import why_down
 from walferry.replication.source.cluster import SourceCluster
 

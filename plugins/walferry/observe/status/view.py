@@ -22,9 +22,9 @@ from walferry.base.zk.fenced_lock import record_of
 from walferry.hbase.errors import ClusterError
 from walferry.hbase.layout import quoted
 from walferry.hbase.names import is_server_name
-from walferry.hbase.peers import Peer, peer_of
 from walferry.master.znodes import RegionInTransition, decode_region
 from walferry.observe.status.notes import Group, Notes, read_notes
+from walferry.replication.peers.reading import Peer, peer_of
 from walferry.replication.queues.errors import QueuesMoving
 from walferry.replication.queues.reading import Queue, groups, see_queues
 from walferry.replication.source.session import Session, owners_of

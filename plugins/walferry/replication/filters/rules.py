@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from uuid import UUID
 
-from walferry.hbase.peers import Peer
+from walferry.replication.peers.reading import Peer
 
 _REPLICATED_SYSTEM_TABLES = (b"hbase:acl", b"hbase:labels")
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from walferry.base.zk.client import Watch, children, retried
 from walferry.hbase.errors import PeerError
 from walferry.hbase.names import parse_queue_id, parse_wal_name
-from walferry.hbase.peers import check_shippable, read_peers
+from walferry.replication.peers.reading import check_shippable, read_peers
 from walferry.replication.queues.reading import Queue, list_queues
 from walferry.replication.source.session import Session
 

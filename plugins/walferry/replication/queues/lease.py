@@ -31,8 +31,9 @@ from walferry.base.zk.fenced_lock import CALLS, TOKEN, FencedLock, Guard, WriteO
 from walferry.base.zk.right import Right, spare_seconds
 from walferry.hbase.cluster import is_live
 from walferry.hbase.names import QueueId, WalName, is_file_name, parse_queue_id, parse_wal_name
-from walferry.hbase.peers import disabled_guard, read_peer
 from walferry.hbase.values import decode_position, encode_position
+from walferry.replication.peers.reading import disabled_guard, read_peer
+from walferry.replication.peers.settings import CALL_TIMEOUT
 from walferry.replication.queues.dead_servers import WALFERRY_SERVER
 from walferry.replication.queues.errors import LastWal, LeaseHeld, LeaseLost, WalGone
 from walferry.replication.queues.finding import QueuePlace, find_wal, read_group
@@ -41,7 +42,6 @@ from walferry.replication.source.session import Session
 
 REFS_AT_ONCE = 500  # znodes in one multi, with paths of some 100 bytes; ZooKeeper's limit is 1 MB
 HBASE_CALL_SECONDS = 60.0  # that a RegionServer's call to a slave has, by default
-HBASE_CALL_KEY = "replication.source.shipedits.timeout"  # in ms; of HBase 2, where a peer's configuration may have it, too
 MAX_DIGITS = 11  # of a time in ms, which HBase reads as an int
 TRIES = 50  # a try fails if the WAL moves or its position changes between the read and the write
 
@@ -111,7 +111,7 @@ def settling_seconds(state: ZNode, clock: ZNode, config: Mapping[str, str]) -> f
     """
     if state.stat.version == 0:
         return 0.0
-    text = config.get(HBASE_CALL_KEY, "").strip()
+    text = config.get(CALL_TIMEOUT, "").strip()
     call = max(HBASE_CALL_SECONDS, int(text) / 1000 if text.isascii() and text.isdigit() and len(text) < MAX_DIGITS else 0.0)
     whole = call + spare_seconds(call)
     return min(whole, whole - float(clock.stat.mtime - state.stat.mtime) / 1000)

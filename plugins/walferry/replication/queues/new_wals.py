@@ -15,7 +15,7 @@ from walferry.base.records import NotARecord
 from walferry.base.zk.client import Watch, read, retried
 from walferry.base.zk.errors import AnswerTooLong
 from walferry.base.zk.records import decode, encode, update, wrong_record
-from walferry.hbase.peers import check_ours, read_peer
+from walferry.replication.peers.reading import check_ours, read_peer
 from walferry.replication.queues.consistent import consistent
 from walferry.replication.queues.reading import closed_groups, list_queues, queued_groups
 from walferry.replication.source.session import Session

@@ -13,7 +13,7 @@ from enum import StrEnum
 from walferry.base.zk.client import children
 from walferry.hbase.errors import MasterSilent
 from walferry.hbase.names import is_server_name
-from walferry.hbase.peers import ENABLED, Peer, read_peers
+from walferry.replication.peers.reading import ENABLED, Peer, read_peers
 from walferry.replication.queues.reading import CVERSION, Queue, list_queues
 from walferry.replication.retention.holders import by_wal
 from walferry.replication.retention.old_wals import OldWal, list_old_wals

@@ -10,11 +10,11 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from walferry.base.zk.right import Right
-from walferry.hbase.peers import Peer
+from walferry.replication.peers.reading import Peer
+from walferry.replication.peers.settings import PeerSettings
 from walferry.replication.sinks.hbase import reachable
 from walferry.replication.source.cluster import SourceCluster, SourceError
 from walferry.replication.source.session import Session
-from walferry.replication.source.settings import PeerSettings
 
 if TYPE_CHECKING:
     from walferry.hbase.wal.windows import Window

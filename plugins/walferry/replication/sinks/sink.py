@@ -27,8 +27,8 @@ import numpy.typing as npt
 from walferry.hbase.wal.windows import Window
 from walferry.replication.filters.rules import FilterRules
 from walferry.replication.filters.window import KeptEdits
+from walferry.replication.peers.settings import SinkKind
 from walferry.replication.sinks.answers import Answers
-from walferry.replication.source.settings import SinkKind
 
 Ints = npt.NDArray[np.int64]
 

@@ -18,11 +18,11 @@ from walferry.base.zk.errors import ZNodeValueError
 from walferry.hbase.cluster import master as active_master
 from walferry.hbase.cluster import release
 from walferry.hbase.errors import ClusterError, MasterSilent, MissingPeer, StalePeer, StorageError
-from walferry.hbase.peers import Peer, as_peer, check_ours, check_shippable, read_peer
 from walferry.hbase.rpc import master
 from walferry.hbase.rpc.errors import AccessDenied, NotAuthenticated, RemoteError, RpcError
+from walferry.replication.peers.reading import Peer, as_peer, check_ours, check_shippable, read_peer
+from walferry.replication.peers.settings import PeerSettings
 from walferry.replication.source.session import Session
-from walferry.replication.source.settings import PeerSettings
 
 CALL_SECONDS = 20.0
 TRIES = 3  # a change reaches ZooKeeper a moment before the Master's own memory

@@ -12,14 +12,15 @@ from walferry.base.errors import WalferryError
 from walferry.base.records import parsed_object
 from walferry.base.security.login import UNSECURED, Login, login_from
 from walferry.base.texts import one_line
-from walferry.hbase.cluster_key import SLAVE_CONN_KEY, parse_cluster_key
+from walferry.hbase.cluster_key import parse_cluster_key
 from walferry.hbase.crypto.errors import KeyProviderError
 from walferry.hbase.crypto.provider import KeyProvider
 from walferry.hbase.files.logins import log_in
 from walferry.hbase.layout import QueueLayout, ZNodes
+from walferry.replication.peers.settings import SLAVE_CONN_ID
 
 if TYPE_CHECKING:  # DAG files are parsed without a ZooKeeper client
-    from walferry.hbase.peers import Peer
+    from walferry.replication.peers.reading import Peer
 
 DEFAULT_CONN_ID = "hbase_source"
 ARCHIVE_DAYS = 30.0
@@ -80,7 +81,7 @@ class SourceCluster:
     root_dir: str | None = None  # URL of hbase.rootdir, if it is not wal_root
     skip_bulk_loads: bool = False  # leave out the bulk loads that the source would replicate
     visibility_labels: str = VisibilityLabels.REFUSE
-    replication: Mapping[str, str] = field(default_factory=dict, hash=False)  # HBase's settings, by their names: see settings
+    replication: Mapping[str, str] = field(default_factory=dict, hash=False)  # HBase's settings, by their names
 
     def __post_init__(self) -> None:
         self._log_in_to_folders()
@@ -135,7 +136,7 @@ class SourceCluster:
             return self.slave_logins(conn_id, cluster_key)
         raise SourceError(self.slave_problems.get(pair) or (
             f"the slave {cluster_key} has the connection {one_line(repr(conn_id), 250)}, which was not read when this run began. "
-            f"{SLAVE_CONN_KEY} or the cluster key of its peer has changed since: the next run reads it"
+            f"{SLAVE_CONN_ID.key} or the cluster key of its peer has changed since: the next run reads it"
         ))  # fmt: skip
 
     def conn_id_of(self, cluster_key: str, conn_id: str | None) -> str | None:

@@ -18,7 +18,7 @@ replication/filters/visibility.py.
 archive is a folder that shipped WALs are copied to before they leave their queues, and archive_days says how long they are kept
 there: see replication/retention/archive.py.
 
-HBase's replication settings have HBase's names: see settings.py.
+HBase's replication settings have HBase's names: see replication/peers/settings.py.
 
 The fields of a login (principal, keytab, …) are in logins.py, and what says as whom the slaves are talked to is in slaves.py.
 
@@ -40,7 +40,7 @@ from walferry.hbase.cluster_key import parse_cluster_key
 from walferry.hbase.crypto.errors import KeyProviderError
 from walferry.hbase.crypto.provider import KeyStoreUrl
 from walferry.hbase.layout import QueueLayout
-from walferry.replication.source import settings as peer_settings
+from walferry.replication.peers import settings as peer_settings
 from walferry.replication.source.cluster import (
     ARCHIVE_DAYS,
     DEFAULT_CONN_ID,
@@ -70,7 +70,7 @@ KNOWN_EXTRAS = (
     "skip_bulk_loads",
     "visibility_labels",
 )
-KNOWN_FIELDS = (*KNOWN_EXTRAS, *peer_settings.KEYS)
+KNOWN_FIELDS = (*KNOWN_EXTRAS, *(setting.name for setting in peer_settings.SHIPPING))
 # On other file systems a reader may see a stale length for ever after a file's writer has died, and nothing tells it so: they
 # have no leases, or no call to recover one (webhdfs), or it depends on their server.
 WAL_SCHEMES = ("file", "hdfs", "viewfs")
@@ -257,7 +257,7 @@ def _visibility_labels(where: str, policy: Any) -> str:
 
 
 def _replication(where: str, extra: Mapping[str, Any]) -> Mapping[str, str]:
-    settings = {key: str(extra[key]) for key in peer_settings.KEYS if key in extra}
+    settings = {setting.name: str(extra[setting.name]) for setting in peer_settings.SHIPPING if setting.name in extra}
     try:
         peer_settings.parsed(settings)
     except ValueError as error:

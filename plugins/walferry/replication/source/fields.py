@@ -5,12 +5,11 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping, Sequence
-from difflib import get_close_matches
 from typing import Any, NamedTuple
 from urllib.parse import parse_qsl, unquote, urlsplit
 
 from walferry.base.records import NotARecord, parsed, parsed_object
-from walferry.base.texts import one_line
+from walferry.base.texts import did_you_mean, one_line
 from walferry.replication.source.cluster import SourceError
 
 CONN_TYPES = ("hbase_source", "hbase")
@@ -53,8 +52,7 @@ def check_known(where: str, extra: Mapping[str, Any], known: Sequence[str]) -> N
     """Raises SourceError if the extra has other fields than these."""
     if unknown := sorted(set(extra) - set(known)):
         names = one_line(", ".join(unknown), MAX_NAMES_CHARS)
-        nearest = dict.fromkeys(near for name in unknown for near in get_close_matches(name.lower(), known, n=1, cutoff=0.5))
-        meant = f" (did you mean {', '.join(nearest)}?)" if nearest else ""
+        meant = did_you_mean(unknown, known)
         raise SourceError(f"{where}: extra has {names}, which Walferry does not know{meant}; it takes {', '.join(known)}")
 
 

@@ -38,7 +38,7 @@ from walferry.replication.source.fields import CONN_TYPES, Fields, check_known, 
 from walferry.replication.source.logins import login_of
 
 if TYPE_CHECKING:  # DAG files are parsed without a ZooKeeper client
-    from walferry.hbase.peers import Peer
+    from walferry.replication.peers.reading import Peer
 
 MAX_SHOWN_CHARS = 250
 

@@ -18,16 +18,16 @@ from walferry.base.zk.fenced_lock import is_held, read_record
 from walferry.engine.summary import GroupSummary
 from walferry.hbase.errors import PausedPeer
 from walferry.hbase.names import parse_wal_name
-from walferry.hbase.peers import check_shippable, read_peer, read_peers
 from walferry.load.copy_records import under_way
 from walferry.replication.locks import peer_lock as rights
+from walferry.replication.peers.reading import check_shippable, read_peer, read_peers
+from walferry.replication.peers.settings import PeerSettings
 from walferry.replication.queues import rolling
 from walferry.replication.queues.dead_servers import recovered_queues
 from walferry.replication.queues.reading import queued_groups
 from walferry.replication.source.agreement import check_peer, disagreements, master_peers
 from walferry.replication.source.cluster import SourceCluster
 from walferry.replication.source.session import Session, open_session
-from walferry.replication.source.settings import PeerSettings
 from walferry.runs.values import MAX_PROBLEMS, ChosenPeers, Planned, PlanProblem, RollReport, bounded
 from walferry.shipping import garbage_collection
 from walferry.shipping.plan import GroupPlan, PeerPlan, plan_peer

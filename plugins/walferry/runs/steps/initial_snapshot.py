@@ -6,11 +6,11 @@ import logging
 from collections.abc import Sequence
 from typing import Any
 
-from walferry.hbase.tables.slave import slave_tables
 from walferry.initial_snapshot.job import CopyRequest, check_queued, chosen_tables
 from walferry.initial_snapshot.snapshots import delete_snapshots
 from walferry.load.copy_records import Records, as_xcom
 from walferry.replication.locks.peer_lock import turn_of
+from walferry.replication.peers.slave_tables import slave_tables
 from walferry.replication.source.agreement import check_peer
 from walferry.replication.source.cluster import SourceCluster
 from walferry.replication.source.session import open_session

@@ -18,7 +18,7 @@ from walferry.base.zk.errors import ConnectError
 from walferry.hbase.cluster import live_servers
 from walferry.hbase.errors import MissingPeer, PausedPeer, PeerError, UnmanagedPeer
 from walferry.hbase.names import ServerName
-from walferry.hbase.peers import check_shippable, read_peer, read_peers
+from walferry.replication.peers.reading import check_shippable, read_peer, read_peers
 from walferry.replication.queues.claims import claim as claims
 from walferry.replication.queues.dead_servers import WALFERRY_SERVER, RecoveredQueue, find_dead, recovered_queues, shippable_peers
 from walferry.replication.queues.errors import LeaseHeld, LiveServer, NoTarget

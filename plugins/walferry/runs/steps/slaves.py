@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from walferry.hbase.errors import MissingPeer
-from walferry.hbase.peers import read_peer
+from walferry.replication.peers.reading import read_peer
 from walferry.replication.source.cluster import SourceCluster
 from walferry.replication.source.session import open_session
 from walferry.replication.source.slaves import with_slaves_of

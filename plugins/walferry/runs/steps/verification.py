@@ -8,7 +8,7 @@ from typing import Any
 from walferry.base.zk.client import connected
 from walferry.hbase.binary_text import from_binary_text
 from walferry.hbase.layout import ZNodes
-from walferry.hbase.peers import read_peer, read_peers, slave_of
+from walferry.replication.peers.reading import read_peer, read_peers, slave_of
 from walferry.replication.source.cluster import SourceCluster
 from walferry.replication.source.session import open_session
 from walferry.runs.input.moments import moment

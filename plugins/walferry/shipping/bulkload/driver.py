@@ -30,14 +30,14 @@ from walferry.hbase.cluster import cluster_id
 from walferry.hbase.cluster import master as active_master
 from walferry.hbase.errors import PeerError
 from walferry.hbase.files.listing import locate_all
-from walferry.hbase.peers import Peer, read_peer
 from walferry.hbase.rpc import master
-from walferry.hbase.tables.slave import slave_tables
 from walferry.hbase.tables.tables import Tables
 from walferry.load.cleanup import clean, clean_folders
 from walferry.load.earlier_loads import initial_snapshots
 from walferry.load.records import Load, begin_load, forget, loads_of, note_done
 from walferry.replication.filters.rules import FilterRules, PeerTables
+from walferry.replication.peers.reading import Peer, read_peer
+from walferry.replication.peers.slave_tables import slave_tables
 from walferry.replication.queues.errors import LastWal, LeaseHeld, QueuesMoving
 from walferry.replication.queues.lease import Lease, acquire
 from walferry.replication.source.cluster import SourceCluster

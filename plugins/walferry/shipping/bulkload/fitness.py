@@ -28,12 +28,12 @@ from walferry.base.zk.client import connect, disconnect
 from walferry.hbase.cluster import cluster_id
 from walferry.hbase.layout import ZNodes
 from walferry.hbase.names import is_file_name
-from walferry.hbase.peers import INTER_CLUSTER_ENDPOINTS, Peer, slave_of
 from walferry.hbase.rpc.connection import Connection
 from walferry.hbase.rpc.errors import AccessDenied, RemoteError
 from walferry.hbase.rpc.master import list_peers
 from walferry.hbase.tables.regions import ENABLED, Region, TableInMeta
 from walferry.replication.filters.rules import PeerTables
+from walferry.replication.peers.reading import INTER_CLUSTER_ENDPOINTS, Peer, slave_of
 from walferry.replication.source.agreement import peer_of_master
 
 log = logging.getLogger(__name__)

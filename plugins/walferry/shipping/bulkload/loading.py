@@ -16,11 +16,11 @@ from walferry.base.records import Record, text_of
 from walferry.base.texts import one_line
 from walferry.hbase.files.errors import StoreError
 from walferry.hbase.hfiles.errors import HFileError
-from walferry.hbase.peers import read_peer
 from walferry.hbase.rpc.errors import RemoteError
 from walferry.hbase.tables.errors import MissingTable, RegionUnavailable
-from walferry.hbase.tables.slave import slave_tables
 from walferry.load.errors import NotLoaded, reason_of
+from walferry.replication.peers.reading import read_peer
+from walferry.replication.peers.slave_tables import slave_tables
 from walferry.replication.source.session import open_session
 from walferry.shipping.bulkload.job import LoadJob
 from walferry.shipping.bulkload.region_load import Loaded, RegionLoader

@@ -11,7 +11,7 @@ from tests.unit.replication.sinks.hbase.test_replicate import closed_port
 from walferry.admin.diagnosis import connections
 from walferry.admin.diagnosis.connections import check_connections, slave_access
 from walferry.base.security.login import Login, Tls
-from walferry.hbase.peers import DISABLED, Peer
+from walferry.replication.peers.reading import DISABLED, Peer
 from walferry.replication.source.cluster import SourceCluster, SourceError
 from walferry.replication.source.slaves import SlaveConnection, SlaveLogins
 

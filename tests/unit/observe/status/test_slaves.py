@@ -7,8 +7,8 @@ import time
 
 import pytest
 
-from walferry.hbase.peers import Peer
 from walferry.observe.status.slaves import MOST_AT_ONCE, STALE_SECONDS, Slaves
+from walferry.replication.peers.reading import Peer
 from walferry.replication.source.cluster import SourceCluster
 
 SOURCE = SourceCluster(quorum="zk:2181", wal_root="file:///hbase")

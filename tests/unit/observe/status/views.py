@@ -8,9 +8,9 @@ from typing import Any
 from walferry.engine.summary import GroupSummary, Status
 from walferry.hbase.errors import PositionError
 from walferry.hbase.names import parse_queue_id, parse_wal_name
-from walferry.hbase.peers import Peer
 from walferry.observe.status.notes import GroupNotes, Notes, RunNote
 from walferry.observe.status.view import ZooKeeperView
+from walferry.replication.peers.reading import Peer
 from walferry.replication.queues.reading import Queue, QueuedWal
 
 NOW = 1_800_000_000_000

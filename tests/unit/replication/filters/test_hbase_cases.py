@@ -6,8 +6,8 @@ import pytest
 
 from tests.unit.replication.filters.test_window import RULES, SLAVE, SOURCE, entry, put, reasons, request_of, window_of
 from walferry.base.protos import hbase_pb2 as pb
-from walferry.hbase.peers import as_peer
 from walferry.replication.filters.rules import FilterRules, Reason
+from walferry.replication.peers.reading import as_peer
 
 LOCAL, GLOBAL = pb.REPLICATION_SCOPE_LOCAL, pb.REPLICATION_SCOPE_GLOBAL
 ALL = dict.fromkeys((b"a", b"b", b"c", b"d"), GLOBAL)

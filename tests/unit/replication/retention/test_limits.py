@@ -7,7 +7,7 @@ import time
 import pytest
 
 from walferry.hbase.names import parse_queue_id, parse_wal_name
-from walferry.hbase.peers import Peer
+from walferry.replication.peers.reading import Peer
 from walferry.replication.queues.reading import Queue, QueuedWal
 from walferry.replication.retention.forecast import Forecast
 from walferry.replication.retention.limits import _ADVICE, OldWalLimits, exceeded

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from walferry.base.security.login import Kerberos, Login, Tls, ZooKeeperAuth, ZooKeeperLogin
-from walferry.hbase.peers import DISABLED, Peer
+from walferry.replication.peers.reading import DISABLED, Peer
 from walferry.replication.source.cluster import SourceCluster, SourceError
 from walferry.replication.source.connection import from_connection, from_text
 from walferry.replication.source.slaves import SlaveConnection, SlaveLogins, slave_from_env, slave_from_text, with_slaves_of

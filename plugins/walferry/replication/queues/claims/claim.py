@@ -23,7 +23,7 @@ from walferry.base.zk.fenced_lock import Guard
 from walferry.hbase.cluster import check_layout, is_live
 from walferry.hbase.errors import PeerError
 from walferry.hbase.names import parse_queue_id
-from walferry.hbase.peers import check_shippable, disabled_guard, read_peer
+from walferry.replication.peers.reading import check_shippable, disabled_guard, read_peer
 from walferry.replication.queues.claims import classic as claim_classic
 from walferry.replication.queues.claims import multi as claim_multi
 from walferry.replication.queues.claims.steps import Claimer

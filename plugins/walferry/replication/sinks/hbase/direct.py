@@ -36,6 +36,7 @@ from walferry.hbase.rpc.errors import (
     TableNotFound,
 )
 from walferry.hbase.tables.errors import MissingTable, RegionUnavailable, TooManyRegions
+from walferry.replication.peers.settings import PeerSettings
 from walferry.replication.sinks.answers import Answers
 from walferry.replication.sinks.hbase import tries
 from walferry.replication.sinks.hbase.action_errors import is_busy, is_throttled, is_unsound
@@ -48,7 +49,6 @@ from walferry.replication.sinks.hbase.rounds import MAX_ACTIONS, MAX_BYTES, Flag
 from walferry.replication.sinks.hbase.share import Share
 from walferry.replication.sinks.hbase.shipment import Shipment
 from walferry.replication.sinks.hbase.tries import NEVER_TRIED, Tries
-from walferry.replication.source.settings import PeerSettings
 
 PASSING = (LocationsUnknown, RegionUnavailable, *tries.PASSING)
 

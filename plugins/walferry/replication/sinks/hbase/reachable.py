@@ -14,9 +14,9 @@ from walferry.base.zk.client import connect, disconnect
 from walferry.hbase.cluster import cluster_id, live_servers
 from walferry.hbase.layout import ZNodes
 from walferry.hbase.names import ServerName
-from walferry.hbase.peers import Peer, slave_of
 from walferry.hbase.rpc.admin import why_silent
 from walferry.hbase.rpc.errors import AccessDenied, NotAuthenticated, RpcError
+from walferry.replication.peers.reading import Peer, slave_of
 
 ASKED_SERVERS = 16  # one that answers is enough, but a rack may have failed whose servers are still in ZooKeeper
 MAX_REASON_CHARS = 1000

@@ -21,13 +21,13 @@ from walferry.hbase.rpc.admin import MAX_RESPONSE_BYTES, SERVICE
 from walferry.hbase.rpc.codec import Buffer
 from walferry.hbase.rpc.connection import Connection
 from walferry.hbase.rpc.errors import ConnectionFailed, NotAuthenticated, RemoteError, RpcTimeout
+from walferry.replication.peers.settings import PeerSettings
 from walferry.replication.sinks.answers import SILENCE_SECONDS, Answers
 from walferry.replication.sinks.hbase import tries
 from walferry.replication.sinks.hbase.action_errors import is_busy
 from walferry.replication.sinks.hbase.connections import LAST_CONNECT_SECONDS, connection_to
 from walferry.replication.sinks.hbase.manager import NoSinks, SinkManager
 from walferry.replication.sinks.hbase.tries import NEVER_TRIED, Tries
-from walferry.replication.source.settings import PeerSettings
 
 METHOD = "ReplicateWALEntry"
 PASSING = (NoSinks, *tries.PASSING)

@@ -21,6 +21,7 @@ from walferry.hbase.rpc.errors import CellTooLarge, ColumnFamilyNotFound, TableN
 from walferry.hbase.wal.windows import Window
 from walferry.replication.filters.rules import FilterRules
 from walferry.replication.filters.window import KeptEdits, uuid_field
+from walferry.replication.peers.settings import SinkKind
 from walferry.replication.sinks.answers import Answers
 from walferry.replication.sinks.errors import NotAtSlave
 from walferry.replication.sinks.hbase.actions import ShipmentUnfit
@@ -34,7 +35,6 @@ from walferry.replication.sinks.hbase.shipment import Bytes, Ints, Shipment, ass
 from walferry.replication.sinks.hbase.slave import Slave
 from walferry.replication.sinks.sink import SinkRequest
 from walferry.replication.source.cluster import SourceCluster
-from walferry.replication.source.settings import SinkKind
 
 log = logging.getLogger(__name__)
 

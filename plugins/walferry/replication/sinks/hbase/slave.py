@@ -20,9 +20,10 @@ from walferry.base.zk.right import Right
 from walferry.hbase.cluster import cluster_id, live_servers
 from walferry.hbase.layout import ZNodes
 from walferry.hbase.names import ServerName
-from walferry.hbase.peers import Peer, slave_of
 from walferry.hbase.rpc.admin import answers
 from walferry.hbase.tables.tables import Tables
+from walferry.replication.peers.reading import Peer, slave_of
+from walferry.replication.peers.settings import PeerSettings
 from walferry.replication.sinks.answers import Answers
 from walferry.replication.sinks.errors import SlaveRefusesLogin, SlaveUnreachable, Stopped
 from walferry.replication.sinks.hbase.direct import DirectShipper
@@ -30,7 +31,6 @@ from walferry.replication.sinks.hbase.locations import Locations
 from walferry.replication.sinks.hbase.manager import SinkManager
 from walferry.replication.sinks.hbase.replicate import Shipper
 from walferry.replication.sinks.hbase.share import Share
-from walferry.replication.source.settings import PeerSettings
 
 CONNECT_SLEEP_SECONDS = 2.0
 FIRST_CONNECT_SECONDS = 5.0  # later tries take longer: an outage is reported soon, and a slow ensemble is reached all the same

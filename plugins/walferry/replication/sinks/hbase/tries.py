@@ -11,10 +11,10 @@ from contextlib import contextmanager
 from walferry.base.errors import WalferryError
 from walferry.base.zk.right import Right
 from walferry.hbase.rpc.errors import ConnectionFailed, NotAuthenticated, RemoteError, RpcTimeout
+from walferry.replication.peers.settings import PeerSettings
 from walferry.replication.sinks.answers import SILENCE_SECONDS, Answers, Repeats
 from walferry.replication.sinks.errors import SlaveUnreachable, Stopped
 from walferry.replication.sinks.hbase.action_errors import is_busy, seconds_to_wait
-from walferry.replication.source.settings import PeerSettings
 
 RIGHT_SECONDS = 0.1  # between two looks whether the right to send is sure again
 SETTLE_SECONDS = 10.0  # HBase's threads that wait for memory look every 5 s; its sink's calls take 10 s at most

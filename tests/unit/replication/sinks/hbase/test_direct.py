@@ -23,6 +23,7 @@ from walferry.hbase.rpc.codec import KEY_VALUE_CODEC_WITH_TAGS
 from walferry.hbase.rpc.connection import Connection
 from walferry.hbase.rpc.errors import NotAuthenticated
 from walferry.hbase.tables.errors import RegionUnavailable, TooManyRegions
+from walferry.replication.peers.settings import PeerSettings
 from walferry.replication.sinks.answers import Answers
 from walferry.replication.sinks.errors import SlaveUnreachable, Stopped
 from walferry.replication.sinks.hbase import direct as module
@@ -31,7 +32,6 @@ from walferry.replication.sinks.hbase.locations import Locations
 from walferry.replication.sinks.hbase.rounds import Most
 from walferry.replication.sinks.hbase.share import Share
 from walferry.replication.sinks.hbase.tries import SETTLE_SECONDS
-from walferry.replication.source.settings import PeerSettings
 
 BUSY = "org.apache.hadoop.hbase.RegionTooBusyException over the memstore's limit"
 

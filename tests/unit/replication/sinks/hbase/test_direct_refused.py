@@ -21,13 +21,13 @@ from walferry.base.zk.right import Right, spare_seconds
 from walferry.hbase.rpc import codec
 from walferry.hbase.rpc.connection import Connection
 from walferry.hbase.rpc.errors import ColumnFamilyNotFound, NotSecured, RemoteError, TableNotFound
+from walferry.replication.peers.settings import SinkKind
 from walferry.replication.sinks.answers import Answers
 from walferry.replication.sinks.errors import SlaveUnreachable
 from walferry.replication.sinks.hbase import direct as module
 from walferry.replication.sinks.hbase.actions import ShipmentUnfit
 from walferry.replication.sinks.hbase.direct import DirectRefused
 from walferry.replication.sinks.hbase.sink import ShipmentSender, Transport
-from walferry.replication.source.settings import SinkKind
 
 DENIED = "org.apache.hadoop.hbase.security.AccessDeniedException no WRITE on t"
 NO_FAMILY = "a.NoSuchColumnFamilyException Column family f does not exist in region x in table 't'"

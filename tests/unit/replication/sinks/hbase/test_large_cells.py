@@ -15,10 +15,10 @@ from tests.unit.replication.sinks.hbase.test_direct import halves, rows, ship
 from tests.unit.replication.sinks.hbase.test_replicate import Time
 from walferry.base.protos import hbase_pb2 as pb
 from walferry.hbase.rpc.errors import CellTooLarge, RemoteError, remote_error
+from walferry.replication.peers.settings import SinkKind
 from walferry.replication.sinks.answers import Answers
 from walferry.replication.sinks.errors import CellRefused
 from walferry.replication.sinks.hbase.sink import ShipmentSender, Transport
-from walferry.replication.source.settings import SinkKind
 
 FINAL = "org.apache.hadoop.hbase.DoNotRetryIOException"
 REFUSED = f"{FINAL} Cell[row1/f:q/1/Put/vlen=90/seqid=0] with size 130 exceeds limit of 100 bytes"

@@ -16,8 +16,8 @@ from tests.unit.replication.sinks.hbase.test_replicate import closed_port, name
 from walferry.base.security.login import Login
 from walferry.hbase.errors import ClusterError
 from walferry.hbase.names import ServerName
-from walferry.hbase.peers import Peer
 from walferry.hbase.rpc.errors import ConnectionFailed
+from walferry.replication.peers.reading import Peer
 from walferry.replication.sinks import of_peer
 from walferry.replication.sinks.hbase import reachable
 from walferry.replication.source.cluster import SourceCluster

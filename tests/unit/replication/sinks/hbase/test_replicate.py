@@ -12,12 +12,12 @@ from walferry.base.security.login import Login, Tls
 from walferry.hbase.names import ServerName
 from walferry.hbase.rpc.codec import KEY_VALUE_CODEC_WITH_TAGS
 from walferry.hbase.rpc.errors import NotAuthenticated, NotSecured, RequestTooLarge, WrongServerPrincipal
+from walferry.replication.peers.settings import PeerSettings
 from walferry.replication.sinks.errors import SlaveUnreachable, Stopped
 from walferry.replication.sinks.hbase import replicate
 from walferry.replication.sinks.hbase.connections import connection_to
 from walferry.replication.sinks.hbase.manager import SinkManager
 from walferry.replication.sinks.hbase.replicate import Shipper
-from walferry.replication.source.settings import PeerSettings
 
 
 @dataclass(frozen=True)

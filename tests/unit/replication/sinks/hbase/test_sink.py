@@ -14,13 +14,13 @@ from tests.unit.replication.filters.test_window import MARK, RULES, entry, put, 
 from walferry.base.errors import WalferryError
 from walferry.hbase.rpc.errors import AccessDenied, ColumnFamilyNotFound, TableNotFound
 from walferry.replication.filters.window import filter_window
+from walferry.replication.peers.settings import REQUEST_SINKS, SinkKind
 from walferry.replication.sinks.errors import NotAtSlave
 from walferry.replication.sinks.hbase.actions import ShipmentUnfit
 from walferry.replication.sinks.hbase.direct import DirectRefused
 from walferry.replication.sinks.hbase.hfiles import BulkLoadFailed
 from walferry.replication.sinks.hbase.shipment import Shipment, assemble
 from walferry.replication.sinks.hbase.sink import ShipmentSender, Transport
-from walferry.replication.source.settings import REQUEST_SINKS, SinkKind
 
 NO_FAMILY = "Column family f does not exist in region t,,1.abc. in table 't'"
 KINDS = list(REQUEST_SINKS)

@@ -16,12 +16,12 @@ from tests.unit.replication.sinks.hbase.test_replicate import Shipment, name
 from walferry.base.security.login import UNSECURED, Login
 from walferry.base.zk.errors import ConnectError
 from walferry.hbase.names import ServerName
-from walferry.hbase.peers import Peer
+from walferry.replication.peers.reading import Peer
+from walferry.replication.peers.settings import PeerSettings
 from walferry.replication.sinks.errors import SlaveUnreachable
 from walferry.replication.sinks.hbase import slave as module
 from walferry.replication.sinks.hbase.locations import Locations
 from walferry.replication.sinks.hbase.slave import Slave
-from walferry.replication.source.settings import PeerSettings
 
 PEER = Peer("2", "zk1:2181:/hbase", "DISABLED", {})
 

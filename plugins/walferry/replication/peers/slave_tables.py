@@ -8,8 +8,8 @@ from contextlib import contextmanager
 from walferry.base.security.login import Login
 from walferry.base.zk.client import connected
 from walferry.hbase.layout import ZNodes
-from walferry.hbase.peers import Peer, slave_of
 from walferry.hbase.tables.tables import Tables
+from walferry.replication.peers.reading import Peer, slave_of
 
 
 @contextmanager

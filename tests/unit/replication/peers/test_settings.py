@@ -5,19 +5,19 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
-from pathlib import Path
+from dataclasses import fields
 
 import pytest
 
+from tests.unit.replication.peers.settings_page import PAGE, documented
 from walferry.hbase.errors import PeerError
-from walferry.hbase.peers import MARKS, Peer
-from walferry.replication.source import settings
+from walferry.replication.peers.reading import Peer
+from walferry.replication.peers.settings import FIELDS, MARKS, PREFIX, SETTABLE, SHIPPING, PeerSettings, SinkKind
 from walferry.replication.source.cluster import SourceCluster, SourceError
 from walferry.replication.source.connection import from_connection
-from walferry.replication.source.settings import HBASES_KEYS, KEYS, PREFIX, PeerSettings, SinkKind
 
-SETTINGS = settings._SETTINGS
-DOCS = (Path(__file__).resolve().parents[4] / "docs/settings.md").read_text()
+KEYS = [setting.name for setting in SHIPPING]
+HBASES_KEYS = [setting.name for setting in SHIPPING if setting.hbase]
 MANAGED = {"walferry.managed": "true"}
 
 
@@ -205,35 +205,37 @@ def test_an_empty_value_of_the_peer_is_none():
 
 
 def test_the_documentation_has_each_setting_with_its_default_and_its_values():
-    rows = re.findall(r"(?m)^\| `([\w.-]+)` \| (.*?) \| (.*?) \|", DOCS)
-    told = {key: (default.removesuffix(" ms").strip("`"), values) for key, default, values in rows if key in KEYS}
-    assert told == {setting.key: (_default(setting), _values(setting)) for setting in SETTINGS}
+    assert PAGE.read_text() == documented(PAGE.read_text()), "run `python -m tests.unit.replication.peers.settings_page`"
 
 
-WITH_LIMITS = [setting for setting in SETTINGS if not setting.choices and not setting.flag]
+WITH_LIMITS = [setting for setting in SHIPPING if not setting.choices]
 
 
-@pytest.mark.parametrize("setting", WITH_LIMITS, ids=lambda setting: setting.key)
+@pytest.mark.parametrize("setting", WITH_LIMITS, ids=lambda setting: setting.name)
 def test_an_error_names_the_exact_limits(setting):
     with pytest.raises(PeerError, match=re.escape(f"from {_exact(setting.least)} to {_exact(setting.most)}")):
-        PeerSettings.of({}, peer({PREFIX + setting.key: "-1"}))
+        PeerSettings.of({}, peer({setting.key: "-1"}))
 
 
 def test_the_documentation_has_each_mark_of_a_peer():
-    assert set(MARKS) <= set(re.findall(r"(?m)^\| `(walferry\.[\w.-]+)` \|", DOCS))
+    assert {mark.key for mark in MARKS} <= set(re.findall(r"(?m)^\| `(walferry\.[\w.-]+)` \|", PAGE.read_text()))
 
 
-def _default(setting: settings._Setting) -> str:
-    value = getattr(PeerSettings(), setting.field)
-    return str(value).lower() if isinstance(value, bool | str) else f"{value * setting.unit:.10g}"
+def test_each_row_of_the_table_is_of_an_attribute():
+    """Except for HBase's own settings in a peer's configuration."""
+    assert {setting.attribute for setting in SHIPPING} == {each.name for each in fields(PeerSettings)} - {"otherwise"}
+    assert [mark.name for mark in MARKS if not hasattr(Peer, mark.name.replace("-", "_"))] == []
+    own = {each.name for each in fields(Peer)} - {"id", "config", "not_understood"}
+    assert {field.key for field in FIELDS if "." not in field.key} == own
+    rows = [setting.key for setting in (*SHIPPING, *MARKS, *FIELDS)]
+    assert len(set(rows)) == len(rows)
+    assert {setting.key for setting in SETTABLE.values()} <= set(rows)
+
+
+def test_a_misspelt_setting_of_the_peer_is_told_with_the_nearest_name():
+    with pytest.raises(PeerError, match=r"which Walferry does not know \(did you mean walferry\.replication\.source\.ratio\?\)"):
+        PeerSettings.of({}, peer({"walferry.replication.source.ration": "0.2"}))
 
 
 def _exact(number: float) -> str:
     return str(int(number)) if number == int(number) else str(number)
-
-
-def _values(setting: settings._Setting) -> str:
-    if setting.choices:
-        return ", ".join(f"`{choice}`" for choice in setting.choices)
-    kind = "whole number" if setting.whole or setting.unit != 1 else "number"
-    return "true, false" if setting.flag else f"{kind} from {_exact(setting.least)} to {_exact(setting.most)}"

@@ -13,7 +13,7 @@ from walferry.base.zk.client import Whose, children, read
 from walferry.base.zk.errors import ZNodeValueError
 from walferry.base.zk.fenced_lock import Guard
 from walferry.hbase.cluster import check_storage, release
-from walferry.hbase.cluster_key import SLAVE_CONN_KEY, ClusterKey, parse_cluster_key
+from walferry.hbase.cluster_key import ClusterKey, parse_cluster_key
 from walferry.hbase.errors import (
     CustomEndpointPeer,
     CustomFilterPeer,
@@ -28,14 +28,18 @@ from walferry.hbase.errors import (
 from walferry.hbase.layout import PEER_STATE, TABLE_CFS, ZNodes
 from walferry.hbase.table_cfs import parse_table_cfs
 from walferry.hbase.values import decode_peer, decode_state, decode_state_message, decode_table_cfs
+from walferry.replication.peers.settings import (
+    CUSTOM_FILTERS,
+    HANDED_BACK_TO,
+    MANAGED,
+    MAX_LAG,
+    OVER_THE_CLUSTER_KEY,
+    PAUSED,
+    SLAVE_CONN_ID,
+    SUCCEEDS,
+    PeerSettings,
+)
 
-MANAGED_KEY = "walferry.managed"
-PAUSED_KEY = "walferry.paused"
-MAX_LAG_KEY = "walferry.max_lag"  # in seconds: an older edit that is not shipped is an alert
-HANDED_BACK_KEY = "walferry.handed-back-to"  # the id of the peer by which HBase is to ship again
-SUCCEEDS_KEY = "walferry.succeeds"  # at that peer, which is not managed: the id of the one that is handed back to it
-# Walferry's keys that do not say how a peer is shipped.
-MARKS = (MANAGED_KEY, PAUSED_KEY, MAX_LAG_KEY, SLAVE_CONN_KEY, HANDED_BACK_KEY, SUCCEEDS_KEY)
 ENABLED = "ENABLED"
 DISABLED = "DISABLED"
 ENABLED_ADVICE = (
@@ -43,27 +47,11 @@ ENABLED_ADVICE = (
 )
 # HBase's own endpoints, which send whole entries to the other cluster's sinks as Walferry does.
 INTER_CLUSTER_ENDPOINTS = ("", "org.apache.hadoop.hbase.replication.regionserver.HBaseInterClusterReplicationEndpoint")
-MAX_MAX_LAG = 31_536_000  # a year
 MAX_ODD = 5  # things in a message that are not understood
 MAX_TEXT_CHARS = 200
 TABLE_CFS_RELEASES = ("0.", "1.0.", "1.1.", "1.2.", "1.3.")  # keep a peer's tables in a znode of their own
 # HBase 1.4 and later: `optional int64 bandwidth = 6`, always written. HBase 2 has the namespaces there, and the bandwidth in 7.
 BANDWIDTH_OF_HBASE_1 = (6, 0)  # number and wire type (varint)
-_OVER_THE_CLUSTER_KEY = ("hbase.zookeeper.quorum", "hbase.zookeeper.property.clientPort", "zookeeper.znode.parent")
-CUSTOM_FILTERS_KEY = "hbase.replication.source.custom.walentryfilters"  # BaseReplicationEndpoint.java
-
-
-def parse_max_lag(text: str) -> float | None:
-    """The seconds that `walferry.max_lag` allows; None for an empty text. Raises ValueError."""
-    if not text.strip():
-        return None
-    try:
-        seconds = float(text)
-    except ValueError:
-        seconds = 0.0
-    if not 1 <= seconds <= MAX_MAX_LAG:  # which NaN never is
-        raise ValueError(f"{MAX_LAG_KEY} is {text[:100]!r}; it must be a number of seconds from 1 to {MAX_MAX_LAG}")
-    return seconds
 
 
 @dataclass(frozen=True)
@@ -88,35 +76,33 @@ class Peer:
     @property
     def managed(self) -> bool:
         """Whether the peer's configuration marks it as Walferry's."""
-        return self.config.get(MANAGED_KEY, "").strip().lower() == "true"
+        return MANAGED.text(self.config).lower() == "true"
 
     @property
     def paused(self) -> bool:
         """Whether its operator wants nothing of it to be shipped for now."""
-        return self.config.get(PAUSED_KEY, "").strip().lower() == "true"
+        return PAUSED.text(self.config).lower() == "true"
 
     @property
     def handed_back_to(self) -> str | None:
         """The id of the peer by which HBase is to ship instead of this one. It may be gone, see `successor`."""
-        return self.config.get(HANDED_BACK_KEY, "").strip() or None
+        return HANDED_BACK_TO.text(self.config) or None
 
     @property
     def succeeds(self) -> str | None:
         """The id of the managed peer instead of which HBase is to ship this one, or has begun to."""
-        return self.config.get(SUCCEEDS_KEY, "").strip() or None
+        return SUCCEEDS.text(self.config) or None
 
     @property
     def slave_conn_id(self) -> str | None:
         """The connection that says as whom the slave is talked to, if the peer names one."""
-        return self.config.get(SLAVE_CONN_KEY, "").strip() or None
+        return SLAVE_CONN_ID.text(self.config) or None
 
     @property
     def max_lag(self) -> float | None:
         """The seconds that its oldest edit may wait; None if its operator has set no limit. Raises PeerError."""
-        try:
-            return parse_max_lag(self.config.get(MAX_LAG_KEY, ""))
-        except ValueError as error:
-            raise PeerError(self.id, f"in its configuration, {error}", "Correct it with `peers set`") from None
+        seconds: float | None = MAX_LAG.of(self)
+        return seconds
 
     @property
     def slave(self) -> ClusterKey:
@@ -225,7 +211,7 @@ def check_ours(peer: Peer) -> None:
     if not peer.managed:
         raise UnmanagedPeer(
             peer.id,
-            f"its configuration has no {MANAGED_KEY}=true, so it is not Walferry's",
+            f"its configuration has no {MANAGED.key}=true, so it is not Walferry's",
             "Nothing of it is touched. To hand it over, disable it first, then set this in its configuration",
         )
     if peer.state != DISABLED:
@@ -244,13 +230,23 @@ def check_ours(peer: Peer) -> None:
             f"it has the endpoint {peer.endpoint_impl}",
             "Walferry ships into HBase clusters only: leave this peer to HBase",
         )
-    if filters := peer.config.get(CUSTOM_FILTERS_KEY, "").strip():
+    if filters := CUSTOM_FILTERS.text(peer.config):
         raise CustomFilterPeer(
             peer.id,
-            f"its edits go through custom filters ({CUSTOM_FILTERS_KEY} = {filters})",
+            f"its edits go through custom filters ({CUSTOM_FILTERS.key} = {filters})",
             "Walferry cannot run them and would ship what they leave out: leave this peer to HBase, or empty that setting",
         )
     check_understood(peer)
+
+
+def refusal(peer: Peer) -> str | None:
+    """Say why Walferry may not ship the peer, by its state and configuration; None if it may, or is only paused."""
+    try:
+        check_ours(peer)
+        PeerSettings.of({}, peer)
+    except PeerError as error:
+        return str(error)
+    return None
 
 
 def check_understood(peer: Peer) -> None:
@@ -259,11 +255,11 @@ def check_understood(peer: Peer) -> None:
     Raises PeerNotUnderstood, and PeerError for a malformed cluster key.
     """
     odd = list(peer.not_understood)
-    # HBase puts the peer's configuration over its cluster key (ReplicationUtils.getPeerClusterConfiguration).
+    at = peer.slave
     odd += [
-        f"its configuration has {key} = {peer.config[key]}, which HBase puts over its cluster key"
-        for key, meant in zip(_OVER_THE_CLUSTER_KEY, (peer.slave.quorum, peer.slave.port, peer.slave.znode_parent), strict=True)
-        if peer.config.get(key, str(meant)) != str(meant)
+        f"its configuration has {field.key} = {peer.config[field.key]}, which HBase puts over its cluster key"
+        for field, meant in zip(OVER_THE_CLUSTER_KEY, (at.quorum, at.port, at.znode_parent), strict=True)
+        if peer.config.get(field.key, str(meant)) != str(meant)
     ]
     if odd:
         raise PeerNotUnderstood(

@@ -15,7 +15,8 @@ from walferry.hbase.errors import (
     SerialPeer,
     UnmanagedPeer,
 )
-from walferry.hbase.peers import CUSTOM_FILTERS_KEY, MAX_LAG_KEY, Peer, check_ours, check_shippable
+from walferry.replication.peers.reading import Peer, check_ours, check_shippable
+from walferry.replication.peers.settings import CUSTOM_FILTERS, MAX_LAG
 
 PEER = Peer(id="p", cluster_key="h1,h2:2181:/hbase", state="DISABLED", config={"walferry.managed": "true"})
 
@@ -33,7 +34,7 @@ def test_a_disabled_managed_peer_may_be_shipped() -> None:
         ({"state": "ENABLED"}, EnabledPeer, "Disable it"),
         ({"serial": True}, SerialPeer, "SERIAL => false"),
         ({"endpoint_impl": "org.example.MyEndpoint"}, CustomEndpointPeer, "org.example.MyEndpoint"),
-        ({"config": {**PEER.config, CUSTOM_FILTERS_KEY: "org.example.NoPii"}}, CustomFilterPeer, "org.example.NoPii"),
+        ({"config": {**PEER.config, CUSTOM_FILTERS.key: "org.example.NoPii"}}, CustomFilterPeer, "org.example.NoPii"),
         ({"not_understood": ("it has /x/sync-rep-state",)}, PeerNotUnderstood, "/x/sync-rep-state"),
         ({"config": {**PEER.config, "hbase.zookeeper.quorum": "h3"}}, PeerNotUnderstood, "hbase.zookeeper.quorum = h3"),
         ({"config": {**PEER.config, "zookeeper.znode.parent": "/b"}}, PeerNotUnderstood, "zookeeper.znode.parent = /b"),
@@ -54,7 +55,7 @@ def test_a_configuration_that_repeats_the_cluster_key_changes_nothing() -> None:
 @pytest.mark.parametrize("text", ["x\nFAILED \x1b[31m", "x" * 500_000, "x\u202e\u2028"])
 @pytest.mark.parametrize("change", ["cluster_key", "endpoint_impl", "config", "id"])
 def test_a_refusal_is_one_short_line_whatever_the_peer_says(change: str, text: str) -> None:
-    value = {"walferry.managed": "true", CUSTOM_FILTERS_KEY: text} if change == "config" else text
+    value = {"walferry.managed": "true", CUSTOM_FILTERS.key: text} if change == "config" else text
     peer = replace(PEER, state="DISABLED" if change != "id" else "ENABLED", **{change: value})  # type: ignore[arg-type]
     with pytest.raises(PeerError) as refused:
         check_shippable(peer)
@@ -80,11 +81,11 @@ def test_a_paused_peer_is_ours_and_is_not_shipped_until_it_is_resumed() -> None:
 
 @pytest.mark.parametrize(("text", "seconds"), [("", None), (" ", None), ("1", 1.0), (" 90.5 ", 90.5), ("31536000", 31_536_000.0)])
 def test_a_peer_says_for_how_long_its_oldest_edit_may_wait(text: str, seconds: float | None) -> None:
-    assert replace(PEER, config={MAX_LAG_KEY: text}).max_lag == seconds
+    assert replace(PEER, config={MAX_LAG.key: text}).max_lag == seconds
     assert PEER.max_lag is None
 
 
 @pytest.mark.parametrize("text", ["0", "-5", "soon", "nan", "inf", "31536001", "5m", "x" * 1000])
 def test_a_limit_that_makes_no_sense_is_refused(text: str) -> None:
     with pytest.raises(PeerError, match=r"walferry\.max_lag is '.{1,100}'; it must be a number of seconds from 1 to 31536000"):
-        _ = replace(PEER, config={MAX_LAG_KEY: text}).max_lag
+        _ = replace(PEER, config={MAX_LAG.key: text}).max_lag

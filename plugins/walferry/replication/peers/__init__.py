@@ -1,0 +1,6 @@
+"""Replication peers: what HBase keeps of them, and how Walferry ships them.
+
+settings        all settings of a peer: names, defaults, units and checks
+reading         peers as HBase keeps them, and whether they may be shipped
+slave_tables    the tables of a peer's slave
+"""

@@ -1,0 +1,283 @@
+"""All settings of a peer: one table of their names, values, units and checks.
+
+    connection's extra      {"replication.source.ratio": 0.2}                    for all peers of the source
+    peer's configuration    walferry.replication.source.ratio = 0.2              for this peer; wins over the connection's
+                            hbase.replication.drop.on.deleted.table = true       HBase's own form, for these settings only
+                            walferry.max_lag = 900                               a mark, which only peers have
+    peer's fields           bandwidth, namespaces, …                             HBase's own; what of them Walferry heeds
+
+What reads and checks settings, `peers set` and `peers show`, forms and docs/settings.md are made from it.
+
+HBase's own names are in ReplicationSource, HBaseInterClusterReplicationEndpoint, ReplicationSourceShipper,
+ReplicationSourceWALReader and ReplicationSinkManager. As in HBase, times are in milliseconds and sizes in bytes. Two defaults
+differ from HBase's because they count something else here: size.capacity and buffer.quota.
+
+This imports no ZooKeeper client: DAG files and the source's connection import it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields, replace
+from enum import StrEnum
+from typing import Any, Protocol
+
+from walferry.base.texts import did_you_mean
+from walferry.hbase.errors import PeerError
+
+PREFIX = "walferry."  # of the peer's keys that are for Walferry; HBase ignores them
+CALL_TIMEOUT = "replication.source.shipedits.timeout"  # HBase 2 reads it from a peer's configuration, too, for its own calls
+MAX_SHOWN_CHARS = 100
+_SOURCE = "replication.source."
+_KIB, _MIB = 1 << 10, 1 << 20
+
+
+class SinkKind(StrEnum):
+    """How edits are sent to the slave.
+
+    DIRECT costs the slave about half as much, and is the default. It needs a user who may write to the slave's tables. A slave
+    that refuses gets the edits as REPLICATE says. REPLICATE is for a slave that has to see that it is replication, because its
+    RegionServers have coprocessors or filters for it or the user's rights do not suffice otherwise.
+    """
+
+    DIRECT = "direct"  # its regions are written to
+    REPLICATE = "replicate"  # some of its RegionServers take the edits as HBase's own sources send them
+    HFILES = "hfiles"  # files are written of them, which it loads; what cannot go so is sent as the peer says otherwise
+    AUTO = "auto"  # as files if there are many of them
+
+    @property
+    def makes_files(self) -> bool:
+        """Whether edits may go as files."""
+        return self not in REQUEST_SINKS
+
+
+REQUEST_SINKS = (SinkKind.DIRECT, SinkKind.REPLICATE)
+
+
+class Configured(Protocol):
+    """A peer, as far as its settings need it."""
+
+    @property
+    def id(self) -> str: ...
+    @property
+    def config(self) -> Mapping[str, str]: ...
+
+
+@dataclass(frozen=True)
+class Setting:
+    """A row of the table."""
+
+    key: str  # in a peer's configuration, or HBase's field
+    values: str = ""  # which it may have, where the rest does not say so
+    set_by: str = ""
+    remark: str = ""  # what the documentation adds to `what`
+    what: str = ""  # what its value is, for errors
+    least: float = 0
+    most: float = 1
+    unit: str = ""
+    hbase: bool = False  # HBase reads it, too, by its name alone
+    kind: type = str
+    default: Any = None  # in seconds, where the unit is ms
+    attribute: str = ""  # of PeerSettings
+
+    @property
+    def name(self) -> str:
+        """What `peers set` and the connection call it."""
+        return self.key.removeprefix(PREFIX)
+
+    @property
+    def ours(self) -> bool:
+        """Whether it is Walferry's, and so in the peer's configuration."""
+        return self.key.startswith(PREFIX)
+
+    @property
+    def choices(self) -> tuple[str, ...]:
+        """The values that it may have, if it is a choice."""
+        return ("true", "false") if self.kind is bool else tuple(self.kind) if issubclass(self.kind, StrEnum) else ()
+
+    @property
+    def allowed(self) -> str:
+        """The values that it may have, in words."""
+        limits = f"from {self.least} to {self.most}"
+        if self.values or self.choices:
+            return self.values or " or ".join(self.choices)
+        if not self.what:
+            return f"a number of {self.unit} {limits}"
+        return f"{'a whole number' if self.kind is int or self.unit == 'ms' else 'a number'} {limits} {self.unit}".rstrip()
+
+    def text(self, config: Mapping[str, str]) -> str:
+        """What a peer's configuration says. HBase's Master cannot remove a key, so an empty text stands for nothing."""
+        return config.get(self.key, "").strip()
+
+    def of(self, peer: Configured) -> Any:
+        """Its value in the peer's configuration; None if that says nothing. Raises PeerError."""
+        for key in (self.key, self.name) if self.hbase else (self.key,):
+            if text := peer.config.get(key, "").strip():
+                try:
+                    return self.parse(text, key)
+                except ValueError as error:
+                    raise PeerError(peer.id, f"in its configuration, {error}", "Correct it with `peers set`") from None
+        return None
+
+    def parse(self, text: str, key: str = "") -> Any:
+        """The value that a text stands for. Raises ValueError, which names the key, the text and what is allowed."""
+        plain = text.strip().lower()
+        if self.kind is str:
+            return text
+        if plain in self.choices:
+            return plain == "true" if self.kind is bool else self.kind(plain)
+        if not self.choices and (number := self._number(plain)) is not None:
+            return number
+        must = f"{self.what}: {self.allowed}" if self.what else self.allowed
+        raise ValueError(f"{key or self.key} is {text[:MAX_SHOWN_CHARS]!r}; it must be {must}")
+
+    def _number(self, text: str) -> float | None:
+        try:
+            number = float(text) if self.kind is float and self.unit != "ms" else int(text)
+        except ValueError:
+            return None
+        if not self.least <= number <= self.most:  # which NaN never is
+            return None
+        return number / 1000 if self.unit == "ms" else number
+
+
+def _row(name: str, what: str, least: float = 0, most: float = 1, unit: str = "", **more: Any) -> dict[str, Any]:
+    return {"key": PREFIX + name, "what": what, "least": least, "most": most, "unit": unit, **more}
+
+
+@dataclass(frozen=True, kw_only=True)
+class PeerSettings:
+    """How a peer is shipped. Seconds and bytes."""
+
+    # fmt: off
+    sink: SinkKind = field(default=SinkKind.DIRECT, metadata=_row(
+        "sink", "how edits are sent to the slave", remark=", see [below](#how-edits-are-sent-to-the-slave). Walferry's own"))
+    otherwise: SinkKind = SinkKind.DIRECT  # how edits are sent that do not go as files; no key of its own
+    hfiles_from: int = field(default=256 * _MIB, metadata=_row(
+        "hfiles.from", "the size of the WALs from which the sink auto makes files of them", 0, 1 << 50, "bytes",
+        remark=". Walferry's own"))
+    ratio: float = field(default=0.5, metadata=_row(
+        _SOURCE + "ratio", "the share of the slave's RegionServers to ship to", 0.001, 1,
+        remark=", at least one (0.1 in HBase 1); for `replicate` only"))
+    bad_sink_threshold: int = field(default=3, metadata=_row(
+        "replication.bad.sink.threshold", "the failures in a row that a sink may have", 0, 1000,
+        remark=" before it is left out; one that does not answer at all is left out at once"))
+    sleep_seconds: float = field(default=1.0, metadata=_row(
+        _SOURCE + "sleepforretries", "the base sleep between tries", 1, 600_000, "ms",
+        remark=": the nth failure in a row is followed by a sleep of n times as long"))
+    retries_multiplier: int = field(default=300, metadata=_row(
+        _SOURCE + "maxretriesmultiplier", "how many base sleeps a sleep grows to", 1, 10_000))
+    subset_tries: int = field(default=10, metadata=_row(
+        "replication.sink.tries", "the failures in a row before other sinks are drawn", 1, 10_000,
+        remark=". Walferry's own: HBase draws others after each error"))
+    call_timeout_seconds: float = field(default=60.0, metadata=_row(
+        CALL_TIMEOUT, "a sink's time for a request", 100, 3_600_000, "ms",
+        remark="; each timeout gives the next try as much more"))
+    senders: int = field(default=10, metadata=_row(
+        "hbase.replication.source.maxthreads", "the senders of a job", 1, 64,  # HBase: threads of one RegionServer and peer
+        remark=", which send side by side, shared out among its WAL groups; each group has at least two (one, if the setting is "
+        "1). Also how many calls of `direct` to one server are under way at once, see [below](#a-slave-that-is-far-away)"))
+    shipment_entries: int = field(default=25_000, metadata=_row(
+        _SOURCE + "nb.capacity", "the entries in one request", 1, 1_000_000))
+    shipment_bytes: int = field(default=2 * _MIB, metadata=_row(
+        _SOURCE + "size.capacity", "the size of the cells in one request", 16 * _KIB, 64 * _MIB, "bytes",
+        remark=" (in HBase 64 MiB, which all its threads divide among their requests)"))
+    buffer_bytes: int = field(default=64 * _MIB, metadata=_row(
+        "replication.total.buffer.quota", "the size of the edits that a WAL group holds", _MIB, 4096 * _MIB, "bytes",
+        remark=" in memory (in HBase 256 MiB, for all peers of a RegionServer)"))
+    # Of tables and families that exist neither at the slave nor at the source any more (HBaseInterClusterReplicationEndpoint).
+    drop_deleted_tables: bool = field(default=False, metadata=_row(
+        "hbase.replication.drop.on.deleted.table", "whether edits of deleted tables are dropped", hbase=True,
+        remark=", if the source has them no more either, see [below](#tables-and-families-that-the-slave-lacks)"))
+    drop_deleted_families: bool = field(default=False, metadata=_row(
+        "hbase.replication.drop.on.deleted.columnfamily", "whether edits of deleted families are dropped", hbase=True))
+    patience_seconds: float = field(default=90.0, metadata=_row(
+        "replication.slave.patience", "the time that a silent slave gets", 1000, 86_400_000, "ms",
+        remark=": when it has neither acknowledged anything nor worked on a request for this long, the batch ends as "
+        "`slave-down`, and the next one tries again. Walferry's own: HBase has no such limit"))
+    # fmt: on
+
+    @property
+    def requests(self) -> SinkKind:
+        """How requests are sent."""
+        return self.otherwise if self.sink.makes_files else self.sink
+
+    def chosen(self, sink: SinkKind | None) -> PeerSettings:
+        """These settings for a run that asks for a sink, or for none in particular."""
+        return self if sink is None else replace(self, sink=sink, otherwise=self.requests)
+
+    @property
+    def least_bytes(self) -> int:
+        """The bytes of WALs from which they are loaded as files, if the sink makes files."""
+        return self.hfiles_from if self.sink is SinkKind.AUTO else 0
+
+    @classmethod
+    def of(cls, settings: Mapping[str, str], peer: Configured) -> PeerSettings:
+        """The settings of a peer: its own, else the connection's `settings`, else the defaults. Raises PeerError."""
+        known = [setting.key for setting in (*SHIPPING, *MARKS)]
+        ours = sorted(key for key, value in peer.config.items() if key.startswith(PREFIX) and value.strip())
+        if unknown := [key for key in ours if key not in known]:
+            raise PeerError(
+                peer.id,
+                f"its configuration has {', '.join(unknown)}, which Walferry does not know{did_you_mean(unknown, known)}",
+                f"Remove it, or correct its name; Walferry knows {MANAGED.key} and {', '.join(each.key for each in SHIPPING)}",
+            )
+        PAUSED.of(peer)  # whether it is paused is never guessed
+        own = {setting.attribute: value for setting in SHIPPING if (value := setting.of(peer)) is not None}
+        return cls(**parsed(settings) | own)  # the connection's were checked when it was read
+
+
+SHIPPING = tuple(
+    Setting(attribute=each.name, kind=type(each.default), default=each.default, **each.metadata)
+    for each in fields(PeerSettings)
+    if each.metadata
+)
+
+# fmt: off
+MANAGED = Setting("walferry.managed", "true", "`peers create`, `peers take-over`",
+                  "Walferry may ship this peer. Without it Walferry leaves the peer alone")
+PAUSED = Setting("walferry.paused", "", "`peers pause`, `peers resume`",
+                 "nothing is shipped until the peer is resumed", kind=bool)
+MAX_LAG = Setting("walferry.max_lag", "", "`peers set ID max_lag=900`",
+                  "an older edit that is not shipped is [told](monitoring.md#what-is-told)",
+                  least=1, most=31_536_000, unit="seconds", kind=float)
+SLAVE_CONN_ID = Setting("walferry.slave_conn_id", "name of an Airflow connection", "`peers set ID slave_conn_id=NAME`",
+                        "as whom the slave is talked to: [its principal, keytab, TLS](secured-clusters.md#slaves)")
+HANDED_BACK_TO = Setting("walferry.handed-back-to", "id of a peer", "`peers hand-back`",
+                         "HBase is to ship that peer instead of this one. It says nothing if there is no such peer")
+SUCCEEDS = Setting("walferry.succeeds", "id of a peer", "`peers hand-back`",
+                   "at a peer that is not managed: HBase is to ship it instead of that one, which is being handed back")
+MARKS = (MANAGED, PAUSED, MAX_LAG, SLAVE_CONN_ID, HANDED_BACK_TO, SUCCEEDS)
+
+NAMESPACES = Setting("namespaces", "names, split by commas", "`peers create`, `peers set ID namespaces=a,b`",
+                     "it gets edits of these, and of `table_cfs`")
+BANDWIDTH = Setting("bandwidth", "a number of bytes a second, 0 or empty for no limit", "`peers set ID bandwidth=1000000`",
+                    "what may be sent, see [below](#bandwidth)",
+                    most=(1 << 63) - 1, unit="bytes a second", kind=int, default=0)
+CUSTOM_FILTERS = Setting("hbase.replication.source.custom.walentryfilters", "none", "HBase's shell",  # BaseReplicationEndpoint
+                         "a peer with custom filters is refused, as Walferry cannot run them")
+# HBase puts these over the peer's cluster key (ReplicationUtils.getPeerClusterConfiguration).
+OVER_THE_CLUSTER_KEY = tuple(
+    Setting(key, "as in `cluster_key`", "HBase's shell", "HBase puts it over that key, so a peer with another is refused")
+    for key in ("hbase.zookeeper.quorum", "hbase.zookeeper.property.clientPort", "zookeeper.znode.parent"))
+FIELDS = (
+    Setting("cluster_key", "hosts:port:znode", "`peers create`", "where the slave's ZooKeeper is"),
+    Setting("state", "DISABLED", "HBase's shell", "an ENABLED peer is refused: its RegionServers ship it themselves"),
+    Setting("endpoint_impl", "none, or HBaseInterClusterReplicationEndpoint", "HBase's shell", "a peer with another is refused"),
+    Setting("serial", "false", "HBase's shell", "a serial peer is refused: order is kept within a region, not across its moves"),
+    Setting("replicate_all", "true or false", "`peers set-table-cfs`", "all user tables but the excluded ones, or what is named"),
+    NAMESPACES,
+    Setting("table_cfs", "tables and families", "`peers create`, `peers set-table-cfs`", "it gets edits of these"),
+    Setting("exclude_namespaces", "names", "HBase's shell", "with `replicate_all` it gets none of these"),
+    Setting("exclude_table_cfs", "tables and families", "HBase's shell", "with `replicate_all` it gets none of these"),
+    BANDWIDTH,
+    CUSTOM_FILTERS,
+    *OVER_THE_CLUSTER_KEY,
+)
+# fmt: on
+SETTABLE = {each.name: each for each in (*SHIPPING, MAX_LAG, SLAVE_CONN_ID, BANDWIDTH, NAMESPACES)}  # by `peers set`
+
+
+def parsed(settings: Mapping[str, str]) -> dict[str, Any]:
+    """Fields of PeerSettings from the names that a connection has. Raises ValueError as `Setting.parse` does."""
+    return {each.attribute: each.parse(settings[each.name], each.name) for each in SHIPPING if each.name in settings}
