@@ -14,6 +14,7 @@ import pytest
 from kazoo.client import KazooClient
 from kazoo.exceptions import NoAuthError
 from kazoo.security import OPEN_ACL_UNSAFE, READ_ACL_UNSAFE, Permissions, make_acl
+from walferry.hbase.peers import disabled_guard
 
 from tests.zk.claim_cluster import ClaimCluster
 from tests.zk.hbase_znodes import DEAD, SERVER, wal
@@ -26,7 +27,6 @@ from walferry.engine.bandwidth import limit_of
 from walferry.engine.summary import GroupSummary, Status
 from walferry.hbase.layout import OwnZNodes, QueueLayout, ZNodes
 from walferry.hbase.names import ServerName
-from walferry.hbase.peers import disabled_guard
 from walferry.hbase.values import PBUF
 from walferry.jobs.load_note import LoadNote
 from walferry.load.copy_records import CopyWay, Records, RegionRecord, TableRecord

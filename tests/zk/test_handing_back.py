@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from kazoo.client import KazooClient
+from walferry.hbase.peers import DISABLED, ENABLED, disabled_guard, read_peer
 
 from tests.zk.claim_cluster import WRITES, Killed
 from tests.zk.handing_back_site import NEW, Site, lease, site
@@ -22,7 +23,6 @@ from walferry.base.errors import WalferryError
 from walferry.base.zk.client import children
 from walferry.base.zk.fenced_lock import CALLS
 from walferry.hbase.errors import MissingPeer
-from walferry.hbase.peers import DISABLED, ENABLED, disabled_guard, read_peer
 from walferry.hbase.rpc.server_codec import CallRefused, JavaException
 from walferry.initial_snapshot.job import peer_to_copy
 from walferry.load.copy_errors import CopyRefused, CopyUnderWay

@@ -26,8 +26,8 @@ from walferry.initial_snapshot import job as snapshot_job
 from walferry.initial_snapshot.quiet import await_quiet
 from walferry.jobs import ship_run
 from walferry.load.copy_records import CopyState
-from walferry.replication.queues import lease as leases
 from walferry.replication.peers.settings import PeerSettings, SinkKind
+from walferry.replication.queues import lease as leases
 from walferry.replication.queues.errors import LeaseHeld
 from walferry.replication.queues.lease import acquire
 from walferry.shipping.group_job import GroupJob

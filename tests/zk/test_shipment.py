@@ -7,11 +7,11 @@ from dataclasses import replace
 
 import pytest
 from kazoo.client import KazooClient
+from walferry.hbase.peers import disabled_guard
 
 from embedded.processes import wait_until
 from tests.zk.replays import EDITS, NAMES, Slave, World, slave, soon, world
 from walferry.engine.summary import Status
-from walferry.hbase.peers import disabled_guard
 from walferry.load.copy_border import Border
 from walferry.load.copy_records import Records, TableRecord
 from walferry.load.fence import Claim

@@ -33,9 +33,9 @@ from walferry.load.fence import Claim
 from walferry.load.staging import PATIENCE_SECONDS
 from walferry.replication.filters.rules import PeerTables
 from walferry.replication.locks.peer_lock import holding_peer_after_others
-from walferry.replication.queues.lease import await_settled
 from walferry.replication.peers.reading import Peer, successor
 from walferry.replication.peers.slave_tables import slave_tables
+from walferry.replication.queues.lease import await_settled
 from walferry.replication.source.agreement import check_peer
 from walferry.replication.source.cluster import SourceCluster
 from walferry.replication.source.session import Session, open_session
