@@ -63,7 +63,7 @@ def test_a_peer_that_cannot_be_read_is_told_beside_the_others(run: Run, hbase: H
 @pytest.mark.parametrize(
     "command",
     [
-        ["status"], ["queues"], ["peers", "list"], ["peers", "show", "p"], ["plan", "p"], ["check"], ["doctor"], ["failover"],
+        ["status"], ["queues"], ["peers", "list"], ["peers", "show", "p"], ["plan", "p"], ["check"], ["failover"],
         ["drain", f"{DEAD}/gone"],
     ],
 )  # fmt: skip
@@ -86,7 +86,7 @@ def test_names_in_commands_to_copy_run_nothing(run: Run, hbase: HBaseZNodes) -> 
     hbase.add_wal(DEAD, f"gone$(touch pwned)-{DEAD}", wal(1, DEAD))
     hbase.add_peer("p`id`", config={"walferry.managed": "true", "walferry.paused": "true"})
     hbase.add_peer("next", config={"walferry.succeeds": "p`id`"})
-    asked = (["doctor"], ["status"], ["peers", "show", "p`id`"], ["peers", "show", "next"])
+    asked = (["check"], ["status"], ["peers", "show", "p`id`"], ["peers", "show", "next"])
     shown = "\n".join(sum((run(*command)[1:] for command in asked), ()))
     commands = [line for line in shown.splitlines() if "--delete-orphan" in line or "peers resume" in line]
     commands += [line for line in shown.splitlines() if "--finish" in line]
@@ -175,16 +175,16 @@ def test_a_znode_that_may_not_be_read_ends_a_command_with_what_to_do(run: Run, h
     for znode, refused in ((None, "peers"), (hbase.nodes.peers, "replication")):
         if znode:
             hbase.zk.set_acls(znode, nobody)
-        status, out, _ = run("doctor", "--json")
-        found = {each["what"]: each for each in json.loads(out)["findings"]}
-        assert (status, found["own root"]["state"], found["WAL folders"]["state"]) == (3, "note", "well")
-        assert found[refused]["state"] == "wrong"
+        status, out, _ = run("check", "--json")
+        found = {each["kind"]: each for each in json.loads(out)["findings"]}
+        assert (status, found["own root"]["severity"], found["WAL folders"]["severity"]) == (3, "note", "well")
+        assert found[refused]["severity"] == "wrong"
         assert "NoAuth" in found[refused]["text"]
         assert "ACL" in found[refused]["text"]
 
 
 def test_a_root_that_is_not_a_cluster_s_is_named(run: Run) -> None:
-    for command in (["status"], ["peers", "list"], ["plan", "p"], ["doctor"]):
+    for command in (["status"], ["peers", "list"], ["plan", "p"], ["check"]):
         status, out, err = run(*command, base="/nowhere")
         assert status in (1, 3)
         assert "/nowhere" in out + err
@@ -203,8 +203,12 @@ def test_servers_that_are_not_there_are_named_in_seconds(run: Run) -> None:
             (f"127.0.0.1:{silent.getsockname()[1]}", "answered within 10 s", 15),
         ):
             began = time.monotonic()
-            status, out, err = run("doctor", quorum=host)
+            status, out, err = run("plan", "p", quorum=host)
             assert time.monotonic() - began < seconds
             assert (status, out) == (1, "")
             assert f"no ZooKeeper server of {host}" in err
             assert why in err
+            status, out, err = run("check", quorum=host)
+            assert (status, err) == (3, "")
+            assert f"no ZooKeeper server of {host}" in out
+            assert why in out

@@ -132,7 +132,7 @@ def _chosen(found: SourceStatus, peer_ids: Sequence[str]) -> list[PeerStatus]:
 
     if found.peers is None:
         why = next(iter(found.problems), "they are not there")
-        raise Refused(f"the source's peers cannot be read: {why}", "`walferry doctor` tells more")
+        raise Refused(f"the source's peers cannot be read: {why}", "`walferry check` tells more")
     known = {peer.id: peer for peer in found.peers}
     if missing := [peer_id for peer_id in peer_ids if peer_id not in known]:
         there = ", ".join(known) or "there are none"

@@ -117,7 +117,7 @@ def _unreadable(status: SourceStatus) -> Iterator[Trouble]:
     for peer in status.peers or ():
         if peer.managed is None:
             its = [each for each in status.problems if f"/{peer.id}:" in each or f"/{peer.id}/" in each]
-            why = its[0] if its else "`walferry doctor` tells more"
+            why = its[0] if its else "`walferry check` tells more"
             yield Trouble(TroubleKind.REFUSED, f"its configuration cannot be read: {why}", peer.id)
 
 

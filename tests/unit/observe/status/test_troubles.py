@@ -107,6 +107,6 @@ def test_peers_that_cannot_be_read_are_told() -> None:
     one = replace(view(), peers={"p": None, "q": None}, problems=("znode /peers/q: junk",))
     told = [each.line for each in of_source(describe(one), None, 7).troubles]
     assert told == [
-        "peer p: its configuration cannot be read: `walferry doctor` tells more",
+        "peer p: its configuration cannot be read: `walferry check` tells more",
         "peer q: its configuration cannot be read: znode /peers/q: junk",
     ]
