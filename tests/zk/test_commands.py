@@ -126,10 +126,10 @@ def test_the_status_of_each_peer_is_a_line_with_what_is_wrong(run: Run, hbase: H
     found = json.loads(run("status", "p", "--max-lag", "60", "--json")[1])
     (p,) = found["peers"]
     assert (p["id"], p["wals_left"], p["slave"]["reachable"], "queues" in p) == ("p", 1, False, False)
-    assert "and 1 min are allowed" in p["trouble"]
+    assert "and 1 min are allowed" in str(p["findings"])
     hbase.set_config("p", {"walferry.managed": "true", "walferry.max_lag": "120"})
     (p,) = json.loads(run("status", "p", "--json")[1])["peers"]
-    assert "and 2 min are allowed" in p["trouble"], "without --max-lag the peer's own limit counts"
+    assert "and 2 min are allowed" in str(p["findings"]), "without --max-lag the peer's own limit counts"
     assert run("status", "paused", "theirs")[0] == 0, "nobody ships a paused peer, and HBase looks after its own"
 
 
@@ -140,7 +140,7 @@ def test_a_peer_that_does_not_exist_and_queues_of_such_peers_are_named(run: Run,
     assert "peer nobody does not exist at the source. Its peers: p" in err
     hbase.add_wal(DEAD, f"gone-{DEAD}", wal(1, DEAD))
     out = run("status")[1]
-    assert f"Of peers that do not exist: 1 queue with 1 WAL ({DEAD}/gone-{DEAD})." in out
+    assert f"1 queue with 1 WAL are of peers that do not exist, and nothing ships them: {DEAD}/gone-{DEAD}. Their" in out
 
 
 def test_queues_are_shown_group_by_group_with_where_they_came_from(run: Run, hbase: HBaseZNodes) -> None:

@@ -14,6 +14,7 @@ from walferry.base.texts import one_line
 from walferry.base.zk.errors import known
 
 MAX_TEXT_CHARS = 1000
+MAX_ABOUT_CHARS = 250
 MAX_LINE_CHARS = 1200
 
 
@@ -37,6 +38,7 @@ class Finding:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "text", one_line(self.text, MAX_TEXT_CHARS))
+        object.__setattr__(self, "about", one_line(self.about, MAX_ABOUT_CHARS))
 
     @property
     def what(self) -> str:

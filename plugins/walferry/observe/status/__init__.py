@@ -12,8 +12,8 @@
     recording                     adds to them
     describing, grouping, pace    make a status of all that; they read nothing
     words                         a status for people
-    troubles                      what is wrong, as a status tells it
-    alerts                        which of it to tell now
+    findings                      what is wrong, as a status tells it
+    notified                      of which of it to notify people now
     measures                      a status as metrics
     exposition                    these for Prometheus
     cached                        one making for many viewers
