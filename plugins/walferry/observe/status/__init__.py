@@ -6,7 +6,6 @@
     view                          one pass over ZooKeeper
     notes                         what runs have noted there
     files                         sizes of WALs, and when waiting edits were written
-    old_wals                      what keeps oldWALs from being cleaned
     slaves                        whether slaves can be reached
     history                       samples of the last day
     recording                     adds to them

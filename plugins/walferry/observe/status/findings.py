@@ -15,8 +15,9 @@ from walferry.base.findings import Finding, wrong
 from walferry.base.texts import shell_word
 from walferry.observe.status.ages import Age, Certainty
 from walferry.observe.status.model import PeerStatus, SourceStatus
-from walferry.observe.status.old_wals import OldWalsStatus
 from walferry.observe.status.words import UNKNOWN, lag
+from walferry.replication.retention import limits
+from walferry.replication.retention.survey import OldWalSurvey
 
 SHOWN_ORPHANS = 5
 
@@ -31,7 +32,7 @@ class StatusKind(StrEnum):
     STUCK = "stuck"
     BEHIND = "behind"
     ORPHANED = "orphaned queues"  # of peers that do not exist
-    OLD_WALS = "old-wals"  # the disk will be full soon
+    OLD_WALS = limits.OLD_WALS  # the disk will be full soon
 
 
 @dataclass(frozen=True)
@@ -67,7 +68,7 @@ def of_peer(peer: PeerStatus, max_lag: float | None = None) -> Iterator[Finding]
         yield wrong(StatusKind.BEHIND, why, about=about)
 
 
-def of_source(status: SourceStatus, old_wals: OldWalsStatus | None, days_left: float) -> StatusFindings:
+def of_source(status: SourceStatus, old_wals: OldWalSurvey | None, days_left: float) -> StatusFindings:
     """What is wrong with a source. The disk under oldWALs should last for so many days; None: oldWALs was not looked at."""
     if status.unreachable is not None:
         others = frozenset(map(str, StatusKind)) - {StatusKind.UNREACHABLE}
@@ -81,10 +82,10 @@ def of_source(status: SourceStatus, old_wals: OldWalsStatus | None, days_left: f
         unseen |= {StatusKind.FAILING, StatusKind.STUCK}
     if status.orphaned is None:
         unseen.add(StatusKind.ORPHANED)
-    if old_wals is None or old_wals.remaining is None:
+    if old_wals is None or old_wals.forecast.space is None:
         unseen.add(StatusKind.OLD_WALS)
     else:
-        findings += _full(old_wals, days_left)
+        findings += limits.full_disk(old_wals, days_left)
     return StatusFindings(tuple(findings), frozenset(map(str, unseen)))
 
 
@@ -130,11 +131,3 @@ def _behind(peer: PeerStatus, max_lag: float | None) -> str | None:
 def _keeps(age: Age, max_lag: float) -> bool:
     """Whether the age is known to be no larger than that many seconds."""
     return age.ms is not None and age.certainty in (Certainty.EXACT, Certainty.AT_MOST) and age.ms <= max_lag * 1000
-
-
-def _full(old_wals: OldWalsStatus, days_left: float) -> Iterator[Finding]:
-    if old_wals.full_ms is not None and old_wals.full_ms - old_wals.at_ms < days_left * 86_400_000:
-        left = duration(max(0, old_wals.full_ms - old_wals.at_ms) / 1000)
-        keepers = ", ".join(keeper.peer_id for keeper in old_wals.keepers[:SHOWN_ORPHANS])
-        text = f"the disk under oldWALs is full in {left} if what queues keep there (of peers: {keepers}) grows on so"
-        yield wrong(StatusKind.OLD_WALS, text)

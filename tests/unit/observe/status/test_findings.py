@@ -9,11 +9,13 @@ import pytest
 from tests.unit.observe.status.views import HOUR, MINUTE, NOW, SERVER, note, notes, peer, queue, view, wal
 from walferry.base.findings import MAX_TEXT_CHARS
 from walferry.engine.summary import Status
+from walferry.hbase.files.space import Space
 from walferry.observe.status.describing import describe, unreachable
 from walferry.observe.status.findings import StatusKind, of_peer, of_source
 from walferry.observe.status.model import SourceStatus
-from walferry.observe.status.old_wals import OldWalsStatus
 from walferry.observe.status.slaves import SlaveStatus
+from walferry.replication.retention.forecast import Forecast
+from walferry.replication.retention.survey import OldWalSurvey
 
 DAY = 24 * HOUR
 UP = {"p": SlaveStatus(True, None)}
@@ -34,12 +36,8 @@ def kinds(status: SourceStatus) -> list[str]:
 def test_a_source_that_ships_has_no_findings() -> None:
     seen = of_source(describe(view(QUIET), slaves=UP), None, 7)
     assert seen.findings == ()
-    assert [seen.has_seen(kind) for kind in ("peer p: stuck", "peer p: slave-down", "orphaned queues", "old-wals")] == [
-        True,
-        True,
-        True,
-        False,
-    ]
+    whats = ("peer p: stuck", "peer p: slave-down", "orphaned queues", "old-wals")
+    assert [seen.has_seen(what) for what in whats] == [True, True, True, False]
 
 
 def test_what_is_wrong_with_a_peer_is_told_with_its_name() -> None:
@@ -89,7 +87,7 @@ def test_queues_of_peers_that_do_not_exist_are_one_finding() -> None:
 
 @pytest.mark.parametrize(("days", "expected"), [(3, [StatusKind.OLD_WALS]), (30, [])], ids=["soon", "late"])
 def test_a_disk_that_is_full_soon_is_a_finding(days: int, expected: list[StatusKind]) -> None:
-    old_wals = OldWalsStatus(NOW, None, remaining=1, bytes_per_second=1.0, full_ms=NOW + days * DAY)
+    old_wals = OldWalSurvey(NOW / 1000, forecast=Forecast(1.0, 1.0, Space(1 << 40, days * DAY // 1000)))
     seen = of_source(describe(view(QUIET), slaves=UP), old_wals, 7)
     assert [finding.kind for finding in seen.findings] == expected
     assert seen.has_seen("old-wals")
@@ -102,7 +100,7 @@ def test_nothing_is_known_of_what_could_not_be_seen() -> None:
     ]
     whats = ("unreachable", "peer p: stuck", "orphaned queues", "old-wals")
     assert [seen.has_seen(what) for what in whats] == [True, False, False, False]
-    asked = of_source(describe(view(QUIET)), OldWalsStatus(NOW, "it cannot be listed"), 7)
+    asked = of_source(describe(view(QUIET)), OldWalSurvey(NOW / 1000, "it cannot be listed"), 7)
     assert [asked.has_seen(what) for what in ("peer p: slave-down", "peer p: stuck", "old-wals")] == [False, True, False]
     blind = of_source(describe(view(queues=None, problems=("znode /rs: no",))), None, 7)
     assert [finding.line for finding in blind.findings] == ["unreachable: the source's queues cannot be read: znode /rs: no"]
