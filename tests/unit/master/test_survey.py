@@ -24,9 +24,8 @@ def test_only_regions_that_are_not_simply_open_or_closed_are_listed() -> None:
     (row,) = found.rows
     assert (row.table, row.state, row.seconds, row.server, row.stuck) == ("t", "OPENING", 1.0, str(B), False)
     assert row.next == f"RegionServer {B}"
-    assert (
-        row.finding.line == f"region {opening} of t: OPENING: at {B} for 1 s: the server opens it. Next, RegionServer {B}: wait"
-    )
+    what = f"region {opening} of t: OPENING"
+    assert row.finding.line == f"{what}: at {B} for 1 s: the server opens it. Next, RegionServer {B}: wait"
 
 
 def test_a_region_that_nobody_serves_is_listed_with_what_the_master_will_do() -> None:

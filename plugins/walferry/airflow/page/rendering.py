@@ -22,6 +22,7 @@ from walferry.airflow.page.sources import ShownSource
 from walferry.base.amounts import count, duration, size
 from walferry.base.texts import visible
 from walferry.observe.status import words
+from walferry.observe.status.findings import of_peer
 from walferry.observe.status.model import PeerStatus
 from walferry.replication.retention.survey import Fate
 
@@ -74,7 +75,7 @@ class Rendering:
         self._environment.filters.update(
             visible=lambda text, chars=MAX_NAME_CHARS: visible(str(text), chars), name=_name, key=_key, number="{:,}".format,
             counted=count, duration=duration, size=size, lag=formats.lag, left=words.left, rate=words.rate,
-            moment=formats.moment, iso=formats.iso,
+            moment=formats.moment, iso=formats.iso, findings=of_peer,
         )  # fmt: skip
         self._environment.globals.update(
             links=links,
