@@ -1,9 +1,9 @@
 """Check the connections of a source cluster and of its slaves, from the files of the logins to the last right.
 
 `check` looks, line by line, at keytabs, tickets and certificates, at ZooKeeper, at each server, at the rights that Walferry
-needs, at the file system, and at the peers: what works, what does not, and what to do about it. It fails if something does not
-work. Start it after a change of connections, keytabs or rights; `walferry check` is the same as a command. Nothing of the
-clusters is changed.
+needs, at the file system, at the peers and at queues that nobody ships: what works, what does not, and what to do about it. It
+fails if something does not work. Start it after a change of connections, keytabs or rights; `walferry check` is the same as a
+command. Nothing of the clusters is changed.
 
 It looks from the machine of an Airflow worker. Spark's driver and executors need the same files, under the same paths.
 """
@@ -30,7 +30,7 @@ from walferry.airflow.tasks.common import SOURCE, default_args
             None,
             type=["null", "string"],
             title="Peer",
-            description="The peer whose slave is looked at. Empty: all managed peers.",
+            description="The peer that is looked at, with its slave. Empty: all peers, and dead servers' and orphaned queues.",
         ),
     },
     default_args={**default_args(minutes=15), "retries": 0},  # a failure is what it is for

@@ -3,13 +3,13 @@
 Each minute `watch` looks at ZooKeeper, at the WALs that wait, and at the slaves. It records samples for plots of the last day,
 sends metrics through Airflow's own (StatsD, Datadog, OpenTelemetry), and tells of what is wrong:
 
-- it *fails* with a line for each trouble that is new, or that goes on for long: 5 minutes after the first time, 15 after the
+- it *fails* with a line for each finding that is new, or that goes on for long: 5 minutes after the first time, 15 after the
   second, then an hour, 4 hours, and each day;
-- it is *skipped* while all that is wrong was told already;
+- it is *skipped* while people were notified of all that is wrong;
 - it *succeeds* if nothing is wrong.
 
 So hang Airflow's notifiers on failures of this DAG, or name them in Airflow's configuration: option `notifiers` of section
-`[walferry]`. These are told the end of a trouble, too. docs/monitoring.md has all metrics, alerts and settings.
+`[walferry]`. These are told the end of a finding, too. docs/monitoring.md has all metrics, alerts and settings.
 
 Nothing of the cluster is changed. A run may be killed at any time: what it was to tell, the next one tells.
 """

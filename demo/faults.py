@@ -212,7 +212,7 @@ class Faults:
         self._ship()
         return [
             f"Added peer {FORGOTTEN}, DISABLED and not managed, wrote {ROWS:,} rows, and shipped them for {self._peer} only.",
-            *self._look("what keeps oldWALs from being cleaned", "doctor", peer=False),
+            *self._look("what keeps oldWALs from being cleaned", "check", peer=False),
             "Run      a run of retention lists the WALs that the peer holds",
             *_runbook("oldwals-growing", "forget_peer", "removes the peer"),
         ]

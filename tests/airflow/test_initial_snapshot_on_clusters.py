@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from walferry.hbase.peers import disabled_guard
 
 from embedded.client import GLOBAL, LOCAL, even_splits
 from walferry.airflow.operators.copy_tables import ShipQueueOperator
 from walferry.load.copy_records import Records
 from walferry.load.fence import Claim
 from walferry.replication.locks.peer_lock import NO_TURN, holding_peer
+from walferry.replication.peers.reading import disabled_guard
 from walferry.replication.source.connection import from_env
 from walferry.replication.source.session import open_session
 

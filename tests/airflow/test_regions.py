@@ -71,7 +71,7 @@ def test_a_dry_run_lists_what_is_stuck_and_changes_nothing(
     assert [(row["state"], row["next"]) for row in ended.report["regions"]] == [
         ("not served", "`regions unstick`, or an HMaster that is started")
     ] * REGIONS
-    assert len(ended.report["warnings"]) == len(ended.report["lines"]) == REGIONS
+    assert len(ended.report["findings"]) == len(ended.report["lines"]) == REGIONS
     told = logged()
     assert f"0 of {REGIONS} regions are open at 2 RegionServers; no master is active" in told
     assert "create the znode as OFFLINE and ask a server to open it" in told

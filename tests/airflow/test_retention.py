@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.zk.hbase_znodes import SERVER, HBaseZNodes, wal
+from walferry.base.findings import Finding
 
 from .conftest import Run
 from .recovery_stubs import hbase, new_client
@@ -46,12 +47,13 @@ def test_a_warning_shows_in_the_run_and_old_copies_are_deleted(
         "report": "success", "check": "failed", "expire_archive": "success"
     }  # fmt: skip
     assert ended.tries["check", None] == 1
-    (warning,) = ended.report["warnings"]
-    assert warning.startswith("peer p (shipped by Walferry) holds 1 WALs in oldWALs (0.0 GiB), the oldest for 47.8 hours")
+    (finding,) = ended.report["findings"]
+    assert (finding["about"], finding["kind"], finding["severity"]) == ("peer p", "old-wals", "wrong")
+    assert finding["text"].startswith("it holds 1 WALs in oldWALs (0.0 GiB), the oldest for 47.8 hours; shipped by Walferry")
     (listed,) = ended.report["wals"]
     assert (listed["name"], listed["size"], listed["fate"], listed["queues"]) == (wal(1), 5, "held by queues", [f"{SERVER}/p"])
     told = logged()
-    assert warning in told
+    assert Finding(**finding).line in told
     assert "1 copies older than 1 days (5 bytes) were deleted, 0 (0 bytes) are kept" in told
     assert list((folder / "archive").iterdir()) == []
 

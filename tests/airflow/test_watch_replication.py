@@ -14,7 +14,7 @@ import pytest
 
 from tests.zk.hbase_znodes import SERVER, HBaseZNodes, wal
 from walferry.airflow.tasks import watch as module
-from walferry.observe.status.alerts import OVER_SECONDS
+from walferry.observe.status.notified import OVER_SECONDS
 
 from .conftest import Run
 from .recovery_stubs import hbase, new_client, refused_at_once
@@ -98,7 +98,7 @@ def state(run: Run) -> tuple[str, str]:
     return run.state, run.tasks["watch", None]
 
 
-def test_a_trouble_fails_a_run_once_and_its_end_is_told(
+def test_a_finding_fails_a_run_once_and_its_end_is_told(
     site: HBaseZNodes, told: Callable[[], list[str]], run_dag: Callable[..., Run], logged: Callable[[], str],
     caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch,
 ) -> None:  # fmt: skip
@@ -108,7 +108,10 @@ def test_a_trouble_fails_a_run_once_and_its_end_is_told(
     logged()
     caplog.clear()
     assert state(run_dag("watch_replication")) == ("failed", "failed")
-    line = f"1 queue with 1 WAL are of peers that do not exist, and nothing ships them: {SERVER}/gone"
+    line = (
+        f"orphaned queues: 1 queue with 1 WAL are of peers that do not exist, and nothing ships them: {SERVER}/gone. Their WALs "
+        "are kept until `walferry drain SERVER/QUEUE --delete-orphan`"
+    )
     assert told() == [f"watch_replication: {line}"]
     log = logged()
     assert line in log
@@ -126,7 +129,7 @@ def test_a_trouble_fails_a_run_once_and_its_end_is_told(
     assert state(run_dag("watch_replication")) == ("success", "success")
     (over,) = told()
     assert over.startswith("watch_replication: over after ")
-    assert over.endswith(line)
+    assert over.endswith(": orphaned queues")
 
 
 def test_what_could_not_be_told_is_told_by_the_next_run(
@@ -150,7 +153,7 @@ def test_a_source_that_is_not_there_fails_without_a_traceback(
     ended = run_dag("watch_replication")
     assert (state(ended), ended.tries["watch", None]) == (("failed", "failed"), 1)
     (text,) = told()
-    assert text.startswith("watch_replication: the source cannot be looked at: ")
+    assert text.startswith("watch_replication: unreachable: the source cannot be looked at: ")
     log = logged()
     assert text.removeprefix("watch_replication: ") in log
     assert "Traceback" not in log

@@ -138,22 +138,24 @@ def test_tables_are_compared_and_repaired(clusters, peer, table, run) -> None:
     assert (status, "nowhere" in err) == (1, True)
 
 
-def test_the_doctor_finds_what_works_and_what_does_not(clusters, admin, peer, table, run) -> None:
-    status, found, _ = run("doctor", "--json")
-    of_peer = {each["what"]: each["state"] for each in found["findings"] if each["what"].startswith(f"peer {peer}: ")}
-    assert of_peer == {f"peer {peer}: {what}": "well" for what in ("configuration", "slave", "tables", "queues")}
-    others = {each["what"]: each["state"] for each in found["findings"] if not each["what"].startswith("peer")}
+def test_a_check_finds_what_works_and_what_does_not(clusters, admin, peer, table, run) -> None:
+    status, found, _ = run("check", "--json")
+    of_peer = {each["kind"]: each["severity"] for each in found["findings"] if each["about"] == f"peer {peer}"}
+    assert of_peer == dict.fromkeys(("configuration", "tables", "queues"), "well")
+    of_slave = {each["kind"]: each["severity"] for each in found["findings"] if each["about"] == f"slave of peer {peer}"}
+    assert of_slave == dict.fromkeys(("ZooKeeper", "RegionServers", "rights"), "well")
+    others = {each["kind"]: each["severity"] for each in found["findings"] if not each["about"]}
     looked_at = ("ZooKeeper", "cluster", "RegionServers", "Master", "WAL folders", "replication", "dead servers")
     assert others == {**dict.fromkeys(looked_at, "well"), "own root": "note"}  # all may write there: there are no logins
-    servers = next(each["text"] for each in found["findings"] if each["what"] == "RegionServers")
+    servers = next(each["text"] for each in found["findings"] if (each["about"], each["kind"]) == ("", "RegionServers"))
     assert servers.startswith("1 of 1 answer; HBase 2.")
     assert (status, found["well"]) == (0, True)
 
     clusters.source.put_peer_configuration(peer, {"walferry.sink": "quick"})
     status, found, _ = run("check", peer, "--json")
     assert status == 3
-    wrong = {each["what"]: each["text"] for each in found["findings"] if each["state"] == "wrong"}
-    assert "walferry.sink is 'quick'" in wrong[f"peer {peer}: configuration"]
+    wrong = {each["kind"]: each["text"] for each in found["findings"] if each["severity"] == "wrong"}
+    assert "walferry.sink is 'quick'" in wrong["configuration"]
     clusters.source.put_peer_configuration(peer, {"walferry.sink": ""})
     clusters.slave.drop_table(table)
     status, out, _ = run("check", peer)
@@ -163,16 +165,16 @@ def test_the_doctor_finds_what_works_and_what_does_not(clusters, admin, peer, ta
     assert "it is paused" in run("check", peer)[1]
 
 
-@pytest.mark.parametrize(("extra", "what", "said"), [
+@pytest.mark.parametrize(("extra", "kind", "said"), [
     ({"znode_parent": "/nowhere"}, "cluster", "/nowhere/hbaseid is not there"),
     ({"wal_root": "file:///nowhere"}, "WAL folders", "there is no such folder"),
 ])  # fmt: skip
-def test_the_doctor_finds_a_wrong_connection(clusters, peer, capfd, extra: dict[str, str], what: str, said: str) -> None:
+def test_a_check_finds_a_wrong_connection(clusters, peer, capfd, extra: dict[str, str], kind: str, said: str) -> None:
     source = json.loads(clusters.at_root(clusters.at.wal_root))
     source["extra"] |= extra
-    assert main(["--source", json.dumps(source), "doctor", "--json"]) == 3
+    assert main(["--source", json.dumps(source), "check", "--json"]) == 3
     found = json.loads(capfd.readouterr().out)["findings"]
-    (text,) = [each["text"] for each in found if each["what"] == what and each["state"] == "wrong"]
+    (text,) = [each["text"] for each in found if each["kind"] == kind and each["severity"] == "wrong"]
     assert said in text
 
 
@@ -228,9 +230,9 @@ def test_an_orphaned_queue_is_found_and_deleted_only_if_that_is_said(clusters, a
     ref = f"{clusters.source.region_servers()[0]}/{peer}-{dead.server}"
     clusters.source.remove_peer(peer)
     admin.session.zk.create(f"{dead.path}/{dead.group}.1700000000009", b"", makepath=True)
-    status, found, _ = run("doctor", "--json")
+    status, found, _ = run("check", "--json")
     assert status == 3
-    (orphan,) = [each for each in found["findings"] if each["what"] == "orphaned queues"]
+    (orphan,) = [each for each in found["findings"] if each["kind"] == "orphaned queues"]
     assert orphan["advice"].endswith(f"`walferry drain {ref} --delete-orphan` deletes the queue, unshipped")
     assert run("drain", ref)[0] == 0
     assert admin.session.zk.exists(dead.path)

@@ -13,9 +13,8 @@ from walferry.engine.summary import Status
 from walferry.observe.status.ages import Certainty
 from walferry.observe.status.history import INTERVAL_SECONDS, read_histories
 from walferry.observe.status.model import BytesLeft, PeerStatus, SourceStatus
-from walferry.observe.status.old_wals import look_at_old_wals
 from walferry.observe.status.recording import record
-from walferry.observe.status.statuses import Statuses
+from walferry.observe.status.statuses import Statuses, look_at_old_wals
 from walferry.observe.status.view import view
 from walferry.replication.queues import rolling
 from walferry.replication.source.cluster import SourceCluster
@@ -156,5 +155,6 @@ def test_on_hdfs_an_open_wal_is_not_believed_to_be_empty_and_the_disk_s_end_is_f
 
     with open_session(at, look_only=True) as session:
         old = look_at_old_wals(session.store, view(session))
-    assert (old.problem, old.all is not None) == (None, True)
-    assert (old.capacity or 0) > (old.remaining or 0) > 0
+    assert old.problem == ""
+    assert old.forecast.space is not None
+    assert old.forecast.space.capacity > old.forecast.space.remaining > 0

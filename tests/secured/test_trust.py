@@ -17,7 +17,7 @@ from embedded.wire import delete_column, put
 from tests.cluster.walferry_runs import roll, ship, source_of
 from tests.secured.logins import login
 from tests.secured.peers import CONN_ID, MANAGED, lead_to, peer_with_nobody
-from walferry.admin.diagnosis.connections import slave_access
+from walferry.admin.diagnosis.peers import slave_access
 from walferry.engine.summary import Status
 from walferry.replication.peers.reading import DISABLED, Peer
 from walferry.replication.peers.settings import PeerSettings, SinkKind
@@ -95,7 +95,7 @@ def looks(trust: Trust, **fields: str) -> dict[str, tuple[str, str]]:
     """What a check of the slave finds."""
     peer = Peer("p", trust.slave.cluster.address.cluster_key, DISABLED, NAMES_IT)
     found = slave_access(trust.as_source(SinkKind.DIRECT, **fields), peer)
-    return {each.what.removeprefix("slave of peer p: "): (str(each.state), each.line) for each in found}
+    return {each.what.removeprefix("slave of peer p: "): (str(each.severity), each.line) for each in found}
 
 
 def test_a_check_says_that_all_is_well(trust: Trust) -> None:

@@ -51,7 +51,7 @@ def test_an_alert_names_metrics_and_labels_that_are_exported(rule: dict[str, Any
     assert rule["alert"] in DOCS
 
 
-def test_there_is_an_alert_for_each_kind_of_trouble() -> None:
+def test_there_is_an_alert_for_each_kind_of_finding() -> None:
     watched = set().union(*(named(rule["expr"]) for rule in rules()))
     peers = ("refused", "slave_up", "failing", "stuck", "max_lag_seconds")
     assert {f"walferry_{what}" for what in (*peers, "source_up", "orphaned_queues", "disk_full_seconds")} <= watched
@@ -79,8 +79,8 @@ def test_panels_do_not_overlap() -> None:
 
 def test_the_documentation_has_every_metric_and_setting() -> None:
     assert [name for name, measure in MEASURES.items() if f"`{name}`" not in DOCS or f"`{measure.prometheus}`" not in DOCS] == []
-    assert set(re.findall(r"`(walferry_\w+)`", DOCS)) - {"walferry_alerts"} <= EXPORTED
-    for setting in (MAX_LAG.key, "watch_schedule", "notifiers", "warn_days_left", "walferry_alerts"):
+    assert set(re.findall(r"`(walferry_\w+)`", DOCS)) - {"walferry_notified"} <= EXPORTED
+    for setting in (MAX_LAG.key, "watch_schedule", "notifiers", "warn_days_left", "walferry_notified"):
         assert f"`{setting}`" in DOCS
 
 

@@ -6,12 +6,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from walferry.hbase.peers import disabled_guard
-
 from tests.zk.hbase_znodes import DEAD, SERVER, wal
 from walferry.load.copy_records import CopyWay, Records, RegionRecord, TableRecord
 from walferry.load.fence import Claim
 from walferry.replication.locks.peer_lock import holding_peer, turn_of
+from walferry.replication.peers.reading import disabled_guard
 from walferry.replication.source.cluster import SourceCluster
 from walferry.replication.source.session import Session
 

@@ -14,7 +14,6 @@ import pytest
 from kazoo.client import KazooClient
 from kazoo.exceptions import NoAuthError
 from kazoo.security import OPEN_ACL_UNSAFE, READ_ACL_UNSAFE, Permissions, make_acl
-from walferry.hbase.peers import disabled_guard
 
 from tests.zk.claim_cluster import ClaimCluster
 from tests.zk.hbase_znodes import DEAD, SERVER, wal
@@ -39,6 +38,7 @@ from walferry.master.writes import Change
 from walferry.observe.status.ages import Age, Certainty
 from walferry.observe.status.history import record_sample, sample_at
 from walferry.replication.locks.peer_lock import holding_peer, turn_of
+from walferry.replication.peers.reading import disabled_guard
 from walferry.replication.queues.claims.claim import claim
 from walferry.replication.queues.lease import Lease, acquire
 from walferry.replication.queues.new_wals_stream import NewWalsStream

@@ -63,7 +63,7 @@ def test_a_peer_that_cannot_be_read_is_told_beside_the_others(run: Run, hbase: H
 @pytest.mark.parametrize(
     "command",
     [
-        ["status"], ["queues"], ["peers", "list"], ["peers", "show", "p"], ["plan", "p"], ["check"], ["doctor"], ["failover"],
+        ["status"], ["queues"], ["peers", "list"], ["peers", "show", "p"], ["plan", "p"], ["check"], ["failover"],
         ["drain", f"{DEAD}/gone"],
     ],
 )  # fmt: skip
@@ -86,7 +86,7 @@ def test_names_in_commands_to_copy_run_nothing(run: Run, hbase: HBaseZNodes) -> 
     hbase.add_wal(DEAD, f"gone$(touch pwned)-{DEAD}", wal(1, DEAD))
     hbase.add_peer("p`id`", config={"walferry.managed": "true", "walferry.paused": "true"})
     hbase.add_peer("next", config={"walferry.succeeds": "p`id`"})
-    asked = (["doctor"], ["status"], ["peers", "show", "p`id`"], ["peers", "show", "next"])
+    asked = (["check"], ["status"], ["peers", "show", "p`id`"], ["peers", "show", "next"])
     shown = "\n".join(sum((run(*command)[1:] for command in asked), ()))
     commands = [line for line in shown.splitlines() if "--delete-orphan" in line or "peers resume" in line]
     commands += [line for line in shown.splitlines() if "--finish" in line]
@@ -126,10 +126,10 @@ def test_the_status_of_each_peer_is_a_line_with_what_is_wrong(run: Run, hbase: H
     found = json.loads(run("status", "p", "--max-lag", "60", "--json")[1])
     (p,) = found["peers"]
     assert (p["id"], p["wals_left"], p["slave"]["reachable"], "queues" in p) == ("p", 1, False, False)
-    assert "and 1 min are allowed" in p["trouble"]
+    assert "and 1 min are allowed" in str(p["findings"])
     hbase.set_config("p", {"walferry.managed": "true", "walferry.max_lag": "120"})
     (p,) = json.loads(run("status", "p", "--json")[1])["peers"]
-    assert "and 2 min are allowed" in p["trouble"], "without --max-lag the peer's own limit counts"
+    assert "and 2 min are allowed" in str(p["findings"]), "without --max-lag the peer's own limit counts"
     assert run("status", "paused", "theirs")[0] == 0, "nobody ships a paused peer, and HBase looks after its own"
 
 
@@ -140,7 +140,7 @@ def test_a_peer_that_does_not_exist_and_queues_of_such_peers_are_named(run: Run,
     assert "peer nobody does not exist at the source. Its peers: p" in err
     hbase.add_wal(DEAD, f"gone-{DEAD}", wal(1, DEAD))
     out = run("status")[1]
-    assert f"Of peers that do not exist: 1 queue with 1 WAL ({DEAD}/gone-{DEAD})." in out
+    assert f"1 queue with 1 WAL are of peers that do not exist, and nothing ships them: {DEAD}/gone-{DEAD}. Their" in out
 
 
 def test_queues_are_shown_group_by_group_with_where_they_came_from(run: Run, hbase: HBaseZNodes) -> None:
@@ -175,16 +175,16 @@ def test_a_znode_that_may_not_be_read_ends_a_command_with_what_to_do(run: Run, h
     for znode, refused in ((None, "peers"), (hbase.nodes.peers, "replication")):
         if znode:
             hbase.zk.set_acls(znode, nobody)
-        status, out, _ = run("doctor", "--json")
-        found = {each["what"]: each for each in json.loads(out)["findings"]}
-        assert (status, found["own root"]["state"], found["WAL folders"]["state"]) == (3, "note", "well")
-        assert found[refused]["state"] == "wrong"
+        status, out, _ = run("check", "--json")
+        found = {each["kind"]: each for each in json.loads(out)["findings"]}
+        assert (status, found["own root"]["severity"], found["WAL folders"]["severity"]) == (3, "note", "well")
+        assert found[refused]["severity"] == "wrong"
         assert "NoAuth" in found[refused]["text"]
         assert "ACL" in found[refused]["text"]
 
 
 def test_a_root_that_is_not_a_cluster_s_is_named(run: Run) -> None:
-    for command in (["status"], ["peers", "list"], ["plan", "p"], ["doctor"]):
+    for command in (["status"], ["peers", "list"], ["plan", "p"], ["check"]):
         status, out, err = run(*command, base="/nowhere")
         assert status in (1, 3)
         assert "/nowhere" in out + err
@@ -203,8 +203,12 @@ def test_servers_that_are_not_there_are_named_in_seconds(run: Run) -> None:
             (f"127.0.0.1:{silent.getsockname()[1]}", "answered within 10 s", 15),
         ):
             began = time.monotonic()
-            status, out, err = run("doctor", quorum=host)
+            status, out, err = run("plan", "p", quorum=host)
             assert time.monotonic() - began < seconds
             assert (status, out) == (1, "")
             assert f"no ZooKeeper server of {host}" in err
             assert why in err
+            status, out, err = run("check", quorum=host)
+            assert (status, err) == (3, "")
+            assert f"no ZooKeeper server of {host}" in out
+            assert why in out

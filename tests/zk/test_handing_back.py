@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 from kazoo.client import KazooClient
-from walferry.hbase.peers import DISABLED, ENABLED, disabled_guard, read_peer
 
 from tests.zk.claim_cluster import WRITES, Killed
 from tests.zk.handing_back_site import NEW, Site, lease, site
@@ -29,7 +28,7 @@ from walferry.load.copy_errors import CopyRefused, CopyUnderWay
 from walferry.load.copy_records import Records
 from walferry.load.fence import Claim
 from walferry.replication.locks.peer_lock import NO_TURN, holding_peer
-from walferry.replication.peers.reading import DISABLED, ENABLED, read_peer
+from walferry.replication.peers.reading import DISABLED, ENABLED, disabled_guard, read_peer
 
 __all__ = ["site"]  # a fixture
 

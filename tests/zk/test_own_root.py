@@ -19,9 +19,9 @@ from tests.zk.claim_cluster import ClaimCluster
 from tests.zk.hbase_znodes import SERVER, wal
 from tests.zk.secured_fixtures import HBASE, STRANGER, Secured
 from walferry.admin import own_root
-from walferry.admin.diagnosis.connections import check_connections
-from walferry.admin.diagnosis.findings import Finding
+from walferry.admin.diagnosis.source import check
 from walferry.admin.errors import Refused
+from walferry.base.findings import Finding
 from walferry.base.zk import acls
 from walferry.base.zk.client import connect, connected, disconnect
 from walferry.base.zk.errors import ForeignRoot, NoAccess
@@ -94,7 +94,7 @@ def shipped(session: Session) -> frozenset[bytes]:
 
 def finding_of_root(source: SourceCluster) -> Finding:
     """What a check says of the root, which it does before it asks servers."""
-    return next(finding for finding in check_connections(source) if finding.what == "own root")
+    return next(finding for finding in check(source) if finding.what == "own root")
 
 
 def made_open(zk: KazooClient, at: ClaimCluster) -> None:
@@ -128,7 +128,7 @@ def test_what_a_stranger_has_planted_is_not_believed_and_is_told(
         pytest.fail(f"counts as shipped: {sorted(shipped(session))}")
     assert "walferry own-root" in str(refused.value)
     finding = finding_of_root(source)
-    assert finding.state == "wrong"
+    assert finding.severity == "wrong"
     assert source.root in finding.text
 
 
@@ -160,7 +160,7 @@ def test_a_root_is_made_with_its_acl_and_nobody_else_can_change_or_replace_it(
         stranger.delete(source.root)
     with pytest.raises(NoAuthError):
         stranger.create(f"{source.root}/loads", acl=OPEN_ACL_UNSAFE)
-    assert finding_of_root(source).state == "well"
+    assert finding_of_root(source).severity == "well"
 
 
 def test_a_root_that_an_operator_made_for_us_is_ours_and_cannot_be_replaced_while_it_is_empty(

@@ -7,7 +7,6 @@ from dataclasses import replace
 
 import pytest
 from kazoo.client import KazooClient
-from walferry.hbase.peers import disabled_guard
 
 from embedded.processes import wait_until
 from tests.zk.replays import EDITS, NAMES, Slave, World, slave, soon, world
@@ -16,6 +15,7 @@ from walferry.load.copy_border import Border
 from walferry.load.copy_records import Records, TableRecord
 from walferry.load.fence import Claim
 from walferry.replication.locks.peer_lock import NO_TURN, holding_peer
+from walferry.replication.peers.reading import disabled_guard
 from walferry.replication.source.session import Session
 
 __all__ = ["slave", "world"]  # fixtures

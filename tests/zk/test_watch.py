@@ -13,8 +13,8 @@ from tests.sessions import session_of
 from tests.zk.hbase_znodes import SERVER, HBaseZNodes, wal
 from tests.zk.watched import behind, source, text_of
 from walferry.airflow.steps.watch import look
+from walferry.observe.status.findings import StatusKind, of_source
 from walferry.observe.status.history import read_histories
-from walferry.observe.status.troubles import TroubleKind, of_source
 from walferry.replication.source.cluster import SourceCluster, SourceError
 
 __all__ = ["source"]  # fixtures
@@ -26,12 +26,12 @@ ONE_LOOK = """
 import resource, sys
 from walferry.airflow.steps.watch import look
 from walferry.replication.source.connection import from_text
-from walferry.observe.status.alerts import tell
+from walferry.observe.status.findings import of_source
 from walferry.observe.status.measures import measured
-from walferry.observe.status.troubles import of_source
+from walferry.observe.status.notified import notifications
 source = from_text(sys.argv[1])
 seen = look(lambda: source, True)
-told = tell({}, of_source(seen.status, seen.old_wals, 7), seen.status.at_ms / 1000)
+found = notifications({}, of_source(seen.status, seen.old_wals, 7), seen.status.at_ms / 1000)
 assert measured(seen.status, seen.old_wals) and seen.status.peers, seen
 used = resource.getrusage(resource.RUSAGE_SELF)
 print(used.ru_utime + used.ru_stime)
@@ -44,39 +44,39 @@ def test_a_look_tells_what_is_wrong_and_records_how_the_peers_stand(
     behind(hbase, "600")
     hbase.add_wal(SERVER, "gone", wal(1))
     seen = look(lambda: source, with_old_wals=True)
-    kinds = {trouble.kind for trouble in of_source(seen.status, seen.old_wals, 7).troubles}
-    assert {TroubleKind.SLAVE_DOWN, TroubleKind.STUCK, TroubleKind.BEHIND, TroubleKind.ORPHANED} == kinds
+    kinds = {finding.kind for finding in of_source(seen.status, seen.old_wals, 7).findings}
+    assert {StatusKind.SLAVE_DOWN, StatusKind.STUCK, StatusKind.BEHIND, StatusKind.ORPHANED} == kinds
     assert seen.old_wals is not None
-    assert seen.old_wals.problem is None
+    assert seen.old_wals.problem == ""
     found, _ = read_histories(session_of(zk, source), ["p"])
     assert [sample.wals_left for sample in found["p"]] == [1]
 
 
-def test_a_limit_that_is_kept_is_no_trouble(hbase: HBaseZNodes, source: SourceCluster) -> None:
+def test_a_limit_that_is_kept_is_no_finding(hbase: HBaseZNodes, source: SourceCluster) -> None:
     behind(hbase, "86400")
     seen = look(lambda: source, with_old_wals=False)
-    assert TroubleKind.BEHIND not in {trouble.kind for trouble in of_source(seen.status, None, 7).troubles}
+    assert StatusKind.BEHIND not in {finding.kind for finding in of_source(seen.status, None, 7).findings}
     assert seen.old_wals is None
 
 
-def test_a_source_that_is_not_there_or_not_defined_is_one_trouble(source: SourceCluster) -> None:
+def test_a_source_that_is_not_there_or_not_defined_is_one_finding(source: SourceCluster) -> None:
     def undefined() -> SourceCluster:
         raise SourceError("connection 'hbase_source' is not defined")
 
     nowhere = SourceCluster(quorum="127.0.0.1:1", wal_root="file:///hbase")
     for which, expected in ((lambda: nowhere, "127.0.0.1:1"), (undefined, "'hbase_source' is not defined")):
         seen = look(which, with_old_wals=True)
-        (trouble,) = of_source(seen.status, seen.old_wals, 7).troubles
-        assert (trouble.kind, expected in trouble.line) == (TroubleKind.UNREACHABLE, True)
+        (finding,) = of_source(seen.status, seen.old_wals, 7).findings
+        assert (finding.kind, expected in finding.line) == (StatusKind.UNREACHABLE, True)
 
 
 def test_a_wrong_root_and_a_peer_that_cannot_be_read_are_told(hbase: HBaseZNodes, source: SourceCluster) -> None:
-    (trouble,) = of_source(look(lambda: replace(source, znode_parent="/nowhere"), with_old_wals=False).status, None, 7).troubles
-    assert trouble.kind is TroubleKind.UNREACHABLE
-    assert "peers and queues cannot be read: " in trouble.line
+    (finding,) = of_source(look(lambda: replace(source, znode_parent="/nowhere"), with_old_wals=False).status, None, 7).findings
+    assert finding.kind is StatusKind.UNREACHABLE
+    assert "peers and queues cannot be read: " in finding.line
     hbase.zk.set(hbase.nodes.peer("p"), b"PBUF\xff")
-    (trouble,) = of_source(look(lambda: source, with_old_wals=False).status, None, 7).troubles
-    assert trouble.line.startswith(f"peer p: its configuration cannot be read: znode {hbase.nodes.peer('p')}: ")
+    (finding,) = of_source(look(lambda: source, with_old_wals=False).status, None, 7).findings
+    assert finding.line.startswith(f"peer p: refused: its configuration cannot be read: znode {hbase.nodes.peer('p')}: ")
 
 
 def test_a_look_takes_less_than_a_second_of_a_core(hbase: HBaseZNodes, source: SourceCluster) -> None:

@@ -12,7 +12,7 @@
     slave_checks    whether edits can arrive at the slave
 
 `peers` holds what these steps share, `tables` the names of tables and families, `backlog` what a peer has yet to ship, `rights`
-all rights to send for a peer, `diagnosis` what `walferry check` and `walferry doctor` look at.
+all rights to send for a peer, `diagnosis` what `walferry check` looks at.
 
 Nothing here enables a managed peer: its RegionServers remember WALs that Walferry has taken out of their queues, and would abort
 or hang on them. Each step can be repeated. A step that was done already changes nothing.

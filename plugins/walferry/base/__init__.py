@@ -1,6 +1,7 @@
 """What all else stands on, and what knows nothing of replication.
 
 errors, texts, amounts    what errors say; text from outside, made harmless; numbers for people
+findings                  what was looked at, how it is, and what to do about it
 records                   records as JSON, read with limits
 hosts, users              names of hosts; who runs this process
 periodic                  something done every few seconds beside the work

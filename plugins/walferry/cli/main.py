@@ -39,8 +39,7 @@ COMMANDS: Final = {
     "failover": _Lazy("recovery", "failover", "Claim and ship all queues of a dead RegionServer."),
     "verify": _Lazy("verify", "verify", "Compare the tables of a peer's source and slave."),
     "wal": _Lazy("wal", "wal", "What WALs hold: who wrote a row, when, and where that lies."),
-    "check": _Lazy("checks", "check", "Tell whether peers can be shipped: logins, both clusters, rights, tables, queues."),
-    "doctor": _Lazy("checks", "doctor", "Look through everything for a source: what works, what does not, what to do."),
+    "check": _Lazy("checks", "check", "Look through everything for a source: what works, what does not, what to do."),
     "own-root": _Lazy("own_root", "own_root", "Show whose Walferry's own root in ZooKeeper is, and take it over."),
     "regions": _Lazy("regions", "regions", "Regions of HBase 1 and their transitions."),
 }

@@ -3,26 +3,25 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from walferry.base.amounts import count, duration
-from walferry.base.texts import shell_word
 from walferry.cli import options
 from walferry.cli.positions import set_position
 from walferry.cli.show import BAD, ERROR, GOOD, STUCK, WARNING, WELL, Cell, ShownTable, plain, show, table
 from walferry.cli.source import Chosen
 
 if TYPE_CHECKING:
+    from walferry.base.findings import Finding
     from walferry.observe.status.model import GroupStatus, PeerStatus, QueueStatus, SourceStatus
     from walferry.observe.status.statuses import Statuses
 
-SHOWN_ORPHANS = 5
 LOOK_SECONDS = 8.0  # for files and slaves; what takes longer is told as unknown
-_PEERS_HEAD = ("PEER", "SHIPPED BY", "SLAVE", "LAG", "WALS", "LEFT", "RATE", "DONE IN", "LAST SUCCESS", "TROUBLE")
-_QUEUES_HEAD = ("PEER", "KIND", "QUEUE", "WAL GROUP", "LAG", "WALS", "LEFT", "OLDEST WAL", "POSITION", "HELD BY", "TROUBLE")
+_PEERS_HEAD = ("PEER", "SHIPPED BY", "SLAVE", "LAG", "WALS", "LEFT", "RATE", "DONE IN", "LAST SUCCESS", "FINDINGS")
+_QUEUES_HEAD = ("PEER", "KIND", "QUEUE", "WAL GROUP", "LAG", "WALS", "LEFT", "OLDEST WAL", "POSITION", "HELD BY", "PROBLEM")
 _FIGURES = ("LAG", "WALS", "LEFT", "RATE", "DONE IN", "POSITION")
 _STATUS = """\
 Exit status: 0 if all is well; 1 if the source cannot be looked at; 2 for wrong arguments; 3 if something is stuck or behind.
@@ -106,19 +105,20 @@ def _looker(chosen: Chosen, slaves_seconds: float) -> Callable[[], SourceStatus]
 def _status_view(found: SourceStatus, peer_ids: Sequence[str], max_lag: float | None) -> ShownTable:
     if found.unreachable is not None:
         return _unreachable(found)
+    from walferry.observe.status.findings import counts, of_peer, orphaned
     from walferry.observe.status.model import plain as as_plain
-    from walferry.observe.status.troubles import counts, of_peer
 
     peers = _chosen(found, peer_ids)
-    troubles = {peer.id: "; ".join(trouble.text for trouble in of_peer(peer, max_lag)) or None for peer in peers}
-    orphaned = [] if peer_ids else list(found.orphaned or ())
-    bad = any(troubles[peer.id] and counts(peer) for peer in peers) or bool(orphaned)
-    values = [{**as_plain(peer), "queues": None, "trouble": troubles[peer.id]} for peer in peers]
+    findings = {peer.id: list(of_peer(peer, max_lag)) for peer in peers}
+    without_peer = [] if peer_ids else list(orphaned(found))
+    bad = any(findings[peer.id] and counts(peer) for peer in peers) or bool(without_peer)
+    values = [{**as_plain(peer), "queues": None, "findings": [each.to_json() for each in findings[peer.id]]} for peer in peers]
     for value in values:
         del value["queues"]  # `walferry queues --json` has them
     source = {name: as_plain(getattr(found, name)) for name in ("at_ms", "live_servers", "dead_servers", "regions_in_transition")}
-    shown = {**source, "well": not bad, "peers": values, "orphaned": as_plain(orphaned), "problems": as_plain(found.problems)}
-    return ShownTable(shown, lambda: _status_text(found, peers, troubles, orphaned), STUCK if bad else WELL, found.problems)
+    queues = [] if peer_ids else found.orphaned or ()
+    shown = {**source, "well": not bad, "peers": values, "orphaned": as_plain(queues), "problems": as_plain(found.problems)}
+    return ShownTable(shown, lambda: _status_text(found, peers, findings, without_peer), STUCK if bad else WELL, found.problems)
 
 
 def _unreachable(found: SourceStatus) -> ShownTable:
@@ -132,7 +132,7 @@ def _chosen(found: SourceStatus, peer_ids: Sequence[str]) -> list[PeerStatus]:
 
     if found.peers is None:
         why = next(iter(found.problems), "they are not there")
-        raise Refused(f"the source's peers cannot be read: {why}", "`walferry doctor` tells more")
+        raise Refused(f"the source's peers cannot be read: {why}", "`walferry check` tells more")
     known = {peer.id: peer for peer in found.peers}
     if missing := [peer_id for peer_id in peer_ids if peer_id not in known]:
         there = ", ".join(known) or "there are none"
@@ -141,19 +141,11 @@ def _chosen(found: SourceStatus, peer_ids: Sequence[str]) -> list[PeerStatus]:
 
 
 def _status_text(
-    found: SourceStatus, peers: Sequence[PeerStatus], troubles: dict[str, str | None], orphaned: Sequence[QueueStatus]
+    found: SourceStatus, peers: Sequence[PeerStatus], findings: Mapping[str, Sequence[Finding]], others: Sequence[Finding]
 ) -> str:
-    rows = [_peer_row(peer, troubles[peer.id]) for peer in peers]
-    lines = [_servers(found), table(_PEERS_HEAD, rows, _FIGURES) if rows else "There is no peer."]
-    if orphaned:
-        shown = ", ".join(shell_word(f"{queue.server}/{queue.queue_id}") for queue in orphaned[:SHOWN_ORPHANS])
-        more = ", …" if len(orphaned) > SHOWN_ORPHANS else ""
-        wals = sum(queue.sizeOfLogQueue for queue in orphaned)
-        lines.append(
-            f"Of peers that do not exist: {count(len(orphaned), 'queue')} with {count(wals, 'WAL')} ({shown}{more}). Nothing "
-            "ships them, and their WALs are kept until `walferry drain SERVER/QUEUE --delete-orphan`"
-        )
-    return "\n".join([*plain(lines[:1]), lines[1], *plain(lines[2:])])
+    rows = [_peer_row(peer, "; ".join(each.text for each in findings[peer.id])) for peer in peers]
+    shown = table(_PEERS_HEAD, rows, _FIGURES) if rows else "There is no peer."
+    return "\n".join([*plain([_servers(found)]), shown, *plain(each.line for each in others)])
 
 
 def _servers(found: SourceStatus) -> str:
@@ -166,7 +158,7 @@ def _servers(found: SourceStatus) -> str:
     return ", ".join(parts)
 
 
-def _peer_row(peer: PeerStatus, trouble: str | None) -> list[str | Cell]:
+def _peer_row(peer: PeerStatus, findings: str) -> list[str | Cell]:
     from walferry.observe.status import words
 
     unknown = Cell("not asked") if peer.managed is False else Cell(words.UNKNOWN, WARNING)
@@ -176,7 +168,7 @@ def _peer_row(peer: PeerStatus, trouble: str | None) -> list[str | Cell]:
     return [
         peer.id, _who(peer), slave, words.lag(peer.replicationLag),
         words.UNKNOWN if peer.wals_left is None else f"{peer.wals_left:,}", words.left(peer.bytes_left), words.rate(peer.pace),
-        words.time_left(peer.pace), success if peer.managed else "", Cell(trouble or "", colour),
+        words.time_left(peer.pace), success if peer.managed else "", Cell(findings, colour),
     ]  # fmt: skip
 
 

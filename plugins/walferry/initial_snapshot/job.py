@@ -13,7 +13,6 @@ from walferry.base.zk.client import children
 from walferry.hbase.cluster import cluster_id, live_servers
 from walferry.hbase.cluster import master as active_master
 from walferry.hbase.names import family_text, without_default_namespace
-from walferry.hbase.peers import Peer, disabled_guard, successor
 from walferry.hbase.rpc import master, master_tables
 from walferry.hbase.rpc.connection import Connection
 from walferry.hbase.tables.tables import Tables
@@ -33,7 +32,7 @@ from walferry.load.fence import Claim
 from walferry.load.staging import PATIENCE_SECONDS
 from walferry.replication.filters.rules import PeerTables
 from walferry.replication.locks.peer_lock import holding_peer_after_others
-from walferry.replication.peers.reading import Peer, successor
+from walferry.replication.peers.reading import Peer, disabled_guard, successor
 from walferry.replication.peers.slave_tables import slave_tables
 from walferry.replication.queues.lease import await_settled
 from walferry.replication.source.agreement import check_peer

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from walferry.base.findings import Finding, Severity, wrong
 from walferry.base.protos import hbase_pb2 as pb
 from walferry.base.texts import one_line
 from walferry.base.zk.errors import ZNodeValueError
@@ -21,6 +22,7 @@ from walferry.master.znodes import META_ENCODED_NAME, encoded_name
 
 MAX_NAME_BYTES = 300  # of a region's name, which holds a row key
 MAX_TEXT_CHARS = 1000
+REGIONS = "regions"
 NOT_SERVED, SERVED_TWICE, MISPLACED, BROKEN = "not served", "served twice", "open elsewhere", "broken"
 OPEN, CLOSED, UNKNOWN = "open", "closed", "unknown"
 WALFERRY, OPERATOR, NOBODY = "`regions unstick`, or an HMaster that is started", "an operator", "nobody"
@@ -46,12 +48,13 @@ class SurveyRow:
     why: str
     stuck: bool
 
-    def line(self) -> str:
-        """Name the region, its state and server, and say what to do."""
-        since = "" if self.seconds is None else f" for {self.seconds:.0f} s"
-        at = f", {self.where}" if self.state == NOT_SERVED else f" {self.where}"
-        where = at if self.where else ""
-        return f"region {self.region} of {self.table} is {self.state}{where}{since}: {self.verdict}"
+    @property
+    def finding(self) -> Finding:
+        """How the region is, and what to do."""
+        since = "" if self.seconds is None else f"for {self.seconds:.0f} s"
+        text = ": ".join(filter(None, (" ".join(filter(None, (self.where, since))), self.why)))
+        severity = Severity.WRONG if self.stuck else Severity.NOTE
+        return Finding(self.state, severity, text, self.next_step, f"region {self.region} of {self.table}")
 
     @property
     def where(self) -> str:
@@ -63,7 +66,12 @@ class SurveyRow:
     @property
     def verdict(self) -> str:
         """Why the region is as it is, and who does what next."""
-        return f"{self.why}. Next, {self.next}: {self.what}"
+        return f"{self.why}. {self.next_step}"
+
+    @property
+    def next_step(self) -> str:
+        """Who does what next."""
+        return f"Next, {self.next}: {self.what}"
 
 
 @dataclass(frozen=True)
@@ -92,7 +100,13 @@ class RegionSurvey:
     @property
     def well(self) -> bool:
         """Whether everything is known, and no region is stuck."""
-        return not (self.unknown or self.problems or any(row.stuck for row in self.rows))
+        return not self.findings
+
+    @property
+    def findings(self) -> list[Finding]:
+        """What people should look at: what is not known, stuck regions, and broken znodes."""
+        stuck = [row.finding for row in self.rows if row.stuck]
+        return [*(wrong(REGIONS, text) for text in self.unknown), *stuck, *(wrong(REGIONS, text) for text in self.problems)]
 
     @property
     def unknown(self) -> list[str]:

@@ -24,7 +24,8 @@ def test_only_regions_that_are_not_simply_open_or_closed_are_listed() -> None:
     (row,) = found.rows
     assert (row.table, row.state, row.seconds, row.server, row.stuck) == ("t", "OPENING", 1.0, str(B), False)
     assert row.next == f"RegionServer {B}"
-    assert row.line() == (f"region {opening} of t is OPENING at {B} for 1 s: the server opens it. Next, RegionServer {B}: wait")
+    what = f"region {opening} of t: OPENING"
+    assert row.finding.line == f"{what}: at {B} for 1 s: the server opens it. Next, RegionServer {B}: wait"
 
 
 def test_a_region_that_nobody_serves_is_listed_with_what_the_master_will_do() -> None:
@@ -33,7 +34,7 @@ def test_a_region_that_nobody_serves_is_listed_with_what_the_master_will_do() ->
     (row,) = survey(site.look()).rows
     assert (row.state, row.server, row.next, row.stuck) == (NOT_SERVED, str(DEAD), WALFERRY, True)
     assert row.what == "create the znode as OFFLINE and ask a server to open it"
-    assert row.line().startswith(f"region {code(1)} of t is not served, last at {DEAD}: no server serves it. Next, ")
+    assert row.finding.line.startswith(f"region {code(1)} of t: not served: last at {DEAD}: no server serves it. Next, ")
 
 
 def test_while_a_server_is_silent_it_may_serve_a_region_that_no_other_serves() -> None:
@@ -138,7 +139,7 @@ def test_a_broken_znode_is_listed_as_its_own_region_s_trouble_and_its_text_is_ha
     site.add(1, RegionState.OPENING)
     found = survey(site.look())
     assert [row.state for row in found.rows] == ["broken", "OPENING"]
-    text = json.dumps(found.to_json()) + "".join(row.line() for row in found.rows)
+    text = json.dumps(found.to_json()) + "".join(row.finding.line for row in found.rows)
     assert "\x1b" not in text
     assert "\\u001b" not in text
     assert len(text) < 10_000

@@ -1,88 +1,124 @@
-"""Whether a peer can be shipped, and whether its edits find their place at the slave."""
+"""Whether a peer can be shipped, its slave takes shipments, and its edits find their place there."""
 
 from __future__ import annotations
 
+from collections.abc import Generator, Iterator
 from dataclasses import replace
 
+from kazoo.exceptions import KazooException
+
 from walferry.admin.changing import settings_of
-from walferry.admin.diagnosis.findings import Finding, looked, note, well, wrong
+from walferry.admin.diagnosis import servers
+from walferry.admin.diagnosis.logins import login_findings
 from walferry.admin.peers import PeerAdmin, finish_command
 from walferry.admin.slave_checks import Wanted, problems_at_ends
 from walferry.base.errors import WalferryError
+from walferry.base.findings import Finding, checked, found_by, note, well, wrong
 from walferry.base.texts import shell_word
+from walferry.base.zk.client import connected
+from walferry.base.zk.errors import known
 from walferry.hbase.binary_text import from_binary_text
-from walferry.hbase.errors import PeerError
+from walferry.hbase.cluster import cluster_id, live_servers
+from walferry.hbase.layout import ZNodes
 from walferry.replication.filters.rules import PeerTables
-from walferry.replication.peers.reading import DISABLED, ENABLED, Peer, read_peer
-from walferry.replication.sinks.of_peer import why_down
+from walferry.replication.peers.reading import DISABLED, ENABLED, Peer, read_peer, slave_of
 from walferry.replication.source.agreement import check_peer
+from walferry.replication.source.cluster import SourceCluster
+from walferry.replication.source.session import Session
 from walferry.shipping.plan import plan_peer
 
+SLAVE_SECONDS = 10.0
 MAX_TOLD = 5
 
 
-def check_one(admin: PeerAdmin, peer_id: str) -> list[Finding]:
-    """Look at a managed peer. Raises MissingPeer, ZNodeValueError, ConnectError."""
+def check_managed(admin: PeerAdmin, peer_id: str) -> Iterator[Finding]:
+    """Look at a managed peer and its slave. Its tables and queues are looked at if the slave can be shipped to.
+
+    Raises MissingPeer, ZNodeValueError, ConnectError.
+    """
     peer = read_peer(admin.session.zk, admin.session.nodes, peer_id)
-    name = f"peer {peer_id}"
-    findings = [looked(f"{name}: configuration", lambda: _configuration(admin, peer_id))]
+    about = f"peer {peer_id}"
+    yield checked("configuration", lambda: _configuration(admin.session, peer_id), about)
     if peer.paused:
         advice = f"What is written fills the disk until `walferry peers resume {shell_word(peer_id)}`"
-        findings.append(note(f"{name}: shipping", "it is paused", advice))
-    try:
-        down = why_down(peer, admin.session.source)
-    except PeerError as error:
-        return [*findings, wrong(f"{name}: slave", error)]
-    if down is not None:
-        return [*findings, wrong(f"{name}: slave", down, "What is written stays queued; see to the slave, or to the cluster key")]
-    findings.append(well(f"{name}: slave", f"{peer.cluster_key} answers"))
-    return [*findings, *_tables(admin, peer), *_queues(admin, peer_id)]
+        yield note("shipping", "it is paused", advice, about)
+    if (yield from slave_access(admin.session.source, peer)):
+        yield from found_by("tables", lambda: _tables(admin, peer, about), about)
+        yield from found_by("queues", lambda: _queues(admin.session, peer_id, about), about)
 
 
 def shipped_by_others(peer: Peer) -> Finding:
     """What to tell of a peer that is not managed."""
-    name = f"peer {peer.id}"
+    about = f"peer {peer.id}"
     if peer.state == ENABLED:
-        return well(name, "it is not managed: HBase ships it")
+        return well("shipping", "it is not managed: HBase ships it", about)
     if peer.succeeds is not None and peer.state == DISABLED:
         advice = f"It fills the disk until {finish_command(peer.succeeds, peer.id)}"
-        return note(name, f"it is to succeed peer {peer.succeeds}, and collects what is written", advice)
+        return note("shipping", f"it is to succeed peer {peer.succeeds}, and collects what is written", advice, about)
     advice = "What is written for it fills the disk: take it over, enable it or remove it"
-    return note(name, f"it is {peer.state} and not managed: nobody ships it", advice)
+    return note("shipping", f"it is {peer.state} and not managed: nobody ships it", advice, about)
 
 
-def _configuration(admin: PeerAdmin, peer_id: str) -> str:
-    peer = check_peer(admin.session, peer_id, even_paused=True)
+def slave_access(source: SourceCluster, peer: Peer) -> Generator[Finding, None, bool]:
+    """Whether the connection to a peer's slave leads to it, and lets us write there. Returns whether a RegionServer answers."""
+    about = f"slave of peer {peer.id}"
+    conn_id = source.conn_id_of(peer.cluster_key, peer.slave_conn_id)
+    try:
+        login = source.login_to(peer)
+    except WalferryError as error:
+        yield wrong("connection", error, about=about)
+        return False
+    if conn_id is not None:
+        yield well("connection", f"{conn_id}, for {peer.cluster_key}", about)
+    yield from login_findings(about, login)
+    try:
+        key = peer.slave
+        with connected(key.connect_string, SLAVE_SECONDS, slave_of(peer.id, key), login) as zk:
+            nodes = ZNodes(key.znode_parent)
+            cluster, live = cluster_id(zk, nodes), sorted(live_servers(zk, nodes))
+    except (WalferryError, KazooException) as error:
+        advice = "What is written stays queued; see to the slave, or to the cluster key"
+        yield wrong("ZooKeeper", known(error), advice, about)
+        return False
+    yield well("ZooKeeper", f"cluster {cluster} at {key}", about)
+    if not live:
+        yield wrong("RegionServers", "none is live", about=about)
+        return False
+    answers = servers.ask(live, login)
+    yield from servers.silent(answers, "See to it, and to the network from here: it can take no shipments", about)
+    able = [server for server, answer in answers.items() if servers.is_answer(answer)]
+    if able:
+        yield well("RegionServers", servers.answering(answers), about)
+        yield servers.may_write(able[0], login, about)
+    return bool(able)
+
+
+def _configuration(session: Session, peer_id: str) -> str:
+    peer = check_peer(session, peer_id, even_paused=True)
     settings = ", ".join(f"{key} = {value}" for key, value in settings_of(peer).items())
     return f"{peer.state}, managed, as the Master knows it; {settings or 'no settings of its own'}"
 
 
-def _tables(admin: PeerAdmin, peer: Peer) -> list[Finding]:
-    """Whether what the peer gets has a place at the slave."""
-    what = f"peer {peer.id}: tables"
+def _tables(admin: PeerAdmin, peer: Peer, about: str) -> list[Finding]:
+    """Whether what the peer gets has a place at the slave. Raises WalferryError."""
     if not (peer.replicate_all or peer.namespaces or peer.table_cfs):
-        return [note(what, "it gets no table", f"`peers set-table-cfs {shell_word(peer.id)} …` chooses tables")]
+        return [note("tables", "it gets no table", f"`peers set-table-cfs {shell_word(peer.id)} …` chooses tables", about)]
     tables = {} if peer.replicate_all else peer.table_cfs or {}
     namespaces = () if peer.replicate_all else sorted(peer.namespaces)
     wanted = Wanted(peer.id, peer.cluster_key, namespaces, tables, peer.slave_conn_id)
     choice = PeerTables.of_peer(peer)
-    try:
-        problems = problems_at_ends(admin, wanted, lambda table, family: choice.wants(table.encode(), from_binary_text(family)))
-    except WalferryError as error:
-        return [wrong(what, error)]
+    problems = problems_at_ends(admin, wanted, lambda table, family: choice.wants(table.encode(), from_binary_text(family)))
     advice = "Create or alter it, or let the peer leave it out: the queue stops at its first edit"
-    return [wrong(what, problem, advice) for problem in problems] or [well(what, "all that it gets has its place at the slave")]
+    found = [wrong("tables", problem, advice, about) for problem in problems]
+    return found or [well("tables", "all that it gets has its place at the slave", about)]
 
 
-def _queues(admin: PeerAdmin, peer_id: str) -> list[Finding]:
-    """What is left to ship, and what stands in the way."""
-    what = f"peer {peer_id}: queues"
-    try:
-        plan = plan_peer(replace(admin.session, look_only=True), peer_id)
-    except WalferryError as error:
-        return [wrong(what, error)]
-    stuck = [wrong(what, f"WAL group {group.group}: {group.problem}") for group in plan.groups if group.problem]
+def _queues(session: Session, peer_id: str, about: str) -> list[Finding]:
+    """What is left to ship, and what stands in the way. Raises WalferryError."""
+    plan = plan_peer(replace(session, look_only=True), peer_id)
+    stuck = [f"WAL group {group.group}: {group.problem}" for group in plan.groups if group.problem]
+    more = [f"{len(stuck) - MAX_TOLD:,} more WAL groups are stuck"] if len(stuck) > MAX_TOLD else []
     left = sum(group.bytes_left for group in plan.groups)
     wals = sum(len(group.wals) for group in plan.groups)
-    more = [wrong(what, f"{len(stuck) - MAX_TOLD:,} more WAL groups are stuck")] if len(stuck) > MAX_TOLD else []
-    return [*stuck[:MAX_TOLD], *more] or [well(what, f"{wals:,} closed WALs to ship, {left:,} bytes")]
+    found = [wrong("queues", problem, about=about) for problem in [*stuck[:MAX_TOLD], *more]]
+    return found or [well("queues", f"{wals:,} closed WALs to ship, {left:,} bytes", about)]

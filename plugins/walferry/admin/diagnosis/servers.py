@@ -8,7 +8,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from concurrent.futures import TimeoutError as NotInTime
 from functools import partial
 
-from walferry.admin.diagnosis.findings import Finding, well, wrong
+from walferry.base.findings import Finding, well, wrong
 from walferry.base.protos.hbase_pb2 import ReplicateWALEntryResponse
 from walferry.base.security.login import Login
 from walferry.hbase.names import ServerName
@@ -60,19 +60,19 @@ def is_answer(answer: Answer) -> bool:
     return isinstance(answer, str)
 
 
-def silent(what: str, answers: dict[ServerName, Answer], advice: str) -> list[Finding]:
+def silent(answers: dict[ServerName, Answer], advice: str, about: str = "") -> list[Finding]:
     """Findings of those that have not answered, or do not let us in, not too many of them. `advice` is for the former."""
     errors = [(server, answer) for server, answer in answers.items() if isinstance(answer, RpcError)]
-    found = [_silent(what, server, error, advice) for server, error in errors[:MAX_TOLD]]
+    found = [_silent(server, error, advice, about) for server, error in errors[:MAX_TOLD]]
     if len(errors) > MAX_TOLD:
-        found.append(wrong(what, f"{len(errors) - MAX_TOLD:,} more do not answer"))
+        found.append(wrong("RegionServers", f"{len(errors) - MAX_TOLD:,} more do not answer", about=about))
     return found
 
 
-def _silent(what: str, server: ServerName, error: RpcError, advice: str) -> Finding:
+def _silent(server: ServerName, error: RpcError, advice: str, about: str) -> Finding:
     if isinstance(error, AccessDenied | NotAuthenticated):  # which say themselves what to do
-        return wrong(what, f"{server} does not let us in: {error}")
-    return wrong(what, f"{server} does not answer: {error}", advice)
+        return wrong("RegionServers", f"{server} does not let us in: {error}", about=about)
+    return wrong("RegionServers", f"{server} does not answer: {error}", advice, about)
 
 
 def answering(answers: dict[ServerName, Answer]) -> str:
@@ -82,14 +82,14 @@ def answering(answers: dict[ServerName, Answer]) -> str:
     return ", ".join([told, *sorted(filter(None, protected))])
 
 
-def may_write(what: str, server: ServerName, login: Login) -> Finding:
+def may_write(server: ServerName, login: Login, about: str) -> Finding:
     """Whether shipments are accepted of us."""
     answer = ask([server], login, replicate_nothing)[server]
     if isinstance(answer, AccessDenied):
-        return wrong(what, answer, _grant(login, "W", "the slave"))
+        return wrong("rights", answer, _grant(login, "W", "the slave"), about)
     if isinstance(answer, RpcError):
-        return wrong(what, answer, f"The slave's {server} refuses a shipment without entries; see its log")
-    return well(what, f"WRITE: {server} accepts shipments")
+        return wrong("rights", answer, f"The slave's {server} refuses a shipment without entries; see its log", about)
+    return well("rights", f"WRITE: {server} accepts shipments", about)
 
 
 def grant_admin(login: Login) -> str:

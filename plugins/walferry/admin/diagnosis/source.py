@@ -1,24 +1,30 @@
-"""Looks through everything that Walferry needs of a source."""
+"""Looks at all that Walferry needs of a source, from the files of a login to the queues of each peer.
+
+login       files, a ticket from the KDC
+source      ZooKeeper and its ACLs, Walferry's own root, RegionServers, the Master, ADMIN, WAL folders, dead servers' queues
+peers       configuration; the slave's login, ZooKeeper, RegionServers, WRITE; tables, queues
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from functools import partial
 
 from kazoo.exceptions import KazooException, NoAuthError
 
-from walferry.admin.diagnosis.findings import Finding, looked, note, well, wrong
-from walferry.admin.diagnosis.peers import check_one, shipped_by_others
+from walferry.admin.diagnosis.logins import login_findings
+from walferry.admin.diagnosis.peers import check_managed, shipped_by_others
 from walferry.admin.diagnosis.servers import answering, ask, grant_admin, is_answer, silent
 from walferry.admin.peers import PeerAdmin
 from walferry.base.errors import WalferryError
+from walferry.base.findings import Finding, Severity, checked, found_by, note, once, well, wrong
 from walferry.base.texts import shell_word
-from walferry.base.zk.client import children, just_written, read
-from walferry.base.zk.errors import known
+from walferry.base.zk.acls import share
+from walferry.base.zk.client import CONNECT_TIMEOUT_SECONDS, children, connected, just_written, read
+from walferry.base.zk.errors import ForeignRoot, NoAccess, known
 from walferry.hbase.cluster import check_layout, check_storage, cluster_id
 from walferry.hbase.cluster import master as active_master
-from walferry.hbase.errors import MasterSilent, MissingPeer
+from walferry.hbase.errors import MasterSilent
 from walferry.hbase.files.access import missing_rights, needs_of
 from walferry.hbase.files.errors import NoFileRight
 from walferry.hbase.names import ServerName, is_server_name
@@ -27,53 +33,56 @@ from walferry.hbase.values import decode_server_version
 from walferry.replication.peers.reading import Peer, read_peers
 from walferry.replication.queues.dead_servers import find_dead, recovered_queues
 from walferry.replication.source.agreement import master_peers
-from walferry.replication.source.session import Session
+from walferry.replication.source.cluster import SourceCluster
+from walferry.replication.source.session import Session, owners_of
 
 ASKED_AT_ONCE = 16
 MAX_TOLD = 10  # of each kind
 SERVED = ("1.", "2.")
 
 
-def diagnose(session: Session) -> Iterator[Finding]:
-    """Look at everything of a source whose ZooKeeper answers; findings come one after the other. Raises ConnectError."""
-    storage = None
-    for storage in access(session):
-        yield storage
-    if storage is not None and storage.what == "replication" and _is_well(storage):
-        yield from told("dead servers", lambda: _dead_servers(session))
-        yield from told("peers", lambda: _peers(session))
+def check(
+    source: SourceCluster, peer_ids: Sequence[str] = (), connect_seconds: float = CONNECT_TIMEOUT_SECONDS
+) -> Iterator[Finding]:
+    """Look at a source, and at these peers and their slaves, or at all peers and at what dead servers have left.
 
-
-def access(session: Session, *, writes: bool = True) -> Iterator[Finding]:
-    """Whether Walferry gets at everything of a source; the last finding is of its replication znodes. Raises ConnectError.
-
-    Without `writes` nothing is written to Walferry's own root.
+    Findings come one after the other, and each cause is told once.
     """
-    yield well("ZooKeeper", f"{session.source.quorum} answers")
-    cluster = looked("cluster", lambda: f"id {cluster_id(session.zk, session.nodes)} under {session.nodes.base}")
-    yield cluster
-    if not _is_well(cluster):  # there is nothing else to look at
-        return
-    if writes:
-        yield _own_root(session)
-    yield from told("RegionServers", lambda: _servers(session))
-    yield from told("Master", lambda: _master(session))
-    yield looked("WAL folders", lambda: _folders(session))
-    yield looked("replication", lambda: _storage(session))
+    return once(_check(source, peer_ids, connect_seconds))
 
 
-def told(what: str, look: Callable[[], Iterable[Finding]]) -> Iterator[Finding]:
-    """What `look` finds, and at last the error that it raises, ZooKeeper's too. Raises MissingPeer."""
+def _check(source: SourceCluster, peer_ids: Sequence[str], connect_seconds: float) -> Iterator[Finding]:
+    yield from login_findings("source", source.login)
     try:
-        yield from look()
-    except MissingPeer:
-        raise
+        with connected(source.quorum, connect_seconds, login=source.login) as zk:
+            yield well("ZooKeeper", f"{source.quorum} answers")
+            session = Session(source, zk, look_only=True)
+            refused = _refused(session)
+            if refused is not None:
+                yield wrong("own root" if isinstance(refused, ForeignRoot) else "ZooKeeper's ACLs", refused)
+            cluster = checked("cluster", lambda: f"id {cluster_id(zk, session.nodes)} under {session.nodes.base}")
+            yield cluster
+            if cluster.severity is Severity.WELL:  # else there is nothing more to look at
+                if refused is None:
+                    yield _own_root(session)
+                yield from found_by("RegionServers", lambda: _servers(session))
+                yield from found_by("Master", lambda: _master(session))
+                yield checked("WAL folders", lambda: _folders(session))
+                yield checked("replication", lambda: _storage(session))
+                yield from found_by("peers", lambda: _peers(session, peer_ids))
+                if not peer_ids:
+                    yield from found_by("dead servers", lambda: _dead_servers(session))
     except (WalferryError, KazooException) as error:
-        yield wrong(what, known(error))
+        yield wrong("ZooKeeper", known(error))
 
 
-def _is_well(finding: Finding) -> bool:
-    return finding.state == "well"
+def _refused(session: Session) -> NoAccess | ForeignRoot | None:
+    """Why no znodes that belong to those whom HBase's own belong to may be created below a root of ours."""
+    try:
+        share(session.zk, owners_of(session), session.own.root)
+    except (NoAccess, ForeignRoot) as error:
+        return error
+    return None
 
 
 def _own_root(session: Session) -> Finding:
@@ -92,32 +101,24 @@ def _own_root(session: Session) -> Finding:
     return well("own root", f"{root} can be written, and belongs to those that HBase's queues do")
 
 
-def _servers(session: Session) -> list[Finding]:
+def _servers(session: Session) -> Iterator[Finding]:
     """The RegionServers that are live: their release, and whether they answer. Other children of their znode are told."""
     names = children(session.zk, session.nodes.rs) or []
+    if odd := [name for name in names if not is_server_name(name)]:
+        shown = ", ".join(repr(name) for name in odd[:MAX_TOLD]) + (", …" if len(odd) > MAX_TOLD else "")
+        advice = "Runs end there: find out what has written them, and delete them"
+        yield wrong("RegionServers", f"{session.nodes.rs} has children that are not server names: {shown}", advice)
     servers = sorted(ServerName.parse(name) for name in names if is_server_name(name))
-    return [*_not_servers(session, names), *_live(session, servers)]
-
-
-def _not_servers(session: Session, names: Sequence[str]) -> list[Finding]:
-    odd = [name for name in names if not is_server_name(name)]
-    if not odd:
-        return []
-    shown = ", ".join(repr(name) for name in odd[:MAX_TOLD]) + (", …" if len(odd) > MAX_TOLD else "")
-    advice = "Runs end there: find out what has written them, and delete them"
-    return [wrong("RegionServers", f"{session.nodes.rs} has children that are not server names: {shown}", advice)]
-
-
-def _live(session: Session, servers: Sequence[ServerName]) -> list[Finding]:
     if not servers:
-        return [wrong("RegionServers", "none is live", "Closed WALs can still be shipped, but nothing can be rolled")]
+        yield wrong("RegionServers", "none is live", "Closed WALs can still be shipped, but nothing can be rolled")
+        return
     answers = ask(servers, session.source.login)
-    advice = "See to it, and to the network from here: its WALs cannot be rolled"
-    found = silent("RegionServers", answers, advice)
-    return [*found, *_release(session, servers, answering(answers))] if any(map(is_answer, answers.values())) else found
+    yield from silent(answers, "See to it, and to the network from here: its WALs cannot be rolled")
+    if any(map(is_answer, answers.values())):
+        yield _release(session, servers, answering(answers))
 
 
-def _release(session: Session, servers: Sequence[ServerName], told: str) -> list[Finding]:
+def _release(session: Session, servers: Sequence[ServerName], answers: str) -> Finding:
     versions = set()
     for server in servers:
         path = f"{session.nodes.rs}/{server}"
@@ -126,11 +127,11 @@ def _release(session: Session, servers: Sequence[ServerName], told: str) -> list
             versions.add((decode_server_version(znode.value, path) if znode else None) or "unknown")
         except (WalferryError, NoAuthError):  # HBase keeps these znodes to itself: whether we get at them is told below
             versions.add("unknown")
-    told = f"{told}; HBase {', '.join(sorted(versions))}"
+    text = f"{answers}; HBase {', '.join(sorted(versions))}"
     odd = [version for version in versions if version != "unknown" and not version.startswith(SERVED)]
     if odd:
-        return [wrong("RegionServers", told, "Walferry serves HBase 1 and 2")]
-    return [well("RegionServers", told)]
+        return wrong("RegionServers", text, "Walferry serves HBase 1 and 2")
+    return well("RegionServers", text)
 
 
 def _master(session: Session) -> Iterator[Finding]:
@@ -181,26 +182,21 @@ def _dead_servers(session: Session) -> list[Finding]:
     return findings or [well("dead servers", "none has left a queue of a managed peer, and no queue is without its peer")]
 
 
-def _peers(session: Session) -> Iterator[Finding]:
-    listing = read_peers(session.zk, session.nodes)
-    for problem in listing.problems:
-        yield wrong("peers", problem)
-    if not listing.peers:
-        yield note("peers", "there is none", "`walferry peers create` adds one")
-    looks: list[Callable[[], list[Finding]]] = [
-        partial(_look_at, session, peer.id) if peer.managed else partial(_others, peer) for peer in listing.peers
-    ]
+def _peers(session: Session, peer_ids: Sequence[str]) -> Iterator[Finding]:
+    """Look at these peers as at managed ones, or at all."""
+    peers: dict[str, Peer | None] = dict.fromkeys(peer_ids)
+    if not peer_ids:
+        listing = read_peers(session.zk, session.nodes)
+        peers = {peer.id: peer for peer in listing.peers}
+        yield from (wrong("peers", problem) for problem in listing.problems)
+        if not peers:
+            yield note("peers", "there is none", "`walferry peers create` adds one")
+
+    def findings_of(peer_id: str, peer: Peer | None) -> list[Finding]:
+        if peer is not None and not peer.managed:
+            return [shipped_by_others(peer)]
+        return list(found_by("configuration", lambda: check_managed(PeerAdmin(session), peer_id), f"peer {peer_id}"))
+
     with ThreadPoolExecutor(ASKED_AT_ONCE) as pool:  # a slave that is down takes some seconds
-        for findings in pool.map(lambda look: look(), looks):
+        for findings in pool.map(findings_of, peers, peers.values()):
             yield from findings
-
-
-def _others(peer: Peer) -> list[Finding]:
-    return [shipped_by_others(peer)]
-
-
-def _look_at(session: Session, peer_id: str) -> list[Finding]:
-    try:
-        return check_one(PeerAdmin(session), peer_id)
-    except (WalferryError, KazooException) as error:
-        return [wrong(f"peer {peer_id}", known(error))]

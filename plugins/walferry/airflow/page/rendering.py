@@ -22,13 +22,16 @@ from walferry.airflow.page.sources import ShownSource
 from walferry.base.amounts import count, duration, size
 from walferry.base.texts import visible
 from walferry.observe.status import words
+from walferry.observe.status.findings import of_peer
 from walferry.observe.status.model import PeerStatus
+from walferry.replication.retention.survey import Fate
 
 TEMPLATES = Path(__file__).parent / "templates"
 MAX_NAME_CHARS = 200
 OLD_SECONDS = 60.0  # a status is a few seconds old, unless ZooKeeper has fallen silent
 MAX_PEERS = 30  # that are shown in full; the filter shows others
 MAX_LISTED = 100  # servers, regions, problems
+MAX_QUEUES = 20  # of one peer that keep files in oldWALs
 MAX_CHOICES = 500  # peers to choose from
 REFUSALS = {
     401: "You are not logged in, or your login has expired.",
@@ -72,7 +75,7 @@ class Rendering:
         self._environment.filters.update(
             visible=lambda text, chars=MAX_NAME_CHARS: visible(str(text), chars), name=_name, key=_key, number="{:,}".format,
             counted=count, duration=duration, size=size, lag=formats.lag, left=words.left, rate=words.rate,
-            moment=formats.moment, iso=formats.iso,
+            moment=formats.moment, iso=formats.iso, findings=of_peer,
         )  # fmt: skip
         self._environment.globals.update(
             links=links,
@@ -80,7 +83,9 @@ class Rendering:
             asked_for=asked,
             forms=forms,
             PLOT=(WIDTH, HEIGHT),
+            HELD=Fate.HELD,
             MAX_LISTED=MAX_LISTED,
+            MAX_QUEUES=MAX_QUEUES,
             MAX_CHOICES=MAX_CHOICES,
         )
         for name in self._environment.list_templates():

@@ -16,8 +16,8 @@ from walferry.base.texts import one_line
 from walferry.observe.status.cached import Cached
 from walferry.observe.status.history import Sample
 from walferry.observe.status.model import SourceStatus
-from walferry.observe.status.old_wals import OldWalsStatus
 from walferry.observe.status.statuses import Statuses
+from walferry.replication.retention.survey import OldWalSurvey
 from walferry.replication.source.cluster import DEFAULT_CONN_ID, SourceCluster, SourceError
 
 CONNECTION_SECONDS = 30.0  # for which a connection is kept: a secrets backend may be slow
@@ -41,7 +41,7 @@ class ShownSource:
     problem: str | None = None
     status: SourceStatus | None = None
     histories: Mapping[str, Sequence[Sample]] = field(default_factory=dict)  # by peer
-    old_wals: OldWalsStatus | None = None  # None: it is listed for the first time
+    old_wals: OldWalSurvey | None = None  # None: it is listed for the first time
     asked_ms: int = 0  # when a viewer asked
 
 

@@ -2,6 +2,5 @@
 
 regions      looks, acts, and starts a cluster of HBase 1 whose HMaster does not start
 retention    surveys oldWALs, and deletes copies in the archive whose time is over
-checks       walks through what the connections lead to
 watch        one look at the source, for the watching DAG
 """

@@ -7,9 +7,8 @@ import time
 from walferry.hbase.files.store import OLD_WALS
 from walferry.replication.retention.archive import WalArchive
 from walferry.replication.retention.expiry import Expired, expire
-from walferry.replication.retention.forecast import forecast
 from walferry.replication.retention.limits import OldWalLimits, exceeded
-from walferry.replication.retention.survey import Fate, survey
+from walferry.replication.retention.survey import survey
 from walferry.replication.source.cluster import SourceCluster
 from walferry.replication.source.session import open_session
 from walferry.runs.reports.retention import RetentionReport
@@ -21,10 +20,7 @@ def report(source: SourceCluster, ttl_seconds: float, limits: OldWalLimits, list
     """Survey oldWALs. Raises WalferryError."""
     with open_session(source, look_only=True) as session:
         found = survey(session, ttl_seconds, time.time)
-        held = [each.wal for each in found.wals if each.fate is Fate.HELD]
-        until_full = forecast(session.store, held, found.at)
-    url = f"{source.wal_root}/{OLD_WALS}"
-    return RetentionReport(url, found, until_full, exceeded(found, until_full, limits), listed)
+    return RetentionReport(f"{source.wal_root}/{OLD_WALS}", found, exceeded(found, limits), listed)
 
 
 def expire_archive(source: SourceCluster) -> Expired | None:

@@ -12,9 +12,9 @@ from kazoo.exceptions import KazooException
 from walferry.base.errors import WalferryError
 from walferry.observe.status.describing import unreachable
 from walferry.observe.status.model import SourceStatus
-from walferry.observe.status.old_wals import OldWalsStatus
 from walferry.observe.status.recording import record
 from walferry.observe.status.statuses import Statuses
+from walferry.replication.retention.survey import OldWalSurvey
 from walferry.replication.source.cluster import SourceCluster
 from walferry.replication.source.session import open_session
 
@@ -29,7 +29,7 @@ class Watched:
     """What one look has seen; oldWALs is None if it was not looked at."""
 
     status: SourceStatus
-    old_wals: OldWalsStatus | None
+    old_wals: OldWalSurvey | None
 
 
 def look(source: Callable[[], SourceCluster], with_old_wals: bool) -> Watched:
@@ -50,10 +50,10 @@ def look(source: Callable[[], SourceCluster], with_old_wals: bool) -> Watched:
     return Watched(status, _old_wals(statuses, cluster) if with_old_wals else None)
 
 
-def _old_wals(statuses: Statuses, cluster: SourceCluster) -> OldWalsStatus:
+def _old_wals(statuses: Statuses, cluster: SourceCluster) -> OldWalSurvey:
     found = statuses.old_wals(cluster, OLD_WALS_SECONDS)
     if found is None:
-        found = OldWalsStatus(int(time.time() * 1000), f"oldWALs was not listed within {OLD_WALS_SECONDS:g} s")
-    if found.problem is not None:
+        found = OldWalSurvey(time.time(), f"oldWALs was not listed within {OLD_WALS_SECONDS:g} s")
+    if found.problem:
         log.warning("nothing is known of oldWALs: %s", found.problem)
     return found

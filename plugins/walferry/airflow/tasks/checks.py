@@ -22,17 +22,18 @@ class ConnectionFailures(Failures):
 @task
 def check() -> None:
     """Walk through all that the connections have to lead to."""
-    from walferry.airflow.steps.checks import check_connections
+    from walferry.admin.diagnosis import source as checks
 
     context = get_current_context()
     check_run(context)
     wrong, count = [], 0
-    for finding in check_connections(source(), context["params"]["peer"]):
+    peer = context["params"]["peer"]
+    for finding in checks.check(source(), [peer] if peer else []):
         count += 1
-        if finding.state == "wrong":
+        if finding.severity == "wrong":
             wrong.append(finding.line)
             log.error("%s", finding.line)
-        elif finding.state == "note":
+        elif finding.severity == "note":
             log.warning("%s", finding.line)
         else:
             print(finding.line, flush=True)

@@ -9,6 +9,7 @@ from airflow.sdk import Param, get_current_context
 from walferry.airflow.forms.run_checks import check_run
 from walferry.airflow.literal import task
 from walferry.airflow.tasks.common import source
+from walferry.base.findings import Finding
 from walferry.runs.failures import Failures
 from walferry.runs.reports.saying import say
 
@@ -83,8 +84,8 @@ def start() -> None:
 @task
 def check(after: dict[str, Any]) -> None:
     """Fail if regions need people, so that they show in the run, and Airflow's callbacks can tell of them."""
-    if after["warnings"]:
-        raise RegionsWarning(after["warnings"], IN_LOG)
+    if after["findings"]:
+        raise RegionsWarning([Finding(**each).line for each in after["findings"]], IN_LOG)
     print("No region is stuck.")
 
 

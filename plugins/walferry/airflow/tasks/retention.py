@@ -9,6 +9,7 @@ from airflow.sdk import get_current_context
 from walferry.airflow.forms.run_checks import check_run
 from walferry.airflow.literal import task
 from walferry.airflow.tasks.common import source
+from walferry.base.findings import Finding
 from walferry.runs.failures import Failures
 from walferry.runs.reports.retention import archive_text
 from walferry.runs.reports.saying import say
@@ -36,8 +37,8 @@ def report() -> dict[str, Any]:
 @task
 def check(told: dict[str, Any]) -> None:
     """Fail if there are warnings, so that they show in the run, and Airflow's callbacks can tell of them."""
-    if told["warnings"]:
-        raise RetentionWarning(told["warnings"], "see the log of the task report")
+    if told["findings"]:
+        raise RetentionWarning([Finding(**each).line for each in told["findings"]], "see the log of the task report")
     print("No threshold is passed.")
 
 

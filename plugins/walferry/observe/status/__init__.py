@@ -6,14 +6,13 @@
     view                          one pass over ZooKeeper
     notes                         what runs have noted there
     files                         sizes of WALs, and when waiting edits were written
-    old_wals                      what keeps oldWALs from being cleaned
     slaves                        whether slaves can be reached
     history                       samples of the last day
     recording                     adds to them
     describing, grouping, pace    make a status of all that; they read nothing
     words                         a status for people
-    troubles                      what is wrong, as a status tells it
-    alerts                        which of it to tell now
+    findings                      what is wrong, as a status tells it
+    notified                      of which of it to notify people now
     measures                      a status as metrics
     exposition                    these for Prometheus
     cached                        one making for many viewers

@@ -14,7 +14,7 @@ from typing import Final
 
 from walferry.observe.status.ages import Age, Certainty
 from walferry.observe.status.model import PeerStatus, SourceStatus
-from walferry.observe.status.old_wals import KeptWals, OldWalsStatus
+from walferry.replication.retention.survey import Fate, OldWalSurvey
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +86,7 @@ MEASURES: Final[Mapping[str, Measure]] = {each.name: each for each in (*_SOURCE,
 _NOT_ALWAYS: Final = frozenset({"source.maxLag", "source.secondsUntilFull", "source.regionsInTransition", "source.lastSuccess"})
 
 
-def measured(status: SourceStatus, old_wals: OldWalsStatus | None) -> list[Value]:
+def measured(status: SourceStatus, old_wals: OldWalSurvey | None) -> list[Value]:
     """The values of a status, known or not. oldWALs may not have been looked at: then it has none, and they are not missed."""
     own: dict[str, float | None] = {"source.up": status.unreachable is None, "source.lookedAt": status.at_ms}
     if status.unreachable is None:
@@ -121,19 +121,17 @@ def _of_source(status: SourceStatus) -> dict[str, float | None]:
     }
 
 
-def _of_old_wals(found: OldWalsStatus) -> dict[str, float | None]:
-    full = None if found.full_ms is None else max(0, found.full_ms - found.at_ms) / 1000
+def _of_old_wals(found: OldWalSurvey) -> dict[str, float | None]:
+    every, held, until_full = found.amount(), found.amount(Fate.HELD), found.forecast
     return {
-        **_of_kept("source.oldWals", found.all),
-        **_of_kept("source.heldOldWals", found.held),
-        "source.heldOldWalsGrowth": found.bytes_per_second,
-        "source.diskRemaining": found.remaining,
-        "source.secondsUntilFull": full,
+        "source.oldWals": None if found.problem else every.files,
+        "source.oldWalsBytes": None if found.problem else every.bytes,
+        "source.heldOldWals": None if found.problem else held.files,
+        "source.heldOldWalsBytes": None if found.problem else held.bytes,
+        "source.heldOldWalsGrowth": until_full.bytes_per_second,
+        "source.diskRemaining": None if until_full.space is None else until_full.space.remaining,
+        "source.secondsUntilFull": until_full.seconds_left,
     }
-
-
-def _of_kept(name: str, kept: KeptWals | None) -> dict[str, float | None]:
-    return {name: kept.files if kept else None, f"{name}Bytes": kept.bytes if kept else None}
 
 
 def _of_peer(peer: PeerStatus) -> dict[str, float | None]:

@@ -5,11 +5,12 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from kazoo.exceptions import KazooException
 
 from walferry.base.errors import WalferryError
+from walferry.base.texts import one_line
 from walferry.base.zk.client import connected
 from walferry.base.zk.errors import known
 from walferry.hbase.files.store import WalStore
@@ -18,16 +19,19 @@ from walferry.observe.status.describing import describe, unreachable
 from walferry.observe.status.files import Files, FilesSeen
 from walferry.observe.status.history import Sample, read_histories
 from walferry.observe.status.model import SourceStatus
-from walferry.observe.status.old_wals import OldWalsStatus, look_at_old_wals
 from walferry.observe.status.slaves import Slaves
 from walferry.observe.status.view import ZooKeeperView, view
+from walferry.replication.retention.old_wals import list_old_wals
+from walferry.replication.retention.survey import OldWalSurvey, surveyed
 from walferry.replication.source.cluster import SourceCluster
 from walferry.replication.source.session import Session
 
 CONNECT_SECONDS = 6.0  # a page does not wait as long as a run
 STATUS_SECONDS = 5.0  # for which a status is kept
 FILES_SECONDS = 30.0
-OLD_WALS_SECONDS = 300.0
+OLD_WALS_SECONDS = 300.0  # listing oldWALs costs a call that answers with each of its files
+TTL_SECONDS = 600.0  # the default of hbase.master.logcleaner.ttl
+MAX_PROBLEM_CHARS = 1000
 FIRST_SECONDS = 20.0  # that the first one to ask waits for a pass
 
 
@@ -69,7 +73,7 @@ class Statuses:
         last = self._passes.last(source)
         return last.histories if last else {}
 
-    def old_wals(self, source: SourceCluster, wait_seconds: float) -> OldWalsStatus | None:
+    def old_wals(self, source: SourceCluster, wait_seconds: float) -> OldWalSurvey | None:
         """What lies in the source's oldWALs, minutes old at most; None while it is listed for the first time."""
         return self._old_wals.get(source, wait_seconds)
 
@@ -101,11 +105,27 @@ class Statuses:
         read = self._pass_of(source)
         return FilesSeen(time.time(), problem=read.unreachable) if read.view is None else files.look(read.view.queues or ())
 
-    def _list_old_wals(self, source: SourceCluster) -> OldWalsStatus:
+    def _list_old_wals(self, source: SourceCluster) -> OldWalSurvey:
         read = self._pass_of(source)
         if read.view is None:
-            return OldWalsStatus(int(time.time() * 1000), read.unreachable)
-        return look_at_old_wals(WalStore(source.wal_root, look_only=True), read.view)
+            return OldWalSurvey(time.time(), read.unreachable)
+        return replace(look_at_old_wals(WalStore(source.wal_root, look_only=True), read.view), wals=())
+
+
+def look_at_old_wals(store: WalStore, seen: ZooKeeperView, ttl_seconds: float = TTL_SECONDS) -> OldWalSurvey:
+    """List oldWALs, and find what keeps its files in the queues of a pass. What goes wrong is told as `problem`.
+
+    A file that was archived since the pass was queued then, because servers queue their WALs before they use them.
+    """
+    at = time.time()
+    if seen.queues is None:
+        return OldWalSurvey(at, "the queues cannot be read")
+    try:
+        files = list_old_wals(store)
+    except (WalferryError, OSError) as error:
+        return OldWalSurvey(at, one_line(str(error), MAX_PROBLEM_CHARS))
+    peers = {peer_id: peer for peer_id, peer in (seen.peers or {}).items() if peer is not None}
+    return surveyed(at, ttl_seconds, store, files, seen.queues, peers)
 
 
 def _silent(source: SourceCluster) -> str:

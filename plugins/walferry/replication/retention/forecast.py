@@ -23,9 +23,9 @@ LEAST_SECONDS = 600.0  # a shorter history says nothing about a rate
 class Forecast:
     """How fast held WALs grow, how much room there is, and how long it lasts."""
 
-    bytes_per_second: float | None  # None: the held WALs are too few or too young to tell
-    copies: float  # bytes on the disks for each byte of a WAL
-    space: Space | None
+    bytes_per_second: float | None = None  # None: the held WALs are too few or too young to tell
+    copies: float = 1.0  # bytes on the disks for each byte of a WAL
+    space: Space | None = None
     problem: str = ""  # why the space is not known
 
     @property
@@ -34,6 +34,15 @@ class Forecast:
         if self.space is None or not self.bytes_per_second:
             return None
         return self.space.remaining / (self.bytes_per_second * self.copies)
+
+    @property
+    def why_unknown(self) -> str:
+        """Why that is not known; empty if it is."""
+        if self.space is None:
+            return self.problem
+        if self.bytes_per_second is None:
+            return "the files that queues keep are too few or too young to tell a rate"
+        return "" if self.bytes_per_second else "the files that queues keep do not grow"
 
 
 def forecast(store: WalStore, held: Iterable[OldWal], now: float) -> Forecast:

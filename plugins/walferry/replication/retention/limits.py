@@ -1,13 +1,17 @@
-"""Warnings about oldWALs, for thresholds that a user sets."""
+"""Findings about oldWALs, for thresholds that a user sets."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from walferry.replication.retention.forecast import Forecast
+from walferry.base.amounts import duration
+from walferry.base.findings import Finding, wrong
 from walferry.replication.retention.survey import Blocker, Fate, OldWalSurvey, ShippedBy
 
+OLD_WALS = "old-wals"
+CLEANER = "log-cleaner"
+SHOWN_PEERS = 5
 GIB = 1 << 30
 OVERDUE_SECONDS = 7200.0  # the Master cleans every 10 minutes (hbase.master.cleaner.interval), one round may take long
 SKEW_SECONDS = 60.0
@@ -29,50 +33,55 @@ class OldWalLimits:
     days_left: float
 
 
-def exceeded(survey: OldWalSurvey, forecast: Forecast, limits: OldWalLimits) -> list[str]:
+def exceeded(survey: OldWalSurvey, limits: OldWalLimits) -> list[Finding]:
     """What a user should look after, the most urgent first."""
-    return [*_disk(forecast, limits), *_held(survey, limits), *_blockers(survey, limits), *_cleaner(survey)]
+    return [*full_disk(survey, limits.days_left), *_held(survey, limits), *_blockers(survey, limits), *_cleaner(survey)]
 
 
-def _disk(forecast: Forecast, limits: OldWalLimits) -> Iterator[str]:
-    left = forecast.seconds_left
-    if left is not None and left < limits.days_left * 86400:
-        yield f"the disk under oldWALs is full in {left / 86400:.1f} days if the WALs that queues hold go on growing as they do"
+def full_disk(survey: OldWalSurvey, days_left: float) -> Iterator[Finding]:
+    """The disk under oldWALs, if it does not last for so many days."""
+    left = survey.forecast.seconds_left
+    if left is not None and left < days_left * 86400:
+        peers = ", ".join(blocker.peer_id for blocker in survey.blockers[:SHOWN_PEERS] if blocker.held.files)
+        text = f"the disk under oldWALs is full in {duration(left)} if what queues keep there (of peers: {peers}) grows on so"
+        yield wrong(OLD_WALS, text)
 
 
-def _held(survey: OldWalSurvey, limits: OldWalLimits) -> Iterator[str]:
+def _held(survey: OldWalSurvey, limits: OldWalLimits) -> Iterator[Finding]:
     held = survey.amount(Fate.HELD)
     if held.bytes > limits.held_gib * GIB:
-        yield f"queues hold {held.bytes / GIB:,.1f} GiB in oldWALs, more than {limits.held_gib:g} GiB"
+        yield wrong(OLD_WALS, f"queues hold {held.bytes / GIB:,.1f} GiB in oldWALs, more than {limits.held_gib:g} GiB")
 
 
-def _blockers(survey: OldWalSurvey, limits: OldWalLimits) -> Iterator[str]:
+def _blockers(survey: OldWalSurvey, limits: OldWalLimits) -> Iterator[Finding]:
     for blocker in survey.blockers:
         hours = survey.blocked_seconds(blocker.held) / 3600 if blocker.held.files else 0.0
-        if hours > limits.blocked_hours or (blocker.shipped_by is ShippedBy.GONE and blocker.queued):
-            yield f"{_described(blocker, hours)}. {_ADVICE[blocker.shipped_by]}"
+        if hours > limits.blocked_hours or blocker.shipped_by is ShippedBy.GONE:
+            text = f"{_described(blocker, hours)}; shipped by {blocker.shipped_by}"
+            yield wrong(OLD_WALS, text, _ADVICE[blocker.shipped_by], f"peer {blocker.peer_id}")
 
 
 def _described(blocker: Blocker, hours: float) -> str:
+    if not blocker.held.files:
+        return f"it has {blocker.queued:,} WALs queued"
     amount = f"{blocker.held.files:,} WALs in oldWALs ({blocker.held.bytes / GIB:,.1f} GiB)"
-    held = f"holds {amount}, the oldest for {hours:,.1f} hours"
-    what = held if blocker.held.files else f"has {blocker.queued:,} WALs queued"
-    return f"peer {blocker.peer_id} (shipped by {blocker.shipped_by}) {what}"
+    return f"it holds {amount}, the oldest for {hours:,.1f} hours"
 
 
-def _cleaner(survey: OldWalSurvey) -> Iterator[str]:
+def _cleaner(survey: OldWalSurvey) -> Iterator[Finding]:
     if survey.not_servers:
         names = ", ".join(sorted(survey.not_servers)[:5])
-        yield f"replication/rs has children that are not server names ({names}): HBase's log cleaner stops at them. Delete them"
+        text = f"replication/rs has children that are not server names ({names}): HBase's log cleaner stops at them"
+        yield wrong(CLEANER, text, "Delete them")
     overdue = [each.wal for each in survey.wals if each.fate is Fate.FREE and each.wal.modified < _due(survey)]
     if overdue:
-        yield (
-            f"HBase's log cleaner has left {len(overdue):,} WALs for more than {OVERDUE_SECONDS / 3600:g} hours that no queue "
-            "holds. Look at the log of the active Master, and at hbase.master.logcleaner.plugins"
-        )
+        hours = OVERDUE_SECONDS / 3600
+        text = f"HBase's log cleaner has left {len(overdue):,} WALs for more than {hours:g} hours that no queue holds"
+        yield wrong(CLEANER, text, "Look at the log of the active Master, and at hbase.master.logcleaner.plugins")
     ahead = [each.wal for each in survey.wals if each.wal.modified > survey.at + SKEW_SECONDS]
     if ahead:
-        yield f"{len(ahead):,} WALs were written in the future: the clocks differ, and the cleaner keeps these files until then"
+        text = f"{len(ahead):,} WALs were written in the future: the clocks differ, and the cleaner keeps these files until then"
+        yield wrong(CLEANER, text)
 
 
 def _due(survey: OldWalSurvey) -> float:

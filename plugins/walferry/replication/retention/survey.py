@@ -12,9 +12,11 @@ from enum import StrEnum
 
 from walferry.base.zk.client import children
 from walferry.hbase.errors import MasterSilent
+from walferry.hbase.files.store import WalStore
 from walferry.hbase.names import is_server_name
 from walferry.replication.peers.reading import ENABLED, Peer, read_peers
 from walferry.replication.queues.reading import CVERSION, Queue, list_queues
+from walferry.replication.retention.forecast import Forecast, forecast
 from walferry.replication.retention.holders import by_wal
 from walferry.replication.retention.old_wals import OldWal, list_old_wals
 from walferry.replication.source.agreement import master_peers
@@ -73,26 +75,28 @@ class Blocker:
     queued: int = 0  # WALs in its queues, wherever their files lie
     held: Amount = field(default_factory=Amount)
     held_alone: Amount = field(default_factory=Amount)  # what no other peer holds
-    queues: dict[str, Amount] = field(default_factory=dict)  # by server and queue id
+    queues: dict[str, Amount] = field(default_factory=dict)  # by server and queue id, those that hold most first
 
 
 @dataclass(frozen=True)
 class OldWalSurvey:
-    """The files of oldWALs at one moment, and the peers that hold some."""
+    """The files of oldWALs at one moment, the peers that hold some, and until when there is room.
+
+    If oldWALs could not be listed, `problem` says why, and nothing else is known.
+    """
 
     at: float  # seconds since the epoch
-    ttl_seconds: float
-    wals: Sequence[SurveyedWal]
-    blockers: Sequence[Blocker]  # those that hold most first
-    not_servers: Collection[str]  # children of replication/rs at which the cleaner stops
+    problem: str = ""
+    ttl_seconds: float = 0.0
+    amounts: Mapping[Fate | None, Amount] = field(default_factory=dict)  # None: of all files
+    blockers: Sequence[Blocker] = ()  # those that hold most first
+    forecast: Forecast = field(default_factory=Forecast)
+    wals: Sequence[SurveyedWal] = ()
+    not_servers: Collection[str] = ()  # children of replication/rs at which the cleaner stops
 
     def amount(self, fate: Fate | None = None) -> Amount:
         """All files, or those with this fate."""
-        total = Amount()
-        for each in self.wals:
-            if fate is None or each.fate is fate:
-                total.add(each.wal)
-        return total
+        return self.amounts.get(fate, Amount())
 
     def blocked_seconds(self, held: Amount) -> float:
         """For how long the oldest of these files has been kept beyond its TTL."""
@@ -108,21 +112,27 @@ def survey(session: Session, ttl_seconds: float, clock: Callable[[], float]) -> 
     files = list_old_wals(session.store)
     queues = list_queues(session)
     not_servers = [name for name in children(session.zk, session.nodes.queues) or () if not _is_server(name)]
-    return surveyed(now, ttl_seconds, files, queues, _peers(session), not_servers)
+    return surveyed(now, ttl_seconds, session.store, files, queues, _peers(session), not_servers)
 
 
 def surveyed(
     at: float,
     ttl_seconds: float,
+    store: WalStore,
     files: Sequence[OldWal],
     queues: Sequence[Queue],
     peers: Mapping[str, Peer],
     not_servers: Collection[str] = (),
 ) -> OldWalSurvey:
-    """The survey of these files, which were listed at `at` and before the queues were read."""
+    """The survey of these files of the store, and of the queues that may hold them."""
     holders = by_wal(queues)
     wals = [_surveyed(wal, holders.get(wal.name, ()), at - ttl_seconds) for wal in files]
-    return OldWalSurvey(at, ttl_seconds, wals, _blockers(wals, queues, peers), not_servers)
+    amounts: dict[Fate | None, Amount] = {None: Amount()}
+    for each in wals:
+        amounts[None].add(each.wal)
+        amounts.setdefault(each.fate, Amount()).add(each.wal)
+    until_full = forecast(store, [each.wal for each in wals if each.fate is Fate.HELD], at)
+    return OldWalSurvey(at, "", ttl_seconds, amounts, _blockers(wals, queues, peers), until_full, wals, not_servers)
 
 
 def _surveyed(wal: OldWal, queues: tuple[Queue, ...], ttl_began: float) -> SurveyedWal:
@@ -147,6 +157,8 @@ def _blockers(wals: Sequence[SurveyedWal], queues: Sequence[Queue], peers: Mappi
                 found[peer_id].held_alone.add(each.wal)
         for queue in each.queues:
             found[queue.id.peer_id].queues.setdefault(f"{queue.server}/{queue.id}", Amount()).add(each.wal)
+    for blocker in found.values():
+        blocker.queues = dict(sorted(blocker.queues.items(), key=lambda each: (-each[1].bytes, each[0])))
     return sorted((blocker for blocker in found.values() if blocker.queued), key=lambda each: (-each.held.bytes, each.peer_id))
 
 

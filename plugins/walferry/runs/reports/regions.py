@@ -25,17 +25,11 @@ class RegionsReport:
     survey: RegionSurvey
     lines: Sequence[str] = ()
 
-    @property
-    def warnings(self) -> list[str]:
-        """What people should look at: stuck regions, broken znodes, silent servers."""
-        stuck = [_cut(row.line()) for row in self.survey.rows if row.stuck]
-        return [*self.survey.unknown, *stuck, *map(_cut, self.survey.problems)]
-
     def as_text(self) -> str:
         """The report for the log."""
         found = self.survey
         lines = found.summary()
-        lines += [f"WARNING {warning}" for warning in self.warnings[:MAX_ROWS]]
+        lines += [f"WARNING {finding.line}" for finding in found.findings[:MAX_ROWS]]
         lines += [f"The WALs of {server}, which is dead, are not split." for server in found.recovering[:MAX_SERVERS]]
         if found.rows:
             shown = [_cells(row) for row in found.rows[:MAX_ROWS]]
@@ -46,10 +40,10 @@ class RegionsReport:
 
     def to_xcom(self) -> dict[str, Any]:
         """The report for Airflow's database."""
-        found = self.survey
+        found, findings = self.survey, self.survey.findings
         return {
-            "ok": not self.warnings,
-            "warnings": self.warnings[:MAX_ROWS],
+            "ok": not findings,
+            "findings": [finding.to_json() for finding in findings[:MAX_ROWS]],
             "master": found.master,
             "known": found.known,
             "open": found.open,

@@ -11,54 +11,52 @@ from walferry.base.texts import one_line
 from walferry.runs.reports.batch import MAX_AGE_SECONDS, table
 
 if TYPE_CHECKING:  # DAG files import this, and are parsed without kazoo
+    from walferry.base.findings import Finding
     from walferry.replication.retention.expiry import Expired
-    from walferry.replication.retention.forecast import Forecast
-    from walferry.replication.retention.survey import Blocker, OldWalSurvey, SurveyedWal
+    from walferry.replication.retention.survey import Amount, Blocker, OldWalSurvey, SurveyedWal
 
 MAX_BLOCKERS = 50
 MAX_QUEUES = 20  # of a blocker, and of a WAL
 MAX_WALS = 100  # in XCom
-MAX_WARNINGS = 50
+MAX_FINDINGS = 50
 MAX_TEXT_CHARS = 1000
 
 
 @dataclass(frozen=True)
 class RetentionReport:
-    """A survey of oldWALs, the forecast that follows from it, and the warnings. The oldest `listed` WALs are shown one by one."""
+    """A survey of oldWALs, and what is wrong. The oldest `listed` WALs are shown one by one."""
 
     url: str
     survey: OldWalSurvey
-    forecast: Forecast
-    warnings: Sequence[str]
+    findings: Sequence[Finding]
     listed: int
 
     def as_text(self) -> str:
         """The report for the log."""
-        lines = [f"WARNING {one_line(warning, MAX_TEXT_CHARS)}" for warning in self.warnings]
+        lines = [f"WARNING {finding.line}" for finding in self.findings]
         return "\n".join([*lines, *self._amounts(), "", *self._blockers(), "", self._forecast(), "", *self._wals()])
 
     def to_xcom(self) -> dict[str, Any]:
         """The report for Airflow's database, bounded in size."""
-        blockers, wals = self.survey.blockers, self._oldest_first()
+        blockers, wals, forecast = self.survey.blockers, self._oldest_first(), self.survey.forecast
         return {
-            "ok": not self.warnings,
-            "warnings": [one_line(warning, MAX_TEXT_CHARS) for warning in self.warnings[:MAX_WARNINGS]],
+            "ok": not self.findings,
+            "findings": [finding.to_json() for finding in self.findings[:MAX_FINDINGS]],
             "oldWALs": self.url,
             "at": self.survey.at,
             "amounts": {fate: {"files": amount.files, "bytes": amount.bytes} for fate, amount in self._by_fate()},
             "blockers": [self._blocker_to_xcom(blocker) for blocker in blockers[:MAX_BLOCKERS]],
             "blockers_left_out": max(0, len(blockers) - MAX_BLOCKERS),
             "wals": [self._wal_to_xcom(each) for each in wals[: min(MAX_WALS, self.listed)]],
-            "bytesPerSecond": self.forecast.bytes_per_second,
-            "capacity": self.forecast.space and self.forecast.space.capacity,
-            "remaining": self.forecast.space and self.forecast.space.remaining,
-            "secondsUntilFull": self.forecast.seconds_left,
+            "bytesPerSecond": forecast.bytes_per_second,
+            "capacity": forecast.space and forecast.space.capacity,
+            "remaining": forecast.space and forecast.space.remaining,
+            "secondsUntilFull": forecast.seconds_left,
         }
 
-    def _by_fate(self) -> Iterator[tuple[str, Any]]:
-        yield "all", self.survey.amount()
-        for fate in dict.fromkeys(each.fate for each in self.survey.wals):
-            yield str(fate), self.survey.amount(fate)
+    def _by_fate(self) -> Iterator[tuple[str, Amount]]:
+        for fate, amount in self.survey.amounts.items():
+            yield str(fate or "all"), amount
 
     def _amounts(self) -> list[str]:
         every, *parts = [
@@ -86,15 +84,15 @@ class RetentionReport:
 
     def _queues(self, blockers: Sequence[Blocker]) -> Iterator[str]:
         for blocker in blockers:
-            largest = sorted(blocker.queues.items(), key=lambda queue: -queue[1].bytes)
-            for name, amount in largest[:MAX_QUEUES]:
+            queues = list(blocker.queues.items())
+            for name, amount in queues[:MAX_QUEUES]:
                 place, oldest = one_line(name, MAX_TEXT_CHARS), self._age(amount.oldest)
                 yield f"  {place}: {amount.files:,} WALs, {amount.bytes:,} bytes, the oldest {oldest}"
-            if len(largest) > MAX_QUEUES:
-                yield f"  ({len(largest) - MAX_QUEUES:,} more of its queues)"
+            if len(queues) > MAX_QUEUES:
+                yield f"  ({len(queues) - MAX_QUEUES:,} more of its queues)"
 
     def _forecast(self) -> str:
-        of = self.forecast
+        of = self.survey.forecast
         rate = "at a rate that is not known yet" if of.bytes_per_second is None else f"by {of.bytes_per_second:,.0f} bytes/s"
         if of.space is None:
             return f"Held WALs grow {rate}. The disk space is not known: {of.problem}"

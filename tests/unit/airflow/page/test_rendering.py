@@ -14,14 +14,16 @@ from tests.unit.observe.status.views import DEAD, HOUR, MINUTE, NOW, SERVER, gro
 from walferry.airflow.page.sources import ShownSource
 from walferry.engine.summary import Status
 from walferry.hbase.errors import PositionError
+from walferry.hbase.files.space import Space
 from walferry.observe.status.ages import Certainty
 from walferry.observe.status.describing import describe, unreachable
 from walferry.observe.status.files import FilesSeen, Read
 from walferry.observe.status.model import RegionStatus, ShippingPace
 from walferry.observe.status.notes import Notes, SlaveDown
-from walferry.observe.status.old_wals import Keeper, KeptByQueue, KeptWals, OldWalsStatus
 from walferry.observe.status.slaves import SlaveStatus
 from walferry.observe.status.view import Holder
+from walferry.replication.retention.forecast import Forecast
+from walferry.replication.retention.survey import Amount, Blocker, Fate, OldWalSurvey, ShippedBy
 
 RECOVERED = queue(wal(NOW - 5 * HOUR, server=DEAD), queue_id=f"p-{DEAD}")
 HOSTILE = "<script>alert(1)</script>\u202e\x1b[2J{{7*191}}\u200b"
@@ -78,8 +80,8 @@ def test_a_wrong_connection_says_what_is_wrong() -> None:
 def test_a_slave_that_is_down_is_told_with_since_when_a_run_has_found_it_down() -> None:
     seen = view(BEHIND, notes=Notes(slave_down={"p": SlaveDown(NOW - HOUR, "no RegionServer answers")}))
     text = shown(looked(describe(seen, slaves={"p": SlaveStatus(False, "no server is registered", NOW)}))).text
-    assert "unreachable : no server is registered" in text
-    assert "Failing since 2027-01-15 07:00:00 UTC : no RegionServer answers" in text
+    assert "Slave-down: its slave cannot be reached: no server is registered" in text
+    assert re.search(r"Failing: it has failed for [0-9a-z ]+: no RegionServer answers", text)
 
 
 def test_who_may_trigger_nothing_is_offered_no_form_and_no_empty_column_for_them() -> None:
@@ -121,11 +123,16 @@ def full() -> ShownSource:
     seen = view(BEHIND, RECOVERED, gone, dead, leases=held, peer_locks=peer_locks, notes=noted, problems=("x is odd",))
     status = describe(seen, slaves={"p": SlaveStatus(False, "it is down", NOW)})
     region = RegionStatus("abc", "t,,1.abc.", "OPENING", SERVER, NOW - HOUR)
-    keeper = Keeper(
-        "p", "nobody", KeptWals(7, 3 << 30), KeptWals(1, 1 << 20), NOW - HOUR, (KeptByQueue("s/q", KeptWals(7, 3 << 30)),), 0
-    )
-    old = OldWalsStatus(NOW, None, KeptWals(9, 4 << 30), KeptWals(7, 3 << 30), (keeper,), forecast_problem="it is not known")
+    old = kept_by("s/q", Forecast(problem="it is not known"))
     return looked(replace(status, regions_in_transition=1, regions=(region,)), old_wals=old, histories={"p": [sample(0)]})
+
+
+def kept_by(queue: str, forecast: Forecast) -> OldWalSurvey:
+    """A survey in which a queue of the peer p keeps 7 of 9 files."""
+    held, alone = Amount(7, 3 << 30, (NOW - HOUR) / 1000), Amount(1, 1 << 20)
+    blocker = Blocker("p", ShippedBy.NOBODY, 7, held, alone, {queue: held})
+    amounts: dict[Fate | None, Amount] = {None: Amount(9, 4 << 30), Fate.HELD: held}
+    return OldWalSurvey(NOW / 1000, amounts=amounts, blockers=(blocker,), forecast=forecast)
 
 
 def with_all_texts(value: Any, text: str) -> Any:
@@ -136,6 +143,8 @@ def with_all_texts(value: Any, text: str) -> Any:
         return text
     if isinstance(value, tuple):
         return tuple(with_all_texts(each, text) for each in value)
+    if isinstance(value, dict):
+        return {with_all_texts(key, text): with_all_texts(each, text) for key, each in value.items()}
     if is_dataclass(value) and not isinstance(value, type):
         return replace(value, **{each.name: with_all_texts(getattr(value, each.name), text) for each in fields(value)})
     return value
@@ -213,14 +222,12 @@ def test_regions_in_transition_are_listed() -> None:
 
 
 def test_what_keeps_old_wals_is_told_with_the_day_on_which_the_disk_is_full() -> None:
-    queues = (KeptByQueue(f"{SERVER}/p", KeptWals(7, 3 << 30)),)
-    keeper = Keeper("p", "nobody", KeptWals(7, 3 << 30), KeptWals(1, 1 << 20), NOW - HOUR, queues, 0)
-    old = OldWalsStatus(NOW, None, KeptWals(9, 4 << 30), KeptWals(7, 3 << 30), (keeper,), 1e6, 1 << 40, 1 << 39, NOW + 48 * HOUR)
-    text = shown(replace(behind(), old_wals=old)).text
+    of = Forecast(1e6, 1.0, Space(1 << 40, int(48 * 3600 * 1e6)))
+    text = shown(replace(behind(), old_wals=kept_by(f"{SERVER}/p", of))).text
     assert "Kept by queues 3.2 GB in 7 files" in text
     assert "Disk full 2027-01-17 08:00:00 UTC" in text
     assert "Keeps alone" in text
-    unlisted = replace(behind(), old_wals=OldWalsStatus(NOW, "the NameNode does not answer"))
+    unlisted = replace(behind(), old_wals=OldWalSurvey(NOW / 1000, "the NameNode does not answer"))
     assert "What lies in oldWALs is unknown: the NameNode does not answer" in shown(unlisted).text
 
 

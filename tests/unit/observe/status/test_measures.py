@@ -7,12 +7,14 @@ import re
 from tests.unit.observe.status.exposed import samples
 from tests.unit.observe.status.views import HOUR, MINUTE, NOW, note, notes, queue, view, wal
 from walferry.engine.summary import Status
+from walferry.hbase.files.space import Space
 from walferry.observe.status.describing import describe, unreachable
 from walferry.observe.status.exposition import exposition
 from walferry.observe.status.files import FilesSeen, Read
 from walferry.observe.status.measures import MEASURES, Value, measured, unknown
-from walferry.observe.status.old_wals import KeptWals, OldWalsStatus
 from walferry.observe.status.slaves import SlaveStatus
+from walferry.replication.retention.forecast import Forecast
+from walferry.replication.retention.survey import Amount, Fate, OldWalSurvey
 
 BEHIND = queue(wal(NOW - 3 * HOUR, 100), wal(NOW - 2 * HOUR))
 
@@ -49,7 +51,7 @@ def test_queues_that_cannot_be_read_are_not_0() -> None:
 
 
 def test_of_a_source_that_cannot_be_looked_at_nothing_else_is_told() -> None:
-    values = measured(unreachable("silent", NOW / 1000), OldWalsStatus(NOW, None))
+    values = measured(unreachable("silent", NOW / 1000), OldWalSurvey(NOW / 1000))
     assert by_name(values, None) == {"up": 0, "lookedAt": NOW}
     assert list(samples(exposition({"s": values}))) == [
         ("walferry_source_up", {"source": "s"}, 0), ("walferry_looked_timestamp_seconds", {"source": "s"}, NOW / 1000)
@@ -57,10 +59,11 @@ def test_of_a_source_that_cannot_be_looked_at_nothing_else_is_told() -> None:
 
 
 def test_old_wals_are_measured_when_they_were_looked_at() -> None:
-    old_wals = OldWalsStatus(NOW, None, KeptWals(3, 30), KeptWals(2, 20), bytes_per_second=0.5, remaining=99, full_ms=NOW + HOUR)
+    amounts: dict[Fate | None, Amount] = {None: Amount(3, 30), Fate.HELD: Amount(2, 20)}
+    old_wals = OldWalSurvey(NOW / 1000, amounts=amounts, forecast=Forecast(0.5, 1.0, Space(1 << 40, 1800)))
     found = by_name(measured(describe(view(BEHIND)), old_wals), None)
     assert (found["oldWals"], found["oldWalsBytes"], found["heldOldWals"], found["heldOldWalsBytes"]) == (3, 30, 2, 20)
-    assert (found["heldOldWalsGrowth"], found["diskRemaining"], found["secondsUntilFull"]) == (0.5, 99, 3600)
+    assert (found["heldOldWalsGrowth"], found["diskRemaining"], found["secondsUntilFull"]) == (0.5, 1800, 3600)
     assert "oldWals" not in by_name(measured(describe(view(BEHIND)), None), None)
 
 

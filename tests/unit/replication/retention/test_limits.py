@@ -1,4 +1,4 @@
-"""Each warning about oldWALs says what to do."""
+"""Each finding about oldWALs says what to do."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ import time
 
 import pytest
 
+from walferry.hbase.files.store import WalStore
 from walferry.hbase.names import parse_queue_id, parse_wal_name
 from walferry.replication.peers.reading import Peer
 from walferry.replication.queues.reading import Queue, QueuedWal
-from walferry.replication.retention.forecast import Forecast
 from walferry.replication.retention.limits import _ADVICE, OldWalLimits, exceeded
 from walferry.replication.retention.old_wals import OldWal
 from walferry.replication.retention.survey import ShippedBy, surveyed
@@ -26,12 +26,13 @@ CONFIGS = {
 
 
 @pytest.mark.parametrize("shipped_by", list(ShippedBy), ids=lambda each: each.name)
-def test_whoever_has_to_ship_what_is_kept_for_too_long_the_warning_says_what_to_do(shipped_by: ShippedBy) -> None:
+def test_whoever_has_to_ship_what_is_kept_for_too_long_the_finding_says_what_to_do(shipped_by: ShippedBy) -> None:
     now = time.time()
     queue = Queue(SERVER, parse_queue_id("p"), "/x", (QueuedWal(parse_wal_name(NAME), f"/x/{NAME}", None),), True, ())
     given = CONFIGS[shipped_by]
     peers = {} if given is None else {"p": Peer("p", "h:2181:/hbase", *given)}
-    survey = surveyed(now, 600, [OldWal(NAME, 1 << 20, now - 48 * 3600, True)], [queue], peers)
-    (warning,) = exceeded(survey, Forecast(None, 1.0, None, "x"), OldWalLimits(1000, 24, 1))
-    assert f"peer p (shipped by {shipped_by})" in warning
-    assert warning.endswith(_ADVICE[shipped_by])
+    survey = surveyed(now, 600, WalStore("file:///nowhere"), [OldWal(NAME, 1 << 20, now - 48 * 3600, True)], [queue], peers)
+    (finding,) = exceeded(survey, OldWalLimits(1000, 24, 1))
+    assert finding.line.startswith("peer p: old-wals: it holds 1 WALs in oldWALs")
+    assert f"; shipped by {shipped_by}. " in finding.line
+    assert finding.line.endswith(_ADVICE[shipped_by])

@@ -26,16 +26,16 @@ def test_without_a_stuck_region_all_is_well() -> None:
     assert "WARNING" not in report.as_text()
 
 
-def test_a_stuck_region_is_a_warning_with_its_state_its_server_and_what_to_do() -> None:
-    (warning,) = RegionsReport(survey([row(1)])).warnings
-    assert warning == (
-        f"region {1:032x} of t is OPENING at rs1,16020,1 for 700 s: it hangs. Next, an operator: nothing is done by itself"
+def test_a_stuck_region_is_a_finding_with_its_state_its_server_and_what_to_do() -> None:
+    (finding,) = survey([row(1)]).findings
+    assert finding.line == (
+        f"region {1:032x} of t: OPENING: at rs1,16020,1 for 700 s: it hangs. Next, an operator: nothing is done by itself"
     )
 
 
-def test_a_silent_server_and_an_unreadable_znode_are_warnings() -> None:
-    report = RegionsReport(survey([], ["znode /hbase/table/t: it is broken"], ["rs2,16020,2"]))
-    assert report.warnings == [
+def test_a_silent_server_and_an_unreadable_znode_are_findings() -> None:
+    found = survey([], ["znode /hbase/table/t: it is broken"], ["rs2,16020,2"])
+    assert [finding.text for finding in found.findings] == [
         "RegionServer rs2,16020,2 has not said which regions it serves", "znode /hbase/table/t: it is broken"
     ]  # fmt: skip
 
@@ -44,7 +44,7 @@ def test_reports_are_bounded_and_their_text_is_harmless() -> None:
     report = RegionsReport(survey([row(n) for n in range(5000)], [HOSTILE] * 1000), [HOSTILE] * 1000)
     told = report.to_xcom()
     assert json.loads(json.dumps(told)) == told
-    assert (len(told["regions"]), told["regions_left_out"], len(told["warnings"])) == (MAX_ROWS, 5000 - MAX_ROWS, MAX_ROWS)
+    assert (len(told["regions"]), told["regions_left_out"], len(told["findings"])) == (MAX_ROWS, 5000 - MAX_ROWS, MAX_ROWS)
     assert told["lines"][-1] == "(800 more lines)"
     for text in (report.as_text(), json.dumps(told, ensure_ascii=False)):
         assert not {"\x1b", "\u202e"} & set(text)

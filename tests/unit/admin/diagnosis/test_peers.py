@@ -1,16 +1,15 @@
-"""A check of connections goes as far as it can, and tells where it ends."""
+"""A check of a slave goes as far as it can, and tells where it ends."""
 
 from __future__ import annotations
 
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 
 from tests.unit.replication.sinks.hbase.test_replicate import closed_port
-from walferry.admin.diagnosis import connections
-from walferry.admin.diagnosis.connections import check_connections, slave_access
-from walferry.base.security.login import Login, Tls
+from walferry.admin.diagnosis import peers
+from walferry.admin.diagnosis.peers import slave_access
+from walferry.base.security.login import Login
 from walferry.replication.peers.reading import DISABLED, Peer
 from walferry.replication.source.cluster import SourceCluster, SourceError
 from walferry.replication.source.slaves import SlaveConnection, SlaveLogins
@@ -21,13 +20,6 @@ def nothing_listens() -> str:
     return f"{at.host}:{at.port}"
 
 
-def test_files_are_looked_at_even_if_zookeeper_does_not_answer(tmp_path: Path) -> None:
-    login = Login(tls=Tls(ca=str(tmp_path / "ca.pem")))
-    source = SourceCluster(quorum=nothing_listens(), wal_root="file:///hbase", login=login)
-    found = [(each.what, str(each.state)) for each in check_connections(source, (), 0.5)]
-    assert found == [("source: TLS", "wrong"), ("ZooKeeper", "wrong")]
-
-
 def test_a_slave_whose_connection_is_missing_is_not_talked_to() -> None:
     def read(conn_id: str) -> SlaveConnection:
         raise SourceError(f"connection {conn_id!r} is not defined")
@@ -35,15 +27,15 @@ def test_a_slave_whose_connection_is_missing_is_not_talked_to() -> None:
     source = SourceCluster(quorum="zk1:2181", wal_root="file:///hbase", slave_logins=SlaveLogins(read))
     peer = Peer("p", "zk9:2181:/hbase", DISABLED, {"walferry.slave_conn_id": "west"})
     (finding,) = slave_access(source, peer)
-    assert (finding.what, str(finding.state)) == ("slave of peer p: connection", "wrong")
+    assert (finding.what, str(finding.severity)) == ("slave of peer p: connection", "wrong")
     assert "connection 'west' is not defined" in finding.text
 
 
 def test_a_slave_that_does_not_answer_is_told_with_the_connection_that_leads_there(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(connections, "SLAVE_SECONDS", 1.0)
+    monkeypatch.setattr(peers, "SLAVE_SECONDS", 1.0)
     quorum = nothing_listens()
     source = SourceCluster(quorum="zk1:2181", wal_root="file:///hbase")
     peer = Peer("p", f"{quorum}:/hbase", DISABLED, {"walferry.slave_conn_id": "west"})
     connected = replace(source, slave_logins=SlaveLogins(lambda conn_id: SlaveConnection(Login(user="etl"))))
-    found = [(each.what, str(each.state)) for each in slave_access(connected, peer)]
+    found = [(each.what, str(each.severity)) for each in slave_access(connected, peer)]
     assert found == [("slave of peer p: connection", "well"), ("slave of peer p: ZooKeeper", "wrong")]
