@@ -17,8 +17,10 @@ from typing import Any
 
 from bench.processes import TreeUsage, Usage
 from embedded.spark_connect import ConnectServer
+from walferry.replication.queues.dead_servers import RecoveredQueue
 from walferry.replication.source.cluster import SourceCluster
-from walferry.runs.steps import batch
+from walferry.runs.steps import batch, recovery
+from walferry.runs.values import Planned
 
 DAGS = Path(__file__).resolve().parents[1] / "dags"
 DEADLINE_SECONDS = 1800
@@ -72,7 +74,7 @@ def run_task(shipping: Shipping, log: Path) -> TaskRun:
     """Fork the task and wait for its end; its output goes to `log`. Raises RuntimeError if it fails."""
     import_airflow()
     peer, run_id = shipping.peer, shipping.run_id
-    planned = batch.plan(shipping.source, peer, run_id, run_id).to_xcom()
+    planned = _plan(shipping).to_xcom()
     at_server = TreeUsage(shipping.server.pid) if shipping.server else None
     began = time.monotonic()
     if (pid := os.fork()) == 0:
@@ -89,6 +91,19 @@ def run_task(shipping: Shipping, log: Path) -> TaskRun:
         seconds, max(g.seconds for g in groups), sum(g.cpuSeconds for g in groups), used,
         at_server.stop() if at_server else Usage(0.0, 0, 0),
     )  # fmt: skip
+
+
+def _plan(shipping: Shipping) -> Planned:
+    """What the task before this one hands to it."""
+    groups = set(shipping.groups)
+    if not groups:
+        return batch.plan(shipping.source, shipping.peer, shipping.run_id, shipping.run_id)
+
+    def wanted(queue: RecoveredQueue) -> bool:
+        return queue.peer_id == shipping.peer and not groups.isdisjoint(queue.groups)
+
+    (job,) = recovery.plan(shipping.source, wanted, (), shipping.run_id).jobs
+    return job
 
 
 def _be_the_task(shipping: Shipping, planned: dict[str, Any], log: Path) -> None:
@@ -120,7 +135,7 @@ def _ship(shipping: Shipping, planned: dict[str, Any]) -> None:
         "source_conn_id": "hbase_source",
     }  # fmt: skip
     context: Any = {"params": params, "ti": TaskInstance(shipping.run_id)}
-    operator = ShipWalsOperator(task_id="ship", peer=shipping.peer, plan=planned, groups=list(shipping.groups) or None)
+    operator = ShipWalsOperator(task_id="ship", peer=shipping.peer, plan=planned, recovery=bool(shipping.groups))
     operator.pre_execute(context)
     operator.execute(context)
 

@@ -14,7 +14,7 @@ from airflow.sdk import Param, dag
 from walferry.airflow.forms.choices import proposed, proposed_peers
 from walferry.airflow.forms.run_checks import RUN_TYPES
 from walferry.airflow.operators.ship_wals import BROKEN_WALS, HFILES_FROM, SINK
-from walferry.airflow.tasks.by_hand import gone_peers, select, servers
+from walferry.airflow.tasks.by_hand import gone_peers, select
 from walferry.airflow.tasks.common import SOURCE, default_args
 from walferry.airflow.tasks.recovery import DEADLINE, recover
 
@@ -24,6 +24,7 @@ from walferry.airflow.tasks.recovery import DEADLINE, recover
     start_date=datetime(2025, 1, 1, tzinfo=UTC),
     catchup=False,
     max_active_runs=4,
+    max_active_tasks=128,  # of a run: the peers share no places
     allowed_run_types=RUN_TYPES,
     description="Drain recovered replication queues by hand",
     params={
@@ -67,8 +68,9 @@ from walferry.airflow.tasks.recovery import DEADLINE, recover
     tags=["hbase", "replication"],
 )
 def drain_recovered_queue() -> None:
-    queues = select()
-    recover("select", servers=servers(queues), queues=queues, also=gone_peers(queues))
+    servers, gone = select(), gone_peers()
+    servers >> gone
+    recover("select", servers=servers, also=gone)
 
 
 drain_recovered_queue()

@@ -30,6 +30,7 @@ DEAD_SERVERS = Asset("hbase-dead-servers", watchers=[AssetWatcher(name="hbase_so
     start_date=datetime(2025, 1, 1, tzinfo=UTC),
     catchup=False,
     max_active_runs=4,
+    max_active_tasks=128,  # of a run: the peers share no places
     allowed_run_types=RUN_TYPES,
     description="Claim and drain the replication queues of RegionServers that have died",
     params={

@@ -32,7 +32,7 @@ def parse_args(argv: list[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--peer", required=True, help="id of the managed peer")
     parser.add_argument("--group", action="append", dest="groups", help="a WAL group to ship; repeat it for more (default all)")
     parser.add_argument("--run-id", required=True, help="the name under which the summary is kept; a retry has the same")
-    parser.add_argument("--keep", type=float, help="seconds for which the summary is kept at least (default: deadline + an hour)")
+    parser.add_argument("--recovery", action="store_true", help="ship only the queues that the run's plan has noted in ZooKeeper")
     parser.add_argument("--deadline", type=float, default=3600.0, help="seconds after which nothing more is read (default 3600)")
     parser.add_argument(
         "--broken-wals", choices=["stop", "whole-entries", "quarantine"], default="stop",
@@ -68,7 +68,7 @@ def _run(args: argparse.Namespace) -> int:
 
     run = ShipRun(
         source=SourceCluster.from_json(args.source), peer_id=args.peer, run_id=args.run_id, deadline=args.deadline,
-        groups=args.groups, keep=args.keep, broken_wals=BrokenWals(args.broken_wals),
+        groups=args.groups, recovery=args.recovery, broken_wals=BrokenWals(args.broken_wals),
         sink=args.sink and SinkKind(args.sink), hfiles_from=args.hfiles_from,
     )  # fmt: skip
     jobs = begin(run)

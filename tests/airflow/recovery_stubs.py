@@ -27,6 +27,7 @@ from walferry.replication.queues.dead_servers import recovered_queues
 from walferry.replication.source import agreement
 from walferry.replication.source.cluster import SourceCluster
 from walferry.runs.steps import batch
+from walferry.shipping.drains import groups_to_drain
 from walferry.shipping.runs import write_group
 
 from .conftest import Run
@@ -49,6 +50,7 @@ class Spark:
     late: dict[str, int] = field(default_factory=dict)
     killed: int = 0  # jobs, before they do anything
     commands: list[list[str]] = field(default_factory=list)
+    drained: list[tuple[str, list[str]]] = field(default_factory=list)  # the groups of each job, by peer
 
     def submit(self, hook: WalferrySubmitHook, application: str) -> None:
         command = hook._build_spark_submit_command(application)
@@ -57,21 +59,20 @@ class Spark:
             self.killed -= 1
             raise AirflowException("spark-submit was killed")
         peer, run_id = (command[command.index(name) + 1] for name in ("--peer", "--run-id"))
+        assert "--recovery" in command
         failed = False
-        for group in self.groups(command):
+        groups = sorted(groups_to_drain(session_of(self.zk, self.at), peer, run_id))
+        self.drained.append((peer, groups))
+        for group in groups:
             summary = self._ship(peer, group)
             failed |= summary.failed
             write_group(session_of(self.zk, self.at), peer, run_id, summary)
         if failed:
             raise AirflowException("spark-submit ended with 1")
 
-    @staticmethod
-    def groups(command: list[str]) -> list[str]:
-        return [word.removeprefix("--group=") for word in command if word.startswith("--group=")]
-
     @property
     def shipped(self) -> list[tuple[str, list[str]]]:
-        return sorted((c[c.index("--peer") + 1], self.groups(c)) for c in self.commands)
+        return sorted(self.drained)
 
     def _ship(self, peer: str, group: str) -> GroupSummary:
         if self.held.get(group, 0) > 0:

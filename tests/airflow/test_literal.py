@@ -13,11 +13,15 @@ from typing import Any
 
 import pytest
 from airflow.sdk import BaseOperator
+from kazoo.client import KazooClient
 
 import walferry.airflow
-from tests.zk.hbase_znodes import SERVER, HBaseZNodes, wal
+from tests.sessions import session_of
+from tests.zk.hbase_znodes import DEAD, SERVER, HBaseZNodes, wal
 from walferry.airflow.hooks.spark import WalferrySubmitHook
 from walferry.airflow.literal import LiteralFields
+from walferry.replication.source.cluster import SourceCluster
+from walferry.shipping.drains import Drain, note_drains
 
 from .conftest import HOME, REPO, Run, load
 from .recovery_stubs import Spark, at, dead, drain, failover, group, hbase, new_client, spark, states, zk
@@ -46,8 +50,8 @@ def hostile():
     @task
     def outside():
         text = get_current_context()["params"]["text"]
-        plan = {{"run_id": text, "peer": text, "groups": 1, "queue": text, "wals": 1, "bytes": 1, "problems": [{PROBLEM!r}]}}
-        return [{{"peer": text, "plan": plan, "groups": [text]}}]
+        plan = {{"run_id": text, "peer": text, "groups": 1, "wals": 1, "bytes": 1, "problems": [{PROBLEM!r}]}}
+        return [{{"peer": text, "plan": plan}}]
 
     @task
     def values():
@@ -75,7 +79,8 @@ def hostile():
     plain(everything, [everything, {TEMPLATE!r}], third={{"in": [everything]}})
     grouped.expand(value=everything)
     kwargs = outside()
-    ShipWalsOperator.partial(task_id="ship", map_index_template="{{{{ task.plan['queue'] }}}}", retries=0).expand_kwargs(kwargs)
+    ship = ShipWalsOperator.partial(task_id="ship", recovery=True, map_index_template="{{{{ task.peer }}}}", retries=0)
+    ship.expand_kwargs(kwargs)
 
     @task
     def peers():
@@ -124,9 +129,11 @@ def test_names_in_zookeeper_reach_the_job_as_they_are(
 ):
     ended: Run = request.getfixturevalue(dag)()
     assert ended.state == "success", ended.report
-    assert ("p", [group(HOST)]) in spark.shipped
-    assert ("q", [group(HOST)]) in spark.shipped
-    assert f"{SERVER}/q-{HOST}" in states(ended, "drain")
+    shipped = dict(spark.shipped)
+    assert group(HOST) in shipped["p"]
+    assert group(HOST) in shipped["q"]
+    assert states(ended, "drain") == {"p": "success", "q": "success"}
+    assert f"{SERVER}/q-{HOST}" in {q["queue"] for q in ended.report["queues"]}
     assert states(ended, "claim")[HOST] == "success"
     assert {q["dead_server"] for q in ended.report["queues"]} >= {HOST}
     assert SECRET not in json.dumps(spark.commands)
@@ -151,8 +158,14 @@ def test_a_peer_s_name_reaches_the_job_as_it_is(
 
 
 def test_values_of_any_shape_reach_tasks_operators_and_sensors_as_they_are(
-    airflow_db: None, tmp_path: Path, at: Any, monkeypatch: pytest.MonkeyPatch, logged: Callable[[], str]
-):
+    airflow_db: None, tmp_path: Path, at: SourceCluster, zk: KazooClient, monkeypatch: pytest.MonkeyPatch,
+    logged: Callable[[], str],
+):  # fmt: skip
+    drain = Drain(
+        peer=TEMPLATE, server=SERVER, queue="q", dead_server=DEAD, claimed_by="HBase", groups=(TEMPLATE,), wals=1,
+        to_ship=(TEMPLATE,),
+    )  # fmt: skip
+    note_drains(session_of(zk, at), TEMPLATE, TEMPLATE, [drain])
     commands: list[list[str]] = []
     monkeypatch.setattr(WalferrySubmitHook, "submit", lambda hook, app="": commands.append(hook._build_spark_submit_command(app)))
     run_id = load(tmp_path / "hostile.py", DAG_FILE).test(run_conf={"text": TEMPLATE}).run_id
@@ -165,7 +178,7 @@ def test_values_of_any_shape_reach_tasks_operators_and_sensors_as_they_are(
     (command,) = commands
     assert command[command.index("--peer") + 1] == TEMPLATE
     assert command[command.index("--run-id") + 1] == TEMPLATE
-    assert f"--group={TEMPLATE}" in command
+    assert "--recovery" in command
     assert fields["ship"]["plan"]["problems"] == [PROBLEM]
     assert fields["new_wals"] == {"peer": TEMPLATE, "key": TEMPLATE, "source_conn_id": TEMPLATE}
     assert fields["dead_servers"] == fields["stuck_regions"] == {"source_conn_id": TEMPLATE}

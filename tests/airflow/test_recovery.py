@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import threading
+import time
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -14,7 +15,6 @@ from kazoo.client import KazooClient
 
 from tests.sessions import session_of
 from tests.zk.hbase_znodes import DEAD, OTHER, SERVER, HBaseZNodes, LastingZNodes, wal
-from walferry.airflow.operators.ship_wals import KEPT_SECONDS
 from walferry.airflow.tasks import recovery as recovery_tasks
 from walferry.base.zk.fenced_lock import FencedLock
 from walferry.hbase.files.store import WrongRoot
@@ -57,13 +57,13 @@ def test_a_run_s_sink_is_that_of_all_of_its_jobs(dag: str, request: pytest.Fixtu
 def test_all_dead_servers_queues_are_claimed_drained_and_tidied_up(failover, dead: HBaseZNodes, spark: Spark):
     ended = failover()
     assert ended.state == "success", ended.report
-    assert spark.shipped == [("p", [group(DEAD)]), ("p", [group(OTHER)]), ("q", [group(DEAD)])]
-    assert [command[command.index("--keep") + 1] for command in spark.commands] == [str(KEPT_SECONDS)] * 3
+    assert spark.shipped == [("p", sorted([group(DEAD), group(OTHER)])), ("q", [group(DEAD)])]
     assert states(ended, "claim") == {DEAD: "success", OTHER: "success"}
-    assert set(states(ended, "drain")) == {
+    assert states(ended, "drain") == {"p": "success", "q": "success"}
+    report = ended.report
+    assert {q["queue"] for q in report["queues"]} == {
         f"{WALFERRY_SERVER}/p-{DEAD}", f"{WALFERRY_SERVER}/q-{DEAD}", f"{SERVER}/p-{OTHER}"
     }  # fmt: skip
-    report = ended.report
     assert {(q["dead_server"], q["peer"], q["claimed_by"], q["wals"], q["state"]) for q in report["queues"]} == {
         (DEAD, "p", "Walferry", 2, "complete"), (DEAD, "q", "Walferry", 1, "complete"), (OTHER, "p", "HBase", 1, "complete")
     }  # fmt: skip
@@ -144,11 +144,12 @@ def test_a_queue_that_fails_stops_no_other_and_a_later_run_drains_it(failover, d
     spark.broken = {group(OTHER): "table t does not exist there"}
     ended = failover()
     assert ended.state == "failed"
-    assert sorted(states(ended, "drain").values()) == ["failed", "failed", "success", "success"]
+    assert states(ended, "drain") == {"p": "failed", "q": "failed"}
+    assert sorted(q["state"] for q in ended.report["queues"]) == ["complete", "complete", "failed", "failed"]
     assert sorted(ended.report["failures"]) == [
         f"{SERVER}/{peer}-{OTHER}: 1 WAL left: {group(OTHER)}: failed: table t does not exist there" for peer in "pq"
     ]
-    assert ended.tries["drain", f"{SERVER}/p-{OTHER}"] == 1
+    assert ended.tries["drain", "p"] == 1
     assert ended.report["totals"]["failedRecoverQueues"] == 2
     assert DEAD not in dead.zk.get_children(dead.nodes.queues)
     spark.broken = {}
@@ -166,7 +167,7 @@ def test_a_drain_waits_for_another_run_that_holds_the_queue(
     ended = failover(server=OTHER)
     released.join()
     assert ended.state == "success", ended.report
-    assert ended.tries["drain", f"{SERVER}/p-{OTHER}"] == 1
+    assert ended.tries["drain", "p"] == 1
 
 
 def test_a_batch_of_a_wrong_wal_root_is_not_begun_and_its_report_tells_why(dead: HBaseZNodes, at: SourceCluster):
@@ -240,7 +241,7 @@ def test_a_drain_before_which_another_run_was_faster_is_tried_again(failover, de
     spark.held = {group(OTHER): 2}
     ended = failover(server=OTHER)
     assert ended.state == "success", ended.report
-    assert ended.tries["drain", f"{SERVER}/p-{OTHER}"] == 3
+    assert ended.tries["drain", "p"] == 3
     run_ids = {command[command.index("--run-id") + 1] for command in spark.commands}
     assert len(run_ids) == 1
 
@@ -250,7 +251,7 @@ def test_a_drain_whose_slave_is_down_is_tried_again(failover, dead: HBaseZNodes,
     spark.down = {group(OTHER): 2}
     ended = failover(server=OTHER)
     assert ended.state == "success", ended.report
-    assert ended.tries["drain", f"{SERVER}/p-{OTHER}"] == 3
+    assert ended.tries["drain", "p"] == 3
 
 
 def test_a_queue_that_stays_in_another_run_s_hand_fails_with_its_name(failover, dead: HBaseZNodes, spark: Spark):
@@ -313,7 +314,7 @@ def test_a_drain_that_the_deadline_ends_has_failed_and_drains_the_rest_when_it_i
 ):
     spark.late = {group(OTHER): 2}
     ended = failover(server=OTHER)
-    drain = ("drain", f"{SERVER}/p-{OTHER}")
+    drain = ("drain", "p")
     assert (ended.state, ended.tasks[drain], ended.tries[drain]) == ("failed", "failed", 1)
     assert ended.report["failures"] == [f"{SERVER}/p-{OTHER}: 1 WAL left: {group(OTHER)}: the deadline came first"]
     ended = clear("regionserver_failover", ended, "drain")
@@ -344,7 +345,7 @@ def test_a_cleared_drain_whose_job_is_killed_is_tried_again_whatever_the_job_bef
     spark.broken, spark.killed = {}, 1
     ended = clear("regionserver_failover", ended, "drain")
     assert ended.state == "success", ended.report
-    assert ended.tries["drain", f"{SERVER}/p-{OTHER}"] == 3
+    assert ended.tries["drain", "p"] == 3
 
 
 def test_a_cleared_run_that_has_fewer_servers_is_not_failed_by_what_an_earlier_try_left(
@@ -434,41 +435,81 @@ def test_the_classic_layouts_are_recovered_too(failover, hbase: HBaseZNodes, spa
 
 def test_every_step_may_be_done_again(dead: HBaseZNodes, at: SourceCluster, spark: Spark):
     claimed = recovery.claim(at, DEAD, "run 1")
-    assert recovery.claim(at, DEAD, "run 1").queues == claimed.queues
-    assert recovery.claim(at, DEAD, "run 2").queues == claimed.queues
-    drains = recovery.plan(at, claimed.queues, (), "run 1.1")
-    assert recovery.plan(at, claimed.queues, (), "run 1.2")[0].queue == drains[0].queue
-    assert recovery.left(at, claimed.queues) == [2, 1]
-    for each in drains:
-        assert each.needs_job
-        for name in each.queue.groups:
-            spark._ship(each.queue.peer, name)
-    assert recovery.left(at, claimed.queues) == [-1, -1]
-    assert recovery.plan(at, claimed.queues, (), "run 1.3") == []
+    wanted = recovery.wanted_by_claims([claimed])
+    assert (claimed.moved, claimed.peers) == (2, ["p", "q"])
+    assert recovery.claim(at, DEAD, "run 1") == replace(claimed, moved=0)
+    assert recovery.claim(at, DEAD, "run 2") == replace(claimed, moved=0)
+    planned = recovery.plan(at, wanted, [DEAD], "run 1.1")
+    assert recovery.plan(at, wanted, [DEAD], "run 1.2").drains == planned.drains
+    assert recovery.drains_of(at, planned.peers, "run 1.1") == planned.drains
+    assert [each.left for each in recovery.outcome(at, planned.drains, "run 1.1", {})] == [2, 1]
+    assert [job.peer for job in planned.jobs] == ["p", "q"]
+    for each in planned.drains:
+        assert each.to_ship == each.groups
+        for name in each.groups:
+            spark._ship(each.peer, name)
+    assert [each.left for each in recovery.outcome(at, planned.drains, "run 1.1", {})] == [-1, -1]
+    assert recovery.plan(at, wanted, [DEAD], "run 1.3").drains == []
     dead.zk.ensure_path(at.nodes.queue(WALFERRY_SERVER, f"p-{DEAD}"))  # as a drain leaves it that is killed in the very end
     assert recovery.clean_up(at, [OTHER], "run 1") == []
     assert dead.zk.exists(at.nodes.queue_server(WALFERRY_SERVER))
     assert recovery.clean_up(at, [DEAD], "run 1") == []
     assert not dead.zk.exists(at.nodes.queue_server(WALFERRY_SERVER))
-    assert recovery.claim(at, DEAD, "run 1").queues == ()
+    assert recovery.claim(at, DEAD, "run 1").moved == 0
 
 
 def test_a_queue_that_hbase_claims_after_the_run_has_chosen_it_is_found(dead: HBaseZNodes, at: SourceCluster):
     chosen = recovery.select(at, "p", f"{DEAD}/p", False)
     dead.claim(DEAD, "p", SERVER)
-    (drain,) = recovery.plan(at, chosen.queues, (), "run 1.1")
-    assert (drain.queue.server, drain.queue.queue) == (SERVER, f"p-{DEAD}")
+    (drain,) = recovery.plan(at, recovery.wanted_by_hand(chosen.to_drain), (), "run 1.1").drains
+    assert (drain.server, drain.queue) == (SERVER, f"p-{DEAD}")
 
 
-def test_an_empty_queue_is_removed_and_one_run_drains_so_many_queues_only(
-    dead: HBaseZNodes, at: SourceCluster, monkeypatch: pytest.MonkeyPatch
-):
+def test_an_empty_queue_is_removed_by_the_plan(dead: HBaseZNodes, at: SourceCluster):
     dead.zk.ensure_path(dead.nodes.queue(SERVER, f"p-{GONE}"))
     chosen = recovery.select(at, "", "", False)
-    monkeypatch.setattr(recovery, "MAX_DRAINS", 1)
-    drains = recovery.plan(at, chosen.queues, (), "run 1.1")
+    planned = recovery.plan(at, recovery.wanted_by_hand(chosen.to_drain), [DEAD], "run 1.1")
     assert not dead.zk.exists(dead.nodes.queue(SERVER, f"p-{GONE}"))
-    first, told = drains  # of the rest only so many are told, too
-    assert first.needs_job
-    assert (told.needs_job, told.problem) == (False, "one run drains 1 queues at most; run it again")
-    assert recovery.select(at, "", "", False).notes == ["2 more queues are left to another run: trigger one."]
+    (empty,) = (each for each in recovery.outcome(at, planned.drains, "run 1.1", {}) if each.drain.dead_server == GONE)
+    assert (empty.complete, empty.drain.to_ship) == (True, ())
+
+
+def test_a_queue_of_a_server_that_has_died_since_is_not_drained_before_it_is_claimed(dead: HBaseZNodes, at: SourceCluster):
+    chosen = recovery.select(at, "p", "", False)
+    dead.add_wal(GONE, "p", wal(1, GONE))
+    drains = recovery.plan(at, recovery.wanted_by_hand(chosen.to_drain), [DEAD], "run 1.1").drains
+    assert {drain.server: drain.problem for drain in drains} == {
+        DEAD: "", SERVER: "", GONE: f"{GONE} was not claimed"
+    }  # fmt: skip
+
+
+def test_a_job_drains_what_is_free_while_another_run_holds_a_queue_and_then_the_rest(
+    failover, dead: HBaseZNodes, at: SourceCluster, spark: Spark, other: KazooClient
+):
+    lease = acquire(session_of(other, at), "p", group(OTHER), "run x")
+    spark.held = {group(OTHER): 1}
+
+    def release_once_the_others_are_drained() -> None:
+        while any(DEAD in path for path in dead.queued("p")):
+            time.sleep(0.1)
+        time.sleep(3)
+        lease.release()
+
+    released = threading.Thread(target=release_once_the_others_are_drained)
+    released.start()
+    ended = failover()
+    released.join()
+    assert ended.state == "success", ended.report
+    assert (ended.tries["drain", "p"], [peer for peer, _ in spark.shipped]) == (1, ["p", "p", "q"])
+    assert ended.report["totals"]["completedRecoverQueues"] == 3
+
+
+def test_a_run_that_is_no_longer_kept_says_so_when_its_drain_is_cleared(
+    failover, clear, dead: HBaseZNodes, at: SourceCluster, spark: Spark
+):
+    spark.late = {group(OTHER): 1}
+    ended = failover(server=OTHER)
+    dead.zk.delete(f"{at.root}/runs", recursive=True)
+    ended = clear("regionserver_failover", ended, "drain")
+    assert (ended.state, ended.tasks["drain", "p"]) == ("failed", "failed")
+    assert len(spark.commands) == 1

@@ -17,6 +17,7 @@ from kazoo.client import KazooClient
 from embedded.client import GLOBAL, JavaClient, WriteLoad, even_splits
 from embedded.distributed import ClusterOptions, DistributedCluster, DistributedClusters, RegionServer
 from embedded.hbase import QUICK_LOG_CLEANER, ClusterAddress
+from tests.claimed import ClaimedQueues, claim_and_find
 from tests.cluster.queue_watch import QueueWatch
 from tests.cluster.walferry_runs import await_progress, plan, positions, roll, ship, source_of
 from tests.sessions import session_of
@@ -26,7 +27,7 @@ from walferry.hbase.cluster import live_servers
 from walferry.hbase.files.store import WalStore
 from walferry.hbase.names import parse_wal_name
 from walferry.replication.peers.settings import PeerSettings
-from walferry.replication.queues.claims.claim import Claim, claim, clean_up
+from walferry.replication.queues.claims.claim import clean_up
 from walferry.replication.queues.dead_servers import RecoveredQueue, find_dead, recovered_queues
 from walferry.replication.source.cluster import SourceCluster
 
@@ -116,11 +117,11 @@ class Failover:
     def recovered(self) -> tuple[RecoveredQueue, ...]:
         return recovered_queues(session_of(self.zk, self.at), self.peer)
 
-    def claim(self, server: str) -> Claim:
+    def claim(self, server: str) -> ClaimedQueues:
         """Our claim; twice, as a task that is tried again does."""
         assert server in {dead.name for dead in find_dead(session_of(self.zk, self.at))}
-        found = claim(session_of(self.zk, self.at), server, run_id=f"failover-{server}", holder="test")
-        again = claim(session_of(self.zk, self.at), server, run_id=f"failover-{server}", holder="test")
+        found = claim_and_find(session_of(self.zk, self.at), server, run_id=f"failover-{server}", holder="test")
+        again = claim_and_find(session_of(self.zk, self.at), server, run_id=f"failover-{server}", holder="test")
         assert again.moved == 0
         assert {q.ref for q in again.queues} == {q.ref for q in found.queues}
         self.moved += found.moved

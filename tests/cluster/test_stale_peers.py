@@ -26,7 +26,7 @@ from walferry.hbase.errors import PeerError
 from walferry.hbase.values import PBUF
 from walferry.replication.source.cluster import SourceCluster
 from walferry.runs.steps import batch, recovery
-from walferry.runs.values import QueueRef
+from walferry.runs.values import Selected
 
 IN_FILES = {"hbase.replication.peer.storage.impl": "filesystem"}
 DISABLED = PBUF + b"\x08\x01"
@@ -127,10 +127,10 @@ def test_a_queue_of_a_peer_that_only_the_master_knows_is_not_deleted_as_an_orpha
         zk.create(f"{queue}/gone%2C16020%2C1700000000000.1", makepath=True)
         with pytest.raises(PeerError, match=r"the Master knows it \(DISABLED\), but there is no"):
             recovery.select(moved.at, "added", "", True)
-        orphan = QueueRef("added", dead, "added", dead_server=dead, claimed=False, claimed_by="", groups=(), wals=1)
         with pytest.raises(PeerError, match="the Master knows it"):
-            recovery.deal_with_orphans(moved.at, [orphan], True, "run")
-        assert recovery.claim(moved.at, dead, "run").queues == ()
+            recovery.deal_with_orphans(moved.at, Selected(["added"]), True, "run")
+        claimed = recovery.claim(moved.at, dead, "run")
+        assert (claimed.moved, "added" in claimed.peers) == (0, False)
         assert zk.get_children(queue)
         zk.delete(queue.rpartition("/")[0], recursive=True)
 

@@ -35,6 +35,7 @@ from walferry.hbase.files.store import WalLocation, WalStore, WrongRoot
 from walferry.hbase.layout import quoted
 from walferry.hbase.names import WalName, parse_wal_name
 from walferry.hbase.wal.header import EMPTY_TRAILER
+from walferry.replication.queues.dead_servers import RecoveredQueue
 from walferry.replication.queues.reading import QueuedWal
 from walferry.replication.retention.archive import WalArchive
 from walferry.replication.retention.expiry import expire
@@ -44,7 +45,6 @@ from walferry.replication.retention.old_wals import OldWal
 from walferry.replication.retention.survey import Fate
 from walferry.replication.source.cluster import SourceCluster
 from walferry.runs.reports.recovery import preview
-from walferry.runs.values import QueueRef
 from walferry.shipping import closed_wal
 from walferry.shipping.candidates import Candidate
 from walferry.shipping.closed_wal import ReadProgress, windows_of_closed
@@ -54,7 +54,7 @@ __all__ = ["lasting_hbase", "new_client"]
 
 METRICS_SECONDS = 11  # the NameNode shows its counts anew every 10 s
 SERVER = "rs-1.example.org,16020,1700000000001"
-QUEUE = QueueRef("p", SERVER, "p", SERVER, claimed=False, claimed_by="nobody", groups=("group",), wals=1)
+QUEUE = RecoveredQueue("p", SERVER, "p", ("group.1",), claimed=False)
 ENTRIES = b"PWAL" + os.urandom(3_000_000)
 
 
@@ -170,9 +170,11 @@ def test_a_look_at_an_unclosed_file_takes_no_size_for_its_own_and_does_not_close
     file.write(ENTRIES[synced:])
     seen = plan_wal(store, queued, store.locate(wal, (SERVER,)))
     assert (seen.size, seen.growing, seen.finished) == (synced, True, False)
-    (line,) = [line for line in preview(QUEUE, [group_of(seen)]) if str(wal) in line]
+    (line,) = [line for line in preview(QUEUE, "nobody", [group_of(seen)]) if str(wal) in line]
     assert f"{'at least 1,000,000 bytes' if synced else 'of unknown size'}, as its dead server has not closed it" in line
-    assert ("at least 1.0 MB" if synced else "an unknown number of bytes") + " to ship" in preview(QUEUE, [group_of(seen)])[0]
+    assert ("at least 1.0 MB" if synced else "an unknown number of bytes") + " to ship" in preview(
+        QUEUE, "nobody", [group_of(seen)]
+    )[0]
     file.close()  # it could not, if the lease had been recovered
     closed = plan_wal(store, queued, store.locate(wal, (SERVER,)))
     assert (closed.size, closed.growing) == (len(ENTRIES), False)

@@ -10,11 +10,11 @@ import pytest
 from kazoo.client import KazooClient
 from kazoo.protocol.serialization import Create, Delete, SetData, Transaction
 
+from tests.claimed import ClaimedQueues, claim_and_find
 from tests.sessions import session_of
 from tests.zk.hbase_znodes import DEAD, OTHER, SERVER, HBaseZNodes, wal
 from walferry.hbase.layout import OwnZNodes, QueueLayout, ZNodes
 from walferry.hbase.names import parse_queue_id
-from walferry.replication.queues.claims.claim import Claim, claim
 from walferry.replication.source.cluster import SourceCluster
 
 PEERS = ("p", "q")
@@ -101,8 +101,10 @@ def cluster(new_client: Callable[[], KazooClient]) -> Cluster:
     return lambda layout: ClaimCluster(new_client(), layout)
 
 
-def claimed(zk: KazooClient, cluster: ClaimCluster, server: str = DEAD, to: str | None = None, run_id: str = "run") -> Claim:
-    return claim(session_of(zk, cluster), server, run_id, "run on a host", to)
+def claimed(
+    zk: KazooClient, cluster: ClaimCluster, server: str = DEAD, to: str | None = None, run_id: str = "run"
+) -> ClaimedQueues:
+    return claim_and_find(session_of(zk, cluster), server, run_id, "run on a host", to)
 
 
 def once(cluster: ClaimCluster) -> dict[tuple[str, str], bytes]:

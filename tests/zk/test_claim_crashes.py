@@ -11,6 +11,7 @@ from collections.abc import Callable
 import pytest
 from kazoo.client import KazooClient
 
+from tests.claimed import ClaimedQueues, claim_and_find
 from tests.sessions import session_of
 from tests.zk.claim_cluster import ClaimCluster, Killed, Killer
 from tests.zk.hbase_znodes import DEAD, OTHER, expire
@@ -18,7 +19,6 @@ from walferry.base.zk.fenced_lock import is_held
 from walferry.hbase.layout import QueueLayout
 from walferry.hbase.values import strip_client_prefix
 from walferry.replication.queues.claims import steps
-from walferry.replication.queues.claims.claim import Claim, claim
 from walferry.replication.queues.errors import ClaimHeld
 
 LAYOUTS = list(QueueLayout)
@@ -31,9 +31,9 @@ CASES = [
 ]
 
 
-def claimed(zk: KazooClient, cluster: ClaimCluster, run_id: str = "run") -> Claim:
+def claimed(zk: KazooClient, cluster: ClaimCluster, run_id: str = "run") -> ClaimedQueues:
     to = OTHER if cluster.nodes.locked else None
-    return claim(session_of(zk, cluster), DEAD, run_id, f"{run_id} on a host", to)
+    return claim_and_find(session_of(zk, cluster), DEAD, run_id, f"{run_id} on a host", to)
 
 
 @pytest.fixture

@@ -12,6 +12,7 @@ import pytest
 from kazoo.client import KazooClient
 
 from embedded.zookeeper import ZooKeeperServer, create_all
+from tests.claimed import claim_and_find
 from tests.sessions import session_of
 from tests.zk.claim_cluster import ClaimCluster
 from tests.zk.hbase_znodes import DEAD, OTHER, SERVER, wal
@@ -23,7 +24,6 @@ from walferry.hbase.names import ServerName
 from walferry.load.records import Load, forget_finished, loads_of
 from walferry.observe.status.view import view
 from walferry.replication.queues import rolling
-from walferry.replication.queues.claims.claim import claim
 from walferry.replication.queues.claims.steps import claim_hold
 from walferry.replication.queues.dead_servers import find_dead
 from walferry.replication.queues.lease import acquire
@@ -74,7 +74,7 @@ def test_the_other_queues_are_found_claimed_and_planned(narrow: KazooClient, at:
     session = session_of(narrow, at)
     (dead,) = find_dead(session)
     assert {queue.peer_id: bool(queue.unread) for queue in dead.queues} == {"p": False, "q": True}
-    claimed = claim(session, DEAD, "run", "test")
+    claimed = claim_and_find(session, DEAD, "run", "test")
     moved = {queue.peer_id: queue.claimed for queue in claimed.queues}
     print(f"claimed: {moved}, moved {claimed.moved}")
     assert moved == {"p": True, "q": False}
@@ -96,10 +96,11 @@ def test_a_run_that_recovers_the_server_drains_the_rest_and_names_the_queue(
     assert recovery.find(at.source, "", ()).servers == [DEAD]
     claimed = recovery.claim(at.source, DEAD, "run")
     monkeypatch.setattr(recovery, "plan_peer", lambda session, peer_id, names: PeerPlan(peer_id, ()))
-    drains = {drain.queue.peer: drain.problem for drain in recovery.plan(at.source, claimed.queues, (), "run")}
+    planned = recovery.plan(at.source, recovery.wanted_by_claims([claimed]), [DEAD], "run").drains
+    drains = {drain.peer: drain.problem for drain in planned}
     assert "cannot be listed" in (drains.pop("q") or "")
     assert drains == {"p": ""}
-    left = dict(zip((queue.peer for queue in claimed.queues), recovery.left(at.source, claimed.queues), strict=True))
+    left = {drained.drain.peer: drained.left for drained in recovery.outcome(at.source, planned, "run", {})}
     assert left["q"] > 0
     recovery.clean_up(at.source, [DEAD], "run")
     assert at.hbase.zk.exists(at.nodes.queue(DEAD, "q"))
@@ -117,7 +118,7 @@ def test_queues_of_a_peer_that_is_gone_are_deleted_though_another_run_claims_one
     selected = recovery.select(at.source, "p", "", delete_orphan=True)
     lock = claim_hold(zk, session.own.claim(DEAD), DEAD)
     lock.acquire("another run")
-    dealt = recovery.deal_with_orphans(at.source, selected.orphans, delete=True, run_id="run")
+    dealt = recovery.deal_with_orphans(at.source, selected.to_delete, delete=True, run_id="run")
     assert sorted(line.split()[1] for line in dealt.lines if line.endswith(" not shipped: deleted")) == [f"{OTHER}/p-{GONE}"]
     assert len(dealt.problems) == len(selected.orphans) - 1
     assert all("another run" in problem for problem in dealt.problems)
@@ -132,7 +133,7 @@ def test_of_the_queues_of_a_peer_that_is_gone_only_this_one_stays(
     monkeypatch.setattr(recovery, "open_session", lambda source, **_: nullcontext(session))
     monkeypatch.setattr(recovery, "disagreements", lambda *_: {})
     selected = recovery.select(at.source, "q", "", delete_orphan=True)
-    dealt = recovery.deal_with_orphans(at.source, selected.orphans, delete=True, run_id="run")
+    dealt = recovery.deal_with_orphans(at.source, selected.to_delete, delete=True, run_id="run")
     told = {line.split()[1]: line for line in dealt.lines}
     assert told[f"{OTHER}/q-{GONE}"].endswith(" not shipped: deleted")
     assert f"not deleted: the children of {at.nodes.queue(DEAD, 'q')} cannot be listed" in told[f"{DEAD}/q"]

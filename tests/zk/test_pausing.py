@@ -21,7 +21,7 @@ from walferry.replication.queues.dead_servers import find_dead
 from walferry.replication.retention.survey import ShippedBy, _shipped_by
 from walferry.replication.source.cluster import SourceCluster
 from walferry.runs.steps import batch, recovery
-from walferry.runs.values import ChosenPeers, QueueRef
+from walferry.runs.values import ChosenPeers, Selected
 from walferry.shipping.group import ship_group
 from walferry.shipping.group_job import GroupJob
 from walferry.shipping.runs import read_run
@@ -84,10 +84,9 @@ def test_a_queue_whose_peer_was_paused_in_the_middle_of_a_run_waits(
 ) -> None:
     monkeypatch.setattr(recovery, "disagreements", lambda *_: {})
     hbase.add_wal(DEAD, "p", wal(1, DEAD))
-    group = wal(1, DEAD).rpartition(".")[0]
-    queue = QueueRef("p", DEAD, "p", DEAD, claimed=False, claimed_by="nobody", groups=[group], wals=1)
-    (drain,) = recovery.plan(source, [queue], (), "r")
-    assert (drain.paused, drain.needs_job) == (True, False)
+    planned = recovery.plan(source, recovery.wanted_by_hand(Selected(["p"])), (), "r")
+    (drain,) = planned.drains
+    assert (drain.paused, planned.jobs) == (True, [])
     assert "it is paused" in drain.problem
 
 

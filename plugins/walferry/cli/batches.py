@@ -138,7 +138,7 @@ def _holding_peer(source: SourceCluster, planned: Planned, how: ShipTerms, run: 
             only = batch.not_held(source, planned.peer) if planned.held else None
             if only == []:
                 return {"left_to": f"peer {planned.peer}: all that is left to ship is in the hands of recoveries"}, []
-            return {}, ship_groups(source, planned, only, how)
+            return {}, ship_groups(source, planned, how, only)
     except (PeerLocked, PausedPeer) as error:
         return {"left_to": str(error)}, []
 

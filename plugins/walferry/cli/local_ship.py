@@ -38,17 +38,22 @@ def run_name(command: str) -> str:
     return f"walferry {command} by {user_name()} at {datetime.now(UTC):%Y-%m-%d %H:%M:%S.%f}"
 
 
-def ship_groups(source: SourceCluster, planned: Planned, groups: Sequence[str] | None, how: ShipTerms) -> list[GroupSummary]:
-    """Ship these WAL groups of a peer, or all, and say on stderr how far it is. Raises WalferryError if it may not begin."""
+def ship_groups(
+    source: SourceCluster, planned: Planned, how: ShipTerms, groups: Sequence[str] | None = None, *, recovery: bool = False
+) -> list[GroupSummary]:
+    """Ship these WAL groups of a peer, or all, or what a recovery's plan has noted, and say on stderr how far it is.
+
+    Raises WalferryError if it may not begin.
+    """
     run = ship_run.ShipRun(
-        source=source, peer_id=planned.peer, run_id=planned.run_id, deadline=how.deadline, groups=groups,
+        source=source, peer_id=planned.peer, run_id=planned.run_id, deadline=how.deadline, groups=groups, recovery=recovery,
         broken_wals=how.broken_wals, sink=how.sink,
     )  # fmt: skip
     jobs = ship_run.begin(run)
     if any(job.settings.sink.makes_files for job in jobs):
         tell(f"peer {planned.peer}: making files of a backlog needs Spark, so its edits go by {jobs[0].settings.requests}")
     summaries = []
-    with ProgressLog(source, planned, groups, tell, tell):
+    with ProgressLog(source, planned, tell, tell):
         for job, result in run_all(ship_run.ship, jobs, how.workers):
             if isinstance(result, Gone):
                 result = GroupSummary(group=job.group, status=Status.FAILED, error=result.why)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import time
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -16,7 +17,8 @@ if TYPE_CHECKING:
     from walferry.cli.local_ship import ShipTerms
     from walferry.replication.source.cluster import SourceCluster
     from walferry.runs.reports.recovery import Drained, Recovery
-    from walferry.runs.values import Claimed, Drain, QueueRef
+    from walferry.runs.steps.recovery import RecoveryPlan
+    from walferry.runs.values import Claimed, Selected
 
 DEADLINE_SECONDS = 3600
 _HEAD = ("QUEUE", "STATE", "WALS", "LEFT", "OPS", "BYTES")
@@ -49,10 +51,9 @@ def drain(chosen: Chosen, /, queue: str, dry_run: bool, delete_orphan: bool, as_
     if dry_run:
         lines = recovery.preview(source, selected, delete_orphan)
         return show(lambda: ShownTable({"lines": lines}, lambda: "\n".join(plain(lines))), as_json=as_json)
-    orphans = recovery.deal_with_orphans(source, selected.orphans, delete_orphan, run)
+    orphans = recovery.deal_with_orphans(source, selected.to_delete, delete_orphan, run)
     notes = [*selected.notes, *orphans.lines]
-    servers = recovery.servers_to_claim(selected.queues)
-    recovered = _recover(source, servers, selected.queues, run, ShipTerms.of(**how))
+    recovered = _recover(source, selected.servers, selected.to_drain, run, ShipTerms.of(**how))
     problems = [*orphans.problems, *recovered.problems]
     return _show(replace(recovered, notes=[*notes, *recovered.notes], problems=problems), as_json=as_json)
 
@@ -77,10 +78,8 @@ def failover(chosen: Chosen, /, server: str, as_json: bool, **how: Any) -> int:
     return _show(replace(recovered, notes=[*found.notes, *recovered.notes]), as_json=as_json)
 
 
-def _recover(
-    source: SourceCluster, servers: Sequence[str], queues: Sequence[QueueRef] | None, run: str, how: ShipTerms
-) -> Recovery:
-    """Claim what is left of `servers`, then drain `queues`, or else all that the claims have."""
+def _recover(source: SourceCluster, servers: Sequence[str], selected: Selected | None, run: str, how: ShipTerms) -> Recovery:
+    """Claim what is left of `servers`, then drain the queues that were `selected`, or else what the claims are for."""
     from walferry.base.errors import WalferryError
     from walferry.runs.reports.recovery import Recovery
     from walferry.runs.steps import recovery
@@ -92,33 +91,37 @@ def _recover(
             claims.append(recovery.claim(source, server, run))
         except WalferryError as error:  # the other servers' queues are drained all the same
             problems.append(f"claim of {server}: {error}")
-    wanted = queues if queues is not None else [queue for claim in claims for queue in claim.queues]
-    drains = recovery.plan(source, wanted, set(servers) - {claim.server for claim in claims}, run)
-    drained = [_drained(source, drain, how) for drain in drains]
-    dead = {claim.server for claim in claims} | {drain.queue.dead_server for drain in drains if drain.plan}
-    removed = recovery.clean_up(source, sorted(dead), run) if dead else ()
-    left = recovery.left(source, (each.drain.queue for each in drained))
-    drained = [replace(each, left=count) for each, count in zip(drained, left, strict=True)]
-    return Recovery(claims, drained, problems=problems, removed=removed)
+    wanted = recovery.wanted_by_hand(selected) if selected else recovery.wanted_by_claims(claims)
+    claimed = {claim.server for claim in claims}
+    planned = recovery.plan(source, wanted, claimed, run)
+    failed = _ship(source, planned, how)
+    dead = claimed | {drain.dead_server for drain in planned.drains if not drain.problem}
+    removed = recovery.clean_up(source, dead, run) if dead else ()
+    drains = [replace(each, problem=each.problem or failed.get(each.peer, "")) for each in planned.drains]
+    return Recovery(claims, recovery.outcome(source, drains, run, {}), problems=problems, removed=removed)
 
 
-def _drained(source: SourceCluster, drain: Drain, how: ShipTerms) -> Drained:
-    """Ship a queue, if there is anything to ship of it. What is left of it is not known yet."""
+def _ship(source: SourceCluster, plan: RecoveryPlan, how: ShipTerms) -> dict[str, str]:
+    """Ship what there is, peer by peer, and wait for queues that other runs hold; by peer, why it could not begin."""
     from walferry.base.errors import WalferryError
     from walferry.cli.local_ship import ship_groups
-    from walferry.runs.reports.recovery import Drained
-    from walferry.runs.steps import batch
+    from walferry.engine.summary import Status
+    from walferry.runs.steps import batch, recovery
 
-    if drain.plan is None or not drain.needs_job:
-        return Drained(drain, None, (), 0)
-    tell(f"queue {drain.queue.ref}: {drain.plan.wals:,} WALs, at least {drain.plan.bytes:,} bytes to ship")
-    try:
-        if not batch.await_free(source, drain.queue.peer, drain.queue.groups, how.deadline):
-            return Drained(replace(drain, problem="another run holds it"), "failed", (), 0)
-        summaries = ship_groups(source, drain.plan, drain.queue.groups, how)
-    except WalferryError as error:  # the other queues are drained all the same
-        return Drained(replace(drain, problem=str(error)), "failed", (), 0)
-    return Drained(drain, "success", summaries, 0)
+    failed = {}
+    for job in plan.jobs:
+        tell(f"peer {job.peer}: {job.wals:,} WALs of recovered queues, at least {job.bytes:,} bytes to ship")
+        until = time.monotonic() + how.deadline
+        try:
+            groups: Collection[str] = recovery.groups_of(source, job)
+            while groups:
+                batch.await_free(source, job.peer, groups, until)
+                summaries = ship_groups(source, job, how, recovery=True)
+                held = [s.group for s in summaries if s.status is Status.HELD] if time.monotonic() < until else ()
+                groups = batch.held(source, job.peer, held)
+        except WalferryError as error:  # the other peers' queues are drained all the same
+            failed[job.peer] = str(error)
+    return failed
 
 
 def _show(recovered: Recovery, *, as_json: bool) -> int:

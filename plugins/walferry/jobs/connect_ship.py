@@ -93,12 +93,11 @@ class ConnectShip:
 
 
 def tag_of(run: ShipRun) -> str:
-    """The tag of all tries of a run. Recoveries, which have their summaries kept for longer, have a job for each queue of a run.
+    """The tag of all tries of a run, which has one job of the peer at a time.
 
-    A batch has one job at a time. Its groups do not count: a retry may have others, as recoveries hold some meanwhile.
+    Its groups do not count: a retry may have others, as recoveries hold some meanwhile.
     """
-    groups = run.groups if run.keep is not None else None
-    what = (run.source.to_json(), run.peer_id, run.run_id, *(groups or ()))
+    what = (run.source.to_json(), run.peer_id, run.run_id)
     return f"walferry-{hashlib.sha256(repr(what).encode()).hexdigest()[:32]}"
 
 

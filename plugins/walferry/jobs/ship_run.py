@@ -25,6 +25,7 @@ from walferry.replication.source.agreement import check_peer
 from walferry.replication.source.cluster import SourceCluster, SourceError
 from walferry.replication.source.session import open_session
 from walferry.shipping.bulkload.left_to_requests import Left
+from walferry.shipping.drains import KEPT_SECONDS, groups_to_drain
 from walferry.shipping.group_job import GroupJob, senders_of_each
 from walferry.shipping.plan import bytes_queued, groups_to_ship
 from walferry.shipping.runs import begin_run, read_group, write_group
@@ -46,7 +47,7 @@ class ShipRun:
     run_id: str
     deadline: float  # seconds from the job's begin, after which nothing more is read
     groups: Sequence[str] | None = None  # WAL groups; None: all of the peer
-    keep: float | None = None  # seconds for which the summaries are kept at least; None: deadline + an hour
+    recovery: bool = False  # whether it drains the queues that its plan has noted (shipping/drains.py), and no others
     broken_wals: BrokenWals = BrokenWals.STOP
     sink: SinkKind | None = None  # None: as the peer or the source says
     hfiles_from: int | None = None  # bytes; None: as the peer or the source says
@@ -67,8 +68,9 @@ def begin(run: ShipRun) -> list[GroupJob]:
             settings = replace(settings, hfiles_from=run.hfiles_from)
         if (copying := under_way(session, run.peer_id)) is not None:
             raise copying
-        groups = groups_to_ship(session, run.peer_id, run.groups)
-        begin_run(session, run.peer_id, run.run_id, run.deadline + 3600 if run.keep is None else run.keep)
+        wanted = groups_to_drain(session, run.peer_id, run.run_id) if run.recovery else run.groups
+        groups = groups_to_ship(session, run.peer_id, wanted)
+        begin_run(session, run.peer_id, run.run_id, KEPT_SECONDS if run.recovery else run.deadline + 3600)
         forget_down(session, run.peer_id, run.run_id)
     senders = senders_of_each(max(1, len(groups)), settings.senders)
     return [
@@ -89,7 +91,7 @@ def load_files(run: ShipRun, jobs: list[GroupJob], spread: Callable[[Tell], Spre
     settings = jobs[0].settings
     if not settings.sink.makes_files:
         return Left((), jobs)
-    if settings.least_bytes and (size := _bytes_queued(run)) < settings.least_bytes:
+    if settings.least_bytes and (size := _bytes_queued(run, jobs)) < settings.least_bytes:
         say(f"nothing is loaded as files: {size:,} bytes of WALs are fewer than {settings.least_bytes:,}")
         return Left((), jobs)
     from walferry.shipping.bulkload.driver import Backlog, load_backlog
@@ -102,9 +104,9 @@ def load_files(run: ShipRun, jobs: list[GroupJob], spread: Callable[[Tell], Spre
         return load_backlog(backlog, jobs, lambda: spread(note.tell), under_way)
 
 
-def _bytes_queued(run: ShipRun) -> int:
+def _bytes_queued(run: ShipRun, jobs: Sequence[GroupJob]) -> int:
     with open_session(run.source) as session:
-        return bytes_queued(session, run.peer_id, run.groups)
+        return bytes_queued(session, run.peer_id, {job.group for job in jobs})
 
 
 def ship(job: GroupJob) -> GroupSummary:

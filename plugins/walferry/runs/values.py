@@ -81,7 +81,6 @@ class Planned(XComValue):
     oldest: int | None = None  # when the oldest WAL to ship was begun, in ms since the epoch
     turn: int = 0  # of the right to ship the peer, as the plan has seen it
     left_to: str = ""  # which other run ships the peer, or why none does
-    queue: str = ""  # the one queue that the job drains
 
     @classmethod
     def from_xcom(cls, value: Mapping[str, Any]) -> Self:
@@ -91,59 +90,22 @@ class Planned(XComValue):
 
 
 @dataclass(frozen=True)
-class QueueRef(XComValue):
-    """A recovered queue as it lay when it was looked at. Between tasks it is known by its peer and WAL groups."""
-
-    peer: str
-    server: str  # under whose znode it lay
-    queue: str  # its id
-    dead_server: str  # that has written its WALs
-    claimed: bool
-    claimed_by: str  # for people
-    groups: Sequence[str]
-    wals: int
-
-    @property
-    def ref(self) -> str:
-        """The queue as people write it."""
-        return f"{self.server}/{self.queue}"
-
-
-@dataclass(frozen=True)
 class Claimed(XComValue):
-    """What the claim of a dead server has found and moved. `task` is the task instance that claimed it."""
+    """What the claim of a dead server has moved. `task` is the task instance that claimed it."""
 
     server: str
-    queues: Sequence[QueueRef] = ()
+    peers: Sequence[str] = ()  # whose queues of this server the run may drain, wherever they lie
     moved: int = 0
     left: Sequence[str] = ()  # why other queues are left to others
     task: str = ""
 
-    @classmethod
-    def from_xcom(cls, value: Mapping[str, Any]) -> Self:
-        """The claim that `to_xcom` wrote."""
-        return super().from_xcom({**value, "queues": tuple(QueueRef.from_xcom(queue) for queue in value["queues"])})
-
 
 @dataclass(frozen=True)
-class Drain(XComValue):
-    """A queue that a run is to drain: with a plan, or else with the problem that prevents it."""
+class Selected(XComValue):
+    """Recovered queues that were chosen by hand: all of these peers, or only the one called `queue` then."""
 
-    queue: QueueRef
-    plan: Planned | None
-    problem: str = ""
-    paused: bool = False  # whether the problem is only that the peer is paused
-
-    @property
-    def needs_job(self) -> bool:
-        """Whether it needs a Spark job."""
-        return not self.problem and self.plan is not None and self.plan.groups > 0
-
-    @classmethod
-    def from_xcom(cls, value: Mapping[str, Any]) -> Self:
-        """The drain that `to_xcom` wrote."""
-        plan = value["plan"] and Planned.from_xcom(value["plan"])
-        return super().from_xcom({**value, "queue": QueueRef.from_xcom(value["queue"]), "plan": plan})
+    peers: Sequence[str]
+    queue: str = ""
 
 
 def bounded(problems: Iterable[PlanProblem], at_most: int = MAX_PROBLEMS) -> tuple[Sequence[PlanProblem], int]:

@@ -13,6 +13,7 @@ rows                     scanned rows, as entries of a WAL
 deleted                  tables and families that neither cluster has any more
 lag                      when the first edit that waits was written
 runs                     the summaries of runs in ZooKeeper
+drains                   the queues that a recovery is to drain, as its plan has noted them
 sweeping                    WALs without entries leave the queue without a job
 garbage_collection          znodes that runs and peers that are gone have left
 repositioning            an operator moves a position

@@ -5,11 +5,12 @@ whatever the Spark master and the deploy mode:
 
     <root>/runs/<quoted znode parent>/<peer>/<quoted run id>                    until when it is kept, in s since the epoch
     <root>/runs/<quoted znode parent>/<peer>/<quoted run id>/<quoted group>     GroupSummary as JSON
+    <root>/runs/<quoted znode parent>/<peer>/<quoted run id>/(queues)/…         of a recovery: shipping/drains.py
 
 A retry of the same run goes on counting where the killed attempt's last summary stopped.
 
-While a dead server's queues are drained, job by job, hundreds of batches of the same peer may begin and end. So each job says how
-long its run is to be kept. Of the runs whose time is over, the newest are kept.
+While a peer's recovered queues are drained, hundreds of its batches may begin and end. So each run says how long it is to be
+kept. Of the runs whose time is over, the newest are kept.
 """
 
 from __future__ import annotations
@@ -34,6 +35,7 @@ from walferry.replication.source.session import Session
 RUNS_KEPT = 20  # of one peer: the newest
 RUNS_AT_MOST = 200  # of one peer, including those that have to be kept longer
 MAX_TIME_DIGITS = 18
+QUEUES = "(queues)"  # beside the groups, whose quoted names have no parentheses
 
 log = logging.getLogger(__name__)
 
@@ -129,7 +131,8 @@ def read_run(session: Session, peer_id: str, run_id: str) -> list[GroupSummary]:
     A group whose summary cannot be read has failed: nobody knows how it went.
     """
     path = run_path(session, peer_id, run_id)
-    return [_summary(f"{path}/{name}", name, znode) for name, znode in read_children(session.zk, path).items()]
+    found = read_children(session.zk, path)
+    return [_summary(f"{path}/{name}", name, znode) for name, znode in found.items() if name != QUEUES]
 
 
 def _summary(path: str, name: str, znode: ZNode) -> GroupSummary:

@@ -25,11 +25,10 @@ UI = "ui"  # in the extra of a connection to Spark: where its jobs are shown
 log = logging.getLogger(__name__)
 
 
-def page_of(source: str, peer: str, queue: str = "") -> str:
-    """The address of the replication page with this peer's rows, or with those of one queue, below Airflow's own path."""
-    wanted = {"source": source, "peer": peer, **({"text": queue} if queue else {})}
+def page_of(source: str, peer: str) -> str:
+    """The address of the replication page with this peer's rows, below Airflow's own path."""
     path = urlsplit(conf.get("api", "base_url", fallback="/") or "/").path.rstrip("/")
-    return f"{path}/plugin/{URL_ROUTE}/{URL_ROUTE}/replication?{urlencode(wanted)}"
+    return f"{path}/plugin/{URL_ROUTE}/{URL_ROUTE}/replication?{urlencode({'source': source, 'peer': peer})}"
 
 
 def web_address(text: object) -> str:
@@ -46,7 +45,7 @@ def web_address(text: object) -> str:
 
 @attrs.define()
 class ReplicationLink(BaseOperatorLink):
-    """Leads to the peer on the replication page, and of a drain to its queue there."""
+    """Leads to the peer on the replication page."""
 
     @property
     def name(self) -> str:

@@ -56,7 +56,7 @@ class ReplayIntervalOperator(SparkJobOperator):
             *(["--dry-run"] if params["dry_run"] else []),
             *(["--what-is-there"] if params["what_is_there"] else []),
         ]
-        with ProgressLog(source, planned.as_batch, None, self.log.info, self.log.warning):
+        with ProgressLog(source, planned.as_batch, self.log.info, self.log.warning):
             try:
                 self.submit(context, f"walferry replay {planned.peer}", arguments)
             except AirflowException:

@@ -1,9 +1,9 @@
-"""The Spark job that ships one peer's backlog, or some of its WAL groups, as an operator."""
+"""The Spark job that ships one peer's backlog, or drains its recovered queues, as an operator."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from datetime import timedelta
@@ -60,8 +60,7 @@ HFILES_FROM = Param(
     title="Files from",
     description="Megabytes of WALs from which the sink auto makes files of them. Empty: as the peer's walferry.hfiles.from says.",
 )
-# Before its report a recovery may have other queues to drain, or to wait for, and each may take the longest deadline, 7 days.
-KEPT_SECONDS = 8 * 86400
+NOT_KEPT = "the run is so old that what it was to drain is not kept any more: clear its task plan"
 MAX_ERROR_CHARS = 2000
 # XComs that tell the report why a batch's job was not started, and why it went through spark-submit.
 LEFT_TO, SLAVE_DOWN, BY_SPARK_SUBMIT = "left_to", "slave_down", "by_spark_submit"
@@ -83,14 +82,14 @@ class ShipWalsOperator(SparkJobOperator):
     So does one that finds the peer paused. If the slave is down, the task fails at once and starts no job: the next batch tries
     again.
 
-    With `groups` only these WAL groups are shipped, such as those of a dead server's queue. No next batch comes for such a queue:
-    another run that holds it is waited for until the deadline, and the task is tried again while the slave is down. A job
-    that its deadline has ended before it had shipped all of the queue has failed. Cleared, it goes on from there.
+    A `recovery` drains the queues that its plan has noted (shipping/drains.py). No next batch comes for these. The job ships what
+    no other run holds; the rest is waited for until the deadline; and the task is tried again while the slave is down. A job that
+    its deadline has ended before it had shipped all of them has failed. Cleared, it goes on from there.
     """
 
     template_fields: Sequence[str] = (
         *SparkJobOperator.template_fields,
-        *("peer", "plan", "deadline", "groups", "broken_wals", "sink", "hfiles_from", "source_conn_id"),
+        *("peer", "plan", "deadline", "broken_wals", "sink", "hfiles_from", "source_conn_id"),
     )
     script = "ship_wals.py"
 
@@ -100,7 +99,7 @@ class ShipWalsOperator(SparkJobOperator):
         peer: str,
         plan: Mapping[str, Any],  # the XCom of a walferry.runs.values.Planned
         deadline: int | None = None,  # seconds
-        groups: Sequence[str] | None = None,  # WAL groups; None: all of the peer's
+        recovery: bool = False,
         broken_wals: str | None = None,  # walferry.hbase.files.quarantine.BrokenWals
         sink: str | None = None,  # walferry.replication.peers.settings.SinkKind, or CONFIGURED
         hfiles_from: int | None = None,  # megabytes
@@ -113,7 +112,7 @@ class ShipWalsOperator(SparkJobOperator):
         self.peer = peer
         self.plan = plan
         self.deadline: Any = deadline
-        self.groups = groups
+        self.recovery = recovery
         self.broken_wals = broken_wals
         self.sink = sink
         self.hfiles_from: Any = hfiles_from
@@ -124,8 +123,8 @@ class ShipWalsOperator(SparkJobOperator):
         for name in ("deadline", "broken_wals", "sink", "hfiles_from", "source_conn_id"):
             if getattr(self, name) is None:
                 setattr(self, name, context["params"][name])
-        self.shown = {"source": str(self.source_conn_id), "peer": self.peer, "queue": self.groups[0] if self.groups else ""}
-        waiting = int(self.deadline) if self.groups else 0
+        self.shown = {"source": str(self.source_conn_id), "peer": self.peer}
+        waiting = int(self.deadline) if self.recovery else 0
         self.execution_timeout = timedelta(seconds=waiting + int(self.deadline) + STARTUP_SECONDS)
 
     @ends_plainly
@@ -140,8 +139,8 @@ class ShipWalsOperator(SparkJobOperator):
         if not planned.groups:
             raise AirflowSkipException(f"peer {self.peer}: nothing to ship")
         source = HBaseSourceHook(self.source_conn_id).get_conn()
-        if self.groups:
-            self._ship(context, source, planned, self.groups)
+        if self.recovery:
+            self._drain(context, source, planned)
             return
         try:
             with batch.holding_peer(source, planned, batch.run_of(context["ti"])):
@@ -152,6 +151,18 @@ class ShipWalsOperator(SparkJobOperator):
                 self._ship(context, source, planned, only)
         except PeerLocked as error:
             self._leave(context, str(error))
+
+    def _drain(self, context: Context, source: SourceCluster, planned: Planned) -> None:
+        """Run the job, and again for queues that were in other runs' hands then, once they are free or the deadline is over."""
+        from walferry.runs.steps import batch, recovery
+
+        until = time.monotonic() + int(self.deadline)
+        groups: Collection[str] = recovery.groups_of(source, planned)
+        if not groups:
+            raise AirflowFailException(f"peer {self.peer}: {NOT_KEPT}")
+        while groups:
+            free = batch.await_free(source, self.peer, groups, until)
+            groups = self._ship(context, source, planned, until=until, free=free)
 
     def _leave(self, context: Context, to: str) -> NoReturn:
         """Skip the task; the report says to which run the peer is left."""
@@ -183,31 +194,41 @@ class ShipWalsOperator(SparkJobOperator):
         super().on_kill()
         self._connect.interrupt()
 
-    def _ship(self, context: Context, source: SourceCluster, planned: Planned, only: Sequence[str]) -> None:
-        """Run the job to its end. `only` are the WAL groups that it ships; none named: all."""
+    def _ship(
+        self, context: Context, source: SourceCluster, planned: Planned, only: Sequence[str] = (), *, until: float = 0.0,
+        free: bool = True,
+    ) -> Collection[str]:  # fmt: skip
+        """Run the job to its end. `only` are the WAL groups that it ships; none named: all.
+
+        Returns the groups that other runs hold, if it is not yet time to give these up. `free` says whether it was not when the
+        job began.
+        """
         from walferry.hbase.files.quarantine import BrokenWals
         from walferry.jobs.ship_run import ShipRun
-        from walferry.runs.steps import slaves
+        from walferry.runs.steps import batch, slaves
 
-        free = self._await_free(source)
-        before = self._summaries(source)
+        before = batch.summaries(source, self.peer, planned.run_id)
         run = ShipRun(
             source=slaves.for_job(source, self.peer), peer_id=self.peer, run_id=planned.run_id, deadline=int(self.deadline),
-            groups=list(only) or None,
-            keep=KEPT_SECONDS if self.groups else None, broken_wals=BrokenWals(str(self.broken_wals)),
+            groups=list(only) or None, recovery=self.recovery, broken_wals=BrokenWals(str(self.broken_wals)),
             sink=None if self.sink == CONFIGURED else SinkKind(str(self.sink)),
             hfiles_from=None if self.hfiles_from is None else int(self.hfiles_from) << 20,
         )  # fmt: skip
         try:
-            with ProgressLog(source, planned, self.groups, self.log.info, self.log.warning):
+            with ProgressLog(source, planned, self.log.info, self.log.warning):
                 self._run(context, run)
         except PausedPeer as error:
             self._leave(context, str(error))
         except AirflowException as error:
             self._leave_if_paused(context, source)
-            self._judge(error, before, self._summaries(source), free)
-        if self.groups:
-            self._check_in_time(before, self._summaries(source))
+            failed = _failed_groups(before, batch.summaries(source, self.peer, planned.run_id))
+            held = [s.group for s in failed if s.status == "held"] if time.monotonic() < until else ()
+            if waiting := batch.held(source, self.peer, held):
+                return waiting
+            self._judge(error, failed, free)
+        if self.recovery:
+            self._check_in_time(before, batch.summaries(source, self.peer, planned.run_id))
+        return ()
 
     def _run(self, context: Context, run: ShipRun) -> None:
         """Run the job through the Spark Connect server, or else through spark-submit. Raises AirflowException if it fails."""
@@ -223,30 +244,22 @@ class ShipWalsOperator(SparkJobOperator):
         left = max(1.0, run.deadline - (time.monotonic() - began))
         self.submit(context, f"walferry {self.peer}", _arguments(replace(run, deadline=left)))
 
-    def _judge(
-        self, error: AirflowException, before: Sequence[GroupSummary], after: Sequence[GroupSummary], free: bool
-    ) -> NoReturn:
+    def _judge(self, error: AirflowException, failed: Sequence[GroupSummary], free: bool) -> NoReturn:
         """Raise the error that tells Airflow whether to submit a failed job again."""
-        failed = _failed_groups(before, after)
         if not failed:
             raise error  # it was killed or could not start: try again
-        another_was_faster = bool(self.groups) and free and all(s.status == "held" for s in failed)
-        slave_is_down = bool(self.groups) and all(s.status == "slave-down" for s in failed)
-        source_was_away = all(s.passing for s in failed)
-        if another_was_faster or slave_is_down or source_was_away:  # try again
-            raise AirflowException("; ".join(sorted({s.error or s.group for s in failed}))[:MAX_ERROR_CHARS]) from error
+        if self.recovery:  # for which no next batch comes
+            again = [s for s in failed if s.passing or s.status == "slave-down" or (s.status == "held" and free)]
+        else:
+            again = list(failed) if all(s.passing for s in failed) else []
+        if again:
+            raise AirflowException("; ".join(sorted({s.error or s.group for s in again}))[:MAX_ERROR_CHARS]) from error
         reasons = [f"{s.group}: {s.status}: {s.error}"[:MAX_REASON_CHARS] for s in failed]
         more = [f"and {len(failed) - MAX_REASONS:,} more"] if len(failed) > MAX_REASONS else []
         raise AirflowFailException(
             f"peer {self.peer}: {count(len(failed), 'WAL group')} failed: {'; '.join([*reasons[:MAX_REASONS], *more])}. "
             "The report has all of them"
         ) from error
-
-    def _await_free(self, source: SourceCluster) -> bool:
-        """Whether no other run holds the groups; without `groups` no other run is waited for."""
-        from walferry.runs.steps import batch
-
-        return not self.groups or batch.await_free(source, self.peer, self.groups, int(self.deadline))
 
     def _check_in_time(self, before: Sequence[GroupSummary], after: Sequence[GroupSummary]) -> None:
         late = [s.group for s in after if s.status == "deadline" and s not in before]
@@ -256,12 +269,6 @@ class ShipWalsOperator(SparkJobOperator):
                 "is still queued: clear this task, and it goes on from there"
             )
 
-    def _summaries(self, source: SourceCluster) -> list[GroupSummary]:
-        """What the run's jobs have written of the groups until now. Raises WalferryError."""
-        from walferry.runs.steps import batch
-
-        return batch.summaries(source, self.peer, self.plan["run_id"], self.groups)
-
 
 def _arguments(run: ShipRun) -> list[str]:
     """The run as arguments of spark_jobs/ship_wals.py."""
@@ -270,7 +277,7 @@ def _arguments(run: ShipRun) -> list[str]:
         f"--broken-wals={run.broken_wals}",
         *((f"--sink={run.sink}",) if run.sink is not None else ()),
         *((f"--hfiles-from={run.hfiles_from}",) if run.hfiles_from is not None else ()),
-        *(("--keep", f"{run.keep:.0f}") if run.keep is not None else ()),
+        *(("--recovery",) if run.recovery else ()),
         *(f"--group={group}" for group in run.groups or ()),
     ]
 

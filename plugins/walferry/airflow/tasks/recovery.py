@@ -2,7 +2,7 @@
 
     claim       mapped by server; a retry of the same run goes on with its claim, another run's claim is waited for
     plan        the queues where they lie now; WALs with nothing to ship leave them here, unless another run holds their group
-    drain       mapped by queue: a Spark job each
+    drain       mapped by peer: one Spark job drains all queues of the peer, as `plan` has noted them in ZooKeeper
     clean_up    the znodes of the dead servers, once they are empty
     report      ends as failed if a queue was not drained; the run does, too
 
@@ -11,12 +11,11 @@ A failed server or queue stops no other. The only state is in ZooKeeper, so ever
 
 from __future__ import annotations
 
-import itertools
 import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import timedelta
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from airflow.sdk import Param, TriggerRule, get_current_context
 
@@ -24,12 +23,15 @@ from walferry.airflow.endings import leave_note
 from walferry.airflow.forms import choices
 from walferry.airflow.kept_reports import as_lines, with_earlier
 from walferry.airflow.literal import label, task
-from walferry.airflow.operators.ship_wals import BY_SPARK_SUBMIT, ShipWalsOperator
+from walferry.airflow.operators.ship_wals import BY_SPARK_SUBMIT, NOT_KEPT, ShipWalsOperator
 from walferry.airflow.tasks.common import PROBLEM, name_of, source, telling
 from walferry.runs.failures import ReportedFailures
-from walferry.runs.reports.recovery import Drained, Recovery, as_dict, as_text, note
+from walferry.runs.reports.recovery import Recovery, as_dict, as_text, note
 from walferry.runs.reports.saying import say
-from walferry.runs.values import Claimed, Drain, QueueRef
+from walferry.runs.values import Claimed, Selected
+
+if TYPE_CHECKING:
+    from walferry.shipping.drains import Drain
 
 
 class RecoveryFailed(ReportedFailures):
@@ -42,29 +44,30 @@ DEADLINE = Param(
     minimum=10,
     maximum=604800,
     title="Deadline",
-    description="Seconds after which the Spark job of a queue stops reading and retrying. The rest stays queued; the run fails.",
+    description="Seconds after which the Spark job of a peer stops reading and retrying. The rest stays queued; the run fails.",
 )
 ALSO = "gone_peers"  # the task whose lines `also` are, where there is one
-DRAINS = "drains"  # the XCom of plan with all queues, also those that need no job
+SELECTED = "selected"  # the XCom of the first task that says which queues were chosen by hand
+DRAINS = "drains"  # the XCom of plan that says where it has noted all queues, also those that need no job
 MAX_REMOVED = 500  # names of servers in an XCom
 CLAIM_RETRIES = 6  # while another run claims the server: a claim takes seconds, a killed claimer's session 20 s to end
-DRAIN_RETRIES = 3  # of a job that was killed or could not start, or before which another run was faster
-
+DRAIN_RETRIES = 3  # of a job that was killed or could not start, or that another run was faster than
 
 log = logging.getLogger(__name__)
 
 
-def recover(first: str, servers: Any, queues: Any = None, also: Any = None) -> None:
-    """Wire the steps: claim what is left of `servers`, then drain `queues`, or else all that the claims have.
+def recover(first: str, servers: Any, also: Any = None) -> None:
+    """Wire the steps: claim what is left of `servers`, then drain the queues that were chosen, or else what the claims are for.
 
-    `first` is the task that chose these; it may leave lines for the report as its XCom `notes`, and `also` may return some.
+    `first` is the task that chose these; it may leave lines for the report as its XCom `notes`, and the chosen queues as
+    `selected`. `also` may return more lines.
     """
-    planned = plan(servers, claim.expand(server=servers), queues)
+    planned = plan(first, claim.expand(server=servers))
     drains = ShipWalsOperator.partial(
         task_id="drain",
+        recovery=True,
         retries=DRAIN_RETRIES,
-        map_index_template=label("task.plan['queue']"),
-        max_active_tis_per_dagrun=4,
+        map_index_template=label("task.peer"),
     ).expand_kwargs(planned)
     drains >> clean_up() >> report(first, also)
 
@@ -77,9 +80,7 @@ def claim(server: str) -> dict[str, Any]:
     ti = get_current_context()["ti"]
     with telling(f"claim of {server}"):
         claimed = recovery.claim(source(), server, batch.run_of(ti))
-    print(f"{server}: {claimed.moved} queues moved by this try, {len(claimed.queues)} to drain.")
-    for queue in claimed.queues:
-        print(f"  {queue.ref}: {queue.wals} WALs")
+    print(f"{server}: {claimed.moved} queues moved by this try.")
     for why in claimed.left:
         log.warning("left to others: %s", why)
     return replace(claimed, task=name_of(ti)).to_xcom()
@@ -87,31 +88,23 @@ def claim(server: str) -> dict[str, Any]:
 
 # Also if a claim failed: the other servers' queues are drained all the same, and the report tells.
 @task(trigger_rule=TriggerRule.ALL_DONE)
-def plan(servers: Sequence[str] | None, claims: Any, queues: list[dict[str, Any]] | None) -> list[dict[str, Any]]:
-    """The arguments of the drains, queue by queue; the XCom `drains` also has the queues that need none."""
+def plan(first: str, claims: Any) -> list[dict[str, Any]]:
+    """The arguments of the drains, peer by peer; what each of them drains is noted in ZooKeeper."""
     from walferry.runs.steps import batch, recovery
 
     context = get_current_context()
     ti = context["ti"]
     claimed = _that_succeeded(list(claims[:]) if claims else (), _states(ti))  # by one request
     run_id = f"{batch.run_of(ti)}.{ti.try_number}"  # a cleared plan begins a new count
-    unclaimed = set(servers or ()) - {claim.server for claim in claimed}
-    if queues is None:
-        wanted = [queue for claim in claimed for queue in claim.queues]
-    else:
-        wanted = [QueueRef.from_xcom(queue) for queue in queues]
+    selected = ti.xcom_pull(task_ids=first, key=SELECTED)
+    wanted = recovery.wanted_by_hand(Selected.from_xcom(selected)) if selected else recovery.wanted_by_claims(claimed)
     with telling("plan"):
-        drains = recovery.plan(source(), wanted, unclaimed, run_id)
-    for drain in drains:
-        ships = drain.plan and f"{drain.plan.wals} WALs, at least {drain.plan.bytes:,} bytes to ship"
-        print(f"{drain.queue.ref}: {ships or drain.problem}")
+        planned = recovery.plan(source(), wanted, {claim.server for claim in claimed}, run_id)
+    for drain in planned.drains:
+        print(f"{drain.ref}: {drain.problem or f'{drain.wals:,} WALs, at least {drain.bytes:,} bytes to ship'}")
     choices.refresh(source(), context["params"]["source_conn_id"])
-    ti.xcom_push(DRAINS, [drain.to_xcom() for drain in drains])
-    return [
-        {"peer": drain.queue.peer, "plan": drain.plan.to_xcom(), "groups": list(drain.queue.groups)}
-        for drain in drains
-        if drain.plan and drain.needs_job
-    ]
+    ti.xcom_push(DRAINS, {"run_id": run_id, "peers": planned.peers})
+    return [{"peer": job.peer, "plan": job.to_xcom()} for job in planned.jobs]
 
 
 @task(trigger_rule=TriggerRule.ALL_DONE)
@@ -121,8 +114,8 @@ def clean_up() -> list[str]:
 
     ti = get_current_context()["ti"]
     claims = _that_succeeded(ti.xcom_pull(task_ids=["claim"]), _states(ti))
-    servers = {*(claim.server for claim in claims), *(drain.queue.dead_server for drain in _drains(ti) if drain.plan)}
-    removed = recovery.clean_up(source(), sorted(servers), batch.run_of(ti))
+    servers = {*(claim.server for claim in claims), *(drain.dead_server for drain in _drains(ti) if not drain.problem)}
+    removed = recovery.clean_up(source(), servers, batch.run_of(ti))
     print(f"Removed: {', '.join(removed) or 'nothing'}.")
     return removed[:MAX_REMOVED]
 
@@ -135,8 +128,7 @@ def report(first: str, also: Sequence[str] | None) -> None:
     context = get_current_context()
     ti = context["ti"]
     recovered = _recovered(ti, first, also or ())
-    planned = [each.drain.plan.run_id for each in recovered.drained if each.drain.plan]
-    attempt = planned[0] if planned else f"{batch.run_of(ti)}, report {ti.try_number}"
+    attempt = _noted(ti)["run_id"] if recovered.drained else f"{batch.run_of(ti)}, report {ti.try_number}"
     whole = with_earlier(context, attempt, as_dict(recovered))
     say("\n".join([as_text(recovered), *as_lines(whole)]))
     leave_note(context, note(recovered))
@@ -148,30 +140,37 @@ def report(first: str, also: Sequence[str] | None) -> None:
 
 def _recovered(ti: Any, first: str, also: Sequence[str]) -> Recovery:
     """What the run's tasks have done, and what ZooKeeper says of it now."""
-    from walferry.runs.steps import batch, recovery
+    from walferry.runs.steps import recovery
 
-    states, drains = _states(ti), _drains(ti)
-    numbers = itertools.count()  # of the drain tasks
-    tasks = [states.get(f"drain_{next(numbers)}") if drain.needs_job else None for drain in drains]
-    shipped = [
-        batch.summaries(source(), drain.queue.peer, drain.plan.run_id, drain.queue.groups) if drain.plan else ()
-        for drain in drains
-    ]
-    left = recovery.left(source(), (drain.queue for drain in drains))
+    states = _states(ti)
+    jobs = {job["peer"]: states.get(f"drain_{number}") for number, job in enumerate(ti.xcom_pull(task_ids="plan") or ())}
     told = dict(problem for problem in ti.xcom_pull(task_ids=[first, ALSO, "claim", "plan"], key=PROBLEM) or () if problem)
     by_submit = {why for why in ti.xcom_pull(task_ids=["drain"], key=BY_SPARK_SUBMIT) or () if why}
+    drains, noted = _drains(ti), _noted(ti)
+    lost = sorted(jobs.keys() - {drain.peer for drain in drains})
     through = [f"Drained through spark-submit: {why}" for why in sorted(by_submit)]
     return Recovery(
         claims=_that_succeeded(ti.xcom_pull(task_ids=["claim"]), states),
-        drained=[Drained(*each) for each in zip(drains, tasks, shipped, left, strict=True)],
+        drained=recovery.outcome(source(), drains, noted["run_id"], jobs),
         notes=[*(ti.xcom_pull(task_ids=first, key="notes") or ()), *also, *through],
-        problems=[told.get(name) or f"{name} is failed: see its log" for name in _failed_steps(states)],
+        problems=[
+            *(told.get(name) or f"{name} is failed: see its log" for name in _failed_steps(states)),
+            *(f"peer {peer}: {NOT_KEPT}" for peer in lost),
+        ],
         removed=ti.xcom_pull(task_ids="clean_up") or (),
     )
 
 
+def _noted(ti: Any) -> dict[str, Any]:
+    """Where the plan has noted the run's drains."""
+    return ti.xcom_pull(task_ids="plan", key=DRAINS) or {"run_id": "", "peers": ()}
+
+
 def _drains(ti: Any) -> list[Drain]:
-    return [Drain.from_xcom(drain) for drain in ti.xcom_pull(task_ids="plan", key=DRAINS) or ()]
+    from walferry.runs.steps import recovery
+
+    noted = _noted(ti)
+    return recovery.drains_of(source(), noted["peers"], noted["run_id"])
 
 
 def _states(ti: Any) -> dict[str, str | None]:

@@ -71,11 +71,17 @@ def _pick_queue(peer: str, ref: str, there: Sequence[RecoveredQueue], live: Coll
         )
     if peer and queue_id.peer_id != peer:
         raise InputError(f"queue {ref} is one of peer {queue_id.peer_id}, not of peer {peer}. {alternatives}")
-    claimed_since = f"{name}-{server}"  # as the queue is called then, or how its name begins
     for queue in there:
-        if queue.ref == ref or queue.queue_id == claimed_since or queue.queue_id.startswith(f"{claimed_since}-"):
+        if was_called(queue, ref):
             return queue
     raise InputError(f"there is no queue {ref}. {alternatives}")
+
+
+def was_called(queue: RecoveredQueue, ref: str) -> bool:
+    """Whether this is the queue `ref`, written "server/queue id", or what has become of it when it was claimed."""
+    server, _, name = ref.partition("/")
+    claimed_since = f"{name}-{server}"  # as the queue is called then, or how its name begins
+    return queue.ref == ref or queue.queue_id == claimed_since or queue.queue_id.startswith(f"{claimed_since}-")
 
 
 def named(names: Iterable[str]) -> str:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Self
@@ -116,14 +116,12 @@ class ProgressLog:
         self,
         source: SourceCluster,
         plan: Planned,
-        groups: Collection[str] | None,  # None: all of the peer
         tell: Callable[[str], object],
         warn: Callable[[str], object],
     ) -> None:
         self._source = source
         self._peer = plan.peer
         self._plan = plan
-        self._groups = groups
         self._tell = tell
         self._warn = warn
         self._repeats = Repeats()
@@ -166,8 +164,7 @@ class ProgressLog:
         if (loading := read_load_note(session, self._peer, self._plan.run_id)) and loading != self._loading:
             self._loading = loading
             self._tell(f"peer {self._peer}: {loading}")
-        found = read_run(session, self._peer, self._plan.run_id)
-        mine = [s for s in found if self._groups is None or s.group in self._groups]
+        mine = read_run(session, self._peer, self._plan.run_id)
         if not mine:
             return
         now = progress(self._plan, mine)

@@ -9,10 +9,12 @@ from typing import TYPE_CHECKING, Any
 
 from walferry.base.amounts import count, size
 from walferry.runs.reports.batch import MAX_REASON_CHARS, MAX_ROWS, as_cell, left_out, noted, refusals, table, totals_of
-from walferry.runs.values import Claimed, Drain, QueueRef
+from walferry.runs.values import Claimed
 
 if TYPE_CHECKING:
     from walferry.engine.summary import GroupSummary
+    from walferry.replication.queues.dead_servers import RecoveredQueue
+    from walferry.shipping.drains import Drain
     from walferry.shipping.plan import GroupPlan
 
 MAX_QUEUES = 100  # in XCom; failed ones first
@@ -24,26 +26,25 @@ COLUMNS = ("completedLogs", "uncleanlyClosedLogs", "sizeOfLogQueue", "shippedOps
 
 @dataclass(frozen=True)
 class Drained:
-    """One queue of a run: what recovery.plan said of it, how its drain ended, and what is there now."""
+    """One queue of a run: what recovery.plan said of it, how the job of its peer ended, and what is there now."""
 
     drain: Drain
-    state: str | None  # of its task; None if it needed none
+    state: str | None  # of the job's task; None if it needed none
     summaries: Sequence[GroupSummary]
     left: int  # WALs that are still queued; -1: the queue is gone
 
     @property
     def ref(self) -> str:
-        return self.drain.queue.ref
+        return self.drain.ref
 
     @property
     def wals(self) -> int:
-        return self.drain.queue.wals
+        return self.drain.wals
 
     @property
     def bytes(self) -> int:
         """To ship; of a file that was still open when that was planned, the job has found more."""
-        planned = self.drain.plan.bytes if self.drain.plan else 0
-        return max(planned, sum(s.bytesToShip for s in self.summaries))
+        return max(self.drain.bytes, sum(s.bytesToShip for s in self.summaries))
 
     @property
     def complete(self) -> bool:
@@ -64,8 +65,8 @@ class Drained:
         reasons += [f"{s.group}: the Spark job ended in the middle of it" for s in self.summaries if s.status == "running"]
         if self.drain.problem:
             reasons = [self.drain.problem]
-        elif self.drain.plan and self.drain.plan.problems and not reasons:
-            reasons = [problem.problem for problem in self.drain.plan.problems]
+        elif self.drain.expected and not reasons:
+            reasons = [self.drain.expected]
         elif not reasons and self.state not in (None, "success"):
             reasons = [f"drain is {self.state}: see the log of the Spark job there"]
         why = "; ".join(reasons) or "nothing of it failed, but they are still queued; run again"
@@ -123,7 +124,7 @@ def as_text(recovery: Recovery) -> str:
     lines = list(recovery.notes)
     by_server: dict[str, list[Drained]] = {}
     for each in recovery.drained:
-        by_server.setdefault(each.drain.queue.dead_server, []).append(each)
+        by_server.setdefault(each.drain.dead_server, []).append(each)
     for claim in recovery.claims:
         lines += _of_claim(claim, by_server.get(claim.server, ()))
     if recovery.drained:
@@ -146,13 +147,12 @@ def as_text(recovery: Recovery) -> str:
     return "\n".join(lines)
 
 
-def preview(queue: QueueRef, groups: Iterable[GroupPlan]) -> list[str]:
+def preview(queue: RecoveredQueue, claimed_by: str, groups: Iterable[GroupPlan]) -> list[str]:
     """What a drain would ship of a queue, WAL by WAL, and what it would delete then."""
     groups = list(groups)
     wals = [wal for group in groups for wal in group.wals]
     lines = [
-        f"Queue {queue.ref} of peer {queue.peer}, claimed by {queue.claimed_by}: "
-        f"{count(len(wals), 'WAL')}, {_known(groups)} to ship"
+        f"Queue {queue.ref} of peer {queue.peer_id}, claimed by {claimed_by}: {count(len(wals), 'WAL')}, {_known(groups)} to ship"
     ]
     for wal in wals:
         what = "nothing to ship, leaves the queue" if wal.finished else f"{wal.bytes_left:,} bytes left"
@@ -171,10 +171,10 @@ def preview(queue: QueueRef, groups: Iterable[GroupPlan]) -> list[str]:
     return lines
 
 
-def orphan(queue: QueueRef, groups: Iterable[GroupPlan], what: str) -> str:
+def orphan(queue: RecoveredQueue, groups: Iterable[GroupPlan], what: str) -> str:
     """A queue whose peer is gone, and what is done with it."""
     return (
-        f"Queue {queue.ref} of peer {queue.peer}, which is gone: {count(queue.wals, 'WAL')}, "
+        f"Queue {queue.ref} of peer {queue.peer_id}, which is gone: {count(len(queue.wals), 'WAL')}, "
         f"{_known(list(groups))} not shipped: {what}"
     )
 
@@ -188,7 +188,7 @@ def _known(groups: Sequence[GroupPlan]) -> str:
 
 
 def _of_claim(claim: Claimed, queues: Sequence[Drained]) -> list[str]:
-    by = Counter(d.drain.queue.claimed_by for d in queues)
+    by = Counter(d.drain.claimed_by for d in queues)
     text = "".join(f", {number} claimed by {whom}" for whom, number in sorted(by.items()))
     if claim.moved:
         text += f"; this run moved {claim.moved} of them"
@@ -202,16 +202,16 @@ def _row(d: Drained) -> tuple[str, ...]:
     totals = totals_of(d.summaries)
     figures = [as_cell(c, totals[c]) if d.summaries else "-" for c in SHOWN]
     left = "-" if d.left < 0 else f"{d.left:,}"
-    return (_state(d), d.drain.queue.claimed_by, f"{d.wals:,}", size(d.bytes), left, *figures, d.ref)
+    return (_state(d), d.drain.claimed_by, f"{d.wals:,}", size(d.bytes), left, *figures, d.ref)
 
 
 def _row_as_dict(d: Drained) -> dict[str, Any]:
     totals = totals_of(d.summaries)
     return {
         "queue": d.ref,
-        "peer": d.drain.queue.peer,
-        "dead_server": d.drain.queue.dead_server,
-        "claimed_by": d.drain.queue.claimed_by,
+        "peer": d.drain.peer,
+        "dead_server": d.drain.dead_server,
+        "claimed_by": d.drain.claimed_by,
         "state": _state(d),
         "wals": d.wals,
         "bytes": d.bytes,

@@ -149,10 +149,10 @@ def why_paused(source: SourceCluster, peer_id: str) -> str | None:
         return str(PausedPeer(peer_id)) if read_peer(session.zk, session.nodes, peer_id).paused else None
 
 
-def summaries(source: SourceCluster, peer_id: str, run_id: str, groups: Collection[str] | None = None) -> list[GroupSummary]:
-    """What the run's Spark jobs have written of each WAL group, or of those named."""
+def summaries(source: SourceCluster, peer_id: str, run_id: str) -> list[GroupSummary]:
+    """What the run's Spark jobs have written of each WAL group of the peer."""
     with open_session(source) as session:
-        return [s for s in read_run(session, peer_id, run_id) if groups is None or s.group in groups]
+        return read_run(session, peer_id, run_id)
 
 
 def holders(session: Session, peer_id: str, groups: Collection[str]) -> dict[str, str]:
@@ -172,12 +172,19 @@ def not_held(source: SourceCluster, peer_id: str) -> list[str]:
         return sorted(queued_groups(session, peer_id, even_unread=True) - holders(session, peer_id, dead).keys())
 
 
-def await_free(source: SourceCluster, peer_id: str, groups: Collection[str], timeout_seconds: float) -> bool:
-    """Wait until no other run holds any of the WAL groups; False if one still has after `timeout_seconds`."""
-    give_up = time.monotonic() + timeout_seconds
+def held(source: SourceCluster, peer_id: str, groups: Collection[str]) -> Collection[str]:
+    """Which of the WAL groups are held now."""
+    if not groups:
+        return ()
+    with open_session(source) as session:
+        return holders(session, peer_id, groups).keys()
+
+
+def await_free(source: SourceCluster, peer_id: str, groups: Collection[str], give_up: float) -> bool:
+    """Wait until some of the WAL groups are free; False if other runs still hold all of them at `give_up`, by time.monotonic."""
     told: dict[str, str] = {}
     with open_session(source) as session:
-        while held := holders(session, peer_id, groups):
+        while len(held := holders(session, peer_id, groups)) == len(groups):
             if held != told:
                 told = held
                 for group, holder in sorted(held.items()):

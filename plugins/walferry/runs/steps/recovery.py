@@ -1,15 +1,16 @@
 """The steps of recovering dead servers' queues that run inside Airflow's tasks; the Spark jobs do the shipping.
 
-Each step reads ZooKeeper afresh and keeps nothing, so any of them may be run again at any time. Between the steps a queue is
-known by its peer and WAL groups: its name, and the server under which it lies, change with each claim.
+Each step reads ZooKeeper afresh, so any of them may be run again at any time. `plan` notes there what the run is to drain
+(shipping/drains.py). From then on a queue is known by its peer and WAL groups: its name, and the server under which it lies,
+change with each claim. No step reads a queue more often than a fixed number of times, however many there are.
 """
 
 from __future__ import annotations
 
 import logging
 import socket
-from collections.abc import Collection, Iterable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from walferry.base.errors import WalferryError
@@ -27,18 +28,21 @@ from walferry.replication.queues.orphans import delete_queue
 from walferry.replication.source.agreement import disagreements
 from walferry.replication.source.cluster import SourceCluster
 from walferry.replication.source.session import Session, open_session
-from walferry.runs.input.recovery_input import InputError, pick_queues, pick_server
+from walferry.runs.input.recovery_input import InputError, pick_queues, pick_server, was_called
 from walferry.runs.reports import recovery as recovery_report
+from walferry.runs.reports.recovery import Drained
 from walferry.runs.steps import batch
-from walferry.runs.values import MAX_TEXT_CHARS, Claimed, Drain, QueueRef
+from walferry.runs.values import MAX_TEXT_CHARS, Claimed, Planned, Selected
 from walferry.shipping import garbage_collection
+from walferry.shipping.drains import Drain, groups_to_drain, note_drains, read_drains
 from walferry.shipping.plan import GroupPlan, PeerPlan, plan_peer
+from walferry.shipping.runs import read_run
 from walferry.shipping.sweeping import sweep
 
 MAX_LEFT = 20  # reasons why a claim left other peers' queues, kept in Airflow's database
 MAX_SERVERS = 500  # of one run: Airflow maps over 1024 at most
-MAX_DRAINS = 500  # queues of one run
-PROBLEMS_A_DRAIN = 1  # of a queue's plan, kept in Airflow's database for each of the drains
+
+Wanted = Callable[[RecoveredQueue], bool]
 
 log = logging.getLogger(__name__)
 
@@ -88,30 +92,57 @@ def _why_left(session: Session, queues: Iterable[RecoveredQueue]) -> list[Walfer
 
 
 def claim(source: SourceCluster, server: str, run_id: str) -> Claimed:
-    """Claim a dead server's queues, or go on with a claim of this run. Raises ClaimHeld, LiveServer, WalferryError.
-
-    The claim's `queues` are all that came from the server and are still there, also those that HBase has claimed.
-    """
+    """Claim a dead server's queues, or go on with a claim of this run. Raises ClaimHeld, LiveServer, WalferryError."""
     with open_session(source) as session:
-        refused = disagreements(session, shippable_peers(session))
+        peers = shippable_peers(session)
+        refused = disagreements(session, peers)
+        claimed = claims.Claim(server, 0, ())
         try:
             claimed = claims.claim(session, server, run_id, f"run {run_id} on {socket.gethostname()}", refused=refused)
         except NoTarget as error:  # all RegionServers are down, so HBase does not claim either
             log.warning("%s", error)
-            queues = [queue for dead in find_dead(session) if dead.name == server for queue in dead.queues]
-            claimed = claims.Claim(server, tuple(queue for queue in queues if queue.peer_id not in refused), 0, ())
-    refs = tuple(ref_of(source, queue) for queue in claimed.queues[:MAX_DRAINS])
-    left = (*claimed.left[:MAX_LEFT], *_more(len(claimed.queues)))
-    return Claimed(server, refs, claimed.moved, tuple(why[:MAX_TEXT_CHARS] for why in left))
+    left = [why[:MAX_TEXT_CHARS] for why in claimed.left[:MAX_LEFT]]
+    return Claimed(server, sorted(peers - set(refused)), claimed.moved, left)
+
+
+def wanted_by_claims(claimed: Iterable[Claimed]) -> Wanted:
+    """What the claims are for: all queues that came from their servers, also those that HBase has claimed."""
+    peers = {claim.server: frozenset(claim.peers) for claim in claimed}
+    return lambda queue: queue.has_work and queue.peer_id in peers.get(queue.dead_server, ())
+
+
+def wanted_by_hand(selected: Selected) -> Wanted:
+    """The queues that were chosen, wherever they lie now."""
+    peers = frozenset(selected.peers)
+    return lambda queue: queue.peer_id in peers and (not selected.queue or was_called(queue, selected.queue))
 
 
 @dataclass(frozen=True)
 class SelectedQueues:
     """Recovered queues chosen by hand: those to drain, those whose peer is gone, and notes on the choice."""
 
-    queues: list[QueueRef]
-    orphans: list[QueueRef]
+    queues: list[RecoveredQueue]
+    orphans: list[RecoveredQueue]
     notes: list[str]
+    ref: str  # the one queue that was asked for; empty: more than one may have been
+
+    @property
+    def to_drain(self) -> Selected:
+        """What `plan` is to look for."""
+        return Selected(sorted({queue.peer_id for queue in self.queues}), self.ref)
+
+    @property
+    def to_delete(self) -> Selected:
+        """What `deal_with_orphans` is to look for."""
+        return Selected(sorted({queue.peer_id for queue in self.orphans}), self.ref)
+
+    @property
+    def servers(self) -> list[str]:
+        """The dead servers under which some of the queues still lie, to be claimed first."""
+        return sorted({queue.server for queue in self.queues if not queue.claimed})[:MAX_SERVERS]
+
+
+NONE_SELECTED = SelectedQueues([], [], [], "")
 
 
 def select(source: SourceCluster, peer: str, ref: str, delete_orphan: bool) -> SelectedQueues:
@@ -139,17 +170,15 @@ def select(source: SourceCluster, peer: str, ref: str, delete_orphan: bool) -> S
     gone = [queue for queue in chosen if queue.peer_id not in peers and queue.peer_id not in refused]
     if not mine and not gone:
         notes.append(f"There are no recovered queues to drain{f' of peer {peer}' if peer else ''}.")
-    notes += [*_more(len(mine)), *_more(len(gone))]
-    refs, orphans = ([ref_of(source, queue) for queue in those[:MAX_DRAINS]] for those in (mine, gone))
-    return SelectedQueues(refs, orphans, notes)
+    return SelectedQueues(mine, gone, notes, ref)
 
 
 def preview(source: SourceCluster, selected: SelectedQueues, delete_orphan: bool) -> list[str]:
     """What a run would claim, ship and delete, WAL by WAL, for people. Raises WalferryError."""
     lines = ["Dry run: nothing is claimed, shipped or deleted.", *selected.notes]
-    lines += [f"Server {server} would be claimed first." for server in servers_to_claim(selected.queues)]
+    lines += [f"Server {server} would be claimed first." for server in selected.servers]
     for queue, groups in _files(source, selected.queues):
-        lines += recovery_report.preview(queue, groups)
+        lines += recovery_report.preview(queue, claimed_by(source, queue), groups)
     for queue, groups in _files(source, selected.orphans):
         lines.append(recovery_report.orphan(queue, groups, "would be deleted" if delete_orphan else "would be left"))
     return lines
@@ -163,23 +192,25 @@ class Orphans:
     problems: list[str]
 
 
-def deal_with_orphans(source: SourceCluster, orphans: Iterable[QueueRef], delete: bool, run_id: str) -> Orphans:
+def deal_with_orphans(source: SourceCluster, selected: Selected, delete: bool, run_id: str) -> Orphans:
     """Delete queues of peers that are gone, or only report them. Raises PeerError if a peer is back, ConnectError."""
-    orphans = list(orphans)
-    files = _files(source, orphans)
-    kept: dict[int, str] = {}
+    if not selected.peers:
+        return Orphans([], [])
+    with open_session(source) as session:
+        orphans = list(filter(wanted_by_hand(selected), recovered_queues(session)))
+    files = _files(source, orphans)  # before they are deleted
+    kept: dict[str, str] = {}
     if delete:
         with open_session(source) as session:
-            for problem in disagreements(session, {queue.peer for queue in orphans}).values():
+            for problem in disagreements(session, selected.peers).values():
                 raise problem
-            chosen = _Chosen(orphans)
-            for lies in recovered_queues(session) if orphans else ():  # they may have been moved since they were chosen
-                if (numbers := chosen.numbers(lies)) and (why := _not_deleted(session, lies, run_id)):
-                    kept |= dict.fromkeys(numbers, why)
+            kept = {queue.ref: why for queue in orphans if (why := _not_deleted(session, queue, run_id))}
     done = "deleted" if delete else "left; delete_orphan would delete it"
-    told = [f"not deleted: {kept[number]}" if number in kept else done for number in range(len(orphans))]
-    lines = [recovery_report.orphan(queue, groups, what) for (queue, groups), what in zip(files, told, strict=True)]
-    return Orphans(lines, [f"{orphans[number].ref} is not deleted: {why}" for number, why in sorted(kept.items())])
+    lines = [
+        recovery_report.orphan(queue, groups, f"not deleted: {kept[queue.ref]}" if queue.ref in kept else done)
+        for queue, groups in files
+    ]
+    return Orphans(lines, [f"{ref} is not deleted: {why}" for ref, why in kept.items()])
 
 
 def _not_deleted(session: Session, queue: RecoveredQueue, run_id: str) -> str:
@@ -195,38 +226,37 @@ def _not_deleted(session: Session, queue: RecoveredQueue, run_id: str) -> str:
     return ""
 
 
-def _more(queues: int) -> list[str]:
-    """What to tell of queues beyond those that one run drains."""
-    return [f"{queues - MAX_DRAINS:,} more queues are left to another run: trigger one."] if queues > MAX_DRAINS else []
+@dataclass(frozen=True)
+class RecoveryPlan:
+    """The queues that a run is to drain, and what the Spark job of each peer has to ship, if there is anything."""
+
+    run_id: str
+    drains: list[Drain]
+    jobs: list[Planned]
+
+    @property
+    def peers(self) -> list[str]:
+        """The peers whose drains are noted."""
+        return sorted({drain.peer for drain in self.drains})
 
 
-def servers_to_claim(queues: Iterable[QueueRef]) -> list[str]:
-    """The dead servers under which some of the queues still lie."""
-    return sorted({queue.server for queue in queues if not queue.claimed})
+def plan(source: SourceCluster, wanted: Wanted, claimed: Collection[str], run_id: str) -> RecoveryPlan:
+    """Each queue that is wanted, where it lies now, and what is to be shipped of it; noted as the run's drains.
 
-
-def plan(source: SourceCluster, queues: Iterable[QueueRef], unclaimed: Collection[str], run_id: str) -> list[Drain]:
-    """Each of the queues that is still there, where it lies now, with a plan or with a problem; of very many only the first.
-
-    `unclaimed` are servers that could not be claimed. What only has to leave its queue does so here. Raises WalferryError.
+    A queue that still lies under its dead server is left there, unless that server is one of the `claimed` ones. What only has to
+    leave its queue does so here. Raises WalferryError.
     """
-    drains: list[Drain] = []
+    found = RecoveryPlan(run_id, [], [])
     with open_session(source) as session:
-        by_peer = _by_peer(queues)
+        by_peer = _by_peer(filter(wanted, recovered_queues(session)))
         refused = disagreements(session, by_peer)
-        there = recovered_queues(session) if by_peer else ()
-        for peer_id, wanted in by_peer.items():
-            chosen = _Chosen(wanted)
-            here = [queue for queue in there if queue in chosen]
-            if peer_id in refused:
-                drains += [_stuck(session, queue, str(refused[peer_id])) for queue in here]
-            else:
-                drains += _plan_of_peer(session, peer_id, here, unclaimed, run_id)
-    jobs = [drain for drain in drains if drain.needs_job]
-    problem = f"one run drains {MAX_DRAINS} queues at most; run it again"
-    late = [replace(drain, plan=None, problem=problem) for drain in jobs[MAX_DRAINS:]]
-    rest = sorted((*late, *(drain for drain in drains if not drain.needs_job)), key=lambda drain: not drain.problem)
-    return jobs[:MAX_DRAINS] + rest[:MAX_DRAINS]
+        for peer_id, queues in by_peer.items():
+            drains, groups = _plan_of_peer(session, peer_id, queues, claimed, run_id, refused.get(peer_id))
+            note_drains(session, peer_id, run_id, drains)
+            found.drains.extend(drains)
+            if groups:
+                found.jobs.append(batch.figures(run_id, peer_id, groups))
+    return found
 
 
 def announced(events: Iterable[Any]) -> list[str]:
@@ -239,17 +269,46 @@ def announced(events: Iterable[Any]) -> list[str]:
     return sorted(names)
 
 
-def left(source: SourceCluster, queues: Iterable[QueueRef]) -> list[int]:
-    """How many WALs are still queued of each of the queues, wherever they lie now; -1: not even the queue is left."""
-    queues = list(queues)
+def drains_of(source: SourceCluster, peers: Iterable[str], run_id: str) -> list[Drain]:
+    """What `plan` has noted of these peers. Raises WalferryError."""
+    with open_session(source) as session:
+        return [drain for peer_id in peers for drain in read_drains(session, peer_id, run_id)]
+
+
+def groups_of(source: SourceCluster, planned: Planned) -> frozenset[str]:
+    """The WAL groups that the job of a plan is to ship. Raises WalferryError."""
+    with open_session(source) as session:
+        return groups_to_drain(session, planned.peer, planned.run_id)
+
+
+def outcome(source: SourceCluster, drains: Sequence[Drain], run_id: str, jobs: Mapping[str, str | None]) -> list[Drained]:
+    """What has become of the run's queues, wherever they lie now. `jobs` has how each peer's job has ended."""
     with open_session(source) as session:
         there = recovered_queues(session)
-    wals: dict[int, int] = {}
-    chosen = _Chosen(queues)
-    for lies in there:
-        for number in chosen.numbers(lies):
-            wals[number] = wals.get(number, 0) + (1 if lies.unread else len(lies.wals))
-    return [wals.get(number, -1) for number in range(len(queues))]
+        peers = sorted({drain.peer for drain in drains})
+        summaries = {(peer_id, s.group): s for peer_id in peers for s in read_run(session, peer_id, run_id)}
+    left = _wals_left(drains, there)
+    return [
+        Drained(
+            drain, jobs.get(drain.peer) if drain.to_ship else None,
+            [summaries[drain.peer, group] for group in drain.groups if (drain.peer, group) in summaries], number,
+        )
+        for drain, number in zip(drains, left, strict=True)
+    ]  # fmt: skip
+
+
+def _wals_left(drains: Iterable[Drain], there: Iterable[RecoveredQueue]) -> list[int]:
+    """How many WALs are still queued of each; -1: not even the queue is left.
+
+    A WAL group is in one queue of its peer only, whatever the queue is called. A queue without WALs is known by its name.
+    """
+    wals: dict[tuple[str, ...], int] = {}
+    for queue in there:
+        number = 1 if queue.unread else len(queue.wals)
+        for key in {(queue.peer_id, group) for group in queue.groups} | {(queue.peer_id, queue.server, queue.queue_id)}:
+            wals[key] = max(wals.get(key, 0), number)
+    keys = (({(drain.peer, group) for group in drain.groups} | {(drain.peer, drain.server, drain.queue)}) for drain in drains)
+    return [max(wals.get(key, -1) for key in of_one) for of_one in keys]
 
 
 def clean_up(source: SourceCluster, servers: Collection[str], run_id: str) -> list[str]:
@@ -274,21 +333,7 @@ def clean_up(source: SourceCluster, servers: Collection[str], run_id: str) -> li
     return sorted(set(removed))
 
 
-def ref_of(source: SourceCluster, queue: RecoveredQueue) -> QueueRef:
-    """A queue as the tasks hand it on."""
-    return QueueRef(
-        peer=queue.peer_id,
-        server=queue.server,
-        queue=queue.queue_id,
-        dead_server=queue.dead_server,
-        claimed=queue.claimed,
-        claimed_by=_claimed_by(source, queue),
-        groups=queue.groups,
-        wals=len(queue.wals),
-    )
-
-
-def _claimed_by(source: SourceCluster, queue: RecoveredQueue) -> str:
+def claimed_by(source: SourceCluster, queue: RecoveredQueue) -> str:
     """What has claimed the queue, judging by where it lies."""
     if not queue.claimed:
         return "nobody"
@@ -297,7 +342,7 @@ def _claimed_by(source: SourceCluster, queue: RecoveredQueue) -> str:
     return "HBase or Walferry" if source.nodes.locked else "HBase"
 
 
-def _files(source: SourceCluster, queues: Iterable[QueueRef]) -> list[tuple[QueueRef, tuple[GroupPlan, ...]]]:
+def _files(source: SourceCluster, queues: Iterable[RecoveredQueue]) -> list[tuple[RecoveredQueue, tuple[GroupPlan, ...]]]:
     """The queues with what of their files is not shipped."""
     queues = list(queues)
     planned: dict[tuple[str, str], GroupPlan] = {}
@@ -306,59 +351,36 @@ def _files(source: SourceCluster, queues: Iterable[QueueRef]) -> list[tuple[Queu
             names = {group for queue in of_peer for group in queue.groups}
             planned |= {(peer_id, group.group): group for group in plan_peer(session, peer_id, names).groups}
     return [
-        (queue, tuple(planned[queue.peer, group] for group in queue.groups if (queue.peer, group) in planned)) for queue in queues
+        (queue, tuple(planned[queue.peer_id, group] for group in queue.groups if (queue.peer_id, group) in planned))
+        for queue in queues
     ]
 
 
-def _by_peer(queues: Iterable[QueueRef]) -> dict[str, list[QueueRef]]:
-    by_peer: dict[str, list[QueueRef]] = {}
+def _by_peer(queues: Iterable[RecoveredQueue]) -> dict[str, list[RecoveredQueue]]:
+    by_peer: dict[str, list[RecoveredQueue]] = {}
     for queue in queues:
-        by_peer.setdefault(queue.peer, []).append(queue)
+        by_peer.setdefault(queue.peer_id, []).append(queue)
     return dict(sorted(by_peer.items()))
 
 
-def _stuck(session: Session, queue: RecoveredQueue, problem: str) -> Drain:
-    return Drain(ref_of(session.source, queue), None, problem[:MAX_TEXT_CHARS])
-
-
-class _Chosen:
-    """Queues that were handed on, to tell whether one that lies somewhere now is among them.
-
-    A WAL group is in one queue of its peer only, whatever the queue is called. A queue without WALs is known by its name.
-    """
-
-    def __init__(self, queues: Iterable[QueueRef]) -> None:
-        self._numbers: dict[tuple[str, ...], list[int]] = {}
-        for number, queue in enumerate(queues):
-            for key in self._keys(queue.peer, queue.groups, queue.server, queue.queue):
-                self._numbers.setdefault(key, []).append(number)
-
-    def numbers(self, queue: RecoveredQueue) -> list[int]:
-        """Which of those handed on it is, counted from 0."""
-        keys = self._keys(queue.peer_id, queue.groups, queue.server, queue.queue_id)
-        return sorted({number for key in keys for number in self._numbers.get(key, ())})
-
-    def __contains__(self, queue: RecoveredQueue) -> bool:
-        return bool(self.numbers(queue))
-
-    @staticmethod
-    def _keys(peer_id: str, groups: Iterable[str], server: str, queue_id: str) -> list[tuple[str, ...]]:
-        return [*((peer_id, group) for group in groups), (peer_id, server, queue_id)]
-
-
 def _plan_of_peer(
-    session: Session, peer_id: str, queues: Sequence[RecoveredQueue], unclaimed: Collection[str], run_id: str
-) -> list[Drain]:
+    session: Session, peer_id: str, queues: Sequence[RecoveredQueue], claimed: Collection[str], run_id: str,
+    refused: PeerError | None,
+) -> tuple[list[Drain], list[GroupPlan]]:  # fmt: skip
+    """The drains of a peer, unless it is `refused`, and the WAL groups that its job has to ship."""
     try:
+        if refused is not None:
+            raise refused
         check_shippable(read_peer(session.zk, session.nodes, peer_id))
     except PeerError as error:
         paused = isinstance(error, PausedPeer)
-        return [replace(_stuck(session, queue, str(error)), paused=paused) for queue in queues]
-    names = sorted({group for queue in queues for group in queue.groups})
+        return [_stuck(session, queue, str(error), paused=paused) for queue in queues], []
+    names = {group for queue in queues for group in queue.groups}
     planned = {group.group: group for group in plan_peer(session, peer_id, names).groups} if names else {}
-    drains = []
+    drains: list[Drain] = []
+    to_drain: dict[str, GroupPlan] = {}  # a group that is just being moved may lie in two queues
     for queue in queues:
-        if queue.server in unclaimed:
+        if not queue.claimed and queue.server not in claimed:
             drains.append(_stuck(session, queue, f"{queue.server} was not claimed"))
             continue
         if queue.unread:
@@ -369,10 +391,25 @@ def _plan_of_peer(
         mine = PeerPlan(peer_id, tuple(planned[name] for name in queue.groups if name in planned))
         swept = sweep(session, mine, f"plan of run {run_id} on {socket.gethostname()}")
         # No later run comes for what is held and could not be swept, so a drain waits for it.
-        to_drain = (*mine.to_ship, *swept.held)
-        figures = batch.figures(run_id, peer_id, to_drain, max_problems=PROBLEMS_A_DRAIN, swept=swept.wals, queue=queue.ref)
-        drains.append(Drain(ref_of(session.source, queue), figures))
-    return drains
+        groups = (*mine.to_ship, *swept.held)
+        to_drain |= {group.group: group for group in groups}
+        drains.append(_drain(session, queue, groups))
+    return drains, list(to_drain.values())
+
+
+def _drain(session: Session, queue: RecoveredQueue, groups: Sequence[GroupPlan] = (), **others: Any) -> Drain:
+    """The queue with what its peer's job has to ship of it."""
+    expected = next((group.problem for group in groups if group.problem), "")
+    return Drain(
+        peer=queue.peer_id, server=queue.server, queue=queue.queue_id, dead_server=queue.dead_server,
+        claimed_by=claimed_by(session.source, queue), groups=queue.groups, wals=len(queue.wals),
+        bytes=sum(group.bytes_left for group in groups), to_ship=tuple(group.group for group in groups),
+        expected=expected[:MAX_TEXT_CHARS], **others,
+    )  # fmt: skip
+
+
+def _stuck(session: Session, queue: RecoveredQueue, problem: str, *, paused: bool = False) -> Drain:
+    return _drain(session, queue, problem=problem[:MAX_TEXT_CHARS], paused=paused)
 
 
 def _remove_empty(session: Session, queue: RecoveredQueue, run_id: str) -> None:

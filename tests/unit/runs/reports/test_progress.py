@@ -193,23 +193,21 @@ class Job:
             assert self.looks.acquire(timeout=30)
 
 
-def test_only_changes_of_the_job_s_own_groups_are_told_and_the_end_is(monkeypatch):
+def test_only_changes_are_told_and_the_end_is(monkeypatch):
     job, told, warned = Job(monkeypatch), [], []
-    other = group("other", 1, 10, 10)
-    with ProgressLog(SOURCE, replace(PLAN, groups=1), ["a"], told.append, warned.append):
-        job.summaries = [other]
+    with ProgressLog(SOURCE, replace(PLAN, groups=1), told.append, warned.append):
         job.await_looks()
         assert told == []  # none of its groups has begun
-        job.summaries = [group("a", 0, 1000, 0, 10), other]
+        job.summaries = [group("a", 0, 1000, 0, 10)]
         job.await_looks()
-        job.summaries = [group("a", 5, 1000, 500, 5), other]
+        job.summaries = [group("a", 5, 1000, 500, 5)]
         job.await_looks()
         job.away = True
         job.await_looks()
         job.away = False
         job.await_looks()
         monkeypatch.setattr(module, "LOOK_SECONDS", 600)
-        job.summaries = [group("a", 10, 1000, 1000), other]
+        job.summaries = [group("a", 10, 1000, 1000)]
     assert [text.partition(", ")[0] for text in told] == ["peer p: 0 of 10 WALs", "peer p: 5 of 10 WALs", "peer p: 10 of 10 WALs"]
     assert not [thread for thread in threading.enumerate() if thread.name.startswith("progress")]
     assert warned == ["peer p: how far the job is cannot be told: away"]
@@ -217,7 +215,7 @@ def test_only_changes_of_the_job_s_own_groups_are_told_and_the_end_is(monkeypatc
 
 def test_how_far_a_load_is_is_told_once_it_has_changed(monkeypatch):
     job, told, warned = Job(monkeypatch), [], []
-    with ProgressLog(SOURCE, replace(PLAN, groups=2), None, told.append, warned.append):
+    with ProgressLog(SOURCE, replace(PLAN, groups=2), told.append, warned.append):
         for job.loading in ("read 1 of 2 parts", "read 1 of 2 parts", "read 2 of 2 parts", ""):
             job.await_looks()
             job.await_looks()
@@ -249,7 +247,7 @@ def test_a_slave_that_acknowledges_nothing_is_named_with_since_when_the_last_err
 
 def test_an_outage_is_a_warning_not_at_each_look_and_its_end_is_told(monkeypatch):
     job, told, warned = Job(monkeypatch), [], []
-    with ProgressLog(SOURCE, replace(PLAN, groups=1), None, told.append, warned.append):
+    with ProgressLog(SOURCE, replace(PLAN, groups=1), told.append, warned.append):
         job.summaries = [group("a", 0, 1000, 0, 10, **SILENT)]
         job.await_looks()
         job.await_looks()

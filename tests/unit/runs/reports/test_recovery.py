@@ -10,23 +10,24 @@ from typing import Any
 import pytest
 
 from walferry.engine.summary import GroupSummary, Status
+from walferry.replication.queues.dead_servers import RecoveredQueue
 from walferry.runs.reports import recovery as report
 from walferry.runs.reports.recovery import Drained, Recovery
-from walferry.runs.values import Claimed, Drain, Planned, PlanProblem, QueueRef
+from walferry.runs.values import Claimed
+from walferry.shipping.drains import Drain
 from walferry.shipping.plan import GroupPlan, PlannedWal
 
 DEAD, LIVE = "rs-1,16020,1", "rs-3,16020,3"
 CLAIM = Claimed(DEAD, moved=1, left=[f"/hbase/replication/rs/{DEAD}/q: peer q: it is ENABLED"])
-PLAN = Planned("r.1", "p", groups=1, wals=2, bytes=3000)
-UNREADABLE = replace(PLAN, problems=(PlanProblem("s", "q", "g1", "position cannot be read"),))
+QUEUE = RecoveredQueue("p", "walferry,1,1", f"p-{DEAD}", ("g.1",), claimed=True)
 
 
-def drain(number: int = 1, plan: Planned | None = PLAN, problem: str = "", **fields: Any) -> Drain:
-    queue = QueueRef(
-        peer="p", server="walferry,1,1", queue=f"p-{DEAD}{number}", dead_server=DEAD, claimed=True, claimed_by="Walferry",
-        groups=[f"g{number}"], wals=2,
+def drain(number: int = 1, **fields: Any) -> Drain:
+    queue = Drain(
+        peer="p", server="walferry,1,1", queue=f"p-{DEAD}{number}", dead_server=DEAD, claimed_by="Walferry",
+        groups=(f"g{number}",), wals=2, bytes=3000, to_ship=(f"g{number}",),
     )  # fmt: skip
-    return Drain(replace(queue, **fields), plan, problem)
+    return replace(queue, **fields)
 
 
 def drained(left: int = -1, state: str | None = "success", **summary: Any) -> Drained:
@@ -47,8 +48,8 @@ def test_what_is_left_of_a_queue_is_a_failure_with_its_reason():
         "g1: the deadline came first": drained(1, status=Status.DEADLINE),
         "g1: the Spark job ended in the middle of it": drained(1, "failed", status=Status.RUNNING),
         "drain is upstream_failed: see the log of the Spark job there": Drained(drain(), "upstream_failed", [], 1),
-        "position cannot be read": Drained(drain(plan=UNREADABLE), "failed", [], 1),
-        "rs-1 was not claimed": Drained(drain(plan=None, problem="rs-1 was not claimed"), None, [], 1),
+        "position cannot be read": Drained(drain(expected="position cannot be read"), "failed", [], 1),
+        "rs-1 was not claimed": Drained(drain(problem="rs-1 was not claimed"), None, [], 1),
         "nothing of it failed, but they are still queued; run again": drained(1),
     }  # fmt: skip
     for reason, queue in reasons.items():
@@ -56,7 +57,7 @@ def test_what_is_left_of_a_queue_is_a_failure_with_its_reason():
 
 
 def test_what_is_left_of_a_paused_peer_s_queue_waits_and_is_no_failure():
-    waits = Drained(replace(drain(plan=None, problem="peer p: it is paused"), paused=True), None, [], 1)
+    waits = Drained(drain(problem="peer p: it is paused", paused=True), None, [], 1)
     stopped = drained(1, status=Status.PAUSED, error="peer p: it is paused")
     recovery = Recovery([CLAIM], [waits, stopped])
     assert recovery.failures == []
@@ -119,7 +120,7 @@ def test_a_preview_has_each_wal_with_size_position_and_problem():
         PlannedWal("w.2", 85, 1085, "file:///o/w.2", finished=False),
         PlannedWal("w.3", 0, None, None, finished=False),
     )
-    lines = report.preview(drain().queue, [GroupPlan("w", "s", "q", 3, wals, "WAL w.3 is queued, but there is no such file")])
+    lines = report.preview(QUEUE, "Walferry", [GroupPlan("w", "s", "q", 3, wals, "WAL w.3 is queued, but there is no such file")])
     assert lines[0].endswith("claimed by Walferry: 3 WALs, at least 1.0 kB to ship")
     assert lines[1:5] == [
         "  w.1: 300 bytes, shipped to 300, nothing to ship, leaves the queue (file:///o/w.1)",
@@ -140,9 +141,9 @@ def test_a_preview_has_each_wal_with_size_position_and_problem():
 )
 def test_a_file_that_a_dead_server_has_not_closed_is_not_called_as_long_as_hdfs_knows(known: int, total: str, line: str):
     group = GroupPlan("w", "s", "q", 1, (PlannedWal("w.1", 85, known, "hdfs://nn/w.1", finished=False, growing=True),), None)
-    lines = report.preview(drain().queue, [group])
+    lines = report.preview(QUEUE, "Walferry", [group])
     assert lines[0].endswith(f"1 WAL, {total} to ship")
     assert lines[1] == (
         f"  w.1: {line}, as its dead server has not closed it and HDFS has yet to recover its lease; shipped to 85 (hdfs://nn/w.1)"
     )
-    assert f", {total} not shipped: left" in report.orphan(drain().queue, [group], "left")
+    assert f", {total} not shipped: left" in report.orphan(QUEUE, [group], "left")

@@ -27,7 +27,7 @@ from walferry.replication.peers.reading import check_shippable, disabled_guard, 
 from walferry.replication.queues.claims import classic as claim_classic
 from walferry.replication.queues.claims import multi as claim_multi
 from walferry.replication.queues.claims.steps import Claimer
-from walferry.replication.queues.dead_servers import WALFERRY_SERVER, RecoveredQueue, recovered_queues, shippable_peers
+from walferry.replication.queues.dead_servers import WALFERRY_SERVER, shippable_peers
 from walferry.replication.queues.errors import LiveServer
 from walferry.replication.source.session import Session
 
@@ -36,10 +36,9 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class Claim:
-    """Where a dead server's queues are after a claim."""
+    """What a claim has done with a dead server's queues."""
 
     server: str
-    queues: tuple[RecoveredQueue, ...]  # those of shippable peers, where they lie now, even if HBase has claimed them
     moved: int  # how many of them this call moved
     left: tuple[str, ...]  # why the queues of other peers were left in place
 
@@ -74,12 +73,7 @@ def claim(
             moved = claim_classic.claim(claimer, lambda: _guarded(session, server, refused), to)
         else:
             moved = claim_multi.claim(claimer, _guarded(session, server, refused), to or WALFERRY_SERVER)
-    queues = tuple(
-        queue
-        for queue in recovered_queues(session)
-        if queue.dead_server == server and queue.peer_id in shippable and queue.has_work
-    )
-    return Claim(server, queues, moved, _queues_under(session, server, shippable, refused)[1])
+    return Claim(server, moved, _queues_under(session, server, shippable, refused)[1])
 
 
 def clean_up(session: Session, server: str) -> list[str]:

@@ -1,0 +1,81 @@
+"""The queues of a recovery, as its plan has found them: its Spark jobs drain these, and its report says what became of each.
+
+    <runs of the peer>/<quoted run id>/(queues)/<number>     Drain as JSON
+
+So however many there are, no task hands them to another through Airflow's database, nor to Spark on a command line. They are kept
+as long as the run's summaries beside them.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass
+
+from kazoo.exceptions import NodeExistsError
+
+from walferry.base.records import NotARecord, decoded
+from walferry.base.zk.client import children, read_all, retried
+from walferry.replication.source.session import Session
+from walferry.shipping.runs import QUEUES, begin_run, run_path
+
+# Before its report a recovery may wait for other runs, and then ship: each for as long as the longest deadline, 7 days.
+KEPT_SECONDS = 15 * 86400
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Drain:
+    """A recovered queue as it lay when it was planned. Later steps know it by its peer and WAL groups, wherever it lies then."""
+
+    peer: str
+    server: str  # under whose znode it lay
+    queue: str  # its id
+    dead_server: str  # that has written its WALs
+    claimed_by: str  # for people
+    groups: tuple[str, ...]
+    wals: int
+    bytes: int = 0  # to ship, as far as they are known
+    to_ship: tuple[str, ...] = ()  # those of the groups that need a Spark job
+    problem: str = ""  # what keeps it from being drained
+    expected: str = ""  # what will stop its shipping, as far as can be told beforehand
+    paused: bool = False  # whether the problem is only that the peer is paused
+
+    @property
+    def ref(self) -> str:
+        """The queue as people write it."""
+        return f"{self.server}/{self.queue}"
+
+
+def note_drains(session: Session, peer_id: str, run_id: str, drains: Iterable[Drain]) -> None:
+    """Begin the run of a recovery's peer, with what it is to drain. Raises ConnectError."""
+    begin_run(session, peer_id, run_id, KEPT_SECONDS)
+    for number, drain in enumerate(drains):
+        path, value = f"{run_path(session, peer_id, run_id)}/{QUEUES}/{number}", json.dumps(asdict(drain)).encode()
+        try:
+            retried(session.zk, session.zk.create, path, value, makepath=True)
+        except NodeExistsError:  # made by a request of ours whose answer was lost
+            retried(session.zk, session.zk.set, path, value)
+
+
+def read_drains(session: Session, peer_id: str, run_id: str) -> list[Drain]:
+    """What the recovery is to drain of the peer; empty once the run is no longer kept. Raises ConnectError.
+
+    A note that cannot be read is logged and left out: its queue stays where it is.
+    """
+    folder = f"{run_path(session, peer_id, run_id)}/{QUEUES}"
+    paths = [f"{folder}/{name}" for name in children(session.zk, folder) or ()]
+    found = []
+    for path, znode in zip(paths, read_all(session.zk, paths), strict=True):
+        try:
+            found += [decoded(Drain, znode.value)] if znode else []
+        except NotARecord as error:
+            log.error("znode %s is not a queue to drain: %s", path, error)
+    return sorted(found, key=lambda drain: drain.ref)
+
+
+def groups_to_drain(session: Session, peer_id: str, run_id: str) -> frozenset[str]:
+    """The WAL groups that the recovery's job of the peer ships. Raises ConnectError."""
+    return frozenset(group for drain in read_drains(session, peer_id, run_id) for group in drain.to_ship)

@@ -1,0 +1,20 @@
+"""A claim of a dead server's queues, and where they lie after it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from walferry.replication.queues.claims.claim import Claim, claim
+from walferry.replication.queues.dead_servers import RecoveredQueue, find_dead
+from walferry.replication.source.session import Session
+
+
+@dataclass(frozen=True)
+class ClaimedQueues(Claim):
+    queues: tuple[RecoveredQueue, ...]  # also those that HBase has claimed
+
+
+def claim_and_find(session: Session, server: str, run_id: str, holder: str, to: str | None = None) -> ClaimedQueues:
+    done = claim(session, server, run_id, holder, to)
+    queues = tuple(queue for dead in find_dead(session) if dead.name == server for queue in dead.queues)
+    return ClaimedQueues(done.server, done.moved, done.left, queues)
