@@ -30,6 +30,7 @@ from walferry.runs.steps import batch
 from walferry.shipping.runs import write_group
 
 from .conftest import Run
+from .submitted_jobs import job_in
 
 __all__ = ["hbase", "new_client", "refused_at_once", "zk"]  # fixtures
 
@@ -56,7 +57,7 @@ class Spark:
         if self.killed:
             self.killed -= 1
             raise AirflowException("spark-submit was killed")
-        peer, run_id = (command[command.index(name) + 1] for name in ("--peer", "--run-id"))
+        peer, run_id = job_in(command).peer_id, job_in(command).run_id
         failed = False
         for group in self.groups(command):
             summary = self._ship(peer, group)
@@ -67,11 +68,11 @@ class Spark:
 
     @staticmethod
     def groups(command: list[str]) -> list[str]:
-        return [word.removeprefix("--group=") for word in command if word.startswith("--group=")]
+        return list(job_in(command).groups or ())
 
     @property
     def shipped(self) -> list[tuple[str, list[str]]]:
-        return sorted((c[c.index("--peer") + 1], self.groups(c)) for c in self.commands)
+        return sorted((job_in(c).peer_id, self.groups(c)) for c in self.commands)
 
     def _ship(self, peer: str, group: str) -> GroupSummary:
         if self.held.get(group, 0) > 0:

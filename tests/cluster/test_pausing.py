@@ -20,9 +20,9 @@ from walferry.admin.peers import PeerAdmin
 from walferry.engine.summary import Status
 from walferry.hbase.errors import PausedPeer, UnmanagedPeer
 from walferry.hbase.peers import read_peer
-from walferry.jobs.ship_run import ShipRun, begin
 from walferry.replication.source.agreement import check_peer
 from walferry.replication.source.settings import PeerSettings
+from walferry.shipping.ship_run import ShipRun, begin
 
 __all__ = ["admin", "clusters"]  # fixtures
 

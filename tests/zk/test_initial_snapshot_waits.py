@@ -22,11 +22,11 @@ from walferry.base.zk.right import spare_seconds
 from walferry.engine.summary import Status
 from walferry.hbase.names import parse_wal_name
 from walferry.initial_snapshot.quiet import await_quiet
-from walferry.jobs import ship_run
 from walferry.load.copy_records import CopyState
 from walferry.replication.queues.errors import LeaseHeld
 from walferry.replication.queues.lease import acquire
 from walferry.replication.source.settings import PeerSettings, SinkKind
+from walferry.shipping import ship_run
 from walferry.shipping.group_job import GroupJob
 
 NAME = wal(1_700_000_000_000, DEAD)

@@ -1,6 +1,7 @@
 """What all else stands on, and what knows nothing of replication.
 
 errors, texts, amounts    what errors say; text from outside, made harmless; numbers for people
+jobs                      what a job is, and what runs its functions side by side
 records                   records as JSON, read with limits
 hosts, users              names of hosts; who runs this process
 periodic                  something done every few seconds beside the work

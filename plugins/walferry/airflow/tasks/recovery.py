@@ -24,7 +24,8 @@ from walferry.airflow.endings import leave_note
 from walferry.airflow.forms import choices
 from walferry.airflow.kept_reports import as_lines, with_earlier
 from walferry.airflow.literal import label, task
-from walferry.airflow.operators.ship_wals import BY_SPARK_SUBMIT, ShipWalsOperator
+from walferry.airflow.operators.ship_wals import ShipWalsOperator
+from walferry.airflow.operators.spark_job import BY_SPARK_SUBMIT
 from walferry.airflow.tasks.common import PROBLEM, name_of, source, telling
 from walferry.runs.failures import ReportedFailures
 from walferry.runs.reports.recovery import Drained, Recovery, as_dict, as_text, note

@@ -7,5 +7,6 @@ peers.
     fields                reads an Airflow connection as the environment has it, JSON or a URI
     logins                the fields of a connection that say as whom a cluster is talked to, and what is demanded of its servers
     settings              the settings of how a peer is shipped
+    source_job            what all jobs have in common
     slaves                as whom the slaves are talked to, by connections of their own
 """
