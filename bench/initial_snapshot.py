@@ -37,7 +37,7 @@ def by_copy_table(on: Bench, round_: int) -> None:
 def by_walferry(on: Bench, round_: int) -> None:
     """The Spark job."""
     with on.log.open("ab") as log:
-        code = submit_copy(on.source, MANAGED_PEER, f"bench-{round_}", out=log, cores=CORES, args=(f"--table={TABLE}",)).wait()
+        code = submit_copy(on.source, MANAGED_PEER, f"bench-{round_}", out=log, cores=CORES, tables=(TABLE,)).wait()
     if code:
         raise RuntimeError(f"the Spark job ended with code {code}:\n{on.log.read_text()[-4000:]}")
 

@@ -24,7 +24,7 @@ from pathlib import Path
 from bench.clusters import MANAGED_PEER, TABLE, TIMEOUT_SECONDS, Bench, bench
 from bench.replication import write_backlog
 from embedded.client import JavaClient
-from embedded.spark import VERIFY, submit, submit_job
+from embedded.spark import submit, submit_job
 from embedded.verify_replication import counters_of, start_verify_replication
 from embedded.wire import delete_row, put
 from walferry.base.zk.client import connected
@@ -32,6 +32,7 @@ from walferry.hbase.layout import ZNodes
 from walferry.hbase.tables.scan import ScanSpec
 from walferry.hbase.tables.tables import Tables
 from walferry.replication.source.cluster import SourceCluster
+from walferry.verification.verify_run import VerifyRun
 
 ROWS = int(os.environ.get("WALFERRY_BENCH_ROWS", "1000000"))
 ROUNDS = int(os.environ.get("WALFERRY_BENCH_ROUNDS", "3"))
@@ -74,10 +75,10 @@ def in_turn(client: JavaClient, source: SourceCluster, peer: str, table: str, lo
     began = time.monotonic()
     warm = client.verify_replication(table, peer, ["f"])
     warm_seconds = time.monotonic() - began
-    args = ("--source", source.to_json(), "--peer", peer, "--run-id", "bench", "--table", table)
+    run = VerifyRun(source=source, peer_id=peer, run_id="bench", tables=(table,))
     began = time.monotonic()
     with log.open("wb") as out:
-        code = submit_job(VERIFY, args, out=out, cores=cores).wait(TIMEOUT_SECONDS)
+        code = submit_job(run, out=out, cores=cores).wait(TIMEOUT_SECONDS)
     walferry_seconds = time.monotonic() - began
     if code:
         raise RuntimeError(f"the Spark job ended with code {code}:\n{log.read_text()[-4000:]}")

@@ -5,18 +5,20 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import IO
+from typing import IO, Any
 
 from embedded.cache import cache_home
+from walferry.base.jobs import Job, arguments_of
+from walferry.initial_snapshot.copy_run import CopyRun
 from walferry.jobs.archive import build_archive
 from walferry.jobs.quick_start import quick_start
+from walferry.replay.replay_run import ReplayRun
 from walferry.replication.source.cluster import SourceCluster
+from walferry.shipping.ship_run import ShipRun
 
-JOBS = Path(__file__).resolve().parents[1] / "spark_jobs"
-SHIP, VERIFY, COPY = JOBS / "ship_wals.py", JOBS / "verify_peer.py", JOBS / "copy_tables.py"
-REPLAY = JOBS / "replay_interval.py"
+RUN_JOB = Path(__file__).resolve().parents[1] / "spark_jobs" / "run_job.py"
 CONF = {
     "spark.ui.enabled": "false",
     "spark.driver.host": "127.0.0.1",
@@ -28,35 +30,42 @@ CONF = {
 
 def submit(
     source: SourceCluster, peer_id: str, run_id: str, *, out: IO[bytes], deadline: float = 600, cores: int = 2,
-    args: tuple[str, ...] = (), master: str | None = None, conf: Mapping[str, str] | None = None,
+    master: str | None = None, conf: Mapping[str, str] | None = None, **what: Any,
 ) -> subprocess.Popen[bytes]:  # fmt: skip
-    """Start ship_wals.py; see `submit_job`."""
-    given = ("--source", source.to_json(), "--peer", peer_id, "--run-id", run_id, "--deadline", f"{deadline:g}", *args)
-    return submit_job(SHIP, given, out=out, cores=cores, master=master, conf=conf)
+    """Start a job that ships, `what` being more fields of ShipRun; see `submit_job`."""
+    job = ShipRun(source=source, peer_id=peer_id, run_id=run_id, deadline=deadline, **what)
+    return submit_job(job, out=out, cores=cores, master=master, conf=conf)
 
 
 def submit_copy(
-    source: SourceCluster, peer_id: str, run_id: str, *, out: IO[bytes], cores: int = 2, args: tuple[str, ...] = ()
+    source: SourceCluster, peer_id: str, run_id: str, *, out: IO[bytes], cores: int = 2, tables: tuple[str, ...] = ()
 ) -> subprocess.Popen[bytes]:
-    """Start copy_tables.py; see `submit_job`."""
-    given = ("--source", source.to_json(), "--peer", peer_id, "--run-id", run_id, *args)
-    return submit_job(COPY, given, out=out, cores=cores)
+    """Start an initial snapshot; see `submit_job`."""
+    return submit_job(CopyRun(source=source, peer_id=peer_id, run_id=run_id, tables=tables), out=out, cores=cores)
 
 
 def submit_replay(
     source: SourceCluster, peer_id: str, run_id: str, *, out: IO[bytes], interval: tuple[int, int], deadline: float = 600,
     cores: int = 2,
 ) -> subprocess.Popen[bytes]:  # fmt: skip
-    """Start replay_interval.py for an interval of write times, in ms; see `submit_job`."""
-    given = ("--source", source.to_json(), "--peer", peer_id, "--run-id", run_id, "--deadline", f"{deadline:g}")
-    return submit_job(REPLAY, (*given, "--from", str(interval[0]), "--to", str(interval[1])), out=out, cores=cores)
+    """Start a replay of an interval of write times, in ms; see `submit_job`."""
+    start, end = interval
+    job = ReplayRun(source=source, peer_id=peer_id, run_id=run_id, deadline=deadline, start=start, end=end)
+    return submit_job(job, out=out, cores=cores)
 
 
 def submit_job(
-    job: Path, args: tuple[str, ...], *, out: IO[bytes], cores: int = 2, master: str | None = None,
+    job: Job, *, out: IO[bytes], cores: int = 2, master: str | None = None, conf: Mapping[str, str] | None = None
+) -> subprocess.Popen[bytes]:
+    """Start a job; see `submit_script`."""
+    return submit_script(RUN_JOB, arguments_of(job), out=out, cores=cores, master=master, conf=conf)
+
+
+def submit_script(
+    script: Path, args: Sequence[str], *, out: IO[bytes], cores: int = 2, master: str | None = None,
     conf: Mapping[str, str] | None = None,
 ) -> subprocess.Popen[bytes]:  # fmt: skip
-    """Start a job on `local[cores]` or on a `master`, its output to `out`; `conf` adds to Spark's settings.
+    """Start a script on `local[cores]` or on a `master`, its output to `out`; `conf` adds to Spark's settings.
 
     It is a session of its own, so that all of it can be killed; but for executors of a master's.
     """
@@ -65,7 +74,7 @@ def submit_job(
         str(bin_folder / "spark-submit"),
         *("--master", master or f"local[{cores}]", "--py-files", str(build_archive(cache_home() / "archives"))),
         *(part for name, value in {**CONF, **(conf or {})}.items() for part in ("--conf", f"{name}={value}")),
-        *(str(job), *args),
+        *(str(script), *args),
     ]
     environment = {
         **os.environ,

@@ -8,6 +8,8 @@ import sys
 from collections.abc import Mapping
 from pathlib import Path
 
+from tests.running.shards import SHARD
+
 ROOT = Path(__file__).parents[1]
 
 
@@ -20,7 +22,8 @@ def gone(pid: int) -> bool:
 
 
 def run_pytest(folder: Path, *options: str, variables: Mapping[str, str]) -> subprocess.CompletedProcess[str]:
-    """Run the tests in a folder. Its conftest.py may import ours."""
+    """Run the tests in a folder, whose conftest.py may import ours. What the outer run is told, as its shard, is not for it."""
+    ours = {name: value for name, value in os.environ.items() if name != SHARD and not name.startswith("TESTS_")}
     return subprocess.run(
         [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", *options, "--rootdir", str(folder), str(folder)],
         capture_output=True,
@@ -28,5 +31,5 @@ def run_pytest(folder: Path, *options: str, variables: Mapping[str, str]) -> sub
         timeout=120,
         check=False,
         cwd=folder,
-        env={**os.environ, "PYTHONPATH": str(ROOT), **variables},
+        env={**ours, "PYTHONPATH": str(ROOT), **variables},
     )

@@ -6,17 +6,19 @@ import json
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from typing import cast
 
 import pytest
 
 from walferry.airflow.hooks.spark import WalferrySubmitHook
+from walferry.base.jobs import JobOutcome
 from walferry.engine.summary import GroupSummary, Status
-from walferry.jobs import connect_ship
+from walferry.jobs.connect.connect_job import ConnectJob
 from walferry.jobs.connect.server import Address
-from walferry.jobs.ship_run import ShipRun
 from walferry.replication.source.cluster import SourceCluster
 from walferry.runs.steps import batch, slaves
 from walferry.runs.values import ChosenPeers, Planned
+from walferry.shipping.ship_run import ShipRun
 
 from .conftest import Run
 
@@ -35,11 +37,11 @@ class Cluster:
     through_server: list[tuple[Address, ShipRun]] = field(default_factory=list)
     submitted: list[list[str]] = field(default_factory=list)
 
-    def ship(self, ship: connect_ship.ConnectShip) -> list[GroupSummary]:
-        self.through_server.append((ship._address, ship._run))
+    def ship(self, job: ConnectJob) -> JobOutcome:
+        self.through_server.append((job.address, cast(ShipRun, job.job)))
         if self.error is not None:
             raise self.error
-        return self.left
+        return JobOutcome(failed=any(summary.failed for summary in self.left))
 
     def submit(self, hook: WalferrySubmitHook, application: str) -> None:
         self.submitted.append(hook._build_spark_submit_command(application))
@@ -65,7 +67,7 @@ def cluster(monkeypatch: pytest.MonkeyPatch, source_conn: None) -> Cluster:
     monkeypatch.setattr(batch, "why_paused", lambda *_: None)
     monkeypatch.setattr(batch, "summaries", cluster.summaries)
     monkeypatch.setattr(slaves, "for_job", lambda source, _: source)
-    monkeypatch.setattr(connect_ship.ConnectShip, "ship", lambda ship: cluster.ship(ship))
+    monkeypatch.setattr(ConnectJob, "run_job", lambda job, say: cluster.ship(job))
     monkeypatch.setattr(WalferrySubmitHook, "submit", lambda hook, application="": cluster.submit(hook, application))
     return cluster
 

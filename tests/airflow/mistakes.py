@@ -27,8 +27,8 @@ from walferry.airflow.operators.ship_wals import ShipWalsOperator
 from walferry.base.errors import WalferryError
 from walferry.cli.main import main
 from walferry.hbase.files.quarantine import BrokenWals
-from walferry.jobs.ship_run import ShipRun, begin
 from walferry.replication.source.cluster import SourceCluster
+from walferry.shipping.ship_run import ShipRun, begin
 
 NOWHERE = "127.0.0.1:1"
 
@@ -323,12 +323,12 @@ def _(site: Site) -> str:
     return refused(lambda: begin(site.ship_run(broken_wals=BrokenWals.QUARANTINE)))
 
 
-def spark(site: Site, arguments: list[str] | None = None, **environment: str) -> str:
+def spark(site: Site, **environment: str) -> str:
     """Run spark-submit as the tasks do; how it fails."""
     for name, value in {"AIRFLOW_CONN_SPARK_DEFAULT": '{"conn_type": "spark", "host": "local[1]"}', **environment}.items():
         site.patch.setenv(name, value)
     with pytest.raises(AirflowException) as error:
-        ShipWalsOperator(task_id="ship", peer="p", plan={}, deadline=60).submit({}, "mistake", arguments or [])
+        ShipWalsOperator(task_id="ship", peer="p", plan={}, deadline=60).submit({}, site.ship_run())
     return str(error.value)
 
 
@@ -356,7 +356,7 @@ def through_connect(site: Site, **fields: Any) -> str:
     """Have a Spark Connect server ship; why it does not."""
     connection = {"conn_type": "spark_connect", "host": "127.0.0.1", "port": 1, **fields}
     site.patch.setenv("AIRFLOW_CONN_SPARK_CONNECT", json.dumps(connection))
-    return f"spark-submit ships instead: {ThroughConnect('spark_connect').ship(site.ship_run())}"
+    return f"spark-submit runs the job instead: {ThroughConnect('spark_connect').run(site.ship_run())}"
 
 
 @provokes("The Spark Connect server is not there")

@@ -31,6 +31,7 @@ from walferry.shipping.drains import groups_to_drain
 from walferry.shipping.runs import write_group
 
 from .conftest import Run
+from .submitted_jobs import job_in
 
 __all__ = ["hbase", "new_client", "refused_at_once", "zk"]  # fixtures
 
@@ -58,8 +59,8 @@ class Spark:
         if self.killed:
             self.killed -= 1
             raise AirflowException("spark-submit was killed")
-        peer, run_id = (command[command.index(name) + 1] for name in ("--peer", "--run-id"))
-        assert "--recovery" in command
+        peer, run_id = job_in(command).peer_id, job_in(command).run_id
+        assert job_in(command).recovery
         failed = False
         groups = sorted(groups_to_drain(session_of(self.zk, self.at), peer, run_id))
         self.drained.append((peer, groups))

@@ -21,11 +21,12 @@ from tests.zk.hbase_znodes import HBaseZNodes
 from walferry.airflow.hooks.hbase import HBaseSourceHook
 from walferry.airflow.operators.spark_job import SparkJobOperator
 from walferry.base.security.login import Kerberos
-from walferry.replication.source.cluster import SourceCluster
 from walferry.runs.steps.slaves import for_job
+from walferry.shipping.ship_run import ShipRun
 
 from .conftest import Run
 from .recovery_stubs import hbase, new_client, refused_at_once
+from .submitted_jobs import job_in
 
 __all__ = ["hbase", "new_client", "refused_at_once"]  # fixtures
 PASSWORD = b"correct horse battery staple"
@@ -115,13 +116,12 @@ def test_a_job_s_arguments_settings_and_environment_have_names_of_files_and_no_s
     monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
     monkeypatch.setenv("WALFERRY_CACHE", str(tmp_path / "cache"))
     monkeypatch.setenv("AIRFLOW_CONN_SPARK_DEFAULT", '{"conn_type": "spark", "host": "yarn"}')
-    monkeypatch.setattr(SparkJobOperator, "script", "ship_wals.py", raising=False)
     source = for_job(HBaseSourceHook().get_conn(), "p")
     with pytest.raises(AirflowException):
-        SparkJobOperator(task_id="job").submit({}, "a job", ["--source", source.to_json(), "--peer", "p"])
+        SparkJobOperator(task_id="job").submit({}, ShipRun(source=source, peer_id="p", run_id="r", deadline=60))
     arguments = (tmp_path / "arguments").read_text()
     assert f"spark.executorEnv.KRB5_CONFIG={tmp_path / 'krb5.conf'}" in arguments.splitlines()
-    given = SourceCluster.from_json(next(line for line in arguments.splitlines() if line.startswith("{")))
+    given = job_in(arguments.splitlines()).source
     kerberos = given.login_at("127.0.0.1:2181:/slave", "west").kerberos
     assert kerberos == Kerberos(principal="walferry@WEST", keytab=login["keytab"], servers=("hbase/_HOST@WEST",), only_hosts=True)
     environment = (tmp_path / "environment").read_text()

@@ -13,13 +13,15 @@ from walferry.airflow.operators import connect_job
 from walferry.airflow.operators.connect_job import ThroughConnect
 from walferry.airflow.operators.ship_wals import ShipWalsOperator
 from walferry.base.errors import WalferryError
+from walferry.base.jobs import JobOutcome
 from walferry.engine.summary import GroupSummary, Status
-from walferry.jobs import connect_ship
+from walferry.jobs.connect.connect_job import ConnectJob
 from walferry.jobs.connect.errors import Interrupted, ServerGone
 from walferry.replication.peers.settings import SinkKind
 
 from .conftest import Run
 from .connect_stubs import DONE, RUN, TOKEN, Cluster, cluster, run
+from .submitted_jobs import job_in
 
 __all__ = ["cluster", "run"]  # fixtures
 
@@ -42,8 +44,8 @@ def test_a_server_that_is_gone_means_spark_submit_once_with_a_word(run: Callable
     assert ended.state == "success"
     assert (len(cluster.through_server), len(cluster.submitted)) == (1, 1)
     (command,) = cluster.submitted
-    assert command[command.index("--run-id") + 1] == f"replicate_peer/{ended.run_id}.1"
-    assert 0 < int(command[command.index("--deadline") + 1]) <= 60  # what is left of it
+    assert job_in(command).run_id == f"replicate_peer/{ended.run_id}.1"
+    assert 0 < job_in(command).deadline <= 60  # what is left of it
     assert "connection refused" in ended.reports["p"]["by_spark_submit"]
     assert TOKEN not in json.dumps(ended.reports) + " ".join(command)
 
@@ -57,7 +59,7 @@ def test_the_run_s_sink_is_that_of_the_job_wherever_it_runs(
     ((_, shipped),) = cluster.through_server
     assert shipped.sink is of_run
     (command,) = cluster.submitted
-    assert [word for word in command if word.startswith("--sink")] == ([f"--sink={sink}"] if of_run else [])
+    assert job_in(command).sink is of_run
 
 
 @pytest.mark.parametrize(("megabytes", "octets"), [(None, None), (0, 0), (512, 512 << 20)])
@@ -69,8 +71,7 @@ def test_the_size_from_which_files_are_made_is_the_job_s_in_bytes(
     ((_, shipped),) = cluster.through_server
     assert (shipped.sink, shipped.hfiles_from) == (SinkKind.AUTO, octets)
     (command,) = cluster.submitted
-    said = [word for word in command if word.startswith("--hfiles-from")]
-    assert said == ([] if octets is None else [f"--hfiles-from={octets}"])
+    assert job_in(command).hfiles_from == octets
 
 
 def test_the_task_s_log_says_that_spark_submit_ships_and_never_the_token(
@@ -79,7 +80,7 @@ def test_the_task_s_log_says_that_spark_submit_ships_and_never_the_token(
     cluster.error = ServerGone("Spark Connect server 127.0.0.1:15002: connection refused")
     run()
     logged = logged()
-    assert logged.count("spark-submit ships instead: Spark Connect server 127.0.0.1:15002: connection refused") == 1
+    assert logged.count("spark-submit runs the job instead: Spark Connect server 127.0.0.1:15002: connection refused") == 1
     assert TOKEN not in logged
 
 
@@ -112,16 +113,16 @@ def test_without_the_connection_spark_submit_ships_and_nothing_is_said(
     assert (ended.state, cluster.through_server, len(cluster.submitted)) == ("success", [], 1)
     assert ended.reports["p"]["by_spark_submit"] == ""
     command = cluster.submitted[0]
-    assert command[command.index("--deadline") + 1] == "60"
+    assert 59 < job_in(command).deadline <= 60
 
 
 def test_a_killed_task_ends_its_job_on_the_server(cluster: Cluster, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     operator = ShipWalsOperator(task_id="ship", peer="p", plan={})
     ended: list[object] = []
     monkeypatch.setenv("WALFERRY_CACHE", str(tmp_path))
-    monkeypatch.setattr(connect_ship.ConnectShip, "interrupt", lambda ship: ended.append(ship))
-    monkeypatch.setattr(connect_ship.ConnectShip, "ship", lambda ship: operator.on_kill() or [])
-    operator._connect.ship(RUN)
+    monkeypatch.setattr(ConnectJob, "interrupt", lambda job: ended.append(job))
+    monkeypatch.setattr(ConnectJob, "run_job", lambda job, say: operator.on_kill() or JobOutcome())
+    operator._connect.run(RUN)
     assert len(ended) == 1
 
 
@@ -135,9 +136,9 @@ def test_a_killed_task_begins_no_job_though_airflow_lets_it_go_on(
         operator.on_kill()
     else:  # and while the server goes away
         cluster.error = server
-        monkeypatch.setattr(connect_ship.ConnectShip, "ship", lambda ship: operator.on_kill() or cluster.ship(ship))
+        monkeypatch.setattr(ConnectJob, "run_job", lambda job, say: operator.on_kill() or cluster.ship(job))
     with pytest.raises(AirflowException, match="the task was killed"):
-        operator._run({}, RUN)  # type: ignore[typeddict-item]
+        operator.run_job({}, RUN)  # type: ignore[typeddict-item]
     assert cluster.submitted == []
     assert len(cluster.through_server) == (server is not None)
 
@@ -149,7 +150,7 @@ def test_a_task_that_is_killed_before_the_server_is_known_begins_no_job_there(
     monkeypatch.setenv("WALFERRY_CACHE", str(tmp_path))
     monkeypatch.setattr(connect_job, "build_archive", lambda folder: through.interrupt() or tmp_path / "walferry-0.zip")
     with pytest.raises(AirflowException, match="the task was killed"):
-        through.ship(RUN)
+        through.run(RUN)
     assert cluster.through_server == []
 
 
@@ -162,6 +163,6 @@ def test_a_server_that_cannot_be_told_of_the_end_does_not_hold_up_a_killed_task(
         raise ServerGone("Spark Connect server 127.0.0.1:15002: connection refused")
 
     monkeypatch.setenv("WALFERRY_CACHE", str(tmp_path))
-    monkeypatch.setattr(connect_ship.ConnectShip, "interrupt", gone)
-    monkeypatch.setattr(connect_ship.ConnectShip, "ship", lambda ship: through.interrupt() or [DONE])
-    assert through.ship(RUN) is None
+    monkeypatch.setattr(ConnectJob, "interrupt", gone)
+    monkeypatch.setattr(ConnectJob, "run_job", lambda job, say: through.interrupt() or JobOutcome())
+    assert through.run(RUN) is None

@@ -129,7 +129,7 @@ def killed_spark(airflow: Airflow) -> bool:
     for process in psutil.Process(airflow.pid).children(recursive=True):
         try:
             command = process.cmdline()
-            if "java" in command[0] and any("ship_wals.py" in word for word in command):
+            if "java" in command[0] and any("run_job.py" in word for word in command):
                 if not any("pyspark" in " ".join(child.cmdline()) for child in process.children()):
                     continue  # it has no Python worker yet
                 process.kill()

@@ -25,6 +25,7 @@ from walferry.shipping.drains import Drain, note_drains
 
 from .conftest import HOME, REPO, Run, load
 from .recovery_stubs import Spark, at, dead, drain, failover, group, hbase, new_client, spark, states, zk
+from .submitted_jobs import job_in
 from .test_replicate_peer import Cluster, cluster
 
 __all__ = ["at", "cluster", "dead", "drain", "failover", "hbase", "new_client", "spark", "zk"]  # fixtures
@@ -152,7 +153,7 @@ def test_a_peer_s_name_reaches_the_job_as_it_is(
     assert ended.tasks["peer.ship", TEMPLATE] == ended.tasks["peer.plan", TEMPLATE] == "success"
     assert ended.reports[TEMPLATE]["failures"] == [f"roll of {TEMPLATE}: {TEMPLATE}"]
     (command,) = cluster.commands
-    assert command[command.index("--peer") + 1] == TEMPLATE
+    assert job_in(command).peer_id == TEMPLATE
     assert in_database(SECRET) == []
     assert SECRET not in logged()
 
@@ -176,9 +177,9 @@ def test_values_of_any_shape_reach_tasks_operators_and_sensors_as_they_are(
     assert returned["plain", -1] == [values, [values, TEMPLATE], {"in": [values]}]
     assert [returned["grouped.plain", i] for i in range(3)] == [[value, [value], {"in": [value]}] for value in values]
     (command,) = commands
-    assert command[command.index("--peer") + 1] == TEMPLATE
-    assert command[command.index("--run-id") + 1] == TEMPLATE
-    assert "--recovery" in command
+    assert job_in(command).peer_id == TEMPLATE
+    assert job_in(command).run_id == TEMPLATE
+    assert job_in(command).recovery
     assert fields["ship"]["plan"]["problems"] == [PROBLEM]
     assert fields["new_wals"] == {"peer": TEMPLATE, "key": TEMPLATE, "source_conn_id": TEMPLATE}
     assert fields["dead_servers"] == fields["stuck_regions"] == {"source_conn_id": TEMPLATE}

@@ -41,6 +41,7 @@ from .recovery_stubs import (
     states,
     zk,
 )
+from .submitted_jobs import job_in
 
 __all__ = ["at", "dead", "drain", "failover", "hbase", "new_client", "other", "rival", "spark", "zk"]  # fixtures
 
@@ -51,7 +52,7 @@ def test_a_run_s_sink_is_that_of_all_of_its_jobs(dag: str, request: pytest.Fixtu
     assert ended.state == "success", ended.report
     assert spark.commands
     for command in spark.commands:
-        assert {"--sink=auto", f"--hfiles-from={2 << 20}"} <= set(command)
+        assert (job_in(command).sink, job_in(command).hfiles_from) == ("auto", 2 << 20)
 
 
 def test_all_dead_servers_queues_are_claimed_drained_and_tidied_up(failover, dead: HBaseZNodes, spark: Spark):
@@ -242,7 +243,7 @@ def test_a_drain_before_which_another_run_was_faster_is_tried_again(failover, de
     ended = failover(server=OTHER)
     assert ended.state == "success", ended.report
     assert ended.tries["drain", "p"] == 3
-    run_ids = {command[command.index("--run-id") + 1] for command in spark.commands}
+    run_ids = {job_in(command).run_id for command in spark.commands}
     assert len(run_ids) == 1
 
 
@@ -290,7 +291,7 @@ def test_runs_of_two_dags_are_two_runs_even_if_they_have_the_same_id(
     by_itself = failover(server=DEAD)
     runs = [f"drain_recovered_queue/{by_hand.run_id}", f"regionserver_failover/{by_itself.run_id}"]
     assert claimed_by == runs
-    assert [command[command.index("--run-id") + 1] for command in spark.commands] == [f"{run}.1" for run in runs]
+    assert [job_in(command).run_id for command in spark.commands] == [f"{run}.1" for run in runs]
 
 
 def test_a_claim_is_waited_for(failover, dead: HBaseZNodes, spark: Spark, rival: FencedLock, monkeypatch: pytest.MonkeyPatch):
@@ -323,7 +324,7 @@ def test_a_drain_that_the_deadline_ends_has_failed_and_drains_the_rest_when_it_i
     assert (ended.state, ended.tasks[drain], ended.tries[drain]) == ("success", "success", 3)
     assert ended.report["totals"]["completedRecoverQueues"] == 1
     assert dead.queued("p")[1:] == [dead.nodes.wal(DEAD, "p", wal(timestamp, DEAD)) for timestamp in (1, 2)]
-    assert len({command[command.index("--run-id") + 1] for command in spark.commands}) == 1
+    assert len({job_in(command).run_id for command in spark.commands}) == 1
 
 
 def test_a_late_drain_that_is_cleared_when_another_run_has_drained_it_is_a_success(

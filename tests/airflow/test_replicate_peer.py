@@ -21,6 +21,7 @@ from walferry.runs.steps import batch, slaves
 from walferry.runs.values import ChosenPeers, Planned, RollReport
 
 from .conftest import Run
+from .submitted_jobs import job_in
 
 ENABLED = EnabledPeer("p", "it is ENABLED, so its RegionServers ship it themselves", "Disable it")
 DONE = GroupSummary(group="g1", server="s1", status=Status.DONE, shippedOps=7)
@@ -144,9 +145,9 @@ def test_a_named_peer_is_the_only_one_and_the_deadline_bounds_job_and_task(run, 
     assert list(ended.reports) == ["c"]
     assert cluster.rolls == []
     command = cluster.commands[0]
-    assert command[command.index("--peer") + 1] == "c"
-    assert command[command.index("--deadline") + 1] == "60"
-    assert command[command.index("--run-id") + 1] == f"replicate_peer/{ended.run_id}.1"  # other DAGs may have runs of this id
+    assert job_in(command).peer_id == "c"
+    assert 59 < job_in(command).deadline <= 60
+    assert job_in(command).run_id == f"replicate_peer/{ended.run_id}.1"  # other DAGs may have runs of this id
     assert cluster.timeouts == [60 + STARTUP_SECONDS]
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from walferry.engine.summary import GroupSummary, Status
 
+from .submitted_jobs import job_in
 from .test_replicate_peer import DONE, cluster, run
 
 __all__ = ["cluster", "run"]  # fixtures
@@ -16,7 +17,7 @@ def test_a_slave_that_is_down_fails_its_batch_at_once_without_a_job(run, cluster
     assert (ended.tasks["peer.ship", "down"], ended.tries["peer.ship", "down"]) == ("failed", 1)
     assert (ended.tasks["peer.ship", "well"], ended.tasks["peer.report", "well"]) == ("success", "success")
     (command,) = cluster.commands
-    assert command[command.index("--peer") + 1] == "well"
+    assert job_in(command).peer_id == "well"
     (reason,) = ended.reports["down"]["failures"]
     assert reason.startswith("peer down: no job is started, as its slave is down: connection refused; 1 WALs")
     assert ended.reports["down"]["totals"]["replicationLag"] > 10**12
@@ -28,7 +29,7 @@ def test_a_batch_ships_the_groups_that_no_recovery_holds_and_no_others(run, clus
     ended = run()
     assert ended.state == "success"
     (command,) = cluster.commands  # a job for no group would be one for all
-    assert "--group=g1" in command
+    assert job_in(command).groups == ("g1",)
     assert ended.tasks["peer.ship", "all"] == "skipped"
     assert "in the hands of recoveries" in ended.reports["all"]["left_to"]
 
@@ -57,7 +58,7 @@ def test_a_job_that_failed_is_submitted_once_more_under_the_same_run_id(run, clu
     cluster.job_fails = 1
     ended = run()
     assert ended.state == "success"
-    run_ids = [command[command.index("--run-id") + 1] for command in cluster.commands]
+    run_ids = [job_in(command).run_id for command in cluster.commands]
     assert len(run_ids) == 2
     assert len(set(run_ids)) == 1
 

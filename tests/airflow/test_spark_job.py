@@ -43,10 +43,9 @@ def _submitted(monkeypatch, tmp_path, body, operators=None):
     monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
     monkeypatch.setenv("WALFERRY_CACHE", str(tmp_path))
     monkeypatch.setenv("AIRFLOW_CONN_SPARK_DEFAULT", '{"conn_type": "spark", "host": "local"}')
-    monkeypatch.setattr(SparkJobOperator, "script", "ship_wals.py", raising=False)
     operator = SparkJobOperator(task_id="job")
     (operators if operators is not None else []).append(operator)
-    operator.submit({}, "a job", [])
+    operator.submit({}, RUN)
 
 
 def test_a_task_that_is_killed_while_spark_submit_is_made_ready_does_not_start_it(
@@ -57,5 +56,5 @@ def test_a_task_that_is_killed_while_spark_submit_is_made_ready_does_not_start_i
     monkeypatch.delenv("AIRFLOW_CONN_SPARK_CONNECT")
     monkeypatch.setattr(spark_job, "build_archive", lambda folder: operator.on_kill() or tmp_path / "walferry-0.zip")
     with pytest.raises(AirflowException, match="the task was killed"):
-        operator._run({}, RUN)  # type: ignore[typeddict-item]
+        operator.run_job({}, RUN)  # type: ignore[typeddict-item]
     assert cluster.submitted == []

@@ -3,24 +3,17 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from typing import Any, TypeVar
+from typing import Any
 
 from embedded.client import JavaClient
 from tests.cluster.walferry_runs import sink_of
+from tests.threads_backend import Threads
+from walferry.base.jobs import Backend
 from walferry.engine.summary import GroupSummary
 from walferry.replay.interval import Interval
 from walferry.replay.job import ReplayJob
 from walferry.replay.run import replay
 from walferry.replication.source.cluster import SourceCluster
-
-T = TypeVar("T")
-
-
-def spread(function: Callable[[Any], T], things: Sequence[Any]) -> list[T]:
-    with ThreadPoolExecutor(4) as pool:
-        return list(pool.map(function, things))
 
 
 def rows_of(client: JavaClient, table: str) -> frozenset[bytes]:
@@ -37,10 +30,10 @@ def now() -> int:
 
 def ship_again(
     source: SourceCluster, peer: str, interval: Interval, *, run_id: str = "again", dry_run: bool = False,
-    seconds: float = 120, **options: Any,
+    seconds: float = 120, on: Backend | None = None, **options: Any,
 ) -> list[GroupSummary]:  # fmt: skip
     """What is sent is sent as the source says."""
     job = ReplayJob(source=source, peer_id=peer, interval=interval, run_id=run_id, deadline=time.time() + seconds, **options)
-    summaries = replay(job, spread, dry_run=dry_run, keep_seconds=600)
+    summaries = replay(job, on or Threads(), dry_run=dry_run, keep_seconds=600)
     assert all(s.sink in ("", sink_of(source)) and not s.directRefused for s in summaries), summaries
     return summaries

@@ -58,7 +58,7 @@ def test_a_spark_job_loads_a_backlog(sides, table, managed_peer, tmp_path: Path)
     sides.source.write(table, repeated(chance, 500))
     sides.source.write(table, [wire.put("row00", {"f:0": b"first"})])
     roll(sides.at, peer)
-    done = run(sides.at, peer, "load", tmp_path, args=("--sink=hfiles",))
+    done = run(sides.at, peer, "load", tmp_path, sink=SinkKind.HFILES)
     print(done.output)
     assert done.code == 0
     assert not plan(sides.at, peer).to_ship

@@ -3,35 +3,41 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import logging
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import psutil
 import pytest
 
-from embedded.client import even_splits
+from embedded.client import GLOBAL, even_splits
 from embedded.spark_connect import ConnectServer
 from tests.cluster.conftest import Sides
 from tests.cluster.walferry_runs import BY_REPLICATE, is_untouched, leases, positions, roll
 from tests.sessions import session_of
+from walferry.base.jobs import Job, JobOutcome
 from walferry.base.zk.client import connected
 from walferry.engine.summary import GroupSummary, Status
-from walferry.jobs import load_progress, load_spread
+from walferry.initial_snapshot.copy_run import CopyRun
 from walferry.jobs.archive import build_archive
+from walferry.jobs.connect import connect_job
+from walferry.jobs.connect.connect_job import ConnectJob
 from walferry.jobs.connect.errors import ConnectFailed, Interrupted
-from walferry.jobs.connect_ship import ConnectShip
-from walferry.jobs.load_note import LoadNote, read_load_note
-from walferry.jobs.ship_run import ShipRun
 from walferry.load.records import Load, loads_of
+from walferry.replay.replay_run import ReplayRun
 from walferry.replication.peers.settings import SinkKind
 from walferry.replication.source.cluster import SourceCluster
 from walferry.replication.source.session import open_session
+from walferry.shipping.bulkload import load_progress
+from walferry.shipping.bulkload.load_note import LoadNote, read_load_note
 from walferry.shipping.runs import read_run
+from walferry.shipping.ship_run import ShipRun
+from walferry.verification.verify_run import VerifyRun
 
 TASKS = 2
 MAX_GROWTH = 1.2  # of the server's memory, after its first hundred batches
@@ -43,6 +49,21 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ConnectServer]:
         yield started
 
 
+@dataclass(frozen=True)
+class ConnectShip:
+    """A shipping job through the server."""
+
+    job: ConnectJob
+
+    def ship(self) -> list[GroupSummary]:
+        logger = logging.getLogger("walferry.test")
+        outcome = self.job.run_job(logger.info)
+        return [GroupSummary.from_json(json.dumps(each)) for each in json.loads(outcome.result)]
+
+    def interrupt(self) -> None:
+        self.job.interrupt()
+
+
 @pytest.fixture
 def connect(server: ConnectServer, sides: Sides, peer: str, tmp_path: Path):
     """`connect("run")`: a run of the peer through the server, which has not begun."""
@@ -50,7 +71,7 @@ def connect(server: ConnectServer, sides: Sides, peer: str, tmp_path: Path):
 
     def ship(run_id: str, peer_id: str = peer, at: SourceCluster = sides.at) -> ConnectShip:
         run = ShipRun(source=at, peer_id=peer_id, run_id=run_id, deadline=120)
-        return ConnectShip(server.address, archive, tmp_path / "memory", run)
+        return ConnectShip(ConnectJob(server.address, archive, tmp_path / "memory", run))
 
     return ship
 
@@ -159,7 +180,7 @@ def test_a_load_that_is_ended_in_the_middle_leaves_the_queue_and_the_next_try_lo
 
 
 def test_a_job_that_is_too_large_for_the_server_is_left_to_spark_submit(connect, loading, sides, both, peer, monkeypatch):
-    monkeypatch.setattr(load_spread, "MOST_SENT_BYTES", 1000)
+    monkeypatch.setattr(connect_job, "MOST_SENT_BYTES", 1000)
     sides.source.put_many(both(), 20, ["f:a"])
     roll(sides.at, peer)
     before = positions(sides.at, peer)
@@ -179,6 +200,51 @@ def wait_for(done: Callable[[], bool]) -> None:
     while not done():
         assert time.monotonic() < give_up
         time.sleep(0.1)
+
+
+def through(server: ConnectServer, folder: Path, job: Job) -> JobOutcome:
+    return ConnectJob(server.address, build_archive(folder), folder / "memory", job).run_job(
+        logging.getLogger("walferry.test").info
+    )
+
+
+def test_an_interval_is_shipped_again_by_the_server(server, sides, both, peer, tmp_path):
+    table, start = both(), int(time.time() * 1000)
+    for number in range(2):
+        sides.source.put_many(table, 500, ["f:a", "l:b"], first=500 * number)
+        roll(sides.at, peer)
+    end = int(time.time() * 1000) + 1
+    job = ReplayRun(
+        source=sides.at, peer_id=peer, run_id="again", start=start, end=end, deadline=120, tables=(table,), what_is_there=True
+    )
+    before = positions(sides.at, peer)
+    outcome = through(server, tmp_path, job)
+    assert not outcome.failed, outcome.errors
+    assert sides.source.compare(table, sides.slave, families=["f"]).same
+    assert len(sides.slave.scan_all(table, ["f"])) == 1000
+    assert is_untouched(before, positions(sides.at, peer))
+
+
+def test_tables_are_compared_by_the_server(server, sides, both, peer, tmp_path):
+    table = both(splits=even_splits(3))
+    sides.source.put_many(table, 300, ["f:a"])
+    sides.slave.put_many(table, 200, ["f:a"])
+    outcome = through(server, tmp_path, VerifyRun(source=sides.at, peer_id=peer, run_id="compare", tables=(table,)))
+    (found,) = json.loads(outcome.result)
+    assert (found["table"], found["good"] + found["bad"]["CONTENT_DIFFERENT_ROWS"]) == (table, 200), found
+    assert found["bad"]["ONLY_IN_SOURCE_TABLE_ROWS"] == 100
+    assert not outcome.failed
+
+
+def test_the_tables_of_a_new_peer_are_copied_by_the_server(server, sides, unique, peer, tmp_path):
+    table = unique("t")
+    sides.source.create_table(table, {"f": GLOBAL}, even_splits(4))
+    sides.source.put_many(table, 1000, ["f:a"])
+    outcome = through(server, tmp_path, CopyRun(source=sides.at, peer_id=peer, run_id="copy", tables=(table,)))
+    assert not outcome.failed, outcome.errors
+    state = json.loads(outcome.result)
+    assert (state["complete"], state["regions"]) == (True, 4)
+    assert sides.source.compare(table, sides.slave).same
 
 
 BATCHES = [15, pytest.param(1000, marks=[pytest.mark.soak, pytest.mark.timeout(7200)])]

@@ -148,7 +148,7 @@ def test_a_spark_job_ships_and_nobody_sees_a_secret(
         done = job.finish()
     assert done.code == 0, done.output
     assert client.compare(table, slave, families=["f"]).same
-    assert any("ship_wals.py" in line for line in arguments.seen)
+    assert any("run_job.py" in line for line in arguments.seen)
     # HBase's own configuration may hold the password, but no argument list may.
     assert not [line for line in arguments.seen if encrypted.password in line]
     assert encrypted.password not in done.output + encrypted.source.to_json() + repr(encrypted.source)

@@ -25,7 +25,7 @@ def test_files_are_copied_and_loaded_from_one_hdfs_folder_to_another(
     for first in (0, 1000):  # so that a region has several files
         source.put_many(table, 1000, ["f:a", "g:b", "L#0:c"], first=first)
         source.flush(table)
-    with Job(at, peer, "run", tmp_path, submit_copy, args=(f"--table={table}",)) as job:
+    with Job(at, peer, "run", tmp_path, submit_copy, tables=(table,)) as job:
         ended = job.finish()
     assert ended.code == 0, ended.output
     assert '"by_scan": []' in ended.output

@@ -58,14 +58,13 @@ def copy_under_load(
     left.create_table(table, {"f": GLOBAL}, even_splits(REGIONS))
     left.put_many(table, rows, ["f:a", "f:b"])
     load = left.start_load(table, threads=3)
-    arguments = (f"--table={table}",)
     try:
         for number in range(kills):
-            with Job(source, peer, "load", folder, submit_copy, args=arguments) as job:
+            with Job(source, peer, "load", folder, submit_copy, tables=(table,)) as job:
                 await_copied(source, peer, table, job, 1 + number * REGIONS // (kills + 1))
                 time.sleep(random.random() / 4)
                 job.kill()
-        with Job(source, peer, "load", folder, submit_copy, args=arguments) as job:
+        with Job(source, peer, "load", folder, submit_copy, tables=(table,)) as job:
             ended = job.finish()
     finally:
         status = load.stop()

@@ -13,6 +13,7 @@ from embedded.spark_cluster import SparkCluster
 from tests.cluster.spark_runs import Job
 from tests.cluster.test_load_on_spark_cluster import CONF, EXECUTORS
 from tests.cluster.walferry_runs import plan, roll
+from walferry.replication.peers.settings import SinkKind
 
 MEGABYTES = int(os.environ.get("WALFERRY_LOAD_MB", "3000"))
 VALUE_BYTES = 20_000
@@ -39,7 +40,7 @@ def test_a_large_backlog_is_loaded_by_executors_with_little_memory(sides, peer, 
     with SparkCluster(tmp_path / "spark", workers=EXECUTORS) as cluster:
         usages = [TreeUsage(pid) for pid in cluster.pids]
         began = time.monotonic()
-        with Job(sides.at, peer, "load", tmp_path, args=("--sink=hfiles",), master=cluster.master, conf=CONF) as job:
+        with Job(sides.at, peer, "load", tmp_path, sink=SinkKind.HFILES, master=cluster.master, conf=CONF) as job:
             done = job.finish(3000)
         seconds = time.monotonic() - began
         worker = max(usage.stop().peak_python_bytes for usage in usages)

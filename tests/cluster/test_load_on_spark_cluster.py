@@ -16,6 +16,7 @@ from embedded.spark_cluster import Executor, SparkCluster
 from tests.cluster.spark_runs import Finished, Job
 from tests.cluster.test_hfiles import FAMILIES, repeated
 from tests.cluster.walferry_runs import plan, roll
+from walferry.replication.peers.settings import SinkKind
 
 EXECUTORS = 2
 CONF = {
@@ -89,7 +90,7 @@ def check_loaded(done: Finished, backlog: Callable[[], None], cluster: SparkClus
 
 @pytest.mark.soak  # the next test shows the same, with one that is killed
 def test_executors_share_a_load_and_leave_nothing_on_their_disks(sides, peer, backlog, cluster, tmp_path):
-    with Job(sides.at, peer, "load", tmp_path, args=("--sink=hfiles",), master=cluster.master, conf=CONF) as job:
+    with Job(sides.at, peer, "load", tmp_path, sink=SinkKind.HFILES, master=cluster.master, conf=CONF) as job:
         done = job.finish()
     check_loaded(done, backlog, cluster)
     executors = cluster.executors
@@ -104,7 +105,7 @@ STAGES = [pytest.param(READING, id="reading", marks=pytest.mark.soak), pytest.pa
 
 @pytest.mark.parametrize("stage", STAGES)
 def test_the_tasks_of_an_executor_that_is_killed_run_again(sides, peer, backlog, cluster, tmp_path, stage):
-    with Job(sides.at, peer, "load", tmp_path, args=("--sink=hfiles",), master=cluster.master, conf=CONF) as job:
+    with Job(sides.at, peer, "load", tmp_path, sink=SinkKind.HFILES, master=cluster.master, conf=CONF) as job:
 
         def kill_one() -> bool:
             for executor in cluster.executors if "are loaded as files" in job.output else ():

@@ -19,10 +19,10 @@ from walferry.admin.pausing import pause, resume
 from walferry.admin.peers import PeerAdmin
 from walferry.engine.summary import Status
 from walferry.hbase.errors import PausedPeer, UnmanagedPeer
-from walferry.jobs.ship_run import ShipRun, begin
 from walferry.replication.peers.reading import read_peer
 from walferry.replication.peers.settings import PeerSettings
 from walferry.replication.source.agreement import check_peer
+from walferry.shipping.ship_run import ShipRun, begin
 
 __all__ = ["admin", "clusters"]  # fixtures
 

@@ -13,9 +13,10 @@ import pytest
 from embedded.client import GLOBAL
 from embedded.standalone import StandaloneCluster
 from embedded.wire import put
-from tests.cluster.replaying import now, ship_again, spread
+from tests.cluster.replaying import now, ship_again
 from tests.cluster.test_shipping import archive, located
 from tests.cluster.walferry_runs import BOTH_SINKS, is_untouched, plan, positions, roll, ship_one, source_of
+from tests.threads_backend import Threads, side_by_side
 from walferry.engine.summary import Status
 from walferry.hbase.errors import PeerError
 from walferry.hbase.names import parse_wal_name
@@ -183,10 +184,9 @@ def test_a_region_s_edits_keep_their_order_over_its_moves_whichever_group_is_shi
         source.move_region(region.encoded_name, next(server for server in source.region_servers() if server != here))
     interval = Interval(start, now())
     roll(at, peer)
-    for order in (spread, backwards, lambda function, things: [function(thing) for thing in things]):
+    for order in (side_by_side, backwards, lambda function, things: [function(thing) for thing in things]):
         sides.slave.empty_table(table)
-        monkeypatch.setattr("tests.cluster.replaying.spread", order)
-        done = ship_again(at, peer, interval, run_id=unique("run"))
+        done = ship_again(at, peer, interval, run_id=unique("run"), on=Threads(order))
         assert [s.status for s in done] == [Status.DONE] * 5, done  # of two servers, and of three more stages
         assert sum(s.shippedOps for s in done) == 8
         assert source.compare(table, sides.slave).same

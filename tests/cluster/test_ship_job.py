@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
 
-import pytest
-
-from embedded.spark import SHIP
 from embedded.wire import put
 from tests.cluster.dead_queues import DeadQueue
 from tests.cluster.spark_runs import run
@@ -15,15 +11,8 @@ from tests.cluster.walferry_runs import is_untouched, positions, roll
 from tests.sessions import session_of
 from walferry.base.zk.client import connected
 from walferry.engine.summary import GroupSummary, Status
+from walferry.replication.peers.settings import SinkKind
 from walferry.shipping.runs import read_run
-
-
-@pytest.fixture(scope="module")
-def parse_args():
-    spec = importlib.util.spec_from_file_location("ship_wals", SHIP)
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module.parse_args
 
 
 def kept(sides, peer: str, run_id: str) -> list[GroupSummary]:
@@ -35,7 +24,7 @@ def test_a_job_ships_each_group_prints_what_it_did_and_keeps_it_in_zookeeper(sid
     table = both()
     sides.source.put_many(table, 2000, ["f:a", "l:b"], batch=100)
     roll(sides.at, peer)
-    done = run(sides.at, peer, "run 1/é", tmp_path, args=("--sink", "direct"))
+    done = run(sides.at, peer, "run 1/é", tmp_path, sink=SinkKind.DIRECT)
     assert done.code == 0, done.output
     assert sides.source.compare(table, sides.slave, families=["f"]).same
     assert sides.slave.scan_all(table, ["l"]) == []
@@ -80,19 +69,3 @@ def test_a_peer_that_must_not_be_shipped_ends_the_job_with_the_reason_alone(side
         assert kept(sides, peer, "run") == []
     finally:
         sides.source.remove_peer(peer)
-
-
-@pytest.mark.parametrize(
-    ("args", "complaint"),
-    [
-        ("--run-id r", "the following arguments are required: --source, --peer"),
-        ("--source {} --peer p --run-id r --deadline 0", "--deadline is 0; it must be more than 0 seconds"),
-        ("--source {} --peer p --run-id r --deadline nan", "--deadline is nan; it must be more than 0 seconds"),
-        ("--source {} --peer p --run-id r --deadline soon", "--deadline: invalid float value: 'soon'"),
-    ],
-)
-def test_wrong_arguments_are_refused_with_what_they_must_be(parse_args, capsys, args, complaint):
-    with pytest.raises(SystemExit) as exited:
-        parse_args(args.split())
-    assert exited.value.code == 2
-    assert complaint in capsys.readouterr().err

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 def shipped(job: GroupJob) -> dict[str, Any]:
     """What a Python worker does."""
-    from walferry.jobs.ship_run import ship
+    from walferry.shipping.ship_run import ship
 
     return {"pid": os.getpid(), **asdict(ship(job))}
 
@@ -29,8 +29,8 @@ def shipped(job: GroupJob) -> dict[str, Any]:
 def main(peer: str, *sources: str) -> None:
     """Ship in one application, so that its Python workers are used again."""
     context = SparkContext.getOrCreate()
-    from walferry.jobs.ship_run import ShipRun, begin
     from walferry.replication.source.cluster import SourceCluster
+    from walferry.shipping.ship_run import ShipRun, begin
 
     given = [SourceCluster.from_json(source) for source in sources]
     job, *_ = begin(ShipRun(source=given[0], peer_id=peer, run_id="in-turn", deadline=60))

@@ -79,8 +79,7 @@ def test_no_secret_is_in_spark_s_pages_arguments_environments_znodes_and_logs(
 
     port, seen = free_port(), dict[str, str | bytes]()
     conf = {"spark.ui.enabled": "true", "spark.ui.port": str(port), "spark.executor.memory": "512m"}
-    args = ("--sink=hfiles",)
-    with Job(source, pair.peer, "secrets", tmp_path, args=args, master=spark.master, conf=conf) as job:
+    with Job(source, pair.peer, "secrets", tmp_path, sink=SinkKind.HFILES, master=spark.master, conf=conf) as job:
         give_up = time.monotonic() + JOB_SECONDS
         while job.running and time.monotonic() < give_up:
             seen |= started_with()

@@ -24,7 +24,7 @@ from embedded.hdfs import Hdfs, HdfsSecurity
 from embedded.kerberos import Kerberos
 from embedded.secured import HBASE
 from embedded.secured_site import EAST, USER, WEST
-from embedded.spark import submit_job
+from embedded.spark import submit_script
 from embedded.spark_cluster import Host, SparkCluster
 from embedded.wire import put
 from tests.cluster.spark_runs import Finished, Job
@@ -121,9 +121,8 @@ class Backlog:
 
     def job(self, sink: SinkKind, source: SourceCluster | None = None) -> Job:
         """Start a job as Walferry's operator does; it has no other settings but those of a spark-defaults.conf."""
-        args = ("--broken-wals=stop", f"--sink={sink}")
         return Job(
-            source or self.source, self.pair.peer, f"run-{time.monotonic_ns()}", self.folder, args=args,
+            source or self.source, self.pair.peer, f"run-{time.monotonic_ns()}", self.folder, sink=sink,
             master=self.machines.spark.master, conf=self.conf,
         )  # fmt: skip
 
@@ -269,7 +268,7 @@ def test_a_worker_that_is_used_again_is_whom_the_next_job_says(backlog: Backlog,
     conf = {**backlog.conf, "spark.cores.max": "1"}
     log = backlog.folder / "in-turn.log"
     with log.open("wb") as out:
-        job = submit_job(JOB_IN_TURN, args, out=out, master=backlog.machines.spark.master, conf=conf)
+        job = submit_script(JOB_IN_TURN, args, out=out, master=backlog.machines.spark.master, conf=conf)
     code = job.wait(JOB_SECONDS)
     assert code == 0, log.read_text()
     first, second, third = (json.loads(line) for line in log.read_text().splitlines() if line.startswith("{"))

@@ -27,7 +27,6 @@ from walferry.engine.summary import GroupSummary, Status
 from walferry.hbase.layout import OwnZNodes, QueueLayout, ZNodes
 from walferry.hbase.names import ServerName
 from walferry.hbase.values import PBUF
-from walferry.jobs.load_note import LoadNote
 from walferry.load.copy_records import CopyWay, Records, RegionRecord, TableRecord
 from walferry.load.fence import Claim as CopyClaim
 from walferry.load.records import Folder, begin_load, note_folder
@@ -44,6 +43,7 @@ from walferry.replication.queues.lease import Lease, acquire
 from walferry.replication.queues.new_wals_stream import NewWalsStream
 from walferry.replication.source.cluster import SourceCluster
 from walferry.replication.source.session import Session, open_session
+from walferry.shipping.bulkload.load_note import LoadNote
 from walferry.shipping.runs import begin_run, write_group
 
 GROUP = wal(0, SERVER).rpartition(".")[0]

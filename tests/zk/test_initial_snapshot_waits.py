@@ -24,12 +24,12 @@ from walferry.engine.summary import Status
 from walferry.hbase.names import parse_wal_name
 from walferry.initial_snapshot import job as snapshot_job
 from walferry.initial_snapshot.quiet import await_quiet
-from walferry.jobs import ship_run
 from walferry.load.copy_records import CopyState
 from walferry.replication.peers.settings import PeerSettings, SinkKind
 from walferry.replication.queues import lease as leases
 from walferry.replication.queues.errors import LeaseHeld
 from walferry.replication.queues.lease import acquire
+from walferry.shipping import ship_run
 from walferry.shipping.group_job import GroupJob
 
 NAME = wal(1_700_000_000_000, DEAD)

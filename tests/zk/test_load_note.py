@@ -7,10 +7,10 @@ from kazoo.client import KazooClient
 
 from embedded.zookeeper import ZooKeeperServer
 from tests.zk.hbase_znodes import HBaseZNodes
-from walferry.jobs import load_note
-from walferry.jobs.load_note import MAX_CHARS, LoadNote, read_load_note
 from walferry.replication.source.cluster import SourceCluster
 from walferry.replication.source.session import Session
+from walferry.shipping.bulkload import load_note
+from walferry.shipping.bulkload.load_note import MAX_CHARS, LoadNote, read_load_note
 
 
 @pytest.fixture

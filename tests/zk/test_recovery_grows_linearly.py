@@ -16,12 +16,12 @@ from tests.zk.counted_site import READS
 from tests.zk.hbase_znodes import LastingZNodes, wal
 from walferry.engine.summary import GroupSummary, Status
 from walferry.jobs import ship_run
-from walferry.jobs.ship_run import ShipRun
 from walferry.replication.queues.lease import acquire
 from walferry.replication.source.cluster import SourceCluster
 from walferry.runs.reports.recovery import Recovery
 from walferry.runs.steps import batch, recovery
 from walferry.shipping.candidates import candidates
+from walferry.shipping.ship_run import ShipRun
 
 PEERS = ("p", "q")
 RUN = "dag/run.1"

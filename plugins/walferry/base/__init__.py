@@ -2,6 +2,7 @@
 
 errors, texts, amounts    what errors say; text from outside, made harmless; numbers for people
 findings                  what was looked at, how it is, and what to do about it
+jobs                      what a job is, and what runs its functions side by side
 records                   records as JSON, read with limits
 hosts, users              names of hosts; who runs this process
 periodic                  something done every few seconds beside the work

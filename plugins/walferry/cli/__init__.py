@@ -8,7 +8,7 @@
     wal, regions                 WALs and regions in transition
     region_table                 how regions are shown
     batches, recovery, verify    a peer shipped, dead servers' queues drained, tables compared, in processes of this machine
-    workers, local_ship          these processes, and what they do
+    local_ship                   what is shipped so
     checks                       what is wrong, and what to do about it
     own_root                     `walferry own-root`: whose Walferry's root in ZooKeeper is, and how it becomes ours
 

@@ -8,14 +8,14 @@ from datetime import UTC, datetime
 
 from walferry.base.users import user_name
 from walferry.cli.show import tell
-from walferry.cli.workers import Gone, run_all
-from walferry.engine.summary import GroupSummary, Status
+from walferry.engine.summary import GroupSummary
 from walferry.hbase.files.quarantine import BrokenWals
-from walferry.jobs import ship_run
+from walferry.jobs.workers import LocalProcesses
 from walferry.replication.peers.settings import SinkKind
 from walferry.replication.source.cluster import SourceCluster
 from walferry.runs.reports.progress import ProgressLog
 from walferry.runs.values import Planned
+from walferry.shipping.ship_run import ShipRun, ship_queued
 
 
 @dataclass(frozen=True)
@@ -45,18 +45,9 @@ def ship_groups(
 
     Raises WalferryError if it may not begin.
     """
-    run = ship_run.ShipRun(
-        source=source, peer_id=planned.peer, run_id=planned.run_id, deadline=how.deadline, groups=groups, recovery=recovery,
-        broken_wals=how.broken_wals, sink=how.sink,
+    run = ShipRun(
+        source=source, peer_id=planned.peer, run_id=planned.run_id, deadline=how.deadline,
+        groups=None if groups is None else tuple(groups), recovery=recovery, broken_wals=how.broken_wals, sink=how.sink,
     )  # fmt: skip
-    jobs = ship_run.begin(run)
-    if any(job.settings.sink.makes_files for job in jobs):
-        tell(f"peer {planned.peer}: making files of a backlog needs Spark, so its edits go by {jobs[0].settings.requests}")
-    summaries = []
     with ProgressLog(source, planned, tell, tell):
-        for job, result in run_all(ship_run.ship, jobs, how.workers):
-            if isinstance(result, Gone):
-                result = GroupSummary(group=job.group, status=Status.FAILED, error=result.why)
-            summaries.append(result)
-    ship_run.finish(run, summaries)
-    return summaries
+        return ship_queued(run, LocalProcesses(how.workers), tell)

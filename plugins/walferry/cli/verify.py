@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -13,10 +12,9 @@ from walferry.cli.show import BAD, ERROR, GOOD, STUCK, WELL, Cell, ShownTable, p
 from walferry.cli.source import Chosen
 
 if TYPE_CHECKING:
-    from walferry.replication.peers.reading import Peer
     from walferry.replication.source.cluster import SourceCluster
     from walferry.runs.reports.verification import VerificationReport
-    from walferry.verification.job import Options, TableRange
+    from walferry.verification.job import Options
     from walferry.verification.outcome import VerificationOutcome
 
 MAX_SAMPLES = 100
@@ -67,32 +65,15 @@ def verify(chosen: Chosen, /, peer_id: str, tables: tuple[str, ...], workers: in
 
 
 def _compare(source: SourceCluster, peer_id: str, tables: tuple[str, ...], asked: Options, workers: int) -> VerificationReport:
-    from walferry.cli.workers import Gone, run_all
-    from walferry.replication.source.agreement import check_peer
-    from walferry.replication.source.session import open_session
+    from walferry.cli.local_ship import run_name
+    from walferry.jobs.workers import LocalProcesses
     from walferry.runs.reports.verification import VerificationReport
-    from walferry.verification.outcome import VerificationOutcome, total_of
-    from walferry.verification.plan import plan_verification
+    from walferry.verification.verify_run import VerifyRun
 
-    with open_session(source, look_only=True) as session:
-        if asked.repair:
-            check_peer(session, peer_id)  # only Walferry's own peers are shipped to
-        planned = plan_verification(session, peer_id, tables, asked)
-    tell(f"peer {peer_id}: {len(planned.parts):,} regions of {len({part.table for part in planned.parts}):,} tables to compare")
-    parts: list[VerificationOutcome] = []
-    for part, result in run_all(partial(_range, source, planned.peer, asked), planned.parts, workers):
-        parts.append(VerificationOutcome(part.table, problem=result.why) if isinstance(result, Gone) else result)
-    named = sorted({part.table for part in planned.parts})
-    outcomes = [total_of(name, [part for part in parts if part.table == name], MAX_SAMPLES) for name in named]
-    outcomes += [VerificationOutcome(name, problem=problem) for name, problem in planned.problems.items()]
-    return VerificationReport(peer_id, outcomes)
-
-
-def _range(source: SourceCluster, peer: Peer, asked: Options, part: TableRange) -> VerificationOutcome:
-    """What a process does."""
-    from walferry.verification.task import compare_range
-
-    return compare_range(source, peer, part, asked)
+    run = VerifyRun(source=source, peer_id=peer_id, run_id=run_name("verify"), tables=tables, options=asked)
+    plan = run.plan()
+    tell(f"peer {peer_id}: {len(plan.parts):,} regions of {len({part.table for part in plan.parts}):,} tables to compare")
+    return VerificationReport(peer_id, run.compare(plan, LocalProcesses(workers)))
 
 
 def _told(report: VerificationReport) -> str:

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import json
 import logging
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from functools import partial
+from typing import Self
 
 from walferry.base.errors import WalferryError
+from walferry.base.records import decoded
 from walferry.hbase.cluster import cluster_id, visibility_labels
 from walferry.hbase.files.errors import UnreadableBytes
 from walferry.hbase.rpc.errors import RemoteError
@@ -55,6 +58,22 @@ class RegionOutcome:
     name: str
     record: RegionRecord | None
     error: str = ""
+
+
+@dataclass(frozen=True)
+class CopiedRegions:
+    """How the regions of one Spark task were copied."""
+
+    outcomes: tuple[RegionOutcome, ...]
+
+    def to_json(self) -> str:
+        """This for `from_json`."""
+        return json.dumps(asdict(self))
+
+    @classmethod
+    def from_json(cls, text: str) -> Self:
+        """What `to_json` wrote. Raises NotARecord."""
+        return decoded(cls, text)
 
 
 @dataclass(frozen=True)
@@ -140,6 +159,11 @@ def copy_regions(source: SourceCluster, peer_id: str, tasks: Iterable[RegionTask
     except WalferryError as error:
         named = f"{left[0].region}" + (f" and {len(left) - 1} more regions" if len(left) > 1 else "")
         yield RegionOutcome(named, None, f"{named}: {error}")
+
+
+def copy_some(source: SourceCluster, peer_id: str, tasks: Sequence[RegionTask]) -> CopiedRegions:
+    """Copy regions, in one Spark task."""
+    return CopiedRegions(tuple(copy_regions(source, peer_id, tasks)))
 
 
 @contextmanager

@@ -11,6 +11,7 @@
     shipment    one WAL group's files, in order, through the engine
     group_lock  the lock under which one task does that
     job         what all of its tasks share
+    replay_run  the job
 
 It writes to no queue.
 """

@@ -1,17 +1,14 @@
-"""One run: find the WALs, scan them side by side, and ship them group by group, stage by stage.
-
-`spread` runs a function on many things side by side and returns what it returned, in order: Spark's `map`, in the job.
-"""
+"""One run: find the WALs, scan them side by side, and ship them group by group, stage by stage."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Container, Iterable, Sequence
 from dataclasses import astuple, replace
 from functools import partial
-from typing import Any, Protocol, TypeVar
 from uuid import uuid4
 
 from walferry.base.errors import WalferryError
+from walferry.base.jobs import Backend
 from walferry.base.texts import visible
 from walferry.engine.summary import MAX_NAME_CHARS, GroupSummary, Status, digest_with
 from walferry.hbase.files.errors import StoreError
@@ -39,14 +36,6 @@ from walferry.shipping.slave_down import forget_down
 MAX_NAMED = 20  # holes in an error
 MAX_TABLES = 500  # of a group, in its summary
 OTHER_TABLES = "(other tables)"
-
-T = TypeVar("T")
-
-
-class SpreadReplay(Protocol):
-    """Runs a function on many things side by side."""
-
-    def __call__(self, function: Callable[[Any], T], things: Sequence[Any], /) -> list[T]: ...
 
 
 def find_left(session: Session, interval: Interval) -> FoundWals:
@@ -85,7 +74,7 @@ def check_whole(found: FoundWals, interval: Interval) -> None:
         )
 
 
-def replay(job: ReplayJob, spread: SpreadReplay, *, dry_run: bool, keep_seconds: float) -> list[GroupSummary]:
+def replay(job: ReplayJob, on: Backend, *, dry_run: bool, keep_seconds: float) -> list[GroupSummary]:
     """Ship an interval again, or only count what it has. What goes wrong with a group is in its summary. Raises WalferryError."""
     with open_session(job.source) as session:
         peer = check_peer(session, job.peer_id)
@@ -101,40 +90,37 @@ def replay(job: ReplayJob, spread: SpreadReplay, *, dry_run: bool, keep_seconds:
         forget_down(session, job.peer_id, job.run_id)
         slave = slave_id_of(session, peer, job)
         rules = rules_of(peer, source_id(session), slave, job.tables)
-    scanned = _scan(partial(_scan_one, job, rules, copied), found.groups, spread)
+    scanned = _scan(partial(_scan_one, job, rules, copied), found.groups, on)
     summaries = [_begun(group, scans) for group, scans in zip(found.groups, scanned, strict=True)]
     if dry_run or any(summary.failed for summary in summaries):
         _keep(job, summaries)
         return summaries
-    return _ship(job, found.groups, summaries, scanned, spread)
+    return _ship(job, found.groups, summaries, scanned, on)
 
 
-def _scan(
-    scan: Callable[[tuple[WalFile, bool]], Scanned | str], groups: Sequence[GroupFiles], spread: SpreadReplay
-) -> list[list[Scanned | str]]:
+def _scan(scan: Callable[[tuple[WalFile, bool]], Scanned], groups: Sequence[GroupFiles], on: Backend) -> list[list[Scanned]]:
     """What each WAL of each group has of the interval, or why it cannot be read."""
     wals = [(wal, wal.name.text == group.torn) for group in groups for wal in group.wals]
-    results = iter(spread(scan, wals))
+    results = iter(on.run(scan, wals, Scanned))
     return [[next(results) for _ in group.wals] for group in groups]
 
 
-def _scan_one(job: ReplayJob, rules: FilterRules, copied: LoadedBefore, wal: tuple[WalFile, bool]) -> Scanned | str:
+def _scan_one(job: ReplayJob, rules: FilterRules, copied: LoadedBefore, wal: tuple[WalFile, bool]) -> Scanned:
     store: WalStore = job.store
     left = copied.rest(wal[0].name.text, rules)
     try:
         return scan_wal(store, wal[0], job.interval, left, job.keys, ends_torn=wal[1])
     except (WalferryError, StoreError, OSError) as error:
-        return str(error) or type(error).__name__
+        return Scanned(error=str(error) or type(error).__name__)
 
 
-def _begun(group: GroupFiles, scans: Sequence[Scanned | str]) -> GroupSummary:
+def _begun(group: GroupFiles, scans: Sequence[Scanned]) -> GroupSummary:
     """The summary of a group that was scanned: what there is to ship, or why it cannot be read."""
     tables: dict[str, TableCount] = {}
-    read = [scan for scan in scans if isinstance(scan, Scanned)]
-    for scan in read:
+    for scan in scans:
         for table, count in scan.tables.items():
             tables[table] = tables.get(table, TableCount()) + count
-    errors = [scan for scan in scans if isinstance(scan, str)]
+    errors = [scan.error for scan in scans if scan.error]
     return GroupSummary(
         group=group.group,
         server=str(group.server or ""),
@@ -142,7 +128,7 @@ def _begun(group: GroupFiles, scans: Sequence[Scanned | str]) -> GroupSummary:
         status=Status.FAILED if errors else Status.DONE,
         error=errors[0] if errors else None,
         tables={table: list(astuple(count)) for table, count in _largest(tables).items()},
-        editsBeforeCopy=sum(scan.before_copy for scan in read),
+        editsBeforeCopy=sum(scan.before_copy for scan in scans),
     )
 
 
@@ -158,8 +144,8 @@ def _largest(tables: dict[str, TableCount]) -> dict[str, TableCount]:
 
 
 def _ship(
-    job: ReplayJob, groups: Sequence[GroupFiles], begun: Sequence[GroupSummary], scanned: Sequence[Sequence[Scanned | str]],
-    spread: SpreadReplay,
+    job: ReplayJob, groups: Sequence[GroupFiles], begun: Sequence[GroupSummary], scanned: Sequence[Sequence[Scanned]],
+    on: Backend,
 ) -> list[GroupSummary]:  # fmt: skip
     """Ship all groups, stage by stage. A stage in which a group fails is the last one.
 
@@ -186,7 +172,7 @@ def _ship(
             elif stage in stages.needed:
                 name = f"{group.group}, stage {stage}"
                 tasks.append((with_several, stages, stage, replace(summary, group=name, tables={}, editsBeforeCopy=0)))
-        done = spread(partial(_ship_one, job), tasks)
+        done = on.run(partial(_ship_one, job), tasks, GroupSummary)
         summaries += done
         if any(summary.status is not Status.DONE for summary in done):
             break
@@ -199,14 +185,14 @@ def _ship_one(job: ReplayJob, task: tuple[GroupFiles, Stages, int, GroupSummary]
     return ship_group(job, *task)
 
 
-def _with_edits(group: GroupFiles, scans: Sequence[Scanned | str], of: Container[int]) -> GroupFiles:
+def _with_edits(group: GroupFiles, scans: Sequence[Scanned], of: Container[int]) -> GroupFiles:
     """The group with those of its WALs that have edits of one of these regions."""
     wals = zip(group.wals, scans, strict=True)
     return replace(group, wals=tuple(wal for wal, scan in wals if any(stay.region in of for stay in _stays([scan]))))
 
 
-def _stays(scans: Iterable[Scanned | str]) -> Iterable[Stay]:
-    return (stay for scan in scans if isinstance(scan, Scanned) for stay in scan.stays)
+def _stays(scans: Iterable[Scanned]) -> Iterable[Stay]:
+    return (stay for scan in scans for stay in scan.stays)
 
 
 def _keep(job: ReplayJob, summaries: Sequence[GroupSummary]) -> None:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import json
 import math
 import time
-from collections.abc import Iterator
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import astuple, dataclass, field
 
 import numpy as np
 
+from walferry.base.records import decoded
 from walferry.hbase.files.closedness import WalMissing
 from walferry.hbase.files.store import WalStore
 from walferry.hbase.wal.errors import WalTornError, WalTruncatedError
@@ -44,14 +46,40 @@ class Stay:
     last: int
 
 
-@dataclass
+@dataclass(frozen=True)
 class Scanned:
-    """What was found in one WAL, or in several WALs of a group."""
+    """What was found in one WAL, or why it cannot be read."""
 
     edits_read: int = 0
-    tables: dict[str, TableCount] = field(default_factory=dict)
-    stays: list[Stay] = field(default_factory=list)
+    tables: Mapping[str, TableCount] = field(default_factory=dict)
+    stays: Sequence[Stay] = ()
     before_copy: int = 0  # edits that are older than the initial snapshot of their table
+    error: str = ""
+
+    def to_json(self) -> str:
+        """This for `from_json`: hashes of regions as hexadecimal digits, as they are numbers without a sign."""
+        stays = [[f"{stay.region:x}", stay.first, stay.last] for stay in self.stays]
+        tables = {table: astuple(count) for table, count in self.tables.items()}
+        return json.dumps({**vars(self), "tables": tables, "stays": stays})
+
+    @classmethod
+    def from_json(cls, text: str) -> Scanned:
+        """What `to_json` wrote. Raises ValueError."""
+        told = decoded(_Told, text)
+        tables = {table: TableCount(*counts) for table, counts in told.tables.items()}
+        stays = [Stay(int(region, 16), first, last) for region, first, last in told.stays]
+        return cls(told.edits_read, tables, stays, told.before_copy, told.error)
+
+
+@dataclass(frozen=True)
+class _Told:
+    """Scanned, as JSON has it."""
+
+    edits_read: int
+    tables: Mapping[str, tuple[int, int, int]]
+    stays: tuple[tuple[str, int, int], ...]
+    before_copy: int
+    error: str
 
 
 class IntervalScan:

@@ -1,5 +1,6 @@
 """Ships what a peer has queued.
 
+ship_run                 the job that ships a peer's queues: before its tasks, in each, and after them
 plan, candidates         what there is to do, WAL group by WAL group: the closed WALs of its queues
 group, attempt           one WAL group, in as many attempts as it takes, each through the engine
 group_job, group_wals    what a job's driver hands to its tasks; what an attempt knows of its WALs

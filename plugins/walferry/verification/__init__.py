@@ -1,6 +1,7 @@
 """Compares tables of a source and of a peer's slave, as HBase's VerifyReplication does, and ships differing rows again.
 
-    job        what to compare, as the Spark job is given it
+    verify_run  the job
+    job        what to compare, and how
     plan       the tables and ranges of a peer
     digests    a range's rows as hashes of buckets, whose borders both sides find without each other
     rows       one range row by row
@@ -9,7 +10,7 @@
     clocks     how far the clocks of two clusters and of this machine are apart
     outcome    the figures and samples
     results    the result of a peer's newest comparison, in ZooKeeper under a root of our own
-    task       one task of the Spark job: compare a range, and repair what differs if that is asked for
+    task       one task of the job: compare a range, and repair what differs if that is asked for
 
 Nothing here writes to the source.
 """

@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import enum
+import json
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
+from typing import Self
+
+from walferry.base.records import decoded
 
 
 class DifferenceKind(enum.StrEnum):
@@ -43,6 +47,15 @@ class VerificationOutcome:
     def bad_rows(self) -> int:
         """All rows that differ."""
         return sum(self.bad.values())
+
+    def to_json(self) -> str:
+        """This outcome for `from_json`."""
+        return json.dumps(asdict(self))
+
+    @classmethod
+    def from_json(cls, text: str) -> Self:
+        """The outcome that `to_json` wrote. Raises NotARecord."""
+        return decoded(cls, text)
 
 
 def total_of(table: str, parts: Iterable[VerificationOutcome], samples: int) -> VerificationOutcome:

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from tests.threads_backend import Threads
 from walferry.engine.summary import GroupSummary, Status
 from walferry.hbase.names import parse_wal_name
 from walferry.replay import run, shipment
@@ -73,9 +74,9 @@ def ship(monkeypatch: pytest.MonkeyPatch) -> Callable[..., list[str]]:
         begun = [GroupSummary(group=group, status=Status.DONE) for group in found]
         scanned = [[Scanned(1, {}, [stay] if stay else []) for stay in wals.values()] for wals in found.values()]
         if unreadable:
-            run._keep(JOB, [run._begun(group, ["HDFS is away"]) for group in groups])
+            run._keep(JOB, [run._begun(group, [Scanned(error="HDFS is away")]) for group in groups])
             return []
-        run._ship(JOB, groups, begun, scanned, lambda function, things: [function(thing) for thing in things])
+        run._ship(JOB, groups, begun, scanned, Threads())
         return list(shipped)
 
     ship_groups.kept = kept  # type: ignore[attr-defined]

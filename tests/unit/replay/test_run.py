@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from tests.threads_backend import Threads
 from walferry.engine.summary import GroupSummary, Status
 from walferry.hbase.names import parse_wal_name
 from walferry.replay import run
@@ -27,20 +28,20 @@ def files(number: int) -> GroupFiles:
 def test_the_stages_of_regions_that_moved_are_told_in_proportion_to_the_wals(moved: bool) -> None:
     """Each group's summary has a digest of all WALs with such regions: for each group, and for each stage of it."""
     groups = [files(number) for number in range(GROUPS)]
-    scanned: list[list[Scanned | str]] = []
+    scanned: list[list[Scanned]] = []
     for number, group in enumerate(groups):
         stays = [Stay(number // STAGES, number % STAGES * WALS + i, number % STAGES * WALS + i) for i in range(len(group.wals))]
         scanned.append([Scanned(1, {}, [stay if moved else Stay(number, 1, 1)]) for stay in stays])
     begun = [GroupSummary(group=group.group, status=Status.DONE) for group in groups]
     tasks: list[tuple[GroupFiles, Any, int, GroupSummary]] = []
 
-    def spread(_: object, some: Any) -> list[GroupSummary]:
+    def noted(_: object, some: Any) -> list[GroupSummary]:
         tasks.extend(some)
         return [summary for *_, summary in some]
 
     job: Any = None
     before = time.process_time()
-    run._ship(job, groups, begun, scanned, spread)
+    run._ship(job, groups, begun, scanned, Threads(noted))
     assert {stage for _, _, stage, _ in tasks} == (set(range(STAGES)) if moved else {0})
     assert len({summary.stages.partition(" ")[0] for *_, summary in tasks}) == (GROUPS if moved else 1)
     assert time.process_time() - before < 3

@@ -154,3 +154,13 @@ def test_a_wal_that_moves_while_it_is_read_is_counted_once_and_one_that_is_gone_
         found = scan_wal(store, wal, ALL, RULES, None, ends_torn=False)
         assert found.tables["t"].edits == 4
         assert [(stay.first, stay.last) for stay in found.stays] == [(0, 3)]
+
+
+def test_what_was_scanned_travels_as_json_with_hashes_of_64_bits() -> None:
+    stays = [Stay((1 << 64) - 1, 0, (1 << 63) - 1), Stay(0, 5, 6)]
+    found = Scanned(3, {"ns:t": TableCount(1, 2, 3)}, stays, 1, "")
+    assert Scanned.from_json(found.to_json()) == found
+    assert Scanned.from_json(Scanned(error="gone").to_json()).error == "gone"
+    for change in (('"0", 5', "0, 5"), ('"0", 5', '"x", 5'), ("[1, 2, 3]", "[1, 2]")):
+        with pytest.raises(ValueError):  # noqa: PT011
+            Scanned.from_json(found.to_json().replace(*change))

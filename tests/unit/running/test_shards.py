@@ -68,3 +68,11 @@ def test_two_runs_of_two_parts_run_each_test_once(tmp_path: Path) -> None:
     found = [line.split()[0] for one in ran for line in one.stdout.splitlines() if "PASSED" in line]
     assert sorted(found) == [f"test_{file}.py::test_it" for file in "abc"]
     assert "1 deselected" in ran[0].stdout
+
+
+def test_a_run_that_a_test_of_a_part_starts_has_all_its_tests(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(SHARD, "2/4")
+    (tmp_path / "conftest.py").write_text("from tests.conftest import pytest_collection_modifyitems, pytest_configure\n")
+    (tmp_path / "test_it.py").write_text("def test_it():\n    pass\n")
+    ran = run_pytest(tmp_path, "-n", "0", variables={})
+    assert "1 passed" in ran.stdout, ran.stdout + ran.stderr

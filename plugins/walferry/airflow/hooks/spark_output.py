@@ -15,7 +15,7 @@ _METHODS = {"WARN": "warning", "ERROR": "error", "FATAL": "error"}
 _ERROR = re.compile(r"^(?:Caused by: |Exception in thread \"[^\"]*\" )?[A-Za-z_][\w.$]*(?:Error|Exception)\b")
 _IN_A_TRACE = re.compile(r"^\s*(?:at |\.\.\. \d+ more|File \"|Traceback |[\^~]+\s*$)")
 _GOES_ON = re.compile(r"^\d\d/\d\d/\d\d \d\d:\d\d:\d\d (?!ERROR |FATAL )")  # Spark itself: it has not failed of this
-# How our own jobs end (walferry.jobs.job): a slave's words behind it are not Spark's.
+# How our own jobs end (walferry.jobs.submitted): a slave's words behind it are not Spark's.
 _OURS = re.compile(r"^(?:nothing is shipped|nothing is compared|the initial snapshot has stopped): ")
 _JSON = ("{", "[{", "[]")  # a result, for programs
 _KILLED, MAX_SIGNAL = 128, 64  # a shell adds the number of a signal

@@ -5,6 +5,6 @@ copy_tables        the Spark job that copies a new peer's tables, and the batch 
 links              links on tasks in Airflow's UI
 replay_interval    the Spark job that ships an interval again, as an operator
 ship_wals          the Spark job that ships one peer's backlog, or some of its WAL groups, as an operator
-spark_job          what the operators that submit one of this repo's Spark jobs have in common
+spark_job          what the operators that run a job on Spark have in common
 verify_peer        the Spark job that compares a peer's tables, as an operator
 """

@@ -8,12 +8,14 @@ from typing import TYPE_CHECKING
 from airflow.sdk.exceptions import AirflowException
 
 from walferry.airflow.hooks.spark_connect import SparkConnectError, WalferryConnectHook
+from walferry.base.jobs import BackendFailed, Job
 from walferry.jobs.archive import build_archive
 from walferry.jobs.archive_entry import cache_folder
 
 if TYPE_CHECKING:
-    from walferry.jobs.connect_ship import ConnectShip
-    from walferry.jobs.ship_run import ShipRun
+    from walferry.jobs.connect.connect_job import ConnectJob
+
+MAX_ERROR_CHARS = 2000
 
 log = logging.getLogger(__name__)
 
@@ -23,11 +25,11 @@ class ThroughConnect:
 
     def __init__(self, conn_id: str) -> None:
         self.conn_id = conn_id
-        self._under_way: ConnectShip | None = None
+        self._under_way: ConnectJob | None = None
         self._ended = False  # by us
 
-    def ship(self, run: ShipRun) -> str | None:
-        """Ship; None if the job has come to its end, else why the server did not run it: empty if there is no connection.
+    def run(self, job: Job) -> str | None:
+        """Run a job; None if it has come to its end, else why the server did not run it: empty if there is no connection.
 
         Raises AirflowException if the job has failed or was ended on purpose, and WalferryError if it may not begin.
         """
@@ -37,26 +39,29 @@ class ThroughConnect:
             return str(error)
         if address is None:
             return ""
-        from walferry.jobs.connect.errors import ConnectFailed, Interrupted
-        from walferry.jobs.connect_ship import ConnectShip
-        from walferry.jobs.ship_run import nothing_queued, outcome
+        from walferry.jobs.connect.connect_job import ConnectJob
+        from walferry.jobs.connect.errors import Interrupted
 
         folder = cache_folder()
-        self._under_way = ConnectShip(address, build_archive(folder / "archives"), folder / "connect", run)
+        self._under_way = ConnectJob(address, build_archive(folder / "archives"), folder / "connect", job)
         if self._ended:
             raise AirflowException("the task was killed: it begins no job")
         try:
-            summaries = self._under_way.ship()
-        except ConnectFailed as error:
+            outcome = self._under_way.run_job(lambda text: log.info("%s", text))
+        except BackendFailed as error:
             return str(error)
         except Interrupted as error:
             raise AirflowException(str(error)) from error
         finally:
             self._under_way = None
-        for line in [line for s in summaries for line in outcome(s)] or [nothing_queued(run)]:
+        for line in outcome.lines:
             log.info("%s", line)
-        if failed := [s.group for s in summaries if s.failed]:
-            raise AirflowException(f"WAL groups were not shipped: {', '.join(failed)}")
+        for line in outcome.errors:
+            log.warning("%s", line)
+        if outcome.failed:
+            raise AirflowException(
+                f"The job {job.title} has failed: {'; '.join(outcome.errors) or 'see above'}"[:MAX_ERROR_CHARS]
+            )
         return None
 
     def interrupt(self) -> None:

@@ -19,27 +19,26 @@ POLL_SECONDS = 10
 
 
 class CopyTablesOperator(SparkJobOperator):
-    """Submits spark_jobs/copy_tables.py for the run's parameters `peer`, `tables` and `allow_not_empty`.
+    """Copies the tables of a new peer, by the run's parameters `peer`, `tables` and `allow_not_empty`.
 
     The job has no deadline. A killed or failed one may be submitted again at any time: it goes on with the regions that are left.
     """
 
-    script = "copy_tables.py"
-
     @ends_plainly
     def execute(self, context: Context) -> None:
         """Submit the job and wait for it."""
+        from walferry.initial_snapshot.copy_run import CopyRun
         from walferry.runs.steps import slaves
         from walferry.runs.steps.batch import run_of
 
         params = context["params"]
         self.shown = {"source": params["source_conn_id"], "peer": params["peer"]}
         source = slaves.for_job(HBaseSourceHook(params["source_conn_id"]).get_conn(), params["peer"])
-        self.submit(context, f"walferry initial snapshot {params['peer']}", [
-            *("--source", source.to_json(), "--peer", params["peer"], "--run-id", run_of(context["ti"])),
-            *(f"--table={table}" for table in tables_of(params)),
-            *(("--allow-not-empty",) if params["allow_not_empty"] else ()),
-        ])  # fmt: skip
+        run = CopyRun(
+            source=source, peer_id=params["peer"], run_id=run_of(context["ti"]), tables=tuple(tables_of(params)),
+            allow_not_empty=bool(params["allow_not_empty"]),
+        )  # fmt: skip
+        self.run_job(context, run)
 
 
 class ShipQueueOperator(LiteralFields, TriggerDagRunOperator):

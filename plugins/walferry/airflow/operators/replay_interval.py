@@ -21,14 +21,13 @@ from walferry.runs.reports.replay import PlannedInterval
 
 
 class ReplayIntervalOperator(SparkJobOperator):
-    """Submits spark_jobs/replay_interval.py for the interval of `plan`, or skips itself if there is no WAL. Logs its progress.
+    """Ships the interval of `plan` again, or skips itself if there is no WAL. Logs its progress.
 
     All else is in the run's parameters. A failed job may be submitted again: it goes on with the WALs that are not done. If
     the job has ended because its peer was paused, it is not submitted again, as it would only stop again.
     """
 
     template_fields: Sequence[str] = (*SparkJobOperator.template_fields, "plan")
-    script = "replay_interval.py"
 
     def __init__(self, *, plan: Mapping[str, Any], **kwargs: Any) -> None:
         super().__init__(**kwargs)
@@ -41,6 +40,7 @@ class ReplayIntervalOperator(SparkJobOperator):
     @ends_plainly
     def execute(self, context: Context) -> None:
         """Submit the job and wait for it."""
+        from walferry.replay.replay_run import ReplayRun
         from walferry.runs.steps import slaves
 
         planned = PlannedInterval.from_xcom(self.plan)
@@ -49,16 +49,14 @@ class ReplayIntervalOperator(SparkJobOperator):
         params = context["params"]
         self.shown = {"source": params["source_conn_id"], "peer": planned.peer}
         source = slaves.for_job(HBaseSourceHook(params["source_conn_id"]).get_conn(), planned.peer)
-        arguments = [
-            *("--source", source.to_json(), "--peer", planned.peer, "--run-id", planned.run_id),
-            *("--from", str(planned.start), "--to", str(planned.end), "--deadline", str(int(params["deadline"]))),
-            *(f"--table={table}" for table in tables_of(params)),
-            *(["--dry-run"] if params["dry_run"] else []),
-            *(["--what-is-there"] if params["what_is_there"] else []),
-        ]
+        run = ReplayRun(
+            source=source, peer_id=planned.peer, run_id=planned.run_id, start=planned.start, end=planned.end,
+            deadline=int(params["deadline"]), tables=tuple(tables_of(params)), dry_run=bool(params["dry_run"]),
+            what_is_there=bool(params["what_is_there"]),
+        )  # fmt: skip
         with ProgressLog(source, planned.as_batch, self.log.info, self.log.warning):
             try:
-                self.submit(context, f"walferry replay {planned.peer}", arguments)
+                self.run_job(context, run)
             except AirflowException:
                 _fail_if_paused(source, planned)
                 raise

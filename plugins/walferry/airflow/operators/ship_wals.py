@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import replace
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -13,7 +11,7 @@ from airflow.sdk import Context, Param
 from airflow.sdk.exceptions import AirflowException, AirflowFailException, AirflowSkipException
 
 from walferry.airflow.hooks.hbase import HBaseSourceHook
-from walferry.airflow.operators.connect_job import ThroughConnect
+from walferry.airflow.operators.connect_job import MAX_ERROR_CHARS
 from walferry.airflow.operators.spark_job import STARTUP_SECONDS, SparkJobOperator
 from walferry.airflow.retries import ends_plainly
 from walferry.base.amounts import count
@@ -28,7 +26,6 @@ from walferry.runs.values import Planned
 
 if TYPE_CHECKING:
     from walferry.engine.summary import GroupSummary
-    from walferry.jobs.ship_run import ShipRun
 
 BROKEN_WALS = Param(
     "stop",
@@ -61,16 +58,12 @@ HFILES_FROM = Param(
     description="Megabytes of WALs from which the sink auto makes files of them. Empty: as the peer's walferry.hfiles.from says.",
 )
 NOT_KEPT = "the run is so old that what it was to drain is not kept any more: clear its task plan"
-MAX_ERROR_CHARS = 2000
-# XComs that tell the report why a batch's job was not started, and why it went through spark-submit.
-LEFT_TO, SLAVE_DOWN, BY_SPARK_SUBMIT = "left_to", "slave_down", "by_spark_submit"
+# XComs that tell the report why a batch's job was not started.
+LEFT_TO, SLAVE_DOWN = "left_to", "slave_down"
 
 
 class ShipWalsOperator(SparkJobOperator):
     """Ships what `peer` has queued, or skips itself if `plan` has nothing to ship. Logs how far the job is.
-
-    The job runs on the Spark Connect server of the connection `connect_conn_id`. If there is no such connection, or the server
-    cannot run the job to its end, spark-submit runs it (spark_jobs/ship_wals.py).
 
     `deadline`, `broken_wals`, `sink`, `hfiles_from` and `source_conn_id` are the run's parameters of these names, unless they are
     given.
@@ -91,7 +84,6 @@ class ShipWalsOperator(SparkJobOperator):
         *SparkJobOperator.template_fields,
         *("peer", "plan", "deadline", "broken_wals", "sink", "hfiles_from", "source_conn_id"),
     )
-    script = "ship_wals.py"
 
     def __init__(
         self,
@@ -104,11 +96,9 @@ class ShipWalsOperator(SparkJobOperator):
         sink: str | None = None,  # walferry.replication.peers.settings.SinkKind, or CONFIGURED
         hfiles_from: int | None = None,  # megabytes
         source_conn_id: str | None = None,
-        connect_conn_id: str = "spark_connect",
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
-        self._connect = ThroughConnect(connect_conn_id)
         self.peer = peer
         self.plan = plan
         self.deadline: Any = deadline
@@ -189,11 +179,6 @@ class ShipWalsOperator(SparkJobOperator):
             context["ti"].xcom_push(SLAVE_DOWN, reason)
             raise AirflowFailException(f"{reason}. The backlog is kept, and the next batch tries again")
 
-    def on_kill(self) -> None:
-        """End the job, wherever it runs."""
-        super().on_kill()
-        self._connect.interrupt()
-
     def _ship(
         self, context: Context, source: SourceCluster, planned: Planned, only: Sequence[str] = (), *, until: float = 0.0,
         free: bool = True,
@@ -204,19 +189,19 @@ class ShipWalsOperator(SparkJobOperator):
         job began.
         """
         from walferry.hbase.files.quarantine import BrokenWals
-        from walferry.jobs.ship_run import ShipRun
         from walferry.runs.steps import batch, slaves
+        from walferry.shipping.ship_run import ShipRun
 
         before = batch.summaries(source, self.peer, planned.run_id)
         run = ShipRun(
             source=slaves.for_job(source, self.peer), peer_id=self.peer, run_id=planned.run_id, deadline=int(self.deadline),
-            groups=list(only) or None, recovery=self.recovery, broken_wals=BrokenWals(str(self.broken_wals)),
+            groups=tuple(only) or None, recovery=self.recovery, broken_wals=BrokenWals(str(self.broken_wals)),
             sink=None if self.sink == CONFIGURED else SinkKind(str(self.sink)),
             hfiles_from=None if self.hfiles_from is None else int(self.hfiles_from) << 20,
         )  # fmt: skip
         try:
             with ProgressLog(source, planned, self.log.info, self.log.warning):
-                self._run(context, run)
+                self.run_job(context, run)
         except PausedPeer as error:
             self._leave(context, str(error))
         except AirflowException as error:
@@ -229,20 +214,6 @@ class ShipWalsOperator(SparkJobOperator):
         if self.recovery:
             self._check_in_time(before, batch.summaries(source, self.peer, planned.run_id))
         return ()
-
-    def _run(self, context: Context, run: ShipRun) -> None:
-        """Run the job through the Spark Connect server, or else through spark-submit. Raises AirflowException if it fails."""
-        began = time.monotonic()
-        self.check_alive()
-        self.ran_through = self._connect.conn_id
-        if (why_not := self._connect.ship(run)) is None:
-            return
-        self.check_alive()
-        if why_not:
-            self.log.warning("spark-submit ships instead: %s", why_not)
-            context["ti"].xcom_push(BY_SPARK_SUBMIT, why_not[:MAX_ERROR_CHARS])
-        left = max(1.0, run.deadline - (time.monotonic() - began))
-        self.submit(context, f"walferry {self.peer}", _arguments(replace(run, deadline=left)))
 
     def _judge(self, error: AirflowException, failed: Sequence[GroupSummary], free: bool) -> NoReturn:
         """Raise the error that tells Airflow whether to submit a failed job again."""
@@ -268,18 +239,6 @@ class ShipWalsOperator(SparkJobOperator):
                 f"peer {self.peer}: the deadline of {self.deadline} s came before all of {', '.join(late)} was shipped. The rest "
                 "is still queued: clear this task, and it goes on from there"
             )
-
-
-def _arguments(run: ShipRun) -> list[str]:
-    """The run as arguments of spark_jobs/ship_wals.py."""
-    return [
-        *("--source", run.source.to_json(), "--peer", run.peer_id, "--run-id", run.run_id, "--deadline", f"{run.deadline:.0f}"),
-        f"--broken-wals={run.broken_wals}",
-        *((f"--sink={run.sink}",) if run.sink is not None else ()),
-        *((f"--hfiles-from={run.hfiles_from}",) if run.hfiles_from is not None else ()),
-        *(("--recovery",) if run.recovery else ()),
-        *(f"--group={group}" for group in run.groups or ()),
-    ]
 
 
 def _failed_groups(before: Sequence[GroupSummary], after: Sequence[GroupSummary]) -> list[GroupSummary]:

@@ -13,13 +13,12 @@ from walferry.airflow.retries import ends_plainly
 
 
 class VerifyPeerOperator(SparkJobOperator):
-    """Submits spark_jobs/verify_peer.py for `peer`, with the run's parameters.
+    """Compares the tables of `peer`, with the run's parameters.
 
     A killed or failed job may be submitted again at any time.
     """
 
     template_fields: Sequence[str] = (*SparkJobOperator.template_fields, "peer")
-    script = "verify_peer.py"
 
     def __init__(self, *, peer: str, **kwargs: Any) -> None:
         super().__init__(**kwargs)
@@ -29,12 +28,13 @@ class VerifyPeerOperator(SparkJobOperator):
     def execute(self, context: Context) -> None:
         """Submit the job and wait for it."""
         from walferry.runs.steps import slaves, verification
+        from walferry.verification.verify_run import VerifyRun
 
         params: Mapping[str, Any] = context["params"]
         self.shown = {"source": params["source_conn_id"], "peer": self.peer}
         source = slaves.for_job(HBaseSourceHook(params["source_conn_id"]).get_conn(), self.peer)
-        self.submit(context, f"walferry verify {self.peer}", [
-            *("--source", source.to_json(), "--peer", self.peer, f"--run-id={verification.run_of(context['ti'])}"),
-            *("--options", verification.options_of(params).to_json()),
-            *(f"--table={table}" for table in params["tables"] or ()),
-        ])  # fmt: skip
+        run = VerifyRun(
+            source=source, peer_id=self.peer, run_id=verification.run_of(context["ti"]), tables=tuple(params["tables"] or ()),
+            options=verification.options_of(params),
+        )  # fmt: skip
+        self.run_job(context, run)

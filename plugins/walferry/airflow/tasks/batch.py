@@ -15,7 +15,8 @@ from walferry.airflow.endings import leave_note
 from walferry.airflow.forms.run_checks import check_run
 from walferry.airflow.kept_reports import as_lines, with_earlier
 from walferry.airflow.literal import label, task
-from walferry.airflow.operators.ship_wals import BY_SPARK_SUBMIT, LEFT_TO, SLAVE_DOWN, ShipWalsOperator
+from walferry.airflow.operators.ship_wals import LEFT_TO, SLAVE_DOWN, ShipWalsOperator
+from walferry.airflow.operators.spark_job import BY_SPARK_SUBMIT
 from walferry.airflow.tasks.common import PROBLEM, source, task_of_peer, telling
 from walferry.runs.failures import Failures
 from walferry.runs.reports.batch import BatchFailed, BatchReport, Steps

@@ -23,7 +23,8 @@ from walferry.airflow.endings import leave_note
 from walferry.airflow.forms import choices
 from walferry.airflow.kept_reports import as_lines, with_earlier
 from walferry.airflow.literal import label, task
-from walferry.airflow.operators.ship_wals import BY_SPARK_SUBMIT, NOT_KEPT, ShipWalsOperator
+from walferry.airflow.operators.ship_wals import NOT_KEPT, ShipWalsOperator
+from walferry.airflow.operators.spark_job import BY_SPARK_SUBMIT
 from walferry.airflow.tasks.common import PROBLEM, name_of, source, telling
 from walferry.runs.failures import ReportedFailures
 from walferry.runs.reports.recovery import Recovery, as_dict, as_text, note

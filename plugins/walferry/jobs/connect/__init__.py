@@ -1,5 +1,7 @@
 """A small client of Spark Connect, for jobs that begin at once: it imports gRPC, and nothing of PySpark.
 
+    connect_job  one job on a server, and its backend
+    tasks        what workers run of it
     server       one server's calls, and its errors
     sessions     the session that is used again and again, with the library in it
     execution    one job: sent, followed over lost connections, interrupted

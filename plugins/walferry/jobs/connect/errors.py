@@ -7,6 +7,7 @@ import re
 import grpc
 
 from walferry.base.errors import WalferryError
+from walferry.base.jobs import BackendFailed
 from walferry.base.texts import one_line
 
 MAX_DETAIL_CHARS = 1000
@@ -14,7 +15,7 @@ _REFUSED = (grpc.StatusCode.UNAUTHENTICATED, grpc.StatusCode.PERMISSION_DENIED)
 _CONDITION = re.compile(r"\[([A-Z_]+(?:\.[A-Z_]+)?)\]")  # as Spark's messages begin
 
 
-class ConnectFailed(WalferryError):
+class ConnectFailed(BackendFailed):
     """A Spark Connect server cannot run a job now. spark-submit may."""
 
 

@@ -5,5 +5,6 @@ paths and files. `agreement` checks that the Master and ZooKeeper agree on the p
 
     fields                reads an Airflow connection as the environment has it, JSON or a URI
     logins                the fields of a connection that say as whom a cluster is talked to, and what is demanded of its servers
+    source_job            what all jobs have in common
     slaves                as whom the slaves are talked to, by connections of their own
 """

@@ -158,7 +158,7 @@ class ProgressLog:
                     self._warn(f"peer {self._peer}: how far the job is cannot be told: {error}")
 
     def _look(self, session: Session) -> None:
-        from walferry.jobs.load_note import read_load_note
+        from walferry.shipping.bulkload.load_note import read_load_note
         from walferry.shipping.runs import read_run
 
         if (loading := read_load_note(session, self._peer, self._plan.run_id)) and loading != self._loading:

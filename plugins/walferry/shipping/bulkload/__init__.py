@@ -8,5 +8,7 @@ left_to_requests        which edits are shipped by requests for that
 wals, rows                            what goes into the tasks, and through the shuffle between them
 reading, runs                         what tasks do before the shuffle: sorted runs of edits
 spilled_runs, loading, region_load    what tasks do after it
-driver, job, outcome                  the whole of a load, but for what spreads its tasks over machines (walferry.jobs)
+driver, job, outcome                  the whole of a load
+load_spread, load_tasks               its tasks, as a backend runs them (walferry.base.jobs)
+load_progress, load_note              how far it is
 """

@@ -30,7 +30,7 @@ def replay(monkeypatch: pytest.MonkeyPatch) -> ReplayIntervalOperator:
     monkeypatch.setattr(HBaseSourceHook, "get_conn", lambda hook: source)
     monkeypatch.setattr(slaves, "for_job", lambda source, peer: source)
     monkeypatch.setattr(replay_interval, "ProgressLog", lambda *_: nullcontext())
-    monkeypatch.setattr(ReplayIntervalOperator, "submit", fail)
+    monkeypatch.setattr(ReplayIntervalOperator, "run_job", fail)
     plan = PlannedInterval.of("run", "p", 0, 3_600_000, problems=[], groups=1, wals=2, bytes=100)
     return ReplayIntervalOperator(task_id="ship", plan=plan.to_xcom())
 

@@ -75,7 +75,7 @@ def test_a_call_is_made_where_its_pickle_is_read() -> None:
 
 def test_the_client_imports_neither_pyspark_nor_what_only_workers_need() -> None:
     code = (
-        "import sys, walferry.jobs.connect_ship\n"
+        "import sys, walferry.jobs.connect.connect_job, walferry.shipping.ship_run\n"
         "print(sorted({'pyspark', 'pandas', 'numpy', 'numba', 'pyarrow', 'airflow'} & set(sys.modules)))"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env={"PYTHONPATH": PLUGINS}, check=True)

@@ -16,13 +16,13 @@ from hypothesis import strategies as st
 from walferry.base.zk.errors import ConnectError
 from walferry.engine.counters import Counters
 from walferry.engine.summary import GroupSummary, Status
-from walferry.jobs import load_note
 from walferry.replication.sinks.answers import REPEAT_SECONDS, Outage, Repeats
 from walferry.replication.source.cluster import SourceCluster
 from walferry.runs.reports import progress as module
 from walferry.runs.reports.progress import JobPace, JobProgress, ProgressLog, outage, progress
 from walferry.runs.values import Planned
 from walferry.shipping import runs
+from walferry.shipping.bulkload import load_note
 
 SOURCE = SourceCluster(quorum="zk:2181", wal_root="file:///hbase")
 PLAN = Planned("r.1", "p", groups=2, wals=10, bytes=1000)

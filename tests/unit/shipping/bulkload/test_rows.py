@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from walferry.jobs.load_tasks import COLUMNS as SPARK_COLUMNS
 from walferry.load.errors import BrokenRow
+from walferry.shipping.bulkload.load_tasks import COLUMNS as SPARK_COLUMNS
 from walferry.shipping.bulkload.rows import (
     BATCH_BYTES,
     COLUMNS,

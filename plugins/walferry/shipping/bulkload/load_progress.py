@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+
+from walferry.base.jobs import Stages, Tell
 
 EVERY_SECONDS = 10.0
-
-Stages = Sequence[tuple[int, int]]
-"""Tasks that have ended, of how many: of each stage, in the order in which they run."""
 
 
 class LoadProgress:
     """Tells `tell` what has changed since the last time, every few seconds at most."""
 
-    def __init__(self, tell: Callable[[str], None]) -> None:
+    def __init__(self, tell: Tell) -> None:
         self._tell = tell
         self._told = ""
         self._next = 0.0

@@ -12,11 +12,12 @@ import pytest
 from tests.unit.jobs.connect.fake_connect import Fake, row, serving
 from walferry.base.protos import spark_connect_pb2 as messages
 from walferry.engine.summary import GroupSummary, Status
-from walferry.jobs import connect_ship
-from walferry.jobs.connect_ship import ConnectShip
-from walferry.jobs.ship_run import ShipRun
+from walferry.jobs.connect.connect_job import ConnectJob
+from walferry.jobs.connect.tasks import ANSWER
 from walferry.replication.source.cluster import SourceCluster
+from walferry.shipping import ship_run
 from walferry.shipping.group_job import GroupJob
+from walferry.shipping.ship_run import ShipRun
 
 SOURCE = SourceCluster(quorum="zk1:2181", wal_root="file:///hbase")
 RUN = ShipRun(source=SOURCE, peer_id="2", run_id="r", deadline=60)
@@ -30,12 +31,12 @@ def fake() -> Iterator[Fake]:
 
 
 @pytest.fixture
-def ship(fake: Fake, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ConnectShip:
+def ship(fake: Fake, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ConnectJob:
     archive = tmp_path / "walferry-0123456789abcdef.zip"
     archive.write_bytes(b"the library")
-    monkeypatch.setattr(connect_ship, "begin", lambda run: JOBS)
-    monkeypatch.setattr(connect_ship, "finish", lambda run, summaries: None)
-    return ConnectShip(fake.address, archive, tmp_path / "memory", RUN)
+    monkeypatch.setattr(ship_run, "begin", lambda run: JOBS)
+    monkeypatch.setattr(ship_run, "finish", lambda run, summaries: None)
+    return ConnectJob(fake.address, archive, tmp_path / "memory", RUN)
 
 
 def stream(batch: pa.RecordBatch) -> bytes:
@@ -46,8 +47,9 @@ def stream(batch: pa.RecordBatch) -> bytes:
 
 
 def answer(*groups: str, status: Status = Status.DONE) -> messages.ExecutePlanResponse:
-    return said(*(GroupSummary(group=group, status=status).to_json() for group in groups))
+    """The answers for these groups, numbered by their last character."""
+    return said(*(f"{group[-1]} {GroupSummary(group=group, status=status).to_json()}" for group in groups))
 
 
 def said(*texts: str | None) -> messages.ExecutePlanResponse:
-    return row(stream(pa.RecordBatch.from_arrays([pa.array(texts, pa.string())], ["summary"])), "r")
+    return row(stream(pa.RecordBatch.from_arrays([pa.array(texts, pa.string())], [ANSWER])), "r")

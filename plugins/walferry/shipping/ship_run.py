@@ -1,56 +1,94 @@
-"""The Spark job that ships what a peer has queued: what its driver does before and after, and what each of its tasks does.
+"""The job that ships what a peer has queued: what its driver does before and after, and what each of its tasks does.
 
-The driver is spark_jobs/ship_wals.py, or the Airflow task itself where a Spark Connect server runs the tasks. Only `ship` needs
-numpy and numba, so a driver begins at once.
+Only `ship` needs numpy and numba, so a driver begins at once.
 """
 
 from __future__ import annotations
 
+import json
 import os
 import socket
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from dataclasses import asdict, dataclass, replace
+from typing import ClassVar
 
+from walferry.base.jobs import Backend, BackendFailed, JobOutcome, Tell
+from walferry.base.texts import one_line
 from walferry.engine.summary import GroupSummary, Status
 from walferry.hbase.files.quarantine import BrokenWals
-from walferry.jobs.load_note import LoadNote
 from walferry.load.copy_records import under_way
 from walferry.load.records import forget_finished
 from walferry.replication.peers.settings import PeerSettings, SinkKind
 from walferry.replication.queues.errors import QueuesMoving
 from walferry.replication.source.agreement import check_peer
-from walferry.replication.source.cluster import SourceCluster, SourceError
+from walferry.replication.source.cluster import SourceError
 from walferry.replication.source.session import open_session
+from walferry.replication.source.source_job import SourceJob
 from walferry.shipping.bulkload.left_to_requests import Left
+from walferry.shipping.bulkload.load_note import LoadNote
 from walferry.shipping.drains import KEPT_SECONDS, groups_to_drain
 from walferry.shipping.group_job import GroupJob, senders_of_each
 from walferry.shipping.plan import bytes_queued, groups_to_ship
 from walferry.shipping.runs import begin_run, read_group, write_group
 from walferry.shipping.slave_down import forget_down
 
-if TYPE_CHECKING:
-    from walferry.shipping.bulkload.driver import SpreadLoad
-
-
-Tell = Callable[[str], None]
+MAX_SHOWN_CHARS = 500
 
 
 @dataclass(frozen=True, kw_only=True)
-class ShipRun:
+class ShipRun(SourceJob):
     """What is to be shipped, for how long, and under which name its summaries are kept."""
 
-    source: SourceCluster
-    peer_id: str
-    run_id: str
+    kind: ClassVar[str] = "ship"
+    nothing_done: ClassVar[str] = "nothing is shipped"
+
     deadline: float  # seconds from the job's begin, after which nothing more is read
-    groups: Sequence[str] | None = None  # WAL groups; None: all of the peer
+    groups: tuple[str, ...] | None = None  # WAL groups; None: all of the peer
     recovery: bool = False  # whether it drains the queues that its plan has noted (shipping/drains.py), and no others
     broken_wals: BrokenWals = BrokenWals.STOP
     sink: SinkKind | None = None  # None: as the peer or the source says
     hfiles_from: int | None = None  # bytes; None: as the peer or the source says
+
+    def run(self, on: Backend, say: Tell) -> JobOutcome:
+        """Ship, and tell what became of each group. Raises WalferryError if the run may not begin."""
+        summaries = ship_queued(self, on, say)
+        if not summaries:
+            return JobOutcome(lines=[nothing_queued(self)], result="[]")
+        told = [outcome(summary) for summary in summaries]
+        return JobOutcome(
+            lines=[line for line, *_ in told], errors=[error for _, *errors in told for error in errors],
+            failed=any(summary.failed for summary in summaries), result=json.dumps([asdict(summary) for summary in summaries]),
+        )  # fmt: skip
+
+
+def ship_queued(run: ShipRun, on: Backend, say: Tell) -> list[GroupSummary]:
+    """Ship what there is. Returns a summary for each group, none if nothing is queued.
+
+    Raises WalferryError if the run may not begin, and BackendFailed.
+    """
+    jobs = begin(run)
+    if not jobs:
+        return []
+    left = load_files(run, jobs, on, say)
+    summaries = [*left.done, *_ship_all(left.jobs, on)]
+    finish(run, summaries)
+    return summaries
+
+
+def _ship_all(jobs: Sequence[GroupJob], on: Backend) -> list[GroupSummary]:
+    """Ship each group by requests, in a task of its own. Raises BackendFailed."""
+    summaries = on.run(ship, jobs, GroupSummary, lost=_lost)
+    for job, summary in zip(jobs, summaries, strict=True):
+        if summary.group != job.group or summary.status is Status.RUNNING:
+            what = f"{summary.group} is {summary.status}" if summary.group == job.group else f"that of {summary.group}"
+            raise BackendFailed(f"the answer for WAL group {job.group} is none: {one_line(what, MAX_SHOWN_CHARS)}")
+    return summaries
+
+
+def _lost(job: GroupJob, why: str) -> GroupSummary:
+    return GroupSummary(group=job.group, status=Status.FAILED, error=why)
 
 
 def begin(run: ShipRun) -> list[GroupJob]:
@@ -82,26 +120,29 @@ def begin(run: ShipRun) -> list[GroupJob]:
     ]  # fmt: skip
 
 
-def load_files(run: ShipRun, jobs: list[GroupJob], spread: Callable[[Tell], SpreadLoad], say: Tell) -> Left:
+def load_files(run: ShipRun, jobs: Sequence[GroupJob], on: Backend, say: Tell) -> Left:
     """Load what the jobs have as files, as far as it can be and is asked for. Raises what load_backlog does.
 
-    `spread` gets what is to be told how far its tasks are: that is noted in ZooKeeper, for the task that waits for the job.
     A backlog that is too small for it is not looked at any further: what loads files takes longer to import than to ship that.
     """
     settings = jobs[0].settings
     if not settings.sink.makes_files:
         return Left((), jobs)
+    if not on.shuffles:
+        say(f"peer {run.peer_id}: making files of a backlog needs Spark, so its edits go by {settings.requests}")
+        return Left((), jobs)
     if settings.least_bytes and (size := _bytes_queued(run, jobs)) < settings.least_bytes:
         say(f"nothing is loaded as files: {size:,} bytes of WALs are fewer than {settings.least_bytes:,}")
         return Left((), jobs)
     from walferry.shipping.bulkload.driver import Backlog, load_backlog
+    from walferry.shipping.bulkload.load_spread import LoadSpread
 
     backlog = Backlog(
         source=run.source, peer_id=run.peer_id, run_id=run.run_id, deadline=jobs[0].deadline, least_bytes=settings.least_bytes,
         say=say,
     )  # fmt: skip
     with LoadNote(run.source, run.peer_id, run.run_id) as note:
-        return load_backlog(backlog, jobs, lambda: spread(note.tell), under_way)
+        return load_backlog(backlog, jobs, lambda: LoadSpread(on, note.tell), under_way)
 
 
 def _bytes_queued(run: ShipRun, jobs: Sequence[GroupJob]) -> int:

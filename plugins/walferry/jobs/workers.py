@@ -13,12 +13,16 @@ import signal
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from multiprocessing import connection as pipes
 from types import FrameType
 from typing import Any, Generic, TypeVar
 
+from walferry.base.jobs import BackendFailed, JobRecord, Shuffle
+
 T = TypeVar("T")
 R = TypeVar("R")
+Record = TypeVar("Record", bound=JobRecord)
 
 # For processes that were told to end: they wait for requests under way (shipping/ending.py).
 LEAVE_SECONDS = 45.0
@@ -59,6 +63,51 @@ def run_all(function: Callable[[T], R], things: Sequence[T], workers: int) -> It
             _end(started)
         finally:
             signal.signal(signal.SIGTERM, before)
+
+
+@dataclass(frozen=True)
+class LocalProcesses:
+    """A backend for jobs: `workers` processes of this machine at a time. It has no shuffle."""
+
+    workers: int
+    shuffles: bool = False
+    least_bytes: int = 0
+
+    @property
+    def cores(self) -> int:
+        """How many tasks run at a time."""
+        return self.workers
+
+    @property
+    def most_tasks(self) -> int:
+        """How many tasks run at a time."""
+        return self.workers
+
+    def run(
+        self,
+        function: Callable[[T], Record],
+        items: Sequence[T],
+        result: type[Record],
+        lost: Callable[[T, str], Record] | None = None,
+    ) -> list[Record]:
+        """Call `function` for each item. Raises BackendFailed if a process dies in the middle of one, unless there is `lost`."""
+        found: dict[int, Record] = {}
+        for (number, item), done in run_all(partial(_numbered, function), list(enumerate(items)), self.workers):
+            if not isinstance(done, Gone):
+                found[number] = done
+            elif lost is not None:
+                found[number] = lost(item, done.why)
+            else:
+                raise BackendFailed(done.why)
+        return [found[number] for number in range(len(items))]
+
+    def shuffle(self, work: Shuffle) -> list[str]:
+        """Refuse: what is to be shuffled may be larger than this machine. Raises BackendFailed."""
+        raise BackendFailed("making files of a backlog needs Spark")
+
+
+def _numbered(function: Callable[[Any], R], item: tuple[int, Any]) -> R:
+    return function(item[1])
 
 
 class _Worker(Generic[T, R]):

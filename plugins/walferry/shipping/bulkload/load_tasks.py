@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING
+
+from walferry.base.jobs import Map
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -16,8 +18,6 @@ COLUMNS = {
     PARTITION: "int", "region": "int", "family": "int", "wal": "int", "number": "int", "size": "int", "crc": "int",
     "data": "binary",
 }  # fmt: skip
-
-Map = Callable[[Iterable["pa.RecordBatch"]], Iterator["pa.RecordBatch"]]
 
 
 def readers(job: LoadJob, parts: Sequence[Sequence[LoadWal]]) -> Map:
@@ -47,11 +47,3 @@ def loaders(job: LoadJob) -> Map:
             yield pa.RecordBatch.from_pydict({OUTCOME: [outcome.to_json()]})
 
     return run
-
-
-def with_type(function: Callable[..., Map], columns: dict[str, str], *arguments: Any) -> tuple[Map, Any]:
-    """What `function` makes of the arguments, and the type of its rows: as Spark Connect takes them."""
-    from pyspark.sql.types import BinaryType, IntegerType, StringType, StructField, StructType
-
-    types = {"int": IntegerType(), "binary": BinaryType(), "string": StringType()}
-    return function(*arguments), StructType([StructField(name, types[kind]) for name, kind in columns.items()])

@@ -11,7 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from walferry.cli.workers import Gone, run_all
+from walferry.base.jobs import BackendFailed
+from walferry.engine.summary import GroupSummary
+from walferry.jobs.workers import Gone, LocalProcesses, run_all
 
 ROOT = Path(__file__).resolve().parents[3]
 
@@ -39,10 +41,26 @@ def test_a_process_that_dies_takes_only_its_own_task_along() -> None:
     assert sorted(result[0] for result in results.values() if not isinstance(result, Gone)) == [2, 4]
 
 
+def counted(number: int) -> GroupSummary:
+    if number < 0:
+        os._exit(7)
+    return GroupSummary(group="g", shippedOps=number)
+
+
+def test_a_job_gets_the_results_in_the_order_of_its_items_and_of_a_dead_process_what_it_makes_of_it() -> None:
+    def lost(number: int, why: str) -> GroupSummary:
+        return GroupSummary(group="g", error=f"{number}: {why}")
+
+    summaries = LocalProcesses(2).run(counted, [3, -1, 1], GroupSummary, lost)
+    assert [(s.shippedOps, s.error) for s in summaries] == [(3, None), (0, "-1: its process has ended with code 7"), (1, None)]
+    with pytest.raises(BackendFailed, match="ended with code 7"):
+        LocalProcesses(2).run(counted, [-1], GroupSummary)
+
+
 HOLDS = """\
 import sys, time
 from pathlib import Path
-from walferry.cli.workers import run_all
+from walferry.jobs.workers import run_all
 
 def hold(path):
     Path(path).write_text("held")

@@ -4,14 +4,20 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import time
 from pathlib import Path
+from typing import cast
 
 import pytest
 
+from walferry.base.jobs import Backend, BackendFailed
 from walferry.engine.summary import GroupSummary, Status
-from walferry.jobs import ship_run
-from walferry.jobs.ship_run import ShipRun, nothing_queued, outcome
+from walferry.jobs.workers import LocalProcesses
+from walferry.replication.peers.settings import PeerSettings, SinkKind
 from walferry.replication.source.cluster import SourceCluster
+from walferry.shipping import ship_run
+from walferry.shipping.group_job import GroupJob
+from walferry.shipping.ship_run import ShipRun, nothing_queued, outcome
 
 SOURCE = SourceCluster(quorum="zk1:2181", wal_root="file:///hbase")
 
@@ -19,16 +25,18 @@ SOURCE = SourceCluster(quorum="zk1:2181", wal_root="file:///hbase")
 BATCH = """
 import sys, time
 from walferry.shipping.group_job import GroupJob
+from walferry.jobs.connect.server import Address
 from walferry.replication.source.cluster import SourceCluster
 from walferry.replication.peers.settings import PeerSettings, SinkKind
-from walferry.jobs import connect_ship, ship_run
+from walferry.jobs.connect import connect_job
+from walferry.shipping import ship_run
 
 ship_run._bytes_queued = lambda run: 999
 source = SourceCluster(quorum="zk1:2181", wal_root="file:///hbase")
 run = ship_run.ShipRun(source=source, peer_id="2", run_id="r", deadline=60)
 settings = PeerSettings(sink=SinkKind(sys.argv[1]), hfiles_from=1000)
 job = GroupJob(source=source, peer_id="2", group="g", run_id="r", holder="run r", deadline=time.time() + 60, settings=settings)
-left = ship_run.load_files(run, [job], None, print)
+left = ship_run.load_files(run, [job], connect_job.ConnectJob(Address("h"), None, None, run), print)
 assert list(left.jobs) == [job]
 print(sorted({"pyspark", "pandas", "numpy", "numba", "pyarrow"} & set(sys.modules)))
 """
@@ -58,5 +66,36 @@ def test_a_group_s_outcome_is_a_line_and_the_error_of_one_that_is_not_done_anoth
 def test_a_run_without_closed_wals_says_where_it_has_looked() -> None:
     run = ShipRun(source=SOURCE, peer_id="2", run_id="r", deadline=60)
     assert nothing_queued(run) == "peer 2: no closed WALs are queued"
-    some = ShipRun(source=SOURCE, peer_id="2", run_id="r", deadline=60, groups=["g1", "g2"])
+    some = ShipRun(source=SOURCE, peer_id="2", run_id="r", deadline=60, groups=("g1", "g2"))
     assert nothing_queued(some) == "peer 2: no closed WALs are queued in g1, g2"
+
+
+@pytest.mark.parametrize(
+    ("answers", "why"),
+    [
+        ([GroupSummary(group="g", status=Status.RUNNING)], "the answer for WAL group g is none: g is running"),
+        ([GroupSummary(group="h", status=Status.DONE)], "the answer for WAL group g is none: that of h"),
+    ],
+)
+def test_a_backend_that_has_not_shipped_a_group_has_failed(answers: list[GroupSummary], why: str) -> None:
+    job = GroupJob(source=SOURCE, peer_id="2", group="g", run_id="r", holder="run r", deadline=time.time() + 60)
+    with pytest.raises(BackendFailed, match=why):
+        ship_run._ship_all([job], cast(Backend, Answering(answers)))
+
+
+class Answering:
+    """A backend that gives these results."""
+
+    def __init__(self, answers: list[GroupSummary]) -> None:
+        self.answers = answers
+
+    def run(self, *_: object, **__: object) -> list[GroupSummary]:
+        return self.answers
+
+
+def test_without_a_shuffle_no_files_are_made() -> None:
+    settings = PeerSettings(sink=SinkKind.HFILES)
+    job = GroupJob(source=SOURCE, peer_id="2", group="g", run_id="r", holder="r", deadline=time.time() + 60, settings=settings)
+    run, said = ShipRun(source=SOURCE, peer_id="2", run_id="r", deadline=60), list[str]()
+    assert ship_run.load_files(run, [job], LocalProcesses(1), said.append).jobs == [job]
+    assert said == ["peer 2: making files of a backlog needs Spark, so its edits go by direct"]

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from walferry.jobs import load_progress
-from walferry.jobs.load_progress import LoadProgress, shown
+from walferry.shipping.bulkload import load_progress
+from walferry.shipping.bulkload.load_progress import LoadProgress, shown
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,128 @@
+"""Runs a job on a Spark Connect server. The caller is the driver: no process of Spark's is started but a worker for each task."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Generator, Iterable, Sequence
+from contextlib import closing
+from pathlib import Path
+from typing import TypeVar
+
+from walferry.base.jobs import Job, JobOutcome, JobRecord, Shuffle, Tell
+from walferry.base.texts import one_line
+from walferry.jobs.connect.errors import ConnectFailed, Interrupted
+from walferry.jobs.connect.execution import Execution, interrupt_tag
+from walferry.jobs.connect.plan import pickled_call, plan_of, shuffled_plan
+from walferry.jobs.connect.rows import texts
+from walferry.jobs.connect.server import Address, Server
+from walferry.jobs.connect.sessions import Session, open_session
+from walferry.jobs.connect.tasks import ANSWER, tasks_of, with_type
+from walferry.jobs.session_settings import MACHINE_BYTES, SHUFFLE_SETTINGS
+
+MAX_SHOWN_CHARS = 500
+MAX_DIGITS = 9
+MOST_SENT_BYTES = 32 << 20  # to a Spark Connect server, whose clients send 128 MB at most
+
+T = TypeVar("T")
+R = TypeVar("R", bound=JobRecord)
+
+
+class ConnectJob:
+    """One job on a server, and its backend. `archive` is the library, `memory` a folder that remembers sessions."""
+
+    shuffles = True
+    least_bytes = MACHINE_BYTES  # the server does not tell whether its tasks share a machine
+
+    def __init__(self, address: Address, archive: Path, memory: Path, job: Job) -> None:
+        self.job = job
+        self.address = address
+        self.cores = self.most_tasks = address.tasks  # no more at a time than a job may take of the server
+        self._archive = archive
+        self._memory = memory
+        self._session: Session | None = None
+        self._execution: Execution | None = None
+        self._ended = False  # by us
+
+    def run_job(self, say: Tell) -> JobOutcome:
+        """Run the job to its end.
+
+        Raises ConnectFailed if the server did not run it to its end, Interrupted if it was ended on purpose, and what the job
+        raises.
+        """
+        with Server(self.address) as server:
+            self._session = open_session(server, self._archive, self._memory)
+            interrupt_tag(self._session, tag_of(self.job))  # of an earlier try, whose process was killed
+            return self.job.run(self, say)
+
+    def interrupt(self) -> None:
+        """End the job. If it has not begun yet, it does not begin any more. Raises ConnectFailed."""
+        self._ended = True
+        if self._execution is not None:
+            with Server(self.address) as server:  # this may run in a signal's handler, in the middle of another call
+                self._execution.interrupt(server)
+
+    def run(
+        self, function: Callable[[T], R], items: Sequence[T], result: type[R], lost: Callable[[T, str], R] | None = None
+    ) -> list[R]:
+        """Call `function` for each item. Raises ConnectFailed, also if they are too many to be sent at once, and Interrupted."""
+        if not items:
+            return []
+        tasks = min(len(items), self.most_tasks)
+        plan = plan_of(tasks, tasks, _sendable(pickled_call(tasks_of, function, items, tasks)), ANSWER)
+        with closing(self._answers(Execution(self._begun, plan, tag_of(self.job)), ANSWER, len(items))) as answers:
+            return results_of(str(self.address), answers, len(items), result)
+
+    def shuffle(self, work: Shuffle) -> list[str]:
+        """Run two functions with a shuffle between them. Raises ConnectFailed, also if they are too large, and Interrupted."""
+        first = pickled_call(with_type, work.first, work.columns)
+        second = pickled_call(with_type, work.second, {work.answer: "string"})
+        _sendable(first + second)
+        self._begun.configure(SHUFFLE_SETTINGS)
+        plan = shuffled_plan(
+            work.items, self.most_tasks, first, work.columns, work.partition, work.partitions, second, work.answer
+        )
+        execution = Execution(self._begun, plan, tag_of(self.job), work.progress)
+        return list(self._answers(execution, work.answer, work.most_answers))
+
+    @property
+    def _begun(self) -> Session:
+        assert self._session is not None, "the job is run by `run_job`"
+        return self._session
+
+    def _answers(self, execution: Execution, column: str, most: int) -> Generator[str]:
+        """Run tasks, and yield their rows of one column of text, `most` at most."""
+        self._execution = execution
+        if self._ended:
+            raise Interrupted("the job was not begun, as its task was killed")
+        with closing(execution.run()) as rows:  # closed while there is a connection
+            yield from texts(str(self.address), rows, column, most)
+
+
+def tag_of(job: Job) -> str:
+    """The tag of all tries of a job."""
+    return f"walferry-{hashlib.sha256(repr(job.identity).encode()).hexdigest()[:32]}"
+
+
+def results_of(server: str, answers: Iterable[str], count: int, result: type[R]) -> list[R]:
+    """The results of so many items, in their order. `server` names the server in errors. Raises ConnectFailed."""
+    found: dict[int, R] = {}
+    for answer in answers:
+        number, _, text = answer.partition(" ")
+        try:
+            if not (number.isascii() and number.isdigit() and len(number) <= MAX_DIGITS):
+                raise ValueError("it does not begin with the number of an item")
+            if int(number) in found:
+                raise ValueError("there are two of its item")
+            found[int(number)] = result.from_json(text)
+        except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+            why = one_line(repr(error), MAX_SHOWN_CHARS)
+            raise ConnectFailed(f"Spark Connect server {server} sent an answer that cannot be read: {why}") from error
+    if found.keys() != set(range(count)):
+        raise ConnectFailed(f"Spark Connect server {server} has given {len(found)} answers, not one for each of {count} items")
+    return [found[number] for number in range(count)]
+
+
+def _sendable(command: bytes) -> bytes:
+    if len(command) > MOST_SENT_BYTES:
+        raise ConnectFailed(f"the job has {len(command):,} bytes, which are too many for a Spark Connect server")
+    return command

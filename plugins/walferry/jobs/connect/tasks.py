@@ -1,0 +1,38 @@
+"""What the Python workers of a Spark Connect server run: a job's items, dealt out to its tasks as cards are."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from walferry.base.jobs import JobRecord, Map
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+ANSWER = "answer"  # the column of what items have come to: their number, a blank, and the result as JSON
+
+
+def tasks_of(function: Callable[[Any], JobRecord], items: Sequence[Any], tasks: int) -> tuple[Map, Any]:
+    """The function for mapInArrow that does the items of the tasks whose numbers it is given, and the type of its rows.
+
+    Items that lie side by side are likely to be slow together, as those of one server are: so they go to different tasks.
+    """
+
+    def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        import pyarrow as pa
+
+        for batch in batches:
+            for first in batch.column(0).to_pylist():
+                for number in range(first, len(items), tasks):
+                    yield pa.RecordBatch.from_pydict({ANSWER: [f"{number} {function(items[number]).to_json()}"]})
+
+    return with_type(lambda: run, {ANSWER: "string"})
+
+
+def with_type(made: Callable[[], Map], columns: Mapping[str, str]) -> tuple[Map, Any]:
+    """A function, and the type of its rows: as Spark Connect takes them."""
+    from pyspark.sql.types import BinaryType, IntegerType, StringType, StructField, StructType
+
+    types = {"int": IntegerType(), "binary": BinaryType(), "string": StringType()}
+    return made(), StructType([StructField(name, types[kind]) for name, kind in columns.items()])

@@ -1,0 +1,143 @@
+"""Jobs as spark-submit runs them: this process is the driver (spark_jobs/run_job.py).
+
+Spark starts while the job plans. It is not stopped here, which would take a second: the JVM does that as it ends.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from functools import partial
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from walferry.base.errors import WalferryError
+from walferry.base.jobs import Job, JobRecord, Shuffle
+from walferry.base.periodic import every
+from walferry.base.records import NotARecord
+from walferry.base.texts import one_line
+from walferry.jobs.session_settings import CLUSTER_BYTES, MACHINE_BYTES, SHUFFLE_SETTINGS
+
+if TYPE_CHECKING:
+    from pyspark import SparkContext
+
+T = TypeVar("T")
+R = TypeVar("R", bound=JobRecord)
+
+MAX_LINE_CHARS = 20_000
+LOOK_SECONDS = 1.0
+MOST_TASKS = 5_000  # of a stage: Spark keeps a place for each pair of a task that reads and one that loads
+LATER_CORES = 16  # as many as may come to a cluster once there is work for them
+
+
+def run_job(kind: type[Job], text: str) -> int:
+    """Run the job that is written in `text`, print what became of it, the result as JSON last, and return the exit code.
+
+    A WalferryError ends the job with one line: what has stopped, and why.
+    """
+    try:
+        job = kind.from_json(text)
+        outcome = job.run(Submitted(job.title), say)
+    except (WalferryError, NotARecord) as error:
+        tell(f"{kind.nothing_done}: {error}")
+        return 1
+    for line in outcome.lines:
+        say(line)
+    for line in outcome.errors:
+        tell(line)
+    print(outcome.result, flush=True)
+    return 1 if outcome.failed else 0
+
+
+def say(text: str) -> None:
+    """Print a line. Names and texts of clusters in it cannot end it, nor control a terminal."""
+    print(one_line(text, MAX_LINE_CHARS), flush=True)
+
+
+def tell(text: str) -> None:
+    """Print what has failed as `say` does, to stderr."""
+    print(one_line(text, MAX_LINE_CHARS), file=sys.stderr, flush=True)
+
+
+class Submitted:
+    """Spark in this process, which begins to start at once."""
+
+    shuffles = True
+    most_tasks = MOST_TASKS
+
+    def __init__(self, title: str) -> None:
+        with_spark = ThreadPoolExecutor(1, thread_name_prefix="spark")
+        self._starting: Future[SparkContext] = with_spark.submit(_start, title)
+        with_spark.shutdown(wait=False)
+
+    @property
+    def cores(self) -> int:
+        """How many tasks run at a time, about."""
+        known: int = self._context.defaultParallelism
+        return known if self._is_local else max(known, LATER_CORES)
+
+    @property
+    def least_bytes(self) -> int:
+        """How much data is worth another task."""
+        return MACHINE_BYTES if self._is_local else CLUSTER_BYTES
+
+    def run(
+        self, function: Callable[[T], R], items: Sequence[T], result: type[R], lost: Callable[[T, str], R] | None = None
+    ) -> list[R]:
+        """Call `function` for each item. Raises what Spark does if a task fails again and again."""
+        if not items:
+            return []
+        tasks = min(len(items), MOST_TASKS)
+        # Items that lie side by side are likely to be slow together, so they go to different tasks.
+        dealt = [(number, items[number]) for first in range(tasks) for number in range(first, len(items), tasks)]
+        done = self._context.parallelize(dealt, tasks).map(partial(_numbered, function)).collect()
+        return [found for _, found in sorted(done, key=lambda pair: pair[0])]
+
+    def shuffle(self, work: Shuffle) -> list[str]:
+        """Run two functions with a shuffle between them. Raises what Spark does if a task fails again and again."""
+        from pyspark.sql import SparkSession
+
+        context = self._context
+        spark = SparkSession.builder.getOrCreate()
+        for name, value in SHUFFLE_SETTINGS.items():
+            spark.conf.set(name, value)
+        rows = (
+            spark.range(0, work.items, 1, min(work.items, MOST_TASKS))
+            .mapInArrow(work.first(), ", ".join(f"{name} {kind}" for name, kind in work.columns.items()))
+            .repartitionById(work.partitions, work.partition)
+            .mapInArrow(work.second(), f"{work.answer} string")
+        )
+        with every(LOOK_SECONDS, lambda: _look(context, work)):
+            return [row[work.answer] for row in rows.collect()]
+
+    @property
+    def _context(self) -> SparkContext:
+        return self._starting.result()
+
+    @property
+    def _is_local(self) -> bool:
+        return str(self._context.master).startswith("local")
+
+
+def _start(title: str) -> SparkContext:
+    from pyspark import SparkConf, SparkContext
+
+    # A speculative copy of a task would only wait for the lease that the first one holds, or load the same files again.
+    conf = SparkConf().setAppName(title).set("spark.speculation", "false")
+    # What is worth it is compressed before Spark gets it (walferry.shipping.bulkload.rows).
+    conf.setIfMissing("spark.shuffle.compress", "false")
+    context = SparkContext(conf=conf)
+    context.setLogLevel("WARN")
+    return context
+
+
+def _numbered(function: Callable[[Any], R], item: tuple[int, Any]) -> tuple[int, R]:
+    return item[0], function(item[1])
+
+
+def _look(context: SparkContext, work: Shuffle) -> None:
+    """Tell how many tasks have ended."""
+    tracker = context.statusTracker()
+    jobs = [job for number in tracker.getActiveJobsIds() if (job := tracker.getJobInfo(number)) is not None]
+    stages = [tracker.getStageInfo(stage) for job in jobs for stage in sorted(job.stageIds)]
+    work.progress([(stage.numCompletedTasks, stage.numTasks) for stage in stages if stage is not None])

@@ -1,0 +1,75 @@
+"""The job that compares the tables of a peer's source and slave: one task a region.
+
+The outcome is kept in ZooKeeper (walferry.verification.results).
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from dataclasses import asdict, dataclass, field, replace
+from functools import partial
+from typing import ClassVar
+
+from walferry.base.jobs import Backend, JobOutcome, Tell
+from walferry.replication.peers.reading import Peer
+from walferry.replication.source.agreement import check_peer
+from walferry.replication.source.cluster import SourceCluster
+from walferry.replication.source.session import open_session
+from walferry.replication.source.source_job import SourceJob
+from walferry.verification.job import Options, TableRange
+from walferry.verification.outcome import VerificationOutcome, total_of
+from walferry.verification.plan import VerifyPlan, plan_verification
+from walferry.verification.results import write_result
+
+MAX_SAMPLES = 5000  # of each kind: the driver has to hold those of all ranges
+
+
+@dataclass(frozen=True, kw_only=True)
+class VerifyRun(SourceJob):
+    """What is to be compared. No `tables`: all that the peer gets."""
+
+    kind: ClassVar[str] = "verify"
+    nothing_done: ClassVar[str] = "nothing is compared"
+
+    tables: tuple[str, ...] = ()
+    options: Options = field(default_factory=Options)
+
+    def run(self, on: Backend, say: Tell) -> JobOutcome:
+        """Compare, and keep the outcome of each table. Raises WalferryError if it cannot begin."""
+        plan = self.plan()
+        tasks, began = on.cores, time.monotonic()  # asked when Spark is there
+        outcomes = self.compare(plan, on)
+        say(f"{time.monotonic() - began:.1f} s to compare, some {tasks} ranges at a time")
+        with open_session(self.source, look_only=True) as session:
+            write_result(session, self.peer_id, self.run_id, outcomes)
+        lines = [f"{each.table}: {each.good} good rows, {each.bad_rows} bad ones {each.problem}".rstrip() for each in outcomes]
+        return JobOutcome(
+            lines=lines, failed=any(each.problem for each in outcomes), result=json.dumps([asdict(each) for each in outcomes])
+        )
+
+    def plan(self) -> VerifyPlan:
+        """Choose the ranges. Raises WalferryError."""
+        with open_session(self.source, look_only=True) as session:
+            if self.options.repair:
+                check_peer(session, self.peer_id)  # only Walferry's own peers are shipped to
+            return plan_verification(session, self.peer_id, self.tables, self.options)
+
+    def compare(self, plan: VerifyPlan, on: Backend) -> list[VerificationOutcome]:
+        """Compare the ranges, one a task. Returns the outcome of each table. Raises BackendFailed."""
+        options = replace(self.options, samples=max(1, min(self.options.samples, MAX_SAMPLES // max(1, len(plan.parts)))))
+        compare = partial(_compare, self.source, plan.peer, options)
+        parts = on.run(compare, plan.parts, VerificationOutcome, lost=_lost)
+        tables = sorted({part.table for part in plan.parts})
+        outcomes = [total_of(name, [part for part in parts if part.table == name], self.options.samples) for name in tables]
+        return outcomes + [VerificationOutcome(name, problem=problem) for name, problem in plan.problems.items()]
+
+
+def _compare(source: SourceCluster, peer: Peer, options: Options, part: TableRange) -> VerificationOutcome:
+    from walferry.verification.task import compare_range
+
+    return compare_range(source, peer, part, options)
+
+
+def _lost(part: TableRange, why: str) -> VerificationOutcome:
+    return VerificationOutcome(part.table, problem=why)

@@ -1,0 +1,141 @@
+"""One run through a Spark Connect server: what it sends, and what becomes of the answers."""
+
+from __future__ import annotations
+
+import json
+import pickle
+from dataclasses import replace
+
+import pytest
+
+from tests.unit.jobs.connect.connect_runs import JOBS, RUN, SOURCE, answer, fake, said, ship
+from tests.unit.jobs.connect.fake_connect import Fake, complete, progress
+from walferry.base.jobs import BackendFailed
+from walferry.base.protos import spark_connect_pb2 as messages
+from walferry.engine.summary import MAX_ERROR_CHARS, Status
+from walferry.jobs.connect import connect_job
+from walferry.jobs.connect.connect_job import ConnectJob, tag_of
+from walferry.jobs.connect.errors import ConnectFailed, Interrupted
+from walferry.replication.source.cluster import SourceCluster
+from walferry.shipping import ship_run
+from walferry.shipping.ship_run import ShipRun
+
+__all__ = ["fake", "ship"]  # fixtures
+
+
+def test_the_job_is_sent_as_the_name_of_a_function_and_the_groups(fake: Fake, ship: ConnectJob) -> None:
+    fake.streams = [[answer("g0", "g1", "g2"), complete()]]
+    ship.run_job(print)
+    (asked,) = fake.calls("ExecutePlan")
+    assert asked.plan.root.map_partitions.input.range.end == 3
+    function, rows = pickle.loads(asked.plan.root.map_partitions.func.python_udf.command)
+    assert function.__qualname__ == "tasks_of.<locals>.run"
+    assert rows.simpleString() == "struct<answer:string>"
+
+
+def test_what_a_killed_try_of_the_run_has_left_is_ended_before_the_run_begins(
+    fake: Fake, ship: ConnectJob, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ended: list[str] = []
+    monkeypatch.setattr(ship_run, "begin", lambda run: ended.extend(i.operation_tag for i in fake.calls("Interrupt")) or [])
+    assert not ship.run_job(print).failed
+    assert ended == [tag_of(RUN)]
+    assert not fake.calls("ExecutePlan")
+
+
+def test_tags_differ_as_runs_do_and_are_what_spark_takes() -> None:
+    others = [
+        ShipRun(source=SOURCE, peer_id="3", run_id="r", deadline=60),
+        ShipRun(source=SOURCE, peer_id="2", run_id="s", deadline=60),
+        ShipRun(source=SOURCE, peer_id="2", run_id="r", deadline=60, groups=("g1",), keep=9),
+        ShipRun(source=SOURCE, peer_id="2", run_id="r", deadline=60, groups=("g2",), keep=9),
+        ShipRun(source=SourceCluster(quorum="zk2:2181", wal_root="file:///hbase"), peer_id="2", run_id="r", deadline=60),
+    ]
+    assert len({tag_of(run) for run in (RUN, *others)}) == 6
+    assert tag_of(RUN) == tag_of(ShipRun(source=SOURCE, peer_id="2", run_id="r", deadline=9))  # what is left of it
+    assert tag_of(RUN) == tag_of(replace(RUN, groups=("g1",))) == tag_of(replace(RUN, groups=("g1", "g2")))  # tries of a batch
+    assert "," not in tag_of(RUN)
+
+
+def test_a_server_that_does_not_run_the_job_says_why(fake: Fake, ship: ConnectJob) -> None:
+    fake.streams = [[Exception("Job aborted due to stage failure")]]
+    with pytest.raises(ConnectFailed, match="stage failure"):
+        ship.run_job(print)
+
+
+@pytest.mark.parametrize(
+    ("answers", "why"),
+    [
+        ([], "has given 0 answers, not one for each of 3 items"),
+        ([answer("g0", "g1")], "has given 2 answers, not one for each of 3 items"),
+        ([answer("g0", "g1", "g1")], "there are two of its item"),
+        ([answer("g0", "g1", "g7")], "has given 3 answers, not one for each of 3 items"),
+        ([answer("g0", "g1"), answer("other")], "does not begin with the number of an item"),
+        ([answer("g0", "g1", "g2", "g2")], "more than were asked for"),
+    ],
+)
+def test_a_server_that_does_not_answer_for_each_item_once_has_not_done_the_job(
+    fake: Fake, ship: ConnectJob, monkeypatch: pytest.MonkeyPatch, answers: list[messages.ExecutePlanResponse], why: str
+) -> None:
+    finished: list[object] = []
+    monkeypatch.setattr(ship_run, "finish", lambda run, summaries: finished.append(summaries))
+    fake.streams = [[*answers, complete()]]
+    with pytest.raises(ConnectFailed, match=f"Spark Connect server 127.0.0.1:.*{why}"):
+        ship.run_job(print)
+    assert finished == []
+
+
+@pytest.mark.parametrize("answers", [[answer("g0", "g1"), answer("g2", status=Status.RUNNING)], [answer("g0", "g1", "h2")]])
+def test_an_answer_for_another_group_or_of_one_that_still_runs_is_none(
+    fake: Fake, ship: ConnectJob, answers: list[messages.ExecutePlanResponse]
+) -> None:
+    fake.streams = [[*answers, complete()]]
+    with pytest.raises(BackendFailed, match="the answer for WAL group g2 is none"):
+        ship.run_job(print)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *(None, "", "0", "[]", "x {}", "0 []", "0 7", "0 " + "[" * 100_000),
+        *('0 {"status": "done"}', '0 {"group": "g0"}', '0 {"group": "g0", "status": "odd"}'),
+        *('0 {"group": ["g0"], "status": "done"}', '0 {"group": "g0", "status": "failed", "error": 7}'),
+    ],
+)
+def test_an_answer_that_cannot_be_read_is_told_and_its_job_is_ended(fake: Fake, ship: ConnectJob, text: str | None) -> None:
+    fake.streams = [[said(text), progress("2"), complete()]]
+    with pytest.raises(ConnectFailed, match="cannot be read"):
+        ship.run_job(print)
+    (asked,) = fake.calls("ExecutePlan")
+    assert [ended.operation_id for ended in fake.calls("Interrupt")] == ["", asked.operation_id]
+
+
+def test_errors_in_an_answer_are_one_bounded_line(fake: Fake, ship: ConnectJob) -> None:
+    bad = json.dumps({"group": "g0", "status": "failed", "error": "x\n\x1b[31m" * 10_000})
+    fake.streams = [[said(f"0 {bad}"), answer("g1", "g2"), complete()]]
+    outcome = ship.run_job(print)
+    assert outcome.failed
+    (error,) = outcome.errors
+    assert error.isprintable()
+    assert len(error) == MAX_ERROR_CHARS + len("g0: ")
+
+
+def test_a_job_that_is_too_large_is_not_sent(fake: Fake, ship: ConnectJob, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(connect_job, "MOST_SENT_BYTES", 100)
+    with pytest.raises(ConnectFailed, match="too many for a Spark Connect server"):
+        ship.run_job(print)
+    assert not fake.calls("ExecutePlan")
+
+
+def test_nothing_is_ended_before_the_job_has_begun(fake: Fake, ship: ConnectJob) -> None:
+    ship.interrupt()
+    assert fake.asked == []
+
+
+def test_a_job_that_is_ended_before_it_has_begun_does_not_begin(
+    fake: Fake, ship: ConnectJob, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(ship_run, "begin", lambda run: ship.interrupt() or JOBS)
+    with pytest.raises(Interrupted):
+        ship.run_job(print)
+    assert not fake.calls("ExecutePlan")

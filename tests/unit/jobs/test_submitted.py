@@ -1,0 +1,69 @@
+"""How a job ends that spark-submit runs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import pytest
+
+from walferry.base.errors import WalferryError
+from walferry.base.jobs import Backend, JobOutcome, Tell
+from walferry.jobs import submitted
+from walferry.jobs.submitted import run_job, say, tell
+from walferry.replication.source.cluster import SourceCluster
+from walferry.replication.source.source_job import SourceJob
+
+SOURCE = SourceCluster(quorum="zk1:2181", wal_root="file:///hbase")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Trial(SourceJob):
+    """A job that ends as its run's name says."""
+
+    kind: ClassVar[str] = "trial"
+    nothing_done: ClassVar[str] = "nothing is shipped"
+
+    def run(self, on: Backend, say: Tell) -> JobOutcome:
+        if self.run_id == "refused":
+            raise WalferryError("peer 2: it is ENABLED", "Disable it")
+        if self.run_id == "bug":
+            raise ZeroDivisionError
+        return JobOutcome(lines=["g: done"], errors=["h: no\x1b table"], failed=self.run_id == "failed", result="[1]")
+
+
+@pytest.fixture(autouse=True)
+def no_spark(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(submitted, "_start", lambda title: None)
+
+
+def ended(run_id: str) -> int:
+    return run_job(Trial, Trial(source=SOURCE, peer_id="2", run_id=run_id).to_json())
+
+
+def test_a_job_s_outcome_is_printed_its_result_last_and_counts(capsys: pytest.CaptureFixture[str]) -> None:
+    assert [ended("done"), ended("failed")] == [0, 1]
+    assert capsys.readouterr() == ("g: done\n[1]\n" * 2, "h: no  table\n" * 2)
+
+
+def test_an_error_is_told_in_one_line(capsys: pytest.CaptureFixture[str]) -> None:
+    assert ended("refused") == 1
+    assert capsys.readouterr().err == "nothing is shipped: peer 2: it is ENABLED. Disable it\n"
+
+
+@pytest.mark.parametrize("text", ["", "[]", "{}", '{"source": 7, "peer_id": "2", "run_id": "r"}'])
+def test_what_is_no_job_is_told_in_one_line(text: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run_job(Trial, text) == 1
+    assert capsys.readouterr().err.startswith("nothing is shipped: ")
+
+
+def test_any_other_error_is_a_bug_and_is_not_hidden() -> None:
+    with pytest.raises(ZeroDivisionError):
+        ended("bug")
+
+
+def test_no_text_of_a_cluster_ends_a_line_of_a_job(capsys: pytest.CaptureFixture[str]) -> None:
+    say("table t\nnothing is shipped: forged \x1b[2J")
+    tell("table t\r\nERROR")
+    out, err = capsys.readouterr()
+    assert (out, err) == ("table t nothing is shipped: forged  [2J\n", "table t  ERROR\n")

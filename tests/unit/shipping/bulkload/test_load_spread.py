@@ -1,0 +1,43 @@
+"""What a backend is given of a load, and what it may answer."""
+
+from __future__ import annotations
+
+from typing import cast
+
+import pytest
+
+from tests.unit.shipping.bulkload.jobs import groups_of, job
+from tests.unit.shipping.bulkload.load_server import LoadBackend
+from walferry.base.jobs import Backend, BackendFailed, Shuffle
+from walferry.shipping.bulkload.load_spread import LoadSpread
+from walferry.shipping.bulkload.loading import PartitionOutcome
+from walferry.shipping.bulkload.region_load import Loaded
+
+
+def spread_on(backend: LoadBackend) -> LoadSpread:
+    return LoadSpread(cast(Backend, backend), print)
+
+
+def test_outcomes_come_as_they_were_told() -> None:
+    outcomes = [PartitionOutcome("t", "t-0", Loaded(1, 2, 3)), PartitionOutcome(notes=("{}",))]
+    spread = spread_on(LoadBackend(*outcomes))
+    assert (spread.cores, spread(job(), groups_of(2, 1))) == (4, outcomes)
+
+
+def test_an_answer_that_is_no_outcome_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    def nonsense(_: LoadBackend, work: Shuffle) -> list[str]:
+        return ["[]"]
+
+    monkeypatch.setattr(LoadBackend, "shuffle", nonsense)
+    with pytest.raises(BackendFailed, match="an answer of a load cannot be read"):
+        spread_on(LoadBackend())(job(), groups_of(1))
+
+
+def test_a_backend_may_answer_all_that_there_can_be() -> None:
+    """A WAL can be broken, and have edits of an unfit table: two notes for each partition. Else there is a report of it."""
+    backend, made = LoadBackend(), job()
+    spread_on(backend)(made, groups_of(1))
+    spread_on(backend)(made, groups_of(2, 3))
+    first, second = backend.taken
+    assert first.most_answers >= len(made.regions) + 2 * made.partitions
+    assert second.most_answers >= len(made.regions) + 2 * made.partitions * 5
