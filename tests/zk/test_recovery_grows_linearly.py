@@ -15,11 +15,11 @@ from tests.sessions import session_of
 from tests.zk.counted_site import READS
 from tests.zk.hbase_znodes import LastingZNodes, wal
 from walferry.engine.summary import GroupSummary, Status
-from walferry.jobs import ship_run
 from walferry.replication.queues.lease import acquire
 from walferry.replication.source.cluster import SourceCluster
 from walferry.runs.reports.recovery import Recovery
 from walferry.runs.steps import batch, recovery
+from walferry.shipping import ship_run
 from walferry.shipping.candidates import candidates
 from walferry.shipping.ship_run import ShipRun
 

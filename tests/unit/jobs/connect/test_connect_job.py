@@ -47,11 +47,9 @@ def test_tags_differ_as_runs_do_and_are_what_spark_takes() -> None:
     others = [
         ShipRun(source=SOURCE, peer_id="3", run_id="r", deadline=60),
         ShipRun(source=SOURCE, peer_id="2", run_id="s", deadline=60),
-        ShipRun(source=SOURCE, peer_id="2", run_id="r", deadline=60, groups=("g1",), keep=9),
-        ShipRun(source=SOURCE, peer_id="2", run_id="r", deadline=60, groups=("g2",), keep=9),
         ShipRun(source=SourceCluster(quorum="zk2:2181", wal_root="file:///hbase"), peer_id="2", run_id="r", deadline=60),
     ]
-    assert len({tag_of(run) for run in (RUN, *others)}) == 6
+    assert len({tag_of(run) for run in (RUN, *others)}) == 4
     assert tag_of(RUN) == tag_of(ShipRun(source=SOURCE, peer_id="2", run_id="r", deadline=9))  # what is left of it
     assert tag_of(RUN) == tag_of(replace(RUN, groups=("g1",))) == tag_of(replace(RUN, groups=("g1", "g2")))  # tries of a batch
     assert "," not in tag_of(RUN)
