@@ -31,7 +31,7 @@ from walferry.replication.peers.settings import PeerSettings, SinkKind
 from walferry.jobs.connect import connect_job
 from walferry.shipping import ship_run
 
-ship_run._bytes_queued = lambda run: 999
+ship_run._bytes_queued = lambda *_: 999
 source = SourceCluster(quorum="zk1:2181", wal_root="file:///hbase")
 run = ship_run.ShipRun(source=source, peer_id="2", run_id="r", deadline=60)
 settings = PeerSettings(sink=SinkKind(sys.argv[1]), hfiles_from=1000)

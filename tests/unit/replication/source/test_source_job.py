@@ -26,8 +26,8 @@ SHIP = ShipRun(source=SOURCE, peer_id="2", run_id="r", deadline=60)
 JOBS = [
     SHIP,
     ShipRun(
-        source=SOURCE, peer_id="2", run_id="r", deadline=0.5, groups=("g1", "g2"), recovery=True, broken_wals=BrokenWals.QUARANTINE,
-        sink=SinkKind.AUTO, hfiles_from=1 << 29,
+        source=SOURCE, peer_id="2", run_id="r", deadline=0.5, groups=("g1", "g2"), recovery=True,
+        broken_wals=BrokenWals.QUARANTINE, sink=SinkKind.AUTO, hfiles_from=1 << 29,
     ),
     ReplayRun(source=SOURCE, peer_id="2", run_id="r", start=1, end=2, deadline=60, tables=("t",), dry_run=True),
     CopyRun(source=SOURCE, peer_id="2", run_id="r", tables=("t", "ns:u"), allow_not_empty=True),
