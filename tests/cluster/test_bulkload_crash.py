@@ -32,6 +32,7 @@ from walferry.engine.summary import Status
 from walferry.hbase.files.clients import local_path
 from walferry.hbase.rpc import bulk_load
 from walferry.replication.peers.settings import SinkKind
+from walferry.load import cleanup
 from walferry.replication.queues.lease import Lease
 from walferry.shipping.bulkload import driver, reading, region_load
 from walferry.shipping.bulkload.job import LoadJob
@@ -44,7 +45,7 @@ STEPS = {
     "before its record": die_before(driver, "begin_load"),
     "before a WAL is read": die_before(reading, "windows_of_closed"),
     "while WALs are read": die_before(reading, "windows_of_closed", 2),
-    "before a folder is noted": die_before(region_load, "note_folder"),
+    "before a folder is noted": die_before(cleanup, "note_folder"),
     "before a load": die_before(bulk_load, "load"),
     "once one region is loaded": die_after(bulk_load, "load"),
     "before the last regions are loaded": die_before(bulk_load, "load", 4),

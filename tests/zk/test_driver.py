@@ -26,8 +26,8 @@ from tests.zk.hbase_znodes import DEAD, OTHER, SERVER, HBaseZNodes, wal
 from walferry.base.security.login import UNSECURED
 from walferry.engine.summary import Status
 from walferry.hbase.rpc.errors import ConnectionFailed
+from walferry.load import cleanup, records
 from walferry.load import cleanup as load_cleanup
-from walferry.load import records
 from walferry.load.earlier_loads import loaded_before
 from walferry.load.errors import LoadOvertaken
 from walferry.load.records import Folder, loads_of, note_folder
@@ -36,7 +36,7 @@ from walferry.replication.queues.errors import LeaseLost
 from walferry.replication.queues.lease import Lease, acquire
 from walferry.replication.source.cluster import SourceCluster
 from walferry.replication.source.session import Session
-from walferry.shipping.bulkload import driver, loading, region_load
+from walferry.shipping.bulkload import driver, loading
 from walferry.shipping.bulkload.driver import Backlog, load_backlog
 from walferry.shipping.bulkload.job import LoadJob, PlannedRegion
 from walferry.shipping.bulkload.left_to_requests import Left
@@ -150,7 +150,7 @@ def world(
     monkeypatch.setattr(driver, "read_targets", lambda *_: made.targets)
     monkeypatch.setattr(driver, "why_not", lambda *_: None)
     monkeypatch.setattr(loading, "_loaders", loaders)
-    monkeypatch.setattr(region_load.bulk_load, "cleanup", lambda server, region, token: made.deleted.append(token))
+    monkeypatch.setattr(cleanup.bulk_load, "cleanup", lambda server, region, token: made.deleted.append(token))
     return made
 
 

@@ -27,7 +27,6 @@ from walferry.load.errors import LoadOvertaken, StaleLoad
 from walferry.load.records import Folder, begin_load, check_folder, folders_of, loads_of, note_done, note_folder
 from walferry.replication.peers.reading import read_peer
 from walferry.replication.source.session import Session
-from walferry.shipping.bulkload import region_load
 
 __all__ = ["session"]  # a fixture
 
@@ -68,7 +67,7 @@ def slave(monkeypatch: pytest.MonkeyPatch) -> Slave:
     def tables(peer: object, user: str | None) -> Iterator[Slave]:
         yield stand_in
 
-    monkeypatch.setattr(region_load.bulk_load, "cleanup", cleanup)
+    monkeypatch.setattr(load_cleanup.bulk_load, "cleanup", cleanup)
     monkeypatch.setattr("walferry.replication.peers.slave_tables.slave_tables", tables)
     monkeypatch.setattr(load_cleanup, "PATIENCE_SECONDS", 0)
     return stand_in

@@ -13,9 +13,10 @@ import pytest
 from kazoo.client import KazooClient
 
 from tests.sessions import session_of
-from tests.zk.hbase_znodes import expire
+from tests.zk.hbase_znodes import HBaseZNodes, expire
 from walferry.base.zk.client import children
 from walferry.base.zk.right import LEAST_SPARE_SECONDS, Right
+from walferry.hbase.errors import EnabledPeer
 from walferry.initial_snapshot.manifest import SnapshotRegion
 from walferry.initial_snapshot.scan_copy import copy_rows
 from walferry.replication.locks.peer_lock import NO_TURN, RightLost, holding_peer, turn_of
@@ -103,6 +104,22 @@ def test_nothing_more_is_sent_once_another_run_has_the_peer(zk: KazooClient, at:
             assert right.is_sure()
 
 
+def test_nothing_more_is_sent_once_the_peer_was_enabled(zk: KazooClient, hbase: HBaseZNodes, at: SourceCluster) -> None:
+    """HBase ships what is newer than the rows that were read: deletions, too, that the slave may have compacted away since."""
+    session = session_of(zk, at)
+    with (
+        holding_peer(at, "p", "copy", "copy", NO_TURN) as attempt,
+        row_right(session, "p", attempt, "a region", "rows of it", SECONDS) as right,
+    ):
+        assert right.is_sure()
+        hbase.set_state("p", "ENABLED")
+        with pytest.raises(EnabledPeer):
+            right.is_sure()
+        hbase.set_state("p", "DISABLED")
+        with pytest.raises(EnabledPeer, match="RegionServers may have begun to ship it"):
+            right.is_sure()
+
+
 def test_an_initial_snapshot_and_a_repair_send_by_this_right(
     zk: KazooClient, at: SourceCluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -140,14 +157,16 @@ def test_a_longer_request_is_told_to_the_next_holder(
 
 
 def test_what_tasks_for_a_peer_that_is_gone_have_left_is_swept(
-    zk: KazooClient, new_client: Callable[[], KazooClient], at: SourceCluster
+    zk: KazooClient, hbase: HBaseZNodes, new_client: Callable[[], KazooClient], at: SourceCluster
 ) -> None:
     task, killed = new_client(), []
+    hbase.add_peer("gone")
     for peer in ("p", "gone"):
         with holding_peer(at, peer, "repair", "repair", NO_TURN) as attempt:
             killed.append(row_right(session_of(task, at), peer, attempt, "region", "rows of it", SECONDS))
             killed[-1].__enter__()
     expire(task)
+    zk.delete(hbase.nodes.peer("gone"), recursive=True)
     collect_garbage_of_gone_peers(session_of(zk, at))
     own = session_of(zk, at).own
     assert (children(zk, own.row_shipments("gone")), children(zk, own.row_shipments("p"))) == (None, ["region"])

@@ -3,7 +3,7 @@
 numbered                     has a slave load files, and makes sure that they count as younger than all that it has
 staging                      the folders at the slave into which files are put
 records                      what is known of loads, in ZooKeeper
-cleanup                      deletes what killed loads have left
+cleanup                      a folder for one load, and the deletion of what killed loads have left
 earlier_loads                what is loaded already, for whoever ships now
 fence                        keeps runs out that were overtaken
 region_lock                  one load at a time into a region of the slave

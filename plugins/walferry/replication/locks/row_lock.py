@@ -3,7 +3,8 @@
     <root>/row-shipments/<quoted znode parent>/<quoted peer>/<quoted name>      a fenced lock (base/zk/fenced_lock.py)
 
 No lease fences such rows. The tasks of a run have sessions of their own, on machines of their own. So each has a fenced lock,
-which says for how long its requests may take effect, and sends only while it has that and the run's attempt holds the peer lock.
+which says for how long its requests may take effect, and sends only while it has that, the run's attempt holds the peer lock, and
+the peer stays disabled: rows are read once the right is held, and must not come after what HBase ships of them later.
 
     a task that comes in the place of a killed one, under the same name     waits for the requests of that one
     a run that holds the peer lock next                                    waits for the requests of all tasks before
@@ -22,9 +23,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from walferry.base.errors import WalferryError
-from walferry.base.zk.fenced_lock import CALLS, FencedLock
+from walferry.base.zk.client import read
+from walferry.base.zk.fenced_lock import CALLS, FencedLock, Guard
 from walferry.base.zk.right import Right
 from walferry.hbase.layout import quoted
+from walferry.hbase.peers import disabled_guard
 from walferry.replication.locks.peer_lock import RightLost, turn_of_attempt
 from walferry.replication.source.session import Session
 
@@ -40,8 +43,9 @@ def row_right(session: Session, peer_id: str, attempt: str, name: str, rows: str
     """The right to ship some rows by requests that usually have `seconds`, once no earlier request for them can take effect.
 
     `attempt` is that of the run that holds the peer lock. Tasks with the same `name` ship the same rows; `rows` is what they are
-    for people. Raises RowsTaken, ConnectError.
+    for people. Raises RowsTaken, EnabledPeer, MissingPeer, ConnectError.
     """
+    guard = disabled_guard(session.zk, session.nodes, peer_id)
     lock = FencedLock(
         session.zk,
         f"{session.own.row_shipments(peer_id)}/{quoted(name)}",
@@ -49,7 +53,7 @@ def row_right(session: Session, peer_id: str, attempt: str, name: str, rows: str
         lambda why: RightLost(f"{rows} are not shipped any more by this task, whose right to do so is lost: {why}"),
     )
     lock.acquire(f"a task on {socket.gethostname()}, process {os.getpid()}", **{CALLS: f"{seconds:.1f}"})
-    ground = _Ground(session, peer_id, attempt, lock)
+    ground = _Ground(session, peer_id, attempt, lock, guard)
     right = Right(ground, seconds, lock.quiet_at)
     try:
         if quiet := right.quiet_seconds:
@@ -61,20 +65,24 @@ def row_right(session: Session, peer_id: str, attempt: str, name: str, rows: str
 
 
 class _Ground:
-    """The turn of the attempt at the peer, and the task's own lock."""
+    """The turn of the attempt at the peer, the task's own lock, and the peer's state."""
 
-    def __init__(self, session: Session, peer_id: str, attempt: str, lock: FencedLock) -> None:
+    def __init__(self, session: Session, peer_id: str, attempt: str, lock: FencedLock, guard: Guard) -> None:
         self._session = session
         self._peer_id = peer_id
         self._attempt = attempt
         self._fenced = lock
+        self._guard = guard
         self._lock = threading.Lock()
 
     def is_sure(self) -> bool:
-        """Whether the task surely has its right now. Raises RightLost, ConnectError."""
+        """Whether the task surely has its right now. Raises RightLost, PeerError, ConnectError."""
         sure = self._fenced.is_sure()  # first: the turn is then what was known last
         if turn_of_attempt(self._session, self._peer_id, self._attempt) is None:
             raise RightLost(f"this run no longer holds the lock of peer {self._peer_id}: another run has taken it")
+        state = read(self._session.zk, self._guard.path)
+        if state is None or state.stat.version != self._guard.version:
+            raise self._guard.broken()
         return sure
 
     def allow(self, seconds: float) -> None:

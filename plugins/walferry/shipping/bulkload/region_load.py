@@ -29,18 +29,17 @@ from walferry.hbase.hfiles.merge import merge_runs
 from walferry.hbase.hfiles.metadata import Origin
 from walferry.hbase.hfiles.writer import WrittenFile, write_file
 from walferry.hbase.names import family_folder
-from walferry.hbase.rpc import bulk_load
-from walferry.hbase.rpc.connection import Connection
 from walferry.hbase.rpc.errors import RpcError
 from walferry.hbase.tables.errors import RegionUnavailable
 from walferry.hbase.tables.regions import Region
 from walferry.hbase.tables.scan import Patience
 from walferry.hbase.tables.tables import Tables
 from walferry.hbase.wal.windows import RandomAccess
+from walferry.load.cleanup import noted_folder
 from walferry.load.errors import NotLoaded, is_refusal
 from walferry.load.numbered import Destination, StagedFile, load_numbered
-from walferry.load.records import Folder, check_folder, forget, note_folder
-from walferry.load.staging import PATIENCE_SECONDS, new_folder
+from walferry.load.records import check_folder
+from walferry.load.staging import PATIENCE_SECONDS
 from walferry.shipping.bulkload.job import LoadJob, PlannedRegion
 
 MERGE_BYTES = 32 << 20
@@ -101,18 +100,11 @@ class RegionLoader:
         if not any(run.size for some in parts.values() for run in some):
             return []
         table = planned.table.decode()
-        server = self.slave.place(table).connection(target)
-        token, note = new_folder(
-            server, table, target.name, self.job.source.hbase_root, self.slave.login,
-            lambda token: note_folder(self.zk, self.job.record, Folder(token, table, target.name.hex())),
-        )  # fmt: skip
-        try:
+        with noted_folder(self.zk, self.job.record, self.slave, table, target, self.job.source) as (server, token, note):
             written = self._write(planned, token, parts)
             check_folder(self.zk, self.job.record, note, self.job.peer_state)
             files = [StagedFile(family, url, done.end) for family, (url, done) in written.items()]
             load_numbered(server, Destination(table, target, token, self.slave.login), files, str(self.job.rules.source_id))
-        finally:
-            self._clean(server, target, token, note)
         return [file for _, file in written.values()]
 
     def _write(self, planned: PlannedRegion, token: str, parts: Runs) -> dict[bytes, tuple[str, WrittenFile]]:
@@ -131,15 +123,6 @@ class RegionLoader:
             assert done is not None
             written[family] = (url, done)
         return written
-
-    def _clean(self, server: Connection, target: Region, token: str, note: str) -> None:
-        """Have the folder deleted, and forget it. If that fails, the note stays, for the job's end to look after."""
-        try:
-            bulk_load.cleanup(server, target.name, token)
-        except RpcError as error:
-            log.warning("%s is left behind at the slave for now: %s", token, error)
-            return
-        forget(self.zk, note)
 
 
 def _between(runs: Sequence[RandomAccess], region: Region, start: bytes, end: bytes) -> list[RandomAccess]:

@@ -10,14 +10,12 @@ from kazoo.client import KazooClient
 
 from walferry.base.errors import WalferryError
 from walferry.hbase.files.systems import NewFile
-from walferry.hbase.rpc import bulk_load
 from walferry.hbase.rpc.errors import RpcError
 from walferry.hbase.tables.errors import RegionUnavailable
 from walferry.hbase.tables.scan import Patience
 from walferry.hbase.tables.tables import Tables
+from walferry.load.cleanup import noted_folder
 from walferry.load.errors import is_refusal
-from walferry.load.records import Folder, forget, note_folder
-from walferry.load.staging import new_folder
 from walferry.replication.source.cluster import SourceCluster
 from walferry.shipping.bulkload.job import PlannedRegion
 
@@ -44,15 +42,6 @@ def why_not(zk: KazooClient, record: str, slave: Tables, planned: PlannedRegion,
 def _try(zk: KazooClient, record: str, slave: Tables, planned: PlannedRegion, source: SourceCluster) -> str | None:
     table = planned.table.decode()
     target = slave.place(table).locate(planned.region.start)
-    server = slave.place(table).connection(target)
-    token, note = new_folder(
-        server, table, target.name, source.hbase_root, slave.login,
-        lambda token: note_folder(zk, record, Folder(token, table, target.name.hex())),
-    )  # fmt: skip
-    try:
-        with NewFile(f"{token}/trial"):
-            pass  # empty: HDFS takes half a second to end a file with a block
-    finally:
-        bulk_load.cleanup(server, target.name, token)
-        forget(zk, note)
+    with noted_folder(zk, record, slave, table, target, source, surely=True) as (_, token, _), NewFile(f"{token}/trial"):
+        pass  # empty: HDFS takes half a second to end a file with a block
     return None
