@@ -28,17 +28,7 @@ from walferry.hbase.errors import (
 from walferry.hbase.layout import PEER_STATE, TABLE_CFS, ZNodes
 from walferry.hbase.table_cfs import parse_table_cfs
 from walferry.hbase.values import decode_peer, decode_state, decode_state_message, decode_table_cfs
-from walferry.replication.peers.settings import (
-    CUSTOM_FILTERS,
-    HANDED_BACK_TO,
-    MANAGED,
-    MAX_LAG,
-    OVER_THE_CLUSTER_KEY,
-    PAUSED,
-    SLAVE_CONN_ID,
-    SUCCEEDS,
-    PeerSettings,
-)
+from walferry.replication.peers import settings
 
 ENABLED = "ENABLED"
 DISABLED = "DISABLED"
@@ -76,32 +66,32 @@ class Peer:
     @property
     def managed(self) -> bool:
         """Whether the peer's configuration marks it as Walferry's."""
-        return MANAGED.text(self.config).lower() == "true"
+        return settings.MANAGED.text(self.config).lower() == "true"
 
     @property
     def paused(self) -> bool:
         """Whether its operator wants nothing of it to be shipped for now."""
-        return PAUSED.text(self.config).lower() == "true"
+        return settings.PAUSED.text(self.config).lower() == "true"
 
     @property
     def handed_back_to(self) -> str | None:
         """The id of the peer by which HBase is to ship instead of this one. It may be gone, see `successor`."""
-        return HANDED_BACK_TO.text(self.config) or None
+        return settings.HANDED_BACK_TO.text(self.config) or None
 
     @property
     def succeeds(self) -> str | None:
         """The id of the managed peer instead of which HBase is to ship this one, or has begun to."""
-        return SUCCEEDS.text(self.config) or None
+        return settings.SUCCEEDS.text(self.config) or None
 
     @property
     def slave_conn_id(self) -> str | None:
         """The connection that says as whom the slave is talked to, if the peer names one."""
-        return SLAVE_CONN_ID.text(self.config) or None
+        return settings.SLAVE_CONN_ID.text(self.config) or None
 
     @property
     def max_lag(self) -> float | None:
         """The seconds that its oldest edit may wait; None if its operator has set no limit. Raises PeerError."""
-        seconds: float | None = MAX_LAG.of(self)
+        seconds: float | None = settings.MAX_LAG.of(self)
         return seconds
 
     @property
@@ -211,7 +201,7 @@ def check_ours(peer: Peer) -> None:
     if not peer.managed:
         raise UnmanagedPeer(
             peer.id,
-            f"its configuration has no {MANAGED.key}=true, so it is not Walferry's",
+            f"its configuration has no {settings.MANAGED.key}=true, so it is not Walferry's",
             "Nothing of it is touched. To hand it over, disable it first, then set this in its configuration",
         )
     if peer.state != DISABLED:
@@ -230,10 +220,10 @@ def check_ours(peer: Peer) -> None:
             f"it has the endpoint {peer.endpoint_impl}",
             "Walferry ships into HBase clusters only: leave this peer to HBase",
         )
-    if filters := CUSTOM_FILTERS.text(peer.config):
+    if filters := settings.CUSTOM_FILTERS.text(peer.config):
         raise CustomFilterPeer(
             peer.id,
-            f"its edits go through custom filters ({CUSTOM_FILTERS.key} = {filters})",
+            f"its edits go through custom filters ({settings.CUSTOM_FILTERS.key} = {filters})",
             "Walferry cannot run them and would ship what they leave out: leave this peer to HBase, or empty that setting",
         )
     check_understood(peer)
@@ -243,7 +233,7 @@ def refusal(peer: Peer) -> str | None:
     """Say why Walferry may not ship the peer, by its state and configuration; None if it may, or is only paused."""
     try:
         check_ours(peer)
-        PeerSettings.of({}, peer)
+        settings.PeerSettings.of({}, peer)
     except PeerError as error:
         return str(error)
     return None
@@ -257,9 +247,9 @@ def check_understood(peer: Peer) -> None:
     odd = list(peer.not_understood)
     at = peer.slave
     odd += [
-        f"its configuration has {field.key} = {peer.config[field.key]}, which HBase puts over its cluster key"
-        for field, meant in zip(OVER_THE_CLUSTER_KEY, (at.quorum, at.port, at.znode_parent), strict=True)
-        if peer.config.get(field.key, str(meant)) != str(meant)
+        f"its configuration has {each.key} = {peer.config[each.key]}, which HBase puts over its cluster key"
+        for each, meant in zip(settings.OVER_THE_CLUSTER_KEY, (at.quorum, at.port, at.znode_parent), strict=True)
+        if peer.config.get(each.key, str(meant)) != str(meant)
     ]
     if odd:
         raise PeerNotUnderstood(
