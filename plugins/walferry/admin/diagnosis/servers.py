@@ -78,8 +78,8 @@ def _silent(server: ServerName, error: RpcError, advice: str, about: str) -> Fin
 def answering(answers: dict[ServerName, Answer]) -> str:
     """How many have answered, and how their connections are protected."""
     protected = {answer for answer in answers.values() if isinstance(answer, str)}
-    told = f"{sum(map(is_answer, answers.values())):,} of {len(answers):,} answer"
-    return ", ".join([told, *sorted(filter(None, protected))])
+    counted = f"{sum(map(is_answer, answers.values())):,} of {len(answers):,} answer"
+    return ", ".join([counted, *sorted(filter(None, protected))])
 
 
 def may_write(server: ServerName, login: Login, about: str) -> Finding:

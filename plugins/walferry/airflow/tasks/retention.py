@@ -35,10 +35,10 @@ def report() -> dict[str, Any]:
 
 
 @task
-def check(told: dict[str, Any]) -> None:
-    """Fail if there are warnings, so that they show in the run, and Airflow's callbacks can tell of them."""
-    if told["findings"]:
-        raise RetentionWarning([Finding(**each).line for each in told["findings"]], "see the log of the task report")
+def check(found: dict[str, Any]) -> None:
+    """Fail if there are findings, so that they show in the run, and Airflow's callbacks can tell of them."""
+    if found["findings"]:
+        raise RetentionWarning([Finding(**each).line for each in found["findings"]], "see the log of the task report")
     print("No threshold is passed.")
 
 

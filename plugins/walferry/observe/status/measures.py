@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from walferry.observe.status.ages import Age, Certainty
+from walferry.observe.status.findings import StatusKind, of_peer
 from walferry.observe.status.model import PeerStatus, SourceStatus
 from walferry.replication.retention.survey import Fate, OldWalSurvey
 
@@ -135,7 +136,7 @@ def _of_old_wals(found: OldWalSurvey) -> dict[str, float | None]:
 
 
 def _of_peer(peer: PeerStatus) -> dict[str, float | None]:
-    left = peer.bytes_left
+    left, kinds = peer.bytes_left, {finding.kind for finding in of_peer(peer)}
     return {
         "source.ageOfOldestUnshippedEdit": _ms(peer.replicationLag, Certainty.AT_LEAST),
         "source.replicationLag": _ms(peer.replicationLag, Certainty.AT_MOST),
@@ -153,9 +154,9 @@ def _of_peer(peer: PeerStatus) -> dict[str, float | None]:
         "source.managed": peer.managed,
         "source.paused": peer.paused,
         "source.slaveUp": peer.slave.reachable,
-        "source.failing": None if peer.queues is None and peer.error is None else peer.error is not None,
-        "source.refused": None if peer.managed is None else peer.refusal is not None,
-        "source.stuck": None if peer.queues is None else peer.stuck is not None,
+        "source.failing": None if peer.queues is None and peer.error is None else StatusKind.FAILING in kinds,
+        "source.refused": None if peer.managed is None else StatusKind.REFUSED in kinds,
+        "source.stuck": None if peer.queues is None else StatusKind.STUCK in kinds,
     }
 
 

@@ -16,8 +16,8 @@ def lag(age: Age) -> str:
         return NOTHING_WAITS
     if age.ms is None or age.certainty is Certainty.UNKNOWN:
         return UNKNOWN
-    told = duration(age.ms / 1000)
-    return told if age.certainty is Certainty.EXACT else f"{age.certainty} {told}"
+    words = duration(age.ms / 1000)
+    return words if age.certainty is Certainty.EXACT else f"{age.certainty} {words}"
 
 
 def left(bytes_left: BytesLeft | None) -> str:
