@@ -23,7 +23,7 @@ from walferry.replication.source.cluster import SourceCluster
 from walferry.replication.source.settings import PeerSettings, SinkKind
 from walferry.jobs import connect_ship, ship_run
 
-ship_run._bytes_queued = lambda run: 999
+ship_run._bytes_queued = lambda *_: 999
 source = SourceCluster(quorum="zk1:2181", wal_root="file:///hbase")
 run = ship_run.ShipRun(source=source, peer_id="2", run_id="r", deadline=60)
 settings = PeerSettings(sink=SinkKind(sys.argv[1]), hfiles_from=1000)
