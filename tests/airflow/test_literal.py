@@ -17,7 +17,7 @@ from kazoo.client import KazooClient
 
 import walferry.airflow
 from tests.sessions import session_of
-from tests.zk.hbase_znodes import DEAD, SERVER, HBaseZNodes, wal
+from tests.zk.hbase_znodes import SERVER, HBaseZNodes, wal
 from walferry.airflow.hooks.spark import WalferrySubmitHook
 from walferry.airflow.literal import LiteralFields
 from walferry.replication.source.cluster import SourceCluster
@@ -163,8 +163,8 @@ def test_values_of_any_shape_reach_tasks_operators_and_sensors_as_they_are(
     logged: Callable[[], str],
 ):  # fmt: skip
     drain = Drain(
-        peer=TEMPLATE, server=SERVER, queue="q", dead_server=DEAD, claimed_by="HBase", groups=(TEMPLATE,), wals=1,
-        to_ship=(TEMPLATE,),
+        peer=TEMPLATE, server=SERVER, queue=TEMPLATE, dead_server=HOST, claimed_by="HBase", groups=(group(HOST),), wals=1,
+        to_ship=(group(HOST),),
     )  # fmt: skip
     note_drains(session_of(zk, at), TEMPLATE, TEMPLATE, [drain])
     commands: list[list[str]] = []

@@ -15,6 +15,7 @@ from kazoo.client import KazooClient
 
 from tests.sessions import session_of
 from tests.zk.hbase_znodes import DEAD, OTHER, SERVER, HBaseZNodes, LastingZNodes, wal
+from walferry.airflow.operators.ship_wals import NOT_KEPT
 from walferry.airflow.tasks import recovery as recovery_tasks
 from walferry.base.zk.fenced_lock import FencedLock
 from walferry.hbase.files.store import WrongRoot
@@ -513,4 +514,5 @@ def test_a_run_that_is_no_longer_kept_says_so_when_its_drain_is_cleared(
     dead.zk.delete(f"{at.root}/runs", recursive=True)
     ended = clear("regionserver_failover", ended, "drain")
     assert (ended.state, ended.tasks["drain", "p"]) == ("failed", "failed")
+    assert ended.report["failures"] == [f"1 of 1 queues: {NOT_KEPT}"]
     assert len(spark.commands) == 1

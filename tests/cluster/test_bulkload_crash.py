@@ -31,8 +31,8 @@ from tests.cluster.walferry_runs import plan, roll, ship, source_of
 from walferry.engine.summary import Status
 from walferry.hbase.files.clients import local_path
 from walferry.hbase.rpc import bulk_load
-from walferry.replication.peers.settings import SinkKind
 from walferry.load import cleanup
+from walferry.replication.peers.settings import SinkKind
 from walferry.replication.queues.lease import Lease
 from walferry.shipping.bulkload import driver, reading, region_load
 from walferry.shipping.bulkload.job import LoadJob

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+import json
+from dataclasses import asdict, replace
 
 import pytest
 from kazoo.client import KazooClient
@@ -15,11 +16,12 @@ from walferry.shipping.drains import KEPT_SECONDS, Drain, groups_to_drain, note_
 from walferry.shipping.runs import QUEUES, RUNS_KEPT, begin_run, read_run, run_path, write_group
 
 RUN = "regionserver_failover/manual__2026.1"
+GROUP = "rs-1%2C16020%2C1"
 SHIPS = Drain(
     peer="p", server="walferry,1,1", queue="p-rs-1,16020,1", dead_server="rs-1,16020,1", claimed_by="Walferry",
-    groups=("g1", "g2"), wals=3, bytes=500, to_ship=("g1",), expected="WAL g1.1 is queued, but there is no such file",
+    groups=(GROUP, f"{GROUP}.g2"), wals=3, bytes=500, to_ship=(GROUP,), expected="WAL g1.1 is queued, but there is no such file",
 )  # fmt: skip
-STUCK = replace(SHIPS, server="rs-2,16020,2", to_ship=(), expected="", problem="rs-2,16020,2 was not claimed")
+STUCK = replace(SHIPS, server="zs-2,16020,2", to_ship=(), expected="", problem="zs-2,16020,2 was not claimed")
 
 
 @pytest.fixture
@@ -30,23 +32,38 @@ def session(zk: KazooClient, at: SourceCluster) -> Session:
 def test_what_is_noted_is_read_back_and_only_what_needs_a_job_is_shipped(session: Session) -> None:
     note_drains(session, "p", RUN, [SHIPS, STUCK])
     note_drains(session, "p", RUN, [SHIPS, STUCK])  # as a try whose answer was lost
-    assert read_drains(session, "p", RUN) == [STUCK, SHIPS]
-    assert groups_to_drain(session, "p", RUN) == {"g1"}
+    assert read_drains(session, "p", RUN) == [SHIPS, STUCK]
+    assert groups_to_drain(session, "p", RUN) == {GROUP}
     assert read_drains(session, "q", RUN) == read_drains(session, "p", "another run") == []
 
 
 def test_summaries_and_notes_of_a_run_are_told_apart_whatever_the_groups_are_called(session: Session) -> None:
     note_drains(session, "p", RUN, [SHIPS])
-    summaries = [GroupSummary(group=name, status=Status.DONE) for name in ("g1", QUEUES)]
+    summaries = [GroupSummary(group=name, status=Status.DONE) for name in (GROUP, QUEUES)]
     for summary in summaries:
         write_group(session, "p", RUN, summary)
     assert sorted(read_run(session, "p", RUN), key=lambda s: s.group) == sorted(summaries, key=lambda s: s.group)
     assert read_drains(session, "p", RUN) == [SHIPS]
 
 
-def test_a_note_that_cannot_be_read_leaves_its_queue_where_it_is(session: Session, caplog: pytest.LogCaptureFixture) -> None:
+WRONG: list[dict[str, object]] = [
+    {"peer": ["p"]},
+    {"peer": "q"},
+    {"queue": "q-rs-1,16020,1"},
+    {"queue": "p/x"},
+    {"server": "rs-1,16020,1/p"},
+    {"dead_server": "../rs-1,16020,1"},
+    {"groups": ["a/b"], "to_ship": ["a/b"]},
+    {"to_ship": ["rs-9%2C16020%2C1"]},
+]
+
+
+@pytest.mark.parametrize("wrong", WRONG, ids=str)
+def test_a_note_that_a_plan_could_not_have_written_leaves_its_queue_where_it_is(
+    session: Session, caplog: pytest.LogCaptureFixture, wrong: dict[str, object]
+) -> None:
     note_drains(session, "p", RUN, [SHIPS, STUCK])
-    session.zk.set(f"{run_path(session, 'p', RUN)}/{QUEUES}/0", b'{"peer": ["p"]}')
+    session.zk.set(f"{run_path(session, 'p', RUN)}/{QUEUES}/0", json.dumps(asdict(SHIPS) | wrong).encode())
     assert read_drains(session, "p", RUN) == [STUCK]
     assert groups_to_drain(session, "p", RUN) == frozenset()
     assert f"{QUEUES}/0 is not a queue to drain" in caplog.text

@@ -11,17 +11,21 @@ from __future__ import annotations
 import json
 import logging
 from collections.abc import Iterable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 
 from kazoo.exceptions import NodeExistsError
 
 from walferry.base.records import NotARecord, decoded
+from walferry.base.texts import one_line
 from walferry.base.zk.client import children, read_all, retried
+from walferry.hbase.names import ServerName, parse_queue_id, parse_wal_name
 from walferry.replication.source.session import Session
 from walferry.shipping.runs import QUEUES, begin_run, run_path
 
 # Before its report a recovery may wait for other runs, and then ship: each for as long as the longest deadline, 7 days.
 KEPT_SECONDS = 15 * 86400
+
+MAX_TEXT_CHARS = 500
 
 log = logging.getLogger(__name__)
 
@@ -70,10 +74,27 @@ def read_drains(session: Session, peer_id: str, run_id: str) -> list[Drain]:
     found = []
     for path, znode in zip(paths, read_all(session.zk, paths), strict=True):
         try:
-            found += [decoded(Drain, znode.value)] if znode else []
+            found += [_checked(decoded(Drain, znode.value), peer_id)] if znode else []
         except NotARecord as error:
             log.error("znode %s is not a queue to drain: %s", path, error)
     return sorted(found, key=lambda drain: drain.ref)
+
+
+def _checked(drain: Drain, peer_id: str) -> Drain:
+    """A drain that was read back, with names as HBase makes them. Raises NotARecord."""
+    try:
+        for server in (drain.server, drain.dead_server):
+            ServerName.parse(server)
+        if drain.peer != peer_id or parse_queue_id(drain.queue).peer_id != peer_id:
+            raise ValueError(f"{drain.queue!r} is not a queue of peer {peer_id}")
+        for group in drain.groups:
+            parse_wal_name(f"{group}.1")
+    except ValueError as error:
+        raise NotARecord(str(error)) from error
+    if not {*drain.to_ship} <= {*drain.groups}:
+        raise NotARecord("it has groups to ship that are not its own")
+    texts = {name: one_line(getattr(drain, name), MAX_TEXT_CHARS) for name in ("claimed_by", "problem", "expected")}
+    return replace(drain, **texts)  # type: ignore[arg-type]  # texts stay texts
 
 
 def groups_to_drain(session: Session, peer_id: str, run_id: str) -> frozenset[str]:

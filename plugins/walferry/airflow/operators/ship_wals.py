@@ -58,7 +58,7 @@ HFILES_FROM = Param(
     title="Files from",
     description="Megabytes of WALs from which the sink auto makes files of them. Empty: as the peer's walferry.hfiles.from says.",
 )
-NOT_KEPT = "the run is so old that what it was to drain is not kept any more: clear its task plan"
+NOT_KEPT = "what the run was to drain is not kept any more, or cannot be read: clear its task plan"
 # XComs that tell the report why a batch's job was not started.
 LEFT_TO, SLAVE_DOWN = "left_to", "slave_down"
 

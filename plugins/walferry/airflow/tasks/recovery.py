@@ -104,7 +104,7 @@ def plan(first: str, claims: Any) -> list[dict[str, Any]]:
     for drain in planned.drains:
         print(f"{drain.ref}: {drain.problem or f'{drain.wals:,} WALs, at least {drain.bytes:,} bytes to ship'}")
     choices.refresh(source(), context["params"]["source_conn_id"])
-    ti.xcom_push(DRAINS, {"run_id": run_id, "peers": planned.peers})
+    ti.xcom_push(DRAINS, {"run_id": run_id, "peers": planned.peers, "queues": len(planned.drains)})
     return [{"peer": job.peer, "plan": job.to_xcom()} for job in planned.jobs]
 
 
@@ -148,7 +148,7 @@ def _recovered(ti: Any, first: str, also: Sequence[str]) -> Recovery:
     told = dict(problem for problem in ti.xcom_pull(task_ids=[first, ALSO, "claim", "plan"], key=PROBLEM) or () if problem)
     by_submit = {why for why in ti.xcom_pull(task_ids=["drain"], key=BY_SPARK_SUBMIT) or () if why}
     drains, noted = _drains(ti), _noted(ti)
-    lost = sorted(jobs.keys() - {drain.peer for drain in drains})
+    lost = noted["queues"] - len(drains)
     through = [f"Drained through spark-submit: {why}" for why in sorted(by_submit)]
     return Recovery(
         claims=_that_succeeded(ti.xcom_pull(task_ids=["claim"]), states),
@@ -156,7 +156,7 @@ def _recovered(ti: Any, first: str, also: Sequence[str]) -> Recovery:
         notes=[*(ti.xcom_pull(task_ids=first, key="notes") or ()), *also, *through],
         problems=[
             *(told.get(name) or f"{name} is failed: see its log" for name in _failed_steps(states)),
-            *(f"peer {peer}: {NOT_KEPT}" for peer in lost),
+            *([f"{lost:,} of {noted['queues']:,} queues: {NOT_KEPT}"] if lost else ()),
         ],
         removed=ti.xcom_pull(task_ids="clean_up") or (),
     )
@@ -164,7 +164,7 @@ def _recovered(ti: Any, first: str, also: Sequence[str]) -> Recovery:
 
 def _noted(ti: Any) -> dict[str, Any]:
     """Where the plan has noted the run's drains."""
-    return ti.xcom_pull(task_ids="plan", key=DRAINS) or {"run_id": "", "peers": ()}
+    return ti.xcom_pull(task_ids="plan", key=DRAINS) or {"run_id": "", "peers": (), "queues": 0}
 
 
 def _drains(ti: Any) -> list[Drain]:

@@ -27,8 +27,8 @@ from walferry.base.zk.client import read
 from walferry.base.zk.fenced_lock import CALLS, FencedLock, Guard
 from walferry.base.zk.right import Right
 from walferry.hbase.layout import quoted
-from walferry.hbase.peers import disabled_guard
 from walferry.replication.locks.peer_lock import RightLost, turn_of_attempt
+from walferry.replication.peers.reading import disabled_guard
 from walferry.replication.source.session import Session
 
 log = logging.getLogger(__name__)
