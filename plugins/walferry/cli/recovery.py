@@ -110,7 +110,9 @@ def _ship(source: SourceCluster, plan: RecoveryPlan, how: ShipTerms) -> dict[str
 
     failed = {}
     for job in plan.jobs:
-        tell(f"peer {job.peer}: {job.wals:,} WALs of recovered queues, at least {job.bytes:,} bytes to ship")
+        for drain in plan.drains:
+            if drain.peer == job.peer and drain.to_ship:
+                tell(f"queue {drain.ref}: {drain.wals:,} WALs, at least {drain.bytes:,} bytes to ship")
         until = time.monotonic() + how.deadline
         try:
             groups: Collection[str] = recovery.groups_of(source, job)
