@@ -6,9 +6,10 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, TypeVar
 
-from walferry.base.jobs import BackendFailed, JobRecord, Shuffle
+from walferry.base.jobs import BackendFailed, Shuffle
+from walferry.base.records import Record
 
-R = TypeVar("R", bound=JobRecord)
+R = TypeVar("R", bound=Record)
 
 
 def side_by_side(function: Callable[[Any], Any], items: Sequence[Any]) -> list[Any]:

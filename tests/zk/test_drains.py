@@ -66,7 +66,7 @@ def test_a_note_that_a_plan_could_not_have_written_leaves_its_queue_where_it_is(
     session.zk.set(f"{run_path(session, 'p', RUN)}/{QUEUES}/0", json.dumps(asdict(SHIPS) | wrong).encode())
     assert read_drains(session, "p", RUN) == [STUCK]
     assert groups_to_drain(session, "p", RUN) == frozenset()
-    assert f"{QUEUES}/0 is not a queue to drain" in caplog.text
+    assert f"{QUEUES}/0: it is not a queue to drain" in caplog.text
 
 
 def test_notes_are_kept_as_long_as_a_recovery_may_last_and_go_with_their_run(

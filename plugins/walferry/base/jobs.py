@@ -11,12 +11,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, Protocol, Self, TypeVar
 
 from walferry.base.errors import WalferryError
+from walferry.base.records import Record
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
 T = TypeVar("T")
-R = TypeVar("R", bound="JobRecord")
+R = TypeVar("R", bound=Record)
 
 Tell = Callable[[str], None]
 Map = Callable[[Iterable["pa.RecordBatch"]], Iterator["pa.RecordBatch"]]
@@ -27,17 +28,6 @@ Stages = Sequence[tuple[int, int]]
 
 class BackendFailed(WalferryError):
     """A backend cannot run a job to its end now. Another one may."""
-
-
-class JobRecord(Protocol):
-    """A value that travels between processes as JSON."""
-
-    def to_json(self) -> str:
-        """Write the value for `from_json`."""
-
-    @classmethod
-    def from_json(cls, text: str) -> Self:
-        """Read what `to_json` wrote. Raises ValueError."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import json
 import logging
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from functools import partial
-from typing import Self
 
 from walferry.base.errors import WalferryError
-from walferry.base.records import decoded
+from walferry.base.records import Record
 from walferry.hbase.cluster import cluster_id, visibility_labels
 from walferry.hbase.files.errors import UnreadableBytes
 from walferry.hbase.rpc.errors import RemoteError
@@ -61,19 +59,10 @@ class RegionOutcome:
 
 
 @dataclass(frozen=True)
-class CopiedRegions:
+class CopiedRegions(Record):
     """How the regions of one Spark task were copied."""
 
     outcomes: tuple[RegionOutcome, ...]
-
-    def to_json(self) -> str:
-        """This for `from_json`."""
-        return json.dumps(asdict(self))
-
-    @classmethod
-    def from_json(cls, text: str) -> Self:
-        """What `to_json` wrote. Raises NotARecord."""
-        return decoded(cls, text)
 
 
 @dataclass(frozen=True)

@@ -12,9 +12,9 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from walferry.base.errors import WalferryError
-from walferry.base.jobs import Job, JobRecord, Shuffle
+from walferry.base.jobs import Job, Shuffle
 from walferry.base.periodic import every
-from walferry.base.records import NotARecord
+from walferry.base.records import NotARecord, Record
 from walferry.base.texts import one_line
 from walferry.jobs.session_settings import CLUSTER_BYTES, MACHINE_BYTES, SHUFFLE_SETTINGS
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from pyspark import SparkContext
 
 T = TypeVar("T")
-R = TypeVar("R", bound=JobRecord)
+R = TypeVar("R", bound=Record)
 
 MAX_LINE_CHARS = 20_000
 LOOK_SECONDS = 1.0

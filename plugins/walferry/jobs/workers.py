@@ -18,11 +18,12 @@ from multiprocessing import connection as pipes
 from types import FrameType
 from typing import Any, Generic, TypeVar
 
-from walferry.base.jobs import BackendFailed, JobRecord, Shuffle
+from walferry.base.jobs import BackendFailed, Shuffle
+from walferry.base.records import Record
 
 T = TypeVar("T")
 R = TypeVar("R")
-Record = TypeVar("Record", bound=JobRecord)
+S = TypeVar("S", bound=Record)
 
 # For processes that were told to end: they wait for requests under way (shipping/ending.py).
 LEAVE_SECONDS = 45.0
@@ -85,13 +86,13 @@ class LocalProcesses:
 
     def run(
         self,
-        function: Callable[[T], Record],
+        function: Callable[[T], S],
         items: Sequence[T],
-        result: type[Record],
-        lost: Callable[[T, str], Record] | None = None,
-    ) -> list[Record]:
+        result: type[S],
+        lost: Callable[[T, str], S] | None = None,
+    ) -> list[S]:
         """Call `function` for each item. Raises BackendFailed if a process dies in the middle of one, unless there is `lost`."""
-        found: dict[int, Record] = {}
+        found: dict[int, S] = {}
         for (number, item), done in run_all(partial(_numbered, function), list(enumerate(items)), self.workers):
             if not isinstance(done, Gone):
                 found[number] = done

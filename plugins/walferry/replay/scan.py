@@ -7,10 +7,11 @@ import math
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import astuple, dataclass, field
+from typing import Self
 
 import numpy as np
 
-from walferry.base.records import decoded
+from walferry.base.records import MAX_BYTES, Record, decoded
 from walferry.hbase.files.closedness import WalMissing
 from walferry.hbase.files.store import WalStore
 from walferry.hbase.wal.errors import WalTornError, WalTruncatedError
@@ -47,7 +48,7 @@ class Stay:
 
 
 @dataclass(frozen=True)
-class Scanned:
+class Scanned(Record):
     """What was found in one WAL, or why it cannot be read."""
 
     edits_read: int = 0
@@ -63,9 +64,9 @@ class Scanned:
         return json.dumps({**vars(self), "tables": tables, "stays": stays})
 
     @classmethod
-    def from_json(cls, text: str) -> Scanned:
+    def from_json(cls, text: bytes | str, most_bytes: int = MAX_BYTES) -> Self:
         """What `to_json` wrote. Raises ValueError."""
-        told = decoded(_Told, text)
+        told = decoded(_Told, text, most_bytes)
         tables = {table: TableCount(*counts) for table, counts in told.tables.items()}
         stays = [Stay(int(region, 16), first, last) for region, first, last in told.stays]
         return cls(told.edits_read, tables, stays, told.before_copy, told.error)

@@ -8,16 +8,14 @@ as long as the run's summaries beside them.
 
 from __future__ import annotations
 
-import json
 import logging
 from collections.abc import Iterable
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 
-from kazoo.exceptions import NodeExistsError
-
-from walferry.base.records import NotARecord, decoded
+from walferry.base.records import NotARecord, Record
 from walferry.base.texts import one_line
-from walferry.base.zk.client import children, read_all, retried
+from walferry.base.zk.client import read_children
+from walferry.base.zk.records import decode, encode, put, wrong_record
 from walferry.hbase.names import ServerName, parse_queue_id, parse_wal_name
 from walferry.replication.source.session import Session
 from walferry.shipping.runs import QUEUES, begin_run, run_path
@@ -31,7 +29,7 @@ log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, kw_only=True)
-class Drain:
+class Drain(Record):
     """A recovered queue as it lay when it was planned. Later steps know it by its peer and WAL groups, wherever it lies then."""
 
     peer: str
@@ -57,11 +55,7 @@ def note_drains(session: Session, peer_id: str, run_id: str, drains: Iterable[Dr
     """Begin the run of a recovery's peer, with what it is to drain. Raises ConnectError."""
     begin_run(session, peer_id, run_id, KEPT_SECONDS)
     for number, drain in enumerate(drains):
-        path, value = f"{run_path(session, peer_id, run_id)}/{QUEUES}/{number}", json.dumps(asdict(drain)).encode()
-        try:
-            retried(session.zk, session.zk.create, path, value, makepath=True)
-        except NodeExistsError:  # made by a request of ours whose answer was lost
-            retried(session.zk, session.zk.set, path, value)
+        put(session.zk, f"{run_path(session, peer_id, run_id)}/{QUEUES}/{number}", encode(drain))
 
 
 def read_drains(session: Session, peer_id: str, run_id: str) -> list[Drain]:
@@ -70,13 +64,12 @@ def read_drains(session: Session, peer_id: str, run_id: str) -> list[Drain]:
     A note that cannot be read is logged and left out: its queue stays where it is.
     """
     folder = f"{run_path(session, peer_id, run_id)}/{QUEUES}"
-    paths = [f"{folder}/{name}" for name in children(session.zk, folder) or ()]
     found = []
-    for path, znode in zip(paths, read_all(session.zk, paths), strict=True):
+    for name, znode in read_children(session.zk, folder).items():
         try:
-            found += [_checked(decoded(Drain, znode.value), peer_id)] if znode else []
+            found.append(_checked(decode(Drain, znode.value), peer_id))
         except NotARecord as error:
-            log.error("znode %s is not a queue to drain: %s", path, error)
+            log.error("%s", wrong_record(f"{folder}/{name}", "a queue to drain", error, "It stays where it is"))
     return sorted(found, key=lambda drain: drain.ref)
 
 

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import enum
-import json
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass, field
-from typing import Self
+from dataclasses import dataclass, field
 
-from walferry.base.records import decoded
+from walferry.base.records import Record
 
 
 class DifferenceKind(enum.StrEnum):
@@ -29,7 +27,7 @@ class Sample:
 
 
 @dataclass
-class VerificationOutcome:
+class VerificationOutcome(Record):
     """The rows of a range or a table by kind, and samples of those that differ."""
 
     table: str
@@ -47,15 +45,6 @@ class VerificationOutcome:
     def bad_rows(self) -> int:
         """All rows that differ."""
         return sum(self.bad.values())
-
-    def to_json(self) -> str:
-        """This outcome for `from_json`."""
-        return json.dumps(asdict(self))
-
-    @classmethod
-    def from_json(cls, text: str) -> Self:
-        """The outcome that `to_json` wrote. Raises NotARecord."""
-        return decoded(cls, text)
 
 
 def total_of(table: str, parts: Iterable[VerificationOutcome], samples: int) -> VerificationOutcome:

@@ -8,7 +8,8 @@ from contextlib import closing
 from pathlib import Path
 from typing import TypeVar
 
-from walferry.base.jobs import Job, JobOutcome, JobRecord, Shuffle, Tell
+from walferry.base.jobs import Job, JobOutcome, Shuffle, Tell
+from walferry.base.records import Record
 from walferry.base.texts import one_line
 from walferry.jobs.connect.errors import ConnectFailed, Interrupted
 from walferry.jobs.connect.execution import Execution, interrupt_tag
@@ -24,7 +25,7 @@ MAX_DIGITS = 9
 MOST_SENT_BYTES = 32 << 20  # to a Spark Connect server, whose clients send 128 MB at most
 
 T = TypeVar("T")
-R = TypeVar("R", bound=JobRecord)
+R = TypeVar("R", bound=Record)
 
 
 class ConnectJob:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from walferry.base.jobs import JobRecord, Map
+from walferry.base.jobs import Map
+from walferry.base.records import Record
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -13,7 +14,7 @@ if TYPE_CHECKING:
 ANSWER = "answer"  # the column of what items have come to: their number, a blank, and the result as JSON
 
 
-def tasks_of(function: Callable[[Any], JobRecord], items: Sequence[Any], tasks: int) -> tuple[Map, Any]:
+def tasks_of(function: Callable[[Any], Record], items: Sequence[Any], tasks: int) -> tuple[Map, Any]:
     """The function for mapInArrow that does the items of the tasks whose numbers it is given, and the type of its rows.
 
     Items that lie side by side are likely to be slow together, as those of one server are: so they go to different tasks.
