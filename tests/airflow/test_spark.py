@@ -1,5 +1,6 @@
 """spark-submit as the project wants it."""
 
+import ast
 import json
 import os
 import socket
@@ -11,8 +12,10 @@ import time
 from pathlib import Path
 
 import pytest
+from airflow.providers.apache.spark.hooks.spark_submit import SparkSubmitHook
 from airflow.sdk.exceptions import AirflowException
 
+from walferry.airflow.hooks import spark as spark_module
 from walferry.airflow.hooks.spark import WalferrySubmitHook
 
 from .conftest import REPO
@@ -178,3 +181,16 @@ def test_spark_submit_ends_with_a_task_that_is_killed_without_notice(tmp_path):
 def _script(path: Path, body: str) -> None:
     path.write_text(f"#!/bin/bash\n{body}\n")
     path.chmod(path.stat().st_mode | stat.S_IXUSR)
+
+
+def test_the_provider_has_the_private_names_that_the_hook_stands_on_and_it_stands_on_no_others():
+    """The provider has no public way to end its process, to know its exit status, or to log its lines by their level."""
+    known = {
+        *("_conf", "_conn_id", "_connection", "_env_vars", "_last_submit_log_lines", "_log", "_submit_sp"),  # fields
+        *("_get_spark_binary_path", "_mask_cmd", "_process_spark_submit_log"),  # methods
+    }
+    tree = ast.parse(Path(spark_module.__file__).read_text())
+    theirs = {*dir(SparkSubmitHook())}
+    own = {node.name for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)}
+    used = {node.attr for node in ast.walk(tree) if isinstance(node, ast.Attribute)} | own
+    assert {name for name in used & theirs if name.startswith("_") and not name.startswith("__")} == known
