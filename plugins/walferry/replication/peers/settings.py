@@ -239,7 +239,7 @@ MANAGED = Setting("walferry.managed", "true", "`peers create`, `peers take-over`
 PAUSED = Setting("walferry.paused", "", "`peers pause`, `peers resume`",
                  "nothing is shipped until the peer is resumed", kind=bool)
 MAX_LAG = Setting("walferry.max_lag", "", "`peers set ID max_lag=900`",
-                  "an older edit that is not shipped is [told](monitoring.md#what-is-told)",
+                  "an older edit that is not shipped is [a finding](monitoring.md#findings)",
                   least=1, most=31_536_000, unit="seconds", kind=float)
 SLAVE_CONN_ID = Setting("walferry.slave_conn_id", "name of an Airflow connection", "`peers set ID slave_conn_id=NAME`",
                         "as whom the slave is talked to: [its principal, keytab, TLS](secured-clusters.md#slaves)")
