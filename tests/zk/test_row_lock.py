@@ -19,6 +19,7 @@ from walferry.base.zk.right import LEAST_SPARE_SECONDS, Right
 from walferry.hbase.errors import EnabledPeer
 from walferry.initial_snapshot.manifest import SnapshotRegion
 from walferry.initial_snapshot.scan_copy import copy_rows
+from walferry.replication.locks import row_lock
 from walferry.replication.locks.peer_lock import NO_TURN, RightLost, holding_peer, turn_of
 from walferry.replication.locks.row_lock import RowsTaken, row_right
 from walferry.replication.peers.reading import read_peer
@@ -170,3 +171,27 @@ def test_what_tasks_for_a_peer_that_is_gone_have_left_is_swept(
     collect_garbage_of_gone_peers(session_of(zk, at))
     own = session_of(zk, at).own
     assert (children(zk, own.row_shipments("gone")), children(zk, own.row_shipments("p"))) == (None, ["region"])
+
+
+@pytest.mark.parametrize("during", ["turn_of_attempt", "read"])
+def test_a_right_that_is_lost_while_it_is_looked_after_is_not_sure(
+    new_client: Callable[[], KazooClient], at: SourceCluster, monkeypatch: pytest.MonkeyPatch, during: str
+) -> None:
+    client = new_client()
+    with holding_peer(at, "p", "copy", "copy", NO_TURN) as attempt:
+        rights = row_right(session_of(client, at), "p", attempt, "a region", "rows of it", SECONDS)
+        right = rights.__enter__()
+        really, ended = getattr(row_lock, during), list[bool]()
+
+        def ends(*arguments: Any) -> Any:
+            found = really(*arguments)
+            if not ended:
+                ended.append(True)
+                expire(client)
+                time.sleep(0.5)  # until the client has heard of it
+            return found
+
+        monkeypatch.setattr(row_lock, during, ends)
+        with pytest.raises(RightLost):
+            right.begin(SECONDS).may_go_on()
+        assert ended

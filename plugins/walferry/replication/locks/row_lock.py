@@ -77,13 +77,13 @@ class _Ground:
 
     def is_sure(self) -> bool:
         """Whether the task surely has its right now. Raises RightLost, PeerError, ConnectError."""
-        sure = self._fenced.is_sure()  # first: the turn is then what was known last
+        sure = self._fenced.is_sure()
         if turn_of_attempt(self._session, self._peer_id, self._attempt) is None:
             raise RightLost(f"this run no longer holds the lock of peer {self._peer_id}: another run has taken it")
         state = read(self._session.zk, self._guard.path)
         if state is None or state.stat.version != self._guard.version:
             raise self._guard.broken()
-        return sure
+        return sure and self._fenced.is_sure()  # again: what was read may be old if the process was stopped meanwhile
 
     def allow(self, seconds: float) -> None:
         """Note that a server may carry out requests of this task for so long. Raises RightLost, ConnectError."""
