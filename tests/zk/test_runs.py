@@ -6,12 +6,22 @@ from collections.abc import Callable
 
 import pytest
 from kazoo.client import KazooClient
+from kazoo.exceptions import ConnectionLoss
 
 from tests.sessions import session_of
 from walferry.engine.summary import MAX_ERROR_CHARS, GroupSummary, Status
 from walferry.replication.source.cluster import SourceCluster
 from walferry.shipping import runs
-from walferry.shipping.runs import RUNS_AT_MOST, RUNS_KEPT, begin_run, read_group, read_run, write_group
+from walferry.shipping.runs import (
+    RUNS_AT_MOST,
+    RUNS_KEPT,
+    begin_group,
+    begin_run,
+    change_group,
+    read_group,
+    read_run,
+    write_group,
+)
 
 HOUR = 3600.0
 DONE = GroupSummary(group="g", status=Status.DONE, shippedOps=7)
@@ -121,3 +131,28 @@ def test_a_group_whose_summary_cannot_be_read_has_failed_and_is_counted_anew(
     assert found.error is not None
     assert "is not a summary" in found.error
     assert read_group(session, "p", "batch 0", "g") is None
+
+
+@pytest.mark.parametrize("there", [True, False])
+def test_a_change_whose_request_was_lost_is_made_all_the_same(
+    zk: KazooClient, at: SourceCluster, monkeypatch: pytest.MonkeyPatch, there: bool
+) -> None:
+    session = session_of(zk, at)
+    begin_run(session, "p", "r", 60)
+    if there:
+        begin_group(session, "p", "r", GroupSummary(group="g", status=Status.DONE))
+    name, lost = "set" if there else "create", list[object]()
+    really = getattr(zk, name)
+
+    def once(*arguments: object, **options: object) -> object:
+        if not lost:
+            lost.append(arguments)
+            raise ConnectionLoss
+        return really(*arguments, **options)
+
+    monkeypatch.setattr(zk, name, once)
+    change_group(session, "p", "r", "g", lambda before: GroupSummary(group="g", status=Status.FAILED, error="HDFS is away"))
+    found = read_group(session, "p", "r", "g")
+    assert lost
+    assert found is not None
+    assert found.status is Status.FAILED

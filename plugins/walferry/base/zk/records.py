@@ -83,10 +83,10 @@ def update(zk: KazooClient, path: str, change: Callable[[bytes | None], bytes | 
 
     `change` is called with the value as it is (None: there is no znode), again after each write of another client, and returns
     None to leave it as it is. Returns whether this call has written, or may have: a try whose answer was lost leaves nothing to
-    change. Raises Contention, ConnectError.
+    change. `tries` is how often another client may be faster. Raises Contention, ConnectError.
     """
-    maybe_ours = False
-    for _ in range(tries):
+    maybe_ours, left = False, tries
+    while left:
         znode = read(zk, path)
         value = change(znode.value if znode else None)
         if value is None:
@@ -98,6 +98,7 @@ def update(zk: KazooClient, path: str, change: Callable[[bytes | None], bytes | 
                 retried(zk, zk.ensure_path, path.rpartition("/")[0])
                 zk.create(path, value)
         except (BadVersionError, NodeExistsError, NoNodeError):
+            left -= 1
             continue
         except (AuthFailedError, ConnectionClosedError) as error:
             raise unanswered(zk, f"does not answer ({type(error).__name__})") from error
