@@ -87,3 +87,9 @@ def test_notes_are_kept_as_long_as_a_recovery_may_last_and_go_with_their_run(
     other_runs()
     assert read_drains(session, "p", RUN) == []
     assert session.zk.exists(run_path(session, "p", RUN)) is None
+
+
+def test_a_run_of_the_same_name_as_one_that_was_deleted_has_its_own_queues_only(session: Session) -> None:
+    note_drains(session, "p", RUN, [SHIPS, STUCK])
+    note_drains(session, "p", RUN, [STUCK])
+    assert read_drains(session, "p", RUN) == [STUCK]

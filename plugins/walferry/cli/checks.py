@@ -10,7 +10,7 @@ from walferry.cli.source import CONNECT_SECONDS, Chosen
 
 _HEAD = ("", "WHAT", "FINDING")
 _COLOURS = {"well": GOOD, "note": WARNING, "wrong": BAD}
-_STATUS = "Exit status: 0 if nothing is wrong; 1 if a peer does not exist; 2 for wrong arguments; 3 if something is wrong."
+_STATUS = "Exit status: 0 if nothing is wrong; 2 for wrong arguments; 3 if something is wrong."
 
 
 @click.command(epilog=_STATUS)

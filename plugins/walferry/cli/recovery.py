@@ -116,11 +116,12 @@ def _ship(source: SourceCluster, plan: RecoveryPlan, how: ShipTerms) -> dict[str
         until = time.monotonic() + how.deadline
         try:
             groups: Collection[str] = recovery.groups_of(source, job)
+            tried = set[str]()
             while groups:
                 batch.await_free(source, job.peer, groups, until)
                 summaries = ship_groups(source, job, how, recovery=True)
                 held = [s.group for s in summaries if s.status is Status.HELD] if time.monotonic() < until else ()
-                groups = batch.held(source, job.peer, held)
+                groups = batch.again(source, job.peer, held, tried)
         except WalferryError as error:  # the other peers' queues are drained all the same
             failed[job.peer] = str(error)
     return failed

@@ -10,11 +10,14 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable
+from contextlib import suppress
 from dataclasses import dataclass, replace
+
+from kazoo.exceptions import NoNodeError
 
 from walferry.base.records import NotARecord, Record
 from walferry.base.texts import one_line
-from walferry.base.zk.client import read_children
+from walferry.base.zk.client import read_children, retried
 from walferry.base.zk.records import decode, encode, put, wrong_record
 from walferry.hbase.names import ServerName, parse_queue_id, parse_wal_name
 from walferry.replication.source.session import Session
@@ -54,6 +57,8 @@ class Drain(Record):
 def note_drains(session: Session, peer_id: str, run_id: str, drains: Iterable[Drain]) -> None:
     """Begin the run of a recovery's peer, with what it is to drain. Raises ConnectError."""
     begin_run(session, peer_id, run_id, KEPT_SECONDS)
+    with suppress(NoNodeError):  # of a run of the same name whose DAG run was deleted
+        retried(session.zk, session.zk.delete, f"{run_path(session, peer_id, run_id)}/{QUEUES}", recursive=True)
     for number, drain in enumerate(drains):
         put(session.zk, f"{run_path(session, peer_id, run_id)}/{QUEUES}/{number}", encode(drain))
 

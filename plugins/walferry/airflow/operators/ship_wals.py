@@ -147,13 +147,13 @@ class ShipWalsOperator(SparkJobOperator):
         """Run the job, and again for queues that were in other runs' hands then, once they are free or the deadline is over."""
         from walferry.runs.steps import batch, recovery
 
-        until = time.monotonic() + int(self.deadline)
+        until, tried = time.monotonic() + int(self.deadline), set[str]()
         groups: Collection[str] = recovery.groups_of(source, planned)
         if not groups:
             raise AirflowFailException(f"peer {self.peer}: {NOT_KEPT}")
         while groups:
             free = batch.await_free(source, self.peer, groups, until)
-            groups = self._ship(context, source, planned, until=until, free=free)
+            groups = self._ship(context, source, planned, until=until, free=free, tried=tried)
 
     def _leave(self, context: Context, to: str) -> NoReturn:
         """Skip the task; the report says to which run the peer is left."""
@@ -182,12 +182,12 @@ class ShipWalsOperator(SparkJobOperator):
 
     def _ship(
         self, context: Context, source: SourceCluster, planned: Planned, only: Sequence[str] = (), *, until: float = 0.0,
-        free: bool = True,
+        free: bool = True, tried: set[str] | None = None,
     ) -> Collection[str]:  # fmt: skip
         """Run the job to its end. `only` are the WAL groups that it ships; none named: all.
 
-        Returns the groups that other runs hold, if it is not yet time to give these up. `free` says whether it was not when the
-        job began.
+        Returns the groups that other runs hold, or held when the job looked, if it is not yet time to give these up. `free` says
+        whether some were free when the job began; `tried` are those that were given another job for that.
         """
         from walferry.hbase.files.quarantine import BrokenWals
         from walferry.runs.steps import batch, slaves
@@ -209,7 +209,7 @@ class ShipWalsOperator(SparkJobOperator):
             self._leave_if_paused(context, source)
             failed = _failed_groups(before, batch.summaries(source, self.peer, planned.run_id))
             held = [s.group for s in failed if s.status == "held"] if time.monotonic() < until else ()
-            if waiting := batch.held(source, self.peer, held):
+            if waiting := batch.again(source, self.peer, held, set() if tried is None else tried):
                 return waiting
             self._judge(error, failed, free)
         if self.recovery:

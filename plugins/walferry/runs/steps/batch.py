@@ -172,12 +172,18 @@ def not_held(source: SourceCluster, peer_id: str) -> list[str]:
         return sorted(queued_groups(session, peer_id, even_unread=True) - holders(session, peer_id, dead).keys())
 
 
-def held(source: SourceCluster, peer_id: str, groups: Collection[str]) -> Collection[str]:
-    """Which of the WAL groups are held now."""
+def again(source: SourceCluster, peer_id: str, groups: Collection[str], tried: set[str]) -> Collection[str]:
+    """For which of the WAL groups that a job has found held another job is worth it: those that are held now, and others once.
+
+    What has become free while the job shipped other groups is `tried` again. What nobody holds may stay so for another reason.
+    """
     if not groups:
         return ()
     with open_session(source) as session:
-        return holders(session, peer_id, groups).keys()
+        now = holders(session, peer_id, groups).keys()
+    free = {group for group in groups if group not in now} - tried
+    tried |= free
+    return {*now, *free}
 
 
 def await_free(source: SourceCluster, peer_id: str, groups: Collection[str], give_up: float) -> bool:

@@ -15,10 +15,10 @@ from typing import Any
 
 from walferry.base.errors import WalferryError
 from walferry.base.zk.client import children
-from walferry.base.zk.errors import ConnectError
+from walferry.base.zk.errors import ConnectError, ZNodeValueError
 from walferry.hbase.cluster import live_servers
 from walferry.hbase.errors import MissingPeer, PausedPeer, PeerError, UnmanagedPeer
-from walferry.hbase.names import ServerName
+from walferry.hbase.names import ServerName, parse_queue_id
 from walferry.replication.peers.reading import check_shippable, read_peer, read_peers
 from walferry.replication.queues.claims import claim as claims
 from walferry.replication.queues.dead_servers import WALFERRY_SERVER, RecoveredQueue, find_dead, recovered_queues, shippable_peers
@@ -106,9 +106,14 @@ def claim(source: SourceCluster, server: str, run_id: str) -> Claimed:
 
 
 def wanted_by_claims(claimed: Iterable[Claimed]) -> Wanted:
-    """What the claims are for: all queues that came from their servers, also those that HBase has claimed."""
+    """What the claims are for: all queues that came from their servers, also those that HBase has claimed, even twice."""
     peers = {claim.server: frozenset(claim.peers) for claim in claimed}
-    return lambda queue: queue.has_work and queue.peer_id in peers.get(queue.dead_server, ())
+
+    def wanted(queue: RecoveredQueue) -> bool:
+        came_from = {queue.dead_server, *parse_queue_id(queue.queue_id).dead_servers}
+        return queue.has_work and any(queue.peer_id in peers.get(server, ()) for server in came_from)
+
+    return wanted
 
 
 def wanted_by_hand(selected: Selected) -> Wanted:
@@ -156,11 +161,11 @@ def select(source: SourceCluster, peer: str, ref: str, delete_orphan: bool) -> S
         live = {str(server) for server in live_servers(session.zk, session.nodes)}
         chosen = pick_queues(peer, ref, there, peers, live)
         # Also ask about peers that ZooKeeper does not know: the Master may know them, and then their queues are not orphans.
-        refused: dict[str, PeerError] = dict(disagreements(session, {queue.peer_id for queue in chosen}))
+        refused: dict[str, WalferryError] = dict(disagreements(session, {queue.peer_id for queue in chosen}))
         for peer_id in {queue.peer_id for queue in chosen} & set(peers):
             try:
                 check_shippable(read_peer(session.zk, session.nodes, peer_id))
-            except PeerError as error:
+            except (PeerError, ZNodeValueError) as error:
                 refused[peer_id] = error
     hard = [error for error in refused.values() if not isinstance(error, PausedPeer)]
     if hard and (peer or ref):
@@ -297,16 +302,22 @@ def outcome(source: SourceCluster, drains: Sequence[Drain], run_id: str, jobs: M
     ]  # fmt: skip
 
 
-def _wals_left(drains: Iterable[Drain], there: Iterable[RecoveredQueue]) -> list[int]:
+def _wals_left(drains: Sequence[Drain], there: Iterable[RecoveredQueue]) -> list[int]:
     """How many WALs are still queued of each; -1: not even the queue is left.
 
-    A WAL group is in one queue of its peer only, whatever the queue is called. A queue without WALs is known by its name.
+    A WAL group is in one queue of its peer only, whatever the queue is called. A queue without WALs, or whose WALs cannot be
+    listed, is known by its name, and by what that becomes when it is claimed.
     """
     wals: dict[tuple[str, ...], int] = {}
+    by_name = [drain for drain in drains if not drain.groups]
     for queue in there:
         number = 1 if queue.unread else len(queue.wals)
         for key in {(queue.peer_id, group) for group in queue.groups} | {(queue.peer_id, queue.server, queue.queue_id)}:
             wals[key] = max(wals.get(key, 0), number)
+        for drain in by_name:
+            if drain.peer == queue.peer_id and was_called(queue, drain.ref):
+                key = (drain.peer, drain.server, drain.queue)
+                wals[key] = max(wals.get(key, 0), number)
     keys = (({(drain.peer, group) for group in drain.groups} | {(drain.peer, drain.server, drain.queue)}) for drain in drains)
     return [max(wals.get(key, -1) for key in of_one) for of_one in keys]
 
@@ -365,14 +376,14 @@ def _by_peer(queues: Iterable[RecoveredQueue]) -> dict[str, list[RecoveredQueue]
 
 def _plan_of_peer(
     session: Session, peer_id: str, queues: Sequence[RecoveredQueue], claimed: Collection[str], run_id: str,
-    refused: PeerError | None,
+    refused: WalferryError | None,
 ) -> tuple[list[Drain], list[GroupPlan]]:  # fmt: skip
     """The drains of a peer, unless it is `refused`, and the WAL groups that its job has to ship."""
     try:
         if refused is not None:
             raise refused
         check_shippable(read_peer(session.zk, session.nodes, peer_id))
-    except PeerError as error:
+    except (PeerError, ZNodeValueError) as error:
         paused = isinstance(error, PausedPeer)
         return [_stuck(session, queue, str(error), paused=paused) for queue in queues], []
     names = {group for queue in queues for group in queue.groups}
