@@ -13,7 +13,7 @@ from walferry.airflow.operators import connect_job
 from walferry.airflow.operators.connect_job import ThroughConnect
 from walferry.airflow.operators.ship_wals import ShipWalsOperator
 from walferry.base.errors import WalferryError
-from walferry.base.jobs import JobOutcome
+from walferry.base.jobs import MAX_LINE_CHARS, JobOutcome
 from walferry.engine.summary import GroupSummary, Status
 from walferry.jobs.connect.connect_job import ConnectJob
 from walferry.jobs.connect.errors import Interrupted, ServerGone
@@ -166,3 +166,16 @@ def test_a_server_that_cannot_be_told_of_the_end_does_not_hold_up_a_killed_task(
     monkeypatch.setattr(ConnectJob, "interrupt", gone)
     monkeypatch.setattr(ConnectJob, "run_job", lambda job, say: through.interrupt() or JobOutcome())
     assert through.run(RUN) is None
+
+
+def test_what_a_server_says_can_neither_end_a_line_of_the_log_nor_control_a_terminal(
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    forged = "r1: no\n::group::\x1b[8m" + "A" * 100_000
+    monkeypatch.setenv("WALFERRY_CACHE", str(tmp_path))
+    monkeypatch.setattr(ConnectJob, "run_job", lambda job, say: say(forged) or JobOutcome(lines=[forged], errors=[forged]))
+    with caplog.at_level("INFO", "walferry.airflow.operators.connect_job"):
+        assert ThroughConnect("spark_connect").run(RUN) is None
+    said = [record.getMessage() for record in caplog.records if record.name == "walferry.airflow.operators.connect_job"]
+    assert len(said) == 3
+    assert all(text.isprintable() and len(text) <= MAX_LINE_CHARS for text in said)

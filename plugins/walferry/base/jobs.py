@@ -92,6 +92,7 @@ class JobOutcome:
     result: str = ""
 
 
+MAX_LINE_CHARS = 20_000  # of what a job says
 MAX_ARGUMENT_BYTES = 64 << 10  # Linux takes twice as much in one argument of a command line, and some 2 MB in all
 
 

@@ -6,13 +6,14 @@ Spark starts while the job plans. It is not stopped here, which would take a sec
 from __future__ import annotations
 
 import sys
+import threading
 from collections.abc import Callable, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from walferry.base.errors import WalferryError
-from walferry.base.jobs import Job, Shuffle
+from walferry.base.jobs import MAX_LINE_CHARS, Job, Shuffle
 from walferry.base.periodic import every
 from walferry.base.records import NotARecord, Record
 from walferry.base.texts import one_line
@@ -24,7 +25,6 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 R = TypeVar("R", bound=Record)
 
-MAX_LINE_CHARS = 20_000
 LOOK_SECONDS = 1.0
 MOST_TASKS = 5_000  # of a stage: Spark keeps a place for each pair of a task that reads and one that loads
 LATER_CORES = 16  # as many as may come to a cluster once there is work for them
@@ -66,9 +66,15 @@ class Submitted:
     most_tasks = MOST_TASKS
 
     def __init__(self, title: str) -> None:
-        with_spark = ThreadPoolExecutor(1, thread_name_prefix="spark")
-        self._starting: Future[SparkContext] = with_spark.submit(_start, title)
-        with_spark.shutdown(wait=False)
+        self._starting: Future[SparkContext] = Future()
+        # A daemon: a job that has nothing to do, or may not begin, does not wait for a cluster that has no place for it.
+        threading.Thread(target=self._start, args=(title,), name="spark", daemon=True).start()
+
+    def _start(self, title: str) -> None:
+        try:
+            self._starting.set_result(_start(title))
+        except BaseException as error:
+            self._starting.set_exception(error)
 
     @property
     def cores(self) -> int:

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from dataclasses import dataclass
+from pathlib import Path
 from typing import ClassVar
 
 import pytest
@@ -14,6 +18,7 @@ from walferry.jobs.submitted import run_job, say, tell
 from walferry.replication.source.cluster import SourceCluster
 from walferry.replication.source.source_job import SourceJob
 
+ROOT = Path(__file__).resolve().parents[3]
 SOURCE = SourceCluster(quorum="zk1:2181", wal_root="file:///hbase")
 
 
@@ -67,3 +72,18 @@ def test_no_text_of_a_cluster_ends_a_line_of_a_job(capsys: pytest.CaptureFixture
     tell("table t\r\nERROR")
     out, err = capsys.readouterr()
     assert (out, err) == ("table t nothing is shipped: forged  [2J\n", "table t  ERROR\n")
+
+
+def test_a_job_that_may_not_begin_does_not_wait_for_spark() -> None:
+    code = (
+        "import sys, time\n"
+        "from walferry.jobs import submitted\n"
+        "from tests.unit.jobs.test_submitted import SOURCE, Trial\n"
+        "submitted._start = lambda title: time.sleep(600)\n"
+        "sys.exit(submitted.run_job(Trial, Trial(source=SOURCE, peer_id='2', run_id='refused').to_json()))\n"
+    )
+    path = os.pathsep.join([str(ROOT / "plugins"), str(ROOT)])
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, env={**os.environ, "PYTHONPATH": path}, timeout=60
+    )
+    assert (done.returncode, done.stderr) == (1, "nothing is shipped: peer 2: it is ENABLED. Disable it\n")

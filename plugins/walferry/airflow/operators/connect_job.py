@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 from airflow.sdk.exceptions import AirflowException
 
 from walferry.airflow.hooks.spark_connect import SparkConnectError, WalferryConnectHook
-from walferry.base.jobs import BackendFailed, Job
+from walferry.base.jobs import MAX_LINE_CHARS, BackendFailed, Job
+from walferry.base.texts import one_line
 from walferry.jobs.archive import build_archive
 from walferry.jobs.archive_entry import cache_folder
 
@@ -47,7 +48,7 @@ class ThroughConnect:
         if self._ended:
             raise AirflowException("the task was killed: it begins no job")
         try:
-            outcome = self._under_way.run_job(lambda text: log.info("%s", text))
+            outcome = self._under_way.run_job(_say)
         except BackendFailed as error:
             return str(error)
         except Interrupted as error:
@@ -55,9 +56,9 @@ class ThroughConnect:
         finally:
             self._under_way = None
         for line in outcome.lines:
-            log.info("%s", line)
+            _say(line)
         for line in outcome.errors:
-            log.warning("%s", line)
+            log.warning("%s", one_line(line, MAX_LINE_CHARS))
         if outcome.failed:
             raise AirflowException(
                 f"The job {job.title} has failed: {'; '.join(outcome.errors) or 'see above'}"[:MAX_ERROR_CHARS]
@@ -75,3 +76,8 @@ class ThroughConnect:
             self._under_way.interrupt()
         except ConnectFailed as error:  # then the server ends it, as no client follows it any more
             log.warning("%s", error)
+
+
+def _say(text: str) -> None:
+    """Log a line of a job. What a cluster or the server says in it can neither end it nor control a terminal."""
+    log.info("%s", one_line(text, MAX_LINE_CHARS))

@@ -22,6 +22,7 @@ from walferry.jobs.session_settings import MACHINE_BYTES, SHUFFLE_SETTINGS
 
 MAX_SHOWN_CHARS = 500
 MAX_DIGITS = 9
+MOST_ANSWERED_CHARS = 64 << 20  # by all items of a job: their results take several times as much memory
 MOST_SENT_BYTES = 32 << 20  # to a Spark Connect server, whose clients send 128 MB at most
 
 T = TypeVar("T")
@@ -107,7 +108,11 @@ def tag_of(job: Job) -> str:
 def results_of(server: str, answers: Iterable[str], count: int, result: type[R]) -> list[R]:
     """The results of so many items, in their order. `server` names the server in errors. Raises ConnectFailed."""
     found: dict[int, R] = {}
+    left = MOST_ANSWERED_CHARS
     for answer in answers:
+        left -= len(answer)
+        if left < 0:
+            raise ConnectFailed(f"Spark Connect server {server} sent more than {MOST_ANSWERED_CHARS:,} characters of answers")
         number, _, text = answer.partition(" ")
         try:
             if not (number.isascii() and number.isdigit() and len(number) <= MAX_DIGITS):

@@ -12,7 +12,7 @@ from tests.unit.jobs.connect.connect_runs import JOBS, RUN, SOURCE, answer, fake
 from tests.unit.jobs.connect.fake_connect import Fake, complete, progress
 from walferry.base.jobs import BackendFailed
 from walferry.base.protos import spark_connect_pb2 as messages
-from walferry.engine.summary import MAX_ERROR_CHARS, Status
+from walferry.engine.summary import MAX_ERROR_CHARS, GroupSummary, Status
 from walferry.jobs.connect import connect_job
 from walferry.jobs.connect.connect_job import ConnectJob, tag_of
 from walferry.jobs.connect.errors import ConnectFailed, Interrupted
@@ -137,3 +137,10 @@ def test_a_job_that_is_ended_before_it_has_begun_does_not_begin(
     with pytest.raises(Interrupted):
         ship.run_job(print)
     assert not fake.calls("ExecutePlan")
+
+
+def test_answers_are_bounded_in_sum(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(connect_job, "MOST_ANSWERED_CHARS", 500)
+    text = GroupSummary(group="g").to_json()
+    with pytest.raises(ConnectFailed, match="sent more than 500 characters of answers"):
+        connect_job.results_of("s", [f"{number} {text}" for number in range(3)], 3, GroupSummary)
