@@ -16,7 +16,7 @@ A ring has at most 288 samples, those of one day, and so less than 11 kB. Only i
 samples of the future, which a wrong clock has left, go with the next write. Each write depends on the version that was read, so
 that of two writers none loses the other's sample, and an interval is written once.
 
-It is only a plot: a value that is no history is told of, and begun anew.
+The history only feeds a plot. Where a znode holds something else, a warning says so and a new history begins.
 """
 
 from __future__ import annotations

@@ -240,7 +240,7 @@ def refusal(peer: Peer) -> str | None:
 
 
 def check_understood(peer: Peer) -> None:
-    """Check that all that the peer's znodes say is known, so that it is sure what it gets and where.
+    """Check that Walferry knows everything that the peer's znodes say: only then is it sure what the peer gets, and where.
 
     Raises PeerNotUnderstood, and PeerError for a malformed cluster key.
     """
