@@ -17,7 +17,10 @@ __all__ = ["cluster", "run"]  # fixtures
 
 
 def note_of(ended: Run, before: str | None = None, tell: Callable[[Any, str], None] = on_dag_run_success) -> str | None:
-    """The note that the scheduler writes as the run ends. A test's run is not in a session of the database, so this tells of its end once more."""
+    """The note that the scheduler writes as the run ends.
+
+    A test's run is not in a session of the database, so this tells of its end once more.
+    """
     from airflow.models.dagrun import DagRun
     from airflow.utils.session import create_session
 
