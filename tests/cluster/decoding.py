@@ -58,6 +58,9 @@ def is_closed(url: str) -> bool:
         return trailer_start(bytes(file.read_at(max(0, file.size - TAIL_BYTES), TAIL_BYTES)), file.size) is not None
 
 
+MASTERS = "$masterlocalwal$"  # how the names of WALs of a Master's own store end, which HBase moves to oldWALs, too
+
+
 def copies_of_closed_wals(root: Path, folder: Path) -> list[str]:
     """URLs of copies of a cluster's closed WALs: HBase may archive or delete the files themselves at any moment."""
     folder.mkdir()
@@ -65,6 +68,8 @@ def copies_of_closed_wals(root: Path, folder: Path) -> list[str]:
     for path in itertools.chain(root.glob("WALs/*/*"), root.glob("oldWALs/*")):
         with contextlib.suppress(FileNotFoundError):  # archived since it was listed: it comes again
             if path.name.startswith((".", "dead")):  # of queues that tests make up, perhaps with broken WALs
+                continue
+            if path.name.endswith(MASTERS):
                 continue
             copy = Path(shutil.copy(path, folder / path.name))
             if path.parent == root / "oldWALs" or is_closed(f"file://{copy}"):
