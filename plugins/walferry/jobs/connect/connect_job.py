@@ -37,6 +37,7 @@ class ConnectJob:
 
     def __init__(self, address: Address, archive: Path, memory: Path, job: Job) -> None:
         self.job = job
+        self._tag = tag_of(job)
         self.address = address
         self.cores = self.most_tasks = address.tasks  # no more at a time than a job may take of the server
         self._archive = archive
@@ -53,7 +54,7 @@ class ConnectJob:
         """
         with Server(self.address) as server:
             self._session = open_session(server, self._archive, self._memory)
-            interrupt_tag(self._session, tag_of(self.job))  # of an earlier try, whose process was killed
+            interrupt_tag(self._session, self._tag)  # of an earlier try, whose process was killed
             return self.job.run(self, say)
 
     def interrupt(self) -> None:
@@ -71,7 +72,7 @@ class ConnectJob:
             return []
         tasks = min(len(items), self.most_tasks)
         plan = plan_of(tasks, tasks, _sendable(pickled_call(tasks_of, function, items, tasks)), ANSWER)
-        with closing(self._answers(Execution(self._begun, plan, tag_of(self.job)), ANSWER, len(items))) as answers:
+        with closing(self._answers(Execution(self._begun, plan, self._tag), ANSWER, len(items))) as answers:
             return results_of(str(self.address), answers, len(items), result)
 
     def shuffle(self, work: Shuffle) -> list[str]:
@@ -83,7 +84,7 @@ class ConnectJob:
         plan = shuffled_plan(
             work.items, self.most_tasks, first, work.columns, work.partition, work.partitions, second, work.answer
         )
-        execution = Execution(self._begun, plan, tag_of(self.job), work.progress)
+        execution = Execution(self._begun, plan, self._tag, work.progress)
         return list(self._answers(execution, work.answer, work.most_answers))
 
     @property

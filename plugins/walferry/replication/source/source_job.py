@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import json
 from dataclasses import asdict, dataclass, fields, is_dataclass, replace
-from typing import Any, ClassVar, Self, get_type_hints
+from typing import ClassVar, Self, get_type_hints
 
-from walferry.base.records import NotARecord, converted, parsed_object
+from walferry.base.records import NotARecord, converted, parsed_object, text_of
 from walferry.replication.source.cluster import SourceCluster
 
 
@@ -45,7 +45,7 @@ class SourceJob:
         """Write the job for `from_json`. It holds names of files, no secrets: it stands on spark-submit's command line."""
         own = {each.name: getattr(self, each.name) for each in fields(self) if each.name != "source"}
         values = {name: asdict(value) if is_dataclass(value) else value for name, value in own.items()}  # type: ignore[arg-type]
-        return json.dumps(values | {"source": json.loads(self.source.to_json())}, default=_plain)
+        return text_of(values | {"source": json.loads(self.source.to_json())})
 
     @classmethod
     def from_json(cls, text: str) -> Self:
@@ -57,9 +57,3 @@ class SourceJob:
         source = SourceCluster.from_json(json.dumps(values["source"]))
         del known["source"]
         return cls(source=source, **{name: converted(hint, values[name], name) for name, hint in known.items()})
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, bytes):
-        return value.hex()
-    raise TypeError(f"{type(value).__name__} is in no job")
