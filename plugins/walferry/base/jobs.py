@@ -12,12 +12,15 @@ from typing import TYPE_CHECKING, ClassVar, Protocol, Self, TypeVar
 
 from walferry.base.errors import WalferryError
 from walferry.base.records import Record
+from walferry.base.texts import one_line
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
 T = TypeVar("T")
 R = TypeVar("R", bound=Record)
+
+MAX_SHOWN_CHARS = 300
 
 Tell = Callable[[str], None]
 Map = Callable[[Iterable["pa.RecordBatch"]], Iterator["pa.RecordBatch"]]
@@ -50,8 +53,8 @@ class Shuffle:
     progress: Callable[[Stages], None]  # is called with how far it is
 
 
-class Backend(Protocol):
-    """Runs functions of the library side by side."""
+class Capacity(Protocol):
+    """How much there is to run tasks on."""
 
     @property
     def cores(self) -> int:
@@ -64,6 +67,10 @@ class Backend(Protocol):
     @property
     def least_bytes(self) -> int:
         """How much data is worth another task."""
+
+
+class Backend(Capacity, Protocol):
+    """Runs functions of the library side by side."""
 
     @property
     def shuffles(self) -> bool:
@@ -80,6 +87,13 @@ class Backend(Protocol):
 
     def shuffle(self, work: Shuffle) -> list[str]:
         """Run two functions with a shuffle between them. Returns the answers of the second one. Raises BackendFailed."""
+
+
+def check_answers(what: str, asked: Iterable[str], answered: Iterable[str]) -> None:
+    """Check that each answer of a backend is one for what was asked. Raises BackendFailed."""
+    for name, found in zip(asked, answered, strict=True):
+        if found != name:
+            raise BackendFailed(f"the answer for {what} {name} is one for {one_line(found, MAX_SHOWN_CHARS)}")
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -8,8 +8,8 @@ from functools import partial
 from uuid import uuid4
 
 from walferry.base.errors import WalferryError
-from walferry.base.jobs import Backend, BackendFailed
-from walferry.base.texts import one_line, visible
+from walferry.base.jobs import Backend, check_answers
+from walferry.base.texts import visible
 from walferry.engine.summary import MAX_NAME_CHARS, GroupSummary, Status, digest_with
 from walferry.hbase.files.errors import StoreError
 from walferry.hbase.files.store import WalStore
@@ -173,9 +173,7 @@ def _ship(
                 name = f"{group.group}, stage {stage}"
                 tasks.append((with_several, stages, stage, replace(summary, group=name, tables={}, editsBeforeCopy=0)))
         done = on.run(partial(_ship_one, job), tasks, GroupSummary)
-        for (*_, asked), found in zip(tasks, done, strict=True):
-            if found.group != asked.group:
-                raise BackendFailed(f"the answer for WAL group {asked.group} is one for {one_line(found.group, MAX_NAME_CHARS)}")
+        check_answers("WAL group", (summary.group for *_, summary in tasks), (summary.group for summary in done))
         summaries += done
         if any(summary.status is not Status.DONE for summary in done):
             break

@@ -11,8 +11,7 @@ from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from typing import ClassVar
 
-from walferry.base.jobs import Backend, BackendFailed, JobOutcome, Tell
-from walferry.base.texts import one_line
+from walferry.base.jobs import Backend, JobOutcome, Tell, check_answers
 from walferry.replication.peers.reading import Peer
 from walferry.replication.source.agreement import check_peer
 from walferry.replication.source.cluster import SourceCluster
@@ -23,7 +22,6 @@ from walferry.verification.outcome import VerificationOutcome, total_of
 from walferry.verification.plan import VerifyPlan, plan_verification
 from walferry.verification.results import write_result
 
-MAX_SHOWN_CHARS = 300
 MAX_SAMPLES = 5000  # of each kind: the driver has to hold those of all ranges
 
 
@@ -62,9 +60,7 @@ class VerifyRun(SourceJob):
         options = replace(self.options, samples=max(1, min(self.options.samples, MAX_SAMPLES // max(1, len(plan.parts)))))
         compare = partial(_compare, self.source, plan.peer, options)
         parts = on.run(compare, plan.parts, VerificationOutcome, lost=_lost)
-        for asked, found in zip(plan.parts, parts, strict=True):
-            if found.table != asked.table:
-                raise BackendFailed(f"the answer for table {asked.table} is one for {one_line(found.table, MAX_SHOWN_CHARS)}")
+        check_answers("table", (part.table for part in plan.parts), (part.table for part in parts))
         tables = sorted({part.table for part in plan.parts})
         outcomes = [total_of(name, [part for part in parts if part.table == name], self.options.samples) for name in tables]
         return outcomes + [VerificationOutcome(name, problem=problem) for name, problem in plan.problems.items()]

@@ -24,6 +24,7 @@ from typing import Protocol
 from uuid import UUID
 
 from walferry.base.errors import WalferryError
+from walferry.base.jobs import Capacity
 from walferry.base.zk.errors import ConnectError
 from walferry.engine.summary import GroupSummary
 from walferry.hbase.cluster import cluster_id
@@ -63,20 +64,8 @@ HELD_SECONDS = 1.0  # until leases that others hold are tried again
 log = logging.getLogger(__name__)
 
 
-class SpreadLoad(Protocol):
+class SpreadLoad(Capacity, Protocol):
     """Runs a load's tasks side by side."""
-
-    @property
-    def cores(self) -> int:
-        """How many tasks run at a time, about."""
-
-    @property
-    def most_tasks(self) -> int:
-        """How many tasks may read, and how many may load."""
-
-    @property
-    def least_bytes(self) -> int:
-        """How much is worth another task, that reads or loads it."""
 
     def __call__(self, job: LoadJob, parts: Sequence[Sequence[LoadWal]]) -> Iterable[PartitionOutcome]:
         """Read the parts, shuffle what they yield, load the partitions, and yield what became of them."""
