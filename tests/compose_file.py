@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from copy import deepcopy
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +17,12 @@ _VARIABLE = re.compile(r"\$(?:\$|\{(\w+)(?::([-?])([^}]*))?\})")
 
 
 def compose() -> dict[str, Any]:
-    """The file with its anchors merged, and without any variable put in."""
+    """The file with its anchors merged, and without any variable put in. A caller may change its copy."""
+    return deepcopy(_compose())
+
+
+@cache
+def _compose() -> dict[str, Any]:
     found: dict[str, Any] = yaml.safe_load(FILE.read_text(encoding="utf-8"))
     return found
 
