@@ -10,17 +10,18 @@ from dataclasses import dataclass, replace
 
 import pytest
 
-from embedded.client import GLOBAL, JavaClient
+from embedded.client import GLOBAL, JavaClient, JavaClientError
 from embedded.hbase import ClusterAddress
-from embedded.wire import Cell
+from embedded.wire import Cell, WalEntry
 from tests.cluster.local_spread import LocalSpread
 from tests.sessions import session_of
 from walferry.base.zk.client import children, connected
 from walferry.engine.summary import GroupSummary
+from walferry.hbase.files.closedness import await_closed
 from walferry.hbase.files.quarantine import BrokenWals
 from walferry.hbase.files.store import WalStore
 from walferry.hbase.layout import OwnZNodes
-from walferry.hbase.names import parse_wal_name
+from walferry.hbase.names import WalName, parse_wal_name
 from walferry.load.records import forget_finished
 from walferry.replication.peers.settings import REQUEST_SINKS, PeerSettings, SinkKind
 from walferry.replication.queues import rolling
@@ -203,12 +204,18 @@ class WalTruth:
         store = WalStore(self._source.wal_root)
         new = [wal for group in plan(self._source, self._peer_id).groups for wal in group.wals if wal.name not in self._wals]
         for wal in new:
-            location = store.locate(parse_wal_name(wal.name))
-            assert location, wal.name
-            self._wals[wal.name] = _ReadWal(
-                tuple((e.end, e.table, _global_cells(e.scopes, e.cells)) for e in self._client.read_wal(location.url))
-            )
+            entries = self._read(store, parse_wal_name(wal.name))
+            self._wals[wal.name] = _ReadWal(tuple((e.end, e.table, _global_cells(e.scopes, e.cells)) for e in entries))
         return len(new)
+
+    def _read(self, store: WalStore, name: WalName) -> list[WalEntry]:
+        """The WAL's entries. A server may write the end of a WAL some time after it has queued the next one."""
+        location = store.locate(name)
+        assert location, name
+        try:
+            return self._client.read_wal(location.url)
+        except JavaClientError:
+            return self._client.read_wal(await_closed(store, name).url)
 
     def check(self) -> int:
         """Check that no position is beyond what the slave has. Returns how many cells newly lie before the positions."""
