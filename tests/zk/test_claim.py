@@ -123,6 +123,17 @@ def test_a_queue_that_comes_through_two_servers_carries_both_names(
     assert {dead.name for dead in find_dead(session_of(zk, at))} == {DEAD, OTHER}  # claimed, but not drained yet
 
 
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_each_queue_that_moves_changes_the_child_version_by_which_a_log_cleaner_knows_to_read_again(
+    zk: KazooClient, cluster: Cluster, layout: QueueLayout
+) -> None:
+    at = cluster(layout)
+    before = zk.get(at.nodes.queues)[1].cversion
+    assert claimed(zk, at).moved == 3
+    created_and_deleted = 2 * 3
+    assert zk.get(at.nodes.queues)[1].cversion >= before + created_and_deleted
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("layout", LAYOUTS)
 @pytest.mark.timeout(300)
