@@ -36,8 +36,7 @@ def metrics(chosen: Chosen, output: Path | None, old_wals: bool) -> int:
     It changes nothing of the cluster and listens on no port. docs/monitoring.md tells of each metric. If the source cannot be
     looked at, `walferry_source_up` is 0, and the others are left out.
     """
-    from walferry.observe.status.exposition import exposition
-    from walferry.observe.status.measures import measured
+    from walferry.observe.status.measures import exposition, measured
     from walferry.observe.status.statuses import Statuses
 
     source = chosen.read()

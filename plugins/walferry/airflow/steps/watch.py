@@ -11,8 +11,8 @@ from kazoo.exceptions import KazooException
 
 from walferry.base.errors import WalferryError
 from walferry.observe.status.describing import unreachable
+from walferry.observe.status.history import record
 from walferry.observe.status.model import SourceStatus
-from walferry.observe.status.recording import record
 from walferry.observe.status.statuses import Statuses
 from walferry.replication.retention.survey import OldWalSurvey
 from walferry.replication.source.cluster import SourceCluster
