@@ -13,7 +13,7 @@ from walferry.base.zk.errors import ConnectError
 from walferry.hbase.errors import EnabledPeer, StorageError
 from walferry.replication.queues.errors import LiveServer
 from walferry.replication.source.cluster import SourceError
-from walferry.runs.input.recovery_input import InputError
+from walferry.runs.input import InputError
 from walferry.runs.reports.batch import BatchFailed
 
 FINAL = [

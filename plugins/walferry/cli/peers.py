@@ -115,7 +115,7 @@ def take_over(chosen: Chosen, peer_id: str) -> int:
 
     What is queued for it is shipped too.
     """
-    from walferry.admin.taking_over import take_over
+    from walferry.admin.creating import take_over
 
     with _admin(chosen) as admin:
         peer = take_over(admin, peer_id)
@@ -159,7 +159,7 @@ def pause(chosen: Chosen, peer_id: str) -> int:
     What is written stays queued. Batches and drains leave the peer alone and end well. A run that ships it now stops within
     seconds.
     """
-    from walferry.admin.pausing import pause
+    from walferry.admin.changing import pause
 
     with _admin(chosen) as admin:
         peer = pause(admin, peer_id)
@@ -173,7 +173,7 @@ def pause(chosen: Chosen, peer_id: str) -> int:
 @click.pass_obj
 def resume(chosen: Chosen, peer_id: str) -> int:
     """Have the next batch ship a paused peer again."""
-    from walferry.admin.pausing import resume
+    from walferry.admin.changing import resume
 
     with _admin(chosen) as admin:
         peer = resume(admin, peer_id)

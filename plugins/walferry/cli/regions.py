@@ -6,9 +6,11 @@ What changes something only says what it would do, unless `--yes` is given. Then
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import sys
-from collections.abc import Callable, Iterator
+import textwrap
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, TypedDict, Unpack
 
@@ -19,6 +21,7 @@ from walferry.cli import options
 from walferry.cli.options import PORT, SECONDS, F
 from walferry.cli.show import STUCK, WELL, ShownTable, plain, put, show, tell
 from walferry.cli.source import Chosen
+from walferry.master.survey import RegionSurvey, SurveyRow
 
 if TYPE_CHECKING:  # numba takes a command that is only asked for its help too long
     from walferry.master.requests import OperatorRequest
@@ -37,6 +40,9 @@ Exit status: 0 if it is done, or would be; `list` and `explain`: if nothing is s
 wrong arguments; 3 if something is stuck, unknown or needs an operator.
 """
 _SERVER = "HOST,PORT,STARTCODE"
+MAX_SHOWN = 20  # regions that a terminal shows
+_TABLE_HEAD = ("STATE", "SECONDS", "REGION", "TABLE")
+_INDENT = "    "
 
 
 class Written(TypedDict):
@@ -90,7 +96,6 @@ def list_regions(chosen: Chosen, limit: float, as_json: bool, watch: float | Non
 
     Those in trouble are served by no server, or by two. It changes nothing.
     """
-    from walferry.cli.region_table import as_table
     from walferry.master.survey import survey
 
     def look() -> ShownTable:
@@ -270,3 +275,32 @@ def _end(told: list[str], last: str, as_json: bool) -> None:
         click.echo(json.dumps({"done": last == _DONE, "lines": told}))
     else:
         click.echo(last, err=last == _DONE)
+
+
+def as_table(found: RegionSurvey, terminal: os.terminal_size | None) -> list[str]:
+    """Write a survey for people: on a terminal its most urgent rows, wrapped; otherwise all rows, each in one line."""
+    lines = [*found.summary(), *found.unknown]
+    lines += [f"the WALs of {server}, which is dead, are not split" for server in found.recovering]
+    lines += [f"cannot be read: {problem}" for problem in found.problems]
+    rows = found.rows if terminal is None else found.rows[:MAX_SHOWN]
+    if not rows:
+        return lines
+    cells = [_TABLE_HEAD, *map(_row, rows)]
+    widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
+    head, *told = ["  ".join(map(str.ljust, row, widths)).rstrip() for row in cells]
+    lines += ["", head]
+    for row, line in zip(rows, told, strict=True):
+        text = f"{row.where}: {row.verdict}" if row.where else row.verdict
+        lines += [f"{line}  {text}"] if terminal is None else [line, *_wrapped(text, terminal.columns)]
+    if len(found.rows) > len(rows):
+        lines.append(f"({len(found.rows) - len(rows):,} more regions: send the output through `less` to see all of them)")
+    return lines
+
+
+def _wrapped(text: str, columns: int) -> list[str]:
+    return textwrap.wrap(text, columns, initial_indent=_INDENT, subsequent_indent=_INDENT, break_on_hyphens=False)
+
+
+def _row(row: SurveyRow) -> Sequence[str]:
+    seconds = "-" if row.seconds is None else f"{row.seconds:.0f}"
+    return (row.state, seconds, row.region, row.table)

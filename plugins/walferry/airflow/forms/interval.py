@@ -7,8 +7,7 @@ from datetime import UTC, datetime
 from airflow.sdk import Context, Param
 
 from walferry.airflow.forms.run_checks import check_conf
-from walferry.runs.input.moments import moment
-from walferry.runs.input.recovery_input import InputError
+from walferry.runs.input import InputError, moment
 
 RUN_TYPES = ["backfill", "manual", "operator_triggered"]
 _OF_A_BACKFILL = "a backfill has intervals of its own"

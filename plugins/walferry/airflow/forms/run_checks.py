@@ -8,7 +8,7 @@ from typing import Any
 
 from airflow.sdk import Context
 
-from walferry.runs.input.recovery_input import InputError, named
+from walferry.runs.input import InputError, named
 
 # For a DAG's `allowed_run_types`: all but backfills. Airflow then refuses a backfill before it clears earlier runs.
 RUN_TYPES = ["scheduled", "manual", "operator_triggered", "asset_triggered"]

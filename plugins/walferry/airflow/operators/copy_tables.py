@@ -12,7 +12,7 @@ from walferry.airflow.hooks.hbase import HBaseSourceHook
 from walferry.airflow.literal import LiteralFields
 from walferry.airflow.operators.spark_job import SparkJobOperator
 from walferry.airflow.retries import ends_plainly
-from walferry.runs.input.tables import tables_of
+from walferry.runs.input import tables_of
 
 BATCH_DAG = "replicate_peer"
 POLL_SECONDS = 10

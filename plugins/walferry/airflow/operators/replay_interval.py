@@ -15,7 +15,7 @@ from walferry.airflow.operators.spark_job import STARTUP_SECONDS, SparkJobOperat
 from walferry.airflow.retries import ends_plainly
 from walferry.base.errors import WalferryError
 from walferry.replication.source.cluster import SourceCluster
-from walferry.runs.input.tables import tables_of
+from walferry.runs.input import tables_of
 from walferry.runs.reports.progress import ProgressLog
 from walferry.runs.reports.replay import PlannedInterval
 

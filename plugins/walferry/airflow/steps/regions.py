@@ -11,7 +11,7 @@ from walferry.master.survey import survey
 from walferry.master.work import WorkTerms, carry_out, cluster_of, unstick_beside
 from walferry.replication.source.cluster import SourceCluster
 from walferry.replication.source.session import open_session
-from walferry.runs.input.recovery_input import InputError
+from walferry.runs.input import InputError
 from walferry.runs.reports.regions import RegionsReport
 
 NOTHING = "Nothing is to be done."

@@ -18,9 +18,8 @@ from walferry.airflow.literal import label, task
 from walferry.airflow.operators.ship_wals import LEFT_TO, SLAVE_DOWN, ShipWalsOperator
 from walferry.airflow.operators.spark_job import BY_SPARK_SUBMIT
 from walferry.airflow.tasks.common import PROBLEM, source, task_of_peer, telling
-from walferry.runs.failures import Failures
+from walferry.runs.failures import Failures, say
 from walferry.runs.reports.batch import BatchFailed, BatchReport, Steps
-from walferry.runs.reports.saying import say
 from walferry.runs.values import ChosenPeers, Planned, RollReport
 
 PEER_NAME = label("task.op_kwargs['peer']")  # so pass it by name

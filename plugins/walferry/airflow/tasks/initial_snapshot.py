@@ -11,8 +11,7 @@ from walferry.airflow.literal import task
 from walferry.airflow.operators.copy_tables import CopyTablesOperator, ShipQueueOperator
 from walferry.airflow.tasks.common import source
 from walferry.base.texts import one_line
-from walferry.runs.input.recovery_input import InputError
-from walferry.runs.input.tables import tables_of
+from walferry.runs.input import InputError, tables_of
 
 MAX_TABLES = 100  # in the XCom
 MAX_LINE_CHARS = 20_000

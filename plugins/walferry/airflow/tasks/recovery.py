@@ -26,9 +26,8 @@ from walferry.airflow.literal import label, task
 from walferry.airflow.operators.ship_wals import NOT_KEPT, ShipWalsOperator
 from walferry.airflow.operators.spark_job import BY_SPARK_SUBMIT
 from walferry.airflow.tasks.common import PROBLEM, name_of, source, telling
-from walferry.runs.failures import ReportedFailures
+from walferry.runs.failures import ReportedFailures, say
 from walferry.runs.reports.recovery import Recovery, as_dict, as_text, note
-from walferry.runs.reports.saying import say
 from walferry.runs.values import Claimed, Selected
 
 if TYPE_CHECKING:

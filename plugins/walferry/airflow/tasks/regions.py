@@ -10,8 +10,7 @@ from walferry.airflow.forms.run_checks import check_run
 from walferry.airflow.literal import task
 from walferry.airflow.tasks.common import source
 from walferry.base.findings import Finding
-from walferry.runs.failures import Failures
-from walferry.runs.reports.saying import say
+from walferry.runs.failures import Failures, say
 
 if TYPE_CHECKING:
     from walferry.master.work import WorkTerms

@@ -13,10 +13,9 @@ from walferry.airflow.kept_reports import as_lines, with_earlier
 from walferry.airflow.literal import task
 from walferry.airflow.operators.replay_interval import ReplayIntervalOperator
 from walferry.airflow.tasks.common import PROBLEM, source, telling
-from walferry.runs.input.recovery_input import InputError
-from walferry.runs.input.tables import tables_of
+from walferry.runs.failures import say
+from walferry.runs.input import InputError, tables_of
 from walferry.runs.reports.replay import PlannedInterval, ReplayFailed, ReplayReport
-from walferry.runs.reports.saying import say
 
 log = logging.getLogger(__name__)
 

@@ -10,9 +10,8 @@ from walferry.airflow.forms.run_checks import check_run
 from walferry.airflow.literal import task
 from walferry.airflow.tasks.common import source
 from walferry.base.findings import Finding
-from walferry.runs.failures import Failures
+from walferry.runs.failures import Failures, say
 from walferry.runs.reports.retention import archive_text
-from walferry.runs.reports.saying import say
 
 
 class RetentionWarning(Failures):

@@ -12,7 +12,7 @@ from walferry.airflow.forms.run_checks import check_conf
 from walferry.airflow.literal import label, task
 from walferry.airflow.operators.verify_peer import VerifyPeerOperator
 from walferry.airflow.tasks.common import source, task_of_peer
-from walferry.runs.reports.saying import say
+from walferry.runs.failures import say
 from walferry.runs.reports.verification import VerificationFailed, VerificationReport
 
 PEER_NAME = label("task.op_kwargs['peer']")

@@ -28,7 +28,7 @@ from walferry.replication.queues.orphans import delete_queue
 from walferry.replication.source.agreement import disagreements
 from walferry.replication.source.cluster import SourceCluster
 from walferry.replication.source.session import Session, open_session
-from walferry.runs.input.recovery_input import InputError, pick_queues, pick_server, was_called
+from walferry.runs.input import InputError, pick_queues, pick_server, was_called
 from walferry.runs.reports import recovery as recovery_report
 from walferry.runs.reports.recovery import Drained
 from walferry.runs.steps import batch

@@ -11,8 +11,7 @@ from walferry.hbase.layout import ZNodes
 from walferry.replication.peers.reading import read_peer, read_peers, slave_of
 from walferry.replication.source.cluster import SourceCluster
 from walferry.replication.source.session import open_session
-from walferry.runs.input.moments import moment
-from walferry.runs.input.recovery_input import InputError
+from walferry.runs.input import InputError, moment
 from walferry.verification.clocks import Skew, skews
 from walferry.verification.job import Options
 from walferry.verification.outcome import VerificationOutcome

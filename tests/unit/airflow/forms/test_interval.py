@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from walferry.airflow.forms.interval import interval_of
-from walferry.runs.input.recovery_input import InputError
+from walferry.runs.input import InputError
 
 TEN, ELEVEN, NOON = (datetime(2025, 3, 1, hour, tzinfo=UTC) for hour in (10, 11, 12))
 

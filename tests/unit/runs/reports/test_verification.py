@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from walferry.runs.input.recovery_input import InputError
+from walferry.runs.input import InputError
 from walferry.runs.reports.verification import VerificationReport
 from walferry.runs.steps.verification import options_of
 from walferry.verification.outcome import DifferenceKind, Sample, VerificationOutcome, total_of
