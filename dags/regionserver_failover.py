@@ -10,15 +10,13 @@ the run fails. You can clear the run, or trigger another one by hand, at any tim
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
-
 from airflow.sdk import Asset, AssetWatcher, Param, dag, get_current_context
 
 from walferry.airflow.forms import choices
 from walferry.airflow.forms.run_checks import RUN_TYPES, check_run
 from walferry.airflow.literal import task
 from walferry.airflow.operators.ship_wals import BROKEN_WALS, HFILES_FROM, SINK
-from walferry.airflow.tasks.common import SOURCE, default_args, source, telling
+from walferry.airflow.tasks.common import SOURCE, dag_args, source, telling
 from walferry.airflow.tasks.recovery import DEADLINE, recover
 from walferry.airflow.triggers.dead_servers import DeadServersEventTrigger
 
@@ -27,8 +25,6 @@ DEAD_SERVERS = Asset("hbase-dead-servers", watchers=[AssetWatcher(name="hbase_so
 
 @dag(
     schedule=[DEAD_SERVERS],
-    start_date=datetime(2025, 1, 1, tzinfo=UTC),
-    catchup=False,
     max_active_runs=4,
     max_active_tasks=128,  # of a run: the peers share no places
     allowed_run_types=RUN_TYPES,
@@ -47,9 +43,8 @@ DEAD_SERVERS = Asset("hbase-dead-servers", watchers=[AssetWatcher(name="hbase_so
         "sink": SINK,
         "hfiles_from": HFILES_FROM,
     },
-    default_args=default_args(minutes=30),
+    **dag_args(minutes=30),
     doc_md=__doc__,
-    tags=["hbase", "replication"],
 )
 def regionserver_failover() -> None:
     @task

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -18,7 +17,7 @@ if TYPE_CHECKING:
     from walferry.replication.source.cluster import SourceCluster
     from walferry.runs.reports.recovery import Drained, Recovery
     from walferry.runs.steps.recovery import RecoveryPlan
-    from walferry.runs.values import Claimed, Selected
+    from walferry.runs.values import Claimed, Planned, Selected
 
 DEADLINE_SECONDS = 3600
 _HEAD = ("QUEUE", "STATE", "WALS", "LEFT", "OPS", "BYTES")
@@ -106,22 +105,19 @@ def _ship(source: SourceCluster, plan: RecoveryPlan, how: ShipTerms) -> dict[str
     from walferry.base.errors import WalferryError
     from walferry.cli.local_ship import ship_groups
     from walferry.engine.summary import Status
-    from walferry.runs.steps import batch, recovery
+    from walferry.runs.steps import recovery
 
     failed = {}
     for job in plan.jobs:
         for drain in plan.drains:
             if drain.peer == job.peer and drain.to_ship:
                 tell(f"queue {drain.ref}: {drain.wals:,} WALs, at least {drain.bytes:,} bytes to ship")
-        until = time.monotonic() + how.deadline
+
+        def ship(free: bool, job: Planned = job) -> list[str]:
+            return [s.group for s in ship_groups(source, job, how, recovery=True) if s.status is Status.HELD]
+
         try:
-            groups: Collection[str] = recovery.groups_of(source, job)
-            tried = set[str]()
-            while groups:
-                batch.await_free(source, job.peer, groups, until)
-                summaries = ship_groups(source, job, how, recovery=True)
-                held = [s.group for s in summaries if s.status is Status.HELD] if time.monotonic() < until else ()
-                groups = batch.again(source, job.peer, held, tried)
+            recovery.ship_in_rounds(source, job, how.deadline, ship)
         except WalferryError as error:  # the other peers' queues are drained all the same
             failed[job.peer] = str(error)
     return failed

@@ -18,7 +18,7 @@ import click
 
 from walferry.base.users import user_name
 from walferry.cli import options
-from walferry.cli.options import PORT, SECONDS, F
+from walferry.cli.options import PORT, SECONDS
 from walferry.cli.show import STUCK, WELL, ShownTable, plain, put, show, tell
 from walferry.cli.source import Chosen
 from walferry.master.survey import RegionSurvey, SurveyRow
@@ -57,25 +57,23 @@ class Written(TypedDict):
     wait: float
 
 
-def _limited(command: F) -> F:
-    text = "How long a live server may take for its own part before it counts as stuck."
-    option = click.option("--limit", type=SECONDS, default=LIMIT_SECONDS, show_default=True, metavar="SECONDS", help=text)
-    return options.as_json(option(command))
-
-
-def _writes(command: F) -> F:
-    """Add the options of commands that change something."""
-    for option in reversed((
-        click.option("--yes", is_flag=True, help="Do it; meanwhile the command is the cluster's master."),
-        click.option("--host", help="The name under which RegionServers reach this machine (default: its full name)."),
-        click.option("--listen", metavar="ADDRESS", help="The address to listen on (default: that of --host)."),
-        click.option("--port", type=PORT, default=0, help="The port to listen on (default: any free one)."),
-        click.option(
-            "--wait", type=SECONDS, default=WAIT_SECONDS, show_default=True, metavar="SECONDS", help="Give up after this time."
-        ),
-    )):  # fmt: skip
-        command = option(command)
-    return _limited(command)
+_LIMITED = options.added(
+    options.as_json,
+    click.option(
+        "--limit", type=SECONDS, default=LIMIT_SECONDS, show_default=True, metavar="SECONDS",
+        help="How long a live server may take for its own part before it counts as stuck.",
+    ),
+)  # fmt: skip
+_WRITES = options.added(  # for commands that change something
+    _LIMITED,
+    click.option("--yes", is_flag=True, help="Do it; meanwhile the command is the cluster's master."),
+    click.option("--host", help="The name under which RegionServers reach this machine (default: its full name)."),
+    click.option("--listen", metavar="ADDRESS", help="The address to listen on (default: that of --host)."),
+    click.option("--port", type=PORT, default=0, help="The port to listen on (default: any free one)."),
+    click.option(
+        "--wait", type=SECONDS, default=WAIT_SECONDS, show_default=True, metavar="SECONDS", help="Give up after this time."
+    ),
+)
 
 
 @click.group()
@@ -88,7 +86,7 @@ def regions() -> None:
 
 
 @regions.command("list", epilog=_STATUS)
-@_limited
+@_LIMITED
 @options.watch
 @click.pass_obj
 def list_regions(chosen: Chosen, limit: float, as_json: bool, watch: float | None) -> int:
@@ -108,7 +106,7 @@ def list_regions(chosen: Chosen, limit: float, as_json: bool, watch: float | Non
 
 @regions.command(epilog=_STATUS)
 @click.argument("region")
-@_limited
+@_LIMITED
 @options.watch
 @click.pass_obj
 def explain(chosen: Chosen, region: str, limit: float, as_json: bool, watch: float | None) -> int:
@@ -131,7 +129,7 @@ def explain(chosen: Chosen, region: str, limit: float, as_json: bool, watch: flo
 @regions.command(epilog=_STATUS)
 @click.argument("region")
 @click.option("--server", metavar=_SERVER, help="Where (default: the balancer chooses).")
-@_writes
+@_WRITES
 @click.pass_obj
 def assign(chosen: Chosen, region: str, server: str | None, **how: Unpack[Written]) -> int:
     """Open a region that no server serves. It only says what it would do, unless --yes is given."""
@@ -143,7 +141,7 @@ def assign(chosen: Chosen, region: str, server: str | None, **how: Unpack[Writte
 @regions.command(epilog=_STATUS)
 @click.argument("region")
 @click.argument("server", metavar=_SERVER)
-@_writes
+@_WRITES
 @click.pass_obj
 def move(chosen: Chosen, region: str, server: str, **how: Unpack[Written]) -> int:
     """Close a region and open it at another server. It only says what it would do, unless --yes is given."""
@@ -154,7 +152,7 @@ def move(chosen: Chosen, region: str, server: str, **how: Unpack[Written]) -> in
 
 @regions.command(epilog=_STATUS)
 @click.argument("regions", nargs=-1, metavar="[REGION]...")
-@_writes
+@_WRITES
 @click.pass_obj
 def unstick(chosen: Chosen, regions: tuple[str, ...], **how: Unpack[Written]) -> int:
     """Bring regions to the end of their transitions.
@@ -171,7 +169,7 @@ def unstick(chosen: Chosen, regions: tuple[str, ...], **how: Unpack[Written]) ->
 @click.argument("region")
 @click.argument("server", metavar=_SERVER)
 @click.option("--named-by-meta", is_flag=True, help="Close it even if it is the copy that hbase:meta names.")
-@_writes
+@_WRITES
 @click.pass_obj
 def close_stray(chosen: Chosen, region: str, server: str, named_by_meta: bool, **how: Unpack[Written]) -> int:
     """Close a copy of a region that two servers serve.
@@ -188,7 +186,7 @@ def close_stray(chosen: Chosen, region: str, server: str, named_by_meta: bool, *
 
 @regions.command(epilog=_STATUS)
 @click.argument("table", metavar="[NAMESPACE:]TABLE")
-@_writes
+@_WRITES
 @click.pass_obj
 def enable(chosen: Chosen, table: str, **how: Unpack[Written]) -> int:
     """Open all regions of a table. It only says what it would do, unless --yes is given."""
@@ -199,7 +197,7 @@ def enable(chosen: Chosen, table: str, **how: Unpack[Written]) -> int:
 
 @regions.command(epilog=_STATUS)
 @click.argument("table", metavar="[NAMESPACE:]TABLE")
-@_writes
+@_WRITES
 @click.pass_obj
 def disable(chosen: Chosen, table: str, **how: Unpack[Written]) -> int:
     """Close all regions of a table. It only says what it would do, unless --yes is given."""
@@ -209,7 +207,7 @@ def disable(chosen: Chosen, table: str, **how: Unpack[Written]) -> int:
 
 
 @regions.command(epilog=_STATUS)
-@_writes
+@_WRITES
 @click.pass_obj
 def balance(chosen: Chosen, **how: Unpack[Written]) -> int:
     """Move regions until servers have about as many each. It only says what it would do, unless --yes is given."""

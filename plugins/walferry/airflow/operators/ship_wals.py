@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -23,7 +23,7 @@ from walferry.replication.source.cluster import SourceCluster
 from walferry.runs.failures import MAX_REASONS
 from walferry.runs.reports.batch import MAX_REASON_CHARS
 from walferry.runs.reports.progress import ProgressLog
-from walferry.runs.values import Planned
+from walferry.runs.values import Planned, run_of
 
 if TYPE_CHECKING:
     from walferry.engine.summary import GroupSummary
@@ -134,26 +134,29 @@ class ShipWalsOperator(SparkJobOperator):
             self._drain(context, source, planned)
             return
         try:
-            with batch.holding_peer(source, planned, batch.run_of(context["ti"])):
+            with batch.holding_peer(source, planned, run_of(context["ti"])):
                 self._check_slave(context, source)
                 only = batch.not_held(source, self.peer) if planned.held else ()
                 if planned.held and not only:  # a job for no group would be one for all
                     self._leave(context, f"peer {self.peer}: all that is left to ship is in the hands of recoveries")
-                self._ship(context, source, planned, only)
+                self._judge(self._ship(context, source, planned, only))
         except PeerLocked as error:
             self._leave(context, str(error))
 
     def _drain(self, context: Context, source: SourceCluster, planned: Planned) -> None:
         """Run the job, and again for queues that were in other runs' hands then, once they are free or the deadline is over."""
-        from walferry.runs.steps import batch, recovery
+        from walferry.runs.steps import recovery
 
-        until, tried = time.monotonic() + int(self.deadline), set[str]()
-        groups: Collection[str] = recovery.groups_of(source, planned)
-        if not groups:
+        rounds: list[tuple[_EndedJob, bool]] = []
+
+        def ship(free: bool) -> list[str]:
+            rounds.append((self._ship(context, source, planned), free))
+            return [s.group for s in rounds[-1][0].failed if s.status == "held"]
+
+        recovery.ship_in_rounds(source, planned, int(self.deadline), ship)
+        if not rounds:
             raise AirflowFailException(f"peer {self.peer}: {NOT_KEPT}")
-        while groups:
-            free = batch.await_free(source, self.peer, groups, until)
-            groups = self._ship(context, source, planned, until=until, free=free, tried=tried)
+        self._judge(*rounds[-1])
 
     def _leave(self, context: Context, to: str) -> NoReturn:
         """Skip the task; the report says to which run the peer is left."""
@@ -180,22 +183,15 @@ class ShipWalsOperator(SparkJobOperator):
             context["ti"].xcom_push(SLAVE_DOWN, reason)
             raise AirflowFailException(f"{reason}. The backlog is kept, and the next batch tries again")
 
-    def _ship(
-        self, context: Context, source: SourceCluster, planned: Planned, only: Sequence[str] = (), *, until: float = 0.0,
-        free: bool = True, tried: set[str] | None = None,
-    ) -> Collection[str]:  # fmt: skip
-        """Run the job to its end. `only` are the WAL groups that it ships; none named: all.
-
-        Returns the groups that other runs hold, or held when the job looked, if it is not yet time to give these up. `free` says
-        whether some were free when the job began; `tried` are those that were given another job for that.
-        """
+    def _ship(self, context: Context, source: SourceCluster, planned: Planned, only: Sequence[str] = ()) -> _EndedJob:
+        """Run the job to its end. `only` are the WAL groups that it ships; none named: all."""
         from walferry.hbase.files.quarantine import BrokenWals
-        from walferry.runs.steps import batch, slaves
+        from walferry.runs.steps import batch
         from walferry.shipping.ship_run import ShipRun
 
         before = batch.summaries(source, self.peer, planned.run_id)
         run = ShipRun(
-            source=slaves.for_job(source, self.peer), peer_id=self.peer, run_id=planned.run_id, deadline=int(self.deadline),
+            source=batch.for_job(source, self.peer), peer_id=self.peer, run_id=planned.run_id, deadline=int(self.deadline),
             groups=tuple(only) or None, recovery=self.recovery, broken_wals=BrokenWals(str(self.broken_wals)),
             sink=None if self.sink == CONFIGURED else SinkKind(str(self.sink)),
             hfiles_from=None if self.hfiles_from is None else int(self.hfiles_from) << 20,
@@ -207,39 +203,42 @@ class ShipWalsOperator(SparkJobOperator):
             self._leave(context, str(error))
         except AirflowException as error:
             self._leave_if_paused(context, source)
-            failed = _failed_groups(before, batch.summaries(source, self.peer, planned.run_id))
-            held = [s.group for s in failed if s.status == "held"] if time.monotonic() < until else ()
-            if waiting := batch.again(source, self.peer, held, set() if tried is None else tried):
-                return waiting
-            self._judge(error, failed, free)
-        if self.recovery:
-            self._check_in_time(before, batch.summaries(source, self.peer, planned.run_id))
-        return ()
+            return _EndedJob(error, _failed_groups(before, batch.summaries(source, self.peer, planned.run_id)))
+        after = batch.summaries(source, self.peer, planned.run_id) if self.recovery else ()
+        return _EndedJob(None, late=[s.group for s in after if s.status == "deadline" and s not in before])
 
-    def _judge(self, error: AirflowException, failed: Sequence[GroupSummary], free: bool) -> NoReturn:
-        """Raise the error that tells Airflow whether to submit a failed job again."""
-        if not failed:
-            raise error  # it was killed or could not start: try again
-        if self.recovery:  # for which no next batch comes
-            again = [s for s in failed if s.passing or s.status == "slave-down" or (s.status == "held" and free)]
-        else:
-            again = list(failed) if all(s.passing for s in failed) else []
-        if again:
-            raise AirflowException("; ".join(sorted({s.error or s.group for s in again}))[:MAX_ERROR_CHARS]) from error
-        reasons = [f"{s.group}: {s.status}: {s.error}"[:MAX_REASON_CHARS] for s in failed]
-        more = [f"and {len(failed) - MAX_REASONS:,} more"] if len(failed) > MAX_REASONS else []
-        raise AirflowFailException(
-            f"peer {self.peer}: {count(len(failed), 'WAL group')} failed: {'; '.join([*reasons[:MAX_REASONS], *more])}. "
-            "The report has all of them"
-        ) from error
-
-    def _check_in_time(self, before: Sequence[GroupSummary], after: Sequence[GroupSummary]) -> None:
-        late = [s.group for s in after if s.status == "deadline" and s not in before]
-        if late:
+    def _judge(self, job: _EndedJob, free: bool = True) -> None:
+        """Raise the error that tells Airflow whether to submit a failed job again. Some groups were `free` when it began."""
+        if job.late:
             raise AirflowFailException(
-                f"peer {self.peer}: the deadline of {self.deadline} s came before all of {', '.join(late)} was shipped. The rest "
-                "is still queued: clear this task, and it goes on from there"
+                f"peer {self.peer}: the deadline of {self.deadline} s came before all of {', '.join(job.late)} was shipped. The "
+                "rest is still queued: clear this task, and it goes on from there"
             )
+        if job.error is None:
+            return
+        if not job.failed:
+            raise job.error  # it was killed or could not start: try again
+        if self.recovery:  # for which no next batch comes
+            again = [s for s in job.failed if s.passing or s.status == "slave-down" or (s.status == "held" and free)]
+        else:
+            again = list(job.failed) if all(s.passing for s in job.failed) else []
+        if again:
+            raise AirflowException("; ".join(sorted({s.error or s.group for s in again}))[:MAX_ERROR_CHARS]) from job.error
+        reasons = [f"{s.group}: {s.status}: {s.error}"[:MAX_REASON_CHARS] for s in job.failed]
+        more = [f"and {len(job.failed) - MAX_REASONS:,} more"] if len(job.failed) > MAX_REASONS else []
+        raise AirflowFailException(
+            f"peer {self.peer}: {count(len(job.failed), 'WAL group')} failed: {'; '.join([*reasons[:MAX_REASONS], *more])}. "
+            "The report has all of them"
+        ) from job.error
+
+
+@dataclass(frozen=True)
+class _EndedJob:
+    """How a job has ended: with which error, which groups have failed, and which ones the deadline has cut short."""
+
+    error: AirflowException | None
+    failed: Sequence[GroupSummary] = ()
+    late: Sequence[str] = ()
 
 
 def _failed_groups(before: Sequence[GroupSummary], after: Sequence[GroupSummary]) -> list[GroupSummary]:

@@ -11,6 +11,7 @@ from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOpe
 from airflow.sdk import Context, conf
 from airflow.sdk.exceptions import AirflowException
 
+from walferry.airflow.hooks.hbase import HBaseSourceHook
 from walferry.airflow.hooks.spark import WalferrySubmitHook
 from walferry.airflow.hooks.spark_output import failure, not_started
 from walferry.airflow.literal import LiteralFields
@@ -19,6 +20,7 @@ from walferry.airflow.operators.links import LINKS
 from walferry.base.jobs import Job, arguments_of
 from walferry.jobs.archive import build_archive
 from walferry.jobs.archive_entry import cache_folder
+from walferry.replication.source.cluster import SourceCluster
 
 # Where spark_jobs lie if neither beside plugins nor where pip puts them: section [walferry] of airflow.cfg, or
 # AIRFLOW__WALFERRY__SPARK_JOBS.
@@ -49,6 +51,13 @@ class SparkJobOperator(LiteralFields, SparkSubmitOperator):
         self._killed = False
         self.shown: dict[str, str] = {}  # what the replication page is to show: source, peer and queue
         self.ran_through = ""  # the connection to the Spark that has run a job
+
+    def source_for(self, conn_id: str, peer: str) -> SourceCluster:
+        """The source as a job for the peer gets it. The task's links lead to the peer from now on. Raises WalferryError."""
+        from walferry.runs.steps import batch
+
+        self.shown = {"source": conn_id, "peer": peer}
+        return batch.for_job(HBaseSourceHook(conn_id).get_conn(), peer)
 
     def run_job(self, context: Context, job: Job) -> None:
         """Run the job to its end. Raises AirflowException if it fails, and WalferryError if it may not begin."""

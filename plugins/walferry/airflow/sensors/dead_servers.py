@@ -49,10 +49,3 @@ class DeadServersSensor(PlainSensor):
             method_name="execute_complete",
             timeout=self.timeout,
         )
-
-    @ends_plainly
-    def execute_complete(self, context: Context, event: dict[str, Any]) -> dict[str, Any]:
-        """Take what the trigger found."""
-        if "error" in event:
-            raise AirflowFailException(event["error"])
-        return event

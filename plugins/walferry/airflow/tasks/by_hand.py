@@ -10,7 +10,7 @@ from walferry.airflow.literal import task
 from walferry.airflow.tasks.common import source, telling
 from walferry.airflow.tasks.recovery import SELECTED
 from walferry.runs.failures import Failures
-from walferry.runs.values import MAX_TEXT_CHARS, Selected
+from walferry.runs.values import MAX_TEXT_CHARS, Selected, run_of
 
 MAX_NOTES = 200  # lines of select that the report tells too
 ORPHANS = "orphans"  # an XCom
@@ -43,13 +43,13 @@ def select() -> list[str]:
 @task
 def gone_peers() -> list[str]:
     """Report the queues whose peer is gone, or delete them."""
-    from walferry.runs.steps import batch, recovery
+    from walferry.runs.steps import recovery
 
     context = get_current_context()
     ti = context["ti"]
     orphans = Selected.from_xcom(ti.xcom_pull(task_ids="select", key=ORPHANS))
     with telling():
-        dealt = recovery.deal_with_orphans(source(), orphans, context["params"]["delete_orphan"], batch.run_of(ti))
+        dealt = recovery.deal_with_orphans(source(), orphans, context["params"]["delete_orphan"], run_of(ti))
         print("\n".join(dealt.lines) or "There are none.")
         lines = [line[:MAX_TEXT_CHARS] for line in dealt.lines[:MAX_NOTES]]
         if dealt.problems:

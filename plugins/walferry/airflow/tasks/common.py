@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
 from airflow.sdk import Context, Param, get_current_context
 from airflow.sdk.bases.decorator import Task, task_decorator_factory
 
+from walferry.airflow.endings import leave_note
 from walferry.airflow.hooks.hbase import HBaseSourceHook
+from walferry.airflow.kept_reports import as_lines, with_earlier
 from walferry.airflow.literal import LiteralTask
 from walferry.airflow.operators.links import ReplicationLink
 from walferry.airflow.retries import RetryIfItHelps
 from walferry.base.errors import WalferryError
 from walferry.base.texts import one_line
 from walferry.replication.source.cluster import DEFAULT_CONN_ID
+from walferry.runs.failures import say
+from walferry.runs.values import run_of
 
 if TYPE_CHECKING:
     from walferry.replication.source.cluster import SourceCluster
@@ -35,14 +39,21 @@ SOURCE = Param(
 )
 
 
-def default_args(minutes: int) -> dict[str, Any]:
-    """A DAG's default arguments: each task may take so many minutes, and is tried again if that can help."""
-    return {
-        "retries": 2,
+def dag_args(*, minutes: int, retries: int = 2, about: str = "replication") -> dict[str, Any]:
+    """Arguments that DAGs have in common: each task may take so many minutes, and is tried again if that can help."""
+    default_args = {
+        "retries": retries,
         "retry_delay": timedelta(seconds=10),
         "execution_timeout": timedelta(minutes=minutes),
         "retry_policy": RetryIfItHelps(),
     }
+    start = datetime(2025, 1, 1, tzinfo=UTC)
+    return {"start_date": start, "catchup": False, "default_args": default_args, "tags": ["hbase", about]}
+
+
+def peer_param(description: str) -> Param:
+    """The parameter of DAGs that are for one peer, or for all if it is empty."""
+    return Param(None, type=["null", "string"], pattern=r"^[^-/\s]*$", title="Peer", description=description)
 
 
 class PeerTask(LiteralTask):
@@ -80,3 +91,22 @@ def telling(what: str = "") -> Iterator[None]:
 def name_of(ti: Any) -> str:
     """A task instance's name, with its number if it is mapped, as Airflow tells states."""
     return str(ti.task_id) if ti.map_index in (None, -1) else f"{ti.task_id}_{ti.map_index}"
+
+
+def state_of(ti: Any, task_id: str, map_index: int = -1) -> str | None:
+    """How a task of the run has ended."""
+    states = ti.get_task_states(dag_id=ti.dag_id, task_ids=[task_id], run_ids=[ti.run_id], map_index=map_index)
+    return next(iter(states[ti.run_id].values()), None)
+
+
+def tell(report: Mapping[str, Any], text: str, note: str, run_id: str | None) -> None:
+    """Tell a report, with those of earlier attempts: as text in the log, as XCom, and as a line for the run's note.
+
+    `run_id` names the attempt that was planned; None: nothing was.
+    """
+    context = get_current_context()
+    ti = context["ti"]
+    whole = with_earlier(context, run_id or f"{run_of(ti)}, report {ti.try_number}", report)
+    say("\n".join([text, *as_lines(whole)]))
+    leave_note(context, note)
+    ti.xcom_push("return_value", whole)

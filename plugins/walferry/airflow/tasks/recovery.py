@@ -19,16 +19,14 @@ from typing import TYPE_CHECKING, Any
 
 from airflow.sdk import Param, TriggerRule, get_current_context
 
-from walferry.airflow.endings import leave_note
 from walferry.airflow.forms import choices
-from walferry.airflow.kept_reports import as_lines, with_earlier
 from walferry.airflow.literal import label, task
 from walferry.airflow.operators.ship_wals import NOT_KEPT, ShipWalsOperator
 from walferry.airflow.operators.spark_job import BY_SPARK_SUBMIT
-from walferry.airflow.tasks.common import PROBLEM, name_of, source, telling
-from walferry.runs.failures import ReportedFailures, say
+from walferry.airflow.tasks.common import PROBLEM, name_of, source, tell, telling
+from walferry.runs.failures import ReportedFailures
 from walferry.runs.reports.recovery import Recovery, as_dict, as_text, note
-from walferry.runs.values import Claimed, Selected
+from walferry.runs.values import Claimed, Selected, run_of
 
 if TYPE_CHECKING:
     from walferry.shipping.drains import Drain
@@ -75,11 +73,11 @@ def recover(first: str, servers: Any, also: Any = None) -> None:
 @task(map_index_template=label("task.op_kwargs['server']"), retries=CLAIM_RETRIES, retry_delay=timedelta(seconds=15))
 def claim(server: str) -> dict[str, Any]:
     """Claim the server's queues."""
-    from walferry.runs.steps import batch, recovery
+    from walferry.runs.steps import recovery
 
     ti = get_current_context()["ti"]
     with telling(f"claim of {server}"):
-        claimed = recovery.claim(source(), server, batch.run_of(ti))
+        claimed = recovery.claim(source(), server, run_of(ti))
     print(f"{server}: {claimed.moved} queues moved by this try.")
     for why in claimed.left:
         log.warning("left to others: %s", why)
@@ -90,12 +88,12 @@ def claim(server: str) -> dict[str, Any]:
 @task(trigger_rule=TriggerRule.ALL_DONE)
 def plan(first: str, claims: Any) -> list[dict[str, Any]]:
     """The arguments of the drains, peer by peer; what each of them drains is noted in ZooKeeper."""
-    from walferry.runs.steps import batch, recovery
+    from walferry.runs.steps import recovery
 
     context = get_current_context()
     ti = context["ti"]
     claimed = _that_succeeded(list(claims[:]) if claims else (), _states(ti))  # by one request
-    run_id = f"{batch.run_of(ti)}.{ti.try_number}"  # a cleared plan begins a new count
+    run_id = f"{run_of(ti)}.{ti.try_number}"  # a cleared plan begins a new count
     selected = ti.xcom_pull(task_ids=first, key=SELECTED)
     wanted = recovery.wanted_by_hand(Selected.from_xcom(selected)) if selected else recovery.wanted_by_claims(claimed)
     with telling("plan"):
@@ -110,12 +108,12 @@ def plan(first: str, claims: Any) -> list[dict[str, Any]]:
 @task(trigger_rule=TriggerRule.ALL_DONE)
 def clean_up() -> list[str]:
     """Remove the queues and znodes of dead servers that are empty now, unless another run claims the server."""
-    from walferry.runs.steps import batch, recovery
+    from walferry.runs.steps import recovery
 
     ti = get_current_context()["ti"]
     claims = _that_succeeded(ti.xcom_pull(task_ids=["claim"]), _states(ti))
     servers = {*(claim.server for claim in claims), *(drain.dead_server for drain in _drains(ti) if not drain.problem)}
-    removed = recovery.clean_up(source(), servers, batch.run_of(ti))
+    removed = recovery.clean_up(source(), servers, run_of(ti))
     print(f"Removed: {', '.join(removed) or 'nothing'}.")
     return removed[:MAX_REMOVED]
 
@@ -123,16 +121,11 @@ def clean_up() -> list[str]:
 @task(trigger_rule=TriggerRule.ALL_DONE)
 def report(first: str, also: Sequence[str] | None) -> None:
     """Tell what was done and what is left, as text in the log and as XCom."""
-    from walferry.runs.steps import batch
 
     context = get_current_context()
     ti = context["ti"]
     recovered = _recovered(ti, first, also or ())
-    attempt = _noted(ti)["run_id"] if recovered.drained else f"{batch.run_of(ti)}, report {ti.try_number}"
-    whole = with_earlier(context, attempt, as_dict(recovered))
-    say("\n".join([as_text(recovered), *as_lines(whole)]))
-    leave_note(context, note(recovered))
-    ti.xcom_push("return_value", whole)
+    tell(as_dict(recovered), as_text(recovered), note(recovered), _noted(ti)["run_id"] if recovered.drained else None)
     choices.refresh(source(), context["params"]["source_conn_id"])
     if recovered.failures:
         raise RecoveryFailed(recovered.failures)

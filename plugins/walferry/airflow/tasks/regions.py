@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from airflow.sdk import Param, get_current_context
@@ -11,10 +12,14 @@ from walferry.airflow.literal import task
 from walferry.airflow.tasks.common import source
 from walferry.base.findings import Finding
 from walferry.runs.failures import Failures, say
+from walferry.runs.input import InputError
+from walferry.runs.reports.regions import RegionsReport
 
 if TYPE_CHECKING:
+    from walferry.master.snapshot import ClusterSnapshot
     from walferry.master.work import WorkTerms
 
+NOTHING = "Nothing is to be done."
 IN_LOG = "see the log of the task before this one"
 ROLE_PARAMS = {  # of a run that acts as the cluster's master
     "limit_minutes": Param(
@@ -47,37 +52,64 @@ class RegionsWarning(Failures):
 @task
 def report() -> dict[str, Any]:
     """Tell which regions are in transition or not served, and what would be done, as text in the log and as XCom."""
-    from walferry.airflow.steps import regions
+    from walferry.master import requests, snapshot, work
+    from walferry.replication.source.session import open_session
 
     context = get_current_context()
     check_run(context)
-    found = regions.report(source(), 60 * context["params"]["limit_minutes"])
-    say(found.as_text())
-    return found.to_xcom()
+    with open_session(source()) as session:
+        looked = snapshot.look_and_decide(work.cluster_of(session), 60 * context["params"]["limit_minutes"])
+    request = requests.unstick(looked)
+    return _told(looked, [NOTHING] if request.idle else request.lines)
 
 
 @task
 def act(before: dict[str, Any]) -> dict[str, Any]:
-    """Do what the report says, unless this is a dry run. Returns the report of how things stand afterwards."""
-    from walferry.airflow.steps import regions
+    """Bring regions to the end of their transitions: as the cluster's master, or beside an HMaster what can be done there.
+
+    If this is a dry run, or there is nothing to do, the role is not taken. Returns the report of how things stand afterwards.
+    """
+    from walferry.master import requests, snapshot, work
+    from walferry.replication.source.session import open_session
 
     if get_current_context()["params"]["dry_run"]:
         print("This is a dry run: nothing was done. Trigger a run with dry_run off to do what the report says.")
         return before
-    found = regions.act(source(), terms(), print)
-    say(found.as_text())
-    return found.to_xcom()
+    told: list[str] = []
+
+    def tell(line: str) -> None:
+        told.append(line)
+        print(line)
+
+    with open_session(source()) as session:
+        looked = snapshot.look_and_decide(work.cluster_of(session), terms().limit_seconds)
+        if requests.unstick(looked).idle:
+            return _told(looked, [NOTHING])
+        carry_out = work.carry_out if looked.hmaster is None else work.unstick_beside
+        return _told(carry_out(session, requests.unstick, terms(), tell), told)
 
 
 @task
 def start() -> None:
-    """Start a cluster without its HMaster."""
-    from walferry.airflow.steps import regions
+    """Start a cluster without its HMaster. The parameter `confirm` must name its base in ZooKeeper."""
+    from walferry.master.emergency import start_cluster
+    from walferry.replication.source.session import open_session
 
     context = get_current_context()
     check_run(context)
-    params = context["params"]
-    regions.emergency_start(source(), params["confirm"] or "", terms(), params["min_servers"], print)
+    params, cluster = context["params"], source()
+    base, confirmed = cluster.znode_parent, params["confirm"] or ""
+    if confirmed != base:
+        raise InputError(
+            f"confirm is {confirmed[:100]!r}. To start the cluster of {cluster.quorum} without its HMaster, type its base in "
+            f"ZooKeeper there: {base}. Nothing was done"
+        )
+    with open_session(cluster) as session:
+        start_cluster(session, terms(), params["min_servers"], print)
+    print(
+        "The cluster is started, and the role has ended, so no master is active. Next, start an HMaster: it finds the regions "
+        "open and takes over. Until then no master handles the death of a RegionServer"
+    )
 
 
 @task
@@ -97,3 +129,12 @@ def terms() -> WorkTerms:
     name = f"{ti.dag_id} {ti.run_id} {ti.task_id}"
     limit, wait = 60 * params["limit_minutes"], 60 * params["wait_minutes"]
     return WorkTerms(name, name, params["host"] or None, params["listen"] or None, params["port"], limit, wait)
+
+
+def _told(looked: ClusterSnapshot, lines: Sequence[str]) -> dict[str, Any]:
+    """Tell how regions stand, and what was done or would be done."""
+    from walferry.master.survey import survey
+
+    found = RegionsReport(survey(looked), lines)
+    say(found.as_text())
+    return found.to_xcom()

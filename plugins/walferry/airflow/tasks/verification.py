@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
-from airflow.sdk import TriggerRule, get_current_context
+from airflow.sdk import Context, TriggerRule, get_current_context
 
 from walferry.airflow.endings import leave_note
 from walferry.airflow.forms.run_checks import check_conf
 from walferry.airflow.literal import label, task
-from walferry.airflow.operators.verify_peer import VerifyPeerOperator
-from walferry.airflow.tasks.common import source, task_of_peer
+from walferry.airflow.operators.spark_job import SparkJobOperator
+from walferry.airflow.retries import ends_plainly
+from walferry.airflow.tasks.common import source, state_of, task_of_peer
 from walferry.runs.failures import say
 from walferry.runs.reports.verification import VerificationFailed, VerificationReport
+from walferry.runs.values import run_of
 
 PEER_NAME = label("task.op_kwargs['peer']")
 GROUP = "peer"
@@ -47,12 +50,9 @@ def report(peer: str) -> None:
     from walferry.runs.steps import verification
 
     ti: Any = get_current_context()["ti"]
-    states = ti.get_task_states(
-        dag_id=ti.dag_id, task_ids=[f"{GROUP}.compare"], run_ids=[ti.run_id], map_index=ti.map_index
-    )  # fmt: skip
-    state = next(iter(states[ti.run_id].values()), None)
+    state = state_of(ti, f"{GROUP}.compare", ti.map_index)
     measured = ti.xcom_pull(task_ids=f"{GROUP}.clocks", map_indexes=ti.map_index) or {}
-    found = VerificationReport(peer, verification.result(source(), peer, verification.run_of(ti)), state, measured)
+    found = VerificationReport(peer, verification.result(source(), peer, run_of(ti)), state, measured)
     say(found.as_text())
     leave_note(get_current_context(), found.note)
     ti.xcom_push("return_value", found.to_xcom())
@@ -64,3 +64,30 @@ def verification_of(peer: str) -> None:
     """Wire one peer's branch."""
     compare = VerifyPeerOperator(task_id="compare", peer=peer, retries=1, map_index_template=label("task.peer"))
     [compare, clocks(peer=peer)] >> report(peer=peer)
+
+
+class VerifyPeerOperator(SparkJobOperator):
+    """Compares the tables of `peer`, with the run's parameters.
+
+    A killed or failed job may be submitted again at any time.
+    """
+
+    template_fields: Sequence[str] = (*SparkJobOperator.template_fields, "peer")
+
+    def __init__(self, *, peer: str, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.peer = peer
+
+    @ends_plainly
+    def execute(self, context: Context) -> None:
+        """Submit the job and wait for it."""
+        from walferry.runs.steps import verification
+        from walferry.verification.verify_run import VerifyRun
+
+        params: Mapping[str, Any] = context["params"]
+        source = self.source_for(params["source_conn_id"], self.peer)
+        run = VerifyRun(
+            source=source, peer_id=self.peer, run_id=run_of(context["ti"]), tables=tuple(params["tables"] or ()),
+            options=verification.options_of(params),
+        )  # fmt: skip
+        self.run_job(context, run)

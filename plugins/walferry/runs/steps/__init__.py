@@ -5,5 +5,4 @@ recovery            dead servers' queues
 replay              an interval that is shipped again
 initial_snapshot    a new peer's tables
 verification        source and slave compared
-slaves              the logins to a slave, which Spark has no connection to read from
 """

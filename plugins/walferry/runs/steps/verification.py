@@ -18,11 +18,6 @@ from walferry.verification.outcome import VerificationOutcome
 from walferry.verification.results import delete_of_gone_peers, read_result
 
 
-def run_of(ti: Any) -> str:
-    """The name under which a run's result is kept."""
-    return f"{ti.dag_id}/{ti.run_id}"
-
-
 def choose(source: SourceCluster, asked: str | None) -> list[str]:
     """The peer asked for, whether it is Walferry's or not, or all peers that are managed now.
 
