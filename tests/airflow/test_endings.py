@@ -10,9 +10,8 @@ import pytest
 from airflow.sdk import BaseOperator, RetryDecision
 from airflow.sdk.exceptions import AirflowException
 
-from walferry.airflow.endings import END_OF_GROUP, Ended
+from walferry.airflow.endings import END_OF_GROUP, Ended, RetryIfItHelps
 from walferry.airflow.operators.ship_wals import ShipWalsOperator
-from walferry.airflow.retries import RetryIfItHelps
 from walferry.airflow.run_notes import DAGS
 from walferry.base.zk.errors import ConnectError
 from walferry.engine.summary import GroupSummary, Status

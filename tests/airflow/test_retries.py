@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from airflow.sdk import RetryAction
 
-from walferry.airflow.retries import RetryIfItHelps
+from walferry.airflow.endings import RetryIfItHelps
 from walferry.airflow.tasks.recovery import RecoveryFailed
 from walferry.base.zk.errors import ConnectError
 from walferry.hbase.errors import EnabledPeer, StorageError

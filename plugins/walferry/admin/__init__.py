@@ -5,7 +5,6 @@
     changing        a managed peer's settings, bandwidth, tables and namespaces; nothing is shipped of one that is paused
     removing        a managed peer, once its backlog is shipped or given up
     showing         peers and their queues in words
-    errors          what the commands for operators raise
     own_root        shows whose Walferry's own root in ZooKeeper is, and takes it over
     slave_checks    whether edits can arrive at the slave
 

@@ -10,8 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from walferry.admin.creating import edits_of, put_edits
-from walferry.admin.errors import Refused
-from walferry.admin.peers import PeerAdmin, put_keys
+from walferry.admin.peers import PeerAdmin, Refused, put_keys
 from walferry.admin.slave_checks import Wanted, check_ends
 from walferry.base.protos import hbase_pb2 as pb
 from walferry.base.texts import did_you_mean

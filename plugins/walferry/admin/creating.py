@@ -8,8 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from walferry.admin.errors import Refused
-from walferry.admin.peers import PeerAdmin, begin_new_wals, check_id, finish_command
+from walferry.admin.peers import PeerAdmin, Refused, begin_new_wals, check_id, finish_command
 from walferry.admin.slave_checks import Wanted, check_ends
 from walferry.admin.tables import Asked, UnclearTable, resolve, table_name
 from walferry.base.protos import hbase_pb2 as pb

@@ -5,8 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterable, Mapping, Sequence
 
-from walferry.admin.errors import Refused
-from walferry.admin.peers import PeerAdmin, finish_command
+from walferry.admin.peers import PeerAdmin, Refused, finish_command
 from walferry.replication.peers.reading import DISABLED, successor
 from walferry.replication.queues import rolling
 from walferry.replication.queues.reading import Queue, read_queues

@@ -5,7 +5,7 @@ tasks                                  the DAGs' tasks and their wiring, with op
 forms                                  parameters: what is proposed, and what is checked
 page                                   the replication page in Airflow's navigation
 provider                               what Airflow is told of Walferry when pip has installed it
-endings, retries                       what the log of a failed task ends with, and which failures are tried again
+endings                                what the log of a failed task ends with, and which failures are tried again
 kept_reports                           what a run has reported, kept for as long as the run exists
 run_notes, stats                       a run's note; metrics
 timetables                             intervals for backfills, registered by plugins/walferry_plugin.py

@@ -2,7 +2,7 @@
 
     main                         the command with its groups; errors and exit statuses
     options, source, show        what commands share: parameters, which cluster, tables and JSON, --watch
-    status, metrics              how replication stands; and where the shipping of a queued WAL goes on
+    status                       how replication stands, also for Prometheus; and where the shipping of a queued WAL goes on
     peers                        peers looked at, and changed
     wal, regions                 WALs and regions in transition
     batches, recovery, verify    a peer shipped, dead servers' queues drained, tables compared, in processes of this machine

@@ -21,11 +21,11 @@ from walferry.cli import options
 from walferry.cli.options import PORT, SECONDS
 from walferry.cli.show import STUCK, WELL, ShownTable, plain, put, show, tell
 from walferry.cli.source import Chosen
-from walferry.master.survey import RegionSurvey, SurveyRow
 
 if TYPE_CHECKING:  # numba takes a command that is only asked for its help too long
     from walferry.master.requests import OperatorRequest
     from walferry.master.snapshot import ClusterSnapshot
+    from walferry.master.survey import RegionSurvey, SurveyRow
     from walferry.replication.source.session import Session
 
 LIMIT_SECONDS = 600.0

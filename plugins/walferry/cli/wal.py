@@ -151,8 +151,7 @@ def _keys(chosen: Chosen, asked: WalOptions) -> UnwrapKey | None:
 
 def _print_all(urls: Iterable[str], question: Question, answers: list[Answer]) -> int:
     """Print what is found, and tell what is wrong with files. Adds their answers to `answers`. Returns the exit status."""
-    from walferry.observe.inspection.many_files import search_all
-    from walferry.observe.inspection.searching import Answer
+    from walferry.observe.inspection.searching import Answer, search_all
 
     status = WELL
     with closing(search_all(urls, question)) as parts:

@@ -16,8 +16,7 @@ from airflow.sdk.exceptions import (
     AirflowSkipException,
 )
 
-from walferry.airflow.endings import WIDTH, Ended, ended_by, wrapped
-from walferry.airflow.retries import RetryIfItHelps, ends_plainly
+from walferry.airflow.endings import WIDTH, Ended, RetryIfItHelps, ended_by, ends_plainly, wrapped
 from walferry.base.errors import WalferryError
 from walferry.runs.failures import MAX_REASONS, Failures, ReportedFailures, say
 

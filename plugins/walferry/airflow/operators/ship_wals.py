@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any, NoReturn
 from airflow.sdk import Context, Param
 from airflow.sdk.exceptions import AirflowException, AirflowFailException, AirflowSkipException
 
+from walferry.airflow.endings import ends_plainly
 from walferry.airflow.hooks.hbase import HBaseSourceHook
 from walferry.airflow.operators.connect_job import MAX_ERROR_CHARS
 from walferry.airflow.operators.spark_job import STARTUP_SECONDS, SparkJobOperator
-from walferry.airflow.retries import ends_plainly
 from walferry.base.amounts import count
 from walferry.base.errors import WalferryError
 from walferry.hbase.errors import PausedPeer

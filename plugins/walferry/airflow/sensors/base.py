@@ -7,8 +7,8 @@ from typing import Any
 from airflow.sdk import BaseSensorOperator, Context, RetryPolicy
 from airflow.sdk.exceptions import AirflowFailException
 
+from walferry.airflow.endings import RetryIfItHelps, ends_plainly
 from walferry.airflow.literal import LiteralIfMapped
-from walferry.airflow.retries import RetryIfItHelps, ends_plainly
 
 
 class PlainSensor(LiteralIfMapped, BaseSensorOperator):

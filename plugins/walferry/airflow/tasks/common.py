@@ -10,12 +10,11 @@ from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 from airflow.sdk import Context, Param, get_current_context
 from airflow.sdk.bases.decorator import Task, task_decorator_factory
 
-from walferry.airflow.endings import leave_note
+from walferry.airflow.endings import RetryIfItHelps, leave_note
 from walferry.airflow.hooks.hbase import HBaseSourceHook
 from walferry.airflow.kept_reports import as_lines, with_earlier
 from walferry.airflow.literal import LiteralTask
 from walferry.airflow.operators.links import ReplicationLink
-from walferry.airflow.retries import RetryIfItHelps
 from walferry.base.errors import WalferryError
 from walferry.base.texts import one_line
 from walferry.replication.source.cluster import DEFAULT_CONN_ID

@@ -8,10 +8,10 @@ from airflow.providers.standard.operators.trigger_dagrun import DagIsPaused, Tri
 from airflow.sdk import Context, TriggerRule, get_current_context
 from airflow.sdk.exceptions import AirflowException
 
+from walferry.airflow.endings import ends_plainly
 from walferry.airflow.forms.run_checks import check_run
 from walferry.airflow.literal import LiteralFields, task
 from walferry.airflow.operators.spark_job import SparkJobOperator
-from walferry.airflow.retries import ends_plainly
 from walferry.airflow.tasks.common import source
 from walferry.base.texts import one_line
 from walferry.runs.input import InputError, tables_of

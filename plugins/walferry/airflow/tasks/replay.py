@@ -11,10 +11,10 @@ from typing import Any
 from airflow.sdk import Context, Param, TriggerRule, get_current_context
 from airflow.sdk.exceptions import AirflowException, AirflowFailException, AirflowSkipException
 
+from walferry.airflow.endings import ends_plainly
 from walferry.airflow.forms.run_checks import check_conf
 from walferry.airflow.literal import task
 from walferry.airflow.operators.spark_job import STARTUP_SECONDS, SparkJobOperator
-from walferry.airflow.retries import ends_plainly
 from walferry.airflow.tasks.common import PROBLEM, source, state_of, tell, telling
 from walferry.base.errors import WalferryError
 from walferry.replication.source.cluster import SourceCluster

@@ -8,11 +8,10 @@ from typing import Any
 
 from airflow.sdk import Context, TriggerRule, get_current_context
 
-from walferry.airflow.endings import leave_note
+from walferry.airflow.endings import ends_plainly, leave_note
 from walferry.airflow.forms.run_checks import check_conf
 from walferry.airflow.literal import label, task
 from walferry.airflow.operators.spark_job import SparkJobOperator
-from walferry.airflow.retries import ends_plainly
 from walferry.airflow.tasks.common import source, state_of, task_of_peer
 from walferry.runs.failures import say
 from walferry.runs.reports.verification import VerificationFailed, VerificationReport

@@ -47,8 +47,9 @@ class OnceTrigger(SourceTrigger):
     async def run(self) -> AsyncIterator[TriggerEvent]:
         """Wait for the stream; yields one event."""
         try:
-            async with await self.open_stream() as self._stream:
-                event = self.payload(await self._stream.next())
+            async with await self.open_stream() as stream:
+                self._stream = stream
+                event = self.payload(await stream.next())
         except WalferryError as error:
             event = {"error": str(error)}
         yield TriggerEvent(event)  # type: ignore[no-untyped-call]
