@@ -11,7 +11,7 @@ from airflow.sdk import Param, dag
 
 from walferry.airflow.forms.choices import proposed, proposed_peers
 from walferry.airflow.forms.run_checks import RUN_TYPES
-from walferry.airflow.operators.ship_wals import BROKEN_WALS, HFILES_FROM, SINK
+from walferry.airflow.operators.ship_wals import SHIP_PARAMS
 from walferry.airflow.tasks.by_hand import gone_peers, select
 from walferry.airflow.tasks.common import SOURCE, dag_args
 from walferry.airflow.tasks.recovery import DEADLINE, recover
@@ -55,9 +55,7 @@ from walferry.airflow.tasks.recovery import DEADLINE, recover
             description="Their unshipped edits will never be replicated. Name a peer or a queue, too.",
         ),
         "deadline": DEADLINE,
-        "broken_wals": BROKEN_WALS,
-        "sink": SINK,
-        "hfiles_from": HFILES_FROM,
+        **SHIP_PARAMS,
     },
     **dag_args(minutes=30),
     doc_md=__doc__,

@@ -15,7 +15,7 @@ from airflow.sdk import Asset, AssetWatcher, Param, dag, get_current_context
 from walferry.airflow.forms import choices
 from walferry.airflow.forms.run_checks import RUN_TYPES, check_run
 from walferry.airflow.literal import task
-from walferry.airflow.operators.ship_wals import BROKEN_WALS, HFILES_FROM, SINK
+from walferry.airflow.operators.ship_wals import SHIP_PARAMS
 from walferry.airflow.tasks.common import SOURCE, dag_args, source, telling
 from walferry.airflow.tasks.recovery import DEADLINE, recover
 from walferry.airflow.triggers.dead_servers import DeadServersEventTrigger
@@ -39,9 +39,7 @@ DEAD_SERVERS = Asset("hbase-dead-servers", watchers=[AssetWatcher(name="hbase_so
             description="host,port,start code of one dead RegionServer; empty for all that are dead now.",
         ),
         "deadline": DEADLINE,
-        "broken_wals": BROKEN_WALS,
-        "sink": SINK,
-        "hfiles_from": HFILES_FROM,
+        **SHIP_PARAMS,
     },
     **dag_args(minutes=30),
     doc_md=__doc__,

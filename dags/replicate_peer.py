@@ -20,7 +20,7 @@ from __future__ import annotations
 from airflow.sdk import Param, dag, task_group
 
 from walferry.airflow.forms.run_checks import RUN_TYPES
-from walferry.airflow.operators.ship_wals import BROKEN_WALS, HFILES_FROM, SINK
+from walferry.airflow.operators.ship_wals import SHIP_PARAMS
 from walferry.airflow.tasks.batch import GROUP, batch_of, peers, roll
 from walferry.airflow.tasks.common import SOURCE, dag_args, peer_param
 
@@ -43,9 +43,7 @@ PARAMS = {
         description="Seconds from the Spark job's start after which it stops reading and retrying; a call that the slave is at "
         "work on may still end. The rest stays queued for the next batch.",
     ),
-    "broken_wals": BROKEN_WALS,
-    "sink": SINK,
-    "hfiles_from": HFILES_FROM,
+    **SHIP_PARAMS,
 }
 
 

@@ -328,7 +328,7 @@ def spark(site: Site, **environment: str) -> str:
     for name, value in {"AIRFLOW_CONN_SPARK_DEFAULT": '{"conn_type": "spark", "host": "local[1]"}', **environment}.items():
         site.patch.setenv(name, value)
     with pytest.raises(AirflowException) as error:
-        ShipWalsOperator(task_id="ship", peer="p", plan={}, deadline=60).submit({}, site.ship_run())
+        ShipWalsOperator(task_id="ship", peer="p", plan={}).submit({}, site.ship_run())
     return str(error.value)
 
 

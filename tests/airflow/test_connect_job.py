@@ -130,7 +130,7 @@ def test_a_killed_task_ends_its_job_on_the_server(cluster: Cluster, monkeypatch:
 def test_a_killed_task_begins_no_job_though_airflow_lets_it_go_on(
     cluster: Cluster, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, server: Exception | None
 ) -> None:
-    operator = ShipWalsOperator(task_id="ship", peer="p", plan={}, deadline=60)
+    operator = ShipWalsOperator(task_id="ship", peer="p", plan={})
     monkeypatch.setenv("WALFERRY_CACHE", str(tmp_path))
     if server is None:  # killed before the server is asked
         operator.on_kill()

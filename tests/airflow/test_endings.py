@@ -119,10 +119,10 @@ def test_a_job_that_was_killed_is_tried_again_as_before(
 
 def test_an_operator_without_the_policy_fails_as_airflow_s_own_do() -> None:
     plan = {"run_id": "r", "peer": "p", "groups": 1}
-    operator = ShipWalsOperator(task_id="ship", peer="p", plan=plan, source_conn_id="nowhere")
+    operator = ShipWalsOperator(task_id="ship", peer="p", plan=plan)
     assert isinstance(operator, BaseOperator)
     with pytest.raises(Exception, match="connection 'nowhere' is not defined") as error:
-        operator.execute({})  # type: ignore[typeddict-item]
+        operator.execute({"params": {"source_conn_id": "nowhere"}})  # type: ignore[typeddict-item]
     assert not isinstance(error.value, AirflowException | SystemExit)
 
 

@@ -30,9 +30,7 @@ left: the deadline came, the slave is down, another run has a queue, or a queue 
 
 @click.command()
 @click.argument("peer_id", metavar="PEER")
-@options.as_json
-@options.watch
-@click.pass_obj
+@options.shown
 def plan(chosen: Chosen, peer_id: str, as_json: bool, watch: float | None) -> int:
     """Tell what a batch of a peer would ship.
 

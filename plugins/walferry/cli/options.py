@@ -100,6 +100,9 @@ def added(*given: Callable[[F], F]) -> Callable[[F], F]:
     return to
 
 
+shown = added(as_json, watch, click.pass_obj)  # of commands that show something
+
+
 def shipping(deadline: int) -> Callable[[F], F]:
     """Add the options of commands that ship: `deadline`, `broken_wals`, `sink` and `workers`."""
     return added(

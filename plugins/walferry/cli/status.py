@@ -45,9 +45,7 @@ OLD_WALS_SECONDS = 60.0
     help="A managed peer is behind if its oldest edit may have waited for longer than this "
     "(default: the peer's own setting max_lag; without it no age is too large).",
 )  # fmt: skip
-@options.as_json
-@options.watch
-@click.pass_obj
+@options.shown
 def status(chosen: Chosen, peer_ids: tuple[str, ...], max_lag: float | None, as_json: bool, watch: float | None) -> int:
     """Tell how replication stands.
 
@@ -80,9 +78,7 @@ class _Queues(click.Group):
 
 @click.group(cls=_Queues, invoke_without_command=True, epilog=_STATUS)
 @click.argument("peer_ids", nargs=-1, metavar="[PEER]...")
-@options.as_json
-@options.watch
-@click.pass_obj
+@options.shown
 def queues(chosen: Chosen, peer_ids: tuple[str, ...], as_json: bool, watch: float | None) -> int:
     """Show the queues, a line for each WAL group.
 

@@ -58,6 +58,7 @@ HFILES_FROM = Param(
     title="Files from",
     description="Megabytes of WALs from which the sink auto makes files of them. Empty: as the peer's walferry.hfiles.from says.",
 )
+SHIP_PARAMS = {"broken_wals": BROKEN_WALS, "sink": SINK, "hfiles_from": HFILES_FROM}
 NOT_KEPT = "what the run was to drain is not kept any more, or cannot be read: clear its task plan"
 # XComs that tell the report why a batch's job was not started.
 LEFT_TO, SLAVE_DOWN = "left_to", "slave_down"
@@ -66,11 +67,10 @@ LEFT_TO, SLAVE_DOWN = "left_to", "slave_down"
 class ShipWalsOperator(SparkJobOperator):
     """Ships what `peer` has queued, or skips itself if `plan` has nothing to ship. Logs how far the job is.
 
-    `deadline`, `broken_wals`, `sink`, `hfiles_from` and `source_conn_id` are the run's parameters of these names, unless they are
-    given.
-    A killed or failed job may be submitted again at any time: it goes on from the positions in ZooKeeper. A job that came to its
-    end is not submitted again: what failed in it is for the next batch. But if nothing is wrong with the groups, and only the
-    source's ZooKeeper was away, the task is tried again.
+    All else is in the run's parameters: `deadline`, `broken_wals`, `sink`, `hfiles_from` and `source_conn_id`. A killed or failed
+    job may be submitted again at any time: it goes on from the positions in ZooKeeper. A job that came to its end is not
+    submitted again: what failed in it is for the next batch. But if nothing is wrong with the groups, and only the source's
+    ZooKeeper was away, the task is tried again.
 
     While the job of a batch runs, the run holds the peer lock; a run that finds the peer in another run's hands skips the task.
     So does one that finds the peer paused. If the slave is down, the task fails at once and starts no job: the next batch tries
@@ -81,42 +81,20 @@ class ShipWalsOperator(SparkJobOperator):
     its deadline has ended before it had shipped all of them has failed. Cleared, it goes on from there.
     """
 
-    template_fields: Sequence[str] = (
-        *SparkJobOperator.template_fields,
-        *("peer", "plan", "deadline", "broken_wals", "sink", "hfiles_from", "source_conn_id"),
-    )
+    template_fields: Sequence[str] = (*SparkJobOperator.template_fields, "peer", "plan")
 
-    def __init__(
-        self,
-        *,
-        peer: str,
-        plan: Mapping[str, Any],  # the XCom of a walferry.runs.values.Planned
-        deadline: int | None = None,  # seconds
-        recovery: bool = False,
-        broken_wals: str | None = None,  # walferry.hbase.files.quarantine.BrokenWals
-        sink: str | None = None,  # walferry.replication.peers.settings.SinkKind, or CONFIGURED
-        hfiles_from: int | None = None,  # megabytes
-        source_conn_id: str | None = None,
-        **kwargs: Any,
-    ) -> None:
+    def __init__(self, *, peer: str, plan: Mapping[str, Any], recovery: bool = False, **kwargs: Any) -> None:
         super().__init__(**kwargs)
         self.peer = peer
-        self.plan = plan
-        self.deadline: Any = deadline
+        self.plan = plan  # the XCom of a walferry.runs.values.Planned
         self.recovery = recovery
-        self.broken_wals = broken_wals
-        self.sink = sink
-        self.hfiles_from: Any = hfiles_from
-        self.source_conn_id: Any = source_conn_id
 
     def pre_execute(self, context: Context) -> None:
-        """Take what is not given from the run's parameters; the task is killed some time after its deadline."""
-        for name in ("deadline", "broken_wals", "sink", "hfiles_from", "source_conn_id"):
-            if getattr(self, name) is None:
-                setattr(self, name, context["params"][name])
-        self.shown = {"source": str(self.source_conn_id), "peer": self.peer}
-        waiting = int(self.deadline) if self.recovery else 0
-        self.execution_timeout = timedelta(seconds=waiting + int(self.deadline) + STARTUP_SECONDS)
+        """Let the task be killed some time after its deadline, and its link lead to the peer even if it is skipped."""
+        self.shown = {"source": context["params"]["source_conn_id"], "peer": self.peer}
+        deadline = int(context["params"]["deadline"])
+        waiting = deadline if self.recovery else 0
+        self.execution_timeout = timedelta(seconds=waiting + deadline + STARTUP_SECONDS)
 
     @ends_plainly
     def execute(self, context: Context) -> None:
@@ -129,7 +107,7 @@ class ShipWalsOperator(SparkJobOperator):
             raise AirflowSkipException(planned.left_to)
         if not planned.groups:
             raise AirflowSkipException(f"peer {self.peer}: nothing to ship")
-        source = HBaseSourceHook(self.source_conn_id).get_conn()
+        source = HBaseSourceHook(context["params"]["source_conn_id"]).get_conn()
         if self.recovery:
             self._drain(context, source, planned)
             return
@@ -139,7 +117,7 @@ class ShipWalsOperator(SparkJobOperator):
                 only = batch.not_held(source, self.peer) if planned.held else ()
                 if planned.held and not only:  # a job for no group would be one for all
                     self._leave(context, f"peer {self.peer}: all that is left to ship is in the hands of recoveries")
-                self._judge(self._ship(context, source, planned, only))
+                self._judge(context, self._ship(context, source, planned, only))
         except PeerLocked as error:
             self._leave(context, str(error))
 
@@ -153,10 +131,10 @@ class ShipWalsOperator(SparkJobOperator):
             rounds.append((self._ship(context, source, planned), free))
             return [s.group for s in rounds[-1][0].failed if s.status == "held"]
 
-        recovery.ship_in_rounds(source, planned, int(self.deadline), ship)
+        recovery.ship_in_rounds(source, planned, int(context["params"]["deadline"]), ship)
         if not rounds:
             raise AirflowFailException(f"peer {self.peer}: {NOT_KEPT}")
-        self._judge(*rounds[-1])
+        self._judge(context, *rounds[-1])
 
     def _leave(self, context: Context, to: str) -> NoReturn:
         """Skip the task; the report says to which run the peer is left."""
@@ -189,12 +167,13 @@ class ShipWalsOperator(SparkJobOperator):
         from walferry.runs.steps import batch
         from walferry.shipping.ship_run import ShipRun
 
+        params = context["params"]
         before = batch.summaries(source, self.peer, planned.run_id)
         run = ShipRun(
-            source=batch.for_job(source, self.peer), peer_id=self.peer, run_id=planned.run_id, deadline=int(self.deadline),
-            groups=tuple(only) or None, recovery=self.recovery, broken_wals=BrokenWals(str(self.broken_wals)),
-            sink=None if self.sink == CONFIGURED else SinkKind(str(self.sink)),
-            hfiles_from=None if self.hfiles_from is None else int(self.hfiles_from) << 20,
+            source=batch.for_job(source, self.peer), peer_id=self.peer, run_id=planned.run_id, deadline=int(params["deadline"]),
+            groups=tuple(only) or None, recovery=self.recovery, broken_wals=BrokenWals(params["broken_wals"]),
+            sink=None if params["sink"] == CONFIGURED else SinkKind(params["sink"]),
+            hfiles_from=None if params["hfiles_from"] is None else int(params["hfiles_from"]) << 20,
         )  # fmt: skip
         try:
             with ProgressLog(source, planned, self.log.info, self.log.warning):
@@ -207,12 +186,12 @@ class ShipWalsOperator(SparkJobOperator):
         after = batch.summaries(source, self.peer, planned.run_id) if self.recovery else ()
         return _EndedJob(None, late=[s.group for s in after if s.status == "deadline" and s not in before])
 
-    def _judge(self, job: _EndedJob, free: bool = True) -> None:
+    def _judge(self, context: Context, job: _EndedJob, free: bool = True) -> None:
         """Raise the error that tells Airflow whether to submit a failed job again. Some groups were `free` when it began."""
         if job.late:
             raise AirflowFailException(
-                f"peer {self.peer}: the deadline of {self.deadline} s came before all of {', '.join(job.late)} was shipped. The "
-                "rest is still queued: clear this task, and it goes on from there"
+                f"peer {self.peer}: the deadline of {context['params']['deadline']} s came before all of {', '.join(job.late)} "
+                "was shipped. The rest is still queued: clear this task, and it goes on from there"
             )
         if job.error is None:
             return
