@@ -12,9 +12,8 @@ from airflow.sdk import Param, dag
 from walferry.airflow.forms.choices import proposed, proposed_peers
 from walferry.airflow.forms.run_checks import RUN_TYPES
 from walferry.airflow.operators.ship_wals import SHIP_PARAMS
-from walferry.airflow.tasks.by_hand import gone_peers, select
 from walferry.airflow.tasks.common import SOURCE, dag_args
-from walferry.airflow.tasks.recovery import DEADLINE, recover
+from walferry.airflow.tasks.recovery import DEADLINE, gone_peers, recover, select
 
 
 @dag(

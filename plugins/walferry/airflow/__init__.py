@@ -6,7 +6,6 @@ forms                                  parameters: what is proposed, and what is
 page                                   the replication page in Airflow's navigation
 provider                               what Airflow is told of Walferry when pip has installed it
 endings                                what the log of a failed task ends with, and which failures are tried again
-kept_reports                           what a run has reported, kept for as long as the run exists
 run_notes, stats                       a run's note; metrics
 timetables                             intervals for backfills, registered by plugins/walferry_plugin.py
 literal                                tasks whose arguments are never templates

@@ -89,7 +89,7 @@ workers = click.option(
 )  # fmt: skip
 
 
-def added(*given: Callable[[F], F]) -> Callable[[F], F]:
+def added(*given: Callable[[Any], Any]) -> Callable[[F], F]:
     """Add options to a command, in this order."""
 
     def to(command: F) -> F:
@@ -100,7 +100,7 @@ def added(*given: Callable[[F], F]) -> Callable[[F], F]:
     return to
 
 
-shown = added(as_json, watch, click.pass_obj)  # of commands that show something
+shown: Callable[[Callable[..., int]], Callable[..., int]] = added(as_json, watch, click.pass_obj)  # if they show something
 
 
 def shipping(deadline: int) -> Callable[[F], F]:

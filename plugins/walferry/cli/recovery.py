@@ -52,7 +52,7 @@ def drain(chosen: Chosen, /, queue: str, dry_run: bool, delete_orphan: bool, as_
         return show(lambda: ShownTable({"lines": lines}, lambda: "\n".join(plain(lines))), as_json=as_json)
     orphans = recovery.deal_with_orphans(source, selected.to_delete, delete_orphan, run)
     notes = [*selected.notes, *orphans.lines]
-    recovered = _recover(source, selected.servers, selected.to_drain, run, ShipTerms.of(**how))
+    recovered = _recover(source, selected.servers, selected.to_drain, run, ShipTerms(**how))
     problems = [*orphans.problems, *recovered.problems]
     return _show(replace(recovered, notes=[*notes, *recovered.notes], problems=problems), as_json=as_json)
 
@@ -73,7 +73,7 @@ def failover(chosen: Chosen, /, server: str, as_json: bool, **how: Any) -> int:
 
     source = chosen.reached()
     found = recovery.find(source, server, ())
-    recovered = _recover(source, found.servers, None, run_name("failover"), ShipTerms.of(**how))
+    recovered = _recover(source, found.servers, None, run_name("failover"), ShipTerms(**how))
     return _show(replace(recovered, notes=[*found.notes, *recovered.notes]), as_json=as_json)
 
 

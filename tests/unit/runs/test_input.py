@@ -7,9 +7,9 @@ import time
 import pytest
 
 from tests.unit.runs.reports.test_verification import PARAMS
+from walferry.airflow.tasks.verification import options_of
 from walferry.replication.queues.dead_servers import WALFERRY_SERVER, RecoveredQueue
 from walferry.runs.input import InputError, pick_queues, pick_server, tables_of
-from walferry.runs.steps.verification import options_of
 
 ONE, TWO, LIVE = "rs-1,16020,1", "rs-2,16020,2", "rs-3,16020,3"
 CLAIMED = RecoveredQueue("p", LIVE, f"p-{ONE}", (), claimed=True)

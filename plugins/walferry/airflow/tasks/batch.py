@@ -34,8 +34,7 @@ def peers() -> list[str]:
     """The peers of this run: the one asked for, or all that are managed now."""
     from walferry.runs.steps import batch
 
-    context = get_current_context()
-    check_run(context)
+    context = check_run()
     chosen = batch.choose(source(), context["params"]["peer"])
     context["ti"].xcom_push(CHOSEN, chosen.to_xcom())
     return list(chosen.peers)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import logging
+from collections.abc import Sequence
 from typing import Any
 
 from airflow.providers.standard.operators.trigger_dagrun import DagIsPaused, TriggerDagRunOperator
@@ -22,19 +24,35 @@ MAX_LINE_CHARS = 20_000
 BATCH_DAG = "replicate_peer"
 POLL_SECONDS = 10
 
+log = logging.getLogger(__name__)
+
 
 @task
 def check() -> dict[str, list[str]]:
     """Check whether the copy may begin. The log has all tables with their families, the XCom the first ones."""
-    from walferry.runs.steps import initial_snapshot
+    from walferry.initial_snapshot.job import CopyRequest, check_queued, chosen_tables
+    from walferry.load.copy_records import Records
+    from walferry.replication.peers.slave_tables import slave_tables
+    from walferry.replication.source.agreement import check_peer
+    from walferry.replication.source.session import open_session
 
-    context = get_current_context()
-    check_run(context)
-    params = context["params"]
-    if not params["peer"]:
+    context = check_run()
+    params, run = context["params"], run_of(context["ti"])
+    if not (peer_id := params["peer"]):
         raise InputError("the run needs a peer: give it as the parameter `peer`. Nothing was done")
-    run = run_of(context["ti"])
-    found = initial_snapshot.look(source(), params["peer"], run, tables_of(params), allow_not_empty=params["allow_not_empty"])
+    cluster = source()
+    with open_session(cluster) as session:
+        peer = check_peer(session, peer_id)
+        check_queued(session, peer_id)
+        state = Records(session, peer_id).state()
+        if state is not None and state.complete and state.run == run:
+            found: dict[str, list[str]] = {table: [] for table in state.tables}
+        else:
+            tables, allow = tuple(tables_of(params)), params["allow_not_empty"]
+            request = CopyRequest(source=cluster, peer_id=peer_id, run=run, tables=tables, allow_not_empty=allow)
+            with slave_tables(peer, cluster.login_to(peer)) as slave:
+                chosen = chosen_tables(session, peer, slave, request)
+            found = {table.name: [family.decode(errors="replace") for family in table.families] for table in chosen}
     for table, families in found.items():
         print(one_line(f"{table}: {', '.join(families) or 'copied already'}", MAX_LINE_CHARS))
     return dict(list(found.items())[:MAX_TABLES])
@@ -43,25 +61,34 @@ def check() -> dict[str, list[str]]:
 # Also after a job that was killed, which could not delete its snapshots itself.
 @task(trigger_rule=TriggerRule.ALL_DONE)
 def clean_up() -> None:
-    """Delete snapshots that the copy has left at the source."""
-    from walferry.runs.steps import initial_snapshot
+    """Delete snapshots that the copy has left at the source; another run's are left to it."""
+    from walferry.initial_snapshot.snapshots import delete_snapshots
+    from walferry.replication.locks.peer_lock import turn_of
+    from walferry.replication.source.session import open_session
 
-    context = get_current_context()
-    check_run(context)
-    peer = context["params"]["peer"]
-    deleted = initial_snapshot.clean_up(source(), peer, run_of(context["ti"])) if peer else []
+    context = check_run()
+    deleted: Sequence[str] = ()
+    if peer_id := context["params"]["peer"]:
+        with open_session(source()) as session:
+            if (other := turn_of(session, peer_id, run_of(context["ti"])).other) is None:
+                deleted = delete_snapshots(session, peer_id)
+            else:
+                log.info("snapshots are left to another run: %s", other)
     print(f"Deleted {', '.join(deleted)}." if deleted else "No snapshot is left.")
 
 
 @task
 def report() -> dict[str, Any]:
     """Tell what was copied; the XCom has the same as the log."""
-    from walferry.runs.steps import initial_snapshot
+    from walferry.load.copy_records import Records, as_xcom
+    from walferry.replication.source.session import open_session
 
-    state = initial_snapshot.outcome(source(), get_current_context()["params"]["peer"]) or {}
-    for name, value in state.items():
+    with open_session(source()) as session:
+        state = Records(session, get_current_context()["params"]["peer"]).state()
+    told = {} if state is None else as_xcom(state)
+    for name, value in told.items():
         print(one_line(f"{name}: {value}", MAX_LINE_CHARS))
-    return state
+    return told
 
 
 def initial_snapshot_tasks() -> None:

@@ -7,6 +7,8 @@
     report      ends as failed if a queue was not drained; the run does, too
 
 A failed server or queue stops no other. The only state is in ZooKeeper, so every task may be cleared, retried or killed.
+
+People choose recovered queues by the tasks select → gone_peers; then comes what all recoveries have.
 """
 
 from __future__ import annotations
@@ -20,16 +22,22 @@ from typing import TYPE_CHECKING, Any
 from airflow.sdk import Param, TriggerRule, get_current_context
 
 from walferry.airflow.forms import choices
+from walferry.airflow.forms.run_checks import check_run
 from walferry.airflow.literal import label, task
 from walferry.airflow.operators.ship_wals import NOT_KEPT, ShipWalsOperator
 from walferry.airflow.operators.spark_job import BY_SPARK_SUBMIT
 from walferry.airflow.tasks.common import PROBLEM, name_of, source, tell, telling
-from walferry.runs.failures import ReportedFailures
+from walferry.runs.failures import Failures, ReportedFailures
 from walferry.runs.reports.recovery import Recovery, as_dict, as_text, note
-from walferry.runs.values import Claimed, Selected, run_of
+from walferry.runs.values import MAX_TEXT_CHARS, Claimed, Selected, run_of
 
 if TYPE_CHECKING:
     from walferry.shipping.drains import Drain
+
+MAX_NOTES = 200  # lines of select that the report tells too
+ORPHANS = "orphans"  # an XCom
+
+log = logging.getLogger(__name__)
 
 
 class RecoveryFailed(ReportedFailures):
@@ -185,3 +193,45 @@ def _that_succeeded(claims: Sequence[dict[str, Any] | None] | None, states: Mapp
 def _failed_steps(states: Mapping[str, str | None]) -> list[str]:
     """The tasks that have failed, mapped ones by number; a drain's failure is in what became of its queue."""
     return sorted(name for name, state in states.items() if state == "failed" and not name.startswith("drain_"))
+
+
+@task
+def select() -> list[str]:
+    """Choose the queues to drain; a dry run chooses none, and tells what would be done with them.
+
+    Returns the dead servers that still have unclaimed ones.
+    """
+    from walferry.runs.steps import recovery
+
+    context = get_current_context()
+    params, ti = context["params"], context["ti"]
+    with telling("select"):
+        check_run()
+        selected = recovery.select(source(), params["peer"] or "", params["queue"] or "", params["delete_orphan"])
+        notes = recovery.preview(source(), selected, params["delete_orphan"]) if params["dry_run"] else selected.notes
+    print("\n".join(notes))
+    ti.xcom_push("notes", [note[:MAX_TEXT_CHARS] for note in notes[:MAX_NOTES]])
+    if params["dry_run"]:
+        selected = recovery.NONE_SELECTED
+    ti.xcom_push(SELECTED, selected.to_drain.to_xcom())
+    ti.xcom_push(ORPHANS, selected.to_delete.to_xcom())
+    choices.refresh(source(), params["source_conn_id"])
+    return selected.servers
+
+
+@task
+def gone_peers() -> list[str]:
+    """Report the queues whose peer is gone, or delete them."""
+    from walferry.runs.steps import recovery
+
+    context = get_current_context()
+    ti = context["ti"]
+    orphans = Selected.from_xcom(ti.xcom_pull(task_ids="select", key=ORPHANS))
+    with telling():
+        dealt = recovery.deal_with_orphans(source(), orphans, context["params"]["delete_orphan"], run_of(ti))
+        print("\n".join(dealt.lines) or "There are none.")
+        lines = [line[:MAX_TEXT_CHARS] for line in dealt.lines[:MAX_NOTES]]
+        if dealt.problems:
+            ti.xcom_push("return_value", lines)  # for the report
+            raise Failures(dealt.problems, "see `notes` in the report")
+    return lines

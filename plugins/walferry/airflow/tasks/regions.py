@@ -65,8 +65,7 @@ def report() -> dict[str, Any]:
     from walferry.master import requests, snapshot, work
     from walferry.replication.source.session import open_session
 
-    context = get_current_context()
-    check_run(context)
+    context = check_run()
     with open_session(source()) as session:
         looked = snapshot.look_and_decide(work.cluster_of(session), 60 * context["params"]["limit_minutes"])
     request = requests.unstick(looked)
@@ -105,8 +104,7 @@ def start() -> None:
     from walferry.master.emergency import start_cluster
     from walferry.replication.source.session import open_session
 
-    context = get_current_context()
-    check_run(context)
+    context = check_run()
     params, cluster = context["params"], source()
     base, confirmed = cluster.znode_parent, params["confirm"] or ""
     if confirmed != base:

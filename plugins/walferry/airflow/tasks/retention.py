@@ -11,8 +11,6 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
-from airflow.sdk import get_current_context
-
 from walferry.airflow.forms.run_checks import check_run
 from walferry.airflow.literal import task
 from walferry.airflow.tasks.common import source
@@ -45,8 +43,7 @@ def report() -> dict[str, Any]:
     """Tell what lies in oldWALs and what keeps it there, as text in the log and as XCom."""
     from walferry.replication.retention.limits import OldWalLimits
 
-    context = get_current_context()
-    check_run(context)
+    context = check_run()
     params = context["params"]
     limits = OldWalLimits(params["warn_held_gib"], params["warn_blocked_hours"], params["warn_days_left"])
     found = report_of(source(), params["ttl"], limits, params["listed"])
@@ -80,7 +77,7 @@ def expire_archive() -> None:
     from walferry.replication.retention.archive import WalArchive
     from walferry.replication.retention.expiry import expire
 
-    check_run(get_current_context())
+    check_run()
     cluster = source()
     if cluster.archive is None:
         print("The source has no archive.")

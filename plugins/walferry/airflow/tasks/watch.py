@@ -16,7 +16,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from airflow.sdk import Variable, conf, get_current_context
+from airflow.sdk import Variable, conf
 from airflow.sdk.exceptions import AirflowSkipException
 
 from walferry.airflow.forms.run_checks import check_run
@@ -50,8 +50,7 @@ def watch() -> None:
     from walferry.observe.status.measures import measured
     from walferry.observe.status.statuses import look
 
-    context = get_current_context()
-    check_run(context)
+    context = check_run()
     those = notifiers()
     params, conn_id, now = context["params"], context["params"]["source_conn_id"], time.time()
     kept = _kept(conn_id)

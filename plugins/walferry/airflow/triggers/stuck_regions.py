@@ -27,20 +27,15 @@ class StuckRegionsTrigger(OnceTrigger):
         return StuckRegionsStream(await self.source(), self.arguments["limit_seconds"])
 
     def payload(self, found: Sequence[StuckRegion]) -> dict[str, Any]:
-        """What is announced."""
-        return payload(found)
-
-
-def payload(stuck: Sequence[StuckRegion]) -> dict[str, Any]:
-    """What is announced: the regions that have been in one state for longest, and how many there are."""
-    longest = sorted(stuck, key=lambda each: (-each.seconds, each.region))[:MAX_REGIONS]
-    regions = [
-        {
-            "region": each.region,
-            "state": each.state,
-            "server": None if each.server is None else str(each.server),
-            "seconds": round(each.seconds, 1),
-        }
-        for each in longest
-    ]
-    return {"regions": regions, "stuck": len(stuck)}
+        """What is announced: the regions that have been in one state for longest, and how many there are."""
+        longest = sorted(found, key=lambda each: (-each.seconds, each.region))[:MAX_REGIONS]
+        regions = [
+            {
+                "region": each.region,
+                "state": each.state,
+                "server": None if each.server is None else str(each.server),
+                "seconds": round(each.seconds, 1),
+            }
+            for each in longest
+        ]
+        return {"regions": regions, "stuck": len(found)}

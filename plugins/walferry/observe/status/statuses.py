@@ -172,13 +172,11 @@ def look(source: Callable[[], SourceCluster], with_old_wals: bool) -> Watched:
             record(session, status)
     except (WalferryError, KazooException) as error:
         log.warning("the history was not recorded: %s", str(error) or repr(error))
-    return Watched(status, _watched_old_wals(statuses, cluster) if with_old_wals else None)
-
-
-def _watched_old_wals(statuses: Statuses, cluster: SourceCluster) -> OldWalSurvey:
+    if not with_old_wals:
+        return Watched(status, None)
     found = statuses.old_wals(cluster, WATCH_OLD_WALS_SECONDS)
     if found is None:
         found = OldWalSurvey(time.time(), f"oldWALs was not listed within {WATCH_OLD_WALS_SECONDS:g} s")
     if found.problem:
         log.warning("nothing is known of oldWALs: %s", found.problem)
-    return found
+    return Watched(status, found)

@@ -3,6 +3,4 @@
 batch               choosing what to ship, planning it, and what comes after
 recovery            dead servers' queues
 replay              an interval that is shipped again
-initial_snapshot    a new peer's tables
-verification        source and slave compared
 """
