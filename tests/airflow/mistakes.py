@@ -22,8 +22,8 @@ from tests.zk.stranger import stranger
 from tests.zk.test_agreement import be_of, knows, master
 from tests.zk.test_agreement import peer as as_the_master_tells
 from walferry.airflow.hooks.hbase import HBaseSourceHook
-from walferry.airflow.operators.connect_job import ThroughConnect
 from walferry.airflow.operators.ship_wals import ShipWalsOperator
+from walferry.airflow.operators.spark_job import ThroughConnect
 from walferry.base.errors import WalferryError
 from walferry.cli.main import main
 from walferry.hbase.files.quarantine import BrokenWals

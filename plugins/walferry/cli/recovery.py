@@ -129,7 +129,7 @@ def _show(recovered: Recovery, *, as_json: bool) -> int:
     def text() -> str:
         lines = [*recovered.notes]
         lines += [f"{claim.server}: left to others: {why}" for claim in recovered.claims for why in claim.left]
-        lines += [f"{each.ref}: {each.drain.problem}" for each in recovered.drained if each.drain.paused]
+        lines += [f"{each.drain.ref}: {each.drain.problem}" for each in recovered.drained if each.drain.paused]
         lines = plain(lines)
         if recovered.drained:
             lines.append(table(_HEAD, [_row(each) for each in recovered.drained], _FIGURES))
@@ -147,5 +147,5 @@ def _row(each: Drained) -> list[str | Cell]:
 
     totals = totals_of(each.summaries)
     state = Cell("complete", GOOD) if each.complete else Cell("paused", WARNING) if each.paused else Cell("left", BAD)
-    figures = [each.wals, max(0, each.left), totals["shippedOps"], totals["shippedBytes"]]
-    return [each.ref, state, *(f"{figure:,}" for figure in figures)]
+    figures = [each.drain.wals, max(0, each.left), totals["shippedOps"], totals["shippedBytes"]]
+    return [each.drain.ref, state, *(f"{figure:,}" for figure in figures)]

@@ -10,8 +10,7 @@ import os
 import shutil
 import sys
 import textwrap
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, TypedDict, Unpack
 
 import click
@@ -26,7 +25,6 @@ if TYPE_CHECKING:  # numba takes a command that is only asked for its help too l
     from walferry.master.requests import OperatorRequest
     from walferry.master.snapshot import ClusterSnapshot
     from walferry.master.survey import RegionSurvey, SurveyRow
-    from walferry.replication.source.session import Session
 
 LIMIT_SECONDS = 600.0
 WAIT_SECONDS = 600.0
@@ -216,18 +214,11 @@ def balance(chosen: Chosen, **how: Unpack[Written]) -> int:
     return _write(chosen, "balance", requests.balance, how)
 
 
-@contextmanager
-def _session(chosen: Chosen) -> Iterator[Session]:
+def _look(chosen: Chosen, limit: float) -> ClusterSnapshot:
+    from walferry.master import snapshot, work
     from walferry.replication.source.session import open_session
 
     with open_session(chosen.reached()) as session:
-        yield session
-
-
-def _look(chosen: Chosen, limit: float) -> ClusterSnapshot:
-    from walferry.master import snapshot, work
-
-    with _session(chosen) as session:
         return snapshot.look_and_decide(work.cluster_of(session), limit)
 
 
@@ -236,6 +227,7 @@ def _write(
 ) -> int:
     """Say what would be done, or do it. Returns the exit status."""
     from walferry.master import role, snapshot, work
+    from walferry.replication.source.session import open_session
 
     told: list[str] = []
 
@@ -244,7 +236,7 @@ def _write(
         if not how["as_json"]:
             put(line)
 
-    with _session(chosen) as session:
+    with open_session(chosen.reached()) as session:
         seen = snapshot.look_and_decide(work.cluster_of(session), how["limit"])
         beside = beside_hmaster and seen.hmaster is not None
         if not beside:

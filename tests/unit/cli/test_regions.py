@@ -23,11 +23,11 @@ def test_no_server_can_control_the_terminal_by_its_name(
 ) -> None:
     """Znodes and servers' answers name hosts as they like; errors and log lines repeat them."""
 
-    def refuse(_: object) -> None:
+    def refuse(*_: object) -> None:
         logging.getLogger("walferry.master.calls").warning("%s answers", "rs\x1b]0;gone\x07,1,2")
         raise LiveMaster("m\x1b[2J\x9b1A,1,2", "/hbase/master")
 
-    monkeypatch.setattr(regions, "_session", refuse)
+    monkeypatch.setattr(regions, "_look", refuse)
     root = logging.getLogger()
     monkeypatch.setattr(root, "handlers", [])
     assert main(["regions", "list"]) == 1

@@ -13,8 +13,7 @@ from airflow.sdk.exceptions import AirflowException, AirflowFailException, Airfl
 
 from walferry.airflow.endings import ends_plainly
 from walferry.airflow.hooks.hbase import HBaseSourceHook
-from walferry.airflow.operators.connect_job import MAX_ERROR_CHARS
-from walferry.airflow.operators.spark_job import STARTUP_SECONDS, SparkJobOperator
+from walferry.airflow.operators.spark_job import MAX_ERROR_CHARS, STARTUP_SECONDS, SparkJobOperator
 from walferry.base.amounts import count
 from walferry.base.errors import WalferryError
 from walferry.hbase.errors import PausedPeer
