@@ -29,7 +29,7 @@ from walferry.airflow.tasks.common import SOURCE, dag_args
             description="The peer that is looked at, with its slave. Empty: all peers, and dead servers' and orphaned queues.",
         ),
     },
-    **dag_args(minutes=15, retries=0),  # a failure is what it is for
+    **dag_args(minutes=15, retries=0, run_types=None),  # a failure is what it is for
     doc_md=__doc__,
 )
 def check_connections() -> None:

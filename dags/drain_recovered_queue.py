@@ -10,7 +10,6 @@ from __future__ import annotations
 from airflow.sdk import Param, dag
 
 from walferry.airflow.forms.choices import proposed, proposed_peers
-from walferry.airflow.forms.run_checks import RUN_TYPES
 from walferry.airflow.operators.ship_wals import SHIP_PARAMS
 from walferry.airflow.tasks.common import SOURCE, dag_args
 from walferry.airflow.tasks.recovery import DEADLINE, gone_peers, recover, select
@@ -20,7 +19,6 @@ from walferry.airflow.tasks.recovery import DEADLINE, gone_peers, recover, selec
     schedule=None,
     max_active_runs=4,
     max_active_tasks=128,  # of a run: the peers share no places
-    allowed_run_types=RUN_TYPES,
     description="Drain recovered replication queues by hand",
     params={
         "source_conn_id": SOURCE,

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 from airflow.sdk import Param, dag
 
-from walferry.airflow.forms.run_checks import RUN_TYPES
 from walferry.airflow.tasks.common import SOURCE, dag_args
 from walferry.airflow.tasks.regions import ROLE_PARAMS, check, report, start
 
@@ -20,7 +19,6 @@ from walferry.airflow.tasks.regions import ROLE_PARAMS, check, report, start
 @dag(
     schedule=None,
     max_active_runs=1,
-    allowed_run_types=RUN_TYPES,
     description="Start an HBase 1 cluster whose HMaster does not start",
     params={
         "source_conn_id": SOURCE,

@@ -14,7 +14,6 @@ from __future__ import annotations
 
 from airflow.sdk import Param, dag
 
-from walferry.airflow.forms.run_checks import RUN_TYPES
 from walferry.airflow.tasks.common import SOURCE, dag_args
 from walferry.airflow.tasks.initial_snapshot import initial_snapshot_tasks
 
@@ -46,7 +45,6 @@ PARAMS = {
 @dag(
     schedule=None,
     max_active_runs=4,
-    allowed_run_types=RUN_TYPES,
     description="Copy the tables of a new HBase replication peer to its slave, then ship its queue",
     params=PARAMS,
     **dag_args(minutes=10),

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 from airflow.sdk import Param, dag
 
-from walferry.airflow.forms.run_checks import RUN_TYPES
 from walferry.airflow.tasks.common import SOURCE, dag_args
 from walferry.airflow.tasks.regions import ROLE_PARAMS, act, check, report
 
@@ -20,7 +19,6 @@ from walferry.airflow.tasks.regions import ROLE_PARAMS, act, check, report
 @dag(
     schedule="*/15 * * * *",
     max_active_runs=1,
-    allowed_run_types=RUN_TYPES,
     description="List regions in transition of an HBase 1 cluster, and bring them to their end",
     params={
         "source_conn_id": SOURCE,

@@ -13,7 +13,7 @@ from __future__ import annotations
 from airflow.sdk import Asset, AssetWatcher, Param, dag, get_current_context
 
 from walferry.airflow.forms import choices
-from walferry.airflow.forms.run_checks import RUN_TYPES, check_run
+from walferry.airflow.forms.run_checks import check_run
 from walferry.airflow.literal import task
 from walferry.airflow.operators.ship_wals import SHIP_PARAMS
 from walferry.airflow.tasks.common import SOURCE, dag_args, source, telling
@@ -27,7 +27,6 @@ DEAD_SERVERS = Asset("hbase-dead-servers", watchers=[AssetWatcher(name="hbase_so
     schedule=[DEAD_SERVERS],
     max_active_runs=4,
     max_active_tasks=128,  # of a run: the peers share no places
-    allowed_run_types=RUN_TYPES,
     description="Claim and drain the replication queues of RegionServers that have died",
     params={
         "source_conn_id": SOURCE,

@@ -23,7 +23,6 @@ SCHEDULE = conf.get("walferry", "replay_intervals", fallback="0 * * * *")
 @dag(
     schedule=BackfillIntervals(SCHEDULE, timezone="UTC"),
     max_active_runs=16,
-    allowed_run_types=RUN_TYPES,
     description="Ship again to a peer what was written in an interval",
     params={
         "source_conn_id": SOURCE,
@@ -50,7 +49,7 @@ SCHEDULE = conf.get("walferry", "replay_intervals", fallback="0 * * * *")
             description="Seconds after which the Spark job stops; a retry goes on with the first WAL that is not done.",
         ),
     },
-    **dag_args(minutes=30),
+    **dag_args(minutes=30, run_types=RUN_TYPES),
     doc_md=__doc__,
 )  # fmt: skip
 def replay_interval() -> None:

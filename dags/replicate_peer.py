@@ -19,7 +19,6 @@ from __future__ import annotations
 
 from airflow.sdk import Param, dag, task_group
 
-from walferry.airflow.forms.run_checks import RUN_TYPES
 from walferry.airflow.operators.ship_wals import SHIP_PARAMS
 from walferry.airflow.tasks.batch import GROUP, batch_of, peers, roll
 from walferry.airflow.tasks.common import SOURCE, dag_args, peer_param
@@ -51,7 +50,6 @@ PARAMS = {
     schedule="*/5 * * * *",
     max_active_runs=32,  # each but the newest holds at least one peer lock
     max_active_tasks=128,  # of a run: the peers share no places
-    allowed_run_types=RUN_TYPES,
     description="Ship what is queued for the managed HBase replication peers of a cluster",
     params=PARAMS,
     **dag_args(minutes=10),

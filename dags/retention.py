@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from airflow.sdk import Param, dag
 
-from walferry.airflow.forms.run_checks import RUN_TYPES
 from walferry.airflow.tasks.common import SOURCE, dag_args
 from walferry.airflow.tasks.retention import check, expire_archive, report
 
@@ -18,7 +17,6 @@ from walferry.airflow.tasks.retention import check, expire_archive, report
 @dag(
     schedule="@hourly",
     max_active_runs=1,
-    allowed_run_types=RUN_TYPES,
     description="Report what keeps WALs of an HBase cluster from being deleted, and when the disk is full",
     params={
         "source_conn_id": SOURCE,

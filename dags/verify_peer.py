@@ -14,7 +14,6 @@ from __future__ import annotations
 
 from airflow.sdk import Param, dag, task_group
 
-from walferry.airflow.forms.run_checks import RUN_TYPES
 from walferry.airflow.tasks.common import SOURCE, dag_args, peer_param
 from walferry.airflow.tasks.verification import GROUP, peers, verification_of
 
@@ -55,7 +54,6 @@ PARAMS = {
 
 @dag(
     schedule="0 3 * * *",
-    allowed_run_types=RUN_TYPES,
     max_active_runs=1,  # a peer's newest result replaces the one before
     description="Compare the tables of HBase replication peers at the source and at their slaves",
     params=PARAMS,

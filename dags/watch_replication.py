@@ -18,7 +18,6 @@ from __future__ import annotations
 
 from airflow.sdk import Param, conf, dag
 
-from walferry.airflow.forms.run_checks import RUN_TYPES
 from walferry.airflow.tasks.common import SOURCE, dag_args
 from walferry.airflow.tasks.watch import watch
 
@@ -26,7 +25,6 @@ from walferry.airflow.tasks.watch import watch
 @dag(
     schedule=conf.get("walferry", "watch_schedule", fallback="* * * * *"),
     max_active_runs=1,
-    allowed_run_types=RUN_TYPES,
     description="Watch replication of an HBase cluster: metrics and alerts",
     params={
         "source_conn_id": SOURCE,

@@ -10,7 +10,7 @@ import os
 import shutil
 import sys
 import textwrap
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, TypedDict, Unpack
 
 import click
@@ -131,9 +131,7 @@ def explain(chosen: Chosen, region: str, limit: float, as_json: bool, watch: flo
 @click.pass_obj
 def assign(chosen: Chosen, region: str, server: str | None, **how: Unpack[Written]) -> int:
     """Open a region that no server serves. It only says what it would do, unless --yes is given."""
-    from walferry.master import requests
-
-    return _write(chosen, "assign", lambda looked: requests.assign(looked, region, server), how)
+    return _write(chosen, how, "assign", region, server)
 
 
 @regions.command(epilog=_STATUS)
@@ -143,9 +141,7 @@ def assign(chosen: Chosen, region: str, server: str | None, **how: Unpack[Writte
 @click.pass_obj
 def move(chosen: Chosen, region: str, server: str, **how: Unpack[Written]) -> int:
     """Close a region and open it at another server. It only says what it would do, unless --yes is given."""
-    from walferry.master import requests
-
-    return _write(chosen, "move", lambda looked: requests.move(looked, region, server), how)
+    return _write(chosen, how, "move", region, server)
 
 
 @regions.command(epilog=_STATUS)
@@ -158,9 +154,7 @@ def unstick(chosen: Chosen, regions: tuple[str, ...], **how: Unpack[Written]) ->
     Without regions, all of them. Beside an active HMaster it gives up opens that the HMaster waits for in vain. It only says what
     it would do, unless --yes is given.
     """
-    from walferry.master import requests
-
-    return _write(chosen, "unstick", lambda looked: requests.unstick(looked, regions), how, beside_hmaster=True)
+    return _write(chosen, how, "unstick", regions, beside_hmaster=True)
 
 
 @regions.command("close-stray", epilog=_STATUS)
@@ -174,12 +168,7 @@ def close_stray(chosen: Chosen, region: str, server: str, named_by_meta: bool, *
 
     It is the copy that SERVER has. The command only says what it would do, unless --yes is given.
     """
-    from walferry.master import requests
-
-    def ask(looked: ClusterSnapshot) -> OperatorRequest:
-        return requests.close_stray(looked, region, server, named_by_meta=named_by_meta)
-
-    return _write(chosen, "close-stray", ask, how)
+    return _write(chosen, how, "close-stray", region, server, named_by_meta=named_by_meta)
 
 
 @regions.command(epilog=_STATUS)
@@ -188,9 +177,7 @@ def close_stray(chosen: Chosen, region: str, server: str, named_by_meta: bool, *
 @click.pass_obj
 def enable(chosen: Chosen, table: str, **how: Unpack[Written]) -> int:
     """Open all regions of a table. It only says what it would do, unless --yes is given."""
-    from walferry.master import requests
-
-    return _write(chosen, "enable", lambda looked: requests.enable(looked, table), how)
+    return _write(chosen, how, "enable", table)
 
 
 @regions.command(epilog=_STATUS)
@@ -199,9 +186,7 @@ def enable(chosen: Chosen, table: str, **how: Unpack[Written]) -> int:
 @click.pass_obj
 def disable(chosen: Chosen, table: str, **how: Unpack[Written]) -> int:
     """Close all regions of a table. It only says what it would do, unless --yes is given."""
-    from walferry.master import requests
-
-    return _write(chosen, "disable", lambda looked: requests.disable(looked, table), how)
+    return _write(chosen, how, "disable", table)
 
 
 @regions.command(epilog=_STATUS)
@@ -209,9 +194,7 @@ def disable(chosen: Chosen, table: str, **how: Unpack[Written]) -> int:
 @click.pass_obj
 def balance(chosen: Chosen, **how: Unpack[Written]) -> int:
     """Move regions until servers have about as many each. It only says what it would do, unless --yes is given."""
-    from walferry.master import requests
-
-    return _write(chosen, "balance", requests.balance, how)
+    return _write(chosen, how, "balance")
 
 
 def _look(chosen: Chosen, limit: float) -> ClusterSnapshot:
@@ -222,14 +205,17 @@ def _look(chosen: Chosen, limit: float) -> ClusterSnapshot:
         return snapshot.look_and_decide(work.cluster_of(session), limit)
 
 
-def _write(
-    chosen: Chosen, command: str, ask: Callable[[ClusterSnapshot], OperatorRequest], how: Written, *, beside_hmaster: bool = False
-) -> int:
-    """Say what would be done, or do it. Returns the exit status."""
-    from walferry.master import role, snapshot, work
+def _write(chosen: Chosen, how: Written, command: str, *asked: Any, beside_hmaster: bool = False, **more: Any) -> int:
+    """Say what would be done, or do it: the request of the command's name, for what is asked. Returns the exit status."""
+    from walferry.master import requests, role, snapshot, work
     from walferry.replication.source.session import open_session
 
     told: list[str] = []
+    request_of = getattr(requests, command.replace("-", "_"))
+
+    def ask(looked: ClusterSnapshot) -> OperatorRequest:
+        request: OperatorRequest = request_of(looked, *asked, **more)
+        return request
 
     def say(line: str) -> None:
         told.append(line)

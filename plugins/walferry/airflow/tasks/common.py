@@ -20,6 +20,7 @@ from airflow.sdk.exceptions import AirflowRuntimeError
 from airflow.sdk.execution_time.context import NEVER_EXPIRE
 
 from walferry.airflow.endings import RetryIfItHelps, leave_note
+from walferry.airflow.forms.run_checks import RUN_TYPES
 from walferry.airflow.hooks.hbase import HBaseSourceHook
 from walferry.airflow.literal import LiteralTask
 from walferry.airflow.operators.links import ReplicationLink
@@ -54,7 +55,9 @@ TOLD = ("completedLogs", "shippedOps", "shippedBytes")
 log = logging.getLogger(__name__)
 
 
-def dag_args(*, minutes: int, retries: int = 2, about: str = "replication") -> dict[str, Any]:
+def dag_args(
+    *, minutes: int, retries: int = 2, about: str = "replication", run_types: list[str] | None = RUN_TYPES
+) -> dict[str, Any]:
     """Arguments that DAGs have in common: each task may take so many minutes, and is tried again if that can help."""
     default_args = {
         "retries": retries,
@@ -63,7 +66,10 @@ def dag_args(*, minutes: int, retries: int = 2, about: str = "replication") -> d
         "retry_policy": RetryIfItHelps(),
     }
     start = datetime(2025, 1, 1, tzinfo=UTC)
-    return {"start_date": start, "catchup": False, "default_args": default_args, "tags": ["hbase", about]}
+    return {
+        "start_date": start, "catchup": False, "allowed_run_types": run_types, "default_args": default_args,
+        "tags": ["hbase", about],
+    }  # fmt: skip
 
 
 def peer_param(description: str) -> Param:
