@@ -58,7 +58,10 @@ log = logging.getLogger(__name__)
 def dag_args(
     *, minutes: int, retries: int = 2, about: str = "replication", run_types: list[str] | None = RUN_TYPES
 ) -> dict[str, Any]:
-    """Arguments that DAGs have in common: each task may take so many minutes, and is tried again if that can help."""
+    """Arguments that DAGs have in common: each task may take so many minutes, and is tried again if that can help.
+
+    `about` is a tag, and `run_types` are the kinds of runs that Airflow lets begin; None: all.
+    """
     default_args = {
         "retries": retries,
         "retry_delay": timedelta(seconds=10),

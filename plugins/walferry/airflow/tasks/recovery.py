@@ -34,11 +34,6 @@ from walferry.runs.values import MAX_TEXT_CHARS, Claimed, Selected, run_of
 if TYPE_CHECKING:
     from walferry.shipping.drains import Drain
 
-MAX_NOTES = 200  # lines of select that the report tells too
-ORPHANS = "orphans"  # an XCom
-
-log = logging.getLogger(__name__)
-
 
 class RecoveryFailed(ReportedFailures):
     """Something of a recovery was left undone."""
@@ -54,7 +49,9 @@ DEADLINE = Param(
 )
 ALSO = "gone_peers"  # the task whose lines `also` are, where there is one
 SELECTED = "selected"  # the XCom of the first task that says which queues were chosen by hand
+ORPHANS = "orphans"  # the same, for queues whose peer is gone
 DRAINS = "drains"  # the XCom of plan that says where it has noted all queues, also those that need no job
+MAX_NOTES = 200  # lines of select that the report tells too
 MAX_REMOVED = 500  # names of servers in an XCom
 CLAIM_RETRIES = 6  # while another run claims the server: a claim takes seconds, a killed claimer's session 20 s to end
 DRAIN_RETRIES = 3  # of a job that was killed or could not start, or that another run was faster than

@@ -44,7 +44,6 @@ class ReplicationFindings(Failures):
 def watch() -> None:
     """Take a status of the source, record it, send its metrics, and notify people of what is wrong."""
     from walferry.airflow.stats import send
-    from walferry.airflow.tasks.watch import notifiers, notify
     from walferry.observe.status import notified
     from walferry.observe.status.findings import of_source
     from walferry.observe.status.measures import measured
