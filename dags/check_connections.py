@@ -10,18 +10,14 @@ It looks from the machine of an Airflow worker. Spark's driver and executors nee
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
-
 from airflow.sdk import Param, dag
 
 from walferry.airflow.tasks.checks import check
-from walferry.airflow.tasks.common import SOURCE, default_args
+from walferry.airflow.tasks.common import SOURCE, dag_args
 
 
 @dag(
     schedule=None,
-    start_date=datetime(2025, 1, 1, tzinfo=UTC),
-    catchup=False,
     max_active_runs=4,
     description="Check logins, servers and rights of a source cluster and its slaves",
     params={
@@ -33,9 +29,8 @@ from walferry.airflow.tasks.common import SOURCE, default_args
             description="The peer that is looked at, with its slave. Empty: all peers, and dead servers' and orphaned queues.",
         ),
     },
-    default_args={**default_args(minutes=15), "retries": 0},  # a failure is what it is for
+    **dag_args(minutes=15, retries=0, run_types=None),  # a failure is what it is for
     doc_md=__doc__,
-    tags=["hbase", "replication"],
 )
 def check_connections() -> None:
     check()

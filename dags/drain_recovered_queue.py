@@ -7,25 +7,18 @@ deletes it only if you ask for that. A dry run says for each WAL what would be s
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
-
 from airflow.sdk import Param, dag
 
 from walferry.airflow.forms.choices import proposed, proposed_peers
-from walferry.airflow.forms.run_checks import RUN_TYPES
-from walferry.airflow.operators.ship_wals import BROKEN_WALS, HFILES_FROM, SINK
-from walferry.airflow.tasks.by_hand import gone_peers, select
-from walferry.airflow.tasks.common import SOURCE, default_args
-from walferry.airflow.tasks.recovery import DEADLINE, recover
+from walferry.airflow.operators.ship_wals import SHIP_PARAMS
+from walferry.airflow.tasks.common import SOURCE, dag_args
+from walferry.airflow.tasks.recovery import DEADLINE, gone_peers, recover, select
 
 
 @dag(
     schedule=None,
-    start_date=datetime(2025, 1, 1, tzinfo=UTC),
-    catchup=False,
     max_active_runs=4,
     max_active_tasks=128,  # of a run: the peers share no places
-    allowed_run_types=RUN_TYPES,
     description="Drain recovered replication queues by hand",
     params={
         "source_conn_id": SOURCE,
@@ -59,13 +52,10 @@ from walferry.airflow.tasks.recovery import DEADLINE, recover
             description="Their unshipped edits will never be replicated. Name a peer or a queue, too.",
         ),
         "deadline": DEADLINE,
-        "broken_wals": BROKEN_WALS,
-        "sink": SINK,
-        "hfiles_from": HFILES_FROM,
+        **SHIP_PARAMS,
     },
-    default_args=default_args(minutes=30),
+    **dag_args(minutes=30),
     doc_md=__doc__,
-    tags=["hbase", "replication"],
 )
 def drain_recovered_queue() -> None:
     servers, gone = select(), gone_peers()

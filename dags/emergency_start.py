@@ -10,21 +10,15 @@ It refuses to run beside an active HMaster, and without `confirm`: type the clus
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
-
 from airflow.sdk import Param, dag
 
-from walferry.airflow.forms.run_checks import RUN_TYPES
-from walferry.airflow.tasks.common import SOURCE, default_args
+from walferry.airflow.tasks.common import SOURCE, dag_args
 from walferry.airflow.tasks.regions import ROLE_PARAMS, check, report, start
 
 
 @dag(
     schedule=None,
-    start_date=datetime(2025, 1, 1, tzinfo=UTC),
-    catchup=False,
     max_active_runs=1,
-    allowed_run_types=RUN_TYPES,
     description="Start an HBase 1 cluster whose HMaster does not start",
     params={
         "source_conn_id": SOURCE,
@@ -45,9 +39,8 @@ from walferry.airflow.tasks.regions import ROLE_PARAMS, check, report, start
         ),
         **ROLE_PARAMS,
     },
-    default_args=default_args(minutes=660),
+    **dag_args(minutes=660, about="regions"),
     doc_md=__doc__,
-    tags=["hbase", "regions"],
 )
 def emergency_start() -> None:
     after = report()

@@ -12,12 +12,9 @@ goes on with the others. A new run goes on, too. If you give up a table in the m
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
-
 from airflow.sdk import Param, dag
 
-from walferry.airflow.forms.run_checks import RUN_TYPES
-from walferry.airflow.tasks.common import SOURCE, default_args
+from walferry.airflow.tasks.common import SOURCE, dag_args
 from walferry.airflow.tasks.initial_snapshot import initial_snapshot_tasks
 
 PARAMS = {
@@ -47,15 +44,11 @@ PARAMS = {
 
 @dag(
     schedule=None,
-    start_date=datetime(2025, 1, 1, tzinfo=UTC),
-    catchup=False,
     max_active_runs=4,
-    allowed_run_types=RUN_TYPES,
     description="Copy the tables of a new HBase replication peer to its slave, then ship its queue",
     params=PARAMS,
-    default_args=default_args(minutes=10),
+    **dag_args(minutes=10),
     doc_md=__doc__,
-    tags=["hbase", "replication"],
 )
 def initial_snapshot() -> None:
     initial_snapshot_tasks()

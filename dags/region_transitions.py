@@ -10,30 +10,23 @@ A region that two servers serve is only reported: `walferry regions close-stray`
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
-
 from airflow.sdk import Param, dag
 
-from walferry.airflow.forms.run_checks import RUN_TYPES
-from walferry.airflow.tasks.common import SOURCE, default_args
+from walferry.airflow.tasks.common import SOURCE, dag_args
 from walferry.airflow.tasks.regions import ROLE_PARAMS, act, check, report
 
 
 @dag(
     schedule="*/15 * * * *",
-    start_date=datetime(2025, 1, 1, tzinfo=UTC),
-    catchup=False,
     max_active_runs=1,
-    allowed_run_types=RUN_TYPES,
     description="List regions in transition of an HBase 1 cluster, and bring them to their end",
     params={
         "source_conn_id": SOURCE,
         "dry_run": Param(True, type="boolean", title="Dry run", description="Only say what would be done."),
         **ROLE_PARAMS,
     },
-    default_args=default_args(minutes=660),
+    **dag_args(minutes=660, about="regions"),
     doc_md=__doc__,
-    tags=["hbase", "regions"],
 )
 def region_transitions() -> None:
     check(act(report()))  # type: ignore[arg-type]

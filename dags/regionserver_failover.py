@@ -10,15 +10,13 @@ the run fails. You can clear the run, or trigger another one by hand, at any tim
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
-
 from airflow.sdk import Asset, AssetWatcher, Param, dag, get_current_context
 
 from walferry.airflow.forms import choices
-from walferry.airflow.forms.run_checks import RUN_TYPES, check_run
+from walferry.airflow.forms.run_checks import check_run
 from walferry.airflow.literal import task
-from walferry.airflow.operators.ship_wals import BROKEN_WALS, HFILES_FROM, SINK
-from walferry.airflow.tasks.common import SOURCE, default_args, source, telling
+from walferry.airflow.operators.ship_wals import SHIP_PARAMS
+from walferry.airflow.tasks.common import SOURCE, dag_args, source, telling
 from walferry.airflow.tasks.recovery import DEADLINE, recover
 from walferry.airflow.triggers.dead_servers import DeadServersEventTrigger
 
@@ -27,11 +25,8 @@ DEAD_SERVERS = Asset("hbase-dead-servers", watchers=[AssetWatcher(name="hbase_so
 
 @dag(
     schedule=[DEAD_SERVERS],
-    start_date=datetime(2025, 1, 1, tzinfo=UTC),
-    catchup=False,
     max_active_runs=4,
     max_active_tasks=128,  # of a run: the peers share no places
-    allowed_run_types=RUN_TYPES,
     description="Claim and drain the replication queues of RegionServers that have died",
     params={
         "source_conn_id": SOURCE,
@@ -43,13 +38,10 @@ DEAD_SERVERS = Asset("hbase-dead-servers", watchers=[AssetWatcher(name="hbase_so
             description="host,port,start code of one dead RegionServer; empty for all that are dead now.",
         ),
         "deadline": DEADLINE,
-        "broken_wals": BROKEN_WALS,
-        "sink": SINK,
-        "hfiles_from": HFILES_FROM,
+        **SHIP_PARAMS,
     },
-    default_args=default_args(minutes=30),
+    **dag_args(minutes=30),
     doc_md=__doc__,
-    tags=["hbase", "replication"],
 )
 def regionserver_failover() -> None:
     @task
@@ -60,7 +52,7 @@ def regionserver_failover() -> None:
         context = get_current_context()
         events = [event for of_asset in context["triggering_asset_events"].values() for event in of_asset]
         with telling("find"):
-            check_run(context)
+            check_run()
             found = recovery.find(source(), context["params"]["server"] or "", recovery.announced(events))
         print("\n".join([f"Dead servers to recover: {', '.join(found.servers) or 'none'}.", *found.notes]))
         context["ti"].xcom_push("notes", found.notes)

@@ -11,13 +11,10 @@ retried or killed at any time: what was shipped already may be shipped again, as
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
-
 from airflow.sdk import Param, conf, dag
 
-from walferry.airflow.forms.interval import FROM, RUN_TYPES, TO
-from walferry.airflow.tasks.common import SOURCE, default_args
-from walferry.airflow.tasks.replay import replay
+from walferry.airflow.tasks.common import SOURCE, dag_args, peer_param
+from walferry.airflow.tasks.replay import FROM, RUN_TYPES, TO, replay
 from walferry.airflow.timetables import BackfillIntervals
 
 SCHEDULE = conf.get("walferry", "replay_intervals", fallback="0 * * * *")
@@ -25,16 +22,11 @@ SCHEDULE = conf.get("walferry", "replay_intervals", fallback="0 * * * *")
 
 @dag(
     schedule=BackfillIntervals(SCHEDULE, timezone="UTC"),
-    start_date=datetime(2025, 1, 1, tzinfo=UTC),
-    catchup=False,
     max_active_runs=16,
-    allowed_run_types=RUN_TYPES,
     description="Ship again to a peer what was written in an interval",
     params={
         "source_conn_id": SOURCE,
-        "peer": Param(
-            None, type=["null", "string"], pattern=r"^[^-/\s]*$", title="Peer", description="Id of the peer. A run needs one."
-        ),
+        "peer": peer_param("Id of the peer. A run needs one."),
         "from_date": FROM,
         "to_date": TO,
         "tables": Param(
@@ -57,9 +49,8 @@ SCHEDULE = conf.get("walferry", "replay_intervals", fallback="0 * * * *")
             description="Seconds after which the Spark job stops; a retry goes on with the first WAL that is not done.",
         ),
     },
-    default_args=default_args(minutes=30),
+    **dag_args(minutes=30, run_types=RUN_TYPES),
     doc_md=__doc__,
-    tags=["hbase", "replication"],
 )  # fmt: skip
 def replay_interval() -> None:
     replay()

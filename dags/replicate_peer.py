@@ -17,24 +17,15 @@ queued now, trigger a run. To ship again what was written in some interval, back
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
-
 from airflow.sdk import Param, dag, task_group
 
-from walferry.airflow.forms.run_checks import RUN_TYPES
-from walferry.airflow.operators.ship_wals import BROKEN_WALS, HFILES_FROM, SINK
+from walferry.airflow.operators.ship_wals import SHIP_PARAMS
 from walferry.airflow.tasks.batch import GROUP, batch_of, peers, roll
-from walferry.airflow.tasks.common import SOURCE, default_args
+from walferry.airflow.tasks.common import SOURCE, dag_args, peer_param
 
 PARAMS = {
     "source_conn_id": SOURCE,
-    "peer": Param(
-        None,
-        type=["null", "string"],
-        pattern=r"^[^-/\s]*$",
-        title="Peer",
-        description="Id of one peer; empty for all peers that are managed by Walferry.",
-    ),
+    "peer": peer_param("Id of one peer; empty for all peers that are managed by Walferry."),
     "roll": Param(
         True,
         type="boolean",
@@ -51,24 +42,18 @@ PARAMS = {
         description="Seconds from the Spark job's start after which it stops reading and retrying; a call that the slave is at "
         "work on may still end. The rest stays queued for the next batch.",
     ),
-    "broken_wals": BROKEN_WALS,
-    "sink": SINK,
-    "hfiles_from": HFILES_FROM,
+    **SHIP_PARAMS,
 }
 
 
 @dag(
     schedule="*/5 * * * *",
-    start_date=datetime(2025, 1, 1, tzinfo=UTC),
-    catchup=False,
     max_active_runs=32,  # each but the newest holds at least one peer lock
     max_active_tasks=128,  # of a run: the peers share no places
-    allowed_run_types=RUN_TYPES,
     description="Ship what is queued for the managed HBase replication peers of a cluster",
     params=PARAMS,
-    default_args=default_args(minutes=10),
+    **dag_args(minutes=10),
     doc_md=__doc__,
-    tags=["hbase", "replication"],
 )
 def replicate_peer() -> None:
     chosen = peers()

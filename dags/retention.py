@@ -8,21 +8,15 @@ copies from the source's archive of WALs when their time there is over. No task 
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
-
 from airflow.sdk import Param, dag
 
-from walferry.airflow.forms.run_checks import RUN_TYPES
-from walferry.airflow.tasks.common import SOURCE, default_args
+from walferry.airflow.tasks.common import SOURCE, dag_args
 from walferry.airflow.tasks.retention import check, expire_archive, report
 
 
 @dag(
     schedule="@hourly",
-    start_date=datetime(2025, 1, 1, tzinfo=UTC),
-    catchup=False,
     max_active_runs=1,
-    allowed_run_types=RUN_TYPES,
     description="Report what keeps WALs of an HBase cluster from being deleted, and when the disk is full",
     params={
         "source_conn_id": SOURCE,
@@ -59,9 +53,8 @@ from walferry.airflow.tasks.retention import check, expire_archive, report
             description="How many files the log lists one by one, oldest first.",
         ),
     },
-    default_args=default_args(minutes=30),
+    **dag_args(minutes=30),
     doc_md=__doc__,
-    tags=["hbase", "replication"],
 )
 def retention() -> None:
     check(report())  # type: ignore[arg-type]

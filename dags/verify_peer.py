@@ -12,22 +12,16 @@ tables.
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
-
 from airflow.sdk import Param, dag, task_group
 
-from walferry.airflow.forms.run_checks import RUN_TYPES
-from walferry.airflow.tasks.common import SOURCE, default_args
+from walferry.airflow.tasks.common import SOURCE, dag_args, peer_param
 from walferry.airflow.tasks.verification import GROUP, peers, verification_of
 
 ROW = "As HBase's shell shows it, e.g. abc\\x00. Empty for no limit."
 TIME = "With its zone, e.g. 2026-01-31T00:00:00+00:00: only cells with timestamps {} are compared. Empty for no limit."
 PARAMS = {
     "source_conn_id": SOURCE,
-    "peer": Param(
-        None, type=["null", "string"], pattern=r"^[^-/\s]*$", title="Peer",
-        description="Id of one peer, whether Walferry ships it or HBase; empty for all peers that are managed by Walferry.",
-    ),
+    "peer": peer_param("Id of one peer, whether Walferry ships it or HBase; empty for all peers that are managed by Walferry."),
     "tables": Param(
         None, type=["null", "array"], items={"type": "string"}, title="Tables",
         description='One a line, as "table" or "namespace:table"; empty for all that the peer gets.',
@@ -60,15 +54,11 @@ PARAMS = {
 
 @dag(
     schedule="0 3 * * *",
-    start_date=datetime(2025, 1, 1, tzinfo=UTC),
-    catchup=False,
-    allowed_run_types=RUN_TYPES,
     max_active_runs=1,  # a peer's newest result replaces the one before
     description="Compare the tables of HBase replication peers at the source and at their slaves",
     params=PARAMS,
-    default_args=default_args(minutes=360),
+    **dag_args(minutes=360),
     doc_md=__doc__,
-    tags=["hbase", "replication"],
 )
 def verify_peer() -> None:
     task_group(group_id=GROUP)(verification_of).expand(peer=peers())

@@ -16,21 +16,15 @@ Nothing of the cluster is changed. A run may be killed at any time: what it was 
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
-
 from airflow.sdk import Param, conf, dag
 
-from walferry.airflow.forms.run_checks import RUN_TYPES
-from walferry.airflow.tasks.common import SOURCE, default_args
+from walferry.airflow.tasks.common import SOURCE, dag_args
 from walferry.airflow.tasks.watch import watch
 
 
 @dag(
     schedule=conf.get("walferry", "watch_schedule", fallback="* * * * *"),
-    start_date=datetime(2025, 1, 1, tzinfo=UTC),
-    catchup=False,
     max_active_runs=1,
-    allowed_run_types=RUN_TYPES,
     description="Watch replication of an HBase cluster: metrics and alerts",
     params={
         "source_conn_id": SOURCE,
@@ -42,9 +36,8 @@ from walferry.airflow.tasks.watch import watch
             description="Alert if what queues keep in oldWALs fills the disk within so many days.",
         ),
     },
-    default_args={**default_args(minutes=3), "retries": 0},  # the next run is the next try
+    **dag_args(minutes=3, retries=0),  # the next run is the next try
     doc_md=__doc__,
-    tags=["hbase", "replication"],
 )
 def watch_replication() -> None:
     watch()

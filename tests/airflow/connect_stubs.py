@@ -16,7 +16,7 @@ from walferry.engine.summary import GroupSummary, Status
 from walferry.jobs.connect.connect_job import ConnectJob
 from walferry.jobs.connect.server import Address
 from walferry.replication.source.cluster import SourceCluster
-from walferry.runs.steps import batch, slaves
+from walferry.runs.steps import batch
 from walferry.runs.values import ChosenPeers, Planned
 from walferry.shipping.ship_run import ShipRun
 
@@ -66,7 +66,7 @@ def cluster(monkeypatch: pytest.MonkeyPatch, source_conn: None) -> Cluster:
     monkeypatch.setattr(batch, "why_down", lambda *_: None)
     monkeypatch.setattr(batch, "why_paused", lambda *_: None)
     monkeypatch.setattr(batch, "summaries", cluster.summaries)
-    monkeypatch.setattr(slaves, "for_job", lambda source, _: source)
+    monkeypatch.setattr(batch, "for_job", lambda source, _: source)
     monkeypatch.setattr(ConnectJob, "run_job", lambda job, say: cluster.ship(job))
     monkeypatch.setattr(WalferrySubmitHook, "submit", lambda hook, application="": cluster.submit(hook, application))
     return cluster

@@ -22,8 +22,8 @@ from tests.zk.stranger import stranger
 from tests.zk.test_agreement import be_of, knows, master
 from tests.zk.test_agreement import peer as as_the_master_tells
 from walferry.airflow.hooks.hbase import HBaseSourceHook
-from walferry.airflow.operators.connect_job import ThroughConnect
 from walferry.airflow.operators.ship_wals import ShipWalsOperator
+from walferry.airflow.operators.spark_job import ThroughConnect
 from walferry.base.errors import WalferryError
 from walferry.cli.main import main
 from walferry.hbase.files.quarantine import BrokenWals
@@ -328,7 +328,7 @@ def spark(site: Site, **environment: str) -> str:
     for name, value in {"AIRFLOW_CONN_SPARK_DEFAULT": '{"conn_type": "spark", "host": "local[1]"}', **environment}.items():
         site.patch.setenv(name, value)
     with pytest.raises(AirflowException) as error:
-        ShipWalsOperator(task_id="ship", peer="p", plan={}, deadline=60).submit({}, site.ship_run())
+        ShipWalsOperator(task_id="ship", peer="p", plan={}).submit({}, site.ship_run())
     return str(error.value)
 
 

@@ -21,7 +21,7 @@ from tests.zk.hbase_znodes import HBaseZNodes
 from walferry.airflow.hooks.hbase import HBaseSourceHook
 from walferry.airflow.operators.spark_job import SparkJobOperator
 from walferry.base.security.login import Kerberos
-from walferry.runs.steps.slaves import for_job
+from walferry.runs.steps.batch import for_job
 from walferry.shipping.ship_run import ShipRun
 
 from .conftest import Run

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 from airflow.sdk.exceptions import AirflowException
 
-from walferry.airflow.operators import connect_job
-from walferry.airflow.operators.connect_job import ThroughConnect
+from walferry.airflow.operators import spark_job
 from walferry.airflow.operators.ship_wals import ShipWalsOperator
+from walferry.airflow.operators.spark_job import ThroughConnect
 from walferry.base.errors import WalferryError
 from walferry.base.jobs import MAX_LINE_CHARS, JobOutcome
 from walferry.engine.summary import GroupSummary, Status
@@ -130,7 +130,7 @@ def test_a_killed_task_ends_its_job_on_the_server(cluster: Cluster, monkeypatch:
 def test_a_killed_task_begins_no_job_though_airflow_lets_it_go_on(
     cluster: Cluster, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, server: Exception | None
 ) -> None:
-    operator = ShipWalsOperator(task_id="ship", peer="p", plan={}, deadline=60)
+    operator = ShipWalsOperator(task_id="ship", peer="p", plan={})
     monkeypatch.setenv("WALFERRY_CACHE", str(tmp_path))
     if server is None:  # killed before the server is asked
         operator.on_kill()
@@ -148,7 +148,7 @@ def test_a_task_that_is_killed_before_the_server_is_known_begins_no_job_there(
 ) -> None:
     through = ThroughConnect("spark_connect")
     monkeypatch.setenv("WALFERRY_CACHE", str(tmp_path))
-    monkeypatch.setattr(connect_job, "build_archive", lambda folder: through.interrupt() or tmp_path / "walferry-0.zip")
+    monkeypatch.setattr(spark_job, "build_archive", lambda folder: through.interrupt() or tmp_path / "walferry-0.zip")
     with pytest.raises(AirflowException, match="the task was killed"):
         through.run(RUN)
     assert cluster.through_server == []
@@ -174,8 +174,8 @@ def test_what_a_server_says_can_neither_end_a_line_of_the_log_nor_control_a_term
     forged = "r1: no\n::group::\x1b[8m" + "A" * 100_000
     monkeypatch.setenv("WALFERRY_CACHE", str(tmp_path))
     monkeypatch.setattr(ConnectJob, "run_job", lambda job, say: say(forged) or JobOutcome(lines=[forged], errors=[forged]))
-    with caplog.at_level("INFO", "walferry.airflow.operators.connect_job"):
+    with caplog.at_level("INFO", "walferry.airflow.operators.spark_job"):
         assert ThroughConnect("spark_connect").run(RUN) is None
-    said = [record.getMessage() for record in caplog.records if record.name == "walferry.airflow.operators.connect_job"]
+    said = [record.getMessage() for record in caplog.records if record.name == "walferry.airflow.operators.spark_job"]
     assert len(said) == 3
     assert all(text.isprintable() and len(text) <= MAX_LINE_CHARS for text in said)

@@ -10,9 +10,8 @@ import pytest
 from airflow.sdk import BaseOperator, RetryDecision
 from airflow.sdk.exceptions import AirflowException
 
-from walferry.airflow.endings import END_OF_GROUP, Ended
+from walferry.airflow.endings import END_OF_GROUP, Ended, RetryIfItHelps
 from walferry.airflow.operators.ship_wals import ShipWalsOperator
-from walferry.airflow.retries import RetryIfItHelps
 from walferry.airflow.run_notes import DAGS
 from walferry.base.zk.errors import ConnectError
 from walferry.engine.summary import GroupSummary, Status
@@ -120,10 +119,10 @@ def test_a_job_that_was_killed_is_tried_again_as_before(
 
 def test_an_operator_without_the_policy_fails_as_airflow_s_own_do() -> None:
     plan = {"run_id": "r", "peer": "p", "groups": 1}
-    operator = ShipWalsOperator(task_id="ship", peer="p", plan=plan, source_conn_id="nowhere")
+    operator = ShipWalsOperator(task_id="ship", peer="p", plan=plan)
     assert isinstance(operator, BaseOperator)
     with pytest.raises(Exception, match="connection 'nowhere' is not defined") as error:
-        operator.execute({})  # type: ignore[typeddict-item]
+        operator.execute({"params": {"source_conn_id": "nowhere"}})  # type: ignore[typeddict-item]
     assert not isinstance(error.value, AirflowException | SystemExit)
 
 

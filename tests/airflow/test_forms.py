@@ -9,7 +9,7 @@ from typing import Any
 from tests.unit.observe.status.views import DEAD, HOUR, NOW, queue, view, wal
 from walferry.airflow.page import forms
 from walferry.observe.status.describing import describe
-from walferry.runs.input.moments import moment
+from walferry.runs.input import moment
 
 
 def test_what_it_says_to_enter_fits_the_forms(dags: dict[str, Any]) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from embedded.client import GLOBAL, LOCAL, even_splits
-from walferry.airflow.operators.copy_tables import ShipQueueOperator
+from walferry.airflow.tasks.initial_snapshot import ShipQueueOperator
 from walferry.load.copy_records import Records
 from walferry.load.fence import Claim
 from walferry.replication.locks.peer_lock import NO_TURN, holding_peer

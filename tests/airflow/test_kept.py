@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tests.zk.hbase_znodes import HBaseZNodes
-from walferry.airflow.kept_reports import MAX_KEPT, NOT_ADDED, added, as_lines, with_earlier
+from walferry.airflow.tasks.common import MAX_KEPT, NOT_ADDED, added, as_lines, with_earlier
 from walferry.engine.summary import GroupSummary, Status
 from walferry.runs.reports.batch import TOTALS, TOTALS_OF_QUEUES, BatchReport
 

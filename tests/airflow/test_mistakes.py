@@ -15,7 +15,7 @@ from embedded.zookeeper import ZooKeeperServer
 from tests.zk.fixtures import hbase, new_client
 from tests.zk.hbase_znodes import HBaseZNodes
 from tests.zk.test_agreement import be_of
-from walferry.airflow.retries import RetryIfItHelps
+from walferry.airflow.endings import RetryIfItHelps
 
 from .conftest import Run
 from .mistakes import PROVOCATIONS, Row, Site, rows

@@ -15,7 +15,6 @@ from tests.zk.busy_cluster import BusyCluster, busy_cluster, faultless_world
 from tests.zk.fixtures import new_client, zk
 from tests.zk.region_world import RegionWorld, states
 from tests.zk.role_znodes import become_active
-from walferry.airflow.steps import regions as steps
 from walferry.hbase.names import ServerName
 from walferry.master import work
 from walferry.master.states import RegionState
@@ -49,7 +48,6 @@ def site(
     """The cluster as the connection `hbase_source`: two servers, and regions that no server serves."""
     world = faultless_world(zk, new_client, REGIONS)
     cluster_of = busy_cluster(world, tmp_path)
-    monkeypatch.setattr(steps, "cluster_of", cluster_of)
     monkeypatch.setattr(work, "cluster_of", cluster_of)
     extra = {"wal_root": f"file://{tmp_path}", "znode_parent": world.nodes.base, "walferry_root": world.own.root}
     connection = {"conn_type": "generic", "host": zookeeper.quorum, "extra": extra}

@@ -17,7 +17,7 @@ from walferry.engine.summary import GroupSummary, Status
 from walferry.hbase.errors import EnabledPeer, PausedPeer
 from walferry.replication.locks.peer_lock import PeerLocked
 from walferry.replication.queues.errors import LeaseHeld
-from walferry.runs.steps import batch, slaves
+from walferry.runs.steps import batch
 from walferry.runs.values import ChosenPeers, Planned, RollReport
 
 from .conftest import Run
@@ -94,7 +94,7 @@ def cluster(monkeypatch: pytest.MonkeyPatch, source_conn: None) -> Cluster:
     monkeypatch.setenv("AIRFLOW_CONN_SPARK_DEFAULT", '{"conn_type": "spark", "host": "local[1]"}')
     for name in ("choose", "roll", "plan", "holding_peer", "why_down", "why_paused", "summaries", "not_held"):
         monkeypatch.setattr(batch, name, getattr(cluster, name))
-    monkeypatch.setattr(slaves, "for_job", lambda source, _: source)
+    monkeypatch.setattr(batch, "for_job", lambda source, _: source)
     monkeypatch.setattr(WalferrySubmitHook, "submit", lambda hook, application="": cluster.submit(hook, application))
     execute = ShipWalsOperator.execute
 

@@ -7,13 +7,13 @@ from typing import Any
 import pytest
 from airflow.sdk import RetryAction
 
-from walferry.airflow.retries import RetryIfItHelps
+from walferry.airflow.endings import RetryIfItHelps
 from walferry.airflow.tasks.recovery import RecoveryFailed
 from walferry.base.zk.errors import ConnectError
 from walferry.hbase.errors import EnabledPeer, StorageError
 from walferry.replication.queues.errors import LiveServer
 from walferry.replication.source.cluster import SourceError
-from walferry.runs.input.recovery_input import InputError
+from walferry.runs.input import InputError
 from walferry.runs.reports.batch import BatchFailed
 
 FINAL = [

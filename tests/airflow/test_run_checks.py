@@ -16,7 +16,7 @@ from airflow.utils.types import DagRunType
 
 from tests.zk.hbase_znodes import HBaseZNodes
 from walferry.airflow.forms.run_checks import check_conf
-from walferry.runs.input.recovery_input import InputError
+from walferry.runs.input import InputError
 
 from .conftest import DEFAULTS, HOME, Run, end_of
 from .recovery_stubs import Spark, at, dead, drain, failover, hbase, new_client, spark, zk

@@ -51,7 +51,7 @@ def _submitted(monkeypatch, tmp_path, body, operators=None):
 def test_a_task_that_is_killed_while_spark_submit_is_made_ready_does_not_start_it(
     cluster: Cluster, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    operator = ShipWalsOperator(task_id="ship", peer="p", plan={}, deadline=60)
+    operator = ShipWalsOperator(task_id="ship", peer="p", plan={})
     monkeypatch.setenv("WALFERRY_CACHE", str(tmp_path))
     monkeypatch.delenv("AIRFLOW_CONN_SPARK_CONNECT")
     monkeypatch.setattr(spark_job, "build_archive", lambda folder: operator.on_kill() or tmp_path / "walferry-0.zip")

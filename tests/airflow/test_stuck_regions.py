@@ -17,7 +17,7 @@ from embedded.zookeeper import ZooKeeperServer
 from tests.zk.fixtures import lasting_hbase as hbase
 from tests.zk.fixtures import new_client
 from tests.zk.hbase_znodes import HBaseZNodes, expire
-from walferry.airflow.triggers.stuck_regions import MAX_REGIONS, StuckRegionsTrigger, payload
+from walferry.airflow.triggers.stuck_regions import MAX_REGIONS, StuckRegionsTrigger
 from walferry.base.zk import watcher
 from walferry.hbase.names import ServerName
 from walferry.master.states import RegionState
@@ -153,7 +153,7 @@ def test_a_split_is_stuck_though_its_server_writes_it_again_and_again(
 def test_a_broken_znode_is_told_beside_the_others(source: HBaseZNodes, zookeeper: ZooKeeperServer) -> None:
     source.zk.create(source.nodes.region_in_transition("{{conn.slack.password}}"), b"\x1b[2J" * 100_000)
     write(source, 1)
-    event = payload(asyncio.run(found(source, zookeeper.quorum, 0.1)))
+    event = StuckRegionsTrigger(0.1).payload(asyncio.run(found(source, zookeeper.quorum, 0.1)))
     assert {region["state"] for region in event["regions"]} <= {BROKEN, "OPENING"}
     assert len(json.dumps(event)) < 1000
 
@@ -185,7 +185,7 @@ def test_a_lost_session_is_survived_and_nothing_is_polled(
 
 def test_an_event_is_bounded() -> None:
     many = [StuckRegion(f"{n:032x}", "OPENING", SERVER, float(n)) for n in range(5000)]
-    event = payload(many)
+    event = StuckRegionsTrigger(0.1).payload(many)
     assert (len(event["regions"]), event["stuck"]) == (MAX_REGIONS, 5000)
     assert event["regions"][0]["seconds"] == 4999.0
 

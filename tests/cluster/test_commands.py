@@ -20,8 +20,7 @@ from tests.cluster.managed_peers import Clusters, admin, clusters
 from tests.cluster.test_pausing import peer, table
 from tests.cluster.walferry_runs import positions, roll
 from tests.unit.jobs.test_workers import heed_interrupts
-from walferry.admin.changing import set_values
-from walferry.admin.pausing import pause, resume
+from walferry.admin.changing import pause, resume, set_values
 from walferry.base.zk.fenced_lock import is_held
 from walferry.cli.main import main
 from walferry.replication.locks.peer_lock import turn_of

@@ -11,12 +11,10 @@ from embedded.processes import wait_until
 from embedded.wire import put
 from tests.cluster.managed_peers import Clusters, admin, clusters
 from tests.cluster.walferry_runs import Shipping, positions, roll, ship_one
-from walferry.admin.changing import set_tables, set_values, settings_of
+from walferry.admin.changing import pause, resume, set_tables, set_values, settings_of
 from walferry.admin.creating import create
-from walferry.admin.errors import Refused
 from walferry.admin.handing_back import begin_hand_back
-from walferry.admin.pausing import pause, resume
-from walferry.admin.peers import PeerAdmin
+from walferry.admin.peers import PeerAdmin, Refused
 from walferry.engine.summary import Status
 from walferry.hbase.errors import PausedPeer, UnmanagedPeer
 from walferry.replication.peers.reading import read_peer

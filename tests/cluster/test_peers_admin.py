@@ -13,12 +13,10 @@ from embedded.standalone import StandaloneCluster
 from embedded.wire import put
 from tests.cluster.managed_peers import admin, clusters, command, create_for_all, peer_id, wal_count
 from tests.cluster.walferry_runs import ship, source_of
-from walferry.admin.creating import create
-from walferry.admin.errors import Refused
+from walferry.admin.creating import create, take_over
 from walferry.admin.handing_back import begin_hand_back, finish_hand_back
-from walferry.admin.peers import peer_admin
+from walferry.admin.peers import Refused, peer_admin
 from walferry.admin.removing import remove
-from walferry.admin.taking_over import take_over
 from walferry.base.protos import hbase_pb2 as pb
 from walferry.hbase.cluster import master as active_master
 from walferry.hbase.errors import CustomEndpointPeer, MissingPeer, SerialPeer, StorageError, UnmanagedPeer

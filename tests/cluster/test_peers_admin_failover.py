@@ -10,9 +10,8 @@ from embedded.client import GLOBAL, even_splits
 from embedded.processes import wait_until
 from tests.cluster.walferry_runs import ship, source_of
 from walferry.admin.creating import create
-from walferry.admin.errors import Refused
 from walferry.admin.handing_back import begin_hand_back, finish_hand_back
-from walferry.admin.peers import PeerAdmin, peer_admin
+from walferry.admin.peers import PeerAdmin, Refused, peer_admin
 from walferry.admin.removing import remove
 from walferry.replication.queues.reading import Queue, read_queues
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.cluster.managed_peers import admin, clusters, create_for_all, peer_id
-from walferry.admin.errors import Refused
+from walferry.admin.peers import Refused
 from walferry.admin.removing import remove
 from walferry.replication.queues.reading import read_queues
 

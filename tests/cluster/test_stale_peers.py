@@ -15,12 +15,11 @@ from embedded.standalone import StandaloneCluster
 from embedded.wire import put
 from tests.cluster.spark_runs import run
 from tests.cluster.walferry_runs import positions, source_of
-from walferry.admin.creating import create
+from walferry.admin.creating import create, take_over
 from walferry.admin.handing_back import begin_hand_back, finish_hand_back
 from walferry.admin.peers import peer_admin
 from walferry.admin.removing import remove
 from walferry.admin.showing import describe
-from walferry.admin.taking_over import take_over
 from walferry.base.zk.client import connected
 from walferry.hbase.errors import PeerError
 from walferry.hbase.values import PBUF

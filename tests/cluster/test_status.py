@@ -11,9 +11,8 @@ from embedded.client import GLOBAL
 from tests.cluster.walferry_runs import roll, ship, ship_one
 from walferry.engine.summary import Status
 from walferry.observe.status.ages import Certainty
-from walferry.observe.status.history import INTERVAL_SECONDS, read_histories
+from walferry.observe.status.history import INTERVAL_SECONDS, read_histories, record
 from walferry.observe.status.model import BytesLeft, PeerStatus, SourceStatus
-from walferry.observe.status.recording import record
 from walferry.observe.status.statuses import Statuses, look_at_old_wals
 from walferry.observe.status.view import view
 from walferry.replication.queues import rolling

@@ -19,7 +19,7 @@ from embedded.zookeeper import ZooKeeperServer
 from tests.unit.hbase.wal.encoder import PUT, Cell, encode_wal, entry
 from tests.zk.fixtures import lasting_hbase, new_client
 from tests.zk.hbase_znodes import LastingZNodes
-from walferry.airflow.steps import retention
+from walferry.airflow.tasks.retention import report_of
 from walferry.cli.main import main
 from walferry.hbase.files import clients, listing
 from walferry.hbase.files import closedness as module
@@ -422,7 +422,7 @@ def test_a_retention_report_lists_very_many_wals_in_few_calls(
     )
     before = calls_of(hdfs)
     began = time.monotonic()
-    text = (report := retention.report(source, 600, OldWalLimits(1, 1, 1), listed=100)).as_text()
+    text = (report := report_of(source, 600, OldWalLimits(1, 1, 1), listed=100)).as_text()
     seconds = time.monotonic() - began
     calls = {name: count - before.get(name, 0) for name, count in calls_of(hdfs).items() if count > before.get(name, 0)}
     print(f"{wals:,} files on HDFS: {seconds:.2f} s, calls {calls}")

@@ -12,12 +12,10 @@ from kazoo.client import KazooClient
 from tests.zk.claim_cluster import WRITES, Killed
 from tests.zk.handing_back_site import NEW, Site, lease, site
 from tests.zk.hbase_znodes import expire
-from walferry.admin.changing import set_tables, set_values
-from walferry.admin.errors import Refused
+from walferry.admin.changing import pause, resume, set_tables, set_values
+from walferry.admin.creating import take_over
 from walferry.admin.handing_back import begin_hand_back, finish_hand_back
-from walferry.admin.pausing import pause, resume
-from walferry.admin.peers import PeerAdmin
-from walferry.admin.taking_over import take_over
+from walferry.admin.peers import PeerAdmin, Refused
 from walferry.base.errors import WalferryError
 from walferry.base.zk.client import children
 from walferry.base.zk.fenced_lock import CALLS

@@ -20,7 +20,7 @@ from tests.zk.hbase_znodes import SERVER, wal
 from tests.zk.secured_fixtures import HBASE, STRANGER, Secured
 from walferry.admin import own_root
 from walferry.admin.diagnosis.source import check
-from walferry.admin.errors import Refused
+from walferry.admin.peers import Refused
 from walferry.base.findings import Finding
 from walferry.base.zk import acls
 from walferry.base.zk.client import connect, connected, disconnect

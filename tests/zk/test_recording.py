@@ -12,8 +12,7 @@ from tests.zk.hbase_znodes import SERVER, HBaseZNodes, wal
 from walferry.engine.summary import GroupSummary, Status
 from walferry.observe.status.ages import Certainty
 from walferry.observe.status.describing import describe
-from walferry.observe.status.history import read_histories
-from walferry.observe.status.recording import record, shipped_since
+from walferry.observe.status.history import read_histories, record, shipped_since
 from walferry.observe.status.view import view
 from walferry.replication.source.session import Session
 from walferry.shipping.runs import begin_run, write_group

@@ -18,7 +18,7 @@ from walferry.engine.summary import GroupSummary, Status
 from walferry.replication.queues.lease import acquire
 from walferry.replication.source.cluster import SourceCluster
 from walferry.runs.reports.recovery import Recovery
-from walferry.runs.steps import batch, recovery
+from walferry.runs.steps import recovery
 from walferry.shipping import ship_run
 from walferry.shipping.candidates import candidates
 from walferry.shipping.ship_run import ShipRun
@@ -76,8 +76,10 @@ def recover(source: SourceCluster, zk: KazooClient, monkeypatch: pytest.MonkeyPa
     servers = recovery.find(source, "", ()).servers
     claims = [recovery.claim(source, server, "dag/run") for server in servers]
     planned = recovery.plan(source, recovery.wanted_by_claims(claims), servers, RUN)
-    for each in planned.jobs:
-        assert batch.await_free(source, each.peer, recovery.groups_of(source, each), 0.0)
+    shipped = []
+
+    def ship(free: bool) -> list[str]:
+        assert free
         run = ShipRun(source=source, peer_id=each.peer, run_id=RUN, deadline=60, recovery=True)
         jobs = ship_run.begin(run)
         for job in jobs:
@@ -86,6 +88,12 @@ def recover(source: SourceCluster, zk: KazooClient, monkeypatch: pytest.MonkeyPa
                 for candidate in found.wals:
                     lease.remove_wal(candidate.queued.name.text)
         ship_run.finish(run, [GroupSummary(group=job.group, status=Status.DONE) for job in jobs])
+        shipped.append(each.peer)
+        return []
+
+    for each in planned.jobs:
+        recovery.ship_in_rounds(source, each, 0.0, ship)
+    assert shipped == [each.peer for each in planned.jobs]
     recovery.clean_up(source, {drain.dead_server for drain in planned.drains}, "dag/run")
     drains = recovery.drains_of(source, planned.peers, RUN)
     return Recovery(claims, recovery.outcome(source, drains, RUN, {}))

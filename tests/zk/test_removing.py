@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from tests.zk.handing_back_site import NEW, Site, site
-from walferry.admin.errors import Refused
 from walferry.admin.handing_back import finish_hand_back
+from walferry.admin.peers import Refused
 from walferry.admin.removing import remove
 from walferry.replication.peers.reading import ENABLED
 

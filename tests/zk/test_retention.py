@@ -15,13 +15,13 @@ from kazoo.client import KazooClient
 
 from tests.sessions import session_of
 from tests.zk.hbase_znodes import DEAD, OTHER, SERVER, HBaseZNodes, LastingZNodes, wal
+from walferry.airflow.tasks.retention import RetentionReport
 from walferry.hbase.files import systems
 from walferry.hbase.files.store import WalStore, WrongRoot
 from walferry.replication.retention.limits import OldWalLimits, exceeded
 from walferry.replication.retention.old_wals import list_old_wals
 from walferry.replication.retention.survey import Fate, OldWalSurvey, ShippedBy, survey
 from walferry.replication.source.session import Session
-from walferry.runs.reports.retention import RetentionReport
 
 TTL = 600.0
 HOUR = 3600.0

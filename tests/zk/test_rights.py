@@ -11,9 +11,8 @@ from tests.sessions import session_of
 from tests.zk.claim_cluster import Killed
 from tests.zk.handing_back_site import NEW, Site, lease, site
 from tests.zk.hbase_znodes import expire
-from walferry.admin.errors import Refused
 from walferry.admin.handing_back import finish_hand_back
-from walferry.admin.peers import PeerAdmin
+from walferry.admin.peers import PeerAdmin, Refused
 from walferry.base.zk.fenced_lock import CALLS, FencedLock
 from walferry.engine.summary import GroupSummary
 from walferry.hbase.errors import PausedPeer

@@ -12,9 +12,8 @@ from embedded.zookeeper import ZooKeeperServer
 from tests.sessions import session_of
 from tests.zk.hbase_znodes import SERVER, HBaseZNodes
 from tests.zk.peer_master import PeerMaster, peer_master
-from walferry.admin.errors import Refused
-from walferry.admin.peers import PeerAdmin
-from walferry.admin.taking_over import take_over
+from walferry.admin.creating import take_over
+from walferry.admin.peers import PeerAdmin, Refused
 from walferry.replication.queues.lease import acquire
 from walferry.replication.source.cluster import SourceCluster
 

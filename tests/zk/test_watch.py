@@ -12,9 +12,9 @@ from kazoo.client import KazooClient
 from tests.sessions import session_of
 from tests.zk.hbase_znodes import SERVER, HBaseZNodes, wal
 from tests.zk.watched import behind, source, text_of
-from walferry.airflow.steps.watch import look
 from walferry.observe.status.findings import StatusKind, of_source
 from walferry.observe.status.history import read_histories
+from walferry.observe.status.statuses import look
 from walferry.replication.source.cluster import SourceCluster, SourceError
 
 __all__ = ["source"]  # fixtures
@@ -24,7 +24,7 @@ pytestmark = pytest.mark.usefixtures("refused_at_once")
 CPU_SECONDS = 1.0
 ONE_LOOK = """
 import resource, sys
-from walferry.airflow.steps.watch import look
+from walferry.observe.status.statuses import look
 from walferry.replication.source.connection import from_text
 from walferry.observe.status.findings import of_source
 from walferry.observe.status.measures import measured

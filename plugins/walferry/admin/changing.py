@@ -1,17 +1,21 @@
-"""Changes what a managed peer gets, and how it is shipped. A change holds from the next batch on."""
+"""Changes what a managed peer gets, and how it is shipped. A change holds from the next batch on.
+
+A peer that is paused gets nothing until it is resumed, and all that is written stays queued. The mark is a key of the peer's
+configuration, so it lies where the peer lies, and every run sees it: batches and drains leave the peer alone and end well. A run
+that ships the peer meanwhile stops within seconds. The peer's state stays DISABLED all the time.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
 from walferry.admin.creating import edits_of, put_edits
-from walferry.admin.errors import Refused
-from walferry.admin.peers import PeerAdmin, put_keys
+from walferry.admin.peers import PeerAdmin, Refused, put_keys
 from walferry.admin.slave_checks import Wanted, check_ends
 from walferry.base.protos import hbase_pb2 as pb
 from walferry.base.texts import did_you_mean
-from walferry.replication.peers.reading import Peer, as_peer, successor
-from walferry.replication.peers.settings import BANDWIDTH, MARKS, NAMESPACES, PREFIX, SETTABLE, SLAVE_CONN_ID, Setting
+from walferry.replication.peers.reading import Peer, as_peer, read_peer, successor
+from walferry.replication.peers.settings import BANDWIDTH, MARKS, NAMESPACES, PAUSED, PREFIX, SETTABLE, SLAVE_CONN_ID, Setting
 
 
 def set_tables(
@@ -130,3 +134,22 @@ def _put(config: pb.ReplicationPeer, texts: Mapping[Setting, str], bandwidth: in
     put_keys(config, {setting.key: text for setting, text in texts.items() if setting.ours})
     if bandwidth is not None:
         config.bandwidth = bandwidth
+
+
+def pause(admin: PeerAdmin, peer_id: str) -> Peer:
+    """Have runs leave the managed peer alone."""
+    return _mark(admin, peer_id, paused=True)
+
+
+def resume(admin: PeerAdmin, peer_id: str) -> Peer:
+    """Have runs ship the managed peer again."""
+    return _mark(admin, peer_id, paused=False)
+
+
+def _mark(admin: PeerAdmin, peer_id: str, *, paused: bool) -> Peer:
+    if admin.managed(peer_id).paused != paused:
+        admin.put_configuration(peer_id, {PAUSED.key: "true" if paused else "false"})
+    peer = read_peer(admin.session.zk, admin.session.nodes, peer_id)
+    if peer.paused != paused:
+        raise Refused(f"peer {peer_id}: another command has changed {PAUSED.key} meanwhile", "Look at the peer, then try again")
+    return peer

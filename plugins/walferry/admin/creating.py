@@ -1,11 +1,14 @@
-"""Adds a managed peer: DISABLED, marked as managed, and with a queue at every RegionServer."""
+"""Adds a managed peer: DISABLED, marked as managed, and with a queue at every RegionServer.
+
+Or takes an existing DISABLED peer over from HBase, with whatever is queued for it.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
-from walferry.admin.errors import Refused
-from walferry.admin.peers import PeerAdmin, begin_new_wals, check_id
+from walferry.admin.peers import PeerAdmin, Refused, begin_new_wals, check_id, finish_command
 from walferry.admin.slave_checks import Wanted, check_ends
 from walferry.admin.tables import Asked, UnclearTable, resolve, table_name
 from walferry.base.protos import hbase_pb2 as pb
@@ -14,8 +17,9 @@ from walferry.hbase.cluster_key import parse_cluster_key
 from walferry.hbase.errors import MissingPeer, StalePeer, StorageError
 from walferry.hbase.names import NAMESPACE
 from walferry.hbase.rpc import master
-from walferry.replication.peers.reading import DISABLED, Peer, as_peer
+from walferry.replication.peers.reading import DISABLED, ENABLED, Peer, as_peer, check_ours, read_peer
 from walferry.replication.peers.settings import MANAGED, SLAVE_CONN_ID
+from walferry.replication.source.agreement import check_agreement
 
 
 def create(
@@ -116,3 +120,35 @@ def edits_of(peer: Peer) -> tuple[object, ...]:
         for tables in (peer.table_cfs, peer.exclude_table_cfs)
     )
     return peer.replicate_all, peer.namespaces, table_cfs, peer.exclude_namespaces, exclude_table_cfs
+
+
+def take_over(admin: PeerAdmin, peer_id: str) -> Peer:
+    """Mark an existing DISABLED peer as Walferry's."""
+    peer = _disabled(admin, peer_id)
+    _refuse_successor(admin, peer)
+    check_ours(replace(peer, config={**peer.config, MANAGED.key: "true"}))
+    check_agreement(admin.session, peer_id)
+    if not peer.managed:
+        admin.await_settled(peer)
+        _disabled(admin, peer_id)
+        admin.put_configuration(peer_id, {MANAGED.key: "true"})
+    return admin.shippable(peer_id)
+
+
+def _refuse_successor(admin: PeerAdmin, peer: Peer) -> None:
+    """Raises Refused for a peer that HBase is to ship instead of one that is still ours."""
+    before = admin.find(peer.succeeds) if peer.succeeds else None
+    if before is not None and before.handed_back_to == peer.id:
+        raise Refused(f"peer {before.id} is being handed back to {peer.id}", f"Finish that: {finish_command(before.id, peer.id)}")
+
+
+def _disabled(admin: PeerAdmin, peer_id: str) -> Peer:
+    """The peer as it is now. Raises Refused if it is ENABLED."""
+    peer = read_peer(admin.session.zk, admin.session.nodes, peer_id)
+    if peer.state == ENABLED:
+        raise Refused(
+            f"peer {peer_id} is ENABLED: its RegionServers ship it",
+            f"Disable it (hbase shell: disable_peer '{peer_id}'), then take it over; what they have not shipped by then stays "
+            "queued",
+        )
+    return peer

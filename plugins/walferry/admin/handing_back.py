@@ -19,10 +19,9 @@ import logging
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from walferry.admin.backlog import listed, refuse_odd_queues
-from walferry.admin.errors import Refused
-from walferry.admin.pausing import pause, resume
-from walferry.admin.peers import PeerAdmin, begin_new_wals, check_id, without_own_keys
+from walferry.admin.changing import pause, resume
+from walferry.admin.peers import PeerAdmin, Refused, begin_new_wals, check_id, without_own_keys
+from walferry.admin.removing import listed, refuse_odd_queues
 from walferry.admin.rights import all_rights, refuse_if_held
 from walferry.base.errors import WalferryError
 from walferry.base.texts import shell_word

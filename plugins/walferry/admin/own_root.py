@@ -24,7 +24,7 @@ from kazoo.client import KazooClient
 from kazoo.exceptions import NoAuthError, NoNodeError, NotEmptyError
 from kazoo.protocol.states import ZnodeStat
 
-from walferry.admin.errors import Refused
+from walferry.admin.peers import Refused
 from walferry.base.texts import visible
 from walferry.base.zk.acls import CHILD, belongs_as, problem_of, root_of
 from walferry.base.zk.client import Refusal, ZNode, children_all, commit, read_all, retried, stat_all, whose

@@ -1,4 +1,4 @@
-"""What all changes of peers share: finding and checking a peer, asking the Master, waiting for the RegionServers."""
+"""What all changes of peers share: finding and checking a peer, asking the Master, waiting for the RegionServers, refusing."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
-from walferry.admin.errors import Refused
+from walferry.base.errors import WalferryError
 from walferry.base.protos import hbase_pb2 as pb
 from walferry.base.texts import shell_word
 from walferry.base.zk.client import just_written, read
@@ -34,6 +34,12 @@ _PEER_ID = re.compile(r"[^-/\s]+")
 _SLAVE_UNSEEN = "Can't get peerClusterId"  # ReplicationPeerManager.checkSameClusterKey, which each change of a peer goes through
 
 log = logging.getLogger(__name__)
+
+
+class Refused(WalferryError):
+    """The request is not safe, or not possible as things are. The message says why and what to do."""
+
+    retry_helps = False
 
 
 @dataclass(frozen=True)

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Iterable, Mapping, Sequence
 
-from walferry.admin.backlog import listed, refuse_odd_queues, unshipped
-from walferry.admin.errors import Refused
-from walferry.admin.peers import PeerAdmin, finish_command
+from walferry.admin.peers import PeerAdmin, Refused, finish_command
 from walferry.replication.peers.reading import DISABLED, successor
 from walferry.replication.queues import rolling
-from walferry.replication.queues.reading import read_queues
+from walferry.replication.queues.reading import Queue, read_queues
 from walferry.shipping.plan import PeerPlan, plan_peer
 
 _CLOSING_SECONDS = 5.0  # WALs are closed a moment after they are rolled
+_NAMED = 5
 
 log = logging.getLogger(__name__)
 
@@ -63,3 +63,27 @@ def _plan_when_closed(admin: PeerAdmin, peer_id: str) -> PeerPlan:
 
     admin.await_none(look, _CLOSING_SECONDS)
     return plan
+
+
+def unshipped(plan: PeerPlan) -> Mapping[str, str]:
+    """Planned WALs that are not known to be shipped whole, each with the problem of its group, if any."""
+    return {wal.name: group.problem or "" for group in plan.groups for wal in group.wals if not wal.finished}
+
+
+def refuse_odd_queues(queues: Sequence[Queue]) -> None:
+    """Raises Refused if a queue has an entry that is not a WAL."""
+    problems = [problem for queue in queues for problem in queue.problems]
+    if problems:
+        raise Refused(
+            f"the peer's queues hold entries that are not WALs and would be lost with them: {'; '.join(problems)}",
+            "Look at them first",
+        )
+
+
+def listed(wals: Iterable[str], plan: PeerPlan) -> str:
+    """How many WALs, the first of them and why they wait: the beginning of a sentence, up to its verb."""
+    names, problems = sorted(wals), unshipped(plan)
+    shown = ", ".join(names[:_NAMED]) + (", …" if len(names) > _NAMED else "")
+    why = next((problems[wal] for wal in names if problems.get(wal)), "")
+    noun, verb = ("WAL", "is") if len(names) == 1 else ("WALs", "are")
+    return f"{len(names)} {noun} ({shown}{': ' + why if why else ''}) {verb}"

@@ -21,8 +21,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from urllib.parse import unquote
 
-from walferry.admin.errors import Refused
-from walferry.admin.peers import PeerAdmin
+from walferry.admin.peers import PeerAdmin, Refused
 from walferry.base.zk.client import children, children_all
 from walferry.base.zk.fenced_lock import CALLS, FencedLock, read_record
 from walferry.base.zk.session_time import now

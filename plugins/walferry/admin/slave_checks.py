@@ -6,8 +6,7 @@ import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from walferry.admin.errors import Refused
-from walferry.admin.peers import PeerAdmin
+from walferry.admin.peers import PeerAdmin, Refused
 from walferry.admin.tables import missing, missing_of_all, table_name
 from walferry.base.errors import WalferryError
 from walferry.base.zk.client import connected

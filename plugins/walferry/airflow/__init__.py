@@ -1,13 +1,12 @@
 """Airflow's side. DAG files import from here, and must be parsed without kazoo, numpy or pyspark.
 
 hooks, operators, sensors, triggers    Airflow's own kinds of classes
-tasks, steps                           the DAGs' tasks and their wiring; what only they do
+tasks                                  the DAGs' tasks and their wiring, with operators of single DAGs
 forms                                  parameters: what is proposed, and what is checked
 page                                   the replication page in Airflow's navigation
 provider                               what Airflow is told of Walferry when pip has installed it
-endings, retries                       what the log of a failed task ends with, and which failures are tried again
-kept_reports                           what a run has reported, kept for as long as the run exists
-run_notes, notifying, stats            a run's note; alerts; metrics
+endings                                what the log of a failed task ends with, and which failures are tried again
+run_notes, stats                       a run's note; metrics
 timetables                             intervals for backfills, registered by plugins/walferry_plugin.py
 literal                                tasks whose arguments are never templates
 """

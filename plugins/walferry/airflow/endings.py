@@ -3,18 +3,20 @@
 Airflow's task runner logs what a task raises with its traceback, and other lines after that. The one exception that it logs
 without is SystemExit, as a line that names its code. So what Walferry understands leaves a task as an `Ended`, and the policy
 RetryIfItHelps, which the runner asks after each failure, tells the reason then. What Walferry does not understand keeps its
-traceback, and is named below it.
+traceback, and is named below it. The policy also fails a task at once if trying again does not help.
 """
 
 from __future__ import annotations
 
+import functools
 import logging
 import re
 import textwrap
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
-from typing import Any
+from typing import Any, ParamSpec, TypeVar
 
+from airflow.sdk import Context, RetryDecision, RetryPolicy
 from airflow.sdk.exceptions import AirflowException, AirflowFailException, AirflowTaskTimeout
 
 from walferry.base.errors import WalferryError
@@ -27,6 +29,8 @@ NOTE = "walferry_note"  # the XCom with a line for the note on the run
 END_OF_GROUP = "::endgroup::"  # Airflow's UI folds the lines of a group, and the runner opens one before it asks the policy
 _COMMAND = re.compile(r"`[^`\n]*`")
 _BLANK = "\x00"  # a blank in a command, where no line is broken: people copy commands
+P = ParamSpec("P")
+R = TypeVar("R")
 
 log = logging.getLogger(__name__)
 
@@ -117,3 +121,46 @@ def leave_note(context: Any, line: str) -> None:
         context["ti"].xcom_push(NOTE, one_line(line, MAX_NOTE_CHARS))
     except Exception as error:  # a note must not keep a task from ending
         log.warning("the run's note was not left: %s: %s", type(error).__name__, error)
+
+
+class RetryIfItHelps(RetryPolicy):
+    """Fails a task at once if its error says that trying again does not help; all other failures follow the task's settings.
+
+    Airflow asks it after each failure, whatever the callbacks are. So it also has the log end with the reason.
+    """
+
+    def evaluate(
+        self, exception: BaseException, try_number: int, max_tries: int, context: Context | None = None
+    ) -> RetryDecision:
+        """What Airflow asks after each failure. A decision with a reason would be logged below ours."""
+        try:
+            tell(exception, context)
+        except Exception:  # Airflow would go on without our decision
+            log.exception("the reason cannot be told")
+        if isinstance(exception, (WalferryError, Ended)) and not exception.retry_helps:
+            return RetryDecision.fail()
+        return RetryDecision.default()
+
+    def serialize(self) -> dict[str, Any]:
+        """The policy has no settings."""
+        return {}
+
+
+def ends_plainly(execute: Callable[P, R]) -> Callable[P, R]:
+    """For an operator's `execute`: a known failure ends the task without a traceback.
+
+    Only where this policy is the task's: others neither tell the reason nor know which failures are final.
+    """
+
+    @functools.wraps(execute)
+    def ending(*args: P.args, **kwargs: P.kwargs) -> R:
+        try:
+            return execute(*args, **kwargs)
+        except Exception as error:
+            ended = ended_by(error)
+            if ended is None or not isinstance(args[0].retry_policy, RetryIfItHelps):  # type: ignore[attr-defined]
+                raise
+            log.debug("where this is from", exc_info=error)
+            raise ended from error
+
+    return ending

@@ -20,7 +20,7 @@ from airflow.providers.standard.operators.python import PythonOperator
 from airflow.sdk import Context
 from airflow.sdk.bases.decorator import DecoratedOperator, Task, task_decorator_factory
 
-from walferry.airflow.retries import ends_plainly
+from walferry.airflow.endings import ends_plainly
 
 P = ParamSpec("P")
 R = TypeVar("R")

@@ -2,11 +2,9 @@
 
     main                         the command with its groups; errors and exit statuses
     options, source, show        what commands share: parameters, which cluster, tables and JSON, --watch
-    status, metrics              how replication stands
-    positions                    where the shipping of a queued WAL goes on
+    status                       how replication stands, also for Prometheus; and where the shipping of a queued WAL goes on
     peers                        peers looked at, and changed
     wal, regions                 WALs and regions in transition
-    region_table                 how regions are shown
     batches, recovery, verify    a peer shipped, dead servers' queues drained, tables compared, in processes of this machine
     local_ship                   what is shipped so
     checks                       what is wrong, and what to do about it

@@ -30,9 +30,7 @@ left: the deadline came, the slave is down, another run has a queue, or a queue 
 
 @click.command()
 @click.argument("peer_id", metavar="PEER")
-@options.as_json
-@options.watch
-@click.pass_obj
+@options.shown
 def plan(chosen: Chosen, peer_id: str, as_json: bool, watch: float | None) -> int:
     """Tell what a batch of a peer would ship.
 
@@ -55,7 +53,7 @@ def ship(chosen: Chosen, /, peer_id: str, no_roll: bool, as_json: bool, **how: A
     """
     from walferry.cli.local_ship import ShipTerms
 
-    report = _ship(chosen.reached(), peer_id, ShipTerms.of(**how), roll=not no_roll)
+    report = _ship(chosen.reached(), peer_id, ShipTerms(**how), roll=not no_roll)
     view = ShownTable(report.to_xcom(), lambda: _told(report), _status(report), report.failures)
     return show(lambda: view, as_json=as_json)
 

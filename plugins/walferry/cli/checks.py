@@ -15,9 +15,7 @@ _STATUS = "Exit status: 0 if nothing is wrong; 2 for wrong arguments; 3 if somet
 
 @click.command(epilog=_STATUS)
 @click.argument("peer_ids", nargs=-1, metavar="[PEER]...")
-@options.as_json
-@options.watch
-@click.pass_obj
+@options.shown
 def check(chosen: Chosen, peer_ids: tuple[str, ...], as_json: bool, watch: float | None) -> int:
     """Look through everything for a source and its peers, from the files of the logins to the queues.
 

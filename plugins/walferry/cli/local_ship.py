@@ -20,17 +20,12 @@ from walferry.shipping.ship_run import ShipRun, ship_queued
 
 @dataclass(frozen=True)
 class ShipTerms:
-    """How what is queued is shipped."""
+    """How what is queued is shipped, as the options of `walferry.cli.options.shipping` say."""
 
     deadline: int
-    broken_wals: BrokenWals
-    sink: SinkKind | None
+    broken_wals: str
+    sink: str | None
     workers: int
-
-    @classmethod
-    def of(cls, *, deadline: int, broken_wals: str, sink: str | None, workers: int) -> ShipTerms:
-        """What the options of `walferry.cli.options.shipping` say."""
-        return cls(deadline, BrokenWals(broken_wals), SinkKind(sink) if sink else None, workers)
 
 
 def run_name(command: str) -> str:
@@ -47,7 +42,8 @@ def ship_groups(
     """
     run = ShipRun(
         source=source, peer_id=planned.peer, run_id=planned.run_id, deadline=how.deadline,
-        groups=None if groups is None else tuple(groups), recovery=recovery, broken_wals=how.broken_wals, sink=how.sink,
+        groups=None if groups is None else tuple(groups), recovery=recovery, broken_wals=BrokenWals(how.broken_wals),
+        sink=SinkKind(how.sink) if how.sink else None,
     )  # fmt: skip
     with ProgressLog(source, planned, tell, tell):
         return ship_queued(run, LocalProcesses(how.workers), tell)

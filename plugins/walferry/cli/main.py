@@ -31,7 +31,7 @@ class _Lazy:
 COMMANDS: Final = {
     "status": _Lazy("status", "status", "Tell how replication stands: lag, what is left, what is wrong, a line for each peer."),
     "queues": _Lazy("status", "queues", "Show the queues and their WAL groups: oldest WAL, position, what is left, holder."),
-    "metrics": _Lazy("metrics", "metrics", "Print how replication stands in Prometheus' text format."),
+    "metrics": _Lazy("status", "metrics", "Print how replication stands in Prometheus' text format."),
     "peers": _Lazy("peers", "peers", "Replication peers of the source: look at them, create, change, pause and remove them."),
     "plan": _Lazy("batches", "plan", "Tell what a batch of a peer would ship."),
     "ship": _Lazy("batches", "ship", "Ship what is queued for a managed peer, without Airflow and Spark."),

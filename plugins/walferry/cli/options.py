@@ -82,7 +82,6 @@ watch = click.option(
 allow_missing = click.option(
     "--allow-missing", is_flag=True, help="Do it even if tables, families or namespaces are missing, or the slave is down."
 )
-yes = click.option("--yes", is_flag=True, help="Do it.")
 
 workers = click.option(
     "--workers", type=click.IntRange(1, MAX_WORKERS), default=lambda: len(os.sched_getaffinity(0)), metavar="N",
@@ -90,23 +89,31 @@ workers = click.option(
 )  # fmt: skip
 
 
-def shipping(deadline: int) -> Callable[[F], F]:
-    """Add the options of commands that ship: `deadline`, `broken_wals`, `sink` and `workers`."""
+def added(*given: Callable[[Any], Any]) -> Callable[[F], F]:
+    """Add options to a command, in this order."""
 
-    def added(command: F) -> F:
-        for option in (
-            workers,
-            click.option("--sink", type=click.Choice(SINKS), help="How edits are sent (default: as the peer says)."),
-            click.option(
-                "--broken-wals", type=click.Choice(BROKEN_WALS), default="stop", show_default=True,
-                help="What becomes of a broken WAL.",
-            ),
-            click.option(
-                "--deadline", type=click.IntRange(10, MAX_DEADLINE_SECONDS), default=deadline, show_default=True,
-                metavar="SECONDS", help="Stop reading and retrying after this time; the rest stays queued.",
-            ),
-        ):  # fmt: skip
+    def to(command: F) -> F:
+        for option in reversed(given):
             command = option(command)
         return command
 
-    return added
+    return to
+
+
+shown: Callable[[Callable[..., int]], Callable[..., int]] = added(as_json, watch, click.pass_obj)  # if they show something
+
+
+def shipping(deadline: int) -> Callable[[F], F]:
+    """Add the options of commands that ship: `deadline`, `broken_wals`, `sink` and `workers`."""
+    return added(
+        click.option(
+            "--deadline", type=click.IntRange(10, MAX_DEADLINE_SECONDS), default=deadline, show_default=True,
+            metavar="SECONDS", help="Stop reading and retrying after this time; the rest stays queued.",
+        ),
+        click.option(
+            "--broken-wals", type=click.Choice(BROKEN_WALS), default="stop", show_default=True,
+            help="What becomes of a broken WAL.",
+        ),
+        click.option("--sink", type=click.Choice(SINKS), help="How edits are sent (default: as the peer says)."),
+        workers,
+    )  # fmt: skip

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -44,10 +44,13 @@ def peers() -> None:
     """Replication peers of the source: look at them, create, change, pause and remove them."""
 
 
+def _of_peer(name: str | None = None) -> Callable[[Callable[..., int]], click.Command]:
+    """Make a command that is for one peer, whose id is its first argument."""
+    return lambda command: peers.command(name)(click.argument("peer_id", metavar="ID")(click.pass_obj(command)))
+
+
 @peers.command("list")
-@options.as_json
-@options.watch
-@click.pass_obj
+@options.shown
 def list_peers(chosen: Chosen, as_json: bool, watch: float | None) -> int:
     """List all peers and say which are managed."""
     from walferry.admin.showing import overview
@@ -61,9 +64,7 @@ def list_peers(chosen: Chosen, as_json: bool, watch: float | None) -> int:
 
 @peers.command("show")
 @click.argument("peer_id", metavar="ID")
-@options.as_json
-@options.watch
-@click.pass_obj
+@options.shown
 def show_peer(chosen: Chosen, peer_id: str, as_json: bool, watch: float | None) -> int:
     """Show a peer, its queues and what is left to ship."""
     from walferry.admin.showing import describe
@@ -75,8 +76,7 @@ def show_peer(chosen: Chosen, peer_id: str, as_json: bool, watch: float | None) 
     return show(look, as_json=as_json, watch=watch)
 
 
-@peers.command()
-@click.argument("peer_id", metavar="ID")
+@_of_peer()
 @click.option("--cluster-key", required=True, metavar="HOST,HOST:PORT:/ZNODE", help="The slave's ZooKeeper.")
 @click.option("--namespaces", multiple=True, metavar="NAMESPACE[,…]", help="Replicate only these; may be repeated.")
 @click.option(
@@ -86,7 +86,6 @@ def show_peer(chosen: Chosen, peer_id: str, as_json: bool, watch: float | None) 
 )  # fmt: skip
 @click.option("--slave-conn-id", metavar="CONN_ID", help="The connection that says as whom the slave is talked to.")
 @options.allow_missing
-@click.pass_obj
 def create(
     chosen: Chosen, peer_id: str, cluster_key: str, namespaces: tuple[str, ...], table_cfs: tuple[list[Any], ...],
     slave_conn_id: str | None, allow_missing: bool,
@@ -107,15 +106,13 @@ def create(
     return WELL
 
 
-@peers.command("take-over")
-@click.argument("peer_id", metavar="ID")
-@click.pass_obj
+@_of_peer("take-over")
 def take_over(chosen: Chosen, peer_id: str) -> int:
     """Let Walferry ship an existing DISABLED peer.
 
     What is queued for it is shipped too.
     """
-    from walferry.admin.taking_over import take_over
+    from walferry.admin.creating import take_over
 
     with _admin(chosen) as admin:
         peer = take_over(admin, peer_id)
@@ -123,11 +120,9 @@ def take_over(chosen: Chosen, peer_id: str) -> int:
     return WELL
 
 
-@peers.command("hand-back")
-@click.argument("peer_id", metavar="ID")
+@_of_peer("hand-back")
 @click.option("--to", "new_id", required=True, metavar="NEW_ID", help="Id of the new peer, which HBase is to ship.")
 @click.option("--finish", is_flag=True, help="Second step: remove the managed peer once it is drained, and enable the new one.")
-@click.pass_obj
 def hand_back(chosen: Chosen, peer_id: str, new_id: str, finish: bool) -> int:
     """Let HBase ship again through a new peer, in two steps.
 
@@ -150,16 +145,14 @@ def hand_back(chosen: Chosen, peer_id: str, new_id: str, finish: bool) -> int:
     return WELL
 
 
-@peers.command()
-@click.argument("peer_id", metavar="ID")
-@click.pass_obj
+@_of_peer()
 def pause(chosen: Chosen, peer_id: str) -> int:
     """Ship nothing of a managed peer until it is resumed.
 
     What is written stays queued. Batches and drains leave the peer alone and end well. A run that ships it now stops within
     seconds.
     """
-    from walferry.admin.pausing import pause
+    from walferry.admin.changing import pause
 
     with _admin(chosen) as admin:
         peer = pause(admin, peer_id)
@@ -168,12 +161,10 @@ def pause(chosen: Chosen, peer_id: str) -> int:
     return WELL
 
 
-@peers.command()
-@click.argument("peer_id", metavar="ID")
-@click.pass_obj
+@_of_peer()
 def resume(chosen: Chosen, peer_id: str) -> int:
     """Have the next batch ship a paused peer again."""
-    from walferry.admin.pausing import resume
+    from walferry.admin.changing import resume
 
     with _admin(chosen) as admin:
         peer = resume(admin, peer_id)
@@ -181,11 +172,9 @@ def resume(chosen: Chosen, peer_id: str) -> int:
     return WELL
 
 
-@peers.command("set")
-@click.argument("peer_id", metavar="ID")
+@_of_peer("set")
 @click.argument("values", nargs=-1, required=True, type=_VALUE, metavar="KEY=VALUE...")
 @options.allow_missing
-@click.pass_obj
 def set_values(chosen: Chosen, peer_id: str, values: tuple[tuple[str, str], ...], allow_missing: bool) -> int:
     """Change settings of a managed peer, from the next batch on.
 
@@ -206,12 +195,10 @@ def set_values(chosen: Chosen, peer_id: str, values: tuple[tuple[str, str], ...]
     return WELL
 
 
-@peers.command("set-table-cfs")
-@click.argument("peer_id", metavar="ID")
+@_of_peer("set-table-cfs")
 @click.argument("tables", nargs=-1, type=_TABLES, metavar=f"[{_TABLES_METAVAR}]...")
 @click.option("--all", "everything", is_flag=True, help="All user tables of all namespaces, without exception.")
 @options.allow_missing
-@click.pass_obj
 def set_table_cfs(chosen: Chosen, peer_id: str, tables: tuple[list[Any], ...], everything: bool, allow_missing: bool) -> int:
     """Choose the tables that a managed peer gets.
 
@@ -232,10 +219,8 @@ def set_table_cfs(chosen: Chosen, peer_id: str, tables: tuple[list[Any], ...], e
     return WELL
 
 
-@peers.command()
-@click.argument("peer_id", metavar="ID")
+@_of_peer()
 @click.option("--drop-backlog", is_flag=True, help="Remove it even if edits in its queues were not shipped.")
-@click.pass_obj
 def remove(chosen: Chosen, peer_id: str, drop_backlog: bool) -> int:
     """Remove a managed peer."""
     from walferry.admin.removing import remove

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -18,7 +17,7 @@ if TYPE_CHECKING:
     from walferry.replication.source.cluster import SourceCluster
     from walferry.runs.reports.recovery import Drained, Recovery
     from walferry.runs.steps.recovery import RecoveryPlan
-    from walferry.runs.values import Claimed, Selected
+    from walferry.runs.values import Claimed, Planned, Selected
 
 DEADLINE_SECONDS = 3600
 _HEAD = ("QUEUE", "STATE", "WALS", "LEFT", "OPS", "BYTES")
@@ -53,7 +52,7 @@ def drain(chosen: Chosen, /, queue: str, dry_run: bool, delete_orphan: bool, as_
         return show(lambda: ShownTable({"lines": lines}, lambda: "\n".join(plain(lines))), as_json=as_json)
     orphans = recovery.deal_with_orphans(source, selected.to_delete, delete_orphan, run)
     notes = [*selected.notes, *orphans.lines]
-    recovered = _recover(source, selected.servers, selected.to_drain, run, ShipTerms.of(**how))
+    recovered = _recover(source, selected.servers, selected.to_drain, run, ShipTerms(**how))
     problems = [*orphans.problems, *recovered.problems]
     return _show(replace(recovered, notes=[*notes, *recovered.notes], problems=problems), as_json=as_json)
 
@@ -74,7 +73,7 @@ def failover(chosen: Chosen, /, server: str, as_json: bool, **how: Any) -> int:
 
     source = chosen.reached()
     found = recovery.find(source, server, ())
-    recovered = _recover(source, found.servers, None, run_name("failover"), ShipTerms.of(**how))
+    recovered = _recover(source, found.servers, None, run_name("failover"), ShipTerms(**how))
     return _show(replace(recovered, notes=[*found.notes, *recovered.notes]), as_json=as_json)
 
 
@@ -106,22 +105,19 @@ def _ship(source: SourceCluster, plan: RecoveryPlan, how: ShipTerms) -> dict[str
     from walferry.base.errors import WalferryError
     from walferry.cli.local_ship import ship_groups
     from walferry.engine.summary import Status
-    from walferry.runs.steps import batch, recovery
+    from walferry.runs.steps import recovery
 
     failed = {}
     for job in plan.jobs:
         for drain in plan.drains:
             if drain.peer == job.peer and drain.to_ship:
                 tell(f"queue {drain.ref}: {drain.wals:,} WALs, at least {drain.bytes:,} bytes to ship")
-        until = time.monotonic() + how.deadline
+
+        def ship(free: bool, job: Planned = job) -> list[str]:
+            return [s.group for s in ship_groups(source, job, how, recovery=True) if s.status is Status.HELD]
+
         try:
-            groups: Collection[str] = recovery.groups_of(source, job)
-            tried = set[str]()
-            while groups:
-                batch.await_free(source, job.peer, groups, until)
-                summaries = ship_groups(source, job, how, recovery=True)
-                held = [s.group for s in summaries if s.status is Status.HELD] if time.monotonic() < until else ()
-                groups = batch.again(source, job.peer, held, tried)
+            recovery.ship_in_rounds(source, job, how.deadline, ship)
         except WalferryError as error:  # the other peers' queues are drained all the same
             failed[job.peer] = str(error)
     return failed
@@ -133,7 +129,7 @@ def _show(recovered: Recovery, *, as_json: bool) -> int:
     def text() -> str:
         lines = [*recovered.notes]
         lines += [f"{claim.server}: left to others: {why}" for claim in recovered.claims for why in claim.left]
-        lines += [f"{each.ref}: {each.drain.problem}" for each in recovered.drained if each.drain.paused]
+        lines += [f"{each.drain.ref}: {each.drain.problem}" for each in recovered.drained if each.drain.paused]
         lines = plain(lines)
         if recovered.drained:
             lines.append(table(_HEAD, [_row(each) for each in recovered.drained], _FIGURES))
@@ -151,5 +147,5 @@ def _row(each: Drained) -> list[str | Cell]:
 
     totals = totals_of(each.summaries)
     state = Cell("complete", GOOD) if each.complete else Cell("paused", WARNING) if each.paused else Cell("left", BAD)
-    figures = [each.wals, max(0, each.left), totals["shippedOps"], totals["shippedBytes"]]
-    return [each.ref, state, *(f"{figure:,}" for figure in figures)]
+    figures = [each.drain.wals, max(0, each.left), totals["shippedOps"], totals["shippedBytes"]]
+    return [each.drain.ref, state, *(f"{figure:,}" for figure in figures)]

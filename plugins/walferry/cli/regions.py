@@ -6,24 +6,25 @@ What changes something only says what it would do, unless `--yes` is given. Then
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+import textwrap
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, TypedDict, Unpack
 
 import click
 
 from walferry.base.users import user_name
 from walferry.cli import options
-from walferry.cli.options import PORT, SECONDS, F
+from walferry.cli.options import PORT, SECONDS
 from walferry.cli.show import STUCK, WELL, ShownTable, plain, put, show, tell
 from walferry.cli.source import Chosen
 
 if TYPE_CHECKING:  # numba takes a command that is only asked for its help too long
     from walferry.master.requests import OperatorRequest
     from walferry.master.snapshot import ClusterSnapshot
-    from walferry.replication.source.session import Session
+    from walferry.master.survey import RegionSurvey, SurveyRow
 
 LIMIT_SECONDS = 600.0
 WAIT_SECONDS = 600.0
@@ -37,6 +38,9 @@ Exit status: 0 if it is done, or would be; `list` and `explain`: if nothing is s
 wrong arguments; 3 if something is stuck, unknown or needs an operator.
 """
 _SERVER = "HOST,PORT,STARTCODE"
+MAX_SHOWN = 20  # regions that a terminal shows
+_TABLE_HEAD = ("STATE", "SECONDS", "REGION", "TABLE")
+_INDENT = "    "
 
 
 class Written(TypedDict):
@@ -51,25 +55,23 @@ class Written(TypedDict):
     wait: float
 
 
-def _limited(command: F) -> F:
-    text = "How long a live server may take for its own part before it counts as stuck."
-    option = click.option("--limit", type=SECONDS, default=LIMIT_SECONDS, show_default=True, metavar="SECONDS", help=text)
-    return options.as_json(option(command))
-
-
-def _writes(command: F) -> F:
-    """Add the options of commands that change something."""
-    for option in reversed((
-        click.option("--yes", is_flag=True, help="Do it; meanwhile the command is the cluster's master."),
-        click.option("--host", help="The name under which RegionServers reach this machine (default: its full name)."),
-        click.option("--listen", metavar="ADDRESS", help="The address to listen on (default: that of --host)."),
-        click.option("--port", type=PORT, default=0, help="The port to listen on (default: any free one)."),
-        click.option(
-            "--wait", type=SECONDS, default=WAIT_SECONDS, show_default=True, metavar="SECONDS", help="Give up after this time."
-        ),
-    )):  # fmt: skip
-        command = option(command)
-    return _limited(command)
+_LIMITED = options.added(
+    options.as_json,
+    click.option(
+        "--limit", type=SECONDS, default=LIMIT_SECONDS, show_default=True, metavar="SECONDS",
+        help="How long a live server may take for its own part before it counts as stuck.",
+    ),
+)  # fmt: skip
+_WRITES = options.added(  # for commands that change something
+    _LIMITED,
+    click.option("--yes", is_flag=True, help="Do it; meanwhile the command is the cluster's master."),
+    click.option("--host", help="The name under which RegionServers reach this machine (default: its full name)."),
+    click.option("--listen", metavar="ADDRESS", help="The address to listen on (default: that of --host)."),
+    click.option("--port", type=PORT, default=0, help="The port to listen on (default: any free one)."),
+    click.option(
+        "--wait", type=SECONDS, default=WAIT_SECONDS, show_default=True, metavar="SECONDS", help="Give up after this time."
+    ),
+)
 
 
 @click.group()
@@ -82,7 +84,7 @@ def regions() -> None:
 
 
 @regions.command("list", epilog=_STATUS)
-@_limited
+@_LIMITED
 @options.watch
 @click.pass_obj
 def list_regions(chosen: Chosen, limit: float, as_json: bool, watch: float | None) -> int:
@@ -90,7 +92,6 @@ def list_regions(chosen: Chosen, limit: float, as_json: bool, watch: float | Non
 
     Those in trouble are served by no server, or by two. It changes nothing.
     """
-    from walferry.cli.region_table import as_table
     from walferry.master.survey import survey
 
     def look() -> ShownTable:
@@ -103,7 +104,7 @@ def list_regions(chosen: Chosen, limit: float, as_json: bool, watch: float | Non
 
 @regions.command(epilog=_STATUS)
 @click.argument("region")
-@_limited
+@_LIMITED
 @options.watch
 @click.pass_obj
 def explain(chosen: Chosen, region: str, limit: float, as_json: bool, watch: float | None) -> int:
@@ -126,30 +127,26 @@ def explain(chosen: Chosen, region: str, limit: float, as_json: bool, watch: flo
 @regions.command(epilog=_STATUS)
 @click.argument("region")
 @click.option("--server", metavar=_SERVER, help="Where (default: the balancer chooses).")
-@_writes
+@_WRITES
 @click.pass_obj
 def assign(chosen: Chosen, region: str, server: str | None, **how: Unpack[Written]) -> int:
     """Open a region that no server serves. It only says what it would do, unless --yes is given."""
-    from walferry.master import requests
-
-    return _write(chosen, "assign", lambda looked: requests.assign(looked, region, server), how)
+    return _write(chosen, how, "assign", region, server)
 
 
 @regions.command(epilog=_STATUS)
 @click.argument("region")
 @click.argument("server", metavar=_SERVER)
-@_writes
+@_WRITES
 @click.pass_obj
 def move(chosen: Chosen, region: str, server: str, **how: Unpack[Written]) -> int:
     """Close a region and open it at another server. It only says what it would do, unless --yes is given."""
-    from walferry.master import requests
-
-    return _write(chosen, "move", lambda looked: requests.move(looked, region, server), how)
+    return _write(chosen, how, "move", region, server)
 
 
 @regions.command(epilog=_STATUS)
 @click.argument("regions", nargs=-1, metavar="[REGION]...")
-@_writes
+@_WRITES
 @click.pass_obj
 def unstick(chosen: Chosen, regions: tuple[str, ...], **how: Unpack[Written]) -> int:
     """Bring regions to the end of their transitions.
@@ -157,91 +154,75 @@ def unstick(chosen: Chosen, regions: tuple[str, ...], **how: Unpack[Written]) ->
     Without regions, all of them. Beside an active HMaster it gives up opens that the HMaster waits for in vain. It only says what
     it would do, unless --yes is given.
     """
-    from walferry.master import requests
-
-    return _write(chosen, "unstick", lambda looked: requests.unstick(looked, regions), how, beside_hmaster=True)
+    return _write(chosen, how, "unstick", regions, beside_hmaster=True)
 
 
 @regions.command("close-stray", epilog=_STATUS)
 @click.argument("region")
 @click.argument("server", metavar=_SERVER)
 @click.option("--named-by-meta", is_flag=True, help="Close it even if it is the copy that hbase:meta names.")
-@_writes
+@_WRITES
 @click.pass_obj
 def close_stray(chosen: Chosen, region: str, server: str, named_by_meta: bool, **how: Unpack[Written]) -> int:
     """Close a copy of a region that two servers serve.
 
     It is the copy that SERVER has. The command only says what it would do, unless --yes is given.
     """
-    from walferry.master import requests
-
-    def ask(looked: ClusterSnapshot) -> OperatorRequest:
-        return requests.close_stray(looked, region, server, named_by_meta=named_by_meta)
-
-    return _write(chosen, "close-stray", ask, how)
+    return _write(chosen, how, "close-stray", region, server, named_by_meta=named_by_meta)
 
 
 @regions.command(epilog=_STATUS)
 @click.argument("table", metavar="[NAMESPACE:]TABLE")
-@_writes
+@_WRITES
 @click.pass_obj
 def enable(chosen: Chosen, table: str, **how: Unpack[Written]) -> int:
     """Open all regions of a table. It only says what it would do, unless --yes is given."""
-    from walferry.master import requests
-
-    return _write(chosen, "enable", lambda looked: requests.enable(looked, table), how)
+    return _write(chosen, how, "enable", table)
 
 
 @regions.command(epilog=_STATUS)
 @click.argument("table", metavar="[NAMESPACE:]TABLE")
-@_writes
+@_WRITES
 @click.pass_obj
 def disable(chosen: Chosen, table: str, **how: Unpack[Written]) -> int:
     """Close all regions of a table. It only says what it would do, unless --yes is given."""
-    from walferry.master import requests
-
-    return _write(chosen, "disable", lambda looked: requests.disable(looked, table), how)
+    return _write(chosen, how, "disable", table)
 
 
 @regions.command(epilog=_STATUS)
-@_writes
+@_WRITES
 @click.pass_obj
 def balance(chosen: Chosen, **how: Unpack[Written]) -> int:
     """Move regions until servers have about as many each. It only says what it would do, unless --yes is given."""
-    from walferry.master import requests
-
-    return _write(chosen, "balance", requests.balance, how)
-
-
-@contextmanager
-def _session(chosen: Chosen) -> Iterator[Session]:
-    from walferry.replication.source.session import open_session
-
-    with open_session(chosen.reached()) as session:
-        yield session
+    return _write(chosen, how, "balance")
 
 
 def _look(chosen: Chosen, limit: float) -> ClusterSnapshot:
     from walferry.master import snapshot, work
+    from walferry.replication.source.session import open_session
 
-    with _session(chosen) as session:
+    with open_session(chosen.reached()) as session:
         return snapshot.look_and_decide(work.cluster_of(session), limit)
 
 
-def _write(
-    chosen: Chosen, command: str, ask: Callable[[ClusterSnapshot], OperatorRequest], how: Written, *, beside_hmaster: bool = False
-) -> int:
-    """Say what would be done, or do it. Returns the exit status."""
-    from walferry.master import role, snapshot, work
+def _write(chosen: Chosen, how: Written, command: str, *asked: Any, beside_hmaster: bool = False, **more: Any) -> int:
+    """Say what would be done, or do it: the request of the command's name, for what is asked. Returns the exit status."""
+    from walferry.master import requests, role, snapshot, work
+    from walferry.replication.source.session import open_session
 
     told: list[str] = []
+    request_of = getattr(requests, command.replace("-", "_"))
+
+    def ask(looked: ClusterSnapshot) -> OperatorRequest:
+        request: OperatorRequest = request_of(looked, *asked, **more)
+        return request
 
     def say(line: str) -> None:
         told.append(line)
         if not how["as_json"]:
             put(line)
 
-    with _session(chosen) as session:
+    with open_session(chosen.reached()) as session:
         seen = snapshot.look_and_decide(work.cluster_of(session), how["limit"])
         beside = beside_hmaster and seen.hmaster is not None
         if not beside:
@@ -270,3 +251,32 @@ def _end(told: list[str], last: str, as_json: bool) -> None:
         click.echo(json.dumps({"done": last == _DONE, "lines": told}))
     else:
         click.echo(last, err=last == _DONE)
+
+
+def as_table(found: RegionSurvey, terminal: os.terminal_size | None) -> list[str]:
+    """Write a survey for people: on a terminal its most urgent rows, wrapped; otherwise all rows, each in one line."""
+    lines = [*found.summary(), *found.unknown]
+    lines += [f"the WALs of {server}, which is dead, are not split" for server in found.recovering]
+    lines += [f"cannot be read: {problem}" for problem in found.problems]
+    rows = found.rows if terminal is None else found.rows[:MAX_SHOWN]
+    if not rows:
+        return lines
+    cells = [_TABLE_HEAD, *map(_row, rows)]
+    widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
+    head, *told = ["  ".join(map(str.ljust, row, widths)).rstrip() for row in cells]
+    lines += ["", head]
+    for row, line in zip(rows, told, strict=True):
+        text = f"{row.where}: {row.verdict}" if row.where else row.verdict
+        lines += [f"{line}  {text}"] if terminal is None else [line, *_wrapped(text, terminal.columns)]
+    if len(found.rows) > len(rows):
+        lines.append(f"({len(found.rows) - len(rows):,} more regions: send the output through `less` to see all of them)")
+    return lines
+
+
+def _wrapped(text: str, columns: int) -> list[str]:
+    return textwrap.wrap(text, columns, initial_indent=_INDENT, subsequent_indent=_INDENT, break_on_hyphens=False)
+
+
+def _row(row: SurveyRow) -> Sequence[str]:
+    seconds = "-" if row.seconds is None else f"{row.seconds:.0f}"
+    return (row.state, seconds, row.region, row.table)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import shutil
 import sys
 import time
@@ -132,13 +131,6 @@ def _blocks(head: Sequence[str], cells: Sequence[Sequence[Cell]]) -> str:
         named = [f"{name}: {cell.text}" for name, cell in zip(head, row, strict=True) if cell.text]
         blocks.append("\n".join([named[0], *(_INDENT + line for line in named[1:])] if named else []))
     return "\n".join(blocks)
-
-
-def coloured(text: str, colour: str) -> str:
-    """The text in a colour, if stdout is a terminal that shows colours."""
-    if not sys.stdout.isatty() or os.environ.get("NO_COLOR"):
-        return text
-    return click.style(text, fg=colour)
 
 
 def _clean(cell: str | Cell) -> Cell:

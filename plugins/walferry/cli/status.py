@@ -1,23 +1,32 @@
-"""`walferry status` and `walferry queues`: lag, what is left to ship, what holds it, and what is wrong."""
+"""`walferry status`, `walferry queues` and `walferry metrics`: lag, what is left to ship, what holds it, and what is wrong.
+
+`walferry queues set-position` says where the shipping of a queued WAL goes on.
+"""
 
 from __future__ import annotations
 
+import os
+import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from walferry.base.amounts import count, duration
+from walferry.base.errors import WalferryError
+from walferry.base.texts import lines_only
 from walferry.cli import options
-from walferry.cli.positions import set_position
-from walferry.cli.show import BAD, ERROR, GOOD, STUCK, WARNING, WELL, Cell, ShownTable, plain, show, table
+from walferry.cli.show import BAD, ERROR, GOOD, STUCK, WARNING, WELL, Cell, ShownTable, plain, put, show, table, tell
 from walferry.cli.source import Chosen
+from walferry.replication.source.cluster import DEFAULT_CONN_ID
 
 if TYPE_CHECKING:
     from walferry.base.findings import Finding
     from walferry.observe.status.model import GroupStatus, PeerStatus, QueueStatus, SourceStatus
     from walferry.observe.status.statuses import Statuses
+    from walferry.shipping.repositioning import PositionChange
 
 LOOK_SECONDS = 8.0  # for files and slaves; what takes longer is told as unknown
 _PEERS_HEAD = ("PEER", "SHIPPED BY", "SLAVE", "LAG", "WALS", "LEFT", "RATE", "DONE IN", "LAST SUCCESS", "FINDINGS")
@@ -26,6 +35,7 @@ _FIGURES = ("LAG", "WALS", "LEFT", "RATE", "DONE IN", "POSITION")
 _STATUS = """\
 Exit status: 0 if all is well; 1 if the source cannot be looked at; 2 for wrong arguments; 3 if something is stuck or behind.
 """
+OLD_WALS_SECONDS = 60.0
 
 
 @click.command(epilog=_STATUS)
@@ -35,9 +45,7 @@ Exit status: 0 if all is well; 1 if the source cannot be looked at; 2 for wrong 
     help="A managed peer is behind if its oldest edit may have waited for longer than this "
     "(default: the peer's own setting max_lag; without it no age is too large).",
 )  # fmt: skip
-@options.as_json
-@options.watch
-@click.pass_obj
+@options.shown
 def status(chosen: Chosen, peer_ids: tuple[str, ...], max_lag: float | None, as_json: bool, watch: float | None) -> int:
     """Tell how replication stands.
 
@@ -70,9 +78,7 @@ class _Queues(click.Group):
 
 @click.group(cls=_Queues, invoke_without_command=True, epilog=_STATUS)
 @click.argument("peer_ids", nargs=-1, metavar="[PEER]...")
-@options.as_json
-@options.watch
-@click.pass_obj
+@options.shown
 def queues(chosen: Chosen, peer_ids: tuple[str, ...], as_json: bool, watch: float | None) -> int:
     """Show the queues, a line for each WAL group.
 
@@ -85,7 +91,34 @@ def queues(chosen: Chosen, peer_ids: tuple[str, ...], as_json: bool, watch: floa
     return show(lambda: _queues_view(look(), peer_ids), as_json=as_json, watch=watch)
 
 
-queues.add_command(set_position)
+@queues.command("set-position")
+@click.argument("peer_id", metavar="PEER")
+@click.argument("wal", metavar="WAL")
+@click.argument("position", type=click.IntRange(0, (1 << 63) - 1), metavar="BYTE")
+@click.option("--dry-run", is_flag=True, help="Only tell what would be shipped again, or left out.")
+@click.option("--leave-out", is_flag=True, help="Leave entries out that are not shipped yet: the slave never gets them.")
+@click.pass_obj
+def set_position(chosen: Chosen, peer_id: str, wal: str, position: int, dry_run: bool, leave_out: bool) -> int:
+    """Set where the shipping of a queued WAL goes on.
+
+    WAL is its name, or its file as errors name it. The byte must be the start of an entry, or 0 for the whole file. It is set
+    under the lease of the WAL's group, so no run ships it meanwhile. Entries that the slave has already are shipped again, which
+    changes nothing there.
+    """
+    from walferry.base.users import user_name
+    from walferry.replication.source.agreement import check_peer
+    from walferry.replication.source.session import open_session
+    from walferry.shipping.repositioning import look, set_position
+
+    wal = wal.rpartition("/")[2]
+    with open_session(chosen.read(), look_only=dry_run) as session:
+        check_peer(session, peer_id, even_paused=True)
+        if dry_run:
+            _put(look(session, peer_id, wal, position), "would be set")
+        else:
+            holder = f"{user_name()}: queues set-position"
+            _put(set_position(session, peer_id, wal, position, holder, leave_out=leave_out), "is set")
+    return WELL
 
 
 def _looker(chosen: Chosen, slaves_seconds: float) -> Callable[[], SourceStatus]:
@@ -128,7 +161,7 @@ def _unreachable(found: SourceStatus) -> ShownTable:
 
 def _chosen(found: SourceStatus, peer_ids: Sequence[str]) -> list[PeerStatus]:
     """The peers that are asked for. Raises Refused."""
-    from walferry.admin.errors import Refused
+    from walferry.admin.peers import Refused
 
     if found.peers is None:
         why = next(iter(found.problems), "they are not there")
@@ -210,3 +243,56 @@ def _queue_row(queue: QueueStatus, group: GroupStatus) -> list[str | Cell]:
 
 def _seconds_since(ms: int) -> float:
     return max(0.0, time.time() - ms / 1000)
+
+
+def _put(change: PositionChange, done: str) -> None:
+    before = "a position that cannot be read" if change.before is None else f"byte {change.before}"
+    put(f"the position of {change.queued.name.text} {done} from {before} to byte {change.to}, of {change.size} bytes")
+    put(f"{change.again:,} of {change.entries:,} entries are shipped again, {change.left_out:,} are left out")
+
+
+class NotWritten(WalferryError):
+    """The file of metrics cannot be written."""
+
+
+@click.command(epilog="Exit status: 0 if the source was looked at; 1 if it cannot be; 2 for wrong arguments.")
+@click.option(
+    "--output", type=click.Path(dir_okay=False, path_type=Path), metavar="FILE",
+    help="Write to this file instead, at once as a whole: for node_exporter's textfile collector its name ends in .prom.",
+)  # fmt: skip
+@click.option("--old-wals/--no-old-wals", default=True, help="List oldWALs, too, which costs a call of the file system.")
+@click.pass_obj
+def metrics(chosen: Chosen, output: Path | None, old_wals: bool) -> int:
+    """Print how replication stands in Prometheus' text format.
+
+    It changes nothing of the cluster and listens on no port. docs/monitoring.md tells of each metric. If the source cannot be
+    looked at, `walferry_source_up` is 0, and the others are left out.
+    """
+    from walferry.observe.status.measures import exposition, measured
+    from walferry.observe.status.statuses import Statuses
+
+    source = chosen.read()
+    statuses = Statuses(LOOK_SECONDS, LOOK_SECONDS)
+    status = statuses.of(source)
+    kept = statuses.old_wals(source, OLD_WALS_SECONDS) if old_wals and status.unreachable is None else None
+    text = exposition({chosen.conn_id or DEFAULT_CONN_ID: measured(status, kept)})
+    if output is None:
+        click.echo(lines_only(text) if sys.stdout.isatty() else text, nl=False)
+    else:
+        _write(output, text)
+    if status.unreachable is not None:
+        tell(status.unreachable)
+        return ERROR
+    return WELL
+
+
+def _write(output: Path, text: str) -> None:
+    """Put the text in place of the file, which whoever reads it sees either as it was or as a whole. Raises NotWritten."""
+    beside = output.with_name(f".{output.name}.{os.getpid()}.{time.monotonic_ns()}")
+    try:
+        with open(os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o644), "w", encoding="utf-8") as file:
+            file.write(text)
+        beside.replace(output)
+    except OSError as error:
+        beside.unlink(missing_ok=True)
+        raise NotWritten(f"{output} cannot be written: {error.strerror}") from error

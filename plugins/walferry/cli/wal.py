@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, BinaryIO, TypedDict, Unpack
 import click
 
 from walferry.base.texts import one_line
-from walferry.cli.options import BYTES, TABLE, TIME, F
+from walferry.cli import options
+from walferry.cli.options import BYTES, TABLE, TIME
 from walferry.cli.show import ERROR, READER_GONE, WELL
 from walferry.cli.source import Chosen
 
@@ -45,35 +46,31 @@ class WalOptions(TypedDict):
     written_before: int | None
 
 
-def _asked(command: F) -> F:
-    """Add the options that say which cells are wanted, and how they are printed."""
-    for option in reversed((
-        click.option(
-            "--row", type=BYTES,
-            help=r"Only this row, as HBase's shell shows it: \x00 stands for a byte that is not printable ASCII.",
-        ),
-        click.option("--row-prefix", type=BYTES, metavar="PREFIX", help="Only rows that begin like this."),
-        click.option(
-            "--table", "tables", type=TABLE, multiple=True, metavar="[NAMESPACE:]TABLE", help="Only this table; may be repeated."
-        ),
-        click.option("--region", type=BYTES, help="Only this region: its encoded name."),
-        click.option("--sequence", type=int, metavar="ID", help="Only entries with this sequence id."),
-        click.option(
-            "--from", "written_from", type=TIME, metavar="TIME",
-            help="Only what was written at this time (ISO 8601, in UTC without an offset; or milliseconds since 1970) or later.",
-        ),
-        click.option("--to", "written_before", type=TIME, metavar="TIME", help="Only what was written before this time."),
-        click.option("--json", "as_json", is_flag=True, help="Print a JSON object for each cell, each on a line of its own."),
-        click.option("--values", is_flag=True, help="Print the cells' values too."),
-        click.option(
-            "--key-provider", metavar="URL",
-            help="For encrypted WALs, the URL of the key store (default: the key_provider of the source's connection, if there "
-            "is one).",
-        ),
-        click.option("--key-name", "key_names", multiple=True, metavar="ALIAS", help="An alias to try; may be repeated."),
-    )):  # fmt: skip
-        command = option(command)
-    return command
+_ASKED = options.added(  # which cells are wanted, and how they are printed
+    click.option(
+        "--row", type=BYTES,
+        help=r"Only this row, as HBase's shell shows it: \x00 stands for a byte that is not printable ASCII.",
+    ),
+    click.option("--row-prefix", type=BYTES, metavar="PREFIX", help="Only rows that begin like this."),
+    click.option(
+        "--table", "tables", type=TABLE, multiple=True, metavar="[NAMESPACE:]TABLE", help="Only this table; may be repeated."
+    ),
+    click.option("--region", type=BYTES, help="Only this region: its encoded name."),
+    click.option("--sequence", type=int, metavar="ID", help="Only entries with this sequence id."),
+    click.option(
+        "--from", "written_from", type=TIME, metavar="TIME",
+        help="Only what was written at this time (ISO 8601, in UTC without an offset; or milliseconds since 1970) or later.",
+    ),
+    click.option("--to", "written_before", type=TIME, metavar="TIME", help="Only what was written before this time."),
+    click.option("--json", "as_json", is_flag=True, help="Print a JSON object for each cell, each on a line of its own."),
+    click.option("--values", is_flag=True, help="Print the cells' values too."),
+    click.option(
+        "--key-provider", metavar="URL",
+        help="For encrypted WALs, the URL of the key store (default: the key_provider of the source's connection, if there "
+        "is one).",
+    ),
+    click.option("--key-name", "key_names", multiple=True, metavar="ALIAS", help="An alias to try; may be repeated."),
+)  # fmt: skip
 
 
 @click.group()
@@ -84,7 +81,7 @@ def wal() -> None:
 @wal.command(epilog=_STATUS)
 @click.argument("files", nargs=-1, required=True, metavar="FILE|URL...")
 @click.option("--position", type=int, default=0, metavar="BYTE", help="Begin with the entry at this byte of the file.")
-@_asked
+@_ASKED
 @click.pass_obj
 def show(chosen: Chosen, files: tuple[str, ...], position: int, **asked: Unpack[WalOptions]) -> int:
     """Show the cells of WALs, as HBase's WALPrettyPrinter does. A WAL is a path, file:///… or hdfs://…"""
@@ -95,7 +92,7 @@ def show(chosen: Chosen, files: tuple[str, ...], position: int, **asked: Unpack[
 
 @wal.command(epilog=_STATUS)
 @click.argument("places", nargs=-1, metavar="[FOLDER|URL]...")
-@_asked
+@_ASKED
 @click.pass_obj
 def find(chosen: Chosen, places: tuple[str, ...], **asked: Unpack[WalOptions]) -> int:
     """Find out who wrote a row, when, and in which WAL at which byte.
@@ -154,8 +151,7 @@ def _keys(chosen: Chosen, asked: WalOptions) -> UnwrapKey | None:
 
 def _print_all(urls: Iterable[str], question: Question, answers: list[Answer]) -> int:
     """Print what is found, and tell what is wrong with files. Adds their answers to `answers`. Returns the exit status."""
-    from walferry.observe.inspection.many_files import search_all
-    from walferry.observe.inspection.searching import Answer
+    from walferry.observe.inspection.searching import Answer, search_all
 
     status = WELL
     with closing(search_all(urls, question)) as parts:

@@ -6,5 +6,5 @@ is called, and nothing here travels to Spark.
     input       what operators type, checked
     values      what tasks hand to each other, and its form as XComs
     reports     progress and reports: as text, as XComs, as verdicts
-    failures    failures of several reasons
+    failures    failures of several reasons, and reports in the log
 """

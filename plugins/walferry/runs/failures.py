@@ -1,7 +1,11 @@
-"""Failures of several reasons, as a report finds them. The command uses reports too, so nothing of Airflow is imported here."""
+"""Failures of several reasons, as a report finds them, and the report in the log of its task.
+
+The command uses reports too, so nothing of Airflow is imported here.
+"""
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Sequence
 from typing import ClassVar
 
@@ -10,6 +14,9 @@ from walferry.base.errors import WalferryError
 MAX_REASONS = 10
 MAX_NOTE_CHARS = 300  # of a line for the note on a run
 IN_REPORT = "see `failures` in the XCom return_value of this task"
+WARNINGS = ("WARNING ", "GONE ", "QUARANTINED ", "DROPPED ")  # how lines begin that are warnings
+
+log = logging.getLogger(__name__)
 
 
 class Failures(WalferryError):
@@ -29,3 +36,14 @@ class ReportedFailures(Failures):
     """The failures that a report has found."""
 
     prefix = "FAILED "
+
+
+def say(text: str) -> None:
+    """Log the lines. Those of the first failures are left out: the task ends with them, so that they come last."""
+    failures = 0
+    for line in text.splitlines():
+        failures += (failed := line.startswith(ReportedFailures.prefix))
+        if line.startswith(WARNINGS):
+            log.warning("%s", line.removeprefix("WARNING "))
+        elif not failed or failures > MAX_REASONS:
+            print(line, flush=True)  # whatever the level of Airflow's logging

@@ -108,10 +108,15 @@ class Selected(XComValue):
     queue: str = ""
 
 
-def bounded(problems: Iterable[PlanProblem], at_most: int = MAX_PROBLEMS) -> tuple[Sequence[PlanProblem], int]:
+def run_of(ti: Any) -> str:
+    """The run of a task, named with its DAG: runs of two DAGs may have the same id."""
+    return f"{ti.dag_id}/{ti.run_id}"
+
+
+def bounded(problems: Iterable[PlanProblem]) -> tuple[Sequence[PlanProblem], int]:
     """The first problems, with their texts cut, and how many are left out."""
     every = list(problems)
-    return tuple(_cut(problem) for problem in every[:at_most]), max(0, len(every) - at_most)
+    return tuple(_cut(problem) for problem in every[:MAX_PROBLEMS]), max(0, len(every) - MAX_PROBLEMS)
 
 
 def _plain(value: Any) -> Any:

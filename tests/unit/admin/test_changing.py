@@ -13,8 +13,7 @@ import pytest
 from tests.unit.observe.status.views import peer
 from walferry.admin import changing, peers
 from walferry.admin.changing import set_tables, set_values, settings_of
-from walferry.admin.errors import Refused
-from walferry.admin.peers import PeerAdmin
+from walferry.admin.peers import PeerAdmin, Refused
 from walferry.admin.slave_checks import Wanted
 from walferry.base.protos import hbase_pb2 as pb
 from walferry.base.security.login import Login

@@ -16,13 +16,13 @@ from airflow.sdk.exceptions import (
     AirflowSkipException,
 )
 
-from walferry.airflow.endings import WIDTH, Ended, ended_by, wrapped
-from walferry.airflow.retries import RetryIfItHelps, ends_plainly
+from walferry.airflow.endings import WIDTH, Ended, RetryIfItHelps, ended_by, ends_plainly, wrapped
 from walferry.base.errors import WalferryError
-from walferry.runs.failures import MAX_REASONS, Failures, ReportedFailures
+from walferry.runs.failures import MAX_REASONS, Failures, ReportedFailures, say
 
 COMMAND = "`walferry peers create 2 --cluster-key zk1.west,zk2.west,zk3.west:2181:/hbase --allow-missing --table-cfs a:cf1,cf2`"
 PATH = "hdfs://nn.example.org:8020/hbase/oldWALs/" + "x" * 120
+REASONS = tuple(f"group {number:02}: no" for number in range(MAX_REASONS + 5))
 
 
 def test_a_reason_is_wrapped_but_no_command_and_no_path_is_broken() -> None:
@@ -85,3 +85,19 @@ def test_who_asks_for_it_gets_the_traceback_of_a_known_failure(caplog: pytest.Lo
         execute(SimpleNamespace(retry_policy=RetryIfItHelps()))
     (record,) = caplog.records
     assert (record.levelname, record.exc_info and record.exc_info[0]) == ("DEBUG", WalferryError)
+
+
+def test_a_report_leaves_to_the_end_what_the_error_has_and_no_more(capsys: pytest.CaptureFixture[str]) -> None:
+    say("\n".join(["Peer p", *(f"FAILED {reason}" for reason in REASONS)]))
+    said = capsys.readouterr().out.splitlines()
+    told = ReportedFailures(REASONS).lines[:-1]
+    assert said[0] == "Peer p"
+    assert said[1:] + told == [f"FAILED {reason}" for reason in (*REASONS[MAX_REASONS:], *REASONS[:MAX_REASONS])]
+
+
+def test_warnings_are_warnings(caplog: pytest.LogCaptureFixture, capsys: pytest.CaptureFixture[str]) -> None:
+    say("WARNING no edit\nGONE a WAL")
+    assert [(record.levelname, record.getMessage()) for record in caplog.records] == [
+        ("WARNING", "no edit"), ("WARNING", "GONE a WAL"),
+    ]  # fmt: skip
+    assert capsys.readouterr().out == ""

@@ -6,9 +6,9 @@ from collections.abc import Collection, Mapping
 from difflib import get_close_matches
 from typing import Any
 
-from airflow.sdk import Context
+from airflow.sdk import Context, get_current_context
 
-from walferry.runs.input.recovery_input import InputError, named
+from walferry.runs.input import InputError, named
 
 # For a DAG's `allowed_run_types`: all but backfills. Airflow then refuses a backfill before it clears earlier runs.
 RUN_TYPES = ["scheduled", "manual", "operator_triggered", "asset_triggered"]
@@ -17,8 +17,9 @@ ADDED_BY_AIRFLOW = frozenset({"openlineage"})
 MAX_NAME_CHARS = 100
 
 
-def check_run(context: Context) -> None:
-    """Refuse a backfill, and a conf with parameters that the DAG does not have. Raises InputError."""
+def check_run() -> Context:
+    """Refuse a backfill, and a conf with parameters that the DAG does not have. Returns the run's context. Raises InputError."""
+    context = get_current_context()
     run = context["dag_run"]
     if str(getattr(run.run_type, "value", run.run_type)) == "backfill":
         raise InputError(
@@ -27,6 +28,7 @@ def check_run(context: Context) -> None:
             "replay_interval"
         )
     check_conf(run.dag_id, run.conf or {}, context["dag"].params.keys(), context["params"])
+    return context
 
 
 def check_conf(dag_id: str, conf: Mapping[str, Any], known: Collection[str], params: Mapping[str, Any]) -> None:

@@ -47,10 +47,7 @@ def web_address(text: object) -> str:
 class ReplicationLink(BaseOperatorLink):
     """Leads to the peer on the replication page."""
 
-    @property
-    def name(self) -> str:
-        """What the button says."""
-        return "Replication"
+    name = "Replication"
 
     def get_link(self, operator: BaseOperator, *, ti_key: TaskInstanceKey) -> str:
         """The address; empty if the task has not come to know its peer."""
@@ -65,10 +62,7 @@ class SparkLink(BaseOperatorLink):
     The driver of a job has a UI only while the job runs, and a local one has none.
     """
 
-    @property
-    def name(self) -> str:
-        """What the button says."""
-        return "Spark"
+    name = "Spark"
 
     def get_link(self, operator: BaseOperator, *, ti_key: TaskInstanceKey) -> str:
         """The address; empty if no job was started, or nothing is known."""

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from airflow.sdk import Context, Param
 from airflow.sdk.exceptions import AirflowException, AirflowFailException, AirflowSkipException
 
+from walferry.airflow.endings import ends_plainly
 from walferry.airflow.hooks.hbase import HBaseSourceHook
-from walferry.airflow.operators.connect_job import MAX_ERROR_CHARS
-from walferry.airflow.operators.spark_job import STARTUP_SECONDS, SparkJobOperator
-from walferry.airflow.retries import ends_plainly
+from walferry.airflow.operators.spark_job import MAX_ERROR_CHARS, STARTUP_SECONDS, SparkJobOperator
 from walferry.base.amounts import count
 from walferry.base.errors import WalferryError
 from walferry.hbase.errors import PausedPeer
@@ -23,7 +22,7 @@ from walferry.replication.source.cluster import SourceCluster
 from walferry.runs.failures import MAX_REASONS
 from walferry.runs.reports.batch import MAX_REASON_CHARS
 from walferry.runs.reports.progress import ProgressLog
-from walferry.runs.values import Planned
+from walferry.runs.values import Planned, run_of
 
 if TYPE_CHECKING:
     from walferry.engine.summary import GroupSummary
@@ -58,6 +57,7 @@ HFILES_FROM = Param(
     title="Files from",
     description="Megabytes of WALs from which the sink auto makes files of them. Empty: as the peer's walferry.hfiles.from says.",
 )
+SHIP_PARAMS = {"broken_wals": BROKEN_WALS, "sink": SINK, "hfiles_from": HFILES_FROM}
 NOT_KEPT = "what the run was to drain is not kept any more, or cannot be read: clear its task plan"
 # XComs that tell the report why a batch's job was not started.
 LEFT_TO, SLAVE_DOWN = "left_to", "slave_down"
@@ -66,11 +66,10 @@ LEFT_TO, SLAVE_DOWN = "left_to", "slave_down"
 class ShipWalsOperator(SparkJobOperator):
     """Ships what `peer` has queued, or skips itself if `plan` has nothing to ship. Logs how far the job is.
 
-    `deadline`, `broken_wals`, `sink`, `hfiles_from` and `source_conn_id` are the run's parameters of these names, unless they are
-    given.
-    A killed or failed job may be submitted again at any time: it goes on from the positions in ZooKeeper. A job that came to its
-    end is not submitted again: what failed in it is for the next batch. But if nothing is wrong with the groups, and only the
-    source's ZooKeeper was away, the task is tried again.
+    All else is in the run's parameters: `deadline`, `broken_wals`, `sink`, `hfiles_from` and `source_conn_id`. A killed or failed
+    job may be submitted again at any time: it goes on from the positions in ZooKeeper. A job that came to its end is not
+    submitted again: what failed in it is for the next batch. But if nothing is wrong with the groups, and only the source's
+    ZooKeeper was away, the task is tried again.
 
     While the job of a batch runs, the run holds the peer lock; a run that finds the peer in another run's hands skips the task.
     So does one that finds the peer paused. If the slave is down, the task fails at once and starts no job: the next batch tries
@@ -81,42 +80,20 @@ class ShipWalsOperator(SparkJobOperator):
     its deadline has ended before it had shipped all of them has failed. Cleared, it goes on from there.
     """
 
-    template_fields: Sequence[str] = (
-        *SparkJobOperator.template_fields,
-        *("peer", "plan", "deadline", "broken_wals", "sink", "hfiles_from", "source_conn_id"),
-    )
+    template_fields: Sequence[str] = (*SparkJobOperator.template_fields, "peer", "plan")
 
-    def __init__(
-        self,
-        *,
-        peer: str,
-        plan: Mapping[str, Any],  # the XCom of a walferry.runs.values.Planned
-        deadline: int | None = None,  # seconds
-        recovery: bool = False,
-        broken_wals: str | None = None,  # walferry.hbase.files.quarantine.BrokenWals
-        sink: str | None = None,  # walferry.replication.peers.settings.SinkKind, or CONFIGURED
-        hfiles_from: int | None = None,  # megabytes
-        source_conn_id: str | None = None,
-        **kwargs: Any,
-    ) -> None:
+    def __init__(self, *, peer: str, plan: Mapping[str, Any], recovery: bool = False, **kwargs: Any) -> None:
         super().__init__(**kwargs)
         self.peer = peer
-        self.plan = plan
-        self.deadline: Any = deadline
+        self.plan = plan  # the XCom of a walferry.runs.values.Planned
         self.recovery = recovery
-        self.broken_wals = broken_wals
-        self.sink = sink
-        self.hfiles_from: Any = hfiles_from
-        self.source_conn_id: Any = source_conn_id
 
     def pre_execute(self, context: Context) -> None:
-        """Take what is not given from the run's parameters; the task is killed some time after its deadline."""
-        for name in ("deadline", "broken_wals", "sink", "hfiles_from", "source_conn_id"):
-            if getattr(self, name) is None:
-                setattr(self, name, context["params"][name])
-        self.shown = {"source": str(self.source_conn_id), "peer": self.peer}
-        waiting = int(self.deadline) if self.recovery else 0
-        self.execution_timeout = timedelta(seconds=waiting + int(self.deadline) + STARTUP_SECONDS)
+        """Let the task be killed some time after its deadline, and its link lead to the peer even if it is skipped."""
+        self.shown = {"source": context["params"]["source_conn_id"], "peer": self.peer}
+        deadline = int(context["params"]["deadline"])
+        waiting = deadline if self.recovery else 0
+        self.execution_timeout = timedelta(seconds=waiting + deadline + STARTUP_SECONDS)
 
     @ends_plainly
     def execute(self, context: Context) -> None:
@@ -129,31 +106,34 @@ class ShipWalsOperator(SparkJobOperator):
             raise AirflowSkipException(planned.left_to)
         if not planned.groups:
             raise AirflowSkipException(f"peer {self.peer}: nothing to ship")
-        source = HBaseSourceHook(self.source_conn_id).get_conn()
+        source = HBaseSourceHook(context["params"]["source_conn_id"]).get_conn()
         if self.recovery:
             self._drain(context, source, planned)
             return
         try:
-            with batch.holding_peer(source, planned, batch.run_of(context["ti"])):
+            with batch.holding_peer(source, planned, run_of(context["ti"])):
                 self._check_slave(context, source)
                 only = batch.not_held(source, self.peer) if planned.held else ()
                 if planned.held and not only:  # a job for no group would be one for all
                     self._leave(context, f"peer {self.peer}: all that is left to ship is in the hands of recoveries")
-                self._ship(context, source, planned, only)
+                self._judge(context, self._ship(context, source, planned, only))
         except PeerLocked as error:
             self._leave(context, str(error))
 
     def _drain(self, context: Context, source: SourceCluster, planned: Planned) -> None:
         """Run the job, and again for queues that were in other runs' hands then, once they are free or the deadline is over."""
-        from walferry.runs.steps import batch, recovery
+        from walferry.runs.steps import recovery
 
-        until, tried = time.monotonic() + int(self.deadline), set[str]()
-        groups: Collection[str] = recovery.groups_of(source, planned)
-        if not groups:
+        rounds: list[tuple[_EndedJob, bool]] = []
+
+        def ship(free: bool) -> list[str]:
+            rounds.append((self._ship(context, source, planned), free))
+            return [s.group for s in rounds[-1][0].failed if s.status == "held"]
+
+        recovery.ship_in_rounds(source, planned, int(context["params"]["deadline"]), ship)
+        if not rounds:
             raise AirflowFailException(f"peer {self.peer}: {NOT_KEPT}")
-        while groups:
-            free = batch.await_free(source, self.peer, groups, until)
-            groups = self._ship(context, source, planned, until=until, free=free, tried=tried)
+        self._judge(context, *rounds[-1])
 
     def _leave(self, context: Context, to: str) -> NoReturn:
         """Skip the task; the report says to which run the peer is left."""
@@ -180,25 +160,19 @@ class ShipWalsOperator(SparkJobOperator):
             context["ti"].xcom_push(SLAVE_DOWN, reason)
             raise AirflowFailException(f"{reason}. The backlog is kept, and the next batch tries again")
 
-    def _ship(
-        self, context: Context, source: SourceCluster, planned: Planned, only: Sequence[str] = (), *, until: float = 0.0,
-        free: bool = True, tried: set[str] | None = None,
-    ) -> Collection[str]:  # fmt: skip
-        """Run the job to its end. `only` are the WAL groups that it ships; none named: all.
-
-        Returns the groups that other runs hold, or held when the job looked, if it is not yet time to give these up. `free` says
-        whether some were free when the job began; `tried` are those that were given another job for that.
-        """
+    def _ship(self, context: Context, source: SourceCluster, planned: Planned, only: Sequence[str] = ()) -> _EndedJob:
+        """Run the job to its end. `only` are the WAL groups that it ships; none named: all."""
         from walferry.hbase.files.quarantine import BrokenWals
-        from walferry.runs.steps import batch, slaves
+        from walferry.runs.steps import batch
         from walferry.shipping.ship_run import ShipRun
 
+        params = context["params"]
         before = batch.summaries(source, self.peer, planned.run_id)
         run = ShipRun(
-            source=slaves.for_job(source, self.peer), peer_id=self.peer, run_id=planned.run_id, deadline=int(self.deadline),
-            groups=tuple(only) or None, recovery=self.recovery, broken_wals=BrokenWals(str(self.broken_wals)),
-            sink=None if self.sink == CONFIGURED else SinkKind(str(self.sink)),
-            hfiles_from=None if self.hfiles_from is None else int(self.hfiles_from) << 20,
+            source=batch.for_job(source, self.peer), peer_id=self.peer, run_id=planned.run_id, deadline=int(params["deadline"]),
+            groups=tuple(only) or None, recovery=self.recovery, broken_wals=BrokenWals(params["broken_wals"]),
+            sink=None if params["sink"] == CONFIGURED else SinkKind(params["sink"]),
+            hfiles_from=None if params["hfiles_from"] is None else int(params["hfiles_from"]) << 20,
         )  # fmt: skip
         try:
             with ProgressLog(source, planned, self.log.info, self.log.warning):
@@ -207,39 +181,42 @@ class ShipWalsOperator(SparkJobOperator):
             self._leave(context, str(error))
         except AirflowException as error:
             self._leave_if_paused(context, source)
-            failed = _failed_groups(before, batch.summaries(source, self.peer, planned.run_id))
-            held = [s.group for s in failed if s.status == "held"] if time.monotonic() < until else ()
-            if waiting := batch.again(source, self.peer, held, set() if tried is None else tried):
-                return waiting
-            self._judge(error, failed, free)
-        if self.recovery:
-            self._check_in_time(before, batch.summaries(source, self.peer, planned.run_id))
-        return ()
+            return _EndedJob(error, _failed_groups(before, batch.summaries(source, self.peer, planned.run_id)))
+        after = batch.summaries(source, self.peer, planned.run_id) if self.recovery else ()
+        return _EndedJob(None, late=[s.group for s in after if s.status == "deadline" and s not in before])
 
-    def _judge(self, error: AirflowException, failed: Sequence[GroupSummary], free: bool) -> NoReturn:
-        """Raise the error that tells Airflow whether to submit a failed job again."""
-        if not failed:
-            raise error  # it was killed or could not start: try again
-        if self.recovery:  # for which no next batch comes
-            again = [s for s in failed if s.passing or s.status == "slave-down" or (s.status == "held" and free)]
-        else:
-            again = list(failed) if all(s.passing for s in failed) else []
-        if again:
-            raise AirflowException("; ".join(sorted({s.error or s.group for s in again}))[:MAX_ERROR_CHARS]) from error
-        reasons = [f"{s.group}: {s.status}: {s.error}"[:MAX_REASON_CHARS] for s in failed]
-        more = [f"and {len(failed) - MAX_REASONS:,} more"] if len(failed) > MAX_REASONS else []
-        raise AirflowFailException(
-            f"peer {self.peer}: {count(len(failed), 'WAL group')} failed: {'; '.join([*reasons[:MAX_REASONS], *more])}. "
-            "The report has all of them"
-        ) from error
-
-    def _check_in_time(self, before: Sequence[GroupSummary], after: Sequence[GroupSummary]) -> None:
-        late = [s.group for s in after if s.status == "deadline" and s not in before]
-        if late:
+    def _judge(self, context: Context, job: _EndedJob, free: bool = True) -> None:
+        """Raise the error that tells Airflow whether to submit a failed job again. Some groups were `free` when it began."""
+        if job.late:
             raise AirflowFailException(
-                f"peer {self.peer}: the deadline of {self.deadline} s came before all of {', '.join(late)} was shipped. The rest "
-                "is still queued: clear this task, and it goes on from there"
+                f"peer {self.peer}: the deadline of {context['params']['deadline']} s came before all of {', '.join(job.late)} "
+                "was shipped. The rest is still queued: clear this task, and it goes on from there"
             )
+        if job.error is None:
+            return
+        if not job.failed:
+            raise job.error  # it was killed or could not start: try again
+        if self.recovery:  # for which no next batch comes
+            again = [s for s in job.failed if s.passing or s.status == "slave-down" or (s.status == "held" and free)]
+        else:
+            again = list(job.failed) if all(s.passing for s in job.failed) else []
+        if again:
+            raise AirflowException("; ".join(sorted({s.error or s.group for s in again}))[:MAX_ERROR_CHARS]) from job.error
+        reasons = [f"{s.group}: {s.status}: {s.error}"[:MAX_REASON_CHARS] for s in job.failed]
+        more = [f"and {len(job.failed) - MAX_REASONS:,} more"] if len(job.failed) > MAX_REASONS else []
+        raise AirflowFailException(
+            f"peer {self.peer}: {count(len(job.failed), 'WAL group')} failed: {'; '.join([*reasons[:MAX_REASONS], *more])}. "
+            "The report has all of them"
+        ) from job.error
+
+
+@dataclass(frozen=True)
+class _EndedJob:
+    """How a job has ended: with which error, which groups have failed, and which ones the deadline has cut short."""
+
+    error: AirflowException | None
+    failed: Sequence[GroupSummary] = ()
+    late: Sequence[str] = ()
 
 
 def _failed_groups(before: Sequence[GroupSummary], after: Sequence[GroupSummary]) -> list[GroupSummary]:

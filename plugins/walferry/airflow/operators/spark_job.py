@@ -2,23 +2,30 @@
 
 from __future__ import annotations
 
+import logging
 import sys
 import time
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
 from airflow.sdk import Context, conf
 from airflow.sdk.exceptions import AirflowException
 
+from walferry.airflow.hooks.hbase import HBaseSourceHook
 from walferry.airflow.hooks.spark import WalferrySubmitHook
+from walferry.airflow.hooks.spark_connect import SparkConnectError, WalferryConnectHook
 from walferry.airflow.hooks.spark_output import failure, not_started
 from walferry.airflow.literal import LiteralFields
-from walferry.airflow.operators.connect_job import MAX_ERROR_CHARS, ThroughConnect
 from walferry.airflow.operators.links import LINKS
-from walferry.base.jobs import Job, arguments_of
+from walferry.base.jobs import MAX_LINE_CHARS, BackendFailed, Job, arguments_of
+from walferry.base.texts import one_line
 from walferry.jobs.archive import build_archive
 from walferry.jobs.archive_entry import cache_folder
+from walferry.replication.source.cluster import SourceCluster
+
+if TYPE_CHECKING:
+    from walferry.jobs.connect.connect_job import ConnectJob
 
 # Where spark_jobs lie if neither beside plugins nor where pip puts them: section [walferry] of airflow.cfg, or
 # AIRFLOW__WALFERRY__SPARK_JOBS.
@@ -28,6 +35,9 @@ SPARK_JOBS = BESIDE_PLUGINS if BESIDE_PLUGINS.is_dir() else Path(sys.prefix) / "
 SCRIPT = "run_job.py"
 BY_SPARK_SUBMIT = "by_spark_submit"  # the XCom that tells a report why a job went through spark-submit
 STARTUP_SECONDS = 120  # what a job may take beside its deadline: Spark's start, the last answers of the slave, the summaries
+MAX_ERROR_CHARS = 2000
+
+log = logging.getLogger(__name__)
 
 
 class SparkJobOperator(LiteralFields, SparkSubmitOperator):
@@ -49,6 +59,13 @@ class SparkJobOperator(LiteralFields, SparkSubmitOperator):
         self._killed = False
         self.shown: dict[str, str] = {}  # what the replication page is to show: source, peer and queue
         self.ran_through = ""  # the connection to the Spark that has run a job
+
+    def source_for(self, conn_id: str, peer: str) -> SourceCluster:
+        """The source as a job for the peer gets it. The task's links lead to the peer from now on. Raises WalferryError."""
+        from walferry.runs.steps import batch
+
+        self.shown = {"source": conn_id, "peer": peer}
+        return batch.for_job(HBaseSourceHook(conn_id).get_conn(), peer)
 
     def run_job(self, context: Context, job: Job) -> None:
         """Run the job to its end. Raises AirflowException if it fails, and WalferryError if it may not begin."""
@@ -99,3 +116,65 @@ class SparkJobOperator(LiteralFields, SparkSubmitOperator):
         )  # fmt: skip
         self.check_alive()  # the last thing before spark-submit is started
         return hook
+
+
+class ThroughConnect:
+    """Runs jobs of one task through the server of a connection, if there is such a connection."""
+
+    def __init__(self, conn_id: str) -> None:
+        self.conn_id = conn_id
+        self._under_way: ConnectJob | None = None
+        self._ended = False  # by us
+
+    def run(self, job: Job) -> str | None:
+        """Run a job; None if it has come to its end, else why the server did not run it: empty if there is no connection.
+
+        Raises AirflowException if the job has failed or was ended on purpose, and WalferryError if it may not begin.
+        """
+        try:
+            address = WalferryConnectHook(self.conn_id).address()
+        except SparkConnectError as error:
+            return str(error)
+        if address is None:
+            return ""
+        from walferry.jobs.connect.connect_job import ConnectJob
+        from walferry.jobs.connect.errors import Interrupted
+
+        folder = cache_folder()
+        self._under_way = ConnectJob(address, build_archive(folder / "archives"), folder / "connect", job)
+        if self._ended:
+            raise AirflowException("the task was killed: it begins no job")
+        try:
+            outcome = self._under_way.run_job(_say)
+        except BackendFailed as error:
+            return str(error)
+        except Interrupted as error:
+            raise AirflowException(str(error)) from error
+        finally:
+            self._under_way = None
+        for line in outcome.lines:
+            _say(line)
+        for line in outcome.errors:
+            log.warning("%s", one_line(line, MAX_LINE_CHARS))
+        if outcome.failed:
+            raise AirflowException(
+                f"The job {job.title} has failed: {'; '.join(outcome.errors) or 'see above'}"[:MAX_ERROR_CHARS]
+            )
+        return None
+
+    def interrupt(self) -> None:
+        """End the job that is under way, and begin none after this. A signal's handler may call this."""
+        self._ended = True
+        if self._under_way is None:
+            return
+        from walferry.jobs.connect.errors import ConnectFailed
+
+        try:
+            self._under_way.interrupt()
+        except ConnectFailed as error:  # then the server ends it, as no client follows it any more
+            log.warning("%s", error)
+
+
+def _say(text: str) -> None:
+    """Log a line of a job. What a cluster or the server says in it can neither end it nor control a terminal."""
+    log.info("%s", one_line(text, MAX_LINE_CHARS))

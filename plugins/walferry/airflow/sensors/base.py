@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from airflow.sdk import BaseSensorOperator, RetryPolicy
+from airflow.sdk import BaseSensorOperator, Context, RetryPolicy
+from airflow.sdk.exceptions import AirflowFailException
 
+from walferry.airflow.endings import RetryIfItHelps, ends_plainly
 from walferry.airflow.literal import LiteralIfMapped
-from walferry.airflow.retries import RetryIfItHelps
 
 
 class PlainSensor(LiteralIfMapped, BaseSensorOperator):
@@ -15,3 +16,10 @@ class PlainSensor(LiteralIfMapped, BaseSensorOperator):
 
     def __init__(self, *, retry_policy: RetryPolicy | None = None, **kwargs: Any) -> None:
         super().__init__(retry_policy=retry_policy or RetryIfItHelps(), **kwargs)
+
+    @ends_plainly
+    def execute_complete(self, context: Context, event: dict[str, Any]) -> dict[str, Any]:
+        """Take what the trigger found."""
+        if "error" in event:
+            raise AirflowFailException(event["error"])
+        return event

@@ -8,8 +8,8 @@ from typing import Any
 from airflow.sdk import Context
 from airflow.sdk.exceptions import AirflowFailException
 
+from walferry.airflow.endings import ends_plainly
 from walferry.airflow.hooks.hbase import HBaseSourceHook
-from walferry.airflow.retries import ends_plainly
 from walferry.airflow.sensors.base import PlainSensor
 from walferry.airflow.triggers.dead_servers import DeadServersTrigger, payload
 from walferry.hbase.errors import ClusterError
@@ -49,10 +49,3 @@ class DeadServersSensor(PlainSensor):
             method_name="execute_complete",
             timeout=self.timeout,
         )
-
-    @ends_plainly
-    def execute_complete(self, context: Context, event: dict[str, Any]) -> dict[str, Any]:
-        """Take what the trigger found."""
-        if "error" in event:
-            raise AirflowFailException(event["error"])
-        return event

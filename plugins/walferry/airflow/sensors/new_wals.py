@@ -9,8 +9,8 @@ from typing import Any
 from airflow.sdk import Context
 from airflow.sdk.exceptions import AirflowFailException
 
+from walferry.airflow.endings import ends_plainly
 from walferry.airflow.hooks.hbase import HBaseSourceHook
-from walferry.airflow.retries import ends_plainly
 from walferry.airflow.sensors.base import PlainSensor
 from walferry.airflow.triggers.new_wals import NewWalsTrigger, payload
 from walferry.hbase.errors import ClusterError, PeerError

@@ -6,9 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from airflow.sdk import Context
-from airflow.sdk.exceptions import AirflowFailException
 
-from walferry.airflow.retries import ends_plainly
 from walferry.airflow.sensors.base import PlainSensor
 from walferry.airflow.triggers.stuck_regions import StuckRegionsTrigger
 from walferry.master.reconcile import LIMIT_SECONDS
@@ -39,10 +37,3 @@ class StuckRegionsSensor(PlainSensor):
             method_name="execute_complete",
             timeout=self.timeout,
         )
-
-    @ends_plainly
-    def execute_complete(self, context: Context, event: dict[str, Any]) -> dict[str, Any]:
-        """Take what the trigger found."""
-        if "error" in event:
-            raise AirflowFailException(event["error"])
-        return event

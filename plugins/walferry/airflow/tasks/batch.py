@@ -11,17 +11,14 @@ from typing import Any
 
 from airflow.sdk import TriggerRule, get_current_context
 
-from walferry.airflow.endings import leave_note
 from walferry.airflow.forms.run_checks import check_run
-from walferry.airflow.kept_reports import as_lines, with_earlier
 from walferry.airflow.literal import label, task
 from walferry.airflow.operators.ship_wals import LEFT_TO, SLAVE_DOWN, ShipWalsOperator
 from walferry.airflow.operators.spark_job import BY_SPARK_SUBMIT
-from walferry.airflow.tasks.common import PROBLEM, source, task_of_peer, telling
+from walferry.airflow.tasks.common import PROBLEM, source, state_of, task_of_peer, tell, telling
 from walferry.runs.failures import Failures
 from walferry.runs.reports.batch import BatchFailed, BatchReport, Steps
-from walferry.runs.reports.saying import say
-from walferry.runs.values import ChosenPeers, Planned, RollReport
+from walferry.runs.values import ChosenPeers, Planned, RollReport, run_of
 
 PEER_NAME = label("task.op_kwargs['peer']")  # so pass it by name
 GROUP = "peer"  # the task group that is mapped over the peers
@@ -37,8 +34,7 @@ def peers() -> list[str]:
     """The peers of this run: the one asked for, or all that are managed now."""
     from walferry.runs.steps import batch
 
-    context = get_current_context()
-    check_run(context)
+    context = check_run()
     chosen = batch.choose(source(), context["params"]["peer"])
     context["ti"].xcom_push(CHOSEN, chosen.to_xcom())
     return list(chosen.peers)
@@ -54,7 +50,7 @@ def roll(peers: Sequence[str]) -> None:
         print("Not asked to roll.")
         return
     refused = _chosen(context["ti"]).refused
-    rolled = batch.roll(source(), [peer for peer in peers if peer not in refused], batch.run_of(context["ti"]))
+    rolled = batch.roll(source(), [peer for peer in peers if peer not in refused], run_of(context["ti"]))
     if rolled is None:
         print("There is no peer to roll for.")
         return
@@ -71,9 +67,9 @@ def plan(peer: str) -> dict[str, Any]:
     from walferry.runs.steps import batch
 
     ti = get_current_context()["ti"]
-    attempt = f"{batch.run_of(ti)}.{ti.try_number}"  # a cleared plan begins a new count
+    attempt = f"{run_of(ti)}.{ti.try_number}"  # a cleared plan begins a new count
     with telling():
-        planned = batch.plan(source(), peer, attempt, batch.run_of(ti), _chosen(ti))
+        planned = batch.plan(source(), peer, attempt, run_of(ti), _chosen(ti))
     print(planned.left_to or f"{planned.wals:,} WALs of {planned.groups:,} WAL groups, at least {planned.bytes:,} bytes to ship.")
     return planned.to_xcom()
 
@@ -83,15 +79,11 @@ def report(peer: str, planned: dict[str, Any] | None) -> None:
     """Tell what was shipped for the peer, as text in the log and as XCom; fails if anything was not."""
     from walferry.runs.steps import batch
 
-    context = get_current_context()
-    ti = context["ti"]
+    ti = get_current_context()["ti"]
     ours = Planned.from_xcom(planned) if planned else None
     shipped = batch.summaries(source(), peer, ours.run_id) if ours else ()
     done = BatchReport(peer, ours, _steps(ti), shipped, int(time.time() * 1000))
-    told = with_earlier(context, ours.run_id if ours else f"{batch.run_of(ti)}, report {ti.try_number}", done.to_xcom())
-    say("\n".join([done.as_text(), *as_lines(told)]))
-    leave_note(context, done.note)
-    ti.xcom_push("return_value", told)
+    tell(done.to_xcom(), done.as_text(), done.note, ours.run_id if ours else None)
     if done.failures:
         raise BatchFailed(done.failures)
 
@@ -121,17 +113,12 @@ def _steps(ti: Any) -> Steps:
 
     rolled = ti.xcom_pull(task_ids="roll", key=ROLLED)
     return Steps(
-        plan=_state(ti, f"{GROUP}.plan", ti.map_index),
-        ship=_state(ti, f"{GROUP}.ship", ti.map_index),
-        roll=_state(ti, "roll", -1),
+        plan=state_of(ti, f"{GROUP}.plan", ti.map_index),
+        ship=state_of(ti, f"{GROUP}.ship", ti.map_index),
+        roll=state_of(ti, "roll"),
         refusal=(told("plan", PROBLEM) or ("", ""))[1],
         unrolled=RollReport.from_xcom(rolled).problems if rolled else (),
         left_to=told("ship", LEFT_TO) or "",
         slave_down=told("ship", SLAVE_DOWN) or "",
         by_spark_submit=told("ship", BY_SPARK_SUBMIT) or "",
     )
-
-
-def _state(ti: Any, task_id: str, map_index: int) -> str | None:
-    states = ti.get_task_states(dag_id=ti.dag_id, task_ids=[task_id], run_ids=[ti.run_id], map_index=map_index)
-    return next(iter(states[ti.run_id].values()), None)

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import logging
 
-from airflow.sdk import get_current_context
-
 from walferry.airflow.endings import leave_note
 from walferry.airflow.forms.run_checks import check_run
 from walferry.airflow.literal import task
@@ -24,8 +22,7 @@ def check() -> None:
     """Walk through all that the connections have to lead to."""
     from walferry.admin.diagnosis import source as checks
 
-    context = get_current_context()
-    check_run(context)
+    context = check_run()
     wrong, count = [], 0
     peer = context["params"]["peer"]
     for finding in checks.check(source(), [peer] if peer else []):

@@ -1,22 +1,35 @@
-"""What the tasks of all DAGs share: parameters, the source cluster, retries, and telling the report what went wrong."""
+"""What the tasks of all DAGs share: parameters, the source cluster, retries, and telling the report what went wrong.
+
+What a run has reported is kept for as long as the run exists. When a run, or its report, is cleared, Airflow deletes the report's
+XCom. Usually nothing is left to ship by then, so the new report alone would show zeros where the run has shipped something. The
+reports of all attempts are kept in Airflow's task state store, which clearing leaves alone, and each report includes the earlier
+ones.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import logging
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
 from airflow.sdk import Context, Param, get_current_context
 from airflow.sdk.bases.decorator import Task, task_decorator_factory
+from airflow.sdk.exceptions import AirflowRuntimeError
+from airflow.sdk.execution_time.context import NEVER_EXPIRE
 
+from walferry.airflow.endings import RetryIfItHelps, leave_note
+from walferry.airflow.forms.run_checks import RUN_TYPES
 from walferry.airflow.hooks.hbase import HBaseSourceHook
 from walferry.airflow.literal import LiteralTask
 from walferry.airflow.operators.links import ReplicationLink
-from walferry.airflow.retries import RetryIfItHelps
 from walferry.base.errors import WalferryError
 from walferry.base.texts import one_line
 from walferry.replication.source.cluster import DEFAULT_CONN_ID
+from walferry.runs.failures import say
+from walferry.runs.reports.batch import AGES
+from walferry.runs.values import run_of
 
 if TYPE_CHECKING:
     from walferry.replication.source.cluster import SourceCluster
@@ -33,16 +46,38 @@ SOURCE = Param(
     title="Source cluster",
     description="Airflow connection of the cluster whose replication queues are shipped.",
 )
+KEY = "reports"
+MAX_KEPT = 10  # the newest reports of one run are kept whole; of older ones only the totals are
+# Figures that say how things stand now.
+NOT_ADDED = ("sizeOfLogQueue", "bytesToShip", "bytesDone", "failedRecoverQueues", *AGES, "timestampOfNextToReplicate")
+TOLD = ("completedLogs", "shippedOps", "shippedBytes")
+
+log = logging.getLogger(__name__)
 
 
-def default_args(minutes: int) -> dict[str, Any]:
-    """A DAG's default arguments: each task may take so many minutes, and is tried again if that can help."""
-    return {
-        "retries": 2,
+def dag_args(
+    *, minutes: int, retries: int = 2, about: str = "replication", run_types: list[str] | None = RUN_TYPES
+) -> dict[str, Any]:
+    """Arguments that DAGs have in common: each task may take so many minutes, and is tried again if that can help.
+
+    `about` is a tag, and `run_types` are the kinds of runs that Airflow lets begin; None: all.
+    """
+    default_args = {
+        "retries": retries,
         "retry_delay": timedelta(seconds=10),
         "execution_timeout": timedelta(minutes=minutes),
         "retry_policy": RetryIfItHelps(),
     }
+    start = datetime(2025, 1, 1, tzinfo=UTC)
+    return {
+        "start_date": start, "catchup": False, "allowed_run_types": run_types, "default_args": default_args,
+        "tags": ["hbase", about],
+    }  # fmt: skip
+
+
+def peer_param(description: str) -> Param:
+    """The parameter of DAGs that are for one peer, or for all if it is empty."""
+    return Param(None, type=["null", "string"], pattern=r"^[^-/\s]*$", title="Peer", description=description)
 
 
 class PeerTask(LiteralTask):
@@ -80,3 +115,79 @@ def telling(what: str = "") -> Iterator[None]:
 def name_of(ti: Any) -> str:
     """A task instance's name, with its number if it is mapped, as Airflow tells states."""
     return str(ti.task_id) if ti.map_index in (None, -1) else f"{ti.task_id}_{ti.map_index}"
+
+
+def state_of(ti: Any, task_id: str, map_index: int = -1) -> str | None:
+    """How a task of the run has ended."""
+    states = ti.get_task_states(dag_id=ti.dag_id, task_ids=[task_id], run_ids=[ti.run_id], map_index=map_index)
+    return next(iter(states[ti.run_id].values()), None)
+
+
+def tell(report: Mapping[str, Any], text: str, note: str, run_id: str | None) -> None:
+    """Tell a report, with those of earlier attempts: as text in the log, as XCom, and as a line for the run's note.
+
+    `run_id` names the attempt that was planned; None: nothing was.
+    """
+    context = get_current_context()
+    ti = context["ti"]
+    whole = with_earlier(context, run_id or f"{run_of(ti)}, report {ti.try_number}", report)
+    say("\n".join([text, *as_lines(whole)]))
+    leave_note(context, note)
+    ti.xcom_push("return_value", whole)
+
+
+def with_earlier(context: Context, attempt: str, report: Mapping[str, Any]) -> dict[str, Any]:
+    """Add the `totals` of the whole run and the reports of its `earlier` attempts to this report, and keep it for later.
+
+    A report that was kept under the same attempt's name is replaced. It counts if the attempt's summaries are gone by now.
+    """
+    store = context["task_state_store"]
+    try:
+        known: Any = store.get(KEY, [])
+    except AirflowRuntimeError as error:  # a report of this attempt alone is better than none
+        log.warning("the reports of earlier attempts could not be read: %s", error)
+        return {**report, "attempt": attempt, "earlier": []}
+    kept: list[dict[str, Any]] = known
+    earlier = [entry for entry in kept if entry["attempt"] != attempt or entry.get("peer") != report.get("peer")]
+    before = next((entry for entry in kept if entry not in earlier), None)
+    mine = {**report, "attempt": attempt}
+    if before and _rows(before) and not _rows(report):
+        mine = {**before, "ok": report["ok"], "failures": report["failures"]}
+    told = [*earlier, mine]
+    now: Any = [*map(_figures, told[:-MAX_KEPT]), *told[-MAX_KEPT:]]
+    store.set(KEY, now, retention=NEVER_EXPIRE)
+    of_same = [entry for entry in earlier if entry.get("peer") == report.get("peer")]
+    return {**mine, "totals": added(mine["totals"], [entry["totals"] for entry in of_same]), "earlier": earlier}
+
+
+def as_lines(report: Mapping[str, Any]) -> list[str]:
+    """One line for the log about each earlier attempt."""
+    return [
+        f"Attempt {entry['attempt']} of this run has reported"
+        + (f" of peer {entry['peer']}: " if "peer" in entry else ": ")
+        + ", ".join(f"{name} {entry['totals'].get(name, 0):,}" for name in TOLD)
+        for entry in report["earlier"]
+    ]
+
+
+def added(totals: Mapping[str, Any], earlier: list[dict[str, Any]]) -> dict[str, Any]:
+    """Add the totals of earlier attempts; figures that are not counts stay as they are now, and the last known age is kept."""
+    result = dict(totals)
+    for other in earlier:
+        for name, value in other.items():
+            if isinstance(value, dict):
+                result[name] = added(result.get(name) or {}, [value])
+            elif name not in NOT_ADDED and value is not None:
+                result[name] = (result.get(name) or 0) + value
+    if result.get("ageOfLastShippedOp", 0) is None:
+        ages = [other.get("ageOfLastShippedOp") for other in earlier]
+        result["ageOfLastShippedOp"] = next((age for age in reversed(ages) if age is not None), None)
+    return result
+
+
+def _figures(report: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: report[name] for name in ("attempt", "peer", "totals") if name in report}
+
+
+def _rows(report: Mapping[str, Any]) -> Any:
+    return report.get("groups") or report.get("queues")

@@ -2,34 +2,57 @@
 
 from __future__ import annotations
 
+import logging
+from collections.abc import Sequence
 from typing import Any
 
-from airflow.sdk import TriggerRule, get_current_context
+from airflow.providers.standard.operators.trigger_dagrun import DagIsPaused, TriggerDagRunOperator
+from airflow.sdk import Context, TriggerRule, get_current_context
+from airflow.sdk.exceptions import AirflowException
 
+from walferry.airflow.endings import ends_plainly
 from walferry.airflow.forms.run_checks import check_run
-from walferry.airflow.literal import task
-from walferry.airflow.operators.copy_tables import CopyTablesOperator, ShipQueueOperator
+from walferry.airflow.literal import LiteralFields, task
+from walferry.airflow.operators.spark_job import SparkJobOperator
 from walferry.airflow.tasks.common import source
 from walferry.base.texts import one_line
-from walferry.runs.input.recovery_input import InputError
-from walferry.runs.input.tables import tables_of
+from walferry.runs.input import InputError, tables_of
+from walferry.runs.values import run_of
 
 MAX_TABLES = 100  # in the XCom
 MAX_LINE_CHARS = 20_000
+BATCH_DAG = "replicate_peer"
+POLL_SECONDS = 10
+
+log = logging.getLogger(__name__)
 
 
 @task
 def check() -> dict[str, list[str]]:
     """Check whether the copy may begin. The log has all tables with their families, the XCom the first ones."""
-    from walferry.runs.steps import batch, initial_snapshot
+    from walferry.initial_snapshot.job import CopyRequest, check_queued, chosen_tables
+    from walferry.load.copy_records import Records
+    from walferry.replication.peers.slave_tables import slave_tables
+    from walferry.replication.source.agreement import check_peer
+    from walferry.replication.source.session import open_session
 
-    context = get_current_context()
-    check_run(context)
-    params = context["params"]
-    if not params["peer"]:
+    context = check_run()
+    params, run = context["params"], run_of(context["ti"])
+    if not (peer_id := params["peer"]):
         raise InputError("the run needs a peer: give it as the parameter `peer`. Nothing was done")
-    run = batch.run_of(context["ti"])
-    found = initial_snapshot.look(source(), params["peer"], run, tables_of(params), allow_not_empty=params["allow_not_empty"])
+    cluster = source()
+    with open_session(cluster) as session:
+        peer = check_peer(session, peer_id)
+        check_queued(session, peer_id)
+        state = Records(session, peer_id).state()
+        if state is not None and state.complete and state.run == run:
+            found: dict[str, list[str]] = {table: [] for table in state.tables}
+        else:
+            tables, allow = tuple(tables_of(params)), params["allow_not_empty"]
+            request = CopyRequest(source=cluster, peer_id=peer_id, run=run, tables=tables, allow_not_empty=allow)
+            with slave_tables(peer, cluster.login_to(peer)) as slave:
+                chosen = chosen_tables(session, peer, slave, request)
+            found = {table.name: [family.decode(errors="replace") for family in table.families] for table in chosen}
     for table, families in found.items():
         print(one_line(f"{table}: {', '.join(families) or 'copied already'}", MAX_LINE_CHARS))
     return dict(list(found.items())[:MAX_TABLES])
@@ -38,25 +61,34 @@ def check() -> dict[str, list[str]]:
 # Also after a job that was killed, which could not delete its snapshots itself.
 @task(trigger_rule=TriggerRule.ALL_DONE)
 def clean_up() -> None:
-    """Delete snapshots that the copy has left at the source."""
-    from walferry.runs.steps import batch, initial_snapshot
+    """Delete snapshots that the copy has left at the source; another run's are left to it."""
+    from walferry.initial_snapshot.snapshots import delete_snapshots
+    from walferry.replication.locks.peer_lock import turn_of
+    from walferry.replication.source.session import open_session
 
-    context = get_current_context()
-    check_run(context)
-    peer = context["params"]["peer"]
-    deleted = initial_snapshot.clean_up(source(), peer, batch.run_of(context["ti"])) if peer else []
+    context = check_run()
+    deleted: Sequence[str] = ()
+    if peer_id := context["params"]["peer"]:
+        with open_session(source()) as session:
+            if (other := turn_of(session, peer_id, run_of(context["ti"])).other) is None:
+                deleted = delete_snapshots(session, peer_id)
+            else:
+                log.info("snapshots are left to another run: %s", other)
     print(f"Deleted {', '.join(deleted)}." if deleted else "No snapshot is left.")
 
 
 @task
 def report() -> dict[str, Any]:
     """Tell what was copied; the XCom has the same as the log."""
-    from walferry.runs.steps import initial_snapshot
+    from walferry.load.copy_records import Records, as_xcom
+    from walferry.replication.source.session import open_session
 
-    state = initial_snapshot.outcome(source(), get_current_context()["params"]["peer"]) or {}
-    for name, value in state.items():
+    with open_session(source()) as session:
+        state = Records(session, get_current_context()["params"]["peer"]).state()
+    told = {} if state is None else as_xcom(state)
+    for name, value in told.items():
         print(one_line(f"{name}: {value}", MAX_LINE_CHARS))
-    return state
+    return told
 
 
 def initial_snapshot_tasks() -> None:
@@ -64,3 +96,49 @@ def initial_snapshot_tasks() -> None:
     copy = CopyTablesOperator(task_id="copy", execution_timeout=None)
     check() >> copy >> ShipQueueOperator(task_id="ship", execution_timeout=None) >> report()
     copy >> clean_up()
+
+
+class CopyTablesOperator(SparkJobOperator):
+    """Copies the tables of a new peer, by the run's parameters `peer`, `tables` and `allow_not_empty`.
+
+    The job has no deadline. A killed or failed one may be submitted again at any time: it goes on with the regions that are left.
+    """
+
+    @ends_plainly
+    def execute(self, context: Context) -> None:
+        """Submit the job and wait for it."""
+        from walferry.initial_snapshot.copy_run import CopyRun
+
+        params = context["params"]
+        source = self.source_for(params["source_conn_id"], params["peer"])
+        run = CopyRun(
+            source=source, peer_id=params["peer"], run_id=run_of(context["ti"]), tables=tuple(tables_of(params)),
+            allow_not_empty=bool(params["allow_not_empty"]),
+        )  # fmt: skip
+        self.run_job(context, run)
+
+
+class ShipQueueOperator(LiteralFields, TriggerDagRunOperator):
+    """Starts a run of replicate_peer for the run's peer, and waits for it. Fails at once if that DAG is paused."""
+
+    operator_extra_links = ()  # type: ignore[assignment]  # the log names the run
+
+    def __init__(self, **kwargs: Any) -> None:
+        super().__init__(
+            trigger_dag_id=BATCH_DAG, wait_for_completion=True, poke_interval=POLL_SECONDS, fail_when_dag_is_paused=True, **kwargs
+        )
+
+    def pre_execute(self, context: Context) -> None:
+        """Take the peer and the source from the run's parameters."""
+        self.conf = {name: context["params"][name] for name in ("peer", "source_conn_id")}
+
+    @ends_plainly
+    def execute(self, context: Context) -> None:
+        """Start the run. Airflow's task runner waits for it."""
+        try:
+            super().execute(context)
+        except DagIsPaused as error:
+            raise AirflowException(
+                f"The tables are copied, but the DAG {BATCH_DAG}, which ships what was written meanwhile, is paused. Unpause it, "
+                "and clear this task: the run goes on from here"
+            ) from error

@@ -7,6 +7,8 @@
     report      ends as failed if a queue was not drained; the run does, too
 
 A failed server or queue stops no other. The only state is in ZooKeeper, so every task may be cleared, retried or killed.
+
+People choose recovered queues by the tasks select → gone_peers; then comes what all recoveries have.
 """
 
 from __future__ import annotations
@@ -19,17 +21,15 @@ from typing import TYPE_CHECKING, Any
 
 from airflow.sdk import Param, TriggerRule, get_current_context
 
-from walferry.airflow.endings import leave_note
 from walferry.airflow.forms import choices
-from walferry.airflow.kept_reports import as_lines, with_earlier
+from walferry.airflow.forms.run_checks import check_run
 from walferry.airflow.literal import label, task
 from walferry.airflow.operators.ship_wals import NOT_KEPT, ShipWalsOperator
 from walferry.airflow.operators.spark_job import BY_SPARK_SUBMIT
-from walferry.airflow.tasks.common import PROBLEM, name_of, source, telling
-from walferry.runs.failures import ReportedFailures
+from walferry.airflow.tasks.common import PROBLEM, name_of, source, tell, telling
+from walferry.runs.failures import Failures, ReportedFailures
 from walferry.runs.reports.recovery import Recovery, as_dict, as_text, note
-from walferry.runs.reports.saying import say
-from walferry.runs.values import Claimed, Selected
+from walferry.runs.values import MAX_TEXT_CHARS, Claimed, Selected, run_of
 
 if TYPE_CHECKING:
     from walferry.shipping.drains import Drain
@@ -49,7 +49,9 @@ DEADLINE = Param(
 )
 ALSO = "gone_peers"  # the task whose lines `also` are, where there is one
 SELECTED = "selected"  # the XCom of the first task that says which queues were chosen by hand
+ORPHANS = "orphans"  # the same, for queues whose peer is gone
 DRAINS = "drains"  # the XCom of plan that says where it has noted all queues, also those that need no job
+MAX_NOTES = 200  # lines of select that the report tells too
 MAX_REMOVED = 500  # names of servers in an XCom
 CLAIM_RETRIES = 6  # while another run claims the server: a claim takes seconds, a killed claimer's session 20 s to end
 DRAIN_RETRIES = 3  # of a job that was killed or could not start, or that another run was faster than
@@ -76,11 +78,11 @@ def recover(first: str, servers: Any, also: Any = None) -> None:
 @task(map_index_template=label("task.op_kwargs['server']"), retries=CLAIM_RETRIES, retry_delay=timedelta(seconds=15))
 def claim(server: str) -> dict[str, Any]:
     """Claim the server's queues."""
-    from walferry.runs.steps import batch, recovery
+    from walferry.runs.steps import recovery
 
     ti = get_current_context()["ti"]
     with telling(f"claim of {server}"):
-        claimed = recovery.claim(source(), server, batch.run_of(ti))
+        claimed = recovery.claim(source(), server, run_of(ti))
     print(f"{server}: {claimed.moved} queues moved by this try.")
     for why in claimed.left:
         log.warning("left to others: %s", why)
@@ -91,12 +93,12 @@ def claim(server: str) -> dict[str, Any]:
 @task(trigger_rule=TriggerRule.ALL_DONE)
 def plan(first: str, claims: Any) -> list[dict[str, Any]]:
     """The arguments of the drains, peer by peer; what each of them drains is noted in ZooKeeper."""
-    from walferry.runs.steps import batch, recovery
+    from walferry.runs.steps import recovery
 
     context = get_current_context()
     ti = context["ti"]
     claimed = _that_succeeded(list(claims[:]) if claims else (), _states(ti))  # by one request
-    run_id = f"{batch.run_of(ti)}.{ti.try_number}"  # a cleared plan begins a new count
+    run_id = f"{run_of(ti)}.{ti.try_number}"  # a cleared plan begins a new count
     selected = ti.xcom_pull(task_ids=first, key=SELECTED)
     wanted = recovery.wanted_by_hand(Selected.from_xcom(selected)) if selected else recovery.wanted_by_claims(claimed)
     with telling("plan"):
@@ -111,12 +113,12 @@ def plan(first: str, claims: Any) -> list[dict[str, Any]]:
 @task(trigger_rule=TriggerRule.ALL_DONE)
 def clean_up() -> list[str]:
     """Remove the queues and znodes of dead servers that are empty now, unless another run claims the server."""
-    from walferry.runs.steps import batch, recovery
+    from walferry.runs.steps import recovery
 
     ti = get_current_context()["ti"]
     claims = _that_succeeded(ti.xcom_pull(task_ids=["claim"]), _states(ti))
     servers = {*(claim.server for claim in claims), *(drain.dead_server for drain in _drains(ti) if not drain.problem)}
-    removed = recovery.clean_up(source(), servers, batch.run_of(ti))
+    removed = recovery.clean_up(source(), servers, run_of(ti))
     print(f"Removed: {', '.join(removed) or 'nothing'}.")
     return removed[:MAX_REMOVED]
 
@@ -124,16 +126,11 @@ def clean_up() -> list[str]:
 @task(trigger_rule=TriggerRule.ALL_DONE)
 def report(first: str, also: Sequence[str] | None) -> None:
     """Tell what was done and what is left, as text in the log and as XCom."""
-    from walferry.runs.steps import batch
 
     context = get_current_context()
     ti = context["ti"]
     recovered = _recovered(ti, first, also or ())
-    attempt = _noted(ti)["run_id"] if recovered.drained else f"{batch.run_of(ti)}, report {ti.try_number}"
-    whole = with_earlier(context, attempt, as_dict(recovered))
-    say("\n".join([as_text(recovered), *as_lines(whole)]))
-    leave_note(context, note(recovered))
-    ti.xcom_push("return_value", whole)
+    tell(as_dict(recovered), as_text(recovered), note(recovered), _noted(ti)["run_id"] if recovered.drained else None)
     choices.refresh(source(), context["params"]["source_conn_id"])
     if recovered.failures:
         raise RecoveryFailed(recovered.failures)
@@ -193,3 +190,45 @@ def _that_succeeded(claims: Sequence[dict[str, Any] | None] | None, states: Mapp
 def _failed_steps(states: Mapping[str, str | None]) -> list[str]:
     """The tasks that have failed, mapped ones by number; a drain's failure is in what became of its queue."""
     return sorted(name for name, state in states.items() if state == "failed" and not name.startswith("drain_"))
+
+
+@task
+def select() -> list[str]:
+    """Choose the queues to drain; a dry run chooses none, and tells what would be done with them.
+
+    Returns the dead servers that still have unclaimed ones.
+    """
+    from walferry.runs.steps import recovery
+
+    context = get_current_context()
+    params, ti = context["params"], context["ti"]
+    with telling("select"):
+        check_run()
+        selected = recovery.select(source(), params["peer"] or "", params["queue"] or "", params["delete_orphan"])
+        notes = recovery.preview(source(), selected, params["delete_orphan"]) if params["dry_run"] else selected.notes
+    print("\n".join(notes))
+    ti.xcom_push("notes", [note[:MAX_TEXT_CHARS] for note in notes[:MAX_NOTES]])
+    if params["dry_run"]:
+        selected = recovery.NONE_SELECTED
+    ti.xcom_push(SELECTED, selected.to_drain.to_xcom())
+    ti.xcom_push(ORPHANS, selected.to_delete.to_xcom())
+    choices.refresh(source(), params["source_conn_id"])
+    return selected.servers
+
+
+@task
+def gone_peers() -> list[str]:
+    """Report the queues whose peer is gone, or delete them."""
+    from walferry.runs.steps import recovery
+
+    context = get_current_context()
+    ti = context["ti"]
+    orphans = Selected.from_xcom(ti.xcom_pull(task_ids="select", key=ORPHANS))
+    with telling():
+        dealt = recovery.deal_with_orphans(source(), orphans, context["params"]["delete_orphan"], run_of(ti))
+        print("\n".join(dealt.lines) or "There are none.")
+        lines = [line[:MAX_TEXT_CHARS] for line in dealt.lines[:MAX_NOTES]]
+        if dealt.problems:
+            ti.xcom_push("return_value", lines)  # for the report
+            raise Failures(dealt.problems, "see `notes` in the report")
+    return lines

@@ -1,7 +1,12 @@
-"""The tasks of the DAGs for regions of HBase 1: report → act → check, and start → report → check."""
+"""The tasks of the DAGs for regions of HBase 1: report → act → check, and start → report → check.
+
+Their report is what one look at a cluster's regions has found: as text for the log, and as a dict for Airflow, bounded in size.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from airflow.sdk import Param, get_current_context
@@ -10,12 +15,17 @@ from walferry.airflow.forms.run_checks import check_run
 from walferry.airflow.literal import task
 from walferry.airflow.tasks.common import source
 from walferry.base.findings import Finding
-from walferry.runs.failures import Failures
-from walferry.runs.reports.saying import say
+from walferry.base.texts import one_line
+from walferry.runs.failures import Failures, say
+from walferry.runs.input import InputError
+from walferry.runs.reports.batch import table
 
 if TYPE_CHECKING:
+    from walferry.master.snapshot import ClusterSnapshot
+    from walferry.master.survey import RegionSurvey, SurveyRow
     from walferry.master.work import WorkTerms
 
+NOTHING = "Nothing is to be done."
 IN_LOG = "see the log of the task before this one"
 ROLE_PARAMS = {  # of a run that acts as the cluster's master
     "limit_minutes": Param(
@@ -39,6 +49,10 @@ ROLE_PARAMS = {  # of a run that acts as the cluster's master
         description="The port under which RegionServers reach this run; 0: any free one.",
     ),
 }  # fmt: skip
+MAX_ROWS = 200
+MAX_SERVERS = 100
+MAX_TEXT_CHARS = 500
+_HEAD = ("region", "table", "state", "server", "next", "what and why", "seconds")
 
 
 class RegionsWarning(Failures):
@@ -48,37 +62,62 @@ class RegionsWarning(Failures):
 @task
 def report() -> dict[str, Any]:
     """Tell which regions are in transition or not served, and what would be done, as text in the log and as XCom."""
-    from walferry.airflow.steps import regions
+    from walferry.master import requests, snapshot, work
+    from walferry.replication.source.session import open_session
 
-    context = get_current_context()
-    check_run(context)
-    found = regions.report(source(), 60 * context["params"]["limit_minutes"])
-    say(found.as_text())
-    return found.to_xcom()
+    context = check_run()
+    with open_session(source()) as session:
+        looked = snapshot.look_and_decide(work.cluster_of(session), 60 * context["params"]["limit_minutes"])
+    request = requests.unstick(looked)
+    return _told(looked, [NOTHING] if request.idle else request.lines)
 
 
 @task
 def act(before: dict[str, Any]) -> dict[str, Any]:
-    """Do what the report says, unless this is a dry run. Returns the report of how things stand afterwards."""
-    from walferry.airflow.steps import regions
+    """Bring regions to the end of their transitions: as the cluster's master, or beside an HMaster what can be done there.
+
+    If this is a dry run, or there is nothing to do, the role is not taken. Returns the report of how things stand afterwards.
+    """
+    from walferry.master import requests, snapshot, work
+    from walferry.replication.source.session import open_session
 
     if get_current_context()["params"]["dry_run"]:
         print("This is a dry run: nothing was done. Trigger a run with dry_run off to do what the report says.")
         return before
-    found = regions.act(source(), terms(), print)
-    say(found.as_text())
-    return found.to_xcom()
+    told: list[str] = []
+
+    def tell(line: str) -> None:
+        told.append(line)
+        print(line)
+
+    with open_session(source()) as session:
+        looked = snapshot.look_and_decide(work.cluster_of(session), terms().limit_seconds)
+        if requests.unstick(looked).idle:
+            return _told(looked, [NOTHING])
+        carry_out = work.carry_out if looked.hmaster is None else work.unstick_beside
+        return _told(carry_out(session, requests.unstick, terms(), tell), told)
 
 
 @task
 def start() -> None:
-    """Start a cluster without its HMaster."""
-    from walferry.airflow.steps import regions
+    """Start a cluster without its HMaster. The parameter `confirm` must name its base in ZooKeeper."""
+    from walferry.master.emergency import start_cluster
+    from walferry.replication.source.session import open_session
 
-    context = get_current_context()
-    check_run(context)
-    params = context["params"]
-    regions.emergency_start(source(), params["confirm"] or "", terms(), params["min_servers"], print)
+    context = check_run()
+    params, cluster = context["params"], source()
+    base, confirmed = cluster.znode_parent, params["confirm"] or ""
+    if confirmed != base:
+        raise InputError(
+            f"confirm is {confirmed[:100]!r}. To start the cluster of {cluster.quorum} without its HMaster, type its base in "
+            f"ZooKeeper there: {base}. Nothing was done"
+        )
+    with open_session(cluster) as session:
+        start_cluster(session, terms(), params["min_servers"], print)
+    print(
+        "The cluster is started, and the role has ended, so no master is active. Next, start an HMaster: it finds the regions "
+        "open and takes over. Until then no master handles the death of a RegionServer"
+    )
 
 
 @task
@@ -98,3 +137,71 @@ def terms() -> WorkTerms:
     name = f"{ti.dag_id} {ti.run_id} {ti.task_id}"
     limit, wait = 60 * params["limit_minutes"], 60 * params["wait_minutes"]
     return WorkTerms(name, name, params["host"] or None, params["listen"] or None, params["port"], limit, wait)
+
+
+def _told(looked: ClusterSnapshot, lines: Sequence[str]) -> dict[str, Any]:
+    """Tell how regions stand, and what was done or would be done."""
+    from walferry.master.survey import survey
+
+    found = RegionsReport(survey(looked), lines)
+    say(found.as_text())
+    return found.to_xcom()
+
+
+@dataclass(frozen=True)
+class RegionsReport:
+    """A survey, and what was done or would be done."""
+
+    survey: RegionSurvey
+    lines: Sequence[str] = ()
+
+    def as_text(self) -> str:
+        """The report for the log."""
+        found = self.survey
+        lines = found.summary()
+        lines += [f"WARNING {finding.line}" for finding in found.findings[:MAX_ROWS]]
+        lines += [f"The WALs of {server}, which is dead, are not split." for server in found.recovering[:MAX_SERVERS]]
+        if found.rows:
+            shown = [_cells(row) for row in found.rows[:MAX_ROWS]]
+            lines += ["", *table([_HEAD, *shown, ("",) * len(_HEAD)], texts=6)[:-2]]
+        if len(found.rows) > MAX_ROWS:
+            lines.append(f"({len(found.rows) - MAX_ROWS:,} more regions)")
+        return "\n".join([*lines, *_lines(self.lines)])
+
+    def to_xcom(self) -> dict[str, Any]:
+        """The report for Airflow's database."""
+        found, findings = self.survey, self.survey.findings
+        return {
+            "ok": not findings,
+            "findings": [finding.to_json() for finding in findings[:MAX_ROWS]],
+            "master": found.master,
+            "known": found.known,
+            "open": found.open,
+            "closed": found.closed,
+            "live": list(found.live[:MAX_SERVERS]),
+            "recovering": list(found.recovering[:MAX_SERVERS]),
+            "regions": [_as_dict(row) for row in found.rows[:MAX_ROWS]],
+            "regions_left_out": max(0, len(found.rows) - MAX_ROWS),
+            "lines": _lines(self.lines),
+        }
+
+
+def _as_dict(row: SurveyRow) -> dict[str, Any]:
+    return {
+        "region": row.region, "table": _cut(row.table), "state": row.state, "seconds": row.seconds, "server": row.server,
+        "next": row.next, "what": _cut(row.what), "why": _cut(row.why), "stuck": row.stuck,
+    }  # fmt: skip
+
+
+def _cells(row: SurveyRow) -> tuple[str, ...]:
+    seconds = "-" if row.seconds is None else f"{row.seconds:,.0f}"
+    return (row.region, _cut(row.table), row.state, row.server, row.next, _cut(f"{row.what} ({row.why})"), seconds)
+
+
+def _lines(lines: Sequence[str]) -> list[str]:
+    more = [f"({len(lines) - MAX_ROWS:,} more lines)"] if len(lines) > MAX_ROWS else []
+    return [*map(_cut, lines[:MAX_ROWS]), *more]
+
+
+def _cut(text: str) -> str:
+    return one_line(text, MAX_TEXT_CHARS)

@@ -3,20 +3,42 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from airflow.sdk import TriggerRule, get_current_context
+from airflow.sdk import Context, Param, TriggerRule, get_current_context
+from airflow.sdk.exceptions import AirflowException, AirflowFailException, AirflowSkipException
 
-from walferry.airflow.endings import leave_note
-from walferry.airflow.forms.interval import interval_of
-from walferry.airflow.kept_reports import as_lines, with_earlier
+from walferry.airflow.endings import ends_plainly
+from walferry.airflow.forms.run_checks import check_conf
 from walferry.airflow.literal import task
-from walferry.airflow.operators.replay_interval import ReplayIntervalOperator
-from walferry.airflow.tasks.common import PROBLEM, source, telling
-from walferry.runs.input.recovery_input import InputError
-from walferry.runs.input.tables import tables_of
+from walferry.airflow.operators.spark_job import STARTUP_SECONDS, SparkJobOperator
+from walferry.airflow.tasks.common import PROBLEM, source, state_of, tell, telling
+from walferry.base.errors import WalferryError
+from walferry.replication.source.cluster import SourceCluster
+from walferry.runs.input import InputError, moment, tables_of
+from walferry.runs.reports.progress import ProgressLog
 from walferry.runs.reports.replay import PlannedInterval, ReplayFailed, ReplayReport
-from walferry.runs.reports.saying import say
+from walferry.runs.values import run_of
+
+RUN_TYPES = ["backfill", "manual", "operator_triggered"]
+_OF_A_BACKFILL = "a backfill has intervals of its own"
+FROM = Param(
+    None,
+    type=["null", "string"],
+    format="date-time",
+    title="From",
+    description=f"First write time that is shipped, with a time zone. For runs by hand only: {_OF_A_BACKFILL}.",
+)
+TO = Param(
+    None,
+    type=["null", "string"],
+    format="date-time",
+    title="To",
+    description="End of the interval, not included, as above.",
+)
 
 log = logging.getLogger(__name__)
 
@@ -32,7 +54,6 @@ def replay() -> None:
 def plan() -> dict[str, Any]:
     """Find the WALs of the run's interval."""
     from walferry.replay.interval import Interval
-    from walferry.runs.steps import batch
     from walferry.runs.steps import replay as steps
 
     context = get_current_context()
@@ -42,7 +63,7 @@ def plan() -> dict[str, Any]:
         if not params["peer"]:
             raise InputError("the run needs a peer: give it as the parameter `peer`. Nothing was done")
         planned = steps.plan(
-            source(), params["peer"], interval, f"{batch.run_of(ti)}.{ti.try_number}", tables=tables_of(params),
+            source(), params["peer"], interval, f"{run_of(ti)}.{ti.try_number}", tables=tables_of(params),
             roll=params["roll"], whole=not (params["what_is_there"] or params["dry_run"]),
         )  # fmt: skip
     print(f"{planned.interval}: {planned.wals:,} WALs of {planned.groups:,} WAL groups, {planned.bytes:,} bytes.")
@@ -61,17 +82,93 @@ def report(planned: dict[str, Any] | None) -> None:
     ti = context["ti"]
     ours = PlannedInterval.from_xcom(planned) if planned else None
     refusal = ti.xcom_pull(task_ids="plan", key=PROBLEM) if ours is None else None
-    states = ti.get_task_states(dag_id=ti.dag_id, task_ids=["ship"], run_ids=[ti.run_id])
     shipped = batch.summaries(source(), ours.peer, ours.run_id) if ours else ()
     done = ReplayReport(
-        ours, next(iter(states[ti.run_id].values()), None), (refusal or ("", ""))[1], shipped, context["params"]["dry_run"],
+        ours, state_of(ti, "ship"), (refusal or ("", ""))[1], shipped, context["params"]["dry_run"],
         asked=tables_of(context["params"]),
     )  # fmt: skip
-    told = with_earlier(context, ours.run_id if ours else f"{batch.run_of(ti)}, report {ti.try_number}", done.to_xcom())
-    say("\n".join([done.as_text(), *as_lines(told)]))
-    leave_note(context, done.note)
-    ti.xcom_push("return_value", told)
+    tell(done.to_xcom(), done.as_text(), done.note, ours.run_id if ours else None)
     if ours and not done.failures:
         steps.end(source(), ours.peer, ours.run_id)
     if done.failures:
         raise ReplayFailed(done.failures)
+
+
+class ReplayIntervalOperator(SparkJobOperator):
+    """Ships the interval of `plan` again, or skips itself if there is no WAL. Logs its progress.
+
+    All else is in the run's parameters. A failed job may be submitted again: it goes on with the WALs that are not done. If
+    the job has ended because its peer was paused, it is not submitted again, as it would only stop again.
+    """
+
+    template_fields: Sequence[str] = (*SparkJobOperator.template_fields, "plan")
+
+    def __init__(self, *, plan: Mapping[str, Any], **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.plan = plan  # the XCom of a PlannedInterval
+
+    def pre_execute(self, context: Context) -> None:
+        """Let the task be killed some time after its deadline."""
+        self.execution_timeout = timedelta(seconds=int(context["params"]["deadline"]) + STARTUP_SECONDS)
+
+    @ends_plainly
+    def execute(self, context: Context) -> None:
+        """Submit the job and wait for it."""
+        from walferry.replay.replay_run import ReplayRun
+
+        planned = PlannedInterval.from_xcom(self.plan)
+        if not planned.wals:
+            raise AirflowSkipException(f"{planned.interval}: there is no WAL that can have entries of this time")
+        params = context["params"]
+        source = self.source_for(params["source_conn_id"], planned.peer)
+        run = ReplayRun(
+            source=source, peer_id=planned.peer, run_id=planned.run_id, start=planned.start, end=planned.end,
+            deadline=int(params["deadline"]), tables=tuple(tables_of(params)), dry_run=bool(params["dry_run"]),
+            what_is_there=bool(params["what_is_there"]),
+        )  # fmt: skip
+        with ProgressLog(source, planned.as_batch, self.log.info, self.log.warning):
+            try:
+                self.run_job(context, run)
+            except AirflowException:
+                _fail_if_paused(source, planned)
+                raise
+
+
+def _fail_if_paused(source: SourceCluster, planned: PlannedInterval) -> None:
+    """Raises AirflowFailException if a job has failed because its peer is paused: no retry helps until it is resumed."""
+    from walferry.runs.steps import batch
+
+    paused = None
+    with suppress(WalferryError):  # the job's own error tells more
+        paused = batch.why_paused(source, planned.peer)
+    if paused:
+        raise AirflowFailException(
+            f"{planned.interval} is not shipped to its end: {paused}. What was shipped is noted: once the peer is resumed, clear "
+            "the task ship, and it goes on"
+        )
+
+
+def interval_of(context: Context, now: datetime | None = None) -> tuple[datetime, datetime]:
+    """Check the run's conf and return its interval. Raises InputError."""
+    run, params = context["dag_run"], context["params"]
+    check_conf(run.dag_id, run.conf or {}, context["dag"].params.keys(), params)
+    given = {name: moment(name, params[name]) for name in ("from_date", "to_date") if params[name]}
+    if str(getattr(run.run_type, "value", run.run_type)) == "backfill":
+        if given:
+            raise InputError(f"{_OF_A_BACKFILL}, so leave out {' and '.join(given)}. Nothing was done")
+        start, end = run.data_interval_start, run.data_interval_end
+    elif len(given) < 2:
+        raise InputError(
+            "a run by hand needs both from_date and to_date, such as 2025-03-01T10:00:00+00:00; to ship many intervals, create a "
+            "backfill. Nothing was done"
+        )
+    else:
+        start, end = given["from_date"], given["to_date"]
+    if start is None or end is None or start >= end:
+        raise InputError(f"the interval from {start} to {end} is empty: its end must be later than its start. Nothing was done")
+    if end > (now or datetime.now(UTC)):
+        raise InputError(
+            f"the interval from {start} to {end} is not over yet: its end must be in the past, and now it is "
+            f"{now or datetime.now(UTC):%Y-%m-%d %H:%M:%S} UTC. Nothing was done"
+        )
+    return start, end

@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from airflow.sdk import TriggerRule, get_current_context
+from airflow.sdk import Context, TriggerRule, get_current_context
 
-from walferry.airflow.endings import leave_note
+from walferry.airflow.endings import ends_plainly, leave_note
 from walferry.airflow.forms.run_checks import check_conf
 from walferry.airflow.literal import label, task
-from walferry.airflow.operators.verify_peer import VerifyPeerOperator
-from walferry.airflow.tasks.common import source, task_of_peer
-from walferry.runs.reports.saying import say
+from walferry.airflow.operators.spark_job import SparkJobOperator
+from walferry.airflow.tasks.common import source, state_of, task_of_peer
+from walferry.runs.failures import say
+from walferry.runs.input import InputError, moment
 from walferry.runs.reports.verification import VerificationFailed, VerificationReport
+from walferry.runs.values import run_of
+
+if TYPE_CHECKING:
+    from walferry.verification.job import Options
 
 PEER_NAME = label("task.op_kwargs['peer']")
 GROUP = "peer"
@@ -21,38 +27,57 @@ GROUP = "peer"
 
 @task
 def peers() -> list[str]:
-    """The peers of this run: the one asked for, or all that are managed now. Checks the parameters."""
-    from walferry.runs.steps import verification
+    """The peers of this run: the one asked for, whether it is Walferry's or not, or all that are managed now.
+
+    Checks the parameters, and deletes the results of peers that are gone.
+    """
+    from walferry.replication.peers.reading import read_peer, read_peers
+    from walferry.replication.source.session import open_session
+    from walferry.verification.results import delete_of_gone_peers
 
     context = get_current_context()
     run, params = context["dag_run"], context["params"]
     check_conf(run.dag_id, run.conf or {}, context["dag"].params.keys(), params)
-    verification.options_of(params)
-    return verification.choose(source(), params["peer"])
+    options_of(params)
+    with open_session(source(), look_only=True) as session:
+        delete_of_gone_peers(session)
+        if params["peer"]:
+            return [read_peer(session.zk, session.nodes, params["peer"]).id]
+        return sorted(peer.id for peer in read_peers(session.zk, session.nodes).peers if peer.managed)
 
 
 @task_of_peer(map_index_template=PEER_NAME)
 def clocks(peer: str) -> dict[str, Any]:
-    """How far the clocks of the RegionServers on both sides are from this machine's."""
-    from walferry.runs.steps import verification
+    """How far the clocks of the RegionServers on both sides are ahead of this machine's."""
+    from walferry.base.zk.client import connected
+    from walferry.hbase.layout import ZNodes
+    from walferry.replication.peers.reading import read_peer, slave_of
+    from walferry.replication.source.session import open_session
+    from walferry.verification.clocks import skews
 
-    found = verification.clocks(source(), peer)
-    return {side: [asdict(skew) for skew in skews] for side, skews in found.items()}
+    cluster = source()
+    with open_session(cluster, look_only=True) as session:
+        found = read_peer(session.zk, session.nodes, peer)
+        key, login = found.slave, cluster.login_to(found)
+        ours = skews(session.zk, session.nodes, cluster.login)
+        with connected(key.connect_string, whose=slave_of(peer, key), login=login) as zk:
+            theirs = skews(zk, ZNodes(key.znode_parent), login)
+    return {"source": list(map(asdict, ours)), "slave": list(map(asdict, theirs))}
 
 
 # Also if the job failed: what it has found until then is told.
 @task_of_peer(map_index_template=PEER_NAME, trigger_rule=TriggerRule.ALL_DONE)
 def report(peer: str) -> None:
     """Tell how the two sides compare, as text in the log and as XCom; fails if they differ."""
-    from walferry.runs.steps import verification
+    from walferry.replication.source.session import open_session
+    from walferry.verification.results import read_result
 
     ti: Any = get_current_context()["ti"]
-    states = ti.get_task_states(
-        dag_id=ti.dag_id, task_ids=[f"{GROUP}.compare"], run_ids=[ti.run_id], map_index=ti.map_index
-    )  # fmt: skip
-    state = next(iter(states[ti.run_id].values()), None)
+    state = state_of(ti, f"{GROUP}.compare", ti.map_index)
     measured = ti.xcom_pull(task_ids=f"{GROUP}.clocks", map_indexes=ti.map_index) or {}
-    found = VerificationReport(peer, verification.result(source(), peer, verification.run_of(ti)), state, measured)
+    with open_session(source(), look_only=True) as session:
+        outcomes = read_result(session, peer, run_of(ti))  # None if the job has left nothing
+    found = VerificationReport(peer, outcomes, state, measured)
     say(found.as_text())
     leave_note(get_current_context(), found.note)
     ti.xcom_push("return_value", found.to_xcom())
@@ -64,3 +89,59 @@ def verification_of(peer: str) -> None:
     """Wire one peer's branch."""
     compare = VerifyPeerOperator(task_id="compare", peer=peer, retries=1, map_index_template=label("task.peer"))
     [compare, clocks(peer=peer)] >> report(peer=peer)
+
+
+class VerifyPeerOperator(SparkJobOperator):
+    """Compares the tables of `peer`, with the run's parameters.
+
+    A killed or failed job may be submitted again at any time.
+    """
+
+    template_fields: Sequence[str] = (*SparkJobOperator.template_fields, "peer")
+
+    def __init__(self, *, peer: str, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.peer = peer
+
+    @ends_plainly
+    def execute(self, context: Context) -> None:
+        """Submit the job and wait for it."""
+        from walferry.verification.verify_run import VerifyRun
+
+        params: Mapping[str, Any] = context["params"]
+        source = self.source_for(params["source_conn_id"], self.peer)
+        run = VerifyRun(
+            source=source, peer_id=self.peer, run_id=run_of(context["ti"]), tables=tuple(params["tables"] or ()),
+            options=options_of(params),
+        )  # fmt: skip
+        self.run_job(context, run)
+
+
+def options_of(params: Mapping[str, Any]) -> Options:
+    """The run's parameters as options. Raises InputError."""
+    from walferry.hbase.binary_text import from_binary_text
+    from walferry.verification.job import Options
+
+    try:
+        options = Options(
+            start_row=from_binary_text(params["start_row"] or ""),
+            stop_row=from_binary_text(params["stop_row"] or ""),
+            start_time=_milliseconds("start_time", params),
+            end_time=_milliseconds("end_time", params),
+            versions=int(params["versions"]),
+            deleted=bool(params["deleted"]),
+            recompares=int(params["recompares"]),
+            recompare_seconds=float(params["recompare_seconds"]),
+            repair=bool(params["repair"]),
+        )
+    except ValueError as error:
+        raise InputError(f"a row is written as HBase's shell shows it, e.g. abc\\x00: {error}") from error
+    if options.stop_row and options.start_row >= options.stop_row:
+        raise InputError("start_row does not come before stop_row, so there is no row to compare")
+    if options.end_time is not None and (options.start_time or 0) >= options.end_time:
+        raise InputError("start_time does not come before end_time, so there is no cell to compare")
+    return options
+
+
+def _milliseconds(name: str, params: Mapping[str, Any]) -> int | None:
+    return int(moment(name, params[name]).timestamp() * 1000) if params[name] else None

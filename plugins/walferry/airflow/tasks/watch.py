@@ -2,27 +2,36 @@
 
 It fails when there is something to notify of, is skipped while what people were notified of goes on, and succeeds if all is well.
 So whatever hangs on Airflow's failures tells of each finding at once, then after growing intervals, and not each minute.
+
+An administrator names Airflow's notifiers, or other callables that take a task's context, in Airflow's configuration, never in a
+form or a Variable: section [walferry], option `notifiers`, the dotted path of one of them or of a list, such as
+`company.alerts.REPLICATION`. Their templates have `alert`, the text.
 """
 
 from __future__ import annotations
 
+import copy
 import logging
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from airflow.sdk import Variable, get_current_context
+from airflow.sdk import Variable, conf
 from airflow.sdk.exceptions import AirflowSkipException
 
 from walferry.airflow.forms.run_checks import check_run
 from walferry.airflow.literal import task
 from walferry.airflow.tasks.common import source
+from walferry.base.errors import WalferryError
 from walferry.runs.failures import MAX_REASONS, Failures
 
 VARIABLE = "walferry_notified"  # {connection: {"notified": …, "old_wals_at": …}}
 MAX_CONNECTIONS = 20
 OLD_WALS_EVERY = 600.0  # seconds: it is listed as a whole
 MAX_LINES = 50
+OPTION = ("walferry", "notifiers")
+
+Notifier = Callable[[Any], Any]
 
 log = logging.getLogger(__name__)
 
@@ -34,15 +43,13 @@ class ReplicationFindings(Failures):
 @task
 def watch() -> None:
     """Take a status of the source, record it, send its metrics, and notify people of what is wrong."""
-    from walferry.airflow.notifying import notifiers, notify
     from walferry.airflow.stats import send
-    from walferry.airflow.steps.watch import look
     from walferry.observe.status import notified
     from walferry.observe.status.findings import of_source
     from walferry.observe.status.measures import measured
+    from walferry.observe.status.statuses import look
 
-    context = get_current_context()
-    check_run(context)
+    context = check_run()
     those = notifiers()
     params, conn_id, now = context["params"], context["params"]["source_conn_id"], time.time()
     kept = _kept(conn_id)
@@ -100,3 +107,38 @@ def _variable() -> dict[str, Any]:
         log.warning("of what people were notified before is not known: %s: %s", type(error).__name__, error)
         return {}
     return value if isinstance(value, dict) else {}
+
+
+class NotNotifiers(WalferryError):
+    """The configuration does not name notifiers."""
+
+    retry_helps = False
+
+
+def notifiers() -> Sequence[Notifier]:
+    """Those of the configuration. Raises NotNotifiers."""
+    named = conf.get(*OPTION, fallback="")
+    if not named:
+        return ()
+    where = f"option {OPTION[1]} in section [{OPTION[0]}] of Airflow's configuration, {named!r}"
+    try:
+        found: Any = conf.getimport(*OPTION)
+    except Exception as error:  # whatever the module raises
+        raise NotNotifiers(f"{where}, cannot be imported: {type(error).__name__}: {error}") from error
+    every = list(found) if isinstance(found, (list, tuple)) else [found]
+    if not all(callable(each) for each in every):
+        raise NotNotifiers(f"{where}, is neither a notifier nor a list of them")
+    return every
+
+
+def notify(those: Sequence[Notifier], context: Mapping[str, Any], text: str) -> bool:
+    """Tell them. Returns whether one was told, or there is none to tell; what goes wrong with others is logged."""
+    told = 0
+    for each in those:
+        try:
+            copy.copy(each)({**context, "alert": text})  # a notifier renders its fields in place
+            told += 1
+        except Exception as error:  # it is not ours, and must keep neither the others nor the run from going on
+            # Its text is not shown: it often has the address that was called, which for webhooks is the secret.
+            log.error("the notifier %s has failed: %s", type(each).__name__, type(error).__name__)
+    return bool(told) or not those

@@ -6,8 +6,7 @@ for an asset's watcher:
     Asset("hbase-dead-servers", watchers=[AssetWatcher(name="hbase_source", trigger=DeadServersEventTrigger())])
 
 A trigger remembers nothing beyond its own life: it announces what ZooKeeper says is left to do. That includes deaths that came
-while no triggerer ran, and, after a restart of the triggerer, whatever was announced before and is still undone. Serialized
-triggers name the connection; addresses and credentials stay in it.
+while no triggerer ran, and, after a restart of the triggerer, whatever was announced before and is still undone.
 """
 
 from __future__ import annotations
@@ -17,11 +16,11 @@ import logging
 from collections.abc import AsyncIterator, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from airflow.triggers.base import BaseEventTrigger, BaseTrigger, TriggerEvent
+from airflow.triggers.base import BaseEventTrigger, TriggerEvent
 
-from walferry.airflow.hooks.hbase import HBaseSourceHook
+from walferry.airflow.triggers.base import OnceTrigger, SourceTrigger
 from walferry.base.errors import WalferryError
-from walferry.replication.source.cluster import DEFAULT_CONN_ID
+from walferry.replication.source.cluster import DEFAULT_CONN_ID, SourceCluster
 
 if TYPE_CHECKING:  # DAG files name the trigger, and are parsed without kazoo
     from walferry.replication.queues.dead_servers import DeadServer
@@ -29,39 +28,26 @@ if TYPE_CHECKING:  # DAG files name the trigger, and are parsed without kazoo
 
 log = logging.getLogger(__name__)
 
-CLASSPATH = "walferry.airflow.triggers.dead_servers"
 RETRY_SECONDS = 60.0  # until an asset's watcher looks again at a connection or cluster that is not as it should be
 MAX_QUEUES = 20  # of a server in an event, which is kept in Airflow's database; a run reads the queues afresh
 
 
-class DeadServersTrigger(BaseTrigger):
+class DeadServersTrigger(OnceTrigger):
     """Fires once, with an event of `payload`, or with {"error": why there is nothing to wait for}."""
 
     def __init__(self, source_conn_id: str = DEFAULT_CONN_ID) -> None:
-        super().__init__()  # type: ignore[no-untyped-call]
-        self.source_conn_id = source_conn_id
-        self._stream: DeadServersStream | None = None
+        super().__init__(source_conn_id=source_conn_id)
 
-    def serialize(self) -> tuple[str, dict[str, Any]]:
-        """Class path and arguments."""
-        return f"{CLASSPATH}.{type(self).__name__}", {"source_conn_id": self.source_conn_id}
+    async def open_stream(self) -> DeadServersStream:
+        """The stream of the connection's cluster. Raises SourceError."""
+        return open_stream(await self.source())
 
-    async def run(self) -> AsyncIterator[TriggerEvent]:
-        """Wait for dead servers; yields one event."""
-        try:
-            async with await open_stream(self.source_conn_id) as self._stream:
-                event = payload(await self._stream.next())
-        except WalferryError as error:
-            event = {"error": str(error)}
-        yield TriggerEvent(event)  # type: ignore[no-untyped-call]
-
-    async def cleanup(self) -> None:
-        """End the ZooKeeper session."""
-        if self._stream is not None:
-            await self._stream.close()
+    def payload(self, found: Iterable[DeadServer]) -> dict[str, Any]:
+        """What is announced."""
+        return payload(found)
 
 
-class DeadServersEventTrigger(BaseEventTrigger):
+class DeadServersEventTrigger(SourceTrigger, BaseEventTrigger):
     """Fires for servers that have newly died, for several at once if they died together.
 
     It fires again, after 10 minutes and then after longer and longer pauses, while a server's queues are there and no run claims
@@ -69,20 +55,15 @@ class DeadServersEventTrigger(BaseEventTrigger):
     """
 
     def __init__(self, source_conn_id: str = DEFAULT_CONN_ID) -> None:
-        super().__init__()  # type: ignore[no-untyped-call]
-        self.source_conn_id = source_conn_id
+        super().__init__(source_conn_id=source_conn_id)
         self._stream: DeadServersStream | None = None
-
-    def serialize(self) -> tuple[str, dict[str, Any]]:
-        """Class path and arguments."""
-        return f"{CLASSPATH}.{type(self).__name__}", {"source_conn_id": self.source_conn_id}
 
     async def run(self) -> AsyncIterator[TriggerEvent]:
         """Yield an event when servers have died, and again while their queues stay. A wrong connection may be corrected later."""
         while True:
             try:
                 told = self._stream.told if self._stream is not None else None
-                async with await open_stream(self.source_conn_id, told) as self._stream:
+                async with open_stream(await self.source(), told) as self._stream:
                     await self._stream.connect()
                     while True:
                         yield TriggerEvent(payload(await self._stream.next()))  # type: ignore[no-untyped-call]
@@ -90,17 +71,12 @@ class DeadServersEventTrigger(BaseEventTrigger):
                 log.warning("not watching for dead servers, looking again in %g s: %s", RETRY_SECONDS, error)
                 await asyncio.sleep(RETRY_SECONDS)
 
-    async def cleanup(self) -> None:
-        """End the ZooKeeper session."""
-        if self._stream is not None:
-            await self._stream.close()
 
-
-async def open_stream(source_conn_id: str, told: Mapping[str, ServersTold] | None = None) -> DeadServersStream:
-    """The stream of a connection's cluster. Raises SourceError."""
+def open_stream(source: SourceCluster, told: Mapping[str, ServersTold] | None = None) -> DeadServersStream:
+    """The stream of a cluster."""
     from walferry.replication.queues.dead_servers_stream import DeadServersStream
 
-    return DeadServersStream(await asyncio.to_thread(HBaseSourceHook(source_conn_id).get_conn), told)
+    return DeadServersStream(source, told)
 
 
 def payload(dead: Iterable[DeadServer]) -> dict[str, Any]:

@@ -6,7 +6,6 @@ Two uses, and so two classes: `NewWalsTrigger` waits once, for the sensor, which
     Asset("hbase-backlog", watchers=[AssetWatcher(name="peer-1", trigger=NewWalsEventTrigger(peer="1", key="replicate_peer"))])
 
 With both, a WAL that was announced before a crash but not dealt with is announced again; a WAL that was dealt with is not.
-Serialized triggers name the connection; addresses and credentials stay in it.
 """
 
 from __future__ import annotations
@@ -16,10 +15,11 @@ import logging
 from collections.abc import AsyncGenerator, AsyncIterator, Hashable, Sequence
 from typing import Any
 
-from airflow.triggers.base import BaseEventTrigger, BaseTrigger, TriggerEvent
+from airflow.triggers.base import BaseEventTrigger, TriggerEvent
 from airflow.triggers.shared_stream import AdvanceItem, SharedStreamProducer
 
 from walferry.airflow.hooks.hbase import HBaseSourceHook
+from walferry.airflow.triggers.base import OnceTrigger, SourceTrigger
 from walferry.base.errors import WalferryError
 from walferry.replication.queues.new_wals import NewWals
 from walferry.replication.queues.new_wals_stream import NewWalsStream
@@ -27,55 +27,33 @@ from walferry.replication.source.cluster import DEFAULT_CONN_ID
 
 log = logging.getLogger(__name__)
 
-CLASSPATH = "walferry.airflow.triggers.new_wals"
 REFUSED_RETRY_SECONDS = 60.0  # until an asset's watcher looks again at a peer that must not be shipped
 
 
-class NewWalsTrigger(BaseTrigger):
-    """Fires once, with an event of `payload` or `refusal`."""
+class NewWalsTrigger(OnceTrigger):
+    """Fires once, with an event of `payload`, or with {"error": why there is nothing to wait for}."""
 
     def __init__(self, peer: str, key: str, source_conn_id: str = DEFAULT_CONN_ID) -> None:
-        super().__init__()  # type: ignore[no-untyped-call]
-        self.peer = peer
-        self.key = key
-        self.source_conn_id = source_conn_id
-        self._stream: NewWalsStream | None = None
+        super().__init__(peer=peer, key=key, source_conn_id=source_conn_id)
 
-    def serialize(self) -> tuple[str, dict[str, Any]]:
-        """Class path and arguments."""
-        return f"{CLASSPATH}.{type(self).__name__}", {"peer": self.peer, "key": self.key, "source_conn_id": self.source_conn_id}
+    async def open_stream(self) -> NewWalsStream:
+        """The stream of the connection's cluster. Raises SourceError."""
+        return NewWalsStream(await self.source(), self.arguments["peer"], self.arguments["key"])
 
-    async def run(self) -> AsyncIterator[TriggerEvent]:
-        """Wait for closed WALs beyond the mark; yields one event."""
-        try:
-            async with await open_stream(self.source_conn_id, self.peer, self.key) as self._stream:
-                event = payload(self.peer, await self._stream.next())
-        except WalferryError as error:
-            event = refusal(self.peer, error)
-        yield TriggerEvent(event)  # type: ignore[no-untyped-call]
-
-    async def cleanup(self) -> None:
-        """End the ZooKeeper session."""
-        if self._stream is not None:
-            await self._stream.close()
+    def payload(self, found: NewWals) -> dict[str, Any]:
+        """What is announced."""
+        return payload(self.arguments["peer"], found)
 
 
-class NewWalsEventTrigger(BaseEventTrigger):
+class NewWalsEventTrigger(SourceTrigger, BaseEventTrigger):
     """Fires whenever closed WALs beyond the mark are queued; `key` should name the asset or DAG that it is for."""
 
     def __init__(self, peer: str, key: str, source_conn_id: str = DEFAULT_CONN_ID) -> None:
-        super().__init__()  # type: ignore[no-untyped-call]
-        self.peer = peer
-        self.key = key
-        self.source_conn_id = source_conn_id
-
-    def serialize(self) -> tuple[str, dict[str, Any]]:
-        """Class path and arguments."""
-        return f"{CLASSPATH}.{type(self).__name__}", {"peer": self.peer, "key": self.key, "source_conn_id": self.source_conn_id}
+        super().__init__(peer=peer, key=key, source_conn_id=source_conn_id)
 
     def shared_stream_key(self) -> Hashable:
         """One stream for each mark: the triggerer moves the mark on when the events are in Airflow's database."""
-        return (CLASSPATH, self.source_conn_id, self.peer, self.key)
+        return (__name__, *(self.arguments[name] for name in ("source_conn_id", "peer", "key")))
 
     @classmethod
     def create_shared_stream_producer(cls, kwargs: dict[str, Any]) -> NewWalsProducer:
@@ -89,7 +67,7 @@ class NewWalsEventTrigger(BaseEventTrigger):
 
     async def run(self) -> AsyncIterator[TriggerEvent]:
         """The same without a shared stream: the mark moves when the next event is asked for."""
-        producer = NewWalsProducer(self.peer, self.key, self.source_conn_id)
+        producer = NewWalsProducer(**self.arguments)
         try:
             async for event, found in producer.open_stream():
                 yield TriggerEvent(event)  # type: ignore[no-untyped-call]
@@ -110,7 +88,8 @@ class NewWalsProducer(SharedStreamProducer):
 
     async def open_stream(self) -> AsyncGenerator[tuple[dict[str, Any], NewWals], None]:
         """Yield announcements for ever, each with what `advance` needs. Raises SourceError."""
-        self._stream = await open_stream(self._source_conn_id, self._peer, self._key)
+        source = await asyncio.to_thread(HBaseSourceHook(self._source_conn_id).get_conn)
+        self._stream = NewWalsStream(source, self._peer, self._key)
         while True:
             try:
                 found = await self._stream.next(dict(self._announced))
@@ -148,17 +127,6 @@ class NewWalsProducer(SharedStreamProducer):
             self._stream.look_again()
 
 
-async def open_stream(source_conn_id: str, peer: str, key: str) -> NewWalsStream:
-    """The stream of a connection's cluster. Raises SourceError."""
-    source = await asyncio.to_thread(HBaseSourceHook(source_conn_id).get_conn)
-    return NewWalsStream(source, peer, key)
-
-
 def payload(peer: str, found: NewWals) -> dict[str, Any]:
     """What is announced: the peer, how many closed WALs are new, and the newest of each group that has any (milliseconds)."""
     return {"peer": peer, "wals": found.count, "newest": dict(found.newest)}
-
-
-def refusal(peer: str, error: Exception) -> dict[str, Any]:
-    """Why there is nothing to wait for."""
-    return {"peer": peer, "error": str(error)}

@@ -1,39 +1,56 @@
-"""Makes the status of a source of what a pass, a look at files, the slaves and the histories say. Nothing is read here."""
+"""Makes the status of a source of what a pass, a look at files, the slaves and the histories say. Nothing is read here.
+
+How fast a peer is shipped, the runs that ship it tell. Between two micro-batches nothing runs, so then the history of the last
+minutes tells: what was shipped in that time, and by how much the backlog has shrunk, with what was written meanwhile.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import takewhile
 from types import MappingProxyType
 
 from walferry.base.amounts import duration
 from walferry.base.errors import WalferryError
 from walferry.base.texts import one_line
+from walferry.engine.summary import Status
 from walferry.hbase.cluster_key import MAX_CLUSTER_KEY_CHARS
+from walferry.hbase.errors import PositionError
+from walferry.hbase.names import WalName
 from walferry.observe.status import ages
 from walferry.observe.status.ages import Age
 from walferry.observe.status.files import FilesSeen
-from walferry.observe.status.grouping import group_status
-from walferry.observe.status.history import Sample
+from walferry.observe.status.history import INTERVAL_SECONDS, Sample
 from walferry.observe.status.model import (
     BytesLeft,
     DeadServerStatus,
     GroupStatus,
     LagKind,
+    LastRun,
     PeerStatus,
     QueueStatus,
     RegionStatus,
+    ShippingPace,
     SourceStatus,
+    WalStatus,
 )
-from walferry.observe.status.notes import SlaveDown
-from walferry.observe.status.pace import pace_of
+from walferry.observe.status.notes import GroupNotes, RunNote, SlaveDown
 from walferry.observe.status.slaves import NOT_ASKED, SlaveStatus
-from walferry.observe.status.view import ZooKeeperView
+from walferry.observe.status.view import Holder, ZooKeeperView
 from walferry.replication.peers.reading import ENABLED, Peer, refusal
 from walferry.replication.queues.dead_servers import WALFERRY_SERVER, as_recovered
-from walferry.replication.queues.reading import Queue, closed_groups, groups
+from walferry.replication.queues.reading import Queue, QueuedWal, closed_groups, groups, positions
 
 STUCK_SECONDS = 1800.0  # micro-batches run every few minutes
 MAX_NAME_CHARS = 1000
+LEAST_SECONDS = 1.0  # for a rate
+FRESH_MS = 60_000  # for which a WAL that had nothing to ship is believed to have nothing
+SILENT_MS = 30_000  # a run that ships notes its progress every few seconds
+_BEGUN = "no edit is older than its WAL's file"
+_NOTED = "the last run has noted it"
+_WAS_EMPTY = "when its WAL was read last, it had nothing to ship"
+_OPEN = "its WAL is being written, and is shipped once its server has begun another one"
+WINDOW_SECONDS = 1800.0
 
 
 def describe(
@@ -208,3 +225,152 @@ def _who_ships(peer: Peer | None) -> str:
     if peer is not None and peer.paused:
         return "nobody ships it: the peer is paused"
     return "no run has it now"
+
+
+def group_status(
+    view: ZooKeeperView, queue: Queue, wals: Sequence[QueuedWal], closed: Sequence[QueuedWal], files: FilesSeen | None, now: int
+) -> GroupStatus:
+    """The status of the group with these `wals`, of which those `closed` can be shipped. `now` is in ms since the epoch."""
+    key = queue.id.peer_id, wals[0].name.group
+    notes, holder = view.notes.groups.get(key), view.leases.get(key)
+    closed_lag = _closed_lag(closed, notes, files, now)
+    failing = notes.failing if notes else ()
+    return GroupStatus(
+        group=wals[0].name.group,
+        writer=None if wals[0].name.server is None else str(wals[0].name.server),
+        sizeOfLogQueue=len(wals),
+        wals_left=len(closed),
+        oldest=_oldest(wals[0]),
+        bytes_left=None if files is None else _left_of_group(closed, files),
+        replicationLag=ages.oldest([closed_lag, *(_open_lag(wal, files, now) for wal in wals[len(closed) :])]),
+        closed_lag=closed_lag,
+        holder=holder,
+        last_run=_last_run(notes.last, holder, now) if notes else None,
+        last_success_ms=notes.last_success_ms if notes else None,
+        error=failing[0].summary.error if failing else None,
+        failing_since_ms=failing[-1].at_ms if failing else None,
+        advanced_ms=_advanced(wals, closed, notes),
+    )
+
+
+def _position(wal: QueuedWal) -> int | None:
+    return wal.position_or_problem if isinstance(wal.position_or_problem, int) else None
+
+
+def _oldest(wal: QueuedWal) -> WalStatus:
+    problem = wal.position_or_problem if isinstance(wal.position_or_problem, PositionError) else None
+    return WalStatus(wal.name.text, wal.name.timestamp, _position(wal), None if problem is None else str(problem))
+
+
+def _left_of_group(closed: Sequence[QueuedWal], files: FilesSeen) -> BytesLeft:
+    known = unsure = 0
+    for name, position in positions(closed):
+        size, passed = files.sizes.get(name), position if isinstance(position, int) else None
+        if size is None or passed is None or name in files.growing:
+            unsure += 1
+        if size is not None:
+            known += max(0, size - (passed or 0))
+    return BytesLeft(known, unsure)
+
+
+def _closed_lag(closed: Sequence[QueuedWal], notes: GroupNotes | None, files: FilesSeen | None, now: int) -> Age:
+    for wal in closed:
+        position = _position(wal)
+        if position is None:
+            return ages.at_most(wal.name.timestamp, now, "its position cannot be read")
+        read = files.read_at(wal.name.text, position) if files else None
+        if read is None:
+            return _bound(wal.name, notes, now)
+        if read.written_ms is not None:
+            return ages.exactly(read.written_ms, now)
+        if read.open_ms is not None:
+            return ages.at_most(read.open_ms, now, _WAS_EMPTY)
+    return ages.NOTHING_WAITS
+
+
+def _bound(wal: WalName, notes: GroupNotes | None, now: int) -> Age:
+    """The age that an edit of this WAL has at most. As shipping goes on, the oldest waiting edit only gets younger."""
+    noted = notes.last.summary.timestampOfNextToReplicate if notes else None
+    if noted is not None and wal.timestamp < noted <= now:
+        return ages.at_most(noted, now, _NOTED)
+    return ages.at_most(wal.timestamp, now, _BEGUN)
+
+
+def _open_lag(wal: QueuedWal, files: FilesSeen | None, now: int) -> Age:
+    position = _position(wal)
+    read = files.read_at(wal.name.text, position) if files and position is not None else None
+    if read is None:
+        return ages.at_most(wal.name.timestamp, now, _OPEN)
+    if read.written_ms is not None:
+        return ages.exactly(read.written_ms, now)
+    if read.open_ms is not None and now - read.open_ms > FRESH_MS:
+        return ages.at_most(read.open_ms, now, _WAS_EMPTY)
+    return ages.NOTHING_WAITS
+
+
+def _last_run(note: RunNote, holder: Holder | None, now: int) -> LastRun:
+    s = note.summary
+    return LastRun(
+        run_id=one_line(note.run_id, MAX_NAME_CHARS),
+        at_ms=note.at_ms,
+        status=str(s.status),
+        error=s.error or s.slaveError,
+        broken_off=s.status is Status.RUNNING and holder is None and now - note.at_ms > SILENT_MS,
+        ageOfLastShippedOp=s.ageOfLastShippedOp,
+        timestampOfLastShippedOp=s.timestampOfLastShippedOp,
+        shippedBytes=s.shippedBytes,
+        bytes_per_second=(s.bytesDoneBefore + s.bytesDone) / s.seconds if s.seconds >= LEAST_SECONDS else None,
+        bytesDone=s.bytesDone,
+        bytesToShip=s.bytesToShip,
+    )
+
+
+def _advanced(wals: Sequence[QueuedWal], closed: Sequence[QueuedWal], notes: GroupNotes | None) -> int | None:
+    """When the group has advanced last, or else since when it could have. None if it has nothing that can be shipped."""
+    if not closed:
+        return None
+    after = wals[1].name.timestamp if len(wals) > 1 else closed[0].name.timestamp  # a WAL is closed when the next one is begun
+    begun = takewhile(lambda wal: wal.set_ms is not None, closed)  # positions are read from the oldest WAL on
+    set_ms = [wal.set_ms for wal in begun if wal.set_ms is not None]
+    progressed = [note.at_ms for note in notes.notes if _has_progressed(note)] if notes else []
+    return max([after, *set_ms, *progressed])
+
+
+def _has_progressed(note: RunNote) -> bool:
+    s = note.summary
+    return s.status is Status.DONE or bool(s.completedLogs or s.bytesDone or s.shippedBatches)
+
+
+def pace_of(groups: Iterable[GroupStatus], left: BytesLeft | None, history: Sequence[Sample], now: float) -> ShippingPace:
+    """The pace of a peer with these groups and so many bytes left."""
+    shipping = [group.last_run for group in groups if group.holder]
+    rates = [run.bytes_per_second for run in shipping if run is not None and run.status == Status.RUNNING]
+    if running := [rate for rate in rates if rate is not None]:
+        rate = sum(running)
+        return ShippingPace(rate, *_time_left(left, rate, "what is shipped now acknowledges nothing"))
+    if shipping:
+        return ShippingPace(None, None, "its runs have only begun")
+    recent = [sample for sample in history if now - WINDOW_SECONDS <= sample.at <= now]
+    shipped = [sample.shipped_bytes for sample in recent[1:]]
+    if not shipped or None in shipped:
+        return ShippingPace(None, None, "nothing ships it now, and its history does not tell")
+    seconds = (recent[-1].interval - recent[0].interval) * INTERVAL_SECONDS
+    rate = sum(each or 0 for each in shipped) / seconds
+    first, last = recent[0], recent[-1]
+    if left is not None and not left.known and not left.unsure:
+        return ShippingPace(rate, 0.0, "")
+    if first.bytes_left is None or last.bytes_left is None or first.unsure or last.unsure:
+        return ShippingPace(rate, None, "the bytes left are not known for all of the last minutes")
+    shrinks = (first.bytes_left - last.bytes_left) / seconds
+    return ShippingPace(rate, *_time_left(left, shrinks, "the backlog does not shrink"))
+
+
+def _time_left(left: BytesLeft | None, rate: float, too_slow: str) -> tuple[float | None, str]:
+    """Seconds until so many bytes are shipped; None if they are not known or will not be, and why."""
+    if left is None:
+        return None, "no file was looked at"
+    if left.unsure:
+        return None, f"the sizes of {left.unsure:,} WALs are not known"
+    if not left.known:
+        return 0.0, ""
+    return (left.known / rate, "") if rate > 0 else (None, too_slow)

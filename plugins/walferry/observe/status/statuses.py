@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from kazoo.exceptions import KazooException
@@ -17,14 +18,14 @@ from walferry.hbase.files.store import WalStore
 from walferry.observe.status.cached import Cached
 from walferry.observe.status.describing import describe, unreachable
 from walferry.observe.status.files import Files, FilesSeen
-from walferry.observe.status.history import Sample, read_histories
+from walferry.observe.status.history import Sample, read_histories, record
 from walferry.observe.status.model import SourceStatus
 from walferry.observe.status.slaves import Slaves
 from walferry.observe.status.view import ZooKeeperView, view
 from walferry.replication.retention.old_wals import list_old_wals
 from walferry.replication.retention.survey import OldWalSurvey, surveyed
 from walferry.replication.source.cluster import SourceCluster
-from walferry.replication.source.session import Session
+from walferry.replication.source.session import Session, open_session
 
 CONNECT_SECONDS = 6.0  # a page does not wait as long as a run
 STATUS_SECONDS = 5.0  # for which a status is kept
@@ -33,6 +34,10 @@ OLD_WALS_SECONDS = 300.0  # listing oldWALs costs a call that answers with each 
 TTL_SECONDS = 600.0  # the default of hbase.master.logcleaner.ttl
 MAX_PROBLEM_CHARS = 1000
 FIRST_SECONDS = 20.0  # that the first one to ask waits for a pass
+WATCH_SECONDS = 5.0  # for files and slaves; what takes longer is told as unknown
+WATCH_OLD_WALS_SECONDS = 60.0
+
+log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -142,3 +147,36 @@ def _pass_over(source: SourceCluster) -> _Pass:
         return _Pass(unreachable=str(error))
     except KazooException as error:
         return _Pass(unreachable=f"ZooKeeper at {source.quorum} refuses to be read. {known(error)}")
+
+
+@dataclass(frozen=True)
+class Watched:
+    """What one look has seen; oldWALs is None if it was not looked at."""
+
+    status: SourceStatus
+    old_wals: OldWalSurvey | None
+
+
+def look(source: Callable[[], SourceCluster], with_old_wals: bool) -> Watched:
+    """Look at the source, and record how its peers stand. What goes wrong is told by the status."""
+    try:
+        cluster = source()
+    except WalferryError as error:
+        return Watched(unreachable(str(error), time.time()), None)
+    statuses = Statuses(WATCH_SECONDS, WATCH_SECONDS)
+    status = statuses.of(cluster)
+    if status.unreachable is not None:
+        return Watched(status, None)
+    try:
+        with open_session(cluster, look_only=True) as session:
+            record(session, status)
+    except (WalferryError, KazooException) as error:
+        log.warning("the history was not recorded: %s", str(error) or repr(error))
+    if not with_old_wals:
+        return Watched(status, None)
+    found = statuses.old_wals(cluster, WATCH_OLD_WALS_SECONDS)
+    if found is None:
+        found = OldWalSurvey(time.time(), f"oldWALs was not listed within {WATCH_OLD_WALS_SECONDS:g} s")
+    if found.problem:
+        log.warning("nothing is known of oldWALs: %s", found.problem)
+    return Watched(status, found)

@@ -3,9 +3,6 @@
 batch           what a batch did for one peer
 progress        logs how far a Spark job is, in the task that waits for it
 recovery        what a recovery of dead servers' queues did: for people, for Airflow, and as a verdict
-regions         what one look at a cluster's regions has found
 replay          what a run has shipped again of an interval: for the log, and for Airflow's database
-retention       what lies in oldWALs, what keeps it there and until when there is room
-saying          tells a report in the log of its task: each line at the level that it has for people
 verification    what a verification has found of one peer
 """

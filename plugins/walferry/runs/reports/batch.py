@@ -17,19 +17,12 @@ if TYPE_CHECKING:  # DAG files import this, and are parsed without kazoo
 
 # GroupSummary's own names, which are those of HBase's metrics.
 AGES = ("ageOfLastShippedOp", "replicationLag")
-COLUMNS = (
-    "shippedBatches",
-    "shippedOps",
-    "shippedBytes",
-    "logEditsRead",
-    "logEditsFiltered",
-    "completedLogs",
-    "sizeOfLogQueue",
-    *AGES,
-)
 SHOWN = ("shippedOps", "shippedBytes", "completedLogs", "sizeOfLogQueue", "replicationLag")  # of a group, in the log
 BESIDE = ("shippedBatches", "logEditsRead", "logEditsFiltered", "ageOfLastShippedOp")  # of all groups, in the log
-FIGURES = (*COLUMNS, "timestampOfNextToReplicate", "slaveSilentSince")  # of a group, for Airflow
+FIGURES = (  # of a group, for Airflow
+    "shippedBatches", "shippedOps", "shippedBytes", "logEditsRead", "logEditsFiltered", "completedLogs", "sizeOfLogQueue", *AGES,
+    "timestampOfNextToReplicate", "slaveSilentSince",
+)  # fmt: skip
 TOTALS = (
     "shippedBatches",
     "failedBatches",

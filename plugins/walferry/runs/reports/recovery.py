@@ -34,14 +34,6 @@ class Drained:
     left: int  # WALs that are still queued; -1: the queue is gone
 
     @property
-    def ref(self) -> str:
-        return self.drain.ref
-
-    @property
-    def wals(self) -> int:
-        return self.drain.wals
-
-    @property
     def bytes(self) -> int:
         """To ship; of a file that was still open when that was planned, the job has found more."""
         return max(self.drain.bytes, sum(s.bytesToShip for s in self.summaries))
@@ -70,7 +62,7 @@ class Drained:
         elif not reasons and self.state not in (None, "success"):
             reasons = [f"drain is {self.state}: see the log of the Spark job there"]
         why = "; ".join(reasons) or "nothing of it failed, but they are still queued; run again"
-        return f"{self.ref}: {count(self.left, 'WAL')} left: {why}"[:MAX_REASON_CHARS]
+        return f"{self.drain.ref}: {count(self.left, 'WAL')} left: {why}"[:MAX_REASON_CHARS]
 
 
 @dataclass(frozen=True)
@@ -131,7 +123,7 @@ def as_text(recovery: Recovery) -> str:
         shown = _failed_first(recovery.drained)[:MAX_ROWS]
         rows = [_row(d) for d in shown]
         totals = totals_of(_all_summaries(recovery))
-        wals, octets = sum(d.wals for d in recovery.drained), sum(d.bytes for d in recovery.drained)
+        wals, octets = sum(d.drain.wals for d in recovery.drained), sum(d.bytes for d in recovery.drained)
         last = ("", "", f"{wals:,}", size(octets), "", *(as_cell(c, totals[c]) for c in SHOWN), "all")
         head = ("state", "claimed by", "WALs", "bytes", "left", *SHOWN, "queue")
         lines += table([head, *rows, last], texts=2, name_last=True)
@@ -202,18 +194,18 @@ def _row(d: Drained) -> tuple[str, ...]:
     totals = totals_of(d.summaries)
     figures = [as_cell(c, totals[c]) if d.summaries else "-" for c in SHOWN]
     left = "-" if d.left < 0 else f"{d.left:,}"
-    return (_state(d), d.drain.claimed_by, f"{d.wals:,}", size(d.bytes), left, *figures, d.ref)
+    return (_state(d), d.drain.claimed_by, f"{d.drain.wals:,}", size(d.bytes), left, *figures, d.drain.ref)
 
 
 def _row_as_dict(d: Drained) -> dict[str, Any]:
     totals = totals_of(d.summaries)
     return {
-        "queue": d.ref,
+        "queue": d.drain.ref,
         "peer": d.drain.peer,
         "dead_server": d.drain.dead_server,
         "claimed_by": d.drain.claimed_by,
         "state": _state(d),
-        "wals": d.wals,
+        "wals": d.drain.wals,
         "bytes": d.bytes,
         "left": max(0, d.left),
         **{c: totals[c] for c in COLUMNS},
@@ -227,7 +219,7 @@ def _state(d: Drained) -> str:
 
 
 def _failed_first(drained: Sequence[Drained]) -> list[Drained]:
-    return sorted(drained, key=lambda d: (d.complete, d.ref))[:MAX_QUEUES]
+    return sorted(drained, key=lambda d: (d.complete, d.drain.ref))[:MAX_QUEUES]
 
 
 def _all_summaries(recovery: Recovery) -> list[GroupSummary]:

@@ -3,7 +3,4 @@
 batch               choosing what to ship, planning it, and what comes after
 recovery            dead servers' queues
 replay              an interval that is shipped again
-initial_snapshot    a new peer's tables
-verification        source and slave compared
-slaves              the logins to a slave, which Spark has no connection to read from
 """

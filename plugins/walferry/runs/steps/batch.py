@@ -16,7 +16,7 @@ from walferry.base.errors import WalferryError
 from walferry.base.zk.errors import ZNodeValueError
 from walferry.base.zk.fenced_lock import is_held, read_record
 from walferry.engine.summary import GroupSummary
-from walferry.hbase.errors import PausedPeer
+from walferry.hbase.errors import MissingPeer, PausedPeer
 from walferry.hbase.names import parse_wal_name
 from walferry.load.copy_records import under_way
 from walferry.replication.locks import peer_lock as rights
@@ -28,7 +28,8 @@ from walferry.replication.queues.reading import queued_groups
 from walferry.replication.source.agreement import check_peer, disagreements, master_peers
 from walferry.replication.source.cluster import SourceCluster
 from walferry.replication.source.session import Session, open_session
-from walferry.runs.values import MAX_PROBLEMS, ChosenPeers, Planned, PlanProblem, RollReport, bounded
+from walferry.replication.source.slaves import with_slaves_of
+from walferry.runs.values import ChosenPeers, Planned, PlanProblem, RollReport, bounded
 from walferry.shipping import garbage_collection
 from walferry.shipping.plan import GroupPlan, PeerPlan, plan_peer
 from walferry.shipping.runs import read_run
@@ -38,11 +39,6 @@ FREE_POLL_SECONDS = 2.0
 MASTER_WORD_SECONDS = 600.0  # for how long what the Master said of the peers is good enough to plan with
 
 log = logging.getLogger(__name__)
-
-
-def run_of(ti: Any) -> str:
-    """The run of a task, named with its DAG: runs of two DAGs may have the same id."""
-    return f"{ti.dag_id}/{ti.run_id}"
 
 
 def choose(source: SourceCluster, asked: str | None) -> ChosenPeers:
@@ -106,12 +102,10 @@ def plan(source: SourceCluster, peer_id: str, attempt: str, run: str = "", chose
     return figures(attempt, peer_id, ours.to_ship, swept=swept.wals, held=len(held), turn=turn.number)
 
 
-def figures(
-    attempt: str, peer_id: str, groups: Collection[GroupPlan], *, max_problems: int = MAX_PROBLEMS, **others: Any
-) -> Planned:
+def figures(attempt: str, peer_id: str, groups: Collection[GroupPlan], **others: Any) -> Planned:
     """Counts, bytes and problems of the groups that a job is for; `others` are further fields of the plan."""
     found = (PlanProblem(group.server, group.queue_id, group.group, group.problem) for group in groups if group.problem)
-    problems, left_out = bounded(found, max_problems)
+    problems, left_out = bounded(found)
     begun = [parse_wal_name(wal.name).timestamp for group in groups for wal in group.wals if not wal.finished]
     return Planned(
         attempt,
@@ -132,6 +126,19 @@ def holding_peer(source: SourceCluster, planned: Planned, run: str) -> Iterator[
     holder = f"run {run} on {socket.gethostname()}"
     with rights.holding_peer(source, planned.peer, run, holder, planned.turn):
         yield
+
+
+def for_job(source: SourceCluster, peer_id: str) -> SourceCluster:
+    """The source as a job for this peer gets it: with the logins to the slave, which Spark has no connection to read from.
+
+    It holds names of files, no secrets. Raises WalferryError.
+    """
+    with open_session(source, look_only=True) as session:
+        try:
+            peers = [read_peer(session.zk, session.nodes, peer_id)]
+        except MissingPeer:  # the job tells of that
+            peers = []
+    return with_slaves_of(source, peers)
 
 
 def why_down(source: SourceCluster, peer_id: str) -> str | None:

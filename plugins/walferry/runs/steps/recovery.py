@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import logging
 import socket
+import time
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -28,7 +29,7 @@ from walferry.replication.queues.orphans import delete_queue
 from walferry.replication.source.agreement import disagreements
 from walferry.replication.source.cluster import SourceCluster
 from walferry.replication.source.session import Session, open_session
-from walferry.runs.input.recovery_input import InputError, pick_queues, pick_server, was_called
+from walferry.runs.input import InputError, pick_queues, pick_server, was_called
 from walferry.runs.reports import recovery as recovery_report
 from walferry.runs.reports.recovery import Drained
 from walferry.runs.steps import batch
@@ -280,10 +281,18 @@ def drains_of(source: SourceCluster, peers: Iterable[str], run_id: str) -> list[
         return [drain for peer_id in peers for drain in read_drains(session, peer_id, run_id)]
 
 
-def groups_of(source: SourceCluster, planned: Planned) -> frozenset[str]:
-    """The WAL groups that the job of a plan is to ship. Raises WalferryError."""
+def ship_in_rounds(source: SourceCluster, planned: Planned, deadline: float, ship: Callable[[bool], Collection[str]]) -> None:
+    """Have `ship` run the job of a plan, and again for WAL groups that other runs held, until these are free or it is too late.
+
+    `ship` gets whether some of the groups were free when it began, and returns those that its job has found held. It is not
+    called if nothing is noted of the plan. `deadline` is in seconds. Raises WalferryError.
+    """
+    until, tried = time.monotonic() + deadline, set[str]()
     with open_session(source) as session:
-        return groups_to_drain(session, planned.peer, planned.run_id)
+        groups: Collection[str] = groups_to_drain(session, planned.peer, planned.run_id)
+    while groups:
+        held = ship(batch.await_free(source, planned.peer, groups, until))
+        groups = batch.again(source, planned.peer, held if time.monotonic() < until else (), tried)
 
 
 def outcome(source: SourceCluster, drains: Sequence[Drain], run_id: str, jobs: Mapping[str, str | None]) -> list[Drained]:

@@ -6,13 +6,15 @@ from dataclasses import replace
 
 import pytest
 
-from tests.unit.observe.status.described import BEHIND, HELD, group_of_one, name, peer_of
+from tests.unit.observe.status.described import BEHIND, HELD, SIZES, group_of_one, name, peer_of
 from tests.unit.observe.status.views import DEAD, HOUR, MINUTE, NOW, SERVER, note, notes, peer, queue, view, wal
 from walferry.engine.summary import Status
+from walferry.hbase.errors import PositionError
 from walferry.observe.status.ages import Age, Certainty
 from walferry.observe.status.describing import STUCK_SECONDS, describe, unreachable
 from walferry.observe.status.files import FilesSeen, Read
-from walferry.observe.status.model import LagKind
+from walferry.observe.status.history import INTERVAL_SECONDS, Sample
+from walferry.observe.status.model import BytesLeft, LagKind
 from walferry.observe.status.notes import Notes, SlaveDown
 from walferry.observe.status.view import Holder
 from walferry.replication.queues.dead_servers import WALFERRY_SERVER
@@ -165,3 +167,113 @@ def test_a_queue_without_wals_has_no_groups() -> None:
     (found,) = peer_of(view(empty)).queues or ()
     assert (found.groups, found.sizeOfLogQueue) == ((), 0)
     assert peer_of(view(empty)).replicationLag.nothing_waits
+
+
+def test_without_a_look_into_files_a_wal_s_name_bounds_the_age_of_its_edits() -> None:
+    group = group_of_one(view(BEHIND))
+    assert group.replicationLag == group.closed_lag == Age(3 * HOUR, Certainty.AT_MOST, "no edit is older than its WAL's file")
+    assert (group.sizeOfLogQueue, group.wals_left, group.bytes_left) == (3, 2, None)
+    assert (group.writer, group.oldest.name, group.oldest.position) == (SERVER, name(NOW - 3 * HOUR), 100)
+
+
+def test_the_note_of_a_run_bounds_it_better() -> None:
+    noted = notes(note(Status.DEADLINE, timestampOfNextToReplicate=NOW - 150 * MINUTE))
+    assert group_of_one(view(BEHIND, notes=noted)).closed_lag.ms == 150 * MINUTE
+    older = notes(note(Status.DEADLINE, timestampOfNextToReplicate=NOW - 9 * HOUR))
+    assert group_of_one(view(BEHIND, notes=older)).closed_lag.ms == 3 * HOUR
+
+
+def test_an_entry_that_was_read_makes_it_exact() -> None:
+    files = FilesSeen(0, reads={(name(NOW - 3 * HOUR), 100): Read(NOW - 170 * MINUTE)})
+    assert group_of_one(view(BEHIND), files).replicationLag == Age(170 * MINUTE, Certainty.EXACT)
+
+
+def test_wals_that_are_known_to_be_shipped_do_not_count() -> None:
+    files = FilesSeen(0, reads={(name(NOW - 3 * HOUR), 100): Read(None), (name(NOW - 2 * HOUR), 0): Read(None)})
+    group = group_of_one(view(BEHIND), files)
+    assert group.closed_lag.nothing_waits
+    assert group.replicationLag == Age(HOUR, Certainty.AT_MOST, group.replicationLag.why)
+    assert "is being written" in group.replicationLag.why
+
+
+def test_nothing_waits_if_the_open_wal_has_nothing_behind_its_position() -> None:
+    alone = queue(wal(NOW - HOUR))
+    assert not group_of_one(view(alone)).replicationLag.nothing_waits
+    just_read = FilesSeen(0, reads={(name(NOW - HOUR), 0): Read(None, NOW - 30_000)})
+    assert group_of_one(view(alone), just_read).replicationLag.nothing_waits
+    old = FilesSeen(0, reads={(name(NOW - HOUR), 0): Read(None, NOW - 2 * MINUTE)})
+    assert group_of_one(view(alone), old).replicationLag.ms == 2 * MINUTE
+    assert group_of_one(view(alone), old).replicationLag.certainty is Certainty.AT_MOST
+    read = FilesSeen(0, reads={(name(NOW - HOUR), 0): Read(NOW - MINUTE)})
+    assert group_of_one(view(alone), read).replicationLag == Age(MINUTE, Certainty.EXACT)
+
+
+def test_a_wal_that_was_empty_while_it_was_open_may_have_got_edits_before_it_was_closed() -> None:
+    read = FilesSeen(0, reads={(name(NOW - 3 * HOUR), 100): Read(None, NOW - 30_000)})
+    lag = group_of_one(view(BEHIND), read).closed_lag
+    assert (lag.ms, lag.certainty) == (30_000, Certainty.AT_MOST)
+
+
+def test_a_position_that_cannot_be_read_is_told_and_bounds_nothing_but_the_age() -> None:
+    broken = queue(wal(NOW - HOUR, PositionError("/rs/x", "its value b'?' is not a position")), wal(NOW - MINUTE))
+    group = group_of_one(view(broken), FilesSeen(0, sizes={name(NOW - HOUR): 500}))
+    assert group.oldest.position is None
+    assert "b'?' is not a position" in (group.oldest.problem or "")
+    assert group.closed_lag == Age(HOUR, Certainty.AT_MOST, "its position cannot be read")
+    assert group.bytes_left == BytesLeft(500, unsure=1)
+
+
+def test_bytes_left_say_how_many_wals_they_leave_out() -> None:
+    sizes = {name(NOW - 3 * HOUR): 1000, name(NOW - 2 * HOUR): 50}
+    assert group_of_one(view(BEHIND), FilesSeen(0, sizes)).bytes_left == BytesLeft(950, unsure=0)
+    growing = FilesSeen(0, sizes, growing=frozenset([name(NOW - 2 * HOUR)]))
+    assert group_of_one(view(BEHIND), growing).bytes_left == BytesLeft(950, unsure=1)
+    assert group_of_one(view(BEHIND), FilesSeen(0, problem="away")).bytes_left == BytesLeft(0, unsure=2)
+    assert peer_of(view(BEHIND), FilesSeen(0, sizes)).bytes_left == BytesLeft(950, unsure=0)
+    assert peer_of(view(BEHIND)).bytes_left is None
+
+
+def test_a_run_that_shipped_and_went_silent_without_its_lease_was_broken_off() -> None:
+    running = notes(note(Status.RUNNING, 2 * MINUTE))
+    assert group_of_one(view(BEHIND, notes=running)).last_run.broken_off
+    assert not group_of_one(view(BEHIND, notes=running, leases=HELD)).last_run.broken_off
+    just_ended = notes(note(Status.RUNNING, 1000))
+    assert not group_of_one(view(BEHIND, notes=just_ended)).last_run.broken_off
+
+
+def test_while_a_run_ships_its_own_figures_tell_the_pace() -> None:
+    # What was read ahead of a slow slave is not shipped yet.
+    running = notes(note(Status.RUNNING, 1000, logReadInBytes=60_000, bytesDone=400, bytesDoneBefore=200, seconds=10.0))
+    pace = peer_of(view(BEHIND, notes=running, leases=HELD), SIZES).pace
+    assert (pace.bytes_per_second, pace.seconds_left, pace.why) == (60.0, 100.0, "")
+    unknown = peer_of(view(BEHIND, notes=running, leases=HELD)).pace
+    assert (unknown.bytes_per_second, unknown.seconds_left, unknown.why) == (60.0, None, "no file was looked at")
+    begun = notes(note(Status.DONE))
+    assert peer_of(view(BEHIND, notes=begun, leases=HELD), SIZES).pace.bytes_per_second is None
+
+
+def samples(*left_and_shipped: tuple[int, int]) -> tuple[Sample, ...]:
+    newest = NOW // 1000 // INTERVAL_SECONDS
+    first = newest - len(left_and_shipped) + 1
+    return tuple(
+        Sample(first + number, 0, Certainty.EXACT, left, 0, shipped, 1) for number, (left, shipped) in enumerate(left_and_shipped)
+    )
+
+
+def test_between_two_runs_the_history_tells_the_pace_with_what_was_written_meanwhile() -> None:
+    pace = peer_of(view(BEHIND), SIZES, samples((12_000, 99), (9000, 6000), (6000, 6000))).pace
+    assert (pace.bytes_per_second, pace.seconds_left) == (20.0, 600.0)
+    growing = peer_of(view(BEHIND), SIZES, samples((6000, 99), (9000, 6000))).pace
+    assert (growing.bytes_per_second, growing.seconds_left, growing.why) == (20.0, None, "the backlog does not shrink")
+
+
+def test_nothing_left_is_done_whatever_was_known_of_the_last_minutes() -> None:
+    unsure = tuple(replace(each, bytes_left=None) for each in samples((12_000, 99), (9000, 6000), (6000, 6000)))
+    pace = peer_of(view(queue(wal(NOW - HOUR, 100))), SIZES, unsure).pace
+    assert (pace.bytes_per_second, pace.seconds_left, pace.why) == (20.0, 0.0, "")
+
+
+def test_without_runs_and_history_the_pace_is_not_known() -> None:
+    assert peer_of(view(BEHIND), SIZES).pace.why == "nothing ships it now, and its history does not tell"
+    old = tuple(replace(each, interval=each.interval - 100) for each in samples((9000, 1), (1, 8999)))
+    assert peer_of(view(BEHIND), SIZES, old).pace.bytes_per_second is None

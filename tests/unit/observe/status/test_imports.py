@@ -10,7 +10,7 @@ SLOW = ("numba", "numpy", "pyarrow", "pyspark", "airflow", "hdfs_native")
 
 def test_the_package_is_imported_without_what_is_slow_to_import() -> None:
     code = (
-        "import sys, walferry.observe.status.statuses, walferry.observe.status.recording; "
+        "import sys, walferry.observe.status.statuses, walferry.observe.status.history; "
         f"print([name for name in {SLOW!r} if name in sys.modules])"
     )
     done = subprocess.run(

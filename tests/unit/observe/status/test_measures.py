@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 
 from tests.unit.observe.status.exposed import samples
-from tests.unit.observe.status.views import HOUR, MINUTE, NOW, note, notes, queue, view, wal
+from tests.unit.observe.status.views import HOUR, MINUTE, NOW, note, notes, peer, queue, view, wal
 from walferry.engine.summary import Status
 from walferry.hbase.files.space import Space
 from walferry.observe.status.describing import describe, unreachable
-from walferry.observe.status.exposition import exposition
 from walferry.observe.status.files import FilesSeen, Read
-from walferry.observe.status.measures import MEASURES, Value, measured, unknown
+from walferry.observe.status.measures import MEASURES, Value, exposition, measured, unknown
 from walferry.observe.status.slaves import SlaveStatus
 from walferry.replication.retention.forecast import Forecast
 from walferry.replication.retention.survey import Amount, Fate, OldWalSurvey
@@ -72,3 +72,20 @@ def test_every_measure_has_a_name_of_its_own() -> None:
     assert len(set(names)) == len(names)
     assert all(re.fullmatch(r"walferry_[a-z_]+", name) for name in names)
     assert all(re.fullmatch(r"source\.[a-zA-Z]+", name) for name in MEASURES)
+
+
+def test_prometheus_gets_base_units_and_each_peer_once() -> None:
+    config = {"walferry.managed": "true", "walferry.max_lag": "90"}
+    status = describe(view(BEHIND, peers=(replace(peer(), config=config), peer("q"))))
+    found = list(samples(exposition({"s": measured(status, None), "t": measured(status, None)})))
+    assert ("walferry_replication_lag_seconds", {"source": "s", "peer": "p"}, 10_800) in found
+    assert ("walferry_max_lag_seconds", {"source": "t", "peer": "p"}, 90) in found
+    assert ("walferry_unknown", {"source": "s", "peer": "q", "measure": "walferry_slave_up"}, 1) in found
+    assert len({(name, *sorted(labels.items())) for name, labels, _ in found}) == len(found)
+
+
+def test_hostile_names_stay_in_their_labels() -> None:
+    hostile = 'a"} 1\nwalferry_stuck{peer="b\\ \ud800'
+    values = [Value(MEASURES["source.stuck"], 1, hostile)]
+    (found,) = samples(exposition({"s\\": values}))
+    assert found == ("walferry_stuck", {"source": "s\\", "peer": hostile.replace("\ud800", "?")}, 1)

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from walferry.runs.input.recovery_input import InputError
+from walferry.airflow.tasks.verification import options_of
+from walferry.runs.input import InputError
 from walferry.runs.reports.verification import VerificationReport
-from walferry.runs.steps.verification import options_of
 from walferry.verification.outcome import DifferenceKind, Sample, VerificationOutcome, total_of
 
 GOOD = VerificationOutcome("orders", good=1_000_000, pruned=1_000_000, seconds=4.2)

@@ -1,12 +1,13 @@
-"""Checks what an operator types into the forms against the queues and servers that exist."""
+"""What operators type into forms, checked against what exists before anything is done: queues and servers, times, tables."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from datetime import datetime
+from typing import TYPE_CHECKING, Any
 
 from walferry.base.errors import WalferryError
-from walferry.hbase.names import ServerName, parse_queue_id
+from walferry.hbase.names import ServerName, parse_queue_id, without_default_namespace
 
 if TYPE_CHECKING:
     from walferry.replication.queues.dead_servers import RecoveredQueue
@@ -89,3 +90,21 @@ def named(names: Iterable[str]) -> str:
     all_names = list(names)
     more = f" and {len(all_names) - MAX_NAMED} more" if len(all_names) > MAX_NAMED else ""
     return (", ".join(all_names[:MAX_NAMED]) or "none") + more
+
+
+def moment(name: str, text: Any) -> datetime:
+    """The time that the parameter `name` gives, with its zone. Raises InputError."""
+    try:
+        found = datetime.fromisoformat(str(text))
+    except ValueError:
+        found = None
+    if found is None or found.tzinfo is None:
+        raise InputError(
+            f"{name} is {str(text)[:100]!r}; it must be a time with its zone, such as 2025-03-01T10:00:00+00:00. Nothing was done"
+        )
+    return found
+
+
+def tables_of(params: Mapping[str, Any]) -> list[str]:
+    """The tables of the parameter `tables` as HBase names them: those of the default namespace are without it."""
+    return [without_default_namespace(name.strip()) for name in params["tables"] or ()]

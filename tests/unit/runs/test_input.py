@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import time
+
 import pytest
 
+from tests.unit.runs.reports.test_verification import PARAMS
+from walferry.airflow.tasks.verification import options_of
 from walferry.replication.queues.dead_servers import WALFERRY_SERVER, RecoveredQueue
-from walferry.runs.input.recovery_input import InputError, pick_queues, pick_server
+from walferry.runs.input import InputError, pick_queues, pick_server, tables_of
 
 ONE, TWO, LIVE = "rs-1,16020,1", "rs-2,16020,2", "rs-3,16020,3"
 CLAIMED = RecoveredQueue("p", LIVE, f"p-{ONE}", (), claimed=True)
@@ -81,3 +85,29 @@ def test_a_server_may_be_dead_or_done_with():
 def test_a_live_server_or_what_is_none_is_refused(name, told):
     with pytest.raises(InputError, match=f"{told}.*Dead servers with queues of managed peers: {ONE}"):
         pick_server(name, [ONE], {LIVE})
+
+
+@pytest.mark.parametrize("value", ["yesterday", "2026-01-01", "2026-01-01T00:00:00"])
+@pytest.mark.parametrize("name", ["start_time", "end_time"])
+def test_a_time_without_a_zone_is_refused(name, value):
+    with pytest.raises(InputError, match=f"{name} is '{value}'; it must be a time with its zone"):
+        options_of({**PARAMS, name: value})
+
+
+def test_a_time_is_in_the_zone_that_it_names_and_has_to_name_one(monkeypatch):
+    monkeypatch.setenv("TZ", "America/New_York")
+    time.tzset()
+    try:
+        times = {"start_time": "2026-03-08T03:30:00.001-04:00", "end_time": "2026-03-08T09:00:00Z"}
+        options = options_of({**PARAMS, **times})
+        with pytest.raises(InputError, match="end_time is '2026-03-08T09:00:00'; it must be a time with its zone"):
+            options_of({**PARAMS, "end_time": "2026-03-08T09:00:00"})
+    finally:
+        monkeypatch.undo()
+        time.tzset()
+    assert (options.start_time, options.end_time) == (1772955000001, 1772960400000)
+
+
+def test_tables_are_named_as_hbase_names_them():
+    assert tables_of({"tables": ["t", "default:t", " ns:t "]}) == ["t", "t", "ns:t"]
+    assert tables_of({"tables": None}) == []

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import json
 
+from walferry.airflow.tasks.regions import MAX_ROWS, MAX_TEXT_CHARS, RegionsReport
 from walferry.master.survey import RegionSurvey, SurveyRow
-from walferry.runs.reports.regions import MAX_ROWS, MAX_TEXT_CHARS, RegionsReport
 
 HOSTILE = "\x1b[2J\u202e{{ conn.slack.password }}\n" + "x" * 100_000
 
