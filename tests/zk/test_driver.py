@@ -25,9 +25,10 @@ from tests.unit.shipping.bulkload.jobs import targets
 from tests.zk.hbase_znodes import DEAD, OTHER, SERVER, HBaseZNodes, wal
 from walferry.base.security.login import UNSECURED
 from walferry.engine.summary import Status
+from walferry.hbase.rpc import bulk_load
 from walferry.hbase.rpc.errors import ConnectionFailed
-from walferry.load import cleanup, records
 from walferry.load import cleanup as load_cleanup
+from walferry.load import records
 from walferry.load.earlier_loads import loaded_before
 from walferry.load.errors import LoadOvertaken
 from walferry.load.records import Folder, loads_of, note_folder
@@ -150,7 +151,7 @@ def world(
     monkeypatch.setattr(driver, "read_targets", lambda *_: made.targets)
     monkeypatch.setattr(driver, "why_not", lambda *_: None)
     monkeypatch.setattr(loading, "_loaders", loaders)
-    monkeypatch.setattr(cleanup.bulk_load, "cleanup", lambda server, region, token: made.deleted.append(token))
+    monkeypatch.setattr(bulk_load, "cleanup", lambda server, region, token: made.deleted.append(token))
     return made
 
 

@@ -17,6 +17,7 @@ from tests.zk.hbase_znodes import OTHER, HBaseZNodes, wal
 from tests.zk.load_notes import GROUPS, MINE, REGION, THEIRS, done, folder, lease_of, session, state_of
 from walferry.base.zk.records import encode
 from walferry.hbase.names import ServerName
+from walferry.hbase.rpc import bulk_load
 from walferry.hbase.rpc.errors import ConnectionFailed, RemoteError, RpcError
 from walferry.hbase.tables.errors import MissingTable
 from walferry.hbase.tables.regions import Region
@@ -67,7 +68,7 @@ def slave(monkeypatch: pytest.MonkeyPatch) -> Slave:
     def tables(peer: object, user: str | None) -> Iterator[Slave]:
         yield stand_in
 
-    monkeypatch.setattr(load_cleanup.bulk_load, "cleanup", cleanup)
+    monkeypatch.setattr(bulk_load, "cleanup", cleanup)
     monkeypatch.setattr("walferry.replication.peers.slave_tables.slave_tables", tables)
     monkeypatch.setattr(load_cleanup, "PATIENCE_SECONDS", 0)
     return stand_in

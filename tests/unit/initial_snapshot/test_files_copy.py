@@ -17,19 +17,19 @@ from walferry.hbase.tables.regions import Region
 from walferry.initial_snapshot import files_copy
 from walferry.initial_snapshot.files_copy import (
     COPIED_AT_ONCE,
-    LOADS,
-    FilesCopy,
     FoundFile,
     NeedsScan,
     check_borders,
+    copy_files,
     find_files,
     loads,
 )
 from walferry.initial_snapshot.hfiles import HFileInfo
 from walferry.initial_snapshot.manifest import SnapshotRegion, StoreFile
-from walferry.load import staging
+from walferry.load import file_loader, staging
 from walferry.load.copy_errors import BrokenSnapshot, UnreadableHFile
 from walferry.load.errors import NotLoaded
+from walferry.load.file_loader import LOADS, FileLoader
 from walferry.load.numbered import Destination, StagedFile
 
 
@@ -103,10 +103,12 @@ class Slave:
         self.told: list[tuple[str, object]] = []
         self.unnumbered = unnumbered
         self.in_turn = False
-        self.region = Region(b"t,,1", b"", b"", None)  # as it is now
+        self.region = Region(b"t,,1.abc.", b"", b"", None)  # as it is now
         self._copy = copy
         monkeypatch.setattr(files_copy, "copy_file", self._copied)
-        monkeypatch.setattr(files_copy, "load_numbered", self._load)
+        monkeypatch.setattr(file_loader, "load_numbered", self._load)
+        monkeypatch.setattr(staging.bulk_load, "prepare", lambda *_: TOKEN)
+        monkeypatch.setattr(staging.bulk_load, "cleanup", lambda *_: self.told.append(("deleted", None)))
 
     def _copied(self, source: str, target: str, _: str) -> FileEnd:
         self._copy(source)
@@ -128,12 +130,14 @@ class Slave:
 
     def load(self, files: int) -> None:
         """Have some files of one family loaded."""
-        target = self.region
-        place: Any = SimpleNamespace(connection=lambda _: None, locate=lambda _: self.region)
-        held: Any = SimpleNamespace(check=lambda: self.told.append(("checked", self.in_turn)))
-        calls = loads([found(b"f", str(n), n) for n in range(files)])
-        copy = FilesCopy("file:/source", place, "id", self.turn)
-        copy._load(SnapshotRegion("t", "1", b"", b"", ()), Destination("t", target, TOKEN, UNSECURED), calls, held)
+        place: Any = SimpleNamespace(table="t", connection=lambda _: None, locate=lambda _: self.region)
+        held: Any = SimpleNamespace(
+            note=lambda folder: self.told.append(("noted", folder.token)),
+            check=lambda: self.told.append(("checked", self.in_turn)),
+            forget=lambda: None,
+        )
+        loader = FileLoader(place, UNSECURED, "file:/source", "id", self.turn, written_at_once=COPIED_AT_ONCE)
+        copy_files(loader, SnapshotRegion("t", "1", b"", b"", ()), [found(b"f", str(n), n) for n in range(files)], held)
 
     @property
     def loaded(self) -> list[object]:
@@ -178,13 +182,8 @@ def test_a_region_that_was_split_meanwhile_is_a_case_for_a_scan(monkeypatch: pyt
 def test_a_folder_of_a_wrong_form_is_neither_noted_nor_written_to_nor_deleted(monkeypatch: pytest.MonkeyPatch) -> None:
     slave = Slave(monkeypatch, lambda _: None)
     monkeypatch.setattr(staging.bulk_load, "prepare", lambda *_: "hdfs://slave/hbase/data/default/t")
-    monkeypatch.setattr(files_copy, "clean", lambda *_: slave.told.append(("deleted", None)))
-    place: Any = SimpleNamespace(connection=lambda _: None, locate=lambda _: slave.region)
-    held: Any = SimpleNamespace(put=lambda record: slave.told.append(("noted", record)))
     with pytest.raises(NotLoaded, match="the slave wants files in 'hdfs://slave/hbase/data/default/t'"):
-        FilesCopy("file:/source", place, "id", slave.turn).copy(
-            SnapshotRegion("t", "1", b"", b"", ()), [found(b"f", "0", 1)], held
-        )
+        slave.load(1)
     assert slave.told == []
 
 

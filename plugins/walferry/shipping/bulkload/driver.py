@@ -35,7 +35,7 @@ from walferry.hbase.rpc import master
 from walferry.hbase.tables.tables import Tables
 from walferry.load.cleanup import clean, clean_folders
 from walferry.load.earlier_loads import initial_snapshots
-from walferry.load.records import Load, begin_load, forget, loads_of, note_done
+from walferry.load.records import Load, LoadFolder, begin_load, forget, loads_of, note_done
 from walferry.replication.filters.rules import FilterRules, PeerTables
 from walferry.replication.peers.reading import Peer, read_peer
 from walferry.replication.peers.slave_tables import slave_tables
@@ -213,7 +213,7 @@ class _Loading:
         holder = groups[0].lease
         record = begin_load(self.session, self.peer.id, self.backlog.run_id, [group.job.group for group in groups], holder)
         try:
-            self._try(record, targets)
+            self._try(LoadFolder(self.session.zk, record, holder.peer_state), targets)
             job = self._job(groups[0], record, rules, targets, tasks := spread(), size)
             parts = parts_of(wals, tasks.cores, tasks.least_bytes)
             self.backlog.say(
@@ -255,10 +255,10 @@ class _Loading:
             partitions=partitions, deadline=self.backlog.deadline,
         )  # fmt: skip
 
-    def _try(self, record: str, targets: Targets) -> None:
+    def _try(self, note: LoadFolder, targets: Targets) -> None:
         """Raises NotForFiles if the slave takes no files."""
         name, target = next(iter(targets.tables.items()))
-        if problem := why_not(self.session.zk, record, self.slave, PlannedRegion(name, target.regions[0]), self.backlog.source):
+        if problem := why_not(note, self.slave, PlannedRegion(name, target.regions[0]), self.backlog.source.hbase_root):
             raise NotForFiles(f"the slave takes no files: {problem}")
 
     def _with_wals(self) -> list[_Group]:

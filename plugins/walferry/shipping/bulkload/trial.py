@@ -6,42 +6,33 @@ system may not let the user write, or not be reached from here.
 
 from __future__ import annotations
 
-from kazoo.client import KazooClient
-
 from walferry.base.errors import WalferryError
 from walferry.hbase.files.systems import NewFile
 from walferry.hbase.rpc.errors import RpcError
 from walferry.hbase.tables.errors import RegionUnavailable
-from walferry.hbase.tables.scan import Patience
 from walferry.hbase.tables.tables import Tables
-from walferry.load.cleanup import noted_folder
-from walferry.load.errors import is_refusal
-from walferry.replication.source.cluster import SourceCluster
+from walferry.load.file_loader import Tries, noted_folder
+from walferry.load.records import LoadFolder
 from walferry.shipping.bulkload.job import PlannedRegion
 
 PATIENCE_SECONDS = 60.0  # with a region that moves, or a server that restarts
 
 
-def why_not(zk: KazooClient, record: str, slave: Tables, planned: PlannedRegion, source: SourceCluster) -> str | None:
+def why_not(note: LoadFolder, slave: Tables, planned: PlannedRegion, source_root: str) -> str | None:
     """Have a folder made for a load into a region, make a file in it, and have it deleted. Returns what went wrong.
 
-    `record` is that of the load, where the folder is noted, and `zk` the source's ZooKeeper. A region that is on its way to
-    another server says nothing about files: it is looked up again.
+    `note` is where the folder is noted. A region that is on its way to another server says nothing about files: it is looked up
+    again.
     """
-    patience = Patience(PATIENCE_SECONDS)
+    tries, place = Tries(seconds=PATIENCE_SECONDS), slave.place(planned.table.decode())
     while True:
         try:
-            return _try(zk, record, slave, planned, source)
+            target = place.locate(planned.region.start)
+            folder = noted_folder(place, target, slave.login, source_root, note, surely=True)
+            with folder as (_, token), NewFile(f"{token}/trial"):
+                return None  # empty: HDFS takes half a second to end a file with a block
         except (RpcError, RegionUnavailable) as error:
-            if is_refusal(error) or not error.retry_helps or not patience.wait():
+            if not tries.again(error):
                 return str(error)
         except (WalferryError, OSError) as error:
             return str(error)
-
-
-def _try(zk: KazooClient, record: str, slave: Tables, planned: PlannedRegion, source: SourceCluster) -> str | None:
-    table = planned.table.decode()
-    target = slave.place(table).locate(planned.region.start)
-    with noted_folder(zk, record, slave, table, target, source, surely=True) as (_, token, _), NewFile(f"{token}/trial"):
-        pass  # empty: HDFS takes half a second to end a file with a block
-    return None
