@@ -23,7 +23,7 @@ from tests.sessions import session_of
 from walferry.base.jobs import Job, JobOutcome
 from walferry.base.zk.client import connected
 from walferry.engine.summary import GroupSummary, Status
-from walferry.initial_snapshot.copy_run import CopyRun
+from walferry.initial_snapshot.job import CopyRun
 from walferry.jobs.archive import build_archive
 from walferry.jobs.connect import connect_job
 from walferry.jobs.connect.connect_job import ConnectJob

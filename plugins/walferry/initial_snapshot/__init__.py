@@ -7,8 +7,7 @@
     region_copy              one region: by its files, or by a scan
     files_copy, file_copy    a region's files, copied and loaded by the slave
     scan_copy                its rows, for what cannot be copied so
-    job                      all of it, from its start to its end
-    copy_run                 the job
+    job                      the job, from its start to its end
 
 Every edit since the peer was added is in its queue. So each region's rows may be of any moment after that: what the copy
 lacks, the queue has, and what both have is the same. The queue is shipped only after the copy, because a slave takes what comes

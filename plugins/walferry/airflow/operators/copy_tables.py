@@ -27,7 +27,7 @@ class CopyTablesOperator(SparkJobOperator):
     @ends_plainly
     def execute(self, context: Context) -> None:
         """Submit the job and wait for it."""
-        from walferry.initial_snapshot.copy_run import CopyRun
+        from walferry.initial_snapshot.job import CopyRun
         from walferry.runs.steps import slaves
         from walferry.runs.steps.batch import run_of
 

@@ -6,7 +6,7 @@ import logging
 from collections.abc import Sequence
 from typing import Any
 
-from walferry.initial_snapshot.job import CopyRequest, check_queued, chosen_tables
+from walferry.initial_snapshot.job import CopyRun, check_queued, chosen_tables
 from walferry.initial_snapshot.snapshots import delete_snapshots
 from walferry.load.copy_records import Records, as_xcom
 from walferry.replication.locks.peer_lock import turn_of
@@ -26,7 +26,7 @@ def look(source: SourceCluster, peer_id: str, run: str, tables: Sequence[str], *
         state = Records(session, peer_id).state()
         if state is not None and state.complete and state.run == run:
             return {table: [] for table in state.tables}
-        request = CopyRequest(source=source, peer_id=peer_id, run=run, tables=tuple(tables), allow_not_empty=allow_not_empty)
+        request = CopyRun(source=source, peer_id=peer_id, run_id=run, tables=tuple(tables), allow_not_empty=allow_not_empty)
         with slave_tables(peer, source.login_to(peer)) as slave:
             chosen = chosen_tables(session, peer, slave, request)
     return {table.name: [family.decode(errors="replace") for family in table.families] for table in chosen}
