@@ -28,9 +28,8 @@ from walferry.replication.queues.reading import Queue, read_queues
 from walferry.replication.source.cluster import SourceCluster
 from walferry.replication.source.session import open_session
 from walferry.shipping.bulkload.driver import Backlog, SpreadLoad, load_backlog
-from walferry.shipping.bulkload.left_to_requests import Left
 from walferry.shipping.group import ship_group
-from walferry.shipping.group_job import GroupJob
+from walferry.shipping.group_job import GroupJob, Left
 from walferry.shipping.plan import PeerPlan, plan_peer
 
 # Marks tests that show the same for each way to send edits. They get the fixture `sink`, through `sides` or `members`.

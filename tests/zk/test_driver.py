@@ -40,13 +40,12 @@ from walferry.replication.source.session import Session
 from walferry.shipping.bulkload import driver, loading
 from walferry.shipping.bulkload.driver import Backlog, load_backlog
 from walferry.shipping.bulkload.job import LoadJob, PlannedRegion
-from walferry.shipping.bulkload.left_to_requests import Left
 from walferry.shipping.bulkload.loading import PartitionOutcome, load_partition
 from walferry.shipping.bulkload.reading import read_wals
 from walferry.shipping.bulkload.region_load import Loaded, Runs
 from walferry.shipping.bulkload.targets import Targets
 from walferry.shipping.bulkload.wals import LoadWal
-from walferry.shipping.group_job import GroupJob
+from walferry.shipping.group_job import GroupJob, Left
 from walferry.shipping.plan import groups_to_ship
 
 MINE = wal(0).rpartition(".")[0]

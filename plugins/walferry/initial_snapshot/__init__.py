@@ -4,9 +4,8 @@
     snapshots, manifest      snapshots of the source's tables, which are deleted in the end, and what they hold
     hfiles                   what an HFile says about itself
     lives, quiet             whether a table is still the one that it was; waits for whoever ships the queues
-    region_copy              one region: by its files, or by a scan
-    files_copy, file_copy    a region's files, copied and loaded by the slave
-    scan_copy                its rows, for what cannot be copied so
+    region_copy              one region: by its files, or its rows by a scan
+    files_copy               a region's files, copied and loaded by the slave
     job                      the job, from its start to its end
 
 Every edit since the peer was added is in its queue. So each region's rows may be of any moment after that: what the copy

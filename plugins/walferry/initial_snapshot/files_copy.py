@@ -7,17 +7,19 @@ without the source's numbers: see hfiles.py.
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+import uuid
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
 from itertools import zip_longest
 
-from walferry.hbase.files.systems import OpenWal, open_wal
+from walferry.hbase.files.errors import StoreError
+from walferry.hbase.files.systems import COPY_BYTES, NewFile, OpenWal, open_wal
+from walferry.hbase.hfiles.ends import EndWriter, FileEnd
 from walferry.hbase.tables.regions import Region
 from walferry.hbase.tables.scan import RegionPlace
-from walferry.initial_snapshot.file_copy import copy_file
-from walferry.initial_snapshot.hfiles import HFileInfo, read_info
+from walferry.initial_snapshot.hfiles import HFileInfo, info_without_numbers, read_info
 from walferry.initial_snapshot.manifest import SnapshotRegion, StoreFile
 from walferry.load.copy_errors import BrokenSnapshot, CopyRefused, UnreadableHFile
 from walferry.load.copy_records import CopyWay, HeldRegion, RegionRecord
@@ -62,6 +64,34 @@ def copy_files(loader: FileLoader, region: SnapshotRegion, found: Sequence[Found
 
 def _copy(each: FoundFile, url: str) -> StagedFile:
     return StagedFile(each.file.family, url, copy_file(each.url, url, TASK))
+
+
+def copy_file(source: str, target: str, task: str) -> FileEnd:
+    """Copy an HFile as it is, except for what it says of the order of its cells (hfiles.py). `task` says in it who did.
+
+    Returns its end, which no other copy has. Raises UnreadableHFile, StoreError, FileNotFoundError.
+    """
+    with open_wal(source) as file:
+        info = info_without_numbers(file, source, f"{task} {uuid.uuid4().hex}")
+        with NewFile(target) as copy:
+            out = EndWriter(copy.write)
+            for data in _pieces(file, source, 0, info.start):
+                out(memoryview(data))
+            out.begin()
+            out(memoryview(info.block))
+            for data in _pieces(file, source, info.end, file.size):
+                out(memoryview(data))
+    return out.end()
+
+
+def _pieces(file: OpenWal, source: str, start: int, end: int) -> Iterator[bytes]:
+    """Yield a part of the file. Raises StoreError."""
+    for offset in range(start, end, COPY_BYTES):
+        wanted = min(COPY_BYTES, end - offset)
+        data = file.read_at(offset, wanted)
+        if len(data) < wanted:
+            raise StoreError(f"{source}: ended at byte {offset + len(data)} of {file.size} while it was copied")
+        yield data
 
 
 def clean(place: RegionPlace, record: RegionRecord | None, root: str, patience_seconds: float = 0.0) -> None:

@@ -11,10 +11,10 @@ from functools import partial
 from walferry.base.errors import WalferryError
 from walferry.base.records import Record
 from walferry.hbase.cluster import cluster_id, visibility_labels
+from walferry.hbase.tables.scan import ALL_VERSIONS, ScanSpec
 from walferry.hbase.tables.tables import Tables
 from walferry.initial_snapshot.files_copy import COPIED_AT_ONCE, FoundFile, NeedsScan, clean, copy_files, find_files
 from walferry.initial_snapshot.manifest import SnapshotRegion
-from walferry.initial_snapshot.scan_copy import copy_rows
 from walferry.load.copy_errors import BrokenSnapshot, CopyRefused, Overtaken
 from walferry.load.copy_records import CopyWay, Records, RegionRecord
 from walferry.load.fence import Claim
@@ -24,6 +24,7 @@ from walferry.replication.peers.reading import Peer, read_peer
 from walferry.replication.peers.slave_tables import slave_tables
 from walferry.replication.source.cluster import SourceCluster, VisibilityLabels
 from walferry.replication.source.session import Session, open_session
+from walferry.shipping.rows import row_shipment
 
 SYSTEM_LABEL = 1  # the ordinal of a label that HBase adds itself, and that no cell of a user has
 
@@ -126,6 +127,21 @@ class RegionCopier:
 
     def _source_id(self) -> str:
         return str(cluster_id(self.session.zk, self.session.nodes))
+
+
+def copy_rows(
+    session: Session, peer: Peer, tables: Tables, region: SnapshotRegion, families: Sequence[bytes], attempt: str
+) -> int:
+    """Copy all rows that the source has now between the region's borders, through the peer's own sink. Returns how many cells.
+
+    `attempt` is that of the run that holds the peer lock. Raises RowsTaken, RightLost, SlaveUnreachable, WalferryError.
+    """
+    spec = ScanSpec(region.start, region.end, tuple(families), max_versions=ALL_VERSIONS, raw=True)
+    with row_shipment(session, peer, attempt, f"{region.table},{region.encoded_name}", f"the rows of {region}") as shipment:
+        for block in tables.scan(region.table, spec):
+            shipment.add(region.table, families, block)
+        shipment.flush(region.table)
+    return shipment.cells
 
 
 def copy_regions(source: SourceCluster, peer_id: str, tasks: Iterable[RegionTask]) -> Iterator[RegionOutcome]:

@@ -25,16 +25,13 @@ from walferry.replication.sinks.of_peer import open_sink
 from walferry.replication.sinks.sink import Sink
 from walferry.replication.source.cluster import VisibilityLabels
 from walferry.replication.source.session import Session
-from walferry.shipping.archiver import Archiver
-from walferry.shipping.broken import Broken
 from walferry.shipping.candidates import GroupCandidates, candidates
 from walferry.shipping.deleted import Missing, deleted_at_source, names_of
 from walferry.shipping.group_job import GroupJob
-from walferry.shipping.group_wals import GroupWals
 from walferry.shipping.lag import first_written
 from walferry.shipping.pausing import check_not_paused, why_paused
-from walferry.shipping.queue_positions import QueuePositions
-from walferry.shipping.queued_wals import QueuedWals
+from walferry.shipping.queue_positions import Archiver, QueuePositions
+from walferry.shipping.queued_wals import Broken, GroupWals, QueuedWals
 from walferry.shipping.runs import write_group
 from walferry.shipping.slave_down import known_down, note_down
 

@@ -26,10 +26,9 @@ from walferry.replication.source.agreement import check_peer
 from walferry.replication.source.cluster import SourceError
 from walferry.replication.source.session import open_session
 from walferry.replication.source.source_job import SourceJob
-from walferry.shipping.bulkload.left_to_requests import Left
 from walferry.shipping.bulkload.load_note import LoadNote
 from walferry.shipping.drains import KEPT_SECONDS, groups_to_drain
-from walferry.shipping.group_job import GroupJob, senders_of_each
+from walferry.shipping.group_job import GroupJob, Left, senders_of_each
 from walferry.shipping.plan import bytes_queued, groups_to_ship
 from walferry.shipping.runs import begin_run, read_group, write_group
 from walferry.shipping.slave_down import forget_down

@@ -3,6 +3,7 @@
     take the leases of the groups, read their WALs and positions, find the files
     look at the slave's tables                                    targets.py
     note the load                                                 load/records.py
+    try whether the slave takes files at all
     tasks: read, filter, sort  →  shuffle  →  merge, write, load  reading.py, loading.py
     note what is loaded                                           from here on these edits count as shipped, and no task
     have the folders deleted that tasks have left                 can load anything any more
@@ -31,10 +32,14 @@ from walferry.hbase.cluster import cluster_id
 from walferry.hbase.cluster import master as active_master
 from walferry.hbase.errors import PeerError
 from walferry.hbase.files.listing import locate_all
+from walferry.hbase.files.systems import NewFile
 from walferry.hbase.rpc import master
+from walferry.hbase.rpc.errors import RpcError
+from walferry.hbase.tables.errors import RegionUnavailable
 from walferry.hbase.tables.tables import Tables
 from walferry.load.cleanup import clean, clean_folders
 from walferry.load.earlier_loads import initial_snapshots
+from walferry.load.file_loader import Tries, noted_folder
 from walferry.load.records import Load, LoadFolder, begin_load, forget, loads_of, note_done
 from walferry.replication.filters.rules import FilterRules, PeerTables
 from walferry.replication.peers.reading import Peer, read_peer
@@ -44,15 +49,13 @@ from walferry.replication.queues.lease import Lease, acquire
 from walferry.replication.source.cluster import SourceCluster
 from walferry.replication.source.session import Session, open_session
 from walferry.shipping.bulkload.job import LoadJob, PlannedRegion
-from walferry.shipping.bulkload.left_to_requests import Left
 from walferry.shipping.bulkload.loading import PartitionOutcome
 from walferry.shipping.bulkload.outcome import LoadedGroup, Verdict, verdict_of
 from walferry.shipping.bulkload.targets import Targets, read_targets
-from walferry.shipping.bulkload.trial import why_not
 from walferry.shipping.bulkload.wals import LoadWal, number_wals, parts_of
 from walferry.shipping.candidates import GroupCandidates, candidates
 from walferry.shipping.group import Waits, at_once, lease_given_up
-from walferry.shipping.group_job import GroupJob
+from walferry.shipping.group_job import GroupJob, Left
 from walferry.shipping.runs import read_group, write_group
 
 PARTITIONS_A_CORE = 2
@@ -60,6 +63,7 @@ PARTITION_BYTES = 256 << 20
 REGISTERED_AT_ONCE = 16  # groups
 SHOWN_TABLES = 10
 HELD_SECONDS = 1.0  # until leases that others hold are tried again
+TRIAL_SECONDS = 60.0  # of patience with a region that moves, or a server that restarts, before anything is loaded
 
 log = logging.getLogger(__name__)
 
@@ -328,3 +332,24 @@ class _Loading:
         )  # fmt: skip
         write_group(self.session, self.peer.id, self.backlog.run_id, summary)
         return summary if whole else None
+
+
+def why_not(note: LoadFolder, slave: Tables, planned: PlannedRegion, source_root: str) -> str | None:
+    """Try whether the slave takes files: have a folder made for a load into a region, make a file in it, and have it deleted.
+
+    Returns what went wrong. A server of HBase 1 does not know PrepareBulkLoad. With AccessController the user needs CREATE or
+    ADMIN on the table, and the file system may not let the user write, or not be reached from here. But a region that is on its
+    way to another server says nothing about files: it is looked up again. `note` is where the folder is noted.
+    """
+    tries, place = Tries(seconds=TRIAL_SECONDS), slave.place(planned.table.decode())
+    while True:
+        try:
+            target = place.locate(planned.region.start)
+            folder = noted_folder(place, target, slave.login, source_root, note, surely=True)
+            with folder as (_, token), NewFile(f"{token}/trial"):
+                return None  # empty: HDFS takes half a second to end a file with a block
+        except (RpcError, RegionUnavailable) as error:
+            if not tries.again(error):
+                return str(error)
+        except (WalferryError, OSError) as error:
+            return str(error)
