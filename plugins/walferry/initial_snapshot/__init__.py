@@ -1,6 +1,6 @@
 """The initial snapshot: the rows that the source has already go to the slave of a new peer, before its queue is shipped.
 
-    targets, attributes      the tables at the slave: made as at the source, and empty
+    targets                  the tables at the slave: made as at the source, and empty
     snapshots, manifest      snapshots of the source's tables, which are deleted in the end, and what they hold
     hfiles                   what an HFile says about itself
     lives, quiet             whether a table is still the one that it was; waits for whoever ships the queues

@@ -24,14 +24,13 @@ from walferry.hbase.names import family_text, without_default_namespace
 from walferry.hbase.rpc import master, master_tables
 from walferry.hbase.rpc.connection import Connection
 from walferry.hbase.tables.tables import Tables
-from walferry.initial_snapshot.attributes import told
 from walferry.initial_snapshot.files_copy import clean
 from walferry.initial_snapshot.lives import lives
 from walferry.initial_snapshot.manifest import SnapshotRegion, read_manifest, regions_of, split_keys
 from walferry.initial_snapshot.quiet import await_quiet
 from walferry.initial_snapshot.region_copy import CopiedRegions, RegionOutcome, RegionTask, copy_some
 from walferry.initial_snapshot.snapshots import TakeSnapshot, snapshots
-from walferry.initial_snapshot.targets import check_target, has_rows, make_target
+from walferry.initial_snapshot.targets import check_target, has_rows, make_target, told
 from walferry.load.copied_tables import ChosenTable, choose
 from walferry.load.copy_border import find_border
 from walferry.load.copy_errors import CopyRefused, NotQueued

@@ -72,8 +72,6 @@ class ChosenTables(PeerTables):
 
 def rules_of(peer: Peer, source_id: UUID, slave_id: UUID, tables: Collection[str], deleted: Deleted | None = None) -> FilterRules:
     """What the peer gets, of these tables only if any are named, without those that are `deleted`. Raises PeerError."""
-    if slave_id == source_id:
-        raise PeerError(peer.id, f"its cluster key {peer.cluster_key} leads to the source cluster itself", "Correct it")
     rules = FilterRules.of_peer(peer, source_id, slave_id, deleted)
     if not tables:
         return rules

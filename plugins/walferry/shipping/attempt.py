@@ -15,7 +15,6 @@ from walferry.engine.outcome import RunOutcome, noted_end
 from walferry.engine.run import Run
 from walferry.engine.summary import GroupSummary, Status
 from walferry.hbase.cluster import cluster_id, visibility_labels
-from walferry.hbase.errors import PeerError
 from walferry.load.earlier_loads import NOTHING_LOADED, loaded_before
 from walferry.replication.filters.rules import FilterRules
 from walferry.replication.filters.visibility import LabelFilter
@@ -95,8 +94,6 @@ class Attempt:
 
     def _rules(self, peer: Peer, sink_id: UUID) -> FilterRules:
         source_id = cluster_id(self._session.zk, self._session.nodes)
-        if sink_id == source_id:
-            raise PeerError(peer.id, f"its cluster key {peer.cluster_key} leads to the source cluster itself", "Correct it")
         deleted = deleted_at_source(self._session, self._missing)
         self._counters.deleted(names_of(deleted))
         return FilterRules.of_peer(peer, source_id, sink_id, deleted)

@@ -22,7 +22,6 @@ from google.protobuf.proto import serialize_length_prefixed
 from walferry.base.errors import WalferryError
 from walferry.base.protos import hbase_pb2 as pb
 from walferry.hbase.cluster import cluster_id, visibility_labels
-from walferry.hbase.errors import PeerError
 from walferry.hbase.tables.rows import Rows
 from walferry.hbase.wal.uncompressed_windows import plain
 from walferry.replication.filters.rules import FilterRules
@@ -100,8 +99,6 @@ def row_shipment(session: Session, peer: Peer, attempt: str, name: str, rows: st
             on_missing_hfiles=lambda count: None, on_failure=lambda: None,
         ) as sink,
     ):  # fmt: skip
-        if sink.id == source_id:
-            raise PeerError(peer.id, f"its cluster key {peer.cluster_key} leads to the source cluster itself", "Correct it")
         yield RowShipment(sink, sink.sender(), FilterRules.of_peer(peer, source_id, sink.id), labels)
 
 

@@ -30,7 +30,6 @@ from walferry.base.zk.errors import ConnectError
 from walferry.engine.summary import GroupSummary
 from walferry.hbase.cluster import cluster_id
 from walferry.hbase.cluster import master as active_master
-from walferry.hbase.errors import PeerError
 from walferry.hbase.files.listing import locate_all
 from walferry.hbase.files.systems import NewFile
 from walferry.hbase.rpc import master
@@ -274,10 +273,6 @@ class _Loading:
 
     def _rules(self) -> FilterRules:
         source_id, slave_id = (cluster_id(at.zk, at.nodes) for at in (self.session, self.slave))
-        if slave_id == source_id:
-            raise PeerError(
-                self.peer.id, f"its cluster key {self.peer.cluster_key} leads to the source cluster itself", "Correct it"
-            )
         return FilterRules.of_peer(self.peer, source_id, slave_id)
 
     def _targets(self, source_id: UUID) -> Targets:
