@@ -27,8 +27,7 @@ from walferry.base.security.login import UNSECURED
 from walferry.engine.summary import Status
 from walferry.hbase.rpc import bulk_load
 from walferry.hbase.rpc.errors import ConnectionFailed
-from walferry.load import cleanup as load_cleanup
-from walferry.load import records
+from walferry.load import file_loader, records
 from walferry.load.earlier_loads import loaded_before
 from walferry.load.errors import LoadOvertaken
 from walferry.load.records import Folder, loads_of, note_folder
@@ -269,7 +268,7 @@ def test_no_task_notes_a_folder_once_those_that_are_noted_are_deleted(world: Wor
         with pytest.raises(LoadOvertaken):
             note_folder(zk, record, FOLDER)
         tried.append(record)
-        load_cleanup.clean_folders(record, zk, *others)
+        file_loader.clean_folders(record, zk, *others)
 
     monkeypatch.setattr(driver, "clean_folders", late)
     for number in (1, 2):

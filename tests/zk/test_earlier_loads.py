@@ -21,10 +21,10 @@ from walferry.hbase.rpc import bulk_load
 from walferry.hbase.rpc.errors import ConnectionFailed, RemoteError, RpcError
 from walferry.hbase.tables.errors import MissingTable
 from walferry.hbase.tables.regions import Region
-from walferry.load import cleanup as load_cleanup
-from walferry.load.cleanup import clean
+from walferry.load import file_loader
 from walferry.load.earlier_loads import loaded_before
 from walferry.load.errors import LoadOvertaken, StaleLoad
+from walferry.load.file_loader import clean
 from walferry.load.records import Folder, begin_load, check_folder, folders_of, loads_of, note_done, note_folder
 from walferry.replication.peers.reading import read_peer
 from walferry.replication.source.session import Session
@@ -70,7 +70,7 @@ def slave(monkeypatch: pytest.MonkeyPatch) -> Slave:
 
     monkeypatch.setattr(bulk_load, "cleanup", cleanup)
     monkeypatch.setattr("walferry.replication.peers.slave_tables.slave_tables", tables)
-    monkeypatch.setattr(load_cleanup, "PATIENCE_SECONDS", 0)
+    monkeypatch.setattr(file_loader, "PATIENCE_SECONDS", 0)
     return stand_in
 
 

@@ -25,6 +25,8 @@ from dataclasses import dataclass
 from itertools import count
 from typing import Protocol
 
+from kazoo.client import KazooClient
+
 from walferry.base.errors import WalferryError
 from walferry.base.security.login import Login
 from walferry.hbase.files.errors import UnreadableBytes
@@ -33,10 +35,12 @@ from walferry.hbase.rpc.errors import RpcError
 from walferry.hbase.tables.errors import MissingTable, RegionUnavailable
 from walferry.hbase.tables.regions import Region
 from walferry.hbase.tables.scan import Patience, RegionPlace
-from walferry.load.errors import NotLoaded, is_refusal
+from walferry.hbase.tables.tables import Tables
+from walferry.load.errors import NotLoaded, StaleLoad, is_refusal
 from walferry.load.numbered import Destination, StagedFile, load_numbered
-from walferry.load.records import Folder
-from walferry.load.staging import PATIENCE_SECONDS, delete_noted, new_folder
+from walferry.load.records import Folder, Load, end, folders_of, forget
+from walferry.load.staging import PATIENCE_SECONDS, delete_noted, delete_surely, new_folder
+from walferry.replication.source.cluster import SourceCluster
 
 LOADS = 3  # times that the files of a call are written, if the slave does not load them or gives them no number
 TRIES = 3  # times that a load is begun, if its files are not loaded
@@ -146,6 +150,33 @@ def noted_folder(
             note.forget()
         else:
             log.warning("%s is left behind at the slave for now: %s", token, problem)
+
+
+def clean(load: Load, zk: KazooClient, slave: Tables, source: SourceCluster) -> None:
+    """End a load of a backlog, have the folders deleted that its job has left, and forget it unless it is done.
+
+    Raises StaleLoad.
+    """
+    if not load.done:
+        end(zk, load.path)
+    clean_folders(load.path, zk, slave, source)
+    if not load.done:
+        forget(zk, load.path)
+
+
+def clean_folders(record: str, zk: KazooClient, slave: Tables, source: SourceCluster) -> None:
+    """Have the folders deleted that the tasks of a load have left and noted with its record. It has ended. Raises StaleLoad."""
+    for note, folder in folders_of(zk, record).items():
+        problem: str | None = "not even as text"
+        if folder is not None:
+            place, root = slave.place(folder.table), source.hbase_root
+            problem = delete_surely(place, folder.token, folder.region, root, PATIENCE_SECONDS)
+        if problem:
+            raise StaleLoad(
+                f"{note} names no folder that a load can have left at the slave: {problem}",
+                "Walferry has not written this znode. Nothing is shipped until it is deleted by hand",
+            )
+        forget(zk, note)
 
 
 class Tries:

@@ -14,11 +14,11 @@ from walferry.base.protos import hbase_pb2 as pb
 from walferry.base.security.login import UNSECURED
 from walferry.hbase.rpc.errors import ConnectionFailed
 from walferry.initial_snapshot.files_copy import clean
-from walferry.load import cleanup, staging
-from walferry.load.cleanup import clean_folders
+from walferry.load import file_loader, staging
 from walferry.load.copy_errors import CopyRefused
 from walferry.load.copy_records import RegionRecord
 from walferry.load.errors import LoadOvertaken, NotLoaded, StaleLoad
+from walferry.load.file_loader import clean_folders
 from walferry.load.records import Folder
 from walferry.load.staging import check_form, new_folder, wrong_folder
 from walferry.replication.source.cluster import SourceCluster
@@ -58,8 +58,8 @@ def told_by_an_initial_snapshot(token: str, region: str) -> Slave:
 def told_by_a_load(token: str, region: str) -> Slave:
     slave = Slave()
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(cleanup, "folders_of", lambda zk, record: {"/note": Folder(token, "ns:t", region)})
-        patch.setattr(cleanup, "forget", lambda zk, note: None)
+        patch.setattr(file_loader, "folders_of", lambda zk, record: {"/note": Folder(token, "ns:t", region)})
+        patch.setattr(file_loader, "forget", lambda zk, note: None)
         with suppress(StaleLoad):
             clean_folders("/record", None, slave, SOURCE)  # type: ignore[arg-type]
     return slave

@@ -36,9 +36,8 @@ from walferry.hbase.rpc import master
 from walferry.hbase.rpc.errors import RpcError
 from walferry.hbase.tables.errors import RegionUnavailable
 from walferry.hbase.tables.tables import Tables
-from walferry.load.cleanup import clean, clean_folders
 from walferry.load.earlier_loads import initial_snapshots
-from walferry.load.file_loader import Tries, noted_folder
+from walferry.load.file_loader import Tries, clean, clean_folders, noted_folder
 from walferry.load.records import Load, LoadFolder, begin_load, forget, loads_of, note_done
 from walferry.replication.filters.rules import FilterRules, PeerTables
 from walferry.replication.peers.reading import Peer, read_peer
