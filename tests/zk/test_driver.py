@@ -8,9 +8,10 @@ import uuid
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from kazoo.client import KazooClient
@@ -23,6 +24,7 @@ from tests.unit.replication.filters.test_window import entry, put
 from tests.unit.replication.sinks.hbase.test_bulk_loads import load
 from tests.unit.shipping.bulkload.jobs import targets
 from tests.zk.hbase_znodes import DEAD, OTHER, SERVER, HBaseZNodes, wal
+from walferry.base.jobs import Backend, Shuffle
 from walferry.base.security.login import UNSECURED
 from walferry.engine.summary import Status
 from walferry.hbase.rpc import bulk_load
@@ -95,7 +97,12 @@ class World:
             source=self.session.source, peer_id="p", run_id="r", deadline=time.time() + seconds, least_bytes=least_bytes,
             say=self.said.append,
         )  # fmt: skip
-        return load_backlog(backlog, jobs, lambda: self)
+        return load_backlog(backlog, jobs, cast(Backend, self))
+
+    def shuffle(self, work: Shuffle) -> list[str]:
+        """Answer as a backend."""
+        assert isinstance(work.first, partial)
+        return [outcome.to_json() for outcome in self(*work.first.args)]
 
     def __call__(self, job: LoadJob, parts: Sequence[Sequence[LoadWal]]) -> list[PartitionOutcome]:
         """Spark: reads all parts, and then loads all partitions."""

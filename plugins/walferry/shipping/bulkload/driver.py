@@ -17,15 +17,14 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, replace
-from typing import Protocol
 from uuid import UUID
 
 from walferry.base.errors import WalferryError
-from walferry.base.jobs import Capacity
+from walferry.base.jobs import Backend, Tell
 from walferry.base.zk.errors import ConnectError
 from walferry.engine.summary import GroupSummary
 from walferry.hbase.cluster import cluster_id
@@ -47,7 +46,7 @@ from walferry.replication.queues.lease import Lease, acquire
 from walferry.replication.source.cluster import SourceCluster
 from walferry.replication.source.session import Session, open_session
 from walferry.shipping.bulkload.job import LoadJob, PlannedRegion
-from walferry.shipping.bulkload.loading import PartitionOutcome
+from walferry.shipping.bulkload.load_spread import spread_load
 from walferry.shipping.bulkload.outcome import LoadedGroup, Verdict, verdict_of
 from walferry.shipping.bulkload.targets import Targets, read_targets
 from walferry.shipping.bulkload.wals import LoadWal, number_wals, parts_of
@@ -66,23 +65,17 @@ TRIAL_SECONDS = 60.0  # of patience with a region that moves, or a server that r
 log = logging.getLogger(__name__)
 
 
-class SpreadLoad(Capacity, Protocol):
-    """Runs a load's tasks side by side."""
-
-    def __call__(self, job: LoadJob, parts: Sequence[Sequence[LoadWal]]) -> Iterable[PartitionOutcome]:
-        """Read the parts, shuffle what they yield, load the partitions, and yield what became of them."""
-
-
 @dataclass(frozen=True, kw_only=True)
 class Backlog:
-    """What is to be loaded. `least_bytes` is the size from which it is; `say` is told how it goes."""
+    """What is to be loaded. `least_bytes` is the size from which it is; `say` is told how it goes, `tell` how far it is."""
 
     source: SourceCluster
     peer_id: str
     run_id: str
     deadline: float  # seconds since the epoch
     least_bytes: int = 0
-    say: Callable[[str], None] = print
+    say: Tell = print
+    tell: Tell = print
 
 
 @dataclass(frozen=True)
@@ -95,8 +88,8 @@ class _Group:
     wals: Sequence[LoadWal] = ()
 
 
-def load_backlog(backlog: Backlog, jobs: Sequence[GroupJob], spread: Callable[[], SpreadLoad], waits: Waits = at_once) -> Left:
-    """Load as many of the groups' edits as can be, unless they `wait`. `spread` is only called if there are any.
+def load_backlog(backlog: Backlog, jobs: Sequence[GroupJob], on: Backend, waits: Waits = at_once) -> Left:
+    """Load as many of the groups' edits as can be, unless they `wait`. The backend is only asked if there are any.
 
     Raises LeaseLost, LoadOvertaken, StaleLoad, and what the tasks raise: then nothing is taken out of the queues, and the next
     try begins again.
@@ -111,7 +104,7 @@ def load_backlog(backlog: Backlog, jobs: Sequence[GroupJob], spread: Callable[[]
         try:
             with _slave(peer, backlog) as slave:
                 groups = _without_loaded(session, backlog.peer_id, groups, slave)
-                done = _Loading(session, peer, slave, backlog, groups).run(spread)
+                done = _Loading(session, peer, slave, backlog, groups).run(on)
         except NotForFiles as why:
             backlog.say(f"nothing is loaded as files: {why}")
             if why.tell:
@@ -200,7 +193,7 @@ class _Loading:
     backlog: Backlog
     groups: Sequence[_Group]
 
-    def run(self, spread: Callable[[], SpreadLoad]) -> list[GroupSummary]:
+    def run(self, on: Backend) -> list[GroupSummary]:
         """Load. Returns the summaries of the groups that are done. Raises NotForFiles."""
         began = time.monotonic()
         groups = self._with_wals()
@@ -216,14 +209,14 @@ class _Loading:
         record = begin_load(self.session, self.peer.id, self.backlog.run_id, [group.job.group for group in groups], holder)
         try:
             self._try(LoadFolder(self.session.zk, record, holder.peer_state), targets)
-            job = self._job(groups[0], record, rules, targets, tasks := spread(), size)
-            parts = parts_of(wals, tasks.cores, tasks.least_bytes)
+            job = self._job(groups[0], record, rules, targets, on, size)
+            parts = parts_of(wals, on.cores, on.least_bytes)
             self.backlog.say(
                 f"{len(wals):,} WALs with {size:,} bytes are loaded as files, in {len(parts):,} parts; the slave has "
                 f"{len(job.regions):,} regions of {len(targets.tables):,} tables that are fit for it, in {job.partitions:,} "
                 "partitions"
             )
-            verdict = verdict_of(list(tasks(job, parts)), targets, [group.wals for group in groups])
+            verdict = verdict_of(spread_load(on, self.backlog.tell, job, parts), targets, [group.wals for group in groups])
         except BaseException:
             with suppress(WalferryError):  # the next run does it otherwise
                 clean(Load("", {}, path=record), self.session.zk, self.slave, self.backlog.source)
@@ -247,10 +240,10 @@ class _Loading:
         self.backlog.say(f"waiting for {seconds:.0f} s: {why}")
         time.sleep(seconds)
 
-    def _job(self, first: _Group, record: str, rules: FilterRules, targets: Targets, tasks: SpreadLoad, size: int) -> LoadJob:
+    def _job(self, first: _Group, record: str, rules: FilterRules, targets: Targets, on: Backend, size: int) -> LoadJob:
         regions = sum(len(target.regions) for target in targets.tables.values())
-        worth = max(1, size // max(1, tasks.least_bytes))
-        partitions = min(regions, worth, tasks.most_tasks, max(PARTITIONS_A_CORE * tasks.cores, size // PARTITION_BYTES))
+        worth = max(1, size // max(1, on.least_bytes))
+        partitions = min(regions, worth, on.most_tasks, max(PARTITIONS_A_CORE * on.cores, size // PARTITION_BYTES))
         return LoadJob(
             source=self.backlog.source, peer_id=self.peer.id, record=record, peer_state=first.lease.peer_state, rules=rules,
             before=initial_snapshots(self.session, self.peer.id), targets=targets, broken_wals=first.job.broken_wals,

@@ -19,29 +19,24 @@ from walferry.shipping.bulkload.wals import LoadWal
 EVERY_SECONDS = 10.0  # it is told how far the tasks are
 
 
-class LoadSpread:
-    """Runs a load's tasks; `tell` is told how far they are."""
+def spread_load(on: Backend, tell: Tell, job: LoadJob, parts: Sequence[Sequence[LoadWal]]) -> list[PartitionOutcome]:
+    """Read the parts, shuffle what they yield, and load the partitions. Returns what became of them.
 
-    def __init__(self, on: Backend, tell: Tell) -> None:
-        self._on = on
-        self._tell = tell
-        self.cores, self.most_tasks, self.least_bytes = on.cores, on.most_tasks, on.least_bytes
-
-    def __call__(self, job: LoadJob, parts: Sequence[Sequence[LoadWal]]) -> list[PartitionOutcome]:
-        """Run the tasks to their end. Raises BackendFailed, and what Spark does if one of them fails again and again."""
-        wals = sum(map(len, parts))
-        answers = self._on.shuffle(
-            Shuffle(
-                items=len(parts), first=partial(readers, job, parts), columns=COLUMNS, partition=PARTITION,
-                partitions=job.partitions, second=partial(loaders, job), answer=OUTCOME,
-                # An outcome a region, reports of WALs, and of each WAL and partition notes of two kinds and a count of runs.
-                most_answers=len(job.regions) + wals + 3 * job.partitions * wals, progress=LoadProgress(self._tell),
-            )
-        )  # fmt: skip
-        try:
-            return [PartitionOutcome.from_json(text) for text in answers]
-        except NotARecord as error:
-            raise BackendFailed(f"an answer of a load cannot be read: {error}") from None
+    `tell` is told how far it is. Raises BackendFailed, and what Spark does if a task fails again and again.
+    """
+    wals = sum(map(len, parts))
+    answers = on.shuffle(
+        Shuffle(
+            items=len(parts), first=partial(readers, job, parts), columns=COLUMNS, partition=PARTITION,
+            partitions=job.partitions, second=partial(loaders, job), answer=OUTCOME,
+            # An outcome a region, reports of WALs, and of each WAL and partition notes of two kinds and a count of runs.
+            most_answers=len(job.regions) + wals + 3 * job.partitions * wals, progress=LoadProgress(tell),
+        )
+    )  # fmt: skip
+    try:
+        return [PartitionOutcome.from_json(text) for text in answers]
+    except NotARecord as error:
+        raise BackendFailed(f"an answer of a load cannot be read: {error}") from None
 
 
 class LoadProgress:

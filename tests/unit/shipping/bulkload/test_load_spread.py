@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import cast
 
 import pytest
@@ -10,19 +12,20 @@ from tests.unit.shipping.bulkload.jobs import groups_of, job
 from tests.unit.shipping.bulkload.load_server import LoadBackend
 from walferry.base.jobs import Backend, BackendFailed, Shuffle
 from walferry.shipping.bulkload import load_spread
-from walferry.shipping.bulkload.load_spread import LoadProgress, LoadSpread, shown
+from walferry.shipping.bulkload.job import LoadJob
+from walferry.shipping.bulkload.load_spread import LoadProgress, shown, spread_load
 from walferry.shipping.bulkload.loading import PartitionOutcome
 from walferry.shipping.bulkload.region_load import Loaded
+from walferry.shipping.bulkload.wals import LoadWal
 
 
-def spread_on(backend: LoadBackend) -> LoadSpread:
-    return LoadSpread(cast(Backend, backend), print)
+def spread_on(backend: LoadBackend) -> Callable[[LoadJob, Sequence[Sequence[LoadWal]]], list[PartitionOutcome]]:
+    return partial(spread_load, cast(Backend, backend), print)
 
 
 def test_outcomes_come_as_they_were_told() -> None:
     outcomes = [PartitionOutcome("t", "t-0", Loaded(1, 2, 3)), PartitionOutcome(notes=("{}",))]
-    spread = spread_on(LoadBackend(*outcomes))
-    assert (spread.cores, spread(job(), groups_of(2, 1))) == (4, outcomes)
+    assert spread_on(LoadBackend(*outcomes))(job(), groups_of(2, 1)) == outcomes
 
 
 def test_an_answer_that_is_no_outcome_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
