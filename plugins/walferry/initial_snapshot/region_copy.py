@@ -92,7 +92,8 @@ class RegionCopier:
         try:
             alone = partial(turn, self.session, self.peer.id, task.attempt)
             login, root = self.slave_tables.login, self.session.source.hbase_root
-            loader = FileLoader(place, login, root, self._source_id(), alone, written_at_once=COPIED_AT_ONCE)
+            source_id = str(cluster_id(self.session.zk, self.session.nodes))
+            loader = FileLoader(place, login, root, source_id, alone, written_at_once=COPIED_AT_ONCE)
             record = copy_files(loader, region, self._found(task), held)
         except NeedsScan as why:
             clean(place, held.record, self.session.source.hbase_root)
@@ -124,9 +125,6 @@ class RegionCopier:
                 "If both clusters have the same hbase:labels, set visibility_labels to ship in the connection's extra; else "
                 "leave the table out",
             )
-
-    def _source_id(self) -> str:
-        return str(cluster_id(self.session.zk, self.session.nodes))
 
 
 def copy_rows(

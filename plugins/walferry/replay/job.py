@@ -11,7 +11,6 @@ from uuid import UUID
 
 from walferry.base.errors import WalferryError
 from walferry.base.zk.right import Right
-from walferry.hbase.cluster import cluster_id
 from walferry.hbase.errors import PeerError
 from walferry.hbase.wal.windows import UnwrapKey
 from walferry.replay.interval import Interval
@@ -105,8 +104,3 @@ def sink_of(
         peer, session, job.settings, deadline, stop=stop, right=right, lease=None, on_missing_hfiles=on_missing_hfiles,
         on_failure=on_failure,
     )  # fmt: skip
-
-
-def source_id(session: Session) -> UUID:
-    """The source's cluster id."""
-    return cluster_id(session.zk, session.nodes)

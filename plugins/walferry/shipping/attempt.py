@@ -14,7 +14,7 @@ from walferry.engine.in_flight import InFlight
 from walferry.engine.outcome import RunOutcome, noted_end
 from walferry.engine.run import Run
 from walferry.engine.summary import GroupSummary, Status
-from walferry.hbase.cluster import cluster_id, visibility_labels
+from walferry.hbase.cluster import cluster_id
 from walferry.load.earlier_loads import NOTHING_LOADED, loaded_before
 from walferry.replication.filters.rules import FilterRules
 from walferry.replication.filters.visibility import LabelFilter
@@ -22,7 +22,6 @@ from walferry.replication.peers.reading import Peer, check_shippable, read_peer
 from walferry.replication.queues.lease import Lease
 from walferry.replication.sinks.of_peer import open_sink
 from walferry.replication.sinks.sink import Sink
-from walferry.replication.source.cluster import VisibilityLabels
 from walferry.replication.source.session import Session
 from walferry.shipping.candidates import GroupCandidates, candidates
 from walferry.shipping.deleted import Missing, deleted_at_source, names_of
@@ -46,8 +45,7 @@ class Attempt:
         self._lease = lease
         self._counters = counters
         self._keys = job.source.keys()
-        known = partial(visibility_labels, session.zk, session.nodes)
-        self._labels = LabelFilter(VisibilityLabels(job.source.visibility_labels), known)
+        self._labels = LabelFilter.of(session)
         self._in_flight = InFlight()
         self._outcome = RunOutcome()
         self._gauges = Gauges(counters, self._in_flight, f"the slave of peer {job.peer_id}")

@@ -208,7 +208,10 @@ class _Loading:
         holder = groups[0].lease
         record = begin_load(self.session, self.peer.id, self.backlog.run_id, [group.job.group for group in groups], holder)
         try:
-            self._try(LoadFolder(self.session.zk, record, holder.peer_state), targets)
+            name, target = next(iter(targets.tables.items()))
+            note, planned = LoadFolder(self.session.zk, record, holder.peer_state), PlannedRegion(name, target.regions[0])
+            if problem := why_not(note, self.slave, planned, self.backlog.source.hbase_root):
+                raise NotForFiles(f"the slave takes no files: {problem}")
             job = self._job(groups[0], record, rules, targets, on, size)
             parts = parts_of(wals, on.cores, on.least_bytes)
             self.backlog.say(
@@ -249,12 +252,6 @@ class _Loading:
             before=initial_snapshots(self.session, self.peer.id), targets=targets, broken_wals=first.job.broken_wals,
             partitions=partitions, deadline=self.backlog.deadline,
         )  # fmt: skip
-
-    def _try(self, note: LoadFolder, targets: Targets) -> None:
-        """Raises NotForFiles if the slave takes no files."""
-        name, target = next(iter(targets.tables.items()))
-        if problem := why_not(note, self.slave, PlannedRegion(name, target.regions[0]), self.backlog.source.hbase_root):
-            raise NotForFiles(f"the slave takes no files: {problem}")
 
     def _with_wals(self) -> list[_Group]:
         """The groups with those of their WALs that may be loaded, numbered."""
