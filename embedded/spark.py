@@ -11,7 +11,7 @@ from typing import IO, Any
 
 from embedded.cache import cache_home
 from walferry.base.jobs import Job, arguments_of
-from walferry.initial_snapshot.copy_run import CopyRun
+from walferry.initial_snapshot.job import CopyRun
 from walferry.jobs.archive import build_archive
 from walferry.jobs.quick_start import quick_start
 from walferry.replay.replay_run import ReplayRun

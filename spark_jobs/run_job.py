@@ -28,7 +28,7 @@ def job_class(kind: str) -> type[Job]:
 
         return ReplayRun
     if kind == "copy":
-        from walferry.initial_snapshot.copy_run import CopyRun
+        from walferry.initial_snapshot.job import CopyRun
 
         return CopyRun
     from walferry.verification.verify_run import VerifyRun

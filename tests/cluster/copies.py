@@ -12,7 +12,7 @@ from embedded.client import GLOBAL, LOCAL
 from tests.cluster.conftest import Sides
 from walferry.hbase.cluster import master as active_master
 from walferry.hbase.rpc import master, master_snapshots
-from walferry.initial_snapshot.job import Copied, CopyRequest, Spread, initial_snapshot
+from walferry.initial_snapshot.job import Copied, CopyRun, Spread, initial_snapshot
 from walferry.initial_snapshot.region_copy import RegionOutcome, RegionTask, copy_regions
 from walferry.replication.source.session import open_session
 
@@ -36,18 +36,17 @@ class Copies:
         self.sides, self.peer = sides, peer
         self.said: list[str] = []
 
-    def request(self, *tables: str, run: str = "run", **options: object) -> CopyRequest:
-        return CopyRequest(
+    def request(self, *tables: str, run: str = "run", **options: object) -> CopyRun:
+        return CopyRun(
             source=self.sides.at,
             peer_id=self.peer,
-            run=run,
+            run_id=run,
             tables=tables,
-            say=self.said.append,
             **options,  # type: ignore[arg-type]
         )
 
     def run(self, *tables: str, spread: Spread | None = None, **options: object) -> Copied:
-        return initial_snapshot(self.request(*tables, **options), spread or self.spread)
+        return initial_snapshot(self.request(*tables, **options), spread or self.spread, self.said.append)
 
     def spread(self, tasks: Sequence[RegionTask]) -> list[RegionOutcome]:
         with ThreadPoolExecutor(3) as pool:

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
 
+from walferry.base.jobs import BackendFailed, Shuffle
 from walferry.shipping.bulkload.job import LoadJob
 from walferry.shipping.bulkload.loading import PartitionOutcome, load_partition
 from walferry.shipping.bulkload.reading import read_wals
@@ -14,12 +17,20 @@ from walferry.shipping.bulkload.wals import LoadWal
 
 @dataclass
 class LocalSpread:
-    """A Spread. What goes through the shuffle is encoded and decoded as it is for Spark's."""
+    """A backend. What goes through the shuffle is encoded and decoded as it is for Spark's."""
 
     cores: int = 2
     most_tasks: int = 1000
     least_bytes: int = 0
+    shuffles: bool = True
     outcomes: list[PartitionOutcome] = field(default_factory=list)
+
+    def run(self, *_: object, **__: object) -> Any:
+        raise BackendFailed("only loads go this way")
+
+    def shuffle(self, work: Shuffle) -> list[str]:
+        assert isinstance(work.first, partial)
+        return [outcome.to_json() for outcome in self(*work.first.args)]
 
     def __call__(self, job: LoadJob, parts: Sequence[Sequence[LoadWal]]) -> list[PartitionOutcome]:
         rows: list[list[ShuffleRow]] = [[] for _ in range(job.partitions)]

@@ -31,10 +31,10 @@ from tests.cluster.walferry_runs import plan, roll, ship, source_of
 from walferry.engine.summary import Status
 from walferry.hbase.files.clients import local_path
 from walferry.hbase.rpc import bulk_load
-from walferry.load import cleanup
+from walferry.load import records
 from walferry.replication.peers.settings import SinkKind
 from walferry.replication.queues.lease import Lease
-from walferry.shipping.bulkload import driver, reading, region_load
+from walferry.shipping.bulkload import driver, reading
 from walferry.shipping.bulkload.job import LoadJob
 from walferry.shipping.bulkload.loading import PartitionOutcome
 from walferry.shipping.bulkload.rows import ShuffleRow
@@ -45,7 +45,7 @@ STEPS = {
     "before its record": die_before(driver, "begin_load"),
     "before a WAL is read": die_before(reading, "windows_of_closed"),
     "while WALs are read": die_before(reading, "windows_of_closed", 2),
-    "before a folder is noted": die_before(cleanup, "note_folder"),
+    "before a folder is noted": die_before(records, "note_folder"),
     "before a load": die_before(bulk_load, "load"),
     "once one region is loaded": die_after(bulk_load, "load"),
     "before the last regions are loaded": die_before(bulk_load, "load", 4),
@@ -164,7 +164,7 @@ def test_a_late_task_of_a_killed_run_loads_nothing(sides, table, peer, held: str
     with ThreadPoolExecutor(1) as pool, pytest.MonkeyPatch.context() as patch:
         killed = Mortal()
         patch.setattr(driver, "open_session", killed.open_session)
-        module = region_load if held == "check_folder" else bulk_load
+        module = records if held == "check_folder" else bulk_load
         late = HeldLoad(getattr(module, held))
         patch.setattr(module, held, late)
         run = pool.submit(ship, sides.at, peer, run_id="killed", roll_first=False)

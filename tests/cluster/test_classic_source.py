@@ -23,7 +23,7 @@ from tests.cluster.test_verification import verify
 from tests.cluster.walferry_runs import source_of
 from walferry.engine.summary import Status
 from walferry.hbase.layout import QueueLayout
-from walferry.initial_snapshot.job import CopyRequest, initial_snapshot
+from walferry.initial_snapshot.job import CopyRun, initial_snapshot
 from walferry.initial_snapshot.region_copy import RegionOutcome, RegionTask, copy_regions
 from walferry.replay.files import OPEN_SLACK_MS
 from walferry.replay.interval import Interval
@@ -103,7 +103,7 @@ def test_a_table_is_copied_and_its_queue_shipped(site: Site) -> None:
     table = "ns:copied.table_1-x"
     site.source.create_table(table, {"f": GLOBAL}, SPLITS, versions=VERSIONS)
     write(site, table)
-    request = CopyRequest(source=site.at, peer_id=PEER, run="run", tables=(table,))
+    request = CopyRun(source=site.at, peer_id=PEER, run_id="run", tables=(table,))
     copied = initial_snapshot(request, site.spread)
     assert (copied.errors, copied.state.complete, copied.state.regions) == ((), True, 4)
     assert site.source.compare(table, site.slave, raw=True).same

@@ -23,7 +23,7 @@ from tests.sessions import session_of
 from walferry.base.jobs import Job, JobOutcome
 from walferry.base.zk.client import connected
 from walferry.engine.summary import GroupSummary, Status
-from walferry.initial_snapshot.copy_run import CopyRun
+from walferry.initial_snapshot.job import CopyRun
 from walferry.jobs.archive import build_archive
 from walferry.jobs.connect import connect_job
 from walferry.jobs.connect.connect_job import ConnectJob
@@ -33,7 +33,7 @@ from walferry.replay.replay_run import ReplayRun
 from walferry.replication.peers.settings import SinkKind
 from walferry.replication.source.cluster import SourceCluster
 from walferry.replication.source.session import open_session
-from walferry.shipping.bulkload import load_progress
+from walferry.shipping.bulkload import load_spread
 from walferry.shipping.bulkload.load_note import LoadNote, read_load_note
 from walferry.shipping.runs import read_run
 from walferry.shipping.ship_run import ShipRun
@@ -136,7 +136,7 @@ def loading(sides: Sides) -> SourceCluster:
 
 
 def test_a_backlog_is_loaded_and_how_far_it_is_is_noted(connect, loading, sides, both, peer, caplog, monkeypatch):
-    monkeypatch.setattr(load_progress, "EVERY_SECONDS", 0.0)
+    monkeypatch.setattr(load_spread, "EVERY_SECONDS", 0.0)
     noted, tell = list[str](), LoadNote.tell
 
     def told(note: LoadNote, text: str) -> None:

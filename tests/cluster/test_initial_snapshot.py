@@ -226,7 +226,7 @@ def test_a_task_that_was_paused_in_mid_copy_until_another_run_was_through_loads_
 
     def late(*arguments: object) -> object:
         here = threading.current_thread()
-        if (here in threads or here.name.startswith("copy-files")) and not paused.is_set():
+        if (here in threads or here.name.startswith("write-files")) and not paused.is_set():
             paused.set()
             assert others_are_through.wait(300)
         return original(*arguments)

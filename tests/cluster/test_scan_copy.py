@@ -7,7 +7,7 @@ from tests.cluster.conftest import Sides
 from tests.cluster.copies import MIXED, Copies, copies, source_table
 from walferry.hbase.hfiles.ends import FileEnd
 from walferry.initial_snapshot import files_copy
-from walferry.initial_snapshot.file_copy import copy_file
+from walferry.initial_snapshot.files_copy import copy_file
 
 __all__ = ["copies", "source_table"]  # fixtures
 

@@ -15,6 +15,7 @@ from embedded.hbase import ClusterAddress
 from embedded.wire import Cell, WalEntry
 from tests.cluster.local_spread import LocalSpread
 from tests.sessions import session_of
+from walferry.base.jobs import Backend
 from walferry.base.zk.client import children, connected
 from walferry.engine.summary import GroupSummary
 from walferry.hbase.files.closedness import await_closed
@@ -28,10 +29,9 @@ from walferry.replication.queues import rolling
 from walferry.replication.queues.reading import Queue, read_queues
 from walferry.replication.source.cluster import SourceCluster
 from walferry.replication.source.session import open_session
-from walferry.shipping.bulkload.driver import Backlog, SpreadLoad, load_backlog
-from walferry.shipping.bulkload.left_to_requests import Left
+from walferry.shipping.bulkload.driver import Backlog, load_backlog
 from walferry.shipping.group import ship_group
-from walferry.shipping.group_job import GroupJob
+from walferry.shipping.group_job import GroupJob, Left
 from walferry.shipping.plan import PeerPlan, plan_peer
 
 # Marks tests that show the same for each way to send edits. They get the fixture `sink`, through `sides` or `members`.
@@ -79,7 +79,7 @@ def roll(source: SourceCluster, peer_id: str) -> None:
 def ship(
     source: SourceCluster, peer_id: str, *, deadline: float = 120.0, run_id: str = "test", settings: PeerSettings | None = None,
     senders: int = 2, groups: list[str] | None = None, roll_first: bool = True, broken_wals: BrokenWals = BrokenWals.STOP,
-    refused: bool = False, spread: Callable[[], SpreadLoad] = LocalSpread,
+    refused: bool = False, spread: Callable[[], Backend] = LocalSpread,
 ) -> list[GroupSummary]:  # fmt: skip
     """Run one batch of a peer. Returns the summaries of its groups, or of those named.
 
@@ -100,7 +100,7 @@ def ship(
     left = Left((), jobs)
     if jobs and sink_of(source).makes_files:
         backlog = Backlog(source=source, peer_id=peer_id, run_id=run_id, deadline=jobs[0].deadline)
-        left = load_backlog(backlog, jobs, spread)
+        left = load_backlog(backlog, jobs, spread())
     with ThreadPoolExecutor(max(1, len(left.jobs))) as pool:
         summaries = [*left.done, *pool.map(ship_group, left.jobs)]
     with open_session(source) as session:

@@ -34,7 +34,7 @@ from walferry.base.security.login import Kerberos as Identity
 from walferry.base.security.login import Login
 from walferry.hbase.files import clients, logins
 from walferry.hbase.files.systems import write_file
-from walferry.jobs.environment import kerberos_settings
+from walferry.jobs.session_settings import kerberos_settings
 from walferry.replication.peers.settings import SinkKind
 from walferry.replication.source.cluster import SourceCluster, for_slave
 

@@ -21,7 +21,7 @@ import pytest
 
 from embedded.spark_connect import ConnectServer
 from walferry.jobs.archive import PACKAGE, build_archive
-from walferry.jobs.connect import rows
+from walferry.jobs.connect import connect_job
 from walferry.jobs.connect.errors import Interrupted, OperationLost, ServerGone, ServerRefuses
 from walferry.jobs.connect.execution import Execution, interrupt_tag
 from walferry.jobs.connect.plan import pickled_call, plan_of
@@ -62,7 +62,7 @@ def archive(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def texts(session: Session, code: str, count: int = 1, tag: str = "test", tasks: int = 8) -> list[str]:
     """The rows of a job."""
     execution = Execution(session, plan_of(count, tasks, pickled_call(eval, code), "text"), tag)
-    return list(rows.texts(str(session.server.address), execution.run(), "text", count))
+    return list(connect_job.texts(str(session.server.address), execution.run(), "text", count))
 
 
 def python_processes(server: ConnectServer) -> list[psutil.Process]:

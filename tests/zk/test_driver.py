@@ -8,9 +8,10 @@ import uuid
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from kazoo.client import KazooClient
@@ -23,11 +24,12 @@ from tests.unit.replication.filters.test_window import entry, put
 from tests.unit.replication.sinks.hbase.test_bulk_loads import load
 from tests.unit.shipping.bulkload.jobs import targets
 from tests.zk.hbase_znodes import DEAD, OTHER, SERVER, HBaseZNodes, wal
+from walferry.base.jobs import Backend, Shuffle
 from walferry.base.security.login import UNSECURED
 from walferry.engine.summary import Status
+from walferry.hbase.rpc import bulk_load
 from walferry.hbase.rpc.errors import ConnectionFailed
-from walferry.load import cleanup, records
-from walferry.load import cleanup as load_cleanup
+from walferry.load import file_loader, records
 from walferry.load.earlier_loads import loaded_before
 from walferry.load.errors import LoadOvertaken
 from walferry.load.records import Folder, loads_of, note_folder
@@ -39,13 +41,12 @@ from walferry.replication.source.session import Session
 from walferry.shipping.bulkload import driver, loading
 from walferry.shipping.bulkload.driver import Backlog, load_backlog
 from walferry.shipping.bulkload.job import LoadJob, PlannedRegion
-from walferry.shipping.bulkload.left_to_requests import Left
 from walferry.shipping.bulkload.loading import PartitionOutcome, load_partition
 from walferry.shipping.bulkload.reading import read_wals
 from walferry.shipping.bulkload.region_load import Loaded, Runs
 from walferry.shipping.bulkload.targets import Targets
 from walferry.shipping.bulkload.wals import LoadWal
-from walferry.shipping.group_job import GroupJob
+from walferry.shipping.group_job import GroupJob, Left
 from walferry.shipping.plan import groups_to_ship
 
 MINE = wal(0).rpartition(".")[0]
@@ -96,7 +97,12 @@ class World:
             source=self.session.source, peer_id="p", run_id="r", deadline=time.time() + seconds, least_bytes=least_bytes,
             say=self.said.append,
         )  # fmt: skip
-        return load_backlog(backlog, jobs, lambda: self)
+        return load_backlog(backlog, jobs, cast(Backend, self))
+
+    def shuffle(self, work: Shuffle) -> list[str]:
+        """Answer as a backend."""
+        assert isinstance(work.first, partial)
+        return [outcome.to_json() for outcome in self(*work.first.args)]
 
     def __call__(self, job: LoadJob, parts: Sequence[Sequence[LoadWal]]) -> list[PartitionOutcome]:
         """Spark: reads all parts, and then loads all partitions."""
@@ -150,7 +156,7 @@ def world(
     monkeypatch.setattr(driver, "read_targets", lambda *_: made.targets)
     monkeypatch.setattr(driver, "why_not", lambda *_: None)
     monkeypatch.setattr(loading, "_loaders", loaders)
-    monkeypatch.setattr(cleanup.bulk_load, "cleanup", lambda server, region, token: made.deleted.append(token))
+    monkeypatch.setattr(bulk_load, "cleanup", lambda server, region, token: made.deleted.append(token))
     return made
 
 
@@ -269,7 +275,7 @@ def test_no_task_notes_a_folder_once_those_that_are_noted_are_deleted(world: Wor
         with pytest.raises(LoadOvertaken):
             note_folder(zk, record, FOLDER)
         tried.append(record)
-        load_cleanup.clean_folders(record, zk, *others)
+        file_loader.clean_folders(record, zk, *others)
 
     monkeypatch.setattr(driver, "clean_folders", late)
     for number in (1, 2):

@@ -17,13 +17,14 @@ from tests.zk.hbase_znodes import OTHER, HBaseZNodes, wal
 from tests.zk.load_notes import GROUPS, MINE, REGION, THEIRS, done, folder, lease_of, session, state_of
 from walferry.base.zk.records import encode
 from walferry.hbase.names import ServerName
+from walferry.hbase.rpc import bulk_load
 from walferry.hbase.rpc.errors import ConnectionFailed, RemoteError, RpcError
 from walferry.hbase.tables.errors import MissingTable
 from walferry.hbase.tables.regions import Region
-from walferry.load import cleanup as load_cleanup
-from walferry.load.cleanup import clean
+from walferry.load import file_loader
 from walferry.load.earlier_loads import loaded_before
 from walferry.load.errors import LoadOvertaken, StaleLoad
+from walferry.load.file_loader import clean
 from walferry.load.records import Folder, begin_load, check_folder, folders_of, loads_of, note_done, note_folder
 from walferry.replication.peers.reading import read_peer
 from walferry.replication.source.session import Session
@@ -67,9 +68,9 @@ def slave(monkeypatch: pytest.MonkeyPatch) -> Slave:
     def tables(peer: object, user: str | None) -> Iterator[Slave]:
         yield stand_in
 
-    monkeypatch.setattr(load_cleanup.bulk_load, "cleanup", cleanup)
+    monkeypatch.setattr(bulk_load, "cleanup", cleanup)
     monkeypatch.setattr("walferry.replication.peers.slave_tables.slave_tables", tables)
-    monkeypatch.setattr(load_cleanup, "PATIENCE_SECONDS", 0)
+    monkeypatch.setattr(file_loader, "PATIENCE_SECONDS", 0)
     return stand_in
 
 

@@ -14,7 +14,7 @@ from tests.zk.hbase_znodes import HBaseZNodes
 from walferry.load.copy_border import Border
 from walferry.load.copy_errors import Overtaken
 from walferry.load.copy_records import TableRecord
-from walferry.load.records import loads_of
+from walferry.load.records import Folder, loads_of
 from walferry.replication.source.cluster import SourceCluster
 
 
@@ -101,6 +101,28 @@ def test_of_two_tasks_with_the_same_region_only_the_later_one_may_load(
             with pytest.raises(Overtaken):
                 task.check()
         late.put(BEGUN)
+
+
+def test_the_folder_of_a_task_is_noted_until_its_region_is_copied_and_another_task_s_is_not_noted_over_it(
+    zk: KazooClient, hbase: HBaseZNodes, at: SourceCluster
+) -> None:
+    session, region = session_of(zk, hbase), b"t,,1.abc.".hex()
+    with writing(session, at) as records:
+        records.begin("run")
+        records.begin_table("t", TABLE)
+        mine, other = records.held("t", "r1"), records.held("t", "r1")
+        mine.note(Folder("hdfs://slave/staging/one", "t", region))
+        mine.check()
+        with pytest.raises(Overtaken, match="another task has written"):
+            other.note(Folder("hdfs://slave/staging/other", "t", region))
+        mine.forget()
+        found = records.held("t", "r1").record
+        assert found is not None
+        assert (found.staging, found.slave_region, found.way) == ("hdfs://slave/staging/one", region, "")
+        mine.put(DONE)
+        found = records.held("t", "r1").record
+        assert found is not None
+        assert (found.staging, found.way) == ("", DONE.way)
 
 
 def test_once_the_peer_was_enabled_nothing_of_an_older_snapshot_is_loaded_or_noted(

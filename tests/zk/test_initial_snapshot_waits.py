@@ -118,7 +118,7 @@ def test_an_initial_snapshot_waits_for_what_hbase_was_shipping_when_the_peer_was
     zk.set(state, zk.get(state)[0])  # as after it was enabled and disabled
     monkeypatch.setattr(snapshot_job, "peer_to_copy", lambda session, peer_id: None)
     monkeypatch.setattr(leases.time, "sleep", sleep)
-    request = snapshot_job.CopyRequest(source=job.source, peer_id="q", run="run")
+    request = snapshot_job.CopyRun(source=job.source, peer_id="q", run_id="run")
     with pytest.raises(Slept):
         snapshot_job.initial_snapshot(request, lambda tasks: pytest.fail("it copies"))
     assert slept[0] == pytest.approx(leases.HBASE_CALL_SECONDS + spare_seconds(leases.HBASE_CALL_SECONDS), abs=10)

@@ -18,7 +18,7 @@ from walferry.base.zk.client import children
 from walferry.base.zk.right import LEAST_SPARE_SECONDS, Right
 from walferry.hbase.errors import EnabledPeer
 from walferry.initial_snapshot.manifest import SnapshotRegion
-from walferry.initial_snapshot.scan_copy import copy_rows
+from walferry.initial_snapshot.region_copy import copy_rows
 from walferry.replication.locks import row_lock
 from walferry.replication.locks.peer_lock import NO_TURN, RightLost, holding_peer, turn_of
 from walferry.replication.locks.row_lock import RowsTaken, row_right

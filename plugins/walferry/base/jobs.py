@@ -53,8 +53,8 @@ class Shuffle:
     progress: Callable[[Stages], None]  # is called with how far it is
 
 
-class Capacity(Protocol):
-    """How much there is to run tasks on."""
+class Backend(Protocol):
+    """Runs functions of the library side by side."""
 
     @property
     def cores(self) -> int:
@@ -67,10 +67,6 @@ class Capacity(Protocol):
     @property
     def least_bytes(self) -> int:
         """How much data is worth another task."""
-
-
-class Backend(Capacity, Protocol):
-    """Runs functions of the library side by side."""
 
     @property
     def shuffles(self) -> bool:

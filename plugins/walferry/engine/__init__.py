@@ -1,8 +1,7 @@
 """Ships a feed of entries through a sink, in order, and commits how far that is acknowledged.
 
     feed                 what is shipped: batches of entries, WAL after WAL (a protocol), and the thread that reads it
-    senders              requests in order, side by side
-    sender_queue         what waits for one of them
+    senders              requests in order, side by side, and what waits for one of them
     in_flight            the requests under way, and so the low watermark: how far everything is acknowledged
     commit               where it is kept how far that is (a protocol)
     run                  feed → filter → senders → in flight → commit, under one supervisor

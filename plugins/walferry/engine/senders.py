@@ -1,15 +1,19 @@
 """Senders: each sends requests in order, and all send side by side.
 
 An entry's sender is chosen by a hash of its region, so a region's edits stay with one sender and keep their order. Requests are
-filled and queued, one at a time for each sender. Its thread sends what has been queued meanwhile, as far as that is acknowledged
-within about a second (sender_queue), and waits for the acknowledgement. All senders together hold a bounded number of bytes. What
-a request looks like is the sink's business.
+filled and queued, one at a time for each sender. All senders together hold a bounded number of bytes. What a request looks like
+is the sink's business.
+
+Each acknowledgement takes a round trip, however little it is for. So a sender sends all that has been queued since it sent the
+last time, and waits for the acknowledgement: little to a slave that keeps up, and more to one that is far away. It takes no more
+than is acknowledged within about a second, because positions move only then.
 """
 
 from __future__ import annotations
 
 import threading
 import time
+from collections import deque
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Protocol
@@ -17,12 +21,14 @@ from typing import Protocol
 import numpy as np
 
 from walferry.engine.in_flight import InFlight, WalOffset
-from walferry.engine.sender_queue import Queued, SenderPace, SenderQueue
 from walferry.hbase.wal.windows import Window
 from walferry.replication.filters.window import KeptEdits
 from walferry.replication.peers.settings import PeerSettings
 from walferry.replication.sinks.errors import Stopped
 from walferry.replication.sinks.sink import Ints, SinkRequest, Take
+
+SECONDS = 1.0  # within which what is sent at once should be acknowledged
+MOST_BYTES = 16 << 20  # that are sent at once
 
 
 class Sends(Protocol):
@@ -59,6 +65,66 @@ class Budget:
         with self._changed:
             self._stopped = True
             self._changed.notify_all()
+
+
+@dataclass(frozen=True)
+class Queued:
+    """A request, and its number among those in flight."""
+
+    number: int
+    request: SinkRequest
+    alone: bool = False
+
+
+class SenderQueue:
+    """The requests that wait for one sender, in order. Any thread may put some; the sender's own gets them."""
+
+    def __init__(self) -> None:
+        self._changed = threading.Condition()
+        self._queued: deque[Queued] = deque()
+        self._ended = False
+
+    def __len__(self) -> int:
+        return len(self._queued)
+
+    def put(self, queued: Queued) -> None:
+        """Add a request."""
+        with self._changed:
+            self._queued.append(queued)
+            self._changed.notify()
+
+    def end(self) -> None:
+        """Nothing more will be put."""
+        with self._changed:
+            self._ended = True
+            self._changed.notify()
+
+    def get(self, most_bytes: float) -> list[Queued]:
+        """Wait for a request, and take it and those behind it that together have at most so many bytes. One that goes alone is
+        taken alone. Empty if there are no more."""
+        with self._changed:
+            self._changed.wait_for(lambda: self._queued or self._ended)
+            some = [self._queued.popleft()] if self._queued else []
+            left = most_bytes - sum(each.request.size for each in some)
+            while self._queued and self._queued[0].request.size <= left and not (some[0].alone or self._queued[0].alone):
+                some.append(self._queued.popleft())
+                left -= some[-1].request.size
+            return some
+
+
+class SenderPace:
+    """How many bytes a sender may send at once: more and more while they are acknowledged in time, otherwise fewer."""
+
+    def __init__(self, most_bytes: int) -> None:
+        self._most = min(most_bytes, MOST_BYTES)
+        self.bytes = 0.0
+
+    def acknowledged(self, size: int, seconds: float) -> None:
+        """What was sent at once had `size` bytes, and took so long."""
+        if seconds <= SECONDS:
+            self.bytes = max(self.bytes, min(self._most, 2 * size))
+        else:
+            self.bytes = min(self.bytes, size * SECONDS / seconds)
 
 
 @dataclass

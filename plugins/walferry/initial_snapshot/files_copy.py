@@ -1,44 +1,33 @@
-"""Copies a region's store files, and has the slave load them.
+"""Copies a region's store files, and has the slave load them (walferry.load.file_loader).
 
-    look for the files and read what they say of themselves      or it is a case for a scan
-    PrepareBulkLoad at the slave                                 makes <staging>/<token>, into which all may write
-    copy the files to <token>/<name>, side by side               then the server may move them, whatever user it runs as; without
-                                                                 the source's numbers: see hfiles.py
-    wait for the turn to load into the slave's region            see load/region_lock.py
-    check that no other run or task has taken over               see load/fence.py
-    BulkLoadHFile, oldest files first                            of cells with equal keys, those that are loaded last count
-    look whether these files have got a number                   see load/numbered.py; or copy and load them once more
-    CleanupBulkLoad
-
-All files of one call get the same sequence number, so each call has one file of a family at most.
-
-A copy that fails between two steps is begun anew: a file that is loaded twice has the same cells, and in the same order.
+Before that the files are looked for, and what they say of themselves is read: or the region is a case for a scan. They are copied
+without the source's numbers: see hfiles.py.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass, replace
-from itertools import count, zip_longest
+import uuid
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from functools import partial
+from itertools import zip_longest
 
-from walferry.base.security.login import UNSECURED, Login
-from walferry.hbase.files.systems import OpenWal, open_wal
+from walferry.hbase.files.errors import StoreError
+from walferry.hbase.files.systems import COPY_BYTES, NewFile, OpenWal, open_wal
+from walferry.hbase.hfiles.ends import EndWriter, FileEnd
 from walferry.hbase.tables.regions import Region
 from walferry.hbase.tables.scan import RegionPlace
-from walferry.initial_snapshot.file_copy import copy_file
-from walferry.initial_snapshot.hfiles import HFileInfo, read_info
+from walferry.initial_snapshot.hfiles import HFileInfo, info_without_numbers, read_info
 from walferry.initial_snapshot.manifest import SnapshotRegion, StoreFile
-from walferry.load.copy_errors import BrokenSnapshot, CopyRefused, Overtaken, UnreadableHFile
+from walferry.load.copy_errors import BrokenSnapshot, CopyRefused, UnreadableHFile
 from walferry.load.copy_records import CopyWay, HeldRegion, RegionRecord
-from walferry.load.errors import NotLoaded, StaleLoad
-from walferry.load.numbered import Destination, StagedFile, load_numbered
-from walferry.load.region_lock import TakeTurn
-from walferry.load.staging import delete_surely, new_folder
+from walferry.load.file_loader import FileLoader
+from walferry.load.numbered import StagedFile
+from walferry.load.staging import delete_surely
 
 COPIED_AT_ONCE = 4  # files of a region: HDFS takes longer to end a small one than to write it
-LOADS = 3  # times that the files of a call are copied, if the slave does not load them or gives them no number
 TASK = "walferry, initial snapshot"  # the slave's files say that this has made them
 
 log = logging.getLogger(__name__)
@@ -57,86 +46,52 @@ class FoundFile:
     info: HFileInfo | None
 
 
-@dataclass(frozen=True)
-class FilesCopy:
-    """Copies regions from below `root`, the URL of the source's hbase.rootdir, to the table at `place`.
+def copy_files(loader: FileLoader, region: SnapshotRegion, found: Sequence[FoundFile], held: HeldRegion) -> RegionRecord:
+    """Copy a region by its files. Raises NeedsScan, StoreError, and what FileLoader.load does."""
+    calls = loads(found)
+    if not calls:
+        return RegionRecord(CopyWay.FILES)
+    target = loader.place.locate(region.start)
+    check_borders(region, target)
+    writers = [[partial(_copy, each) for each in call] for call in calls]
+    try:  # the region may be split meanwhile
+        loader.load(target, held, writers, lambda: check_borders(region, loader.place.locate(region.start)))
+    except UnreadableHFile as error:
+        raise NeedsScan(str(error)) from error
+    copied = [each.file for call in calls for each in call]
+    return RegionRecord(CopyWay.FILES, files=len(copied), bytes=sum(file.size for file in copied), slave_region=target.name.hex())
 
-    `cluster_id` is the source's, which the slave's own replication does not send the files to. `turn` keeps other tasks from
-    loading into the same region of the slave at the same time.
+
+def _copy(each: FoundFile, url: str) -> StagedFile:
+    return StagedFile(each.file.family, url, copy_file(each.url, url, TASK))
+
+
+def copy_file(source: str, target: str, task: str) -> FileEnd:
+    """Copy an HFile as it is, except for what it says of the order of its cells (hfiles.py). `task` says in it who did.
+
+    Returns its end, which no other copy has. Raises UnreadableHFile, StoreError, FileNotFoundError.
     """
-
-    root: str
-    place: RegionPlace
-    cluster_id: str
-    turn: TakeTurn
-    login: Login = UNSECURED  # to the slave
-
-    def copy(self, region: SnapshotRegion, found: Sequence[FoundFile], held: HeldRegion) -> RegionRecord:
-        """Copy one region. Raises NeedsScan, NotLoaded, Overtaken, StoreError, RpcError, RegionUnavailable."""
-        calls = loads(found)
-        if not calls:
-            return RegionRecord(CopyWay.FILES)
-        target = self.place.locate(region.start)
-        check_borders(region, target)
-        server = self.place.connection(target)
-        begun = RegionRecord(slave_region=target.name.hex())
-        token, _ = new_folder(
-            server, region.table, target.name, self.root, self.login, lambda token: held.put(replace(begun, staging=token))
-        )
-        record = replace(begun, staging=token)
-        try:
-            self._load(region, Destination(region.table, target, token, self.login), calls, held)
-        except (NotLoaded, Overtaken):  # another run may have deleted the folder too early, and forgotten it
-            clean_up(self.place, record, self.root)
-            raise
-        clean_up(self.place, record, self.root)
-        copied = [each for call in calls for each in call]
-        return replace(record, way=CopyWay.FILES, files=len(copied), bytes=sum(each.file.size for each in copied), staging="")
-
-    def _load(self, region: SnapshotRegion, to: Destination, calls: Sequence[Sequence[FoundFile]], held: HeldRegion) -> None:
-        """Copy the files of each call to the folder, and have them loaded. Raises as `copy`."""
-        server = self.place.connection(to.region)
-        pool = ThreadPoolExecutor(COPIED_AT_ONCE, "copy-files")
-        try:
-            copies = [_copies(pool, call, f"{to.token}/call{i}") for i, call in enumerate(calls)]
-            for call, begun in zip(calls, copies, strict=True):
-                files = [copy.result() for copy in begun]
-                for tried in count(1):
-                    try:
-                        with self.turn(to.region.encoded_name):
-                            held.check()
-                            load_numbered(server, to, files, self.cluster_id)
-                        break
-                    except NotLoaded as error:
-                        check_borders(region, self.place.locate(region.start))  # the region may have been split meanwhile
-                        if tried == LOADS:
-                            raise
-                        log.warning("files of %s are loaded again: %s", region, error)
-                    files = [copy.result() for copy in _copies(pool, call, f"{files[0].url}-again")]
-        except UnreadableHFile as error:
-            raise NeedsScan(str(error)) from error
-        finally:
-            pool.shutdown(cancel_futures=True)  # before the folder is deleted
+    with open_wal(source) as file:
+        info = info_without_numbers(file, source, f"{task} {uuid.uuid4().hex}")
+        with NewFile(target) as copy:
+            out = EndWriter(copy.write)
+            for data in _pieces(file, source, 0, info.start):
+                out(memoryview(data))
+            out.begin()
+            out(memoryview(info.block))
+            for data in _pieces(file, source, info.end, file.size):
+                out(memoryview(data))
+    return out.end()
 
 
-def _copies(pool: ThreadPoolExecutor, call: Sequence[FoundFile], url: str) -> list[Future[StagedFile]]:
-    """Begin to copy the files of a call, to `url` with a number each.
-
-    HBase keeps a name that could be one of its own files', and then a load gives it no number (HRegion.bulkLoadHFiles).
-    """
-
-    def copied(each: FoundFile, to: str) -> StagedFile:
-        return StagedFile(each.file.family, to, copy_file(each.url, to, TASK))
-
-    return [pool.submit(copied, each, f"{url}-{number}") for number, each in enumerate(call)]
-
-
-def clean_up(place: RegionPlace, record: RegionRecord | None, root: str) -> None:
-    """Have the folder deleted of a copy whose calls were all answered; if that fails, the folder stays. Raises CopyRefused."""
-    try:
-        clean(place, record, root)
-    except StaleLoad as error:
-        log.warning("%s", error)
+def _pieces(file: OpenWal, source: str, start: int, end: int) -> Iterator[bytes]:
+    """Yield a part of the file. Raises StoreError."""
+    for offset in range(start, end, COPY_BYTES):
+        wanted = min(COPY_BYTES, end - offset)
+        data = file.read_at(offset, wanted)
+        if len(data) < wanted:
+            raise StoreError(f"{source}: ended at byte {offset + len(data)} of {file.size} while it was copied")
+        yield data
 
 
 def clean(place: RegionPlace, record: RegionRecord | None, root: str, patience_seconds: float = 0.0) -> None:

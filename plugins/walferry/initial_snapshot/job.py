@@ -1,13 +1,21 @@
-"""An initial snapshot from its start to its end; `spread` runs the regions' tasks, e.g. side by side in Spark."""
+"""The job that copies the tables of a new peer to its slave, from its start to its end: a task for some regions at a time.
+
+What is copied is noted in ZooKeeper (walferry.load.copy_records), so the job may be killed at any time, and the next one goes on.
+While it runs, it says how far it is.
+"""
 
 from __future__ import annotations
 
+import json
 import logging
 import socket
 import threading
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
+from functools import partial
+from typing import ClassVar
 
+from walferry.base.jobs import Backend, JobOutcome, Tell
 from walferry.base.periodic import every
 from walferry.base.zk.client import children
 from walferry.hbase.cluster import cluster_id, live_servers
@@ -16,14 +24,13 @@ from walferry.hbase.names import family_text, without_default_namespace
 from walferry.hbase.rpc import master, master_tables
 from walferry.hbase.rpc.connection import Connection
 from walferry.hbase.tables.tables import Tables
-from walferry.initial_snapshot.attributes import told
 from walferry.initial_snapshot.files_copy import clean
 from walferry.initial_snapshot.lives import lives
 from walferry.initial_snapshot.manifest import SnapshotRegion, read_manifest, regions_of, split_keys
 from walferry.initial_snapshot.quiet import await_quiet
-from walferry.initial_snapshot.region_copy import RegionOutcome, RegionTask
+from walferry.initial_snapshot.region_copy import CopiedRegions, RegionOutcome, RegionTask, copy_some
 from walferry.initial_snapshot.snapshots import TakeSnapshot, snapshots
-from walferry.initial_snapshot.targets import check_target, has_rows, make_target
+from walferry.initial_snapshot.targets import check_target, has_rows, make_target, told
 from walferry.load.copied_tables import ChosenTable, choose
 from walferry.load.copy_border import find_border
 from walferry.load.copy_errors import CopyRefused, NotQueued
@@ -36,9 +43,10 @@ from walferry.replication.peers.reading import Peer, disabled_guard, successor
 from walferry.replication.peers.slave_tables import slave_tables
 from walferry.replication.queues.lease import await_settled
 from walferry.replication.source.agreement import check_peer
-from walferry.replication.source.cluster import SourceCluster
 from walferry.replication.source.session import Session, open_session
+from walferry.replication.source.source_job import SourceJob
 
+TASKS_A_CORE = 8  # each connects to both clusters once, and the last ones should end at about the same time
 PROGRESS_SECONDS = 10.0
 WAIT_SECONDS = 3600.0  # for a batch that holds the peer lock; its deadline is 1800 s unless it was given another
 BEGIN_TRIES = 3  # if a table becomes another one between the roll and its snapshot
@@ -49,15 +57,26 @@ Spread = Callable[[Sequence[RegionTask]], Collection[RegionOutcome]]
 
 
 @dataclass(frozen=True, kw_only=True)
-class CopyRequest:
-    """What a run asks for. No `tables`: all that the peer replicates. `say` is told how far the copy is."""
+class CopyRun(SourceJob):
+    """What is to be copied. No `tables`: all that the peer replicates."""
 
-    source: SourceCluster
-    peer_id: str
-    run: str
+    kind: ClassVar[str] = "copy"
+    nothing_done: ClassVar[str] = "the initial snapshot has stopped"
+
     tables: tuple[str, ...] = ()
-    allow_not_empty: bool = False
-    say: Callable[[str], None] = print
+    allow_not_empty: bool = False  # copy into tables that have rows at the slave
+
+    def run(self, on: Backend, say: Tell) -> JobOutcome:
+        """Copy what is not copied yet. Raises what initial_snapshot does."""
+        copied = initial_snapshot(self, partial(self._spread, on), say)
+        return JobOutcome(errors=copied.errors, failed=not copied.state.complete, result=json.dumps(asdict(copied.state)))
+
+    def _spread(self, on: Backend, tasks: Sequence[RegionTask]) -> list[RegionOutcome]:
+        """Copy the regions, the largest first, dealt out to the tasks."""
+        count = min(len(tasks), TASKS_A_CORE * on.cores)
+        dealt = [tasks[first::count] for first in range(count)]
+        copied = on.run(partial(copy_some, self.source, self.peer_id), dealt, CopiedRegions)
+        return [outcome for each in copied for outcome in each.outcomes]
 
 
 @dataclass(frozen=True)
@@ -68,8 +87,8 @@ class Copied:
     errors: tuple[str, ...] = ()
 
 
-def initial_snapshot(request: CopyRequest, spread: Spread) -> Copied:
-    """Copy what is not copied yet. If all of it is, the peer's queue may be shipped.
+def initial_snapshot(request: CopyRun, spread: Spread, say: Tell = print) -> Copied:
+    """Copy what is not copied yet; `spread` runs the tasks of regions. If all of it is copied, the peer's queue may be shipped.
 
     Raises CopyRefused, NotQueued, NotRolled, PeerLocked, Overtaken, WalferryError.
     """
@@ -77,12 +96,12 @@ def initial_snapshot(request: CopyRequest, spread: Spread) -> Copied:
     with open_session(request.source) as session:
         peer_to_copy(session, peer_id)
         state = Records(session, peer_id).state()
-        if state is not None and state.complete and state.run == request.run:
+        if state is not None and state.complete and state.run == request.run_id:
             return Copied(state)
-        holder = f"run {request.run}, an initial snapshot, on {socket.gethostname()}"
+        holder = f"run {request.run_id}, an initial snapshot, on {socket.gethostname()}"
         ours = holding_peer_after_others(
-            request.source, peer_id, request.run, holder, wait_seconds=WAIT_SECONDS,
-            waiting=lambda why: request.say(f"waiting until the other run ends: {why}"),
+            request.source, peer_id, request.run_id, holder, wait_seconds=WAIT_SECONDS,
+            waiting=lambda why: say(f"waiting until the other run ends: {why}"),
         )  # fmt: skip
         with ours as attempt:
             guard = disabled_guard(session.zk, session.nodes, peer_id)
@@ -93,7 +112,7 @@ def initial_snapshot(request: CopyRequest, spread: Spread) -> Copied:
                 chosen = chosen_tables(session, peer, slave, request)
                 with snapshots(session, peer_id, attempt) as take:
                     claim = Claim(session, peer_id, attempt, guard.version)
-                    return _Copy(session, peer, slave, request, claim).run(chosen, take, spread)
+                    return _Copy(session, peer, slave, request, claim, say).run(chosen, take, spread)
 
 
 def peer_to_copy(session: Session, peer_id: str) -> Peer:
@@ -123,7 +142,7 @@ def check_queued(session: Session, peer_id: str) -> None:
         )
 
 
-def chosen_tables(session: Session, peer: Peer, slave: Tables, request: CopyRequest) -> list[ChosenTable]:
+def chosen_tables(session: Session, peer: Peer, slave: Tables, request: CopyRun) -> list[ChosenTable]:
     """Choose the tables, and check that they can be copied to the slave. Raises CopyRefused, WalferryError."""
     if cluster_id(session.zk, session.nodes) == cluster_id(slave.zk, slave.nodes):
         raise CopyRefused(f"peer {peer.id}: its cluster key {peer.cluster_key} leads to the source cluster itself", "Correct it")
@@ -183,28 +202,29 @@ class _Copy:
     session: Session
     peer: Peer
     slave: Tables
-    request: CopyRequest
+    request: CopyRun
     claim: Claim
+    say: Tell = print
 
     def run(self, chosen: Sequence[ChosenTable], take: TakeSnapshot, spread: Spread) -> Copied:
         records = Records(self.session, self.peer.id, self.claim)
-        state = records.begin(self.request.run)  # from now on nobody begins to ship a queue of the peer
-        await_quiet(self.session, self.peer.id, f"run {self.request.run}, an initial snapshot", self.request.say, WAIT_SECONDS)
+        state = records.begin(self.request.run_id)  # from now on nobody begins to ship a queue of the peer
+        await_quiet(self.session, self.peer.id, f"run {self.request.run_id}, an initial snapshot", self.say, WAIT_SECONDS)
         for table in records.tables():  # also those that are not asked for any more
             self._clean(records, table)
         begun = self._begin_all(records, chosen, take)
         tasks = [task for each in begun for task in self._begin(records, each)]
         done = _Done(records, tasks)
         left = sorted(done.left(), key=lambda task: task.region.size, reverse=True)
-        self.request.say(f"{len(chosen)} tables, {len(tasks)} regions; {len(tasks) - len(left)} of them are copied already")
-        with every(PROGRESS_SECONDS, lambda: _tell(self.request, done)):
+        self.say(f"{len(chosen)} tables, {len(tasks)} regions; {len(tasks) - len(left)} of them are copied already")
+        with every(PROGRESS_SECONDS, lambda: _tell(self.say, done)):
             outcomes = spread(left) if left else ()
-        self.request.say(done.as_text())
+        self.say(done.as_text())
         unfinished = {task.region.table for task in done.left()}
         others = self._end_all(records, begun, unfinished)
         errors = (*(outcome.error for outcome in outcomes if outcome.error), *others)
         names = tuple(table.name for table in chosen[:MAX_TABLES])
-        state = replace(done.counted(state), run=self.request.run, tables=names, complete=not (unfinished or others))
+        state = replace(done.counted(state), run=self.request.run_id, tables=names, complete=not (unfinished or others))
         if state.complete:
             records.complete(state)
         return Copied(state, errors)
@@ -217,7 +237,7 @@ class _Copy:
             known = self._known(records, left, before)
             border = ""
             if len(known) < len(left):
-                border = records.add_border(self.request.run, find_border(self.session, self.peer.id))
+                border = records.add_border(self.request.run_id, find_border(self.session, self.peer.id))
             snapshots = {table.name: take(table.name) for table in left}
             after = lives(self.session, names)
             for table in left:
@@ -246,9 +266,9 @@ class _Copy:
         with master.connect(active_master(self.slave.zk, self.slave.nodes), login=self.slave.login) as there:
             target = make_target(there, table.schema, split_keys(regions))
         if target.made:
-            self.request.say(f"table {table.name} is made at the slave, with {len(regions)} regions")
+            self.say(f"table {table.name} is made at the slave, with {len(regions)} regions")
             if target.left:
-                self.request.say(f"table {table.name} at the slave has not got these settings of the source: {told(target.left)}")
+                self.say(f"table {table.name} at the slave has not got these settings of the source: {told(target.left)}")
         if target.made or begun.fresh or not has_rows(self.slave, table.name):  # it may have been dropped or truncated since
             records.begin_table_anew(table.name, begun.record)
         claim = self.claim
@@ -321,9 +341,9 @@ class _Done:
                 self._done |= {key: record for key, record in ours.items() if is_copied(record, self._tasks[key].families)}
 
 
-def _tell(request: CopyRequest, done: _Done) -> None:
+def _tell(say: Tell, done: _Done) -> None:
     """Say how far the copy is."""
     try:
-        request.say(done.as_text())
+        say(done.as_text())
     except Exception as error:  # the copy goes on whether this can be told or not
         log.info("how far the copy is cannot be told: %s", error)

@@ -11,25 +11,21 @@ from functools import partial
 from walferry.base.errors import WalferryError
 from walferry.base.records import Record
 from walferry.hbase.cluster import cluster_id, visibility_labels
-from walferry.hbase.files.errors import UnreadableBytes
-from walferry.hbase.rpc.errors import RemoteError
-from walferry.hbase.tables.scan import Patience
+from walferry.hbase.tables.scan import ALL_VERSIONS, ScanSpec
 from walferry.hbase.tables.tables import Tables
-from walferry.initial_snapshot.files_copy import FilesCopy, FoundFile, NeedsScan, clean, find_files
+from walferry.initial_snapshot.files_copy import COPIED_AT_ONCE, FoundFile, NeedsScan, clean, copy_files, find_files
 from walferry.initial_snapshot.manifest import SnapshotRegion
-from walferry.initial_snapshot.scan_copy import copy_rows
 from walferry.load.copy_errors import BrokenSnapshot, CopyRefused, Overtaken
 from walferry.load.copy_records import CopyWay, Records, RegionRecord
-from walferry.load.errors import NotLoaded
 from walferry.load.fence import Claim
+from walferry.load.file_loader import FileLoader, Tries
 from walferry.load.region_lock import turn
-from walferry.load.staging import PATIENCE_SECONDS
 from walferry.replication.peers.reading import Peer, read_peer
 from walferry.replication.peers.slave_tables import slave_tables
 from walferry.replication.source.cluster import SourceCluster, VisibilityLabels
 from walferry.replication.source.session import Session, open_session
+from walferry.shipping.rows import row_shipment
 
-LOADS = 3  # times that a region's files are copied, if the slave does not load them
 SYSTEM_LABEL = 1  # the ordinal of a label that HBase adds itself, and that no cell of a user has
 
 log = logging.getLogger(__name__)
@@ -76,18 +72,14 @@ class RegionCopier:
 
     def copy(self, task: RegionTask) -> RegionOutcome:
         """Copy a region, and try again for a while what may pass. Never raises what Walferry or the operating system reports."""
-        patience, unloaded = Patience(PATIENCE_SECONDS), 0
+        tries = Tries()
         while True:
             try:
                 return RegionOutcome(str(task.region), self._copy(task))
-            except FileNotFoundError as error:  # HBase has moved it since it was found
-                problem, hopeless = f"{task.region}: {error}", False
             except (WalferryError, OSError) as error:
-                unloaded += isinstance(error, NotLoaded)
                 problem = f"{task.region}: {str(error).removeprefix(f'{task.region}: ')}"
-                hopeless = unloaded == LOADS or not _another_try_helps(error)
-            if hopeless or not patience.wait():
-                return RegionOutcome(str(task.region), None, problem)
+                if not _may_pass(error) or not tries.again(error):
+                    return RegionOutcome(str(task.region), None, problem)
             log.warning("trying again: %s", problem)
 
     def _copy(self, task: RegionTask) -> RegionRecord:
@@ -99,8 +91,10 @@ class RegionCopier:
             clean(place, held.record, self.session.source.hbase_root)
         try:
             alone = partial(turn, self.session, self.peer.id, task.attempt)
-            files = FilesCopy(self.session.source.hbase_root, place, self._source_id(), alone, self.slave_tables.login)
-            record = files.copy(region, self._found(task), held)
+            login, root = self.slave_tables.login, self.session.source.hbase_root
+            source_id = str(cluster_id(self.session.zk, self.session.nodes))
+            loader = FileLoader(place, login, root, source_id, alone, written_at_once=COPIED_AT_ONCE)
+            record = copy_files(loader, region, self._found(task), held)
         except NeedsScan as why:
             clean(place, held.record, self.session.source.hbase_root)
             held.put(RegionRecord(why_scan=str(why)))
@@ -132,8 +126,20 @@ class RegionCopier:
                 "leave the table out",
             )
 
-    def _source_id(self) -> str:
-        return str(cluster_id(self.session.zk, self.session.nodes))
+
+def copy_rows(
+    session: Session, peer: Peer, tables: Tables, region: SnapshotRegion, families: Sequence[bytes], attempt: str
+) -> int:
+    """Copy all rows that the source has now between the region's borders, through the peer's own sink. Returns how many cells.
+
+    `attempt` is that of the run that holds the peer lock. Raises RowsTaken, RightLost, SlaveUnreachable, WalferryError.
+    """
+    spec = ScanSpec(region.start, region.end, tuple(families), max_versions=ALL_VERSIONS, raw=True)
+    with row_shipment(session, peer, attempt, f"{region.table},{region.encoded_name}", f"the rows of {region}") as shipment:
+        for block in tables.scan(region.table, spec):
+            shipment.add(region.table, families, block)
+        shipment.flush(region.table)
+    return shipment.cells
 
 
 def copy_regions(source: SourceCluster, peer_id: str, tasks: Iterable[RegionTask]) -> Iterator[RegionOutcome]:
@@ -164,9 +170,7 @@ def region_copier(source: SourceCluster, peer_id: str) -> Iterator[RegionCopier]
             yield RegionCopier(session, peer, tables, slave)
 
 
-def _another_try_helps(error: WalferryError | OSError) -> bool:
-    if isinstance(error, BrokenSnapshot | Overtaken | OSError) or (isinstance(error, RemoteError) and error.do_not_retry):
-        return False
-    if isinstance(error, UnreadableBytes) and error.lost:  # the source's RegionServers cannot read them either
-        return False
-    return error.retry_helps
+def _may_pass(error: WalferryError | OSError) -> bool:
+    if isinstance(error, FileNotFoundError):  # HBase has moved it since it was found
+        return True
+    return not isinstance(error, BrokenSnapshot | Overtaken | OSError)

@@ -1,9 +1,9 @@
 """What all loads of files into a slave keep to: those of a backlog, and those of an initial snapshot.
 
+file_loader                  one load from the note of its folder to its deletion, also of what killed ones have left
 numbered                     has a slave load files, and makes sure that they count as younger than all that it has
 staging                      the folders at the slave into which files are put
 records                      what is known of loads, in ZooKeeper
-cleanup                      a folder for one load, and the deletion of what killed loads have left
 earlier_loads                what is loaded already, for whoever ships now
 fence                        keeps runs out that were overtaken
 region_lock                  one load at a time into a region of the slave

@@ -38,7 +38,7 @@ from walferry.load.copy_border import Border
 from walferry.load.copy_errors import CopyUnderWay, Overtaken
 from walferry.load.earlier_loads import LoadedBefore
 from walferry.load.fence import Claim
-from walferry.load.records import MAX_JSON_BYTES, Load
+from walferry.load.records import MAX_JSON_BYTES, Folder, Load
 from walferry.replication.source.session import Session
 
 MAX_NAMED = 20  # regions, in a state
@@ -292,6 +292,13 @@ class HeldRegion:
         if version is None:
             raise self._overtaken()
         self._version = version
+
+    def note(self, folder: Folder) -> None:
+        """Note where the region's files are being put, as `put`."""
+        self.put(RegionRecord(staging=folder.token, slave_region=folder.region))
+
+    def forget(self) -> None:
+        """Do nothing: the region's next record names no folder."""
 
     def check(self) -> None:
         """Check that the record is as this task has written it, and that its run holds the peer lock."""

@@ -54,7 +54,7 @@ def end_loads(session: Session, peer: Peer, groups: Collection[str]) -> list[Loa
     """
     loads = loads_of(session, peer.id)
     if left := [load for load in loads if load.may_go_on(groups)]:
-        from walferry.load.cleanup import clean
+        from walferry.load.file_loader import clean
         from walferry.replication.peers.slave_tables import slave_tables
 
         try:

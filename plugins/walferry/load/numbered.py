@@ -40,11 +40,12 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class StagedFile:
-    """A file that is to be loaded, and its end: no other file may have the same one."""
+    """A file that is to be loaded, and its end: no other file may have the same one. `cells` is how many it has, if counted."""
 
     family: bytes
     url: str
     end: FileEnd
+    cells: int = 0
 
 
 @dataclass(frozen=True)

@@ -161,6 +161,28 @@ def check_folder(zk: KazooClient, path: str, note: str, peer_state: tuple[str, i
         raise LoadOvertaken(f"{peer_state[0]} has changed since the load of {path} began: the peer may have been enabled")
 
 
+class LoadFolder:
+    """The folder of one load of a backlog's task, as it is noted with the record at `path` (file_loader.FolderNote)."""
+
+    def __init__(self, zk: KazooClient, path: str, peer_state: tuple[str, int]) -> None:
+        self._zk = zk
+        self._path = path
+        self._peer_state = peer_state
+        self._note = ""
+
+    def note(self, folder: Folder) -> None:
+        """Note the folder. Raises LoadOvertaken if the load is over."""
+        self._note = note_folder(self._zk, self._path, folder)
+
+    def check(self) -> None:
+        """As check_folder."""
+        check_folder(self._zk, self._path, self._note, self._peer_state)
+
+    def forget(self) -> None:
+        """Delete the note: the folder is deleted."""
+        forget(self._zk, self._note)
+
+
 def _overtaken(path: str) -> LoadOvertaken:
     return LoadOvertaken(f"the load of {path} is over: another run holds the queues, or the driver has gone on without us")
 

@@ -13,8 +13,8 @@ from __future__ import annotations
 import logging
 import random
 import time
-from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 from walferry.base.errors import WalferryError
 from walferry.base.zk.errors import Contention
@@ -27,9 +27,6 @@ WAIT_SECONDS = 600.0  # longer than a load takes, even if the slave hangs
 _FIRST_PAUSE_SECONDS, _LONGEST_PAUSE_SECONDS = 0.02, 1.0
 
 log = logging.getLogger(__name__)
-
-TakeTurn = Callable[[str], AbstractContextManager[None]]
-"""Waits for the turn to load into a region of the slave, by its encoded name, and has it for the length of a block."""
 
 
 class _Taken(WalferryError):

@@ -20,7 +20,6 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from contextlib import suppress
-from typing import TypeVar
 from urllib.parse import urlsplit
 
 from walferry.base.errors import WalferryError
@@ -39,29 +38,28 @@ STAGING = "staging"  # HConstants.BULKLOAD_STAGING_DIR_NAME
 _RANDOM = "[0-9a-v]{40,64}"  # fewer digits come once in 2^120 times
 MAX_URL_CHARS = 4000  # HDFS has no longer paths
 PATIENCE_SECONDS = 180.0  # with a region that moves, or a server that restarts
-T = TypeVar("T")
 
 SLAVES_FOLDERS = "Check the slave's hbase.rootdir, and its RegionServers"  # advice
 
 
 def new_folder(
-    server: Connection, table: str, region: bytes, source_root: str, login: Login, note: Callable[[str], T]
-) -> tuple[str, T]:
+    server: Connection, table: str, region: bytes, source_root: str, login: Login, note: Callable[[str], object]
+) -> str:
     """Have a server make a folder for a load into one of its regions, and `note` its URL before anything is put there.
 
-    Returns the URL, and what `note` returns. If that fails, the folder, which is empty, is deleted as far as the server does it.
+    Returns the URL. If that fails, the folder, which is empty, is deleted as far as the server does it.
     Raises what `check_form` and `note` do, RpcError.
     """
     token = bulk_load.prepare(server, table, region)
     check_form(token, table, source_root)  # before it is noted: what is noted gets deleted
     try:
-        noted = note(token)
+        note(token)
     except WalferryError:
         with suppress(RpcError):
             bulk_load.cleanup(server, region, token)
         raise
     log_in_to(token, login)
-    return token, noted
+    return token
 
 
 def check_form(token: str, table: str, source_root: str) -> None:

@@ -11,7 +11,6 @@ from uuid import UUID
 
 from walferry.base.errors import WalferryError
 from walferry.base.zk.right import Right
-from walferry.hbase.cluster import cluster_id
 from walferry.hbase.errors import PeerError
 from walferry.hbase.wal.windows import UnwrapKey
 from walferry.replay.interval import Interval
@@ -72,8 +71,6 @@ class ChosenTables(PeerTables):
 
 def rules_of(peer: Peer, source_id: UUID, slave_id: UUID, tables: Collection[str], deleted: Deleted | None = None) -> FilterRules:
     """What the peer gets, of these tables only if any are named, without those that are `deleted`. Raises PeerError."""
-    if slave_id == source_id:
-        raise PeerError(peer.id, f"its cluster key {peer.cluster_key} leads to the source cluster itself", "Correct it")
     rules = FilterRules.of_peer(peer, source_id, slave_id, deleted)
     if not tables:
         return rules
@@ -107,8 +104,3 @@ def sink_of(
         peer, session, job.settings, deadline, stop=stop, right=right, lease=None, on_missing_hfiles=on_missing_hfiles,
         on_failure=on_failure,
     )  # fmt: skip
-
-
-def source_id(session: Session) -> UUID:
-    """The source's cluster id."""
-    return cluster_id(session.zk, session.nodes)

@@ -22,7 +22,7 @@ from walferry.engine.in_flight import InFlight, WalOffset
 from walferry.engine.outcome import RunOutcome, noted_end
 from walferry.engine.run import Run
 from walferry.engine.summary import GroupSummary, Status, digest_with
-from walferry.hbase.cluster import visibility_labels
+from walferry.hbase.cluster import cluster_id
 from walferry.hbase.wal.errors import WalError
 from walferry.hbase.wal.windows import Window
 from walferry.load.copy_records import check_copied, copied_before, under_way
@@ -30,7 +30,7 @@ from walferry.load.earlier_loads import LoadedBefore
 from walferry.replay.files import GroupFiles
 from walferry.replay.group_lock import GroupLock
 from walferry.replay.interval import only
-from walferry.replay.job import HFilesGone, ReplayJob, rules_of, sink_of, source_id
+from walferry.replay.job import HFilesGone, ReplayJob, rules_of, sink_of
 from walferry.replay.listing import WalFile
 from walferry.replay.order import Stages
 from walferry.replay.scan import windows_of
@@ -38,7 +38,6 @@ from walferry.replication.filters.rules import FilterRules
 from walferry.replication.filters.visibility import LabelFilter
 from walferry.replication.queues.errors import LeaseHeld, LeaseLost
 from walferry.replication.source.agreement import check_peer
-from walferry.replication.source.cluster import VisibilityLabels
 from walferry.replication.source.session import Session, open_session
 from walferry.shipping.deleted import Missing, attempt_without, deleted_at_source, names_of
 from walferry.shipping.pausing import check_not_paused, why_paused
@@ -196,8 +195,7 @@ class _Shipment:
         self._in_flight = InFlight()
         self._outcome = RunOutcome()
         self._gauges = Gauges(counters, self._in_flight, f"the slave of peer {job.peer_id}")
-        known = partial(visibility_labels, session.zk, session.nodes)
-        self._labels = LabelFilter(VisibilityLabels(job.source.visibility_labels), known)
+        self._labels = LabelFilter.of(session)
 
     def run(self, wals: tuple[WalFile, ...]) -> None:
         """Ship these last WALs of the group; the outcome is in the counters. Raises what stops the group."""
@@ -226,7 +224,7 @@ class _Shipment:
         )
         with opened as sink, limit_of(peer, self._session, stop) as limit:
             check_not_paused(self._session, peer.id)  # the slave may have been waited for
-            rules = rules_of(peer, source_id(self._session), sink.id, self._job.tables, deleted)
+            rules = rules_of(peer, cluster_id(self._session.zk, self._session.nodes), sink.id, self._job.tables, deleted)
             status = Run(
                 feed=IntervalWals(
                     job=self._job, files=self._files, wals=wals, stages=self._stages, stage=self._stage, peer_rules=rules,

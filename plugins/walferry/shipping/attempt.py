@@ -14,8 +14,7 @@ from walferry.engine.in_flight import InFlight
 from walferry.engine.outcome import RunOutcome, noted_end
 from walferry.engine.run import Run
 from walferry.engine.summary import GroupSummary, Status
-from walferry.hbase.cluster import cluster_id, visibility_labels
-from walferry.hbase.errors import PeerError
+from walferry.hbase.cluster import cluster_id
 from walferry.load.earlier_loads import NOTHING_LOADED, loaded_before
 from walferry.replication.filters.rules import FilterRules
 from walferry.replication.filters.visibility import LabelFilter
@@ -23,18 +22,14 @@ from walferry.replication.peers.reading import Peer, check_shippable, read_peer
 from walferry.replication.queues.lease import Lease
 from walferry.replication.sinks.of_peer import open_sink
 from walferry.replication.sinks.sink import Sink
-from walferry.replication.source.cluster import VisibilityLabels
 from walferry.replication.source.session import Session
-from walferry.shipping.archiver import Archiver
-from walferry.shipping.broken import Broken
 from walferry.shipping.candidates import GroupCandidates, candidates
 from walferry.shipping.deleted import Missing, deleted_at_source, names_of
 from walferry.shipping.group_job import GroupJob
-from walferry.shipping.group_wals import GroupWals
 from walferry.shipping.lag import first_written
 from walferry.shipping.pausing import check_not_paused, why_paused
-from walferry.shipping.queue_positions import QueuePositions
-from walferry.shipping.queued_wals import QueuedWals
+from walferry.shipping.queue_positions import Archiver, QueuePositions
+from walferry.shipping.queued_wals import Broken, GroupWals, QueuedWals
 from walferry.shipping.runs import write_group
 from walferry.shipping.slave_down import known_down, note_down
 
@@ -50,8 +45,7 @@ class Attempt:
         self._lease = lease
         self._counters = counters
         self._keys = job.source.keys()
-        known = partial(visibility_labels, session.zk, session.nodes)
-        self._labels = LabelFilter(VisibilityLabels(job.source.visibility_labels), known)
+        self._labels = LabelFilter.of(session)
         self._in_flight = InFlight()
         self._outcome = RunOutcome()
         self._gauges = Gauges(counters, self._in_flight, f"the slave of peer {job.peer_id}")
@@ -98,8 +92,6 @@ class Attempt:
 
     def _rules(self, peer: Peer, sink_id: UUID) -> FilterRules:
         source_id = cluster_id(self._session.zk, self._session.nodes)
-        if sink_id == source_id:
-            raise PeerError(peer.id, f"its cluster key {peer.cluster_key} leads to the source cluster itself", "Correct it")
         deleted = deleted_at_source(self._session, self._missing)
         self._counters.deleted(names_of(deleted))
         return FilterRules.of_peer(peer, source_id, sink_id, deleted)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from walferry.engine.summary import GroupSummary
 from walferry.hbase.files.quarantine import BrokenWals
 from walferry.replication.peers.settings import PeerSettings
 from walferry.replication.queues.finding import QueuePlace
@@ -31,3 +33,11 @@ class GroupJob:
     senders: int = LEAST_SENDERS_OF_A_GROUP
     broken_wals: BrokenWals = BrokenWals.STOP
     settings: PeerSettings = field(default_factory=PeerSettings)
+
+
+@dataclass(frozen=True)
+class Left:
+    """What is done of a backlog by loading files, and the groups that are left to be shipped by requests."""
+
+    done: Sequence[GroupSummary]
+    jobs: Sequence[GroupJob]

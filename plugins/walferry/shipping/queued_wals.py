@@ -1,23 +1,100 @@
-"""The WALs that a peer has queued of a group, as a feed of the engine."""
+"""The WALs that a peer has queued of a group, as a feed of the engine: what one attempt ships in a row, what it finds out about
+them, and what becomes of broken ones.
+"""
 
 from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Generator
-from dataclasses import dataclass
+from collections.abc import Generator, Sequence
+from dataclasses import dataclass, field
 
 from walferry.engine.counters import Counters
+from walferry.engine.in_flight import WalOffset
+from walferry.hbase.files.closedness import await_closed
+from walferry.hbase.files.quarantine import BrokenWals, quarantine, to_be_quarantined
 from walferry.hbase.files.store import WalStore
 from walferry.hbase.wal.errors import WalError, WalTornError, WalTruncatedError
 from walferry.hbase.wal.windows import UnwrapKey, Window
 from walferry.load.earlier_loads import NOTHING_LOADED, LoadedBefore
 from walferry.replication.filters.rules import FilterRules
-from walferry.shipping.broken import Broken
+from walferry.shipping.candidates import Candidate
 from walferry.shipping.closed_wal import ReadProgress, may_end_with, seconds_to_close, windows_of_closed
-from walferry.shipping.group_wals import GroupWals
 
 log = logging.getLogger(__name__)
+
+
+@dataclass
+class GroupWals:
+    """WALs by their number in the row. The feed writes `ends`, `unclean`, `lost` and `written`; the other threads read them.
+
+    Of a WAL that is read to its end the archiver may write `lost`.
+    """
+
+    wals: tuple[Candidate, ...]
+    sizes: Sequence[int]  # of their files, as far as these were found at the start
+    ends: dict[int, int] = field(default_factory=dict)  # the offset after the last entry that was read
+    unclean: dict[int, int] = field(default_factory=dict)  # of WALs without a trailer: the bytes behind the last whole entry
+    lost: set[int] = field(default_factory=set)  # WALs given up for lost bytes: what is left of them is in the quarantine
+    written: int = 0  # when the last entry read, or the first one to read, was written; in ms since the epoch
+
+    @classmethod
+    def found(cls, wals: tuple[Candidate, ...], store: WalStore) -> GroupWals:
+        """The WALs, with the sizes of the files that are there now."""
+        locations = [store.locate(wal.queued.name, wal.dead_servers) for wal in wals]
+        return cls(wals, [at.size if at else 0 for at in locations])
+
+    @property
+    def count(self) -> int:
+        """How many WALs there are."""
+        return len(self.wals)
+
+    def unread_since(self, wal: int) -> int:
+        """Return a time before which no entry of this WAL that is not handed out was written: a file's entries are younger than
+        its name."""
+        return max(self.written, self.wals[wal].queued.name.timestamp)
+
+    @property
+    def bytes_to_ship(self) -> int:
+        """The bytes behind the positions."""
+        return self.bytes_done(WalOffset(len(self.wals), 0))
+
+    def bytes_done(self, safe: WalOffset) -> int:
+        """How many of the bytes to ship lie before `safe`."""
+        before = zip(self.sizes[: safe.wal], self.wals[: safe.wal], strict=True)
+        done = sum(max(0, size - wal.queued.position) for size, wal in before)
+        here = max(0, safe.offset - self.wals[safe.wal].queued.position) if safe.wal < len(self.wals) else 0
+        return done + here
+
+
+@dataclass(frozen=True)
+class Broken:
+    """What a run does with broken WALs, and what a quarantine's note says of the run.
+
+    They cannot be read, or can no longer be copied to the archive.
+    """
+
+    policy: BrokenWals
+    folder: str | None  # URL of the quarantine
+    peer_id: str
+    run_id: str
+
+    def give_up(self, store: WalStore, wals: GroupWals, counters: Counters, number: int, error: WalError) -> bool:
+        """Put the rest of a WAL aside, if the run is told to do so with such an error. Returns whether it has done so.
+
+        Raises StoreError, WalNotClosed, WalMissing.
+        """
+        if self.folder is None or not to_be_quarantined(self.policy, error):
+            return False
+        wal = wals.wals[number]
+        location = await_closed(store, wal.queued.name, wal.dead_servers)
+        shipped_to = max(wals.ends.get(number, 0), wal.queued.position)
+        skipped = quarantine(self.folder, location, wal.queued.name.text, self.peer_id, self.run_id, shipped_to, error)
+        counters.quarantined(skipped.bytes)
+        if skipped.lost:
+            wals.lost.add(number)
+        log.warning("%s: %d bytes are given up, the file is copied to %s", error, skipped.bytes, self.folder)
+        return True
 
 
 @dataclass(frozen=True, kw_only=True)

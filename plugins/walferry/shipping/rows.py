@@ -13,7 +13,6 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from functools import partial
 
 import numpy as np
 import numpy.typing as npt
@@ -21,8 +20,7 @@ from google.protobuf.proto import serialize_length_prefixed
 
 from walferry.base.errors import WalferryError
 from walferry.base.protos import hbase_pb2 as pb
-from walferry.hbase.cluster import cluster_id, visibility_labels
-from walferry.hbase.errors import PeerError
+from walferry.hbase.cluster import cluster_id
 from walferry.hbase.tables.rows import Rows
 from walferry.hbase.wal.uncompressed_windows import plain
 from walferry.replication.filters.rules import FilterRules
@@ -33,7 +31,6 @@ from walferry.replication.peers.reading import Peer
 from walferry.replication.peers.settings import PeerSettings
 from walferry.replication.sinks.of_peer import open_sink
 from walferry.replication.sinks.sink import Sender, Sink
-from walferry.replication.source.cluster import VisibilityLabels
 from walferry.replication.source.session import Session
 
 REQUEST_SECONDS = 600.0  # how long the slave has for each request; the patience with a silent one is shorter
@@ -90,8 +87,6 @@ def row_shipment(session: Session, peer: Peer, attempt: str, name: str, rows: st
     `name` and `rows` are as `row_right` takes them. Raises RowsTaken, RightLost, SlaveUnreachable, PeerError, WalferryError.
     """
     source_id = cluster_id(session.zk, session.nodes)
-    known = partial(visibility_labels, session.zk, session.nodes)
-    labels = LabelFilter(VisibilityLabels(session.source.visibility_labels), known)
     settings = PeerSettings.of(session.source.replication, peer)
     with (
         row_right(session, peer.id, attempt, name, rows, settings.call_timeout_seconds) as right,
@@ -100,9 +95,8 @@ def row_shipment(session: Session, peer: Peer, attempt: str, name: str, rows: st
             on_missing_hfiles=lambda count: None, on_failure=lambda: None,
         ) as sink,
     ):  # fmt: skip
-        if sink.id == source_id:
-            raise PeerError(peer.id, f"its cluster key {peer.cluster_key} leads to the source cluster itself", "Correct it")
-        yield RowShipment(sink, sink.sender(), FilterRules.of_peer(peer, source_id, sink.id), labels)
+        rules = FilterRules.of_peer(peer, source_id, sink.id)  # before anything is opened to a slave that is the source itself
+        yield RowShipment(sink, sink.sender(), rules, LabelFilter.of(session))
 
 
 def entry_of(table: str, families: Sequence[bytes], rows: Rows, chosen: npt.NDArray[np.bool_] | None = None) -> bytes:

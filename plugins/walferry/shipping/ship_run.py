@@ -26,10 +26,9 @@ from walferry.replication.source.agreement import check_peer
 from walferry.replication.source.cluster import SourceError
 from walferry.replication.source.session import open_session
 from walferry.replication.source.source_job import SourceJob
-from walferry.shipping.bulkload.left_to_requests import Left
 from walferry.shipping.bulkload.load_note import LoadNote
 from walferry.shipping.drains import KEPT_SECONDS, groups_to_drain
-from walferry.shipping.group_job import GroupJob, senders_of_each
+from walferry.shipping.group_job import GroupJob, Left, senders_of_each
 from walferry.shipping.plan import bytes_queued, groups_to_ship
 from walferry.shipping.runs import begin_run, read_group, write_group
 from walferry.shipping.slave_down import forget_down
@@ -135,14 +134,13 @@ def load_files(run: ShipRun, jobs: Sequence[GroupJob], on: Backend, say: Tell) -
         say(f"nothing is loaded as files: {size:,} bytes of WALs are fewer than {settings.least_bytes:,}")
         return Left((), jobs)
     from walferry.shipping.bulkload.driver import Backlog, load_backlog
-    from walferry.shipping.bulkload.load_spread import LoadSpread
 
-    backlog = Backlog(
-        source=run.source, peer_id=run.peer_id, run_id=run.run_id, deadline=jobs[0].deadline, least_bytes=settings.least_bytes,
-        say=say,
-    )  # fmt: skip
     with LoadNote(run.source, run.peer_id, run.run_id) as note:
-        return load_backlog(backlog, jobs, lambda: LoadSpread(on, note.tell), under_way)
+        backlog = Backlog(
+            source=run.source, peer_id=run.peer_id, run_id=run.run_id, deadline=jobs[0].deadline,
+            least_bytes=settings.least_bytes, say=say, tell=note.tell,
+        )  # fmt: skip
+        return load_backlog(backlog, jobs, on, under_way)
 
 
 def _bytes_queued(run: ShipRun, jobs: Sequence[GroupJob]) -> int:

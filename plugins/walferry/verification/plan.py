@@ -7,11 +7,9 @@ from dataclasses import dataclass, field
 
 from walferry.base.errors import WalferryError
 from walferry.base.protos import hbase_pb2 as pb
-from walferry.base.zk.client import connected
 from walferry.hbase.binary_text import from_binary_text
 from walferry.hbase.cluster import master as active_master
 from walferry.hbase.errors import CustomEndpointPeer
-from walferry.hbase.layout import ZNodes
 from walferry.hbase.names import without_default_namespace
 from walferry.hbase.rpc import master, master_tables
 from walferry.hbase.tables.errors import MissingTable
@@ -19,7 +17,8 @@ from walferry.hbase.tables.regions import Region
 from walferry.hbase.tables.tables import Tables
 from walferry.load.copied_tables import has_new_version_behavior
 from walferry.replication.filters.rules import PeerTables
-from walferry.replication.peers.reading import INTER_CLUSTER_ENDPOINTS, Peer, check_understood, read_peer, slave_of
+from walferry.replication.peers.reading import INTER_CLUSTER_ENDPOINTS, Peer, check_understood, read_peer
+from walferry.replication.peers.slave_tables import slave_tables
 from walferry.replication.source.session import Session
 from walferry.verification.job import Options, TableRange
 
@@ -60,10 +59,8 @@ def plan_verification(session: Session, peer_id: str, asked: Collection[str], op
     families = _families(session, peer, set(map(without_default_namespace, asked)))
     parts: list[TableRange] = []
     problems: dict[str, str] = {}
-    key = peer.slave
     with (
-        connected(key.connect_string, whose=slave_of(peer.id, key), login=session.source.login_to(peer)) as zk,
-        Tables(zk, ZNodes(key.znode_parent), login=session.source.login_to(peer)) as slave,
+        slave_tables(peer, session.source.login_to(peer)) as slave,
         Tables(session.zk, session.nodes, login=session.source.login) as source,
     ):
         if options.repair:

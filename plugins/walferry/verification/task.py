@@ -6,10 +6,9 @@ import logging
 from functools import partial
 
 from walferry.base.errors import WalferryError
-from walferry.base.zk.client import connected
-from walferry.hbase.layout import ZNodes
 from walferry.hbase.tables.tables import Tables
-from walferry.replication.peers.reading import Peer, slave_of
+from walferry.replication.peers.reading import Peer
+from walferry.replication.peers.slave_tables import slave_tables
 from walferry.replication.source.cluster import SourceCluster
 from walferry.replication.source.session import Session, open_session
 from walferry.verification.job import Options, TableRange
@@ -21,13 +20,11 @@ log = logging.getLogger(__name__)
 
 def compare_range(source: SourceCluster, peer: Peer, part: TableRange, options: Options) -> VerificationOutcome:
     """Compare one range. What goes wrong is the outcome's problem, so that other ranges are compared all the same."""
-    key = peer.slave
     try:
         with (
             open_session(source, look_only=True) as session,
-            connected(key.connect_string, whose=slave_of(peer.id, key), login=source.login_to(peer)) as slave_zk,
             Tables(session.zk, session.nodes, login=source.login) as ours,
-            Tables(slave_zk, ZNodes(key.znode_parent), login=source.login_to(peer)) as theirs,
+            slave_tables(peer, source.login_to(peer)) as theirs,
         ):
             comparison = RangeComparison(ours, theirs, part, options)
             comparison.run()

@@ -40,8 +40,8 @@ from walferry.replication.peers.settings import PeerSettings
 from walferry.replication.queues.errors import LastWal
 from walferry.replication.sinks.hbase.shipment import join
 from walferry.replication.source.cluster import VisibilityLabels
-from walferry.shipping.group_wals import GroupWals
 from walferry.shipping.queue_positions import QueuePositions
+from walferry.shipping.queued_wals import GroupWals
 
 REGIONS, START, BATCH = 3, 85, 5
 

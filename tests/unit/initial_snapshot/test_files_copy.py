@@ -2,34 +2,41 @@
 
 from __future__ import annotations
 
+import os
 import threading
 import time
+import tracemalloc
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
+from tests.unit.initial_snapshot.test_hfiles import ENTRIES, hfile
 from walferry.base.security.login import UNSECURED
+from walferry.hbase.files.errors import StoreError
+from walferry.hbase.files.systems import open_wal
 from walferry.hbase.hfiles.ends import FileEnd
 from walferry.hbase.tables.regions import Region
 from walferry.initial_snapshot import files_copy
 from walferry.initial_snapshot.files_copy import (
     COPIED_AT_ONCE,
-    LOADS,
-    FilesCopy,
     FoundFile,
     NeedsScan,
     check_borders,
+    copy_file,
+    copy_files,
     find_files,
     loads,
 )
-from walferry.initial_snapshot.hfiles import HFileInfo
+from walferry.initial_snapshot.hfiles import TRAILER_BYTES, HFileInfo, OtherInfo, read_info
 from walferry.initial_snapshot.manifest import SnapshotRegion, StoreFile
-from walferry.load import staging
+from walferry.load import file_loader, staging
 from walferry.load.copy_errors import BrokenSnapshot, UnreadableHFile
 from walferry.load.errors import NotLoaded
+from walferry.load.file_loader import LOADS, FileLoader
 from walferry.load.numbered import Destination, StagedFile
 
 
@@ -103,10 +110,12 @@ class Slave:
         self.told: list[tuple[str, object]] = []
         self.unnumbered = unnumbered
         self.in_turn = False
-        self.region = Region(b"t,,1", b"", b"", None)  # as it is now
+        self.region = Region(b"t,,1.abc.", b"", b"", None)  # as it is now
         self._copy = copy
         monkeypatch.setattr(files_copy, "copy_file", self._copied)
-        monkeypatch.setattr(files_copy, "load_numbered", self._load)
+        monkeypatch.setattr(file_loader, "load_numbered", self._load)
+        monkeypatch.setattr(staging.bulk_load, "prepare", lambda *_: TOKEN)
+        monkeypatch.setattr(staging.bulk_load, "cleanup", lambda *_: self.told.append(("deleted", None)))
 
     def _copied(self, source: str, target: str, _: str) -> FileEnd:
         self._copy(source)
@@ -128,12 +137,14 @@ class Slave:
 
     def load(self, files: int) -> None:
         """Have some files of one family loaded."""
-        target = self.region
-        place: Any = SimpleNamespace(connection=lambda _: None, locate=lambda _: self.region)
-        held: Any = SimpleNamespace(check=lambda: self.told.append(("checked", self.in_turn)))
-        calls = loads([found(b"f", str(n), n) for n in range(files)])
-        copy = FilesCopy("file:/source", place, "id", self.turn)
-        copy._load(SnapshotRegion("t", "1", b"", b"", ()), Destination("t", target, TOKEN, UNSECURED), calls, held)
+        place: Any = SimpleNamespace(table="t", connection=lambda _: None, locate=lambda _: self.region)
+        held: Any = SimpleNamespace(
+            note=lambda folder: self.told.append(("noted", folder.token)),
+            check=lambda: self.told.append(("checked", self.in_turn)),
+            forget=lambda: None,
+        )
+        loader = FileLoader(place, UNSECURED, "file:/source", "id", self.turn, written_at_once=COPIED_AT_ONCE)
+        copy_files(loader, SnapshotRegion("t", "1", b"", b"", ()), [found(b"f", str(n), n) for n in range(files)], held)
 
     @property
     def loaded(self) -> list[object]:
@@ -178,13 +189,8 @@ def test_a_region_that_was_split_meanwhile_is_a_case_for_a_scan(monkeypatch: pyt
 def test_a_folder_of_a_wrong_form_is_neither_noted_nor_written_to_nor_deleted(monkeypatch: pytest.MonkeyPatch) -> None:
     slave = Slave(monkeypatch, lambda _: None)
     monkeypatch.setattr(staging.bulk_load, "prepare", lambda *_: "hdfs://slave/hbase/data/default/t")
-    monkeypatch.setattr(files_copy, "clean", lambda *_: slave.told.append(("deleted", None)))
-    place: Any = SimpleNamespace(connection=lambda _: None, locate=lambda _: slave.region)
-    held: Any = SimpleNamespace(put=lambda record: slave.told.append(("noted", record)))
     with pytest.raises(NotLoaded, match="the slave wants files in 'hdfs://slave/hbase/data/default/t'"):
-        FilesCopy("file:/source", place, "id", slave.turn).copy(
-            SnapshotRegion("t", "1", b"", b"", ()), [found(b"f", "0", 1)], held
-        )
+        slave.load(1)
     assert slave.told == []
 
 
@@ -212,3 +218,44 @@ def test_a_file_that_cannot_be_copied_without_the_source_s_numbers_makes_its_reg
 
     with pytest.raises(NeedsScan, match="the metadata of file:/0"):
         Slave(monkeypatch, copy).load(2)
+
+
+def test_a_copy_is_read_in_pieces_and_no_two_copies_have_the_same_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(files_copy, "COPY_BYTES", 7)
+    source = tmp_path / "source"
+    source.write_bytes(hfile(ENTRIES).data)
+    copies = [(tmp_path / "staging" / name).as_uri() for name in ("one", "other")]
+    ends = [copy_file(source.as_uri(), copy, "task") for copy in copies]
+    assert ends[0] != ends[1]
+    for copy, end in zip(copies, ends, strict=True):
+        with open_wal(copy) as file:
+            assert end.is_that_of(file)
+            assert file.read_at(0, 100) == source.read_bytes()[:100]
+            assert read_info(file, copy, "copy").cells == 5
+
+
+def test_a_source_that_ends_early_leaves_no_copy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    source = tmp_path / "source"
+    source.write_bytes(b"short")
+    monkeypatch.setattr(files_copy, "info_without_numbers", lambda *_: OtherInfo(1000, 1001, b"info"))
+    with pytest.raises(StoreError, match="ended at byte 5 of 5"):
+        copy_file(source.as_uri(), (tmp_path / "copy").as_uri(), "task")
+    assert not (tmp_path / "copy").exists()
+
+
+def test_a_copy_of_a_file_with_very_much_behind_its_info_takes_little_memory(tmp_path: Path) -> None:
+    data = hfile(ENTRIES).data
+    source, copy = tmp_path / "source", tmp_path / "copy"
+    with source.open("wb") as file:
+        file.write(data[:-TRAILER_BYTES])
+        file.truncate(len(data) + (100 << 20))
+        file.seek(0, os.SEEK_END)
+        file.write(data[-TRAILER_BYTES:])
+    tracemalloc.start()
+    try:
+        end = copy_file(source.as_uri(), copy.as_uri(), "task")
+        with open_wal(copy.as_uri()) as file:
+            assert end.is_that_of(file)
+        assert tracemalloc.get_traced_memory()[1] < 60 << 20
+    finally:
+        tracemalloc.stop()

@@ -85,7 +85,7 @@ def test_regions_count_as_copied_only_while_their_table_at_the_slave_has_rows(mo
     monkeypatch.setattr(job, "make_target", lambda *_: MadeTarget(made))
     monkeypatch.setattr(job, "has_rows", has_rows)
     slave: Any = SimpleNamespace(zk=None, nodes=None, login=None)
-    request: Any = SimpleNamespace(source=SimpleNamespace(login=None, hbase_root="file:/x"), say=print)
+    request: Any = SimpleNamespace(source=SimpleNamespace(login=None, hbase_root="file:/x"))
     records: Any = Kept()
     chosen = ChosenTable("t", (b"f",), pb.TableSchema())
     copy = job._Copy(None, None, slave, request, SimpleNamespace(attempt="a", peer_version=0))  # type: ignore[arg-type]
@@ -162,7 +162,7 @@ class Source:
         borders = iter(range(1, 10))
         records: Any = SimpleNamespace(table=self.records.get, add_border=lambda *_: f"border {next(borders)}")
         peer_and_slave: Any = SimpleNamespace(id="p", zk=None, nodes=None, login=None)
-        request: Any = SimpleNamespace(run="run")
+        request: Any = SimpleNamespace(run_id="run")
         nothing: Any = None
         copy = job._Copy(nothing, peer_and_slave, peer_and_slave, request, nothing)
         begun = copy._begin_all(records, [ChosenTable(table, (b"f",), pb.TableSchema()) for table in tables], self._take)
@@ -249,7 +249,7 @@ def test_whoever_ships_the_peer_s_queues_is_waited_for_between_the_note_of_the_c
     monkeypatch.setattr(job, "await_quiet", lambda *_: told.append("quiet"))
     monkeypatch.setattr(job._Copy, "_begin_all", begin_all)
     nothing: Any = None
-    request: Any = SimpleNamespace(run="r", say=print)
+    request: Any = SimpleNamespace(run_id="r")
     peer: Any = SimpleNamespace(id="p")
     with pytest.raises(Begun):
         job._Copy(nothing, peer, nothing, request, nothing).run([], nothing, nothing)
@@ -276,7 +276,7 @@ def test_what_earlier_runs_have_left_of_tables_that_are_given_up_is_deleted_too(
     monkeypatch.setattr(job._Copy, "_begin_all", begin_all)
     slave: Any = SimpleNamespace(place=lambda table: None)
     nothing: Any = None
-    request: Any = SimpleNamespace(run="r", say=print, source=SimpleNamespace(hbase_root="file:/x"))
+    request: Any = SimpleNamespace(run_id="r", source=SimpleNamespace(hbase_root="file:/x"))
     peer: Any = SimpleNamespace(id="p")
     with pytest.raises(Begun):
         job._Copy(nothing, peer, slave, request, nothing).run([], nothing, nothing)

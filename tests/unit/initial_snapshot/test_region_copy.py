@@ -8,9 +8,9 @@ import pytest
 
 from walferry.base.errors import WalferryError
 from walferry.hbase.files.errors import NoFileRight, UnreadableBytes
-from walferry.initial_snapshot import region_copy
 from walferry.initial_snapshot.manifest import SnapshotRegion
 from walferry.initial_snapshot.region_copy import RegionCopier, RegionTask
+from walferry.load import file_loader
 from walferry.load.copy_records import CopyWay, RegionRecord
 
 TASK = RegionTask(SnapshotRegion("t", "abc", b"", b"", ()), (b"f",))
@@ -37,7 +37,7 @@ class Copier(RegionCopier):
 def waits(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     """The waits before another try."""
     waited: list[float] = []
-    monkeypatch.setattr(region_copy.Patience, "wait", lambda patience: waited.append(patience.seconds) or True)
+    monkeypatch.setattr(file_loader.Patience, "wait", lambda patience: waited.append(patience.seconds) or True)
     return waited
 
 

@@ -13,12 +13,12 @@ from hypothesis import strategies as st
 from walferry.base.protos import hbase_pb2 as pb
 from walferry.base.security.login import UNSECURED
 from walferry.hbase.rpc.errors import ConnectionFailed
-from walferry.initial_snapshot.files_copy import clean, clean_up
-from walferry.load import cleanup, staging
-from walferry.load.cleanup import clean_folders
+from walferry.initial_snapshot.files_copy import clean
+from walferry.load import file_loader, staging
 from walferry.load.copy_errors import CopyRefused
 from walferry.load.copy_records import RegionRecord
 from walferry.load.errors import LoadOvertaken, NotLoaded, StaleLoad
+from walferry.load.file_loader import clean_folders
 from walferry.load.records import Folder
 from walferry.load.staging import check_form, new_folder, wrong_folder
 from walferry.replication.source.cluster import SourceCluster
@@ -58,8 +58,8 @@ def told_by_an_initial_snapshot(token: str, region: str) -> Slave:
 def told_by_a_load(token: str, region: str) -> Slave:
     slave = Slave()
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(cleanup, "folders_of", lambda zk, record: {"/note": Folder(token, "ns:t", region)})
-        patch.setattr(cleanup, "forget", lambda zk, note: None)
+        patch.setattr(file_loader, "folders_of", lambda zk, record: {"/note": Folder(token, "ns:t", region)})
+        patch.setattr(file_loader, "forget", lambda zk, note: None)
         with suppress(StaleLoad):
             clean_folders("/record", None, slave, SOURCE)  # type: ignore[arg-type]
     return slave
@@ -138,10 +138,6 @@ def test_an_initial_snapshot_does_not_go_on_while_the_folder_of_a_killed_task_ma
     assert down.deleted == [(b"ns:t,row", TOKEN)]
 
 
-def test_the_folder_of_a_copy_whose_calls_were_answered_may_stay() -> None:
-    clean_up(Down(1).place("ns:t"), RegionRecord(staging=TOKEN, slave_region=REGION.hex()), SOURCE.wal_root)
-
-
 @pytest.mark.parametrize(
     ("token", "taken"),
     [
@@ -195,7 +191,7 @@ def test_a_new_folder_is_noted_before_its_login_is_used_and_deleted_if_it_cannot
     monkeypatch.setattr(staging, "log_in_to", lambda *_: seen.append("log in"))
     server: Any = None
     if noted:
-        assert new_folder(server, "ns:t", REGION, SOURCE.wal_root, UNSECURED, note) == (TOKEN, TOKEN)
+        assert new_folder(server, "ns:t", REGION, SOURCE.wal_root, UNSECURED, note) == TOKEN
     else:
         with pytest.raises(LoadOvertaken):
             new_folder(server, "ns:t", REGION, SOURCE.wal_root, UNSECURED, note)

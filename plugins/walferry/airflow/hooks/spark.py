@@ -20,8 +20,8 @@ from airflow.sdk.exceptions import AirflowException, AirflowNotFoundException
 from walferry.airflow.hooks.spark_output import Levelled
 from walferry.base.hosts import unreachable
 from walferry.jobs.archive_entry import cache_folder
-from walferry.jobs.environment import kerberos_settings
 from walferry.jobs.quick_start import quick_start
+from walferry.jobs.session_settings import kerberos_settings
 
 LOCAL_MASTER = "local[*]"
 TERMINATION_SECONDS = 3.0  # Airflow kills a task 5 s after it asked it to end

@@ -30,7 +30,7 @@ log = logging.getLogger(__name__)
 @task
 def check() -> dict[str, list[str]]:
     """Check whether the copy may begin. The log has all tables with their families, the XCom the first ones."""
-    from walferry.initial_snapshot.job import CopyRequest, check_queued, chosen_tables
+    from walferry.initial_snapshot.job import CopyRun, check_queued, chosen_tables
     from walferry.load.copy_records import Records
     from walferry.replication.peers.slave_tables import slave_tables
     from walferry.replication.source.agreement import check_peer
@@ -49,7 +49,7 @@ def check() -> dict[str, list[str]]:
             found: dict[str, list[str]] = {table: [] for table in state.tables}
         else:
             tables, allow = tuple(tables_of(params)), params["allow_not_empty"]
-            request = CopyRequest(source=cluster, peer_id=peer_id, run=run, tables=tables, allow_not_empty=allow)
+            request = CopyRun(source=cluster, peer_id=peer_id, run_id=run, tables=tables, allow_not_empty=allow)
             with slave_tables(peer, cluster.login_to(peer)) as slave:
                 chosen = chosen_tables(session, peer, slave, request)
             found = {table.name: [family.decode(errors="replace") for family in table.families] for table in chosen}
@@ -107,7 +107,7 @@ class CopyTablesOperator(SparkJobOperator):
     @ends_plainly
     def execute(self, context: Context) -> None:
         """Submit the job and wait for it."""
-        from walferry.initial_snapshot.copy_run import CopyRun
+        from walferry.initial_snapshot.job import CopyRun
 
         params = context["params"]
         source = self.source_for(params["source_conn_id"], params["peer"])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Generator, Iterable, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import closing
 from pathlib import Path
 from typing import TypeVar
@@ -14,13 +14,15 @@ from walferry.base.texts import one_line
 from walferry.jobs.connect.errors import ConnectFailed, Interrupted
 from walferry.jobs.connect.execution import Execution, interrupt_tag
 from walferry.jobs.connect.plan import pickled_call, plan_of, shuffled_plan
-from walferry.jobs.connect.rows import texts
 from walferry.jobs.connect.server import Address, Server
 from walferry.jobs.connect.sessions import Session, open_session
 from walferry.jobs.connect.tasks import ANSWER, tasks_of, with_type
 from walferry.jobs.session_settings import MACHINE_BYTES, SHUFFLE_SETTINGS
 
 MAX_SHOWN_CHARS = 500
+MAX_STREAM_BYTES = 8 << 20  # Spark sends 4 MB at a time
+MAX_TEXT_CHARS = 1 << 20
+MAX_WHY_CHARS = 300
 MAX_DIGITS = 9
 MOST_ANSWERED_CHARS = 64 << 20  # by all items of a job: their results take several times as much memory
 MOST_SENT_BYTES = 32 << 20  # to a Spark Connect server, whose clients send 128 MB at most
@@ -127,6 +129,45 @@ def results_of(server: str, answers: Iterable[str], count: int, result: type[R])
     if found.keys() != set(range(count)):
         raise ConnectFailed(f"Spark Connect server {server} has given {len(found)} answers, not one for each of {count} items")
     return [found[number] for number in range(count)]
+
+
+def texts(server: str, streams: Iterable[bytes], column: str, max_rows: int) -> Iterator[str]:
+    """The rows of Arrow streams, of one column of text: bounded in number and size, and checked before they are read.
+
+    `server` names the server in errors. Raises ConnectFailed if it sends anything else, or more.
+    """
+    left = max_rows
+    for stream in streams:
+        import pyarrow as pa  # while the job runs, not before it begins
+
+        try:
+            found = _texts_of(stream, column, left)
+        except (pa.ArrowException, OSError, ValueError) as error:
+            why = one_line(str(error), MAX_WHY_CHARS)
+            raise ConnectFailed(f"Spark Connect server {server} sent rows that cannot be read: {why}") from error
+        left -= len(found)
+        yield from found
+
+
+def _texts_of(stream: bytes, column: str, max_rows: int) -> list[str]:
+    """The rows of one stream. Raises ValueError, and Arrow's errors."""
+    import pyarrow as pa
+
+    if len(stream) > MAX_STREAM_BYTES:
+        raise ValueError(f"{len(stream)} bytes at once, more than {MAX_STREAM_BYTES}")
+    found: list[str] = []
+    with pa.ipc.open_stream(stream) as reader:
+        types = pa.types.is_string, pa.types.is_large_string
+        if reader.schema.names != [column] or not any(is_text(reader.schema.types[0]) for is_text in types):
+            raise ValueError(f"they do not have one column {column!r} of text")
+        for batch in reader:
+            batch.validate(full=True)  # else offsets that point elsewhere are followed
+            if len(found) + batch.num_rows > max_rows:
+                raise ValueError("they are more than were asked for")
+            found += batch.column(0).to_pylist()
+    if any(text is None or len(text) > MAX_TEXT_CHARS for text in found):
+        raise ValueError(f"a row is null, or has more than {MAX_TEXT_CHARS} characters")
+    return found
 
 
 def _sendable(command: bytes) -> bytes:

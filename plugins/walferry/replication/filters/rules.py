@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from uuid import UUID
 
+from walferry.hbase.errors import PeerError
 from walferry.replication.peers.reading import Peer
 
 _REPLICATED_SYSTEM_TABLES = (b"hbase:acl", b"hbase:labels")
@@ -121,7 +122,12 @@ class FilterRules:
     def of_peer(
         cls, peer: Peer, source_id: UUID, slave_id: UUID, deleted: Mapping[bytes, frozenset[bytes]] | None = None
     ) -> FilterRules:
-        """The rules that the peer's configuration makes, without the tables and families that are `deleted`."""
+        """The rules that the peer's configuration makes, without the tables and families that are `deleted`.
+
+        Raises PeerError if the slave is the source itself.
+        """
+        if slave_id == source_id:
+            raise PeerError(peer.id, f"its cluster key {peer.cluster_key} leads to the source cluster itself", "Correct it")
         return cls(source_id, slave_id, replace(PeerTables.of_peer(peer), deleted=deleted or {}))
 
     def without_loaded(self, families: Mapping[bytes, frozenset[bytes]]) -> FilterRules:

@@ -27,10 +27,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, fields, replace
+from functools import partial
 
 import numpy as np
 
 from walferry.base.kernels.read import Bytes, Ints
+from walferry.hbase.cluster import visibility_labels
 from walferry.hbase.wal.cells import MAX_TAGS, Cell, TagType, encode_tag, split_cells, split_tags
 from walferry.hbase.wal.errors import WalError
 from walferry.hbase.wal.scan import EntryIndex
@@ -38,6 +40,7 @@ from walferry.hbase.wal.windows import Window
 from walferry.replication.filters.rules import Reason
 from walferry.replication.filters.window import KeptEdits
 from walferry.replication.source.cluster import VisibilityLabels
+from walferry.replication.source.session import Session
 
 SORTED_ORDINALS = b"\x01"
 _TRIMMED = "".join(map(chr, range(0x21)))  # what ExpressionParser strips from the ends of a label (String.trim)
@@ -82,6 +85,11 @@ class LabelFilter:
         self._labels: Mapping[int, bytes] = {}
         self._translated: dict[bytes, _Translated] = {}
         self._cached = 0  # bytes of the translated tags
+
+    @classmethod
+    def of(cls, session: Session) -> LabelFilter:
+        """The filter for a session's source."""
+        return cls(VisibilityLabels(session.source.visibility_labels), partial(visibility_labels, session.zk, session.nodes))
 
     def apply(self, window: Window, kept: KeptEdits, path: str) -> tuple[Window, KeptEdits]:
         """Return the window as it will be shipped.

@@ -3,6 +3,7 @@
     take the leases of the groups, read their WALs and positions, find the files
     look at the slave's tables                                    targets.py
     note the load                                                 load/records.py
+    try whether the slave takes files at all
     tasks: read, filter, sort  →  shuffle  →  merge, write, load  reading.py, loading.py
     note what is loaded                                           from here on these edits count as shipped, and no task
     have the folders deleted that tasks have left                 can load anything any more
@@ -16,26 +17,27 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, replace
-from typing import Protocol
 from uuid import UUID
 
 from walferry.base.errors import WalferryError
-from walferry.base.jobs import Capacity
+from walferry.base.jobs import Backend, Tell
 from walferry.base.zk.errors import ConnectError
 from walferry.engine.summary import GroupSummary
 from walferry.hbase.cluster import cluster_id
 from walferry.hbase.cluster import master as active_master
-from walferry.hbase.errors import PeerError
 from walferry.hbase.files.listing import locate_all
+from walferry.hbase.files.systems import NewFile
 from walferry.hbase.rpc import master
+from walferry.hbase.rpc.errors import RpcError
+from walferry.hbase.tables.errors import RegionUnavailable
 from walferry.hbase.tables.tables import Tables
-from walferry.load.cleanup import clean, clean_folders
 from walferry.load.earlier_loads import initial_snapshots
-from walferry.load.records import Load, begin_load, forget, loads_of, note_done
+from walferry.load.file_loader import Tries, clean, clean_folders, noted_folder
+from walferry.load.records import Load, LoadFolder, begin_load, forget, loads_of, note_done
 from walferry.replication.filters.rules import FilterRules, PeerTables
 from walferry.replication.peers.reading import Peer, read_peer
 from walferry.replication.peers.slave_tables import slave_tables
@@ -44,15 +46,13 @@ from walferry.replication.queues.lease import Lease, acquire
 from walferry.replication.source.cluster import SourceCluster
 from walferry.replication.source.session import Session, open_session
 from walferry.shipping.bulkload.job import LoadJob, PlannedRegion
-from walferry.shipping.bulkload.left_to_requests import Left
-from walferry.shipping.bulkload.loading import PartitionOutcome
+from walferry.shipping.bulkload.load_spread import spread_load
 from walferry.shipping.bulkload.outcome import LoadedGroup, Verdict, verdict_of
 from walferry.shipping.bulkload.targets import Targets, read_targets
-from walferry.shipping.bulkload.trial import why_not
 from walferry.shipping.bulkload.wals import LoadWal, number_wals, parts_of
 from walferry.shipping.candidates import GroupCandidates, candidates
 from walferry.shipping.group import Waits, at_once, lease_given_up
-from walferry.shipping.group_job import GroupJob
+from walferry.shipping.group_job import GroupJob, Left
 from walferry.shipping.runs import read_group, write_group
 
 PARTITIONS_A_CORE = 2
@@ -60,27 +60,22 @@ PARTITION_BYTES = 256 << 20
 REGISTERED_AT_ONCE = 16  # groups
 SHOWN_TABLES = 10
 HELD_SECONDS = 1.0  # until leases that others hold are tried again
+TRIAL_SECONDS = 60.0  # of patience with a region that moves, or a server that restarts, before anything is loaded
 
 log = logging.getLogger(__name__)
 
 
-class SpreadLoad(Capacity, Protocol):
-    """Runs a load's tasks side by side."""
-
-    def __call__(self, job: LoadJob, parts: Sequence[Sequence[LoadWal]]) -> Iterable[PartitionOutcome]:
-        """Read the parts, shuffle what they yield, load the partitions, and yield what became of them."""
-
-
 @dataclass(frozen=True, kw_only=True)
 class Backlog:
-    """What is to be loaded. `least_bytes` is the size from which it is; `say` is told how it goes."""
+    """What is to be loaded. `least_bytes` is the size from which it is; `say` is told how it goes, `tell` how far it is."""
 
     source: SourceCluster
     peer_id: str
     run_id: str
     deadline: float  # seconds since the epoch
     least_bytes: int = 0
-    say: Callable[[str], None] = print
+    say: Tell = print
+    tell: Tell = print
 
 
 @dataclass(frozen=True)
@@ -93,8 +88,8 @@ class _Group:
     wals: Sequence[LoadWal] = ()
 
 
-def load_backlog(backlog: Backlog, jobs: Sequence[GroupJob], spread: Callable[[], SpreadLoad], waits: Waits = at_once) -> Left:
-    """Load as many of the groups' edits as can be, unless they `wait`. `spread` is only called if there are any.
+def load_backlog(backlog: Backlog, jobs: Sequence[GroupJob], on: Backend, waits: Waits = at_once) -> Left:
+    """Load as many of the groups' edits as can be, unless they `wait`. The backend is only asked if there are any.
 
     Raises LeaseLost, LoadOvertaken, StaleLoad, and what the tasks raise: then nothing is taken out of the queues, and the next
     try begins again.
@@ -109,7 +104,7 @@ def load_backlog(backlog: Backlog, jobs: Sequence[GroupJob], spread: Callable[[]
         try:
             with _slave(peer, backlog) as slave:
                 groups = _without_loaded(session, backlog.peer_id, groups, slave)
-                done = _Loading(session, peer, slave, backlog, groups).run(spread)
+                done = _Loading(session, peer, slave, backlog, groups).run(on)
         except NotForFiles as why:
             backlog.say(f"nothing is loaded as files: {why}")
             if why.tell:
@@ -198,7 +193,7 @@ class _Loading:
     backlog: Backlog
     groups: Sequence[_Group]
 
-    def run(self, spread: Callable[[], SpreadLoad]) -> list[GroupSummary]:
+    def run(self, on: Backend) -> list[GroupSummary]:
         """Load. Returns the summaries of the groups that are done. Raises NotForFiles."""
         began = time.monotonic()
         groups = self._with_wals()
@@ -213,15 +208,18 @@ class _Loading:
         holder = groups[0].lease
         record = begin_load(self.session, self.peer.id, self.backlog.run_id, [group.job.group for group in groups], holder)
         try:
-            self._try(record, targets)
-            job = self._job(groups[0], record, rules, targets, tasks := spread(), size)
-            parts = parts_of(wals, tasks.cores, tasks.least_bytes)
+            name, target = next(iter(targets.tables.items()))
+            note, planned = LoadFolder(self.session.zk, record, holder.peer_state), PlannedRegion(name, target.regions[0])
+            if problem := why_not(note, self.slave, planned, self.backlog.source.hbase_root):
+                raise NotForFiles(f"the slave takes no files: {problem}")
+            job = self._job(groups[0], record, rules, targets, on, size)
+            parts = parts_of(wals, on.cores, on.least_bytes)
             self.backlog.say(
                 f"{len(wals):,} WALs with {size:,} bytes are loaded as files, in {len(parts):,} parts; the slave has "
                 f"{len(job.regions):,} regions of {len(targets.tables):,} tables that are fit for it, in {job.partitions:,} "
                 "partitions"
             )
-            verdict = verdict_of(list(tasks(job, parts)), targets, [group.wals for group in groups])
+            verdict = verdict_of(spread_load(on, self.backlog.tell, job, parts), targets, [group.wals for group in groups])
         except BaseException:
             with suppress(WalferryError):  # the next run does it otherwise
                 clean(Load("", {}, path=record), self.session.zk, self.slave, self.backlog.source)
@@ -245,21 +243,15 @@ class _Loading:
         self.backlog.say(f"waiting for {seconds:.0f} s: {why}")
         time.sleep(seconds)
 
-    def _job(self, first: _Group, record: str, rules: FilterRules, targets: Targets, tasks: SpreadLoad, size: int) -> LoadJob:
+    def _job(self, first: _Group, record: str, rules: FilterRules, targets: Targets, on: Backend, size: int) -> LoadJob:
         regions = sum(len(target.regions) for target in targets.tables.values())
-        worth = max(1, size // max(1, tasks.least_bytes))
-        partitions = min(regions, worth, tasks.most_tasks, max(PARTITIONS_A_CORE * tasks.cores, size // PARTITION_BYTES))
+        worth = max(1, size // max(1, on.least_bytes))
+        partitions = min(regions, worth, on.most_tasks, max(PARTITIONS_A_CORE * on.cores, size // PARTITION_BYTES))
         return LoadJob(
             source=self.backlog.source, peer_id=self.peer.id, record=record, peer_state=first.lease.peer_state, rules=rules,
             before=initial_snapshots(self.session, self.peer.id), targets=targets, broken_wals=first.job.broken_wals,
             partitions=partitions, deadline=self.backlog.deadline,
         )  # fmt: skip
-
-    def _try(self, record: str, targets: Targets) -> None:
-        """Raises NotForFiles if the slave takes no files."""
-        name, target = next(iter(targets.tables.items()))
-        if problem := why_not(self.session.zk, record, self.slave, PlannedRegion(name, target.regions[0]), self.backlog.source):
-            raise NotForFiles(f"the slave takes no files: {problem}")
 
     def _with_wals(self) -> list[_Group]:
         """The groups with those of their WALs that may be loaded, numbered."""
@@ -270,10 +262,6 @@ class _Loading:
 
     def _rules(self) -> FilterRules:
         source_id, slave_id = (cluster_id(at.zk, at.nodes) for at in (self.session, self.slave))
-        if slave_id == source_id:
-            raise PeerError(
-                self.peer.id, f"its cluster key {self.peer.cluster_key} leads to the source cluster itself", "Correct it"
-            )
         return FilterRules.of_peer(self.peer, source_id, slave_id)
 
     def _targets(self, source_id: UUID) -> Targets:
@@ -328,3 +316,24 @@ class _Loading:
         )  # fmt: skip
         write_group(self.session, self.peer.id, self.backlog.run_id, summary)
         return summary if whole else None
+
+
+def why_not(note: LoadFolder, slave: Tables, planned: PlannedRegion, source_root: str) -> str | None:
+    """Try whether the slave takes files: have a folder made for a load into a region, make a file in it, and have it deleted.
+
+    Returns what went wrong. A server of HBase 1 does not know PrepareBulkLoad. With AccessController the user needs CREATE or
+    ADMIN on the table, and the file system may not let the user write, or not be reached from here. But a region that is on its
+    way to another server says nothing about files: it is looked up again. `note` is where the folder is noted.
+    """
+    tries, place = Tries(seconds=TRIAL_SECONDS), slave.place(planned.table.decode())
+    while True:
+        try:
+            target = place.locate(planned.region.start)
+            folder = noted_folder(place, target, slave.login, source_root, note, surely=True)
+            with folder as (_, token), NewFile(f"{token}/trial"):
+                return None  # empty: HDFS takes half a second to end a file with a block
+        except (RpcError, RegionUnavailable) as error:
+            if not tries.again(error):
+                return str(error)
+        except (WalferryError, OSError) as error:
+            return str(error)

@@ -5,38 +5,63 @@ What goes through the shuffle are sorted runs, some megabytes a row. Spark spill
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 from functools import partial
 
-from walferry.base.jobs import Backend, BackendFailed, Shuffle, Tell
+from walferry.base.jobs import Backend, BackendFailed, Shuffle, Stages, Tell
 from walferry.base.records import NotARecord
 from walferry.shipping.bulkload.job import LoadJob
-from walferry.shipping.bulkload.load_progress import LoadProgress
 from walferry.shipping.bulkload.load_tasks import COLUMNS, OUTCOME, PARTITION, loaders, readers
 from walferry.shipping.bulkload.loading import PartitionOutcome
 from walferry.shipping.bulkload.wals import LoadWal
 
+EVERY_SECONDS = 10.0  # it is told how far the tasks are
 
-class LoadSpread:
-    """Runs a load's tasks; `tell` is told how far they are."""
 
-    def __init__(self, on: Backend, tell: Tell) -> None:
-        self._on = on
+def spread_load(on: Backend, tell: Tell, job: LoadJob, parts: Sequence[Sequence[LoadWal]]) -> list[PartitionOutcome]:
+    """Read the parts, shuffle what they yield, and load the partitions. Returns what became of them.
+
+    `tell` is told how far it is. Raises BackendFailed, and what Spark does if a task fails again and again.
+    """
+    wals = sum(map(len, parts))
+    answers = on.shuffle(
+        Shuffle(
+            items=len(parts), first=partial(readers, job, parts), columns=COLUMNS, partition=PARTITION,
+            partitions=job.partitions, second=partial(loaders, job), answer=OUTCOME,
+            # An outcome a region, reports of WALs, and of each WAL and partition notes of two kinds and a count of runs.
+            most_answers=len(job.regions) + wals + 3 * job.partitions * wals, progress=LoadProgress(tell),
+        )
+    )  # fmt: skip
+    try:
+        return [PartitionOutcome.from_json(text) for text in answers]
+    except NotARecord as error:
+        raise BackendFailed(f"an answer of a load cannot be read: {error}") from None
+
+
+class LoadProgress:
+    """Tells `tell` what has changed since the last time, every few seconds at most."""
+
+    def __init__(self, tell: Tell) -> None:
         self._tell = tell
-        self.cores, self.most_tasks, self.least_bytes = on.cores, on.most_tasks, on.least_bytes
+        self._told = ""
+        self._next = 0.0
 
-    def __call__(self, job: LoadJob, parts: Sequence[Sequence[LoadWal]]) -> list[PartitionOutcome]:
-        """Run the tasks to their end. Raises BackendFailed, and what Spark does if one of them fails again and again."""
-        wals = sum(map(len, parts))
-        answers = self._on.shuffle(
-            Shuffle(
-                items=len(parts), first=partial(readers, job, parts), columns=COLUMNS, partition=PARTITION,
-                partitions=job.partitions, second=partial(loaders, job), answer=OUTCOME,
-                # An outcome a region, reports of WALs, and of each WAL and partition notes of two kinds and a count of runs.
-                most_answers=len(job.regions) + wals + 3 * job.partitions * wals, progress=LoadProgress(self._tell),
-            )
-        )  # fmt: skip
-        try:
-            return [PartitionOutcome.from_json(text) for text in answers]
-        except NotARecord as error:
-            raise BackendFailed(f"an answer of a load cannot be read: {error}") from None
+    def __call__(self, stages: Stages) -> None:
+        """Take how far the stages are: the first one reads WALs, the second one loads regions."""
+        text = shown(stages)
+        if text != self._told and time.monotonic() >= self._next:
+            self._told, self._next = text, time.monotonic() + EVERY_SECONDS
+            self._tell(text)
+
+
+def shown(stages: Stages) -> str:
+    """How far a load is, in words; empty if there is nothing to tell."""
+    if not any(tasks for _, tasks in stages):
+        return ""
+    (read, parts), *after = stages
+    text = f"read {read:,} of {parts:,} parts of the WALs"
+    if read == parts and after:
+        loaded, partitions = after[0]
+        text += f", loaded {loaded:,} of {partitions:,} partitions of the regions"
+    return text

@@ -16,10 +16,12 @@ import numpy as np
 import numpy.typing as npt
 
 from walferry.base.errors import WalferryError
-from walferry.base.kernels.read import Ints
+from walferry.base.kernels.compiled import unmanaged
+from walferry.base.kernels.read import Bytes, Ints
 from walferry.engine.summary import shown_ms
 from walferry.hbase.files.store import WalStore
 from walferry.hbase.names import parse_wal_name
+from walferry.hbase.wal.cells import TagType, cell_end, has_tag
 from walferry.hbase.wal.errors import WalTornError, WalTruncatedError
 from walferry.hbase.wal.windows import UnwrapKey, Window
 from walferry.load.errors import reason_of
@@ -27,7 +29,6 @@ from walferry.replication.filters.rules import FilterRules
 from walferry.replication.filters.window import KeptEdits, distinct_tables, filter_window, filtered_by_reason, table_name
 from walferry.replication.sinks.of_peer import bulk_loads_in
 from walferry.replication.source.cluster import VisibilityLabels
-from walferry.shipping.bulkload.expressions import with_expressions
 from walferry.shipping.bulkload.job import LoadJob
 from walferry.shipping.bulkload.rows import NOTE, REPORT, Note, ShuffleRow, WalReport
 from walferry.shipping.bulkload.runs import Edits, sorted_runs
@@ -156,3 +157,25 @@ class _Reading:
         self.size += int(window.next_positions[-1] - window.positions[0])
         self.written = shown_ms(int(window.index.write_time[-1]))
         self.filtered.update(filtered_by_reason(kept))
+
+
+def with_expressions(window: Window, kept: KeptEdits) -> npt.NDArray[np.bool_]:
+    """Tell of each entry whether a cell that is kept of it has a visibility expression in words.
+
+    Only a put turns these into a slave's own labels. A cluster that gets edits from one with VisibilityReplication, but has no
+    VisibilityController itself, has such cells in its WALs. Loaded as they are, all users would see them.
+    """
+    found = np.zeros(len(window.index), np.bool_)
+    _find(window.buf, kept.span_first, kept.span_start, kept.span_end, found)
+    return found
+
+
+@unmanaged
+def _find(buf: Bytes, span_first: Ints, span_start: Ints, span_end: Ints, found: npt.NDArray[np.bool_]) -> None:
+    for entry in range(found.size):
+        for span in range(span_first[entry], span_first[entry + 1]):
+            pos = span_start[span]
+            while pos < span_end[span]:
+                if has_tag(buf, pos, TagType.VISIBILITY_EXPRESSION):
+                    found[entry] = True
+                pos = cell_end(buf, pos)

@@ -1,14 +1,7 @@
-"""Loads one region's edits: merges its runs, writes a file a family, and has the slave load them in one call.
+"""Loads one region's edits: merges its runs, writes a file a family, and has the slave load them in one call
+(walferry.load.file_loader).
 
-    look up which regions of the slave have its rows now        a region may have been split or merged since the job began
-    PrepareBulkLoad                                             makes <staging>/<token>, into which all may write
-    note the folder                                             see load/records.py
-    write <token>/<family>/<file>                               HBase renames nothing that lies so
-    look whether another run has taken over
-    BulkLoadHFile, all families at once                         see load/numbered.py
-    CleanupBulkLoad, and forget the note
-
-A load that fails is begun anew, with another folder: whether its files were loaded or not, the same cells come again.
+The regions of the slave that have its rows are looked up each time: a region may have been split or merged since the job began.
 """
 
 from __future__ import annotations
@@ -18,6 +11,7 @@ import time
 import uuid
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 from kazoo.client import KazooClient
 
@@ -27,23 +21,19 @@ from walferry.hbase.files.systems import NewFile
 from walferry.hbase.hfiles.cutting import RunPart, cut
 from walferry.hbase.hfiles.merge import merge_runs
 from walferry.hbase.hfiles.metadata import Origin
-from walferry.hbase.hfiles.writer import WrittenFile, write_file
-from walferry.hbase.names import family_folder
+from walferry.hbase.hfiles.writer import write_file
 from walferry.hbase.rpc.errors import RpcError
 from walferry.hbase.tables.errors import RegionUnavailable
 from walferry.hbase.tables.regions import Region
-from walferry.hbase.tables.scan import Patience
 from walferry.hbase.tables.tables import Tables
 from walferry.hbase.wal.windows import RandomAccess
-from walferry.load.cleanup import noted_folder
-from walferry.load.errors import NotLoaded, is_refusal
-from walferry.load.numbered import Destination, StagedFile, load_numbered
-from walferry.load.records import check_folder
-from walferry.load.staging import PATIENCE_SECONDS
+from walferry.load.errors import NotLoaded
+from walferry.load.file_loader import FileLoader, Tries
+from walferry.load.numbered import StagedFile
+from walferry.load.records import LoadFolder
 from walferry.shipping.bulkload.job import LoadJob, PlannedRegion
 
 MERGE_BYTES = 32 << 20
-LOADS = 5  # times that files are written, if the slave does not load them
 
 log = logging.getLogger(__name__)
 
@@ -74,55 +64,53 @@ class RegionLoader:
 
     def load(self, planned: PlannedRegion, runs: Runs) -> Loaded:
         """Load a region's edits. Raises WalferryError when trying again does not help any more."""
-        patience, tries, at, done = Patience(PATIENCE_SECONDS), 0, planned.region.start, Loaded()
+        tries, at, done = Tries(StoreError), planned.region.start, Loaded()
         while True:
-            if time.time() > self.job.deadline:
-                raise TooLate(f"the job's deadline came before region {planned.region.encoded_name} was loaded")
             try:
-                target = self.slave.place(planned.table.decode()).locate(at)
+                target = self._target(planned, at)
                 files = self._load_part(planned, target, at, runs)
             except (RpcError, RegionUnavailable, NotLoaded, StoreError) as error:
-                tries += isinstance(error, NotLoaded | StoreError)
-                if is_refusal(error) or not error.retry_helps or tries == LOADS or not patience.wait():
+                if not tries.again(error):
                     raise
                 log.warning("region %s is loaded again: %s", planned.region.encoded_name, error)
                 continue
-            patience.progress()
+            tries.progress()
             size, cells = sum(file.end.size for file in files), sum(file.cells for file in files)
             done = Loaded(done.files + len(files), done.bytes + size, done.cells + cells)
             if not target.end or (planned.region.end and target.end >= planned.region.end):
                 return done
-            at, tries = target.end, 0
+            at = target.end
 
-    def _load_part(self, planned: PlannedRegion, target: Region, start: bytes, runs: Runs) -> list[WrittenFile]:
+    def _target(self, planned: PlannedRegion, at: bytes) -> Region:
+        """The region of the slave that has a row now. Raises TooLate, RpcError, RegionUnavailable."""
+        if time.time() > self.job.deadline:
+            raise TooLate(f"the job's deadline came before region {planned.region.encoded_name} was loaded")
+        return self.slave.place(planned.table.decode()).locate(at)
+
+    def _load_part(self, planned: PlannedRegion, target: Region, start: bytes, runs: Runs) -> list[StagedFile]:
         """Load what goes into `target`, from the row `start` on."""
         parts = {family: _between(some, planned.region, start, target.end) for family, some in runs.items()}
-        if not any(run.size for some in parts.values() for run in some):
+        writers = [partial(self._write, planned, family, some) for family, some in parts.items() if any(run.size for run in some)]
+        if not writers:
             return []
-        table = planned.table.decode()
-        with noted_folder(self.zk, self.job.record, self.slave, table, target, self.job.source) as (server, token, note):
-            written = self._write(planned, token, parts)
-            check_folder(self.zk, self.job.record, note, self.job.peer_state)
-            files = [StagedFile(family, url, done.end) for family, (url, done) in written.items()]
-            load_numbered(server, Destination(table, target, token, self.slave.login), files, str(self.job.rules.source_id))
-        return [file for _, file in written.values()]
 
-    def _write(self, planned: PlannedRegion, token: str, parts: Runs) -> dict[bytes, tuple[str, WrittenFile]]:
-        """Write a file for each family that has cells."""
-        families = list(self.job.target(planned.table).families.items())
-        written = {}
-        for number, runs in parts.items():
-            if not any(run.size for run in runs):
-                continue
-            family, settings = families[number]
-            name = uuid.uuid4().hex
-            origin = Origin(int(time.time() * 1000), f"walferry {self.job.peer_id} {name}")  # by which numbered.py knows it again
-            url = f"{token}/{family_folder(family)}/{name}"
-            with NewFile(url) as file:
-                done = write_file(file.write, merge_runs(runs, memory_bytes=MERGE_BYTES), settings, origin)
-            assert done is not None
-            written[family] = (url, done)
-        return written
+        def check_region() -> None:
+            if self._target(planned, start) != target:
+                raise RegionUnavailable(f"region {target.encoded_name} was moved, split or merged while it was loaded")
+
+        job, place = self.job, self.slave.place(planned.table.decode())
+        loader = FileLoader(place, self.slave.login, job.source.hbase_root, str(job.rules.source_id))
+        return loader.load(target, LoadFolder(self.zk, job.record, job.peer_state), [writers], check_region)
+
+    def _write(self, planned: PlannedRegion, number: int, runs: Sequence[RandomAccess], url: str) -> StagedFile:
+        """Write a file of the cells of a family, of which there are some."""
+        family, settings = list(self.job.target(planned.table).families.items())[number]
+        # By its name numbered.py knows the file again.
+        origin = Origin(int(time.time() * 1000), f"walferry {self.job.peer_id} {uuid.uuid4().hex}")
+        with NewFile(url) as file:
+            done = write_file(file.write, merge_runs(runs, memory_bytes=MERGE_BYTES), settings, origin)
+        assert done is not None
+        return StagedFile(family, url, done.end, done.cells)
 
 
 def _between(runs: Sequence[RandomAccess], region: Region, start: bytes, end: bytes) -> list[RandomAccess]:

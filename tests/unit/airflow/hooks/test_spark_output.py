@@ -7,7 +7,7 @@ import time
 import pytest
 
 from walferry.airflow.hooks.spark_output import Levelled, failure, not_started
-from walferry.initial_snapshot.copy_run import CopyRun
+from walferry.initial_snapshot.job import CopyRun
 from walferry.replay.replay_run import ReplayRun
 from walferry.shipping.ship_run import ShipRun
 from walferry.verification.verify_run import VerifyRun

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import json
 import pickle
+import struct
 from dataclasses import replace
+from typing import Any
 
+import pyarrow as pa
 import pytest
 
 from tests.unit.jobs.connect.connect_runs import JOBS, RUN, SOURCE, answer, fake, said, ship
@@ -14,7 +17,7 @@ from walferry.base.jobs import BackendFailed
 from walferry.base.protos import spark_connect_pb2 as messages
 from walferry.engine.summary import MAX_ERROR_CHARS, GroupSummary, Status
 from walferry.jobs.connect import connect_job
-from walferry.jobs.connect.connect_job import ConnectJob, tag_of
+from walferry.jobs.connect.connect_job import MAX_STREAM_BYTES, MAX_TEXT_CHARS, ConnectJob, tag_of, texts
 from walferry.jobs.connect.errors import ConnectFailed, Interrupted
 from walferry.replication.source.cluster import SourceCluster
 from walferry.shipping import ship_run
@@ -144,3 +147,56 @@ def test_answers_are_bounded_in_sum(monkeypatch: pytest.MonkeyPatch) -> None:
     text = GroupSummary(group="g").to_json()
     with pytest.raises(ConnectFailed, match="sent more than 500 characters of answers"):
         connect_job.results_of("s", [f"{number} {text}" for number in range(3)], 3, GroupSummary)
+
+
+def stream(*values: Any, name: str = "summary", kind: pa.DataType | None = None) -> bytes:
+    batch = pa.RecordBatch.from_arrays([pa.array(values, kind or pa.string())], [name])
+    out = pa.BufferOutputStream()
+    with pa.ipc.new_stream(out, batch.schema) as writer:
+        writer.write_batch(batch)
+    return bytes(out.getvalue().to_pybytes())
+
+
+def read(*streams: bytes, max_rows: int = 3) -> list[str]:
+    return list(texts("h:1", streams, "summary", max_rows))
+
+
+@pytest.mark.parametrize("kind", [pa.string(), pa.large_string()], ids=str)
+def test_rows_are_read_in_the_order_in_which_they_come(kind: pa.DataType) -> None:
+    assert read(stream("a", "b", kind=kind), stream(kind=kind), stream("", kind=kind)) == ["a", "b", ""]
+
+
+def test_offsets_that_point_outside_of_the_rows_are_not_followed() -> None:
+    raw = bytearray(stream("ABCDEFGH"))
+    at = raw.rfind(struct.pack("<ii", 0, 8))
+    for start, end in ((0, 2_000_000_000), (-5, 8), (8, 0)):
+        raw[at : at + 8] = struct.pack("<ii", start, end)
+        with pytest.raises(ConnectFailed, match="Spark Connect server h:1 sent rows that cannot be read"):
+            read(bytes(raw))
+
+
+@pytest.mark.parametrize(
+    ("sent", "why"),
+    [
+        (b"", "cannot be read"),
+        (b"garbage", "cannot be read"),
+        (stream("a")[:-100], "cannot be read"),
+        (stream("a", None), "a row is null"),
+        (stream(1, kind=pa.int64()), "one column 'summary' of text"),
+        (stream("a", name="other"), "one column 'summary' of text"),
+        (stream(b"\xff", kind=pa.binary()), "one column 'summary' of text"),
+        (stream("x" * (MAX_TEXT_CHARS + 1)), "more than 1048576 characters"),
+        (stream("x" * MAX_STREAM_BYTES), "bytes at once"),
+        (stream("a", "b", "c", "d"), "more than were asked for"),
+    ],
+)
+def test_what_is_not_such_rows_is_told(sent: bytes, why: str) -> None:
+    with pytest.raises(ConnectFailed, match=why) as failed:
+        read(sent)
+    assert str(failed.value).isprintable()
+
+
+def test_rows_are_counted_over_all_streams() -> None:
+    assert len(read(*[stream("a")] * 3)) == 3
+    with pytest.raises(ConnectFailed, match="more than were asked for"):
+        read(*[stream("a")] * 4)

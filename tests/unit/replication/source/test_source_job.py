@@ -13,7 +13,7 @@ from walferry.base.errors import WalferryError
 from walferry.base.jobs import MAX_ARGUMENT_BYTES, arguments_of
 from walferry.base.records import NotARecord
 from walferry.hbase.files.quarantine import BrokenWals
-from walferry.initial_snapshot.copy_run import CopyRun
+from walferry.initial_snapshot.job import CopyRun
 from walferry.replay.replay_run import ReplayRun
 from walferry.replication.peers.settings import SinkKind
 from walferry.replication.source.cluster import SourceCluster

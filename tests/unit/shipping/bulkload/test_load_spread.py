@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import cast
 
 import pytest
@@ -9,19 +11,21 @@ import pytest
 from tests.unit.shipping.bulkload.jobs import groups_of, job
 from tests.unit.shipping.bulkload.load_server import LoadBackend
 from walferry.base.jobs import Backend, BackendFailed, Shuffle
-from walferry.shipping.bulkload.load_spread import LoadSpread
+from walferry.shipping.bulkload import load_spread
+from walferry.shipping.bulkload.job import LoadJob
+from walferry.shipping.bulkload.load_spread import LoadProgress, shown, spread_load
 from walferry.shipping.bulkload.loading import PartitionOutcome
 from walferry.shipping.bulkload.region_load import Loaded
+from walferry.shipping.bulkload.wals import LoadWal
 
 
-def spread_on(backend: LoadBackend) -> LoadSpread:
-    return LoadSpread(cast(Backend, backend), print)
+def spread_on(backend: LoadBackend) -> Callable[[LoadJob, Sequence[Sequence[LoadWal]]], list[PartitionOutcome]]:
+    return partial(spread_load, cast(Backend, backend), print)
 
 
 def test_outcomes_come_as_they_were_told() -> None:
     outcomes = [PartitionOutcome("t", "t-0", Loaded(1, 2, 3)), PartitionOutcome(notes=("{}",))]
-    spread = spread_on(LoadBackend(*outcomes))
-    assert (spread.cores, spread(job(), groups_of(2, 1))) == (4, outcomes)
+    assert spread_on(LoadBackend(*outcomes))(job(), groups_of(2, 1)) == outcomes
 
 
 def test_an_answer_that_is_no_outcome_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -41,3 +45,35 @@ def test_a_backend_may_answer_all_that_there_can_be() -> None:
     first, second = backend.taken
     assert first.most_answers >= len(made.regions) + 2 * made.partitions
     assert second.most_answers >= len(made.regions) + 2 * made.partitions * 5
+
+
+@pytest.mark.parametrize(
+    ("stages", "text"),
+    [
+        ([], ""),
+        ([(0, 0)], ""),
+        ([(0, 1200), (0, 8)], "read 0 of 1,200 parts of the WALs"),
+        ([(1200, 1200)], "read 1,200 of 1,200 parts of the WALs"),
+        ([(4, 4), (3, 8)], "read 4 of 4 parts of the WALs, loaded 3 of 8 partitions of the regions"),
+        ([(3, 4), (3, 8)], "read 3 of 4 parts of the WALs"),  # some are read again, as an executor was lost
+    ],
+)
+def test_loading_is_told_of_once_all_is_read(stages: list[tuple[int, int]], text: str) -> None:
+    assert shown(stages) == text
+
+
+def test_only_what_has_changed_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(load_spread, "EVERY_SECONDS", 0.0)
+    told: list[str] = []
+    progress = LoadProgress(told.append)
+    for done in (0, 0, 1, 1):
+        progress([(done, 2), (0, 2)])
+    assert told == ["read 0 of 2 parts of the WALs", "read 1 of 2 parts of the WALs"]
+
+
+def test_not_every_change_is_told() -> None:
+    told: list[str] = []
+    progress = LoadProgress(told.append)
+    for done in range(1000):
+        progress([(done, 1000)])
+    assert told == ["read 0 of 1,000 parts of the WALs"]

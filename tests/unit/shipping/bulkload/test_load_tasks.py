@@ -11,7 +11,7 @@ import pytest
 from tests.unit.shipping.bulkload.jobs import groups_of, job
 from tests.unit.shipping.bulkload.load_server import LoadBackend
 from walferry.base.jobs import Backend
-from walferry.shipping.bulkload.load_spread import LoadSpread
+from walferry.shipping.bulkload.load_spread import spread_load
 from walferry.shipping.bulkload.load_tasks import OUTCOME
 from walferry.shipping.bulkload.loading import PartitionOutcome
 from walferry.shipping.bulkload.rows import NOTE, Note, rows_in
@@ -20,7 +20,7 @@ from walferry.shipping.bulkload.rows import NOTE, Note, rows_in
 def test_the_tasks_of_the_plan_read_and_load(monkeypatch: pytest.MonkeyPatch) -> None:
     backend = LoadBackend()
     made = job(deadline=0.0)
-    LoadSpread(cast(Backend, backend), print)(made, groups_of(1, 1))
+    spread_load(cast(Backend, backend), print, made, groups_of(1, 1))
     (work,) = backend.taken
     assert work.items == 2
     read, load = (pickle.loads(pickle.dumps(function))() for function in (work.first, work.second))

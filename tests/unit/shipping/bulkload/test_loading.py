@@ -15,7 +15,7 @@ from walferry.base.zk.errors import ConnectError
 from walferry.hbase.hfiles.errors import TooManyRuns
 from walferry.hbase.rpc.errors import ConnectionFailed, RemoteError
 from walferry.hbase.tables.errors import MissingTable
-from walferry.jobs.connect.rows import MAX_TEXT_CHARS
+from walferry.jobs.connect.connect_job import MAX_TEXT_CHARS
 from walferry.load.errors import LoadOvertaken, NotLoaded, reason_of
 from walferry.shipping.bulkload import loading
 from walferry.shipping.bulkload.job import LoadJob, PlannedRegion

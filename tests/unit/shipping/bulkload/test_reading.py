@@ -19,6 +19,7 @@ from tests.unit.replication.sinks.hbase.test_bulk_loads import descriptor, load
 from tests.unit.shipping.bulkload.jobs import targets
 from tests.unit.shipping.bulkload.wal_files import GOOD, GROUP, SERVER, Files, Read, files
 from walferry.hbase.files.store import WalStore
+from walferry.hbase.wal.cells import TagType, encode_tag
 from walferry.load.earlier_loads import LoadedBefore
 from walferry.load.records import Load
 from walferry.replication.source.cluster import SourceCluster, VisibilityLabels
@@ -273,3 +274,12 @@ def test_each_cell_is_in_a_run_or_left_to_requests(
         assert [cell.row for cell in mine] == rows
         assert report.tables.get(table.decode(), [0, 0])[1] == len(rows)
     assert report.others == any(name == b"elsewhere" for name, _ in edits)
+
+
+def test_a_table_with_expressions_of_labels_is_left_out_whatever_happens_to_labels(files: Files) -> None:
+    words = encode_tag(TagType.TTL, bytes(8)) + encode_tag(TagType.VISIBILITY_EXPRESSION, b"secret&!public")
+    files.put(0, [*GOOD, entry(put(), Cell(b"a", b"f", b"q", 1, 4, b"value", words), table=b"u")])
+    files.source = SourceCluster(quorum="zk:2181", wal_root=files.source.wal_root, visibility_labels=VisibilityLabels.SHIP)
+    found = Read(read_wals(files.wals(1), files.job()))
+    assert found.unfit == {"u": "it has cells with visibility expressions, which the slave reads only if they are put"}
+    assert found.reports[0].tables.keys() == {"t", "u"}

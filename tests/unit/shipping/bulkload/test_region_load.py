@@ -17,10 +17,12 @@ from tests.unit.shipping.bulkload.jobs import SERVER, job, targets
 from walferry.hbase.rpc.errors import ConnectionFailed, RemoteError, RpcTimeout
 from walferry.hbase.tables.errors import RegionUnavailable
 from walferry.hbase.tables.regions import Region
+from walferry.load import file_loader
 from walferry.load.errors import NotLoaded
+from walferry.load.file_loader import TRIES
 from walferry.shipping.bulkload import region_load
 from walferry.shipping.bulkload.job import PlannedRegion
-from walferry.shipping.bulkload.region_load import LOADS, Loaded, RegionLoader, TooLate
+from walferry.shipping.bulkload.region_load import Loaded, RegionLoader, TooLate
 
 PLANNED = PlannedRegion(b"t", targets(b"t").tables[b"t"].regions[1])  # from m on
 ROWS = [b"m", b"n", b"p", b"q", b"s", b"z"]
@@ -57,7 +59,7 @@ Load = Callable[..., tuple[Loaded, list[tuple[bytes, list[bytes]]]]]
 @pytest.fixture
 def load(monkeypatch: pytest.MonkeyPatch) -> Load:
     """`load(slave, rows, *errors)` → what was loaded, and the rows of each part by its region's start."""
-    monkeypatch.setattr(region_load.Patience, "wait", lambda patience: True)
+    monkeypatch.setattr(file_loader.Patience, "wait", lambda patience: True)
 
     def load(slave: Slave, rows: Sequence[bytes] = ROWS, *errors: Exception | None, **fields: Any) -> Any:
         parts: list[tuple[bytes, list[bytes]]] = []
@@ -109,9 +111,9 @@ def test_a_region_that_nobody_has_is_waited_for(load: Load) -> None:
 
 
 def test_files_that_the_slave_does_not_load_are_not_written_for_ever(load: Load) -> None:
-    assert len(load(Slave(regions(b"", b"m")), ROWS, *[NotLoaded("no")] * (LOADS - 1))[1]) == 1
+    assert len(load(Slave(regions(b"", b"m")), ROWS, *[NotLoaded("no")] * (TRIES - 1))[1]) == 1
     with pytest.raises(NotLoaded):
-        load(Slave(regions(b"", b"m")), ROWS, *[NotLoaded("no")] * LOADS)
+        load(Slave(regions(b"", b"m")), ROWS, *[NotLoaded("no")] * TRIES)
 
 
 def test_what_the_slave_refuses_for_good_is_not_tried_again(load: Load) -> None:

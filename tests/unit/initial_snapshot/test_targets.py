@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from walferry.base.protos import hbase_pb2 as pb
 from walferry.initial_snapshot import targets
-from walferry.initial_snapshot.attributes import FAMILY_ATTRIBUTES, MAX_TOLD, OF_EACH_CLUSTER, TABLE_ATTRIBUTES, portable, told
+from walferry.initial_snapshot.targets import FAMILY_ATTRIBUTES, MAX_TOLD, OF_EACH_CLUSTER, TABLE_ATTRIBUTES, portable, told
 
 DOCS = Path(__file__).resolve().parents[3] / "docs" / "initial-snapshot.md"
 JAR = b"hdfs://source-nn:8020/user/tenant/x.jar|evil.Observer|1001|"

@@ -1,0 +1,206 @@
+"""Has a region of the slave take files: the one way in which those of backlogs and of initial snapshots get there.
+
+    PrepareBulkLoad at the region's server            makes <staging>/<token>, into which all may write
+    note the folder                                   before anything is put there: see records.py, fence.py
+    write the files to <token>/<name>                 then the server may move them, whatever user it runs as
+    wait for the turn to load into the region         of tasks that may have the same one: see region_lock.py
+    look whether another run or task has taken over
+    BulkLoadHFile, call by call                       of cells with equal keys, those that are loaded last count
+    look whether these files have got a number        see numbered.py; or write and load them once more
+    CleanupBulkLoad, and forget the note
+
+All files of one call get the same sequence number, so each call has one file of a family at most.
+
+A load that fails between two steps is begun anew, with another folder: a file that is loaded twice has the same cells, and in the
+same order.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from dataclasses import dataclass
+from itertools import count
+from typing import Protocol
+
+from kazoo.client import KazooClient
+
+from walferry.base.errors import WalferryError
+from walferry.base.security.login import Login
+from walferry.hbase.files.errors import UnreadableBytes
+from walferry.hbase.rpc.connection import Connection
+from walferry.hbase.rpc.errors import RpcError
+from walferry.hbase.tables.errors import MissingTable, RegionUnavailable
+from walferry.hbase.tables.regions import Region
+from walferry.hbase.tables.scan import Patience, RegionPlace
+from walferry.hbase.tables.tables import Tables
+from walferry.load.errors import NotLoaded, StaleLoad, is_refusal
+from walferry.load.numbered import Destination, StagedFile, load_numbered
+from walferry.load.records import Folder, Load, end, folders_of, forget
+from walferry.load.staging import PATIENCE_SECONDS, delete_noted, delete_surely, new_folder
+from walferry.replication.source.cluster import SourceCluster
+
+LOADS = 3  # times that the files of a call are written, if the slave does not load them or gives them no number
+TRIES = 3  # times that a load is begun, if its files are not loaded
+
+log = logging.getLogger(__name__)
+
+TakeTurn = Callable[[str], AbstractContextManager[None]]
+"""Waits for the turn to load into a region of the slave, by its encoded name, and has it for the length of a block."""
+
+WriteFile = Callable[[str], StagedFile]
+"""Writes a file of a load to a URL."""
+
+
+class FolderNote(Protocol):
+    """Where it is noted which folder a load puts its files into, so that whoever takes over has it deleted first."""
+
+    def note(self, folder: Folder) -> None:
+        """Note the folder. Raises LoadOvertaken or Overtaken once another run or task has taken over."""
+
+    def check(self) -> None:
+        """Check that nobody has taken over. Raises LoadOvertaken or Overtaken."""
+
+    def forget(self) -> None:
+        """Forget the folder: it is deleted."""
+
+
+@dataclass(frozen=True)
+class FileLoader:
+    """Loads files into regions of the table at `place`, with the slave's `login`.
+
+    `source_root` is the URL of the source's hbase.rootdir, and `source_id` the source's cluster id, which the slave's own
+    replication does not send the files to.
+    """
+
+    place: RegionPlace
+    login: Login
+    source_root: str
+    source_id: str
+    turn: TakeTurn = lambda _: nullcontext()
+    written_at_once: int = 1
+
+    def load(
+        self, target: Region, note: FolderNote, calls: Sequence[Sequence[WriteFile]], check_region: Callable[[], object]
+    ) -> list[StagedFile]:
+        """Write the files of all calls, and have them loaded into `target`, call by call. Returns them.
+
+        `check_region` raises if it is of no use any more to load files into this region: it is asked before another try.
+        Raises that, NotLoaded, LoadOvertaken, Overtaken, RpcError, RegionUnavailable, and what writing does.
+        """
+        loaded = list[StagedFile]()
+        with noted_folder(self.place, target, self.login, self.source_root, note) as (server, token):
+            to = Destination(self.place.table, target, token, self.login)
+            pool = ThreadPoolExecutor(self.written_at_once, "write-files")
+            try:
+                begun = [_begin(pool, call, f"{token}/call{i}") for i, call in enumerate(calls)]
+                for call, writing in zip(calls, begun, strict=True):
+                    for tried in count(1):
+                        files = [each.result() for each in writing]
+                        try:
+                            with self.turn(target.encoded_name):
+                                note.check()
+                                load_numbered(server, to, files, self.source_id)
+                            break
+                        except NotLoaded as error:
+                            check_region()
+                            if tried == LOADS:
+                                raise
+                            log.warning("files of %s are loaded again: %s", to, error)
+                        writing = _begin(pool, call, f"{files[0].url}-again")
+                    loaded += files
+            finally:
+                pool.shutdown(cancel_futures=True)  # before the folder is deleted
+        return loaded
+
+
+def _begin(pool: ThreadPoolExecutor, call: Sequence[WriteFile], url: str) -> list[Future[StagedFile]]:
+    """Begin to write the files of a call, to `url` with a number each.
+
+    HBase keeps a name that could be one of its own files', and then a load gives it no number (HRegion.bulkLoadHFiles).
+    """
+    return [pool.submit(write, f"{url}-{number}") for number, write in enumerate(call)]
+
+
+@contextmanager
+def noted_folder(
+    place: RegionPlace, target: Region, login: Login, source_root: str, note: FolderNote, *, surely: bool = False
+) -> Iterator[tuple[Connection, str]]:
+    """Have a folder made for a load into `target`, note it, and have it deleted after the block.
+
+    Yields the connection to the region's server, and the folder's URL. If the slave does not delete the folder, the note stays,
+    for whoever goes on to look after; with `surely` that is an error. Raises NotLoaded, LoadOvertaken, Overtaken, RpcError.
+    """
+    server, table, region = place.connection(target), place.table, target.name.hex()
+    token = new_folder(server, table, target.name, source_root, login, lambda url: note.note(Folder(url, table, region)))
+    try:
+        yield server, token
+    finally:
+        try:
+            problem = delete_noted(place, token, region, source_root)
+        except MissingTable:  # then nothing can be loaded into it
+            problem = None
+        except (RpcError, RegionUnavailable) as error:
+            if surely:
+                raise
+            problem = str(error)
+        if problem is None:
+            note.forget()
+        else:
+            log.warning("%s is left behind at the slave for now: %s", token, problem)
+
+
+def clean(load: Load, zk: KazooClient, slave: Tables, source: SourceCluster) -> None:
+    """End a load of a backlog, have the folders deleted that its job has left, and forget it unless it is done.
+
+    Raises StaleLoad.
+    """
+    if not load.done:
+        end(zk, load.path)
+    clean_folders(load.path, zk, slave, source)
+    if not load.done:
+        forget(zk, load.path)
+
+
+def clean_folders(record: str, zk: KazooClient, slave: Tables, source: SourceCluster) -> None:
+    """Have the folders deleted that the tasks of a load have left and noted with its record. It has ended. Raises StaleLoad."""
+    for note, folder in folders_of(zk, record).items():
+        problem: str | None = "not even as text"
+        if folder is not None:
+            place, root = slave.place(folder.table), source.hbase_root
+            problem = delete_surely(place, folder.token, folder.region, root, PATIENCE_SECONDS)
+        if problem:
+            raise StaleLoad(
+                f"{note} names no folder that a load can have left at the slave: {problem}",
+                "Walferry has not written this znode. Nothing is shipped until it is deleted by hand",
+            )
+        forget(zk, note)
+
+
+class Tries:
+    """Says whether a load that has failed is begun anew. A region that moves, or a server that restarts, is waited for.
+
+    Files that the slave does not load are not written for ever, nor is what ends with one of the errors that are `counted`.
+    """
+
+    def __init__(self, *counted: type[Exception], seconds: float = PATIENCE_SECONDS) -> None:
+        self._counted: tuple[type[Exception], ...] = (NotLoaded, *counted)
+        self._patience = Patience(seconds)
+        self._failed = 0
+
+    def progress(self) -> None:
+        """Note that something was loaded: what comes next has all tries."""
+        self._patience.progress()
+        self._failed = 0
+
+    def again(self, error: WalferryError | OSError) -> bool:
+        """Wait before another try. False if none helps, or there have been enough."""
+        self._failed += isinstance(error, self._counted)
+        return _another_try_helps(error) and self._failed < TRIES and self._patience.wait()
+
+
+def _another_try_helps(error: WalferryError | OSError) -> bool:
+    lost = isinstance(error, UnreadableBytes) and error.lost  # nobody else can read them either
+    return not (lost or is_refusal(error) or (isinstance(error, WalferryError) and not error.retry_helps))
