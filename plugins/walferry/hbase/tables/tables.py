@@ -40,7 +40,7 @@ from walferry.hbase.tables.regions import (
 )
 from walferry.hbase.tables.rows import Rows
 from walferry.hbase.tables.scan import PATIENCE_SECONDS, Patience, RegionPlace, ScanSpec, index_answer, scan_rows
-from walferry.hbase.values import decode_meta_server, server_in
+from walferry.hbase.values import decode_message, server_in
 
 MAX_REGIONS = 500_000  # more than the largest known clusters have in all
 MAX_REGION_BYTES = 128 << 20  # of their names and keys
@@ -176,7 +176,7 @@ class _MetaPlace:
         found = read(self.tables.zk, znode)
         if found is None:
             raise RegionUnavailable(f"{znode} is not there on {hosts(self.tables.zk)}: no server serves hbase:meta")
-        return Region(META_REGION, b"", b"", server_in(decode_meta_server(found.value, znode).server, znode))
+        return Region(META_REGION, b"", b"", server_in(decode_message(pb.MetaRegionServer, found.value, znode).server, znode))
 
     def connection(self, region: Region) -> Connection:
         assert region.server is not None
