@@ -196,14 +196,12 @@ def _parse(wrapped: bytes) -> _Wrapped:
     from google.protobuf.message import DecodeError
 
     from walferry.base.protos.hbase_pb2 import WrappedKey
-    from walferry.base.protos.parsing import parse_message
+    from walferry.base.protos.parsing import length_at, parse_message
 
     damaged = "the header's encryption key is not a wrapped key of HBase's: the file is damaged there"
-    length, start = 0, 0
-    for start, byte in enumerate(wrapped[:5], 1):
-        length |= (byte & 0x7F) << 7 * (start - 1)
-        if byte < 0x80:
-            break
+    if (found := length_at(wrapped, 0)) is None:
+        raise KeyProviderError(damaged)
+    length, start = found
     try:
         message = parse_message(WrappedKey, wrapped[start : start + length])
     except DecodeError:
