@@ -26,12 +26,12 @@ import time
 from collections.abc import Callable
 from fnmatch import fnmatchcase
 from glob import escape
-from types import TracebackType
-from typing import NamedTuple, Self
+from typing import NamedTuple
 from uuid import uuid4
 
 from google.protobuf.message import DecodeError, Message
 
+from walferry.base.closing import Closing
 from walferry.base.errors import WalferryError
 from walferry.base.protos import hdfs_pb2 as pb
 from walferry.base.protos.parsing import delimited, length_at, parse_message
@@ -74,7 +74,7 @@ class WrongNameNode(LoginRefused):
     """Who answers is not what the NameNode must be: it has another name, or does without Kerberos."""
 
 
-class NameNode:
+class NameNode(Closing):
     """A connection to a NameNode; a context manager that closes it. Calls raise OSError, NameNodeError, DecodeError."""
 
     def __init__(self, host: str, port: int, kerberos: Kerberos | None, expected: str | None = None) -> None:
@@ -106,10 +106,8 @@ class NameNode:
             self._sock.close()
             raise
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def close(self) -> None:
+        """Hang up."""
         self._sock.close()
 
     def space(self) -> pb.GetFsStatsResponse:
