@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
 from walferry.base.errors import WalferryError
 from walferry.base.kernels.read import Bytes
@@ -11,23 +10,13 @@ from walferry.hbase.wal.bounds import Bounds, WalBytes
 from walferry.hbase.wal.codecs.encrypted import MAX_SEALED_ENTRY_BYTES, Decryption
 from walferry.hbase.wal.errors import WalCorruptError, WalError, WalKeyError, WalOverrunError, WalPositionError, WalTruncatedError
 from walferry.hbase.wal.header import EMPTY_TRAILER, Header
-from walferry.hbase.wal.problems import MAX_KEY_BYTES, Fault
+from walferry.hbase.wal.problems import MAX_KEY_BYTES
 from walferry.hbase.wal.scan import scan_entries
 from walferry.hbase.wal.torn import KeyHints
 from walferry.hbase.wal.unfinished import overrun, unfinished, without_overrun
-from walferry.hbase.wal.windows import PartialTail, UnwrapKey, Window, WindowsToEnd
+from walferry.hbase.wal.windows import FilePart, PartialTail, UnwrapKey, Window, WindowsToEnd
 
 MAX_WINDOW_BYTES = MAX_SEALED_ENTRY_BYTES + MAX_KEY_BYTES + 16  # encrypted entries are the longest in a file
-
-
-@dataclass(frozen=True)
-class FilePart:
-    """What a stage made of a range of the file. Offsets are the file's, except within `window`."""
-
-    window: Window
-    consumed: int  # where an unfinished or broken entry begins
-    fault: Fault | None
-    need: int  # end of the range that would show more of an unfinished entry; `consumed` if there is none
 
 
 Stage = Callable[[Bytes, int], FilePart]
@@ -41,16 +30,9 @@ def stage_of(header: Header, path: str, unwrap_key: UnwrapKey | None) -> Stage:
     if unwrap_key is None:
         raise WalKeyError(path, 0, "the WAL is encrypted, and no key provider is given to decrypt it with")
     try:
-        decryption = Decryption(unwrap_key(header.wrapped_key))
+        return Decryption(unwrap_key(header.wrapped_key)).entries
     except (WalferryError, ValueError) as error:
         raise WalKeyError(path, 0, f"the WAL is encrypted, and its key cannot be had: {error}") from error
-
-    def decrypted(buf: Bytes, base: int) -> FilePart:
-        found = decryption.entries(buf)
-        window = Window(found.buf, base, found.index, found.start + base, found.end + base)
-        return FilePart(window, base + found.consumed, found.fault and found.fault.shifted(base), base + found.need)
-
-    return decrypted
 
 
 def plain(buf: Bytes, base: int) -> FilePart:
