@@ -1,6 +1,6 @@
 """Files of a cluster, on whatever file system: HDFS by hdfs-native, or local.
 
-systems, renames, space          files by URL; renames that replace nothing; the room on a disk
+systems, space                   files by URL; the room on a disk
 clients, hdfs, paths             one client a process for each file system and login
 namenode, namenodes, failover    calls to NameNodes, and which of them is active
 logins, access                   as whom which part is used; what this user may do there
