@@ -74,5 +74,5 @@ def test_a_server_that_answers_is_the_one_that_was_asked(monkeypatch: pytest.Mon
                 server_info=pb.ServerInfo(server_name=IN_MESSAGES)
             )  # fmt: skip
 
-    monkeypatch.setattr(rpc, "_connection", lambda *_: Connected())
+    monkeypatch.setattr(rpc, "connect", lambda *_, **__: Connected())
     assert rpc.online_regions(LIVE) == []

@@ -11,8 +11,7 @@ from walferry.hbase.wal.codecs.compressed import Expanded, Expander
 from walferry.hbase.wal.errors import WalCorruptError, WalPositionError, WalTruncatedError
 from walferry.hbase.wal.header import Compression
 from walferry.hbase.wal.scan import scan_entries
-from walferry.hbase.wal.torn import KeyHints
-from walferry.hbase.wal.unfinished import overrun, unfinished, without_overrun
+from walferry.hbase.wal.torn import KeyHints, overrun, unfinished, without_overrun
 from walferry.hbase.wal.windows import PartialTail, Window, WindowsToEnd
 
 

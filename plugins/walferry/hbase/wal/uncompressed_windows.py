@@ -12,8 +12,7 @@ from walferry.hbase.wal.errors import WalCorruptError, WalError, WalKeyError, Wa
 from walferry.hbase.wal.header import EMPTY_TRAILER, Header
 from walferry.hbase.wal.problems import MAX_KEY_BYTES
 from walferry.hbase.wal.scan import scan_entries
-from walferry.hbase.wal.torn import KeyHints
-from walferry.hbase.wal.unfinished import overrun, unfinished, without_overrun
+from walferry.hbase.wal.torn import KeyHints, overrun, unfinished, without_overrun
 from walferry.hbase.wal.windows import FilePart, PartialTail, UnwrapKey, Window, WindowsToEnd
 
 MAX_WINDOW_BYTES = MAX_SEALED_ENTRY_BYTES + MAX_KEY_BYTES + 16  # encrypted entries are the longest in a file
