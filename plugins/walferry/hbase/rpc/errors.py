@@ -82,9 +82,6 @@ class RequestTooLarge(RpcError):
             " (hbase.ipc.max.request.size); nothing was sent",
             self.advice,
         )
-        self.method = method
-        self.size = size
-        self.limit = limit
 
 
 class NotAuthenticated(ConnectionFailed):
