@@ -20,8 +20,7 @@ from walferry.hbase.files.errors import HdfsLoginFailed, NoActiveNameNode, NoFil
 from walferry.hbase.files.failover import no_active, preferred
 from walferry.hbase.files.hdfs import login_problem, new_file_system
 from walferry.hbase.files.logins import HDFS_SCHEMES, login_at
-from walferry.hbase.files.namenodes import namenodes, server_of
-from walferry.hbase.files.paths import path_of
+from walferry.hbase.files.namenodes import namenodes, path_of, server_of
 
 MOST_KEPT = 64  # clients, the latest ones. Each has threads, and a slave may name another host for each load
 REMOTE_TIMEOUT_SECONDS = 120.0  # for one request; longer than a NameNode's failover takes
