@@ -26,7 +26,7 @@ from bench.wal_read import Run, Timer
 from embedded.store_files import StoreFiles
 from walferry.base.kernels.read import Bytes
 from walferry.base.protos import hbase_pb2 as pb
-from walferry.hbase.hfiles.compression import Compression
+from walferry.hbase.hfiles.blocks import Compression
 from walferry.hbase.hfiles.encodings import Encoding
 from walferry.hbase.hfiles.merge import HeldRun, merge_runs
 from walferry.hbase.hfiles.metadata import Origin

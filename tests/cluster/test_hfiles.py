@@ -22,8 +22,8 @@ from embedded.wire import Mutation
 from tests.cluster.decoding import copies_of_closed_wals
 from tests.unit.hbase.hfiles.models import HeldRun
 from walferry.hbase.files.systems import open_wal
+from walferry.hbase.hfiles.blocks import Compression
 from walferry.hbase.hfiles.bloom import Bloom
-from walferry.hbase.hfiles.compression import Compression
 from walferry.hbase.hfiles.encodings import Encoding
 from walferry.hbase.hfiles.errors import OrderUnknown
 from walferry.hbase.hfiles.merge import merge_runs

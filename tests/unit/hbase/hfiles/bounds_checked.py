@@ -15,9 +15,8 @@ from tests.unit.hbase.hfiles.test_merge import encoded
 from tests.unit.hbase.wal.encoder import encode_entry
 from tests.unit.replication.filters.test_window import RULES
 from walferry.hbase.hfiles import merge
+from walferry.hbase.hfiles.blocks import Checksum, Compression
 from walferry.hbase.hfiles.bloom import Bloom
-from walferry.hbase.hfiles.checksums import Checksum
-from walferry.hbase.hfiles.compression import Compression
 from walferry.hbase.hfiles.cutting import cut
 from walferry.hbase.hfiles.encodings import Encoding
 from walferry.hbase.hfiles.errors import BadCells, BrokenRun, NoSuchStore, OrderUnknown

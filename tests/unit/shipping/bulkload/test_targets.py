@@ -10,8 +10,8 @@ from uuid import UUID
 import pytest
 
 from walferry.base.protos import hbase_pb2 as pb
+from walferry.hbase.hfiles.blocks import Compression
 from walferry.hbase.hfiles.bloom import Bloom
-from walferry.hbase.hfiles.compression import Compression
 from walferry.hbase.hfiles.encodings import Encoding
 from walferry.hbase.hfiles.settings import FileSettings
 from walferry.hbase.names import ServerName
