@@ -23,7 +23,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import unquote, unquote_plus, urlsplit
 
-from walferry.hbase.crypto.errors import KeyProviderError
+from walferry.base.errors import WalferryError
 
 DEFAULT_KEY_NAMES = ("hbase",)  # HBase's default is the name of the user that its servers run as
 AES_KEY_BYTES = (16, 24, 32)
@@ -42,6 +42,12 @@ _WITHOUT_PASSWORD = (
     "can read, with a line <alias>=<password> for each key, and give ?passwordFile=<its path>; or put it into an environment "
     "variable of the tasks, and give ?passwordEnv=<its name>"
 )
+
+
+class KeyProviderError(WalferryError):
+    """The key provider cannot give a key. The message names the key store or the setting, and says what to do."""
+
+    retry_helps = False
 
 
 @dataclass(frozen=True)

@@ -11,8 +11,7 @@ import pytest
 from tests.unit.hbase.crypto import key_stores
 from tests.unit.hbase.crypto.key_stores import KEYS, PASSWORD, WAL_PASSWORD
 from tests.unit.hbase.wal.sealed import WAL_KEY, wrap_key
-from walferry.hbase.crypto.errors import KeyProviderError
-from walferry.hbase.crypto.provider import KeyProvider, KeyStoreUrl, parse_properties
+from walferry.hbase.crypto.provider import KeyProvider, KeyProviderError, KeyStoreUrl, parse_properties
 
 STORES = ("JCEKS", "PKCS12", "LEGACY")
 
