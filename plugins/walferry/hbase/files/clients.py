@@ -56,7 +56,11 @@ def file_system(url: str) -> Any:
     """
     parts = urlsplit(url)
     if parts.scheme not in HDFS_SCHEMES:
-        return _kept((os.getpid(), parts.scheme, parts.netloc, None), lambda: _other_file_system(url))
+        with _file_systems_lock:
+            other = (os.getpid(), parts.scheme, parts.netloc, None)
+            if other not in _file_systems:
+                _file_systems[other] = _other_file_system(url)
+            return _file_systems[other]
     key = (os.getpid(), parts.scheme, parts.netloc, login_at(url))  # connections do not survive a fork
     system = _file_systems.get(key)
     if system is not None and ((tickets := system.client.tickets) is None or time.time() < tickets.renew_at):
@@ -72,13 +76,6 @@ def file_system(url: str) -> Any:
         if len(_file_systems) > MOST_KEPT:
             del _file_systems[next(iter(_file_systems))]  # open files keep theirs
     return made
-
-
-def _kept(key: _Key, connect: Callable[[], Any]) -> Any:
-    with _file_systems_lock:
-        if key not in _file_systems:
-            _file_systems[key] = connect()
-        return _file_systems[key]
 
 
 def _other_file_system(url: str) -> Any:

@@ -78,15 +78,7 @@ def remove_peer(master: Connection, peer_id: str) -> None:
     _run(master, "RemoveReplicationPeer", peer_id, request, pb.RemoveReplicationPeerResponse)
 
 
-def wait_procedure(
-    master: Connection,
-    what: str,
-    proc_id: int,
-    *,
-    timeout: float = PROCEDURE_TIMEOUT_SECONDS,
-    clock: Callable[[], float] = time.monotonic,
-    sleep: Callable[[float], None] = time.sleep,
-) -> None:
+def wait_procedure(master: Connection, what: str, proc_id: int, *, timeout: float = PROCEDURE_TIMEOUT_SECONDS) -> None:
     """Poll until procedure `proc_id` is finished. A procedure that the master has forgotten counts as finished.
 
     Raises ProcedureFailed with the master's reason, RpcTimeout after `timeout` seconds (the procedure goes on), RpcError.
@@ -97,39 +89,27 @@ def wait_procedure(
         lambda: master.call("getProcedureResult", request, pb.GetProcedureResultResponse),
         lambda answer: answer.state != pb.GetProcedureResultResponse.RUNNING,
         RpcTimeout(master.server, f"{what} (procedure {proc_id}, which goes on in the master)", timeout),
-        clock,
-        sleep,
     )
     if response.HasField("exception"):
         failure = response.exception.generic_exception
         raise ProcedureFailed(master.server, failure.class_name, f"{what}: {failure.message}")
 
 
-def _polled(
-    ask: Callable[[], M],
-    is_done: Callable[[M], bool],
-    too_late: RpcTimeout,
-    clock: Callable[[], float] = time.monotonic,
-    sleep: Callable[[float], None] = time.sleep,
-) -> M:
+def _polled(ask: Callable[[], M], is_done: Callable[[M], bool], too_late: RpcTimeout) -> M:
     """The first answer that says that it is done. Raises `too_late` after its seconds."""
-    give_up, pause = clock() + too_late.seconds, _POLL_SECONDS
+    give_up, pause = time.monotonic() + too_late.seconds, _POLL_SECONDS
     while not is_done(answer := ask()):
-        if clock() + pause > give_up:
+        if time.monotonic() + pause > give_up:
             raise too_late
-        sleep(pause)
+        time.sleep(pause)
         pause = min(pause * 1.5, _MAX_POLL_SECONDS)
     return answer
 
 
 def _run(
-    master: Connection,
-    method: str,
-    what: str,
-    request: Message,
-    response_type: type[Message],
+    master: Connection, method: str, what: str, request: Message, response_type: type[Message],
     timeout: float = PROCEDURE_TIMEOUT_SECONDS,
-) -> None:
+) -> None:  # fmt: skip
     """Make a call, and wait for the procedure that does its work."""
     response: Any = master.call(method, request, response_type)
     if response.HasField("proc_id"):  # HBase before 2.1 (for tables, HBase 1) did the work in the call itself
