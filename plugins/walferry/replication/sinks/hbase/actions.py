@@ -27,8 +27,7 @@ from walferry.base.kernels.write import copy_bytes, put_int
 from walferry.base.protos import hbase_pb2 as pb
 from walferry.base.protos.parsing import parse_message
 from walferry.hbase.wal.cells import CellType, cell_end, row_of, value_start
-from walferry.hbase.wal.keys import KeyField
-from walferry.hbase.wal.uuids import read_uuid
+from walferry.hbase.wal.keys import KeyField, read_uuid
 from walferry.replication.sinks.hbase.shipment import Shipment
 
 PUT: Final = 2  # MutationProto.MutationType
