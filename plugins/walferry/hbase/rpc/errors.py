@@ -46,10 +46,10 @@ class RpcError(WalferryError):
 class ConnectionFailed(RpcError):
     """`server` (host:port) could not be reached, or the connection broke for `reason`."""
 
-    _problem: ClassVar[str] = "connection to {} failed"  # of a server
+    _problem: ClassVar[str] = "connection to {} failed: {}"  # of server and reason
 
     def __init__(self, server: str, reason: str) -> None:
-        super().__init__(f"{self._problem.format(server)}: {reason}")
+        super().__init__(self._problem.format(server, reason))
         self.server = server
         self.reason = reason
 
@@ -57,7 +57,7 @@ class ConnectionFailed(RpcError):
 class ProtocolError(ConnectionFailed):
     """`server` sent bytes that are not HBase RPC, so nothing on that connection can be trusted any more."""
 
-    _problem = "{} does not speak HBase RPC as expected"
+    _problem = "{} does not speak HBase RPC as expected: {}"
 
 
 class RpcTimeout(RpcError):
@@ -90,7 +90,7 @@ class NotAuthenticated(ConnectionFailed):
     `others_may` tells whether other servers of the cluster may do better, because this one is not what they should be.
     """
 
-    _problem = "no authenticated connection to {}"
+    _problem = "no authenticated connection to {}: {}"
 
     def __init__(self, server: str, reason: str, *, retry_helps: bool = True, others_may: bool = False) -> None:
         super().__init__(server, reason)
