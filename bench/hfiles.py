@@ -18,6 +18,7 @@ import struct
 import tempfile
 import uuid
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -26,9 +27,9 @@ from bench.wal_read import Run, Timer
 from embedded.store_files import StoreFiles
 from walferry.base.kernels.read import Bytes
 from walferry.base.protos import hbase_pb2 as pb
-from walferry.hbase.hfiles.compression import Compression
+from walferry.hbase.hfiles.blocks import Compression
 from walferry.hbase.hfiles.encodings import Encoding
-from walferry.hbase.hfiles.merge import HeldRun, merge_runs
+from walferry.hbase.hfiles.merge import merge_runs
 from walferry.hbase.hfiles.metadata import Origin
 from walferry.hbase.hfiles.settings import FileSettings
 from walferry.hbase.hfiles.stores import TargetTable
@@ -61,6 +62,20 @@ def wal_cell(qualifier: bytes) -> bytes:
     key = struct.pack(">H", ROW_BYTES) + bytes(ROW_BYTES) + bytes([len(FAMILY)]) + FAMILY + qualifier
     key += struct.pack(">qB", ORIGIN.created_ms, 4)
     return struct.pack(">iii", 8 + len(key) + VALUE_BYTES, len(key), VALUE_BYTES) + key + bytes(VALUE_BYTES)
+
+
+@dataclass(frozen=True)
+class MemoryRun:
+    """A sorted run in memory."""
+
+    data: memoryview
+
+    @property
+    def size(self) -> int:
+        return len(self.data)
+
+    def read_at(self, offset: int, length: int) -> memoryview:
+        return self.data[offset : offset + length]
 
 
 def make_window(entries: int, seed: int) -> Window:
@@ -101,7 +116,7 @@ def sort(edits: Sequence[Edits]) -> tuple[Run, list[Bytes]]:
 def merge_and_write(runs: Sequence[Bytes], path: Path, settings: FileSettings) -> Run:
     timer = Timer()
     with path.open("wb", buffering=0) as file:
-        written = write_file(file.write, merge_runs([HeldRun(run.data) for run in runs]), settings, ORIGIN)
+        written = write_file(file.write, merge_runs([MemoryRun(run.data) for run in runs]), settings, ORIGIN)
     assert written is not None
     return timer.stop(None, written.cells)
 
@@ -150,7 +165,7 @@ def main() -> None:
         ours, theirs = folder / "0123456789abcdef", folder / "fedcba9876543210"
         sort(edits[:1])  # compiles the kernels, or loads them
         sorts, runs = zip(*(sort(edits) for _ in range(ROUNDS)), strict=True)
-        cells = b"".join(chunk.tobytes() for chunk in merge_runs([HeldRun(run.data) for run in runs[0]]))
+        cells = b"".join(chunk.tobytes() for chunk in merge_runs([MemoryRun(run.data) for run in runs[0]]))
         megabytes = len(cells) / 1e6
         print(f"{megabytes:.0f} MB of cells, {sorts[0].cells:,} of them, in {len(runs[0])} runs")
         show("sort", sorts, megabytes)

@@ -20,7 +20,7 @@ from tests.cluster.walferry_runs import source_of
 from walferry.base.zk.client import connected
 from walferry.hbase.cluster import live_servers
 from walferry.hbase.layout import ZNodes
-from walferry.hbase.rpc import regions as rpc
+from walferry.hbase.rpc import admin as rpc
 from walferry.master.catalog import read_catalog, table_of
 from walferry.master.reconcile import Known
 from walferry.master.states import RegionState

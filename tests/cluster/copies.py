@@ -11,7 +11,7 @@ from embedded import wire
 from embedded.client import GLOBAL, LOCAL
 from tests.cluster.conftest import Sides
 from walferry.hbase.cluster import master as active_master
-from walferry.hbase.rpc import master, master_snapshots
+from walferry.hbase.rpc import master
 from walferry.initial_snapshot.job import Copied, CopyRun, Spread, initial_snapshot
 from walferry.initial_snapshot.region_copy import RegionOutcome, RegionTask, copy_regions
 from walferry.replication.source.session import open_session
@@ -55,7 +55,7 @@ class Copies:
 
     def snapshots(self) -> list[str]:
         with open_session(self.sides.at) as session, master.connect(active_master(session.zk, session.nodes)) as source:
-            return master_snapshots.completed_snapshots(source)
+            return master.completed_snapshots(source)
 
 
 @pytest.fixture

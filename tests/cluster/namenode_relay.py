@@ -12,8 +12,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from walferry.base.protos import hdfs_pb2 as pb
+from walferry.base.protos.parsing import delimited
 from walferry.base.security import gssapi
-from walferry.hbase.files.namenode import _PROTOCOL, _first, _frame, _header, _varint
+from walferry.hbase.files.namenode import _PROTOCOL, _first, _frame, _header
 
 CONTEXT_CALL, OWN_CALL, SASL_CALL = -3, 77_777, 2**32 - 33
 NEGOTIATE = 1
@@ -45,7 +46,7 @@ class Relay:
         path = self.folder.encode()
         delete = b"\x0a" + bytes([len(path)]) + path + b"\x10\x01"
         call = pb.RequestHeader(methodName="delete", declaringClassProtocolName=_PROTOCOL, clientProtocolVersion=1)
-        return _frame(_header(OWN_CALL, client), call, _varint(len(delete)) + delete)
+        return _frame(_header(OWN_CALL, client), call, delimited(delete))
 
     def _back(self, client: socket.socket, upstream: socket.socket) -> None:
         with suppress(EOFError, OSError):

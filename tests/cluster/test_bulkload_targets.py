@@ -11,8 +11,8 @@ import pytest
 from embedded.client import GLOBAL, LOCAL, JavaClient
 from walferry.base.zk.client import connected
 from walferry.hbase import cluster
+from walferry.hbase.hfiles.blocks import Compression
 from walferry.hbase.hfiles.bloom import Bloom
-from walferry.hbase.hfiles.compression import Compression
 from walferry.hbase.hfiles.encodings import Encoding
 from walferry.hbase.hfiles.settings import FileSettings
 from walferry.hbase.layout import ZNodes

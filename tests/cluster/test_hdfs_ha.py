@@ -28,10 +28,9 @@ from walferry.hbase.files.access import missing_rights, needs_of
 from walferry.hbase.files.clients import file_system
 from walferry.hbase.files.errors import NoActiveNameNode, StoreError
 from walferry.hbase.files.namenodes import web_addresses
-from walferry.hbase.files.renames import make_folder, rename
 from walferry.hbase.files.space import bytes_on_disk, space_at
 from walferry.hbase.files.store import WalLocation, WalStore
-from walferry.hbase.files.systems import NewFile, file_size, list_entries, open_wal, write_file
+from walferry.hbase.files.systems import NewFile, file_size, list_entries, make_folder, open_wal, rename, write_file
 from walferry.master.locality import _blocks
 from walferry.replication.peers.settings import PeerSettings
 from walferry.replication.source.cluster import SourceCluster

@@ -20,12 +20,13 @@ from embedded.client import GLOBAL, JavaClient
 from embedded.standalone import StandaloneCluster
 from embedded.wire import Mutation
 from tests.cluster.decoding import copies_of_closed_wals
+from tests.unit.hbase.hfiles.models import HeldRun
 from walferry.hbase.files.systems import open_wal
+from walferry.hbase.hfiles.blocks import Compression
 from walferry.hbase.hfiles.bloom import Bloom
-from walferry.hbase.hfiles.compression import Compression
 from walferry.hbase.hfiles.encodings import Encoding
 from walferry.hbase.hfiles.errors import OrderUnknown
-from walferry.hbase.hfiles.merge import HeldRun, merge_runs
+from walferry.hbase.hfiles.merge import merge_runs
 from walferry.hbase.hfiles.metadata import Origin
 from walferry.hbase.hfiles.settings import FileSettings
 from walferry.hbase.hfiles.stores import Store, TargetTable

@@ -16,7 +16,7 @@ from tests.cluster.replaying import now, ship_again
 from tests.cluster.walferry_runs import roll, ship, source_of
 from walferry.base.protos import hbase_pb2 as pb
 from walferry.hbase.cluster import master as active_master
-from walferry.hbase.rpc import master, master_tables
+from walferry.hbase.rpc import master
 from walferry.initial_snapshot.region_copy import RegionOutcome, RegionTask, copy_regions
 from walferry.load.copy_errors import CopyRefused
 from walferry.replay.interval import Interval
@@ -77,7 +77,7 @@ def test_of_a_table_of_odd_names_keys_and_times_nothing_old_comes_back_and_nothi
         attributes.add(first=b"REPLICATION_SCOPE", second=b"1")
         attributes.add(first=b"VERSIONS", second=b"3")
     with open_session(sides.at) as session, master.connect(active_master(session.zk, session.nodes)) as connection:
-        master_tables.create_table(connection, schema, [b"\0\1", b"\xff"])
+        master.create_table(connection, schema, [b"\0\1", b"\xff"])
     columns = [family + b":" + qualifier for family in ODD_FAMILIES for qualifier in (b"", b"q\0")]
     sides.source.write(table, [put(b"old" + row, dict.fromkeys(columns, b"old")) for row in ODD_ROWS])
     sides.source.empty_table(table)

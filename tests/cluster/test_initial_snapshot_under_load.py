@@ -13,7 +13,7 @@ from embedded.spark import submit_copy
 from tests.cluster.spark_runs import Finished, Job
 from tests.cluster.walferry_runs import ship, source_of
 from walferry.hbase.cluster import master as active_master
-from walferry.hbase.rpc import master, master_snapshots
+from walferry.hbase.rpc import master
 from walferry.load.copy_records import Records
 from walferry.replication.source.cluster import SourceCluster
 from walferry.replication.source.session import open_session
@@ -91,4 +91,4 @@ def await_copied(source: SourceCluster, peer: str, table: str, job: Job, at_leas
 
 def snapshots(source: SourceCluster) -> list[str]:
     with open_session(source) as session, master.connect(active_master(session.zk, session.nodes)) as at:
-        return master_snapshots.completed_snapshots(at)
+        return master.completed_snapshots(at)

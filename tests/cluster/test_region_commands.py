@@ -22,7 +22,7 @@ from walferry.base.zk.client import connected
 from walferry.cli.main import main
 from walferry.hbase.layout import ZNodes
 from walferry.hbase.names import ServerName
-from walferry.hbase.rpc import regions as rpc
+from walferry.hbase.rpc import admin as rpc
 from walferry.master.catalog import read_catalog, table_of
 from walferry.master.states import RegionState
 from walferry.master.znodes import META_ENCODED_NAME, encode_region, encoded_name, read_region

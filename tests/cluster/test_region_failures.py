@@ -21,8 +21,8 @@ from embedded.client import JavaClient
 from embedded.hbase import ClusterAddress
 from tests.cluster.region_site import Site, in_charge, region_site, wait_for
 from walferry.hbase.names import ServerName
+from walferry.hbase.rpc.admin import close_regions
 from walferry.hbase.rpc.errors import RpcError
-from walferry.hbase.rpc.regions import close_regions
 from walferry.master.acting_master import Role, acting_as_master
 from walferry.master.calls import CalledServers
 from walferry.master.closing import begin_to_close

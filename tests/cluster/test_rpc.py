@@ -145,7 +145,7 @@ def test_peers_are_added_read_changed_disabled_enabled_and_removed(source_master
         assert read.table_cfs == config.table_cfs
         read.configuration.add(name="walferry.managed", value="true")
         master.update_peer_config(source_master, peer_id, read)
-        master.disable_peer(source_master, peer_id)
+        client.disable_peer(peer_id)
         (seen,) = [peer for peer in client.list_peers() if peer.id == peer_id]
         assert not seen.enabled
         assert seen.configuration == {"some.key": "some value", "walferry.managed": "true"}

@@ -23,9 +23,8 @@ from walferry.hbase.files import hdfs as files_hdfs
 from walferry.hbase.files.access import WRITE, Need, missing_rights, needs_of
 from walferry.hbase.files.clients import file_system
 from walferry.hbase.files.errors import HdfsLoginFailed, NoFileRight
-from walferry.hbase.files.renames import rename
 from walferry.hbase.files.space import space_at
-from walferry.hbase.files.systems import NewFile, file_size, list_entries, open_wal, write_file
+from walferry.hbase.files.systems import NewFile, file_size, list_entries, open_wal, rename, write_file
 from walferry.load.staging import log_in_to
 
 EAST, WEST = "EXAMPLE.COM", "WEST.COM"

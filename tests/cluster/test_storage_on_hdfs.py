@@ -29,9 +29,9 @@ from walferry.hbase.files.closedness import Closed, Open, WalNotClosed, await_cl
 from walferry.hbase.files.errors import StoreError, UnreadableBytes
 from walferry.hbase.files.listing import locate_all
 from walferry.hbase.files.quarantine import quarantine
-from walferry.hbase.files.renames import delete_folder, exists, make_folder, rename, touch
 from walferry.hbase.files.space import space_at
 from walferry.hbase.files.store import WalLocation, WalStore, WrongRoot
+from walferry.hbase.files.systems import delete_folder, exists, make_folder, rename, touch
 from walferry.hbase.layout import quoted
 from walferry.hbase.names import WalName, parse_wal_name
 from walferry.hbase.wal.header import EMPTY_TRAILER

@@ -29,10 +29,8 @@ from tests.unit.hbase.wal.encoder import (
     Cell,
     encode_tags,
 )
-from walferry.hbase.hfiles.blocks import HEADER_BYTES
+from walferry.hbase.hfiles.blocks import HEADER_BYTES, Checksum, Compression, checksums
 from walferry.hbase.hfiles.bloom import Bloom
-from walferry.hbase.hfiles.checksums import Checksum, checksums
-from walferry.hbase.hfiles.compression import Compression
 from walferry.hbase.hfiles.encodings import Encoding
 from walferry.hbase.hfiles.metadata import Origin
 from walferry.hbase.hfiles.settings import FileSettings

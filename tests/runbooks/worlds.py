@@ -26,7 +26,7 @@ from tests.runbooks.carrying_out import run
 from tests.runbooks.reading import RunbookError
 from walferry.base.zk.client import connected
 from walferry.hbase.layout import ZNodes
-from walferry.hbase.rpc import regions as rpc
+from walferry.hbase.rpc import admin as rpc
 from walferry.master.catalog import read_catalog, table_of
 from walferry.master.reconcile import Known
 from walferry.master.states import RegionState

@@ -96,7 +96,7 @@ def test_killed_between_any_two_steps_the_wal_is_queued_or_archived(
         lease.remove_wal(name.text)
 
     with monkeypatch.context() as patch:
-        patch.setattr(systems, "_remove", lambda *_: None)  # a killed process cleans nothing up
+        patch.setattr(systems.NewFile, "_discard", lambda _: None)  # a killed process cleans nothing up
         patch.setattr("walferry.replication.retention.archiving._delete", lambda *_: None)
         patch.setattr(on, what, killed)
         with pytest.raises((Killed, NotArchived)):

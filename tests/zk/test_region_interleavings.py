@@ -17,8 +17,9 @@ from tests.zk.fixtures import SESSION_TIMEOUT_SECONDS
 from tests.zk.hbase_znodes import expire
 from tests.zk.region_world import Asked, RegionWorld, be_hmaster, be_master, states
 from tests.zk.stepped import Stepped
+from walferry.base.protos import hbase_pb2 as pb
 from walferry.base.zk.client import connect, disconnect
-from walferry.hbase.values import decode_region_transition
+from walferry.hbase.values import decode_message
 from walferry.master.plans import read_plans
 from walferry.master.reconcile import act, decide_all, look
 from walferry.master.role import take_role
@@ -273,12 +274,12 @@ def legitimate(old: tuple[bytes, int] | None, new: tuple[bytes, int] | None, liv
 
 
 def server_of(znode: tuple[bytes, int] | None) -> str:
-    server = decode_region_transition(znode[0] if znode else b"", "?").server_name
+    server = decode_message(pb.RegionTransition, znode[0] if znode else b"", "?").server_name
     return f"{server.host_name},{server.port},{server.start_code}"
 
 
 def state_of(znode: tuple[bytes, int] | None) -> RegionState | None:
-    return None if znode is None else RegionState(decode_region_transition(znode[0], "?").event_type_code)
+    return None if znode is None else RegionState(decode_message(pb.RegionTransition, znode[0], "?").event_type_code)
 
 
 def play(quorum: str, seed: int, steps: int) -> int:

@@ -9,12 +9,16 @@ from __future__ import annotations
 import socket
 import threading
 import time
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from queue import Empty, SimpleQueue
+from typing import TypeVar
 
 RESOLVE_SECONDS = 5.0
 CONNECT_SECONDS = 10.0
 MAX_SERVERS = 64  # each takes a thread; no ensemble and no cluster's NameNodes reach this number
+
+K = TypeVar("K")
+V = TypeVar("V")
 
 
 def unreachable(servers: Collection[tuple[str, int]], connect_seconds: float = CONNECT_SECONDS) -> str | None:
@@ -24,25 +28,33 @@ def unreachable(servers: Collection[tuple[str, int]], connect_seconds: float = C
     """
     if len(servers) > MAX_SERVERS:
         return None
-    outcomes: SimpleQueue[tuple[tuple[str, int], str | None]] = SimpleQueue()
+    unresolved = {(host, port): f"the name {host} was not resolved within {RESOLVE_SECONDS:g} s" for host, port in servers}
+    seconds = RESOLVE_SECONDS + connect_seconds
+    problems = side_by_side(lambda server: _problem(*server, connect_seconds), servers, seconds, lambda problem: problem is None)
+    if None in problems.values():
+        return None
+    return "; ".join(dict.fromkeys(filter(None, (unresolved | problems).values()))) or None
 
-    def look(server: tuple[str, int]) -> None:
-        outcomes.put((server, _problem(*server, connect_seconds)))
 
-    for server in servers:
-        # A resolver may hang for an unlimited time. Then its thread is left behind.
-        threading.Thread(target=look, args=(server,), daemon=True).start()
-    problems = {(host, port): f"the name {host} was not resolved within {RESOLVE_SECONDS:g} s" for host, port in servers}
-    give_up = time.monotonic() + RESOLVE_SECONDS + connect_seconds
-    for _ in servers:
+def side_by_side(ask: Callable[[K], V], asked: Collection[K], seconds: float, is_enough: Callable[[V], bool]) -> dict[K, V]:
+    """Call `ask` for each at the same time, until one answer is enough. Returns the answers that have come within `seconds`.
+
+    A call may hang for an unlimited time, as those of resolvers do. Then its thread is left behind.
+    """
+    outcomes: SimpleQueue[tuple[K, V]] = SimpleQueue()
+    for each in asked:
+        threading.Thread(target=lambda each=each: outcomes.put((each, ask(each))), daemon=True).start()
+    answers: dict[K, V] = {}
+    give_up = time.monotonic() + seconds
+    for _ in asked:
         try:
-            server, problem = outcomes.get(timeout=max(0.0, give_up - time.monotonic()))
+            each, answer = outcomes.get(timeout=max(0.0, give_up - time.monotonic()))
         except Empty:
             break
-        if problem is None:
-            return None
-        problems[server] = problem
-    return "; ".join(dict.fromkeys(problems.values())) or None
+        answers[each] = answer
+        if is_enough(answer):
+            break
+    return answers
 
 
 def _problem(host: str, port: int, connect_seconds: float) -> str | None:

@@ -137,8 +137,7 @@ def _question(chosen: Chosen, asked: WalOptions, position: int) -> Question:
 
 def _keys(chosen: Chosen, asked: WalOptions) -> UnwrapKey | None:
     """What unwraps the keys of encrypted WALs, if it is known. Raises SourceError."""
-    from walferry.hbase.crypto.errors import KeyProviderError
-    from walferry.hbase.crypto.provider import KeyProvider
+    from walferry.hbase.crypto.provider import KeyProvider, KeyProviderError
     from walferry.replication.source.cluster import SourceError
 
     if asked["key_provider"]:

@@ -6,13 +6,14 @@ from collections.abc import Iterable
 from kazoo.client import KazooClient
 from kazoo.exceptions import NoAuthError
 
+from walferry.base.protos import hbase_pb2 as pb
 from walferry.base.texts import one_line
 from walferry.base.zk.client import Watch, children, hosts, read, whose
 from walferry.base.zk.errors import ZNodeValueError
 from walferry.hbase.errors import ClusterError, StorageError
 from walferry.hbase.layout import LOCK, PEERS_LEVEL, QueueLayout, ZNodes
 from walferry.hbase.names import ServerName, is_server_name
-from walferry.hbase.values import decode_cluster_id, decode_labels, decode_master, decode_server_version, server_in
+from walferry.hbase.values import decode_cluster_id, decode_labels, decode_message, decode_server_version, server_in
 
 MAX_VERSION_CHARS = 100
 IN_ZOOKEEPER = ("0.", "1.", "2.")  # versions that keep their replication queues there
@@ -86,7 +87,7 @@ def master(zk: KazooClient, nodes: ZNodes) -> ServerName:
     found = read(zk, nodes.master)
     if found is None:
         raise ClusterError(f"{nodes.master} is not there on {hosts(zk)}: no master is active. Start one and try again")
-    return server_in(decode_master(found.value, nodes.master).master, nodes.master)
+    return server_in(decode_message(pb.Master, found.value, nodes.master).master, nodes.master)
 
 
 def visibility_labels(zk: KazooClient, nodes: ZNodes) -> dict[int, bytes]:

@@ -55,6 +55,11 @@ def strip_client_prefix(value: bytes, znode: str) -> bytes:
     return value[5 + length :]
 
 
+def decode_message(kind: type[M], value: bytes, znode: str) -> M:
+    """Read a znode that holds a message of this kind. Raises ZNodeValueError."""
+    return _message(strip_client_prefix(value, znode), kind, znode)
+
+
 def _message(body: bytes, kind: type[M], znode: str) -> M:
     if not body.startswith(PBUF):
         raise ZNodeValueError(znode, f"{_shown(body)} does not begin with PBUF", _CHECK_PATH)
@@ -117,12 +122,7 @@ def decode_table_cfs(value: bytes, znode: str) -> str:
 
 def decode_state(value: bytes, znode: str) -> str:
     """Read a peer's state: ENABLED or DISABLED. Raises ZNodeValueError."""
-    return pb.ReplicationState.State.Name(decode_state_message(value, znode).state)
-
-
-def decode_state_message(value: bytes, znode: str) -> pb.ReplicationState:
-    """Read all that a peer's state says. Raises ZNodeValueError."""
-    return _message(strip_client_prefix(value, znode), pb.ReplicationState, znode)
+    return pb.ReplicationState.State.Name(decode_message(pb.ReplicationState, value, znode).state)
 
 
 def server_in(name: pb.ServerName, znode: str) -> ServerName:
@@ -143,31 +143,6 @@ def decode_cluster_id(value: bytes, znode: str) -> uuid.UUID:
         raise ZNodeValueError(znode, f"{_shown(body)} is not a cluster id", _CHECK_PATH) from error
 
 
-def decode_master(value: bytes, znode: str) -> pb.Master:
-    """Read the active master. Raises ZNodeValueError."""
-    return _message(strip_client_prefix(value, znode), pb.Master, znode)
-
-
-def decode_meta_server(value: bytes, znode: str) -> pb.MetaRegionServer:
-    """Read which server has hbase:meta. Raises ZNodeValueError."""
-    return _message(strip_client_prefix(value, znode), pb.MetaRegionServer, znode)
-
-
-def decode_region_transition(value: bytes, znode: str) -> pb.RegionTransition:
-    """Read a region in transition. Raises ZNodeValueError."""
-    return _message(strip_client_prefix(value, znode), pb.RegionTransition, znode)
-
-
-def decode_table_state(value: bytes, znode: str) -> pb.Table:
-    """Read a table's state. Raises ZNodeValueError."""
-    return _message(strip_client_prefix(value, znode), pb.Table, znode)
-
-
-def decode_split_task(value: bytes, znode: str) -> pb.SplitLogTask:
-    """Read how far a WAL's split is. Raises ZNodeValueError."""
-    return _message(strip_client_prefix(value, znode), pb.SplitLogTask, znode)
-
-
 def decode_server_version(value: bytes, znode: str) -> str | None:
     """Read the HBase version of a live RegionServer, None if it does not publish it. Raises ZNodeValueError."""
     body = strip_client_prefix(value, znode)
@@ -184,7 +159,7 @@ def decode_labels(value: bytes, znode: str) -> dict[int, bytes]:
 
 def decode_lock(value: bytes, znode: str) -> str:
     """Read the owner of the lock on a dead server's queues: in HBase the znode of its queues. Raises ZNodeValueError."""
-    return _message(strip_client_prefix(value, znode), pb.ReplicationLock, znode).lock_owner
+    return decode_message(pb.ReplicationLock, value, znode).lock_owner
 
 
 def encode_lock(owner: str) -> bytes:

@@ -38,7 +38,7 @@ from google.protobuf.message import DecodeError, Message
 from google.protobuf.proto import serialize_length_prefixed
 
 from walferry.base.protos import hbase_pb2 as pb
-from walferry.base.protos.parsing import parse_message
+from walferry.base.protos.parsing import length_at, parse_message
 from walferry.hbase.files.systems import OpenWal
 from walferry.hbase.values import PBUF
 from walferry.hbase.wal.header import ValueCodec
@@ -180,12 +180,9 @@ def _check_entries(raw: bytes) -> None:
 
 def _varint(data: bytes, at: int) -> tuple[int, int]:
     """A number, and where it ends. Raises ValueError."""
-    number = 0
-    for place, byte in enumerate(data[at : at + 5]):
-        number |= (byte & 0x7F) << 7 * place
-        if byte < 0x80:
-            return number, at + place + 1
-    raise ValueError("a length cannot be read")
+    if (found := length_at(data, at)) is None:
+        raise ValueError("a length cannot be read")
+    return found
 
 
 def _delimited(kind: type[M], data: bytes) -> M:

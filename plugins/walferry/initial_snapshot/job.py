@@ -21,7 +21,7 @@ from walferry.base.zk.client import children
 from walferry.hbase.cluster import cluster_id, live_servers
 from walferry.hbase.cluster import master as active_master
 from walferry.hbase.names import family_text, without_default_namespace
-from walferry.hbase.rpc import master, master_tables
+from walferry.hbase.rpc import master
 from walferry.hbase.rpc.connection import Connection
 from walferry.hbase.tables.tables import Tables
 from walferry.initial_snapshot.files_copy import clean
@@ -148,7 +148,7 @@ def chosen_tables(session: Session, peer: Peer, slave: Tables, request: CopyRun)
         raise CopyRefused(f"peer {peer.id}: its cluster key {peer.cluster_key} leads to the source cluster itself", "Correct it")
     names = tuple(map(without_default_namespace, request.tables))
     with master.connect(active_master(session.zk, session.nodes), login=request.source.login) as source:
-        schemas = master_tables.table_schemas(source, names or None)
+        schemas = master.table_schemas(source, names or None)
     chosen = choose(schemas, PeerTables.of_peer(peer), names)
     records = Records(session, peer.id)
     state = records.state()
@@ -171,7 +171,7 @@ def going_on(
     """
     if ours is None or ours.life == now.get(table):
         return ours
-    if table in master_tables.table_schemas(there, [table]) and has_rows(slave, table):
+    if table in master.table_schemas(there, [table]) and has_rows(slave, table):
         raise another_life(table)
     return None
 

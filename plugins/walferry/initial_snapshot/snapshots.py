@@ -14,7 +14,7 @@ from walferry.base.errors import WalferryError
 from walferry.hbase.cluster import master as active_master
 from walferry.hbase.files.systems import list_folder
 from walferry.hbase.names import in_snapshot_name
-from walferry.hbase.rpc import master, master_snapshots
+from walferry.hbase.rpc import master
 from walferry.initial_snapshot.manifest import SNAPSHOTS
 from walferry.replication.locks.peer_lock import turn_of_attempt
 from walferry.replication.source.session import Session
@@ -42,7 +42,7 @@ def snapshots(session: Session, peer_id: str, attempt: str) -> Iterator[TakeSnap
         name = f"{_prefix(peer_id)}{int(time.time() * 1000)}-{len(taken)}"
         taken.append(name)
         with master.connect(active_master(session.zk, session.nodes), login=session.source.login) as source:
-            master_snapshots.take_snapshot(source, name, table)
+            master.take_snapshot(source, name, table)
         return name
 
     try:
@@ -60,9 +60,9 @@ def delete_snapshots(session: Session, peer_id: str) -> list[str]:
     prefix = _prefix(peer_id)
     _await_begun(session, prefix)
     with master.connect(active_master(session.zk, session.nodes), login=session.source.login) as source:
-        found = [name for name in master_snapshots.completed_snapshots(source) if name.startswith(prefix)]
+        found = [name for name in master.completed_snapshots(source) if name.startswith(prefix)]
         for name in found:
-            master_snapshots.delete_snapshot(source, name)
+            master.delete_snapshot(source, name)
     return found
 
 

@@ -17,9 +17,8 @@ from dataclasses import dataclass
 from walferry.base.protos import hbase_pb2 as pb
 from walferry.base.texts import visible
 from walferry.hbase.hfiles.settings import PREFIX_LENGTH
-from walferry.hbase.rpc import master_tables
 from walferry.hbase.rpc.connection import Connection
-from walferry.hbase.rpc.master import has_namespace
+from walferry.hbase.rpc.master import create_namespace, create_table, has_namespace, table_schemas
 from walferry.hbase.tables.scan import ScanSpec
 from walferry.hbase.tables.tables import Tables
 from walferry.load.copied_tables import ChosenTable, has_new_version_behavior
@@ -51,7 +50,7 @@ class MadeTarget:
 
 def check_target(master: Connection, tables: Tables, chosen: ChosenTable, *, may_have_rows: bool) -> None:
     """Check that a table that is at the slave already has such families, and no rows. Raises CopyRefused, WalferryError."""
-    there = master_tables.table_schemas(master, [chosen.name]).get(chosen.name)
+    there = table_schemas(master, [chosen.name]).get(chosen.name)
     if there is None:
         return
     families = {family.name for family in there.column_families}
@@ -80,9 +79,9 @@ def make_target(master: Connection, schema: pb.TableSchema, split_keys: Sequence
     """Make the table, and its namespace, after the source's, unless it is there. Raises an RpcError."""
     namespace = schema.table_name.namespace.decode()
     if namespace not in ("", "default") and not has_namespace(master, namespace):
-        master_tables.create_namespace(master, namespace)
+        create_namespace(master, namespace)
     table, left = portable(schema)
-    return MadeTarget(master_tables.create_table(master, table, split_keys), left)
+    return MadeTarget(create_table(master, table, split_keys), left)
 
 
 def has_rows(tables: Tables, table: str) -> bool:

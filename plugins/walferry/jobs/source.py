@@ -26,8 +26,7 @@ from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import StructType
 
-from walferry.hbase.crypto.errors import KeyProviderError
-from walferry.hbase.crypto.provider import KeyProvider
+from walferry.hbase.crypto.provider import KeyProvider, KeyProviderError
 from walferry.hbase.files.systems import open_wal
 from walferry.hbase.names import parse_wal_name
 from walferry.hbase.wal.arrow import SCHEMA, read_batches

@@ -13,7 +13,7 @@ from walferry.base.errors import WalferryError
 from walferry.base.protos import hbase_pb2 as pb
 from walferry.base.security.login import UNSECURED, Login
 from walferry.hbase.names import ServerName
-from walferry.hbase.rpc import regions as rpc
+from walferry.hbase.rpc import admin as rpc
 from walferry.hbase.rpc.connection import CALL_TIMEOUT_SECONDS
 from walferry.master.reconcile import ToOpen, opening_ms
 from walferry.master.znodes import META_ENCODED_NAME, RegionInTransition

@@ -24,7 +24,7 @@ from walferry.hbase.tables.errors import RegionUnavailable, ScanGivenUp
 from walferry.hbase.tables.regions import INFO, META, META_REGION, MetaRow, read_meta_row
 from walferry.hbase.tables.scan import ScanSpec
 from walferry.hbase.tables.tables import Tables
-from walferry.hbase.values import decode_meta_server
+from walferry.hbase.values import decode_message
 from walferry.master.reconcile import Known
 from walferry.master.table_states import ABSENT, WANTED, StoredState, read_states
 from walferry.master.znodes import META_ENCODED_NAME, encoded_name, is_encoded_name
@@ -74,7 +74,7 @@ def meta_server(zk: KazooClient, nodes: ZNodes) -> ServerName | None:
     found = read(zk, nodes.meta_server)
     if found is None:
         return None
-    name = decode_meta_server(found.value, nodes.meta_server).server
+    name = decode_message(pb.MetaRegionServer, found.value, nodes.meta_server).server
     try:
         return ServerName.in_message(name.host_name, name.port, name.start_code)
     except ValueError as error:

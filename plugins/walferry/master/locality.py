@@ -22,8 +22,7 @@ from walferry.base.errors import WalferryError
 from walferry.base.records import parsed
 from walferry.hbase.files.clients import file_system, remote, scheme
 from walferry.hbase.files.hdfs import login_in_effect
-from walferry.hbase.files.namenodes import web_addresses
-from walferry.hbase.files.paths import path_of
+from walferry.hbase.files.namenodes import path_of, web_addresses
 from walferry.hbase.names import is_file_name
 from walferry.master.reconcile import Known
 from walferry.master.znodes import encoded_name

@@ -28,7 +28,7 @@ from walferry.base.zk.errors import Contention
 from walferry.base.zk.fenced_lock import FencedLock, Guard, read_record
 from walferry.hbase.layout import OwnZNodes, ZNodes
 from walferry.hbase.names import ServerName
-from walferry.hbase.values import PBUF, decode_master, server_in
+from walferry.hbase.values import PBUF, decode_message, server_in
 from walferry.master.errors import ClockAhead, LiveMaster, RoleHeld, RoleLost
 from walferry.master.registry import MAX_SKEW_SECONDS
 
@@ -121,7 +121,7 @@ def _refuse_master(nodes: ZNodes, found: ZNode | None) -> None:
 def _hmaster(nodes: ZNodes, found: ZNode | None) -> ServerName | None:
     if found is None or found.stat.version == OUR_VERSION:
         return None
-    return server_in(decode_master(found.value, nodes.master).master, nodes.master)
+    return server_in(decode_message(pb.Master, found.value, nodes.master).master, nodes.master)
 
 
 def _lost_znode(nodes: ZNodes) -> RoleLost:

@@ -25,7 +25,7 @@ from walferry.base.zk.errors import ZNodeValueError
 from walferry.base.zk.fenced_lock import FencedLock
 from walferry.hbase.layout import ZNodes
 from walferry.hbase.names import ServerName, url_encoded
-from walferry.hbase.values import PBUF, decode_split_task
+from walferry.hbase.values import PBUF, decode_message
 from walferry.master.writes import NOT_AS_READ
 
 RESCAN = "RESCAN"
@@ -65,7 +65,7 @@ def read_tasks(zk: KazooClient, nodes: ZNodes) -> tuple[dict[str, Task], list[ZN
         if found is None:
             continue
         try:
-            message = decode_split_task(found.value, path)
+            message = decode_message(pb.SplitLogTask, found.value, path)
             server = message.server_name
             worker = ServerName.in_message(server.host_name, server.port, server.start_code)
         except ZNodeValueError as error:

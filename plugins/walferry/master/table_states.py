@@ -18,11 +18,11 @@ from kazoo.client import KazooClient, TransactionRequest
 
 from walferry.base.protos import hbase_pb2 as pb
 from walferry.base.zk.acls import readable_by_all
-from walferry.base.zk.client import read, read_children
+from walferry.base.zk.client import ZNode, read, read_children
 from walferry.base.zk.errors import ZNodeValueError
 from walferry.base.zk.fenced_lock import FencedLock
 from walferry.hbase.layout import ZNodes
-from walferry.hbase.values import PBUF, decode_table_state
+from walferry.hbase.values import PBUF, decode_message
 from walferry.master.errors import TableStateChanged, WrongTableState
 from walferry.master.writes import NOT_AS_READ
 
@@ -61,7 +61,7 @@ def read_states(zk: KazooClient, nodes: ZNodes) -> tuple[dict[str, StoredState],
     states, broken = {}, {}
     for name, found in read_children(zk, nodes.tables).items():
         try:
-            states[name] = StoredState(TableState(decode_table_state(found.value, nodes.table(name)).state), found.stat.version)
+            states[name] = _stored(found, nodes.table(name))
         except ZNodeValueError as error:
             broken[name] = error
     return states, broken
@@ -71,7 +71,11 @@ def read_state(zk: KazooClient, nodes: ZNodes, table: str) -> StoredState:
     """Read one table's state. Raises ZNodeValueError."""
     path = nodes.table(table)
     found = read(zk, path)
-    return ABSENT if found is None else StoredState(TableState(decode_table_state(found.value, path).state), found.stat.version)
+    return ABSENT if found is None else _stored(found, path)
+
+
+def _stored(found: ZNode, path: str) -> StoredState:
+    return StoredState(TableState(decode_message(pb.Table, found.value, path).state), found.stat.version)
 
 
 def write_state(nodes: ZNodes, lock: FencedLock, table: str, seen: StoredState, state: TableState) -> None:

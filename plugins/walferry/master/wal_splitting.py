@@ -23,9 +23,8 @@ from walferry.base.errors import WalferryError
 from walferry.base.zk.client import retried
 from walferry.base.zk.fenced_lock import FencedLock
 from walferry.hbase.cluster import is_live, live_servers
-from walferry.hbase.files.renames import delete_folder, exists, make_folder, rename, touch
 from walferry.hbase.files.store import OLD_WALS, SPLITTING, WALS, WalStore
-from walferry.hbase.files.systems import delete_empty_folder, list_entries
+from walferry.hbase.files.systems import delete_empty_folder, delete_folder, exists, list_entries, make_folder, rename, touch
 from walferry.hbase.layout import ZNodes
 from walferry.hbase.names import META_SUFFIX, ServerName
 from walferry.master.errors import SplitFailed

@@ -24,7 +24,7 @@ from walferry.base.zk.client import ZNode, read, read_children
 from walferry.base.zk.errors import ZNodeValueError
 from walferry.hbase.layout import ZNodes
 from walferry.hbase.names import ServerName
-from walferry.hbase.values import PBUF, decode_region_transition
+from walferry.hbase.values import PBUF, decode_message
 from walferry.master.states import RegionState
 
 MAX_REGION_NAME_BYTES = 64 * 1024 + 1024  # a row key has at most 32,767 bytes, as has a table's name with its namespace
@@ -98,7 +98,7 @@ def read_regions(zk: KazooClient, nodes: ZNodes) -> tuple[dict[str, RegionInTran
 def decode_region(found: ZNode, path: str) -> RegionInTransition:
     """Decode a znode's value. Raises ZNodeValueError, also if the znode is that of another region."""
     try:
-        message = decode_region_transition(found.value, path)
+        message = decode_message(pb.RegionTransition, found.value, path)
     except ZNodeValueError as error:
         raise _wrong(path, error.reason) from error
     try:

@@ -22,7 +22,7 @@ from walferry.base.errors import WalferryError
 from walferry.base.protos import hbase_pb2 as pb
 from walferry.hbase.cluster import cluster_id
 from walferry.hbase.tables.rows import Rows
-from walferry.hbase.wal.uncompressed_windows import plain
+from walferry.hbase.wal.reader import plain
 from walferry.replication.filters.rules import FilterRules
 from walferry.replication.filters.visibility import LabelFilter
 from walferry.replication.filters.window import filter_window

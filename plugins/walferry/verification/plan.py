@@ -11,7 +11,7 @@ from walferry.hbase.binary_text import from_binary_text
 from walferry.hbase.cluster import master as active_master
 from walferry.hbase.errors import CustomEndpointPeer
 from walferry.hbase.names import without_default_namespace
-from walferry.hbase.rpc import master, master_tables
+from walferry.hbase.rpc import master
 from walferry.hbase.tables.errors import MissingTable
 from walferry.hbase.tables.regions import Region
 from walferry.hbase.tables.tables import Tables
@@ -89,7 +89,7 @@ def check_repairable(schemas: Mapping[str, pb.TableSchema], families: Mapping[st
 
 def _schemas(side: Tables, tables: Collection[str]) -> dict[str, pb.TableSchema]:
     with master.connect(active_master(side.zk, side.nodes), login=side.login) as connection:
-        return master_tables.table_schemas(connection, sorted(tables))
+        return master.table_schemas(connection, sorted(tables))
 
 
 def _families(session: Session, peer: Peer, asked: Collection[str]) -> dict[str, tuple[bytes, ...]]:

@@ -13,7 +13,7 @@ from walferry.hbase.errors import PositionError
 from walferry.hbase.values import (
     decode_cluster_id,
     decode_labels,
-    decode_master,
+    decode_message,
     decode_peer,
     decode_position,
     decode_state,
@@ -145,7 +145,7 @@ def test_visibility_labels_that_cannot_be_read_are_an_error(value: bytes) -> Non
 
 def test_a_master_without_its_message_is_an_error() -> None:
     with pytest.raises(ZNodeValueError, match="does not begin with PBUF"):
-        decode_master(b"h,1,2", ZNODE)
+        decode_message(pb.Master, b"h,1,2", ZNODE)
 
 
 @pytest.mark.parametrize("host", ["evil\nINFO - done", "rs\x1b[2J", "rs\u202e", "rs\u200b", "", "a,b", "a/b", "a b"])

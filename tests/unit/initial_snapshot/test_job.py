@@ -126,7 +126,7 @@ def test_families_of_the_slave_with_new_version_behavior_are_refused(monkeypatch
         family = there.column_families.add(name=name)
         for key, value in attributes.items() if name == b"f" else ():
             family.attributes.add(first=key, second=value)
-    monkeypatch.setattr(targets.master_tables, "table_schemas", lambda *_: {"t": there})
+    monkeypatch.setattr(targets, "table_schemas", lambda *_: {"t": there})
     chosen, nothing = ChosenTable("t", (b"f",), pb.TableSchema()), SimpleNamespace()
     expected: Any = pytest.raises(CopyRefused, match="family f of table t at the slave has") if refused else nullcontext()
     with expected:
@@ -210,7 +210,7 @@ def test_a_table_that_is_gone_at_each_look_is_not_copied(monkeypatch: pytest.Mon
 def test_a_table_of_another_life_is_begun_anew_only_if_the_slave_has_no_rows_of_the_earlier_one(
     monkeypatch: pytest.MonkeyPatch, at_slave: str
 ) -> None:
-    monkeypatch.setattr(job.master_tables, "table_schemas", lambda *_: {} if at_slave == "no table" else {"t": None})
+    monkeypatch.setattr(job.master, "table_schemas", lambda *_: {} if at_slave == "no table" else {"t": None})
     monkeypatch.setattr(job, "has_rows", lambda *_: at_slave == "rows")
     source = Source(monkeypatch, {"t": "2"}, {"t": "2"}, t=TableRecord("1", "first"))
     if at_slave == "rows":

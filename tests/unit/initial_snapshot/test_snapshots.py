@@ -31,10 +31,8 @@ def session(tmp_path: Path, begun: Path, monkeypatch: pytest.MonkeyPatch) -> Any
     source = SimpleNamespace(hbase_root=tmp_path.as_uri(), login=None)
     monkeypatch.setattr(snapshots, "active_master", lambda *_: None)
     monkeypatch.setattr(snapshots.master, "connect", lambda *_, **__: nullcontext())
-    monkeypatch.setattr(
-        snapshots.master_snapshots, "completed_snapshots", lambda _: [] if (begun / OURS).exists() else [OURS, "another"]
-    )
-    monkeypatch.setattr(snapshots.master_snapshots, "delete_snapshot", lambda *_: None)
+    monkeypatch.setattr(snapshots.master, "completed_snapshots", lambda _: [] if (begun / OURS).exists() else [OURS, "another"])
+    monkeypatch.setattr(snapshots.master, "delete_snapshot", lambda *_: None)
     return SimpleNamespace(zk=None, nodes=None, source=source)
 
 
@@ -63,5 +61,5 @@ def test_at_its_end_a_run_deletes_no_snapshots_of_a_run_that_has_overtaken_it(se
     seen: list[str] = []
     with snapshots.snapshots(session, "2", "our attempt"):
         monkeypatch.setattr(snapshots, "turn_of_attempt", lambda *_: turn)
-        monkeypatch.setattr(snapshots.master_snapshots, "delete_snapshot", lambda _, name: seen.append(name))
+        monkeypatch.setattr(snapshots.master, "delete_snapshot", lambda _, name: seen.append(name))
     assert seen == deleted

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -81,10 +80,8 @@ def test_names_of_settings_are_told_as_one_line_that_ends() -> None:
 
 def test_the_master_of_the_slave_gets_only_what_travels(monkeypatch: pytest.MonkeyPatch) -> None:
     got: list[pb.TableSchema] = []
-    calls = SimpleNamespace(
-        create_namespace=lambda master, name: None, create_table=lambda master, schema, keys: got.append(schema) or True
-    )
-    monkeypatch.setattr(targets, "master_tables", calls)
+    monkeypatch.setattr(targets, "create_namespace", lambda master, name: None)
+    monkeypatch.setattr(targets, "create_table", lambda master, schema, keys: got.append(schema) or True)
     monkeypatch.setattr(targets, "has_namespace", lambda master, name: True)
     master: Any = None
     made = targets.make_target(master, table({"coprocessor$1": JAR}, f={}), [])

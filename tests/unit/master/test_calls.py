@@ -15,7 +15,7 @@ from google.protobuf.message import Message
 from walferry.base.protos import hbase_pb2 as pb
 from walferry.base.security.login import Login
 from walferry.hbase.names import ServerName
-from walferry.hbase.rpc import regions as rpc
+from walferry.hbase.rpc import admin as rpc
 from walferry.hbase.rpc.errors import ConnectionFailed, RemoteError
 from walferry.hbase.rpc.server import Caller, Method, RpcServer
 from walferry.hbase.rpc.server_codec import CallRefused, JavaException

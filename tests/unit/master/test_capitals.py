@@ -11,7 +11,7 @@ from tests.unit.hbase.wal.encoder import PUT, Cell
 from walferry.base.protos import hbase_pb2 as pb
 from walferry.base.zk.client import ZNode
 from walferry.hbase.names import ServerName
-from walferry.hbase.rpc import regions as rpc
+from walferry.hbase.rpc import admin as rpc
 from walferry.hbase.rpc.server_codec import CallRefused
 from walferry.hbase.tables.regions import read_meta_row
 from walferry.hbase.values import PBUF
@@ -74,5 +74,5 @@ def test_a_server_that_answers_is_the_one_that_was_asked(monkeypatch: pytest.Mon
                 server_info=pb.ServerInfo(server_name=IN_MESSAGES)
             )  # fmt: skip
 
-    monkeypatch.setattr(rpc, "_connection", lambda *_: Connected())
+    monkeypatch.setattr(rpc, "connect", lambda *_, **__: Connected())
     assert rpc.online_regions(LIVE) == []

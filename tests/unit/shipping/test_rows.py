@@ -8,7 +8,7 @@ import pytest
 from tests.unit.hbase.wal.encoder import DELETE_COLUMN, PUT, Cell
 from walferry.base.protos import hbase_pb2 as pb
 from walferry.hbase.tables.rows import Rows, index_rows
-from walferry.hbase.wal.uncompressed_windows import plain
+from walferry.hbase.wal.reader import plain
 from walferry.hbase.wal.windows import Window
 from walferry.shipping.rows import entry_of, repeated
 

@@ -1,6 +1,6 @@
 """Reads varints, protobuf fields and integers from a buffer, and hashes bytes.
 
-A buffer is an array of bytes. Positions count from its start. Only `read_varint`, `skip_field` and `read_field` check that what
+A buffer is an array of bytes. Positions count from its start. Only `read_varint` and `read_field` check that what
 they read lies within the range; callers of the other kernels have checked it before. A negative "position after" is INCOMPLETE
 (more bytes are needed) or OVERLONG (the bytes are not a varint).
 """
@@ -52,22 +52,6 @@ def read_varint(buf: Bytes, pos: int, end: int) -> tuple[int, int]:
 
 
 @inlined
-def skip_field(buf: Bytes, pos: int, end: int, wire_type: int) -> int:
-    """Return the position after a protobuf field's value at `pos`.
-
-    It is negative if the value leaves the range or is malformed.
-    """
-    if wire_type == WireType.VARINT:
-        _, after = read_varint(buf, pos, end)
-        return after
-    if wire_type == WireType.BYTES:
-        length, after = read_varint(buf, pos, end)
-        return after + length if after >= 0 and 0 <= length <= end - after else INCOMPLETE
-    width = 8 if wire_type == WireType.FIXED64 else 4
-    return pos + width if wire_type in (WireType.FIXED64, WireType.FIXED32) and width <= end - pos else INCOMPLETE
-
-
-@inlined
 def read_field(buf: Bytes, pos: int, end: int) -> tuple[int, int, int, int]:
     """Return (tag, value, start, position after it) of the protobuf field at `pos`.
 
@@ -85,7 +69,9 @@ def read_field(buf: Bytes, pos: int, end: int) -> tuple[int, int, int, int]:
     if wire_type == WireType.BYTES:
         length, first = read_varint(buf, start, end)
         return tag, 0, first, first + length if first >= 0 and 0 <= length <= end - first else INCOMPLETE
-    return tag, 0, start, skip_field(buf, start, end, wire_type)
+    width = 8 if wire_type == WireType.FIXED64 else 4
+    fits = wire_type in (WireType.FIXED64, WireType.FIXED32) and width <= end - start
+    return tag, 0, start, start + width if fits else INCOMPLETE
 
 
 @inlined
@@ -131,6 +117,15 @@ def read_word(buf: Bytes, pos: int) -> Any:
     for i in range(np.uint64(8)):  # becomes one load
         value = value << np.uint64(8) | np.uint64(buf[np.uint64(pos) + i])
     return value
+
+
+@inlined
+def same_bytes(a: Bytes, a_start: int, b: Bytes, b_start: int, length: int) -> bool:
+    """Tell whether two ranges hold the same bytes."""
+    for i in range(length - 1, -1, -1):  # noqa: SIM110  numba compiles no generators. Neighbours differ at their ends
+        if a[np.uint64(a_start + i)] != b[np.uint64(b_start + i)]:
+            return False
+    return True
 
 
 @inlined

@@ -1,4 +1,4 @@
-"""Parses protobuf messages from outside: from files, znodes and sockets."""
+"""Parses protobuf messages from outside: from files, znodes and sockets. Some stand behind their length, a varint of 32 bits."""
 
 from __future__ import annotations
 
@@ -9,6 +9,31 @@ from google.protobuf.message import DecodeError, Message
 from google.protobuf.unknown_fields import UnknownFieldSet
 
 M = TypeVar("M", bound=Message)
+_MAX_VARINT32_BYTES = 5
+
+
+def varint(value: int) -> bytes:
+    """A number that is not negative as a varint."""
+    out = bytearray()
+    while value > 0x7F:
+        out.append(value & 0x7F | 0x80)
+        value >>= 7
+    return bytes((*out, value))
+
+
+def delimited(message: bytes) -> bytes:
+    """The message behind its length."""
+    return varint(len(message)) + message
+
+
+def length_at(data: bytes, position: int) -> tuple[int, int] | None:
+    """A length of 32 bits in `data`, and the position after it; None if there is none, or not all of it."""
+    length = 0
+    for i, byte in enumerate(data[position : position + _MAX_VARINT32_BYTES]):
+        length |= (byte & 0x7F) << 7 * i
+        if byte < 0x80:
+            return length, position + i + 1
+    return None
 
 
 def parse_message(kind: type[M], data: bytes) -> M:

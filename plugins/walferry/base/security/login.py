@@ -13,6 +13,7 @@ from fnmatch import fnmatchcase
 from typing import Any
 
 HOST = "_HOST"  # stands for the server's host name in a principal, as in Hadoop's settings
+MAX_PASSWORD_BYTES = 1024
 
 
 class Protection(StrEnum):
@@ -137,3 +138,12 @@ def _kerberos_types(fields: Mapping[str, Any]) -> dict[str, Any]:
 
 
 UNSECURED = Login()
+
+
+def password_in(path: str) -> bytes:
+    """The password in a file, without the end of its line. Raises OSError, and ValueError for what is too long to be one."""
+    with open(path, "rb") as file:
+        found = file.read(MAX_PASSWORD_BYTES + 1)
+    if len(found) > MAX_PASSWORD_BYTES:
+        raise ValueError(f"{path} holds more than {MAX_PASSWORD_BYTES} bytes, so it is no password")
+    return found.rstrip(b"\r\n")

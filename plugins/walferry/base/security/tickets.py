@@ -127,18 +127,19 @@ class _Library:
     def _free(self, function: str, *args: object) -> None:
         self._made.callback(getattr(self._functions, function), self._context, *args)
 
-    def principal(self, service: Service) -> c_void_p:
+    def _made_by(self, function: str, free: str, *args: object) -> c_void_p:
+        """What a function makes, which is freed at the block's end. Raises KerberosError."""
         found = c_void_p()
-        host, name = service.host.lower().encode(), service.name.encode()
-        self.call("krb5_sname_to_principal", c_char_p(host), c_char_p(name), c_int32(_UNKNOWN_TYPE), byref(found))
-        self._free("krb5_free_principal", found)
+        self.call(function, *args, byref(found))
+        self._free(free, found)
         return found
 
+    def principal(self, service: Service) -> c_void_p:
+        host, name = c_char_p(service.host.lower().encode()), c_char_p(service.name.encode())
+        return self._made_by("krb5_sname_to_principal", "krb5_free_principal", host, name, c_int32(_UNKNOWN_TYPE))
+
     def _parsed(self, text: str) -> c_void_p:
-        found = c_void_p()
-        self.call("krb5_parse_name", c_char_p(text.encode()), byref(found))
-        self._free("krb5_free_principal", found)
-        return found
+        return self._made_by("krb5_parse_name", "krb5_free_principal", c_char_p(text.encode()))
 
     def text(self, principal: c_void_p) -> str:
         found = c_char_p()
@@ -148,10 +149,7 @@ class _Library:
         return text
 
     def cache(self, name: str) -> c_void_p:
-        found = c_void_p()
-        self.call("krb5_cc_resolve", c_char_p(name.encode()), byref(found))
-        self._free("krb5_cc_close", found)
-        return found
+        return self._made_by("krb5_cc_resolve", "krb5_cc_close", c_char_p(name.encode()))
 
     def destroy(self, name: str) -> None:
         found = c_void_p()
@@ -162,19 +160,12 @@ class _Library:
         """The cache with the ticket-granting ticket of a credential: its own, or one of the environment's."""
         if (name := credential.cache_name) is not None:
             return self.cache(name)
-        found = c_void_p()
-        if credential.kerberos.principal is None:
-            self.call("krb5_cc_default", byref(found))
-        else:
-            self.call("krb5_cc_cache_match", self._parsed(credential.kerberos.principal), byref(found))
-        self._free("krb5_cc_close", found)
-        return found
+        if (principal := credential.kerberos.principal) is None:
+            return self._made_by("krb5_cc_default", "krb5_cc_close")
+        return self._made_by("krb5_cc_cache_match", "krb5_cc_close", self._parsed(principal))
 
     def owner(self, cache: c_void_p) -> c_void_p:
-        found = c_void_p()
-        self.call("krb5_cc_get_principal", cache, byref(found))
-        self._free("krb5_free_principal", found)
-        return found
+        return self._made_by("krb5_cc_get_principal", "krb5_free_principal", cache)
 
     def copy_ticket(self, tickets: c_void_p, client: c_void_p, service: Service, to: c_void_p) -> int | None:
         """Get a ticket for a service, and put it into a cache. Returns when it ends; None if the KDC does not know the service.

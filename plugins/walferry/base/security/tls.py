@@ -9,8 +9,7 @@ import ssl
 from collections.abc import Generator, Iterator, Sequence
 
 from walferry.base.errors import WalferryError
-from walferry.base.security.login import Tls
-from walferry.base.security.passwords import password_in
+from walferry.base.security.login import Tls, password_in
 from walferry.base.security.pieces import Buffer, pieces
 from walferry.base.texts import one_line
 

@@ -16,8 +16,7 @@ from typing import Protocol
 from walferry.base.errors import WalferryError
 from walferry.base.security.digest import DigestClient
 from walferry.base.security.gssapi import Context, Credential, KdcSilent, check_host, credential_of
-from walferry.base.security.login import HOST, Login, Protection, ZooKeeperAuth
-from walferry.base.security.passwords import password_in
+from walferry.base.security.login import HOST, Login, Protection, ZooKeeperAuth, password_in
 from walferry.base.security.sasl import GssapiClient
 from walferry.base.security.waiting import within
 from walferry.base.zk.errors import LoginFailed, LoginRefused

@@ -17,12 +17,13 @@ from __future__ import annotations
 import hashlib
 import hmac
 import os
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import unquote, unquote_plus, urlsplit
 
-from walferry.hbase.crypto.errors import KeyProviderError
+from walferry.base.errors import WalferryError
 
 DEFAULT_KEY_NAMES = ("hbase",)  # HBase's default is the name of the user that its servers run as
 AES_KEY_BYTES = (16, 24, 32)
@@ -33,11 +34,20 @@ _TYPES = ("jceks", "jks", "pkcs12")
 _OPTIONS = ("passwordFile", "passwordEnv")
 _HASHES = {"MD5": "md5", "SHA": "sha1"} | {f"SHA{n}": f"sha{n}" for n in (1, 224, 256, 384, 512)}  # Java's names without dashes
 _EXAMPLE = "'jceks:///etc/hbase/conf/hbase.jceks?passwordFile=/etc/hbase/conf/hbase.passwords'"
+_ESCAPES = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
+_KEY = re.compile(r"((?:[^\\=:\s]|\\.)*)[ \t\f]*[=:]?[ \t\f]*(.*)", re.DOTALL)
+_ESCAPE = re.compile(r"\\(?:u([0-9A-Fa-f]{4})|(.)|$)", re.DOTALL)
 _WITHOUT_PASSWORD = (
     "This URL travels in arguments and is written to logs. Put the password into a file that only the user of the Spark tasks "
     "can read, with a line <alias>=<password> for each key, and give ?passwordFile=<its path>; or put it into an environment "
     "variable of the tasks, and give ?passwordEnv=<its name>"
 )
+
+
+class KeyProviderError(WalferryError):
+    """The key provider cannot give a key. The message names the key store or the setting, and says what to do."""
+
+    retry_helps = False
 
 
 @dataclass(frozen=True)
@@ -150,8 +160,6 @@ class KeyProvider:
 
     def _passwords(self) -> tuple[str | None, dict[str, str]]:
         """The password of the store and all its keys, or the passwords of single keys."""
-        from walferry.hbase.crypto.properties import parse_properties
-
         if self._url.password_env is None:
             assert self._url.password_file is not None
             return None, parse_properties(_read(self._url.password_file, "password file"))
@@ -196,14 +204,12 @@ def _parse(wrapped: bytes) -> _Wrapped:
     from google.protobuf.message import DecodeError
 
     from walferry.base.protos.hbase_pb2 import WrappedKey
-    from walferry.base.protos.parsing import parse_message
+    from walferry.base.protos.parsing import length_at, parse_message
 
     damaged = "the header's encryption key is not a wrapped key of HBase's: the file is damaged there"
-    length, start = 0, 0
-    for start, byte in enumerate(wrapped[:5], 1):
-        length |= (byte & 0x7F) << 7 * (start - 1)
-        if byte < 0x80:
-            break
+    if (found := length_at(wrapped, 0)) is None:
+        raise KeyProviderError(damaged)
+    length, start = found
     try:
         message = parse_message(WrappedKey, wrapped[start : start + length])
     except DecodeError:
@@ -242,3 +248,32 @@ def _read(path: str, what: str) -> bytes:
     if len(data) > MAX_STORE_BYTES:
         raise KeyProviderError(f"{what} {path}: it has more than {MAX_STORE_BYTES} bytes, which is too many for one")
     return data
+
+
+def parse_properties(data: bytes) -> dict[str, str]:
+    """Parse names and values like java.util.Properties.load. If a name occurs several times, the last value counts."""
+    found: dict[str, str] = {}
+    unfinished = ""
+    for line in re.split("\r\n|\r|\n", data.decode("latin-1")):
+        line = line.lstrip(" \t\f")
+        if not unfinished and (not line or line[0] in "#!"):
+            continue
+        line = unfinished + line
+        if (len(line) - len(line.rstrip("\\"))) % 2:  # its end is escaped
+            unfinished = line[:-1]
+            continue
+        unfinished = ""
+        _take(line, found)
+    if unfinished:
+        _take(unfinished, found)
+    return found
+
+
+def _take(line: str, found: dict[str, str]) -> None:
+    match = _KEY.match(line)
+    assert match  # the pattern matches anything
+    found[_unescaped(match[1])] = _unescaped(match[2])
+
+
+def _unescaped(text: str) -> str:
+    return _ESCAPE.sub(lambda m: chr(int(m[1], 16)) if m[1] else _ESCAPES.get(m[2] or "", m[2] or ""), text)

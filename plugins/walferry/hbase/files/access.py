@@ -15,8 +15,7 @@ from google.protobuf.message import DecodeError
 from walferry.base.security.gssapi import KerberosError
 from walferry.hbase.files.hdfs import ask
 from walferry.hbase.files.namenode import NameNodeError, NameNodeRefused
-from walferry.hbase.files.namenodes import namenodes
-from walferry.hbase.files.paths import path_of
+from walferry.hbase.files.namenodes import namenodes, path_of
 from walferry.hbase.files.store import OLD_WALS, WALS
 
 READ, WRITE = 5, 7  # a folder's bits: list and enter; and also make, move and delete what is in it

@@ -20,8 +20,7 @@ from walferry.hbase.files.errors import HdfsLoginFailed, NoActiveNameNode, NoFil
 from walferry.hbase.files.failover import no_active, preferred
 from walferry.hbase.files.hdfs import login_problem, new_file_system
 from walferry.hbase.files.logins import HDFS_SCHEMES, login_at
-from walferry.hbase.files.namenodes import namenodes, server_of
-from walferry.hbase.files.paths import path_of
+from walferry.hbase.files.namenodes import namenodes, path_of, server_of
 
 MOST_KEPT = 64  # clients, the latest ones. Each has threads, and a slave may name another host for each load
 REMOTE_TIMEOUT_SECONDS = 120.0  # for one request; longer than a NameNode's failover takes
@@ -57,7 +56,11 @@ def file_system(url: str) -> Any:
     """
     parts = urlsplit(url)
     if parts.scheme not in HDFS_SCHEMES:
-        return _kept((os.getpid(), parts.scheme, parts.netloc, None), lambda: _other_file_system(url))
+        with _file_systems_lock:
+            other = (os.getpid(), parts.scheme, parts.netloc, None)
+            if other not in _file_systems:
+                _file_systems[other] = _other_file_system(url)
+            return _file_systems[other]
     key = (os.getpid(), parts.scheme, parts.netloc, login_at(url))  # connections do not survive a fork
     system = _file_systems.get(key)
     if system is not None and ((tickets := system.client.tickets) is None or time.time() < tickets.renew_at):
@@ -73,13 +76,6 @@ def file_system(url: str) -> Any:
         if len(_file_systems) > MOST_KEPT:
             del _file_systems[next(iter(_file_systems))]  # open files keep theirs
     return made
-
-
-def _kept(key: _Key, connect: Callable[[], Any]) -> Any:
-    with _file_systems_lock:
-        if key not in _file_systems:
-            _file_systems[key] = connect()
-        return _file_systems[key]
 
 
 def _other_file_system(url: str) -> Any:

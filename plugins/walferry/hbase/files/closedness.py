@@ -48,8 +48,6 @@ class WalNotClosed(WalferryError):
 
     def __init__(self, url: str, reason: str, waited_seconds: float) -> None:
         super().__init__(f"{url} is not closed after {waited_seconds:g} s: {reason}", "It stays queued; the next run takes it up")
-        self.url = url
-        self.reason = reason
         self.waited_seconds = waited_seconds
 
 
@@ -62,8 +60,6 @@ class WalMissing(WalferryError):
             "Check wal_root (hbase.wal.dir, else hbase.rootdir); if the file is lost, its edits are, and only an operator may "
             "take it out of the queue",
         )
-        self.wal = wal
-        self.places = tuple(places)
 
 
 def closedness(store: WalStore, location: WalLocation, not_trailers: Collection[int] = ()) -> Closed | Open:

@@ -7,13 +7,11 @@ the end it only reports what the last NameNode said, so this module says it of a
 
 from __future__ import annotations
 
-import threading
-import time
 from collections.abc import Mapping
-from queue import Empty, SimpleQueue
 
 from google.protobuf.message import DecodeError
 
+from walferry.base.hosts import side_by_side
 from walferry.base.security.gssapi import KerberosError
 from walferry.base.texts import one_line
 from walferry.hbase.files.hdfs import ask
@@ -52,23 +50,8 @@ def _active_of(states: Mapping[str, str]) -> str | None:
 
 def _states(url: str, servers: Mapping[str, Server]) -> dict[str, str]:
     """What each NameNode is, by its id: all are asked at the same time, and none is waited for once an active one is found."""
-    outcomes: SimpleQueue[tuple[str, str]] = SimpleQueue()
-
-    def look(name: str, server: Server) -> None:
-        outcomes.put((name, _state(url, server)))
-
-    for name, server in servers.items():
-        threading.Thread(target=look, args=(name, server), name=f"state-of-{name}", daemon=True).start()
-    states = dict.fromkeys(servers, "does not answer")
-    give_up = time.monotonic() + CALL_SECONDS
-    for _ in servers:
-        try:
-            name, states[name] = outcomes.get(timeout=max(0.0, give_up - time.monotonic()))
-        except Empty:
-            break
-        if states[name] == ACTIVE:
-            break
-    return states
+    said = side_by_side(lambda name: _state(url, servers[name]), servers, CALL_SECONDS, lambda state: state == ACTIVE)
+    return dict.fromkeys(servers, "does not answer") | said
 
 
 def _state(url: str, server: Server) -> str:

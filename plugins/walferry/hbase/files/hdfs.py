@@ -26,8 +26,7 @@ from walferry.base.security.tickets import NO_KEYS, Service, TicketCache
 from walferry.base.texts import one_line
 from walferry.hbase.files.logins import is_lent, login_at
 from walferry.hbase.files.namenode import MAX_TEXT_CHARS, LoginRefused, NameNode, NameNodeError, NameNodeRefused, WrongNameNode
-from walferry.hbase.files.namenodes import Server, configured_hosts, hadoop_settings, key_servers, namenodes
-from walferry.hbase.files.paths import path_of
+from walferry.hbase.files.namenodes import Server, configured_hosts, hadoop_settings, key_servers, namenodes, path_of
 
 AUTHENTICATION = "hadoop.security.authentication"
 DATA_PROTECTION = "dfs.data.transfer.protection"

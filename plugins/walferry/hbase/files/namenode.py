@@ -26,15 +26,15 @@ import time
 from collections.abc import Callable
 from fnmatch import fnmatchcase
 from glob import escape
-from types import TracebackType
-from typing import NamedTuple, Self
+from typing import NamedTuple
 from uuid import uuid4
 
 from google.protobuf.message import DecodeError, Message
 
+from walferry.base.closing import Closing
 from walferry.base.errors import WalferryError
 from walferry.base.protos import hdfs_pb2 as pb
-from walferry.base.protos.parsing import parse_message
+from walferry.base.protos.parsing import delimited, length_at, parse_message
 from walferry.base.security.gssapi import Context, check_host, credential_of
 from walferry.base.security.login import HOST, Kerberos, Protection
 from walferry.base.security.sasl import GssapiClient
@@ -74,7 +74,7 @@ class WrongNameNode(LoginRefused):
     """Who answers is not what the NameNode must be: it has another name, or does without Kerberos."""
 
 
-class NameNode:
+class NameNode(Closing):
     """A connection to a NameNode; a context manager that closes it. Calls raise OSError, NameNodeError, DecodeError."""
 
     def __init__(self, host: str, port: int, kerberos: Kerberos | None, expected: str | None = None) -> None:
@@ -106,10 +106,8 @@ class NameNode:
             self._sock.close()
             raise
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def close(self) -> None:
+        """Hang up."""
         self._sock.close()
 
     def space(self) -> pb.GetFsStatsResponse:
@@ -279,7 +277,7 @@ def _header(call_id: int, client: bytes) -> Message:
 
 
 def _frame(*parts: Message | bytes) -> bytes:
-    body = b"".join(part if isinstance(part, bytes) else _delimited(part) for part in parts)
+    body = b"".join(part if isinstance(part, bytes) else delimited(part.SerializeToString()) for part in parts)
     return struct.pack(">i", len(body)) + body
 
 
@@ -288,27 +286,10 @@ def _split(frame: bytes) -> tuple[pb.RpcResponseHeader, bytes]:
     return parse_message(pb.RpcResponseHeader, header), rest
 
 
-def _delimited(message: Message) -> bytes:
-    data = message.SerializeToString()
-    return _varint(len(data)) + data
-
-
-def _varint(number: int) -> bytes:
-    out = bytearray()
-    while number > 0x7F:
-        out.append(number & 0x7F | 0x80)
-        number >>= 7
-    return bytes((*out, number))
-
-
 def _first(data: bytes) -> tuple[bytes, bytes]:
     """The first delimited message, and what follows it. Raises DecodeError."""
-    length = shift = 0
-    for at, byte in enumerate(data[:5], 1):
-        length |= (byte & 0x7F) << shift
-        shift += 7
-        if byte < 0x80:
-            if len(data) < at + length:
-                break
-            return data[at : at + length], data[at + length :]
-    raise DecodeError("a message is cut off")
+    found = length_at(data, 0)
+    if found is None or len(data) < sum(found):
+        raise DecodeError("a message is cut off")
+    length, start = found
+    return data[start : start + length], data[start + length :]

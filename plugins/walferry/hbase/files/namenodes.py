@@ -1,4 +1,9 @@
-"""Finds the NameNodes behind a URL as hdfs-native does: host and port, or a name service of the Hadoop configuration."""
+"""What URLs on HDFS mean: a path, and the NameNodes, as hdfs-native finds them: host and port, or a name service of the
+Hadoop configuration.
+
+The URLs are Hadoop's, as HBase writes them: nothing in a path is encoded, and no character begins a query or a fragment, so a
+name of HBase's is put into a path as it is.
+"""
 
 from __future__ import annotations
 
@@ -11,6 +16,16 @@ from xml.etree import ElementTree
 _FILES = ("core-site.xml", "hdfs-site.xml")
 
 Server = tuple[str, int]  # host and port
+
+
+def path_of(url: str) -> str:
+    """The path in its file system of a URL on HDFS, taken literally; a path is returned as it is."""
+    if url.startswith("/"):
+        return url
+    rest = url.partition(":")[2]
+    if rest.startswith("//"):
+        rest = "/" + rest[2:].partition("/")[2]
+    return rest.rstrip("/") or "/"
 
 
 def namenodes(url: str, environ: Mapping[str, str] = os.environ) -> list[tuple[str, int]]:

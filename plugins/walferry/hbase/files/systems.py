@@ -20,6 +20,7 @@ from datetime import datetime
 from typing import Any, Protocol, Self
 from uuid import uuid4
 
+from walferry.base.closing import Closing
 from walferry.hbase.files.clients import file_system, local_path, remote, scheme
 from walferry.hbase.files.errors import NoFileRight, StoreError, UnreadableBytes
 from walferry.hbase.files.logins import HDFS_SCHEMES
@@ -70,20 +71,8 @@ def open_wal(url: str, *, patience: float = 0.0) -> OpenWal:
 
 def write_file(url: str, data: bytes) -> None:
     """Write a file as a whole, with its folder; one that is there is replaced. Raises StoreError."""
-
-    def write() -> None:
-        system, path = _system_and_path(url)
-        system.makedirs(path.rpartition("/")[0], exist_ok=True)
-        part = _part(path)
-        try:
-            with system.open(part, "wb") as file:
-                file.write(data)
-            _put_in_place(system, part, path)
-        except BaseException:
-            _remove(system, part)
-            raise
-
-    remote(url, write)
+    with NewFile(url, in_place=False) as file:
+        file.write(data)
 
 
 def copy_file(source: str, target: str) -> None:
@@ -101,35 +90,31 @@ def copy_what_is_left(source: str, target: str) -> list[tuple[int, int]]:
 
 
 def _copy(pieces: Iterable[bytes], source: str, size: int, target: str) -> None:
-    system, path = _system_and_path(target)
-    remote(target, lambda: system.makedirs(path.rpartition("/")[0], exist_ok=True))
-    part, copied = _part(path), 0
-    try:
-        with remote(target, lambda: system.open(part, "wb")) as copy:
-            for data in pieces:
-                remote(target, lambda data=data: copy.write(data))  # type: ignore[misc]
-                copied += len(data)
+    copied = 0
+    with NewFile(target, in_place=False) as copy:
+        for data in pieces:
+            copy.write(data)
+            copied += len(data)
         if copied < size:
             raise StoreError(f"{source}: ended at byte {copied} of {size} while it was copied")
-        remote(target, lambda: _put_in_place(system, part, path))
-    except BaseException:
-        remote(target, lambda: _remove(system, part))
-        raise
 
 
 class NewFile:
     """A file that is being written, with its folder, in pieces of COPY_BYTES. Raises StoreError, as its methods do.
 
-    A context manager: if the block raises, the file is deleted.
+    A context manager: if the block raises, the file is deleted. Unless it is written `in_place`, it gets its name at the block's
+    end, and one that is there is replaced.
     """
 
-    def __init__(self, url: str) -> None:
+    def __init__(self, url: str, *, in_place: bool = True) -> None:
         self._url = url
         self._system, self._path = _system_and_path(url)
+        # Two peers' runs may write the same file at the same time.
+        self._part = self._path if in_place else f"{self._path}.{uuid4().hex}.part"
         self._held: list[bytes] = []
         self._size = 0
         remote(url, lambda: self._system.makedirs(self._path.rpartition("/")[0], exist_ok=True))
-        self._file: Any = remote(url, lambda: self._system.open(self._path, "wb"))
+        self._file: Any = remote(url, lambda: self._system.open(self._part, "wb"))
 
     def write(self, data: bytes | memoryview) -> None:
         """Add to the file. The data is copied."""
@@ -146,29 +131,28 @@ class NewFile:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
-        if kind is None:
+        if kind is not None:
+            self._discard()
+            return
+        try:
             self._flush()
             remote(self._url, self._file.close)
-            return
-        with suppress(StoreError):  # the earlier error is the one to report
+            if self._part != self._path:
+                remote(self._url, lambda: _put_in_place(self._system, self._part, self._path))
+        except BaseException:
+            self._discard()
+            raise
+
+    def _discard(self) -> None:
+        with suppress(StoreError, FileNotFoundError):  # the earlier error is the one to report
             remote(self._url, self._file.close)
         with suppress(StoreError, FileNotFoundError):
-            remote(self._url, lambda: self._system.rm_file(self._path))
+            remote(self._url, lambda: self._system.rm_file(self._part))
 
 
 def _system_and_path(url: str) -> tuple[Any, str]:
     system = file_system(url)
     return system, local_path(url) if scheme(url) == "file" else system._strip_protocol(url)
-
-
-def _part(path: str) -> str:
-    """Where a file is written first: two peers' runs may write the same one at the same time."""
-    return f"{path}.{uuid4().hex}.part"
-
-
-def _remove(system: Any, part: str) -> None:
-    with suppress(Exception):  # the earlier error is the one to report
-        system.rm_file(part)
 
 
 def _put_in_place(system: Any, part: str, path: str) -> None:
@@ -200,9 +184,7 @@ def list_folder(url: str, wanted: Callable[[str], bool]) -> dict[str, int]:
     The others are not kept, however many there are. Raises StoreError.
     """
     try:
-        if scheme(url) == "file":
-            return _list_local_folder(local_path(url), wanted)
-        return remote(url, lambda: {name: size for name, size in _remote_files(url) if wanted(name)})
+        return {entry.name: entry.size for entry in _entries(url, wanted)}
     except (FileNotFoundError, NotADirectoryError, PermissionError):  # a folder that hides its names may still show a file
         return {}
 
@@ -210,9 +192,7 @@ def list_folder(url: str, wanted: Callable[[str], bool]) -> dict[str, int]:
 def list_entries(url: str) -> list[FolderEntry]:
     """List a folder in one call, with sizes and times. Empty if the folder does not exist. Raises StoreError."""
     try:
-        if scheme(url) == "file":
-            return list(_local_entries(local_path(url)))
-        return remote(url, lambda: list(_remote_entries(url)))
+        return _entries(url, lambda _: True)
     except (FileNotFoundError, NotADirectoryError):
         return []
     except PermissionError as error:
@@ -233,12 +213,66 @@ def delete_empty_folder(url: str) -> None:
         remote(url, lambda: system.rmdir(path))
 
 
-def _local_entries(path: str) -> Iterator[FolderEntry]:
+def exists(url: str) -> bool:
+    """Whether there is a file or folder. Raises StoreError."""
+    if scheme(url) == "file":
+        return os.path.lexists(local_path(url))
+    return remote(url, lambda: bool(file_system(url).exists(url)))
+
+
+def rename(source: str, target: str) -> None:
+    """Rename a file or folder within its file system; nothing is replaced, and the target's parent must be there.
+
+    Raises FileNotFoundError if there is no source, StoreError, also if the target exists.
+    """
+    if not exists(source):
+        raise FileNotFoundError(errno.ENOENT, "no such file", source)
+    if exists(target):
+        raise StoreError(f"{source} was not renamed: {target} exists already. Look at both, and move one away")
+    if (kind := scheme(source)) == "file":
+        os.rename(local_path(source), local_path(target))
+        return
+    if kind not in HDFS_SCHEMES:
+        raise StoreError(f"{source}: a rename on {kind}:// is not one step. WALs must be on HDFS or a local disk")
+    system = file_system(source)
+    remote(source, lambda: system.client.rename(system._strip_protocol(source), system._strip_protocol(target), False))
+
+
+def make_folder(url: str) -> None:
+    """Make a folder with its parents; one that is there stays. Raises StoreError."""
+    path = local_path(url) if scheme(url) == "file" else url
+    remote(url, lambda: file_system(url).makedirs(path, exist_ok=True))
+
+
+def delete_folder(url: str) -> None:
+    """Delete a folder with all that is in it; one that is gone is passed over. Raises StoreError."""
+    if exists(url):
+        path = local_path(url) if scheme(url) == "file" else url
+        remote(url, lambda: file_system(url).rm(path, recursive=True))
+
+
+def touch(url: str) -> None:
+    """Set a file's time to now, from which HBase's cleaners count. Raises FileNotFoundError, StoreError."""
+    if scheme(url) == "file":
+        os.utime(local_path(url))
+        return
+    system, now_ms = file_system(url), int(time.time() * 1000)
+    remote(url, lambda: system.client.set_times(system._strip_protocol(url), now_ms, now_ms))
+
+
+def _entries(url: str, wanted: Callable[[str], bool]) -> list[FolderEntry]:
+    if scheme(url) == "file":
+        return list(_local_entries(local_path(url), wanted))
+    return remote(url, lambda: [entry for entry in _remote_entries(url) if wanted(entry.name)])
+
+
+def _local_entries(path: str, wanted: Callable[[str], bool]) -> Iterator[FolderEntry]:
     with os.scandir(path) as entries:
         for entry in entries:
-            with suppress(FileNotFoundError):  # it has moved since
-                status = entry.stat()
-                yield FolderEntry(entry.name, status.st_size, status.st_mtime, stat.S_ISDIR(status.st_mode))
+            if wanted(entry.name):
+                with suppress(FileNotFoundError):  # it has moved since
+                    status = entry.stat()
+                    yield FolderEntry(entry.name, status.st_size, status.st_mtime, stat.S_ISDIR(status.st_mode))
 
 
 def _remote_entries(url: str) -> Iterator[FolderEntry]:
@@ -267,26 +301,6 @@ def _last(path: str) -> str:
     return path.rstrip("/").rpartition("/")[2]
 
 
-def _list_local_folder(path: str, wanted: Callable[[str], bool]) -> dict[str, int]:
-    found = {}
-    with os.scandir(path) as entries:
-        for entry in entries:
-            if wanted(entry.name):
-                with suppress(FileNotFoundError):  # it has moved since
-                    found[entry.name] = os.stat(entry.path).st_size
-    return found
-
-
-def _remote_files(url: str) -> Iterable[tuple[str, int]]:
-    system = file_system(url)
-    path = system._strip_protocol(url)
-    if scheme(url) in HDFS_SCHEMES:  # fsspec would keep the whole listing
-        listing = ((status.path, status.length) for status in system.client.list_status(path, False))
-    else:
-        listing = ((info["name"], info["size"] or 0) for info in system.ls(path, detail=True))
-    return ((_last(name), int(size)) for name, size in listing)
-
-
 def read_fd(fd: int, offset: int, length: int) -> bytes:
     """`length` bytes of an open file from `offset` on; fewer only at the end of the file."""
     data = os.pread(fd, length, offset)
@@ -295,7 +309,7 @@ def read_fd(fd: int, offset: int, length: int) -> bytes:
     return data
 
 
-class _LocalFile:
+class _LocalFile(Closing):
     def __init__(self, url: str) -> None:
         self._url = url
         try:
@@ -322,14 +336,8 @@ class _LocalFile:
     def close(self) -> None:
         os.close(self._fd)
 
-    def __enter__(self) -> Self:
-        return self
 
-    def __exit__(self, *error: object) -> None:
-        self.close()
-
-
-class _RemoteFile:
+class _RemoteFile(Closing):
     def __init__(self, url: str, patience: float) -> None:
         self._url = url
         self._patience = patience
@@ -389,9 +397,3 @@ class _RemoteFile:
 
     def close(self) -> None:
         self._opened[0].close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        self.close()

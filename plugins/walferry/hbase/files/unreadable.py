@@ -15,8 +15,7 @@ from dataclasses import dataclass
 from walferry.base.hosts import unreachable
 from walferry.base.texts import one_line, shell_word
 from walferry.hbase.files.errors import UnreadableBytes
-from walferry.hbase.files.namenodes import hadoop_settings
-from walferry.hbase.files.paths import path_of
+from walferry.hbase.files.namenodes import hadoop_settings, path_of
 
 DAMAGED = (errno.EIO, errno.EBADMSG, errno.EUCLEAN)  # what a local disk says of a bad sector or a wrong checksum
 SKIPPED_BYTES = 64 << 10  # given up at once where bytes cannot be had

@@ -5,7 +5,7 @@
     merge, order                    runs of one store → one series of cells
     writer, settings                cells → a file, as the slave's family says
     filling, encodings              its data blocks, in compiled code
-    blocks, checksums, compression  how blocks are framed
+    blocks                          how blocks are framed: compressed, and with checksums
     index, bloom, keys, metadata    its other parts
     cells                           the layout and the order of cells, which all of these share
     ends                            by what a file is known again once somebody has moved it: its size, and the bytes at its end

@@ -1,11 +1,25 @@
-"""Frames the blocks of an HFile, and hands them to whoever writes the file.
+"""Frames the blocks of an HFile, compressed and with checksums, and hands them to whoever writes the file.
 
     block = magic[8], int32 diskLen, int32 rawLen, int64 previous, int8 checksumType, int32 16384, int32 dataEnd, data, checksums
+    checksums = { uint32 crc }*          one of each 16 KB of header and data, the last of fewer bytes
 
 `diskLen` counts what follows the header, with the checksums. `rawLen` is the length of the data before it was compressed.
 `dataEnd` is the length of header and data. `previous` is the offset of the block of the same kind before, or -1.
 
-Source: HBase's HFileBlock.Writer, BlockType (branch-2.6).
+CRC32C is Castagnoli's polynomial, reflected (RFC 3720, B.4), 16 bytes at a time by as many tables (after Intel's "slicing by 8").
+CRC32 is zlib's. Data is compressed as Hadoop's codecs frame it:
+
+    GZ            a gzip member
+    SNAPPY, LZ4   unit{1}                               unit = int32 rawLen, { int32 length, block }*
+
+A block of a unit has at most 128 KB of raw bytes: readers decompress each into a buffer of 256 KB by default.
+
+ZSTD has two framings that exclude each other, Hadoop's (a plain frame) and that of HBase's own codec (units), and the family does
+not say which one the slave's servers expect. So families with ZSTD get uncompressed files, as do those with codecs that the
+libraries here do not have (LZO, BZIP2, LZMA, BROTLI). The slave's next compaction compresses them.
+
+Source: HBase's HFileBlock.Writer, BlockType, ChecksumUtil, ChecksumType, Compression.Algorithm, ReusableStreamGzipCodec
+(branch-2.6); Hadoop's BlockCompressorStream.
 """
 
 from __future__ import annotations
@@ -17,13 +31,38 @@ from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+from zlib_ng import zlib_ng
 
+from walferry.base.kernels.compiled import unmanaged
 from walferry.base.kernels.read import Bytes
-from walferry.hbase.hfiles.checksums import CHECKED_BYTES, Checksum, checksums
-from walferry.hbase.hfiles.compression import Compression, compressor
+from walferry.base.kernels.write import put_int
 
 _HEADER = struct.Struct(">8siiqBii")
 HEADER_BYTES: Final = _HEADER.size
+CHECKED_BYTES: Final = 16 << 10  # that a checksum is of
+_CRC_BYTES: Final = 4
+WORD: Final = 8
+_POLYNOMIAL: Final = 0x82F63B78
+UNIT_BLOCK_BYTES: Final = 128 << 10
+_GZIP_WBITS: Final = 31
+
+
+class Compression(enum.IntEnum):
+    """The codecs in which files are written, with their codes in a file's trailer."""
+
+    GZ = 1
+    NONE = 2
+    SNAPPY = 3
+    LZ4 = 4
+
+
+class Checksum(enum.IntEnum):
+    """The kinds that HBase knows, with their codes (NULL is none)."""
+
+    CRC32 = 1
+    CRC32C = 2
 
 
 class BlockKind(enum.Enum):
@@ -58,7 +97,7 @@ class BlockWriter:
     def __init__(self, write: Callable[[memoryview], object], compression: Compression, checksum: Checksum) -> None:
         self.position = 0
         self._write = write
-        self._compress = compressor(compression)
+        self._compress = _compressor(compression)
         self._checksum = checksum
         self._previous: dict[BlockKind, int] = {}
 
@@ -88,3 +127,71 @@ class BlockWriter:
         """Write bytes that are not a block's."""
         self._write(data)
         self.position += len(data)
+
+
+def _compressor(codec: Compression) -> Callable[[memoryview], bytes] | None:
+    """The function that compresses a block's data; None if it stays as it is."""
+    if codec is Compression.NONE:
+        return None
+    if codec is Compression.GZ:
+        return lambda data: zlib_ng.compress(data, wbits=_GZIP_WBITS)
+    block = pa.Codec({Compression.SNAPPY: "snappy", Compression.LZ4: "lz4_raw"}[codec])
+    return lambda data: _unit(data, block)
+
+
+def _unit(data: memoryview, codec: pa.Codec) -> bytes:
+    parts = [struct.pack(">i", len(data))]
+    for start in range(0, len(data), UNIT_BLOCK_BYTES):
+        block = codec.compress(data[start : start + UNIT_BLOCK_BYTES], asbytes=True)
+        parts += [struct.pack(">i", len(block)), block]
+    return b"".join(parts)
+
+
+def checksums(kind: Checksum, data: Bytes) -> bytes:
+    """The checksums of a block's header and data."""
+    if kind is Checksum.CRC32:
+        starts = range(0, len(data), CHECKED_BYTES)
+        crcs = [zlib_ng.crc32(data[start : start + CHECKED_BYTES].data) for start in starts]
+        return struct.pack(f">{len(crcs)}I", *crcs)
+    out: Bytes = np.empty(-(-len(data) // CHECKED_BYTES) * _CRC_BYTES, np.uint8)
+    _crc32c(data, out, _TABLES)
+    return out.tobytes()
+
+
+def _tables() -> NDArray[np.uint32]:
+    """`tables[k, b]` is the checksum of byte b and k zeros after it, without the inversions at begin and end."""
+    tables = np.empty((2 * WORD, 256), np.uint32)
+    tables[0] = np.arange(256)
+    for _ in range(8):
+        tables[0] = tables[0] >> 1 ^ np.where(tables[0] & 1, np.uint32(_POLYNOMIAL), np.uint32(0))
+    for k in range(1, 2 * WORD):
+        tables[k] = tables[0, tables[k - 1] & 0xFF] ^ tables[k - 1] >> 8
+    return tables
+
+
+_TABLES = _tables()
+
+
+@unmanaged
+def _crc32c(data: Bytes, out: Bytes, tables: NDArray[np.uint32]) -> None:
+    """Write the checksums of all of `data` to `out`."""
+    byte, eight, words = np.uint64(0xFF), np.uint64(WORD), np.uint64(2 * WORD)
+    at = 0
+    for start in range(0, data.size, CHECKED_BYTES):
+        pos, end = np.uint64(start), np.uint64(min(start + CHECKED_BYTES, data.size))
+        crc = np.uint64(0xFFFFFFFF)
+        while pos + words <= end:
+            first, second = np.uint64(0), np.uint64(0)
+            for i in range(eight):  # becomes two loads
+                first |= np.uint64(data[pos + i]) << (i * eight)
+                second |= np.uint64(data[pos + eight + i]) << (i * eight)
+            first ^= crc
+            crc = np.uint64(0)
+            for i in range(eight):
+                crc ^= np.uint64(tables[words - np.uint64(1) - i, first >> (i * eight) & byte])
+                crc ^= np.uint64(tables[eight - np.uint64(1) - i, second >> (i * eight) & byte])
+            pos += words
+        while pos < end:
+            crc = np.uint64(tables[np.uint64(0), (crc ^ np.uint64(data[pos])) & byte]) ^ crc >> eight
+            pos += np.uint64(1)
+        at = put_int(out, at, int(np.int64(crc ^ np.uint64(0xFFFFFFFF))), _CRC_BYTES)

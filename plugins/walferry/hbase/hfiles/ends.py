@@ -9,17 +9,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from hashlib import sha256
-from typing import Protocol
+
+from walferry.hbase.wal.windows import RandomAccess
 
 READ_BYTES = 8 << 20
-
-
-class ReadAt(Protocol):
-    """A file that is read at any offset."""
-
-    size: int
-
-    def read_at(self, offset: int, length: int) -> bytes: ...
 
 
 @dataclass(frozen=True)
@@ -31,14 +24,14 @@ class FileEnd:
     digest: bytes
 
     @classmethod
-    def of(cls, file: ReadAt, start: int) -> FileEnd:
+    def of(cls, file: RandomAccess, start: int) -> FileEnd:
         """The end of a file from `start` on. Raises what reading it raises."""
         digest = sha256()
         for offset in range(start, file.size, READ_BYTES):
             digest.update(file.read_at(offset, min(READ_BYTES, file.size - offset)))
         return cls(file.size, start, digest.digest())
 
-    def is_that_of(self, file: ReadAt) -> bool:
+    def is_that_of(self, file: RandomAccess) -> bool:
         """Whether this is the end of a file. Raises what reading it raises."""
         return file.size == self.size and FileEnd.of(file, self.start) == self
 

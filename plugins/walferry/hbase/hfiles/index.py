@@ -88,7 +88,7 @@ class BlockIndex:
         levels = 2 if self._root else 1
         middle = self._middle() if self._root else b""
         root = self._root or self._leaf
-        while self._root and _root_bytes(root) > MAX_BLOCK_BYTES and len(root) > MIN_ENTRIES and levels < MAX_LEVELS:
+        while self._root and len(encode_root(root)) > MAX_BLOCK_BYTES and len(root) > MIN_ENTRIES and levels < MAX_LEVELS:
             root = self._write_level(root, out)
             levels += 1
         placed = out.put(BlockKind.ROOT_INDEX, encode_root(root) + middle)
@@ -108,7 +108,7 @@ class BlockIndex:
         size = 0
         for number, entry in enumerate(entries):
             block.append(entry)
-            size += _root_entry_bytes(entry)
+            size += len(encode_root([entry]))
             if (number >= MIN_ENTRIES and size >= MAX_BLOCK_BYTES) or number == len(entries) - 1:
                 placed = out.put(BlockKind.INTERMEDIATE_INDEX, _encoded(block))
                 self._raw_bytes += placed.raw_bytes
@@ -120,14 +120,6 @@ class BlockIndex:
 def encode_root(entries: Sequence[IndexEntry]) -> bytes:
     """Entries as a root block has them."""
     return b"".join(_PLACE.pack(e.offset, e.disk_bytes) + encode_vint(len(e.key)) + e.key for e in entries)
-
-
-def _root_bytes(entries: Sequence[IndexEntry]) -> int:
-    return sum(map(_root_entry_bytes, entries))
-
-
-def _root_entry_bytes(entry: IndexEntry) -> int:
-    return _PLACE.size + len(encode_vint(len(entry.key))) + len(entry.key)
 
 
 def _encoded(entries: Sequence[IndexEntry]) -> bytes:

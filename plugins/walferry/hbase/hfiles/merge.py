@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
@@ -46,22 +45,6 @@ MAX_PART_BYTES: Final = 1 << 20
 MAX_RUNS: Final = 1 << 14
 NOTHING: Final = -1
 LAST: Final = -2  # where the cell before lies: in the array of this name
-
-
-@dataclass(frozen=True)
-class HeldRun:
-    """A run in memory: a buffer of Arrow, or bytes."""
-
-    data: memoryview
-
-    @property
-    def size(self) -> int:
-        """Its length in bytes."""
-        return len(self.data)
-
-    def read_at(self, offset: int, length: int) -> memoryview:
-        """Return `length` bytes from `offset` on, and fewer only at the end."""
-        return self.data[offset : offset + length]
 
 
 def merge_runs(

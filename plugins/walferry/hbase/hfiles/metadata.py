@@ -11,16 +11,13 @@ Source: HBase's HFileInfo, HFileWriterImpl, StoreFileWriter, HFileOutputFormat2,
 
 from __future__ import annotations
 
-import io
 import struct
 from dataclasses import dataclass
 from typing import Final
 
-from google.protobuf.message import Message
-from google.protobuf.proto import serialize_length_prefixed
-
 from walferry.base.kernels.read import Ints
 from walferry.base.protos import hbase_pb2 as pb
+from walferry.base.protos.parsing import delimited
 from walferry.hbase.hfiles.bloom import Bloom
 from walferry.hbase.hfiles.encodings import Encoding
 from walferry.hbase.hfiles.filling import Fill
@@ -91,7 +88,7 @@ def file_information(settings: FileSettings, origin: Origin, contents: Contents)
     if settings.bloom is Bloom.ROWPREFIX_FIXED_LENGTH:
         entries[b"BLOOM_FILTER_PARAM"] = _int32(settings.prefix_len)
     message = pb.FileInfoProto(map_entry=[pb.BytesBytesPair(first=name, second=entries[name]) for name in sorted(entries)])
-    return PBUF + _delimited(message)
+    return PBUF + delimited(message.SerializeToString())
 
 
 def filter_key(settings: FileSettings, key: Key) -> bytes:
@@ -127,13 +124,7 @@ def trailer(settings: FileSettings, cells: int, index: RootIndex, offsets: Offse
         comparator_class_name=_COMPARATOR,
         compression_codec=settings.compression,
     )
-    return (_TRAILER_MAGIC + _delimited(message)).ljust(TRAILER_BYTES - 4, b"\0") + _VERSION.to_bytes(4)
-
-
-def _delimited(message: Message) -> bytes:
-    out = io.BytesIO()
-    serialize_length_prefixed(message, out)
-    return out.getvalue()
+    return (_TRAILER_MAGIC + delimited(message.SerializeToString())).ljust(TRAILER_BYTES - 4, b"\0") + _VERSION.to_bytes(4)
 
 
 def _int32(number: int) -> bytes:

@@ -6,9 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final, TypeVar
 
+from walferry.hbase.hfiles.blocks import Checksum, Compression
 from walferry.hbase.hfiles.bloom import Bloom
-from walferry.hbase.hfiles.checksums import Checksum
-from walferry.hbase.hfiles.compression import Compression
 from walferry.hbase.hfiles.encodings import Encoding
 from walferry.hbase.hfiles.errors import BadFamily
 from walferry.hbase.wal.cells import MAX_ROW

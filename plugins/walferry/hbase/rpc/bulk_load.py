@@ -14,7 +14,7 @@ from collections.abc import Sequence
 
 from walferry.base.protos import hbase_pb2 as pb
 from walferry.hbase.rpc.connection import Connection
-from walferry.hbase.rpc.master_tables import table_message
+from walferry.hbase.rpc.master import table_message
 
 LOAD_TIMEOUT_SECONDS = 300.0  # the server reads each file's index, and may have to flush the region first
 

@@ -24,7 +24,7 @@ from google.protobuf.message import DecodeError
 
 from walferry.base.errors import WalferryError
 from walferry.base.protos import hbase_pb2 as pb
-from walferry.base.protos.parsing import parse_message
+from walferry.base.protos.parsing import delimited, length_at, parse_message, varint
 from walferry.hbase.rpc.errors import RequestTooLarge
 
 Buffer = bytes | bytearray | memoryview  # of one-byte items, so that len() is bytes
@@ -36,7 +36,6 @@ MAX_REQUEST_BYTES = int(0.95 * 256 * 1024 * 1024)
 MAX_RESPONSE_BYTES = 64 * 1024 * 1024
 NO_CALL = 0xFFFFFFFF  # call id -1 as the uint32 that it is on the wire
 INT32 = struct.Struct(">i")
-_MAX_VARINT32_BYTES = 5
 
 
 class AuthMethod(enum.IntEnum):
@@ -107,7 +106,7 @@ def encode_request(
         header.timeout = timeout_ms
     if cell_bytes:
         header.cell_block_meta.length = cell_bytes
-    head = delimited(header.SerializeToString()) + _varint(param_bytes)
+    head = delimited(header.SerializeToString()) + varint(param_bytes)
     return [INT32.pack(len(head) + param_bytes + cell_bytes) + head, *pieces, *cell_block]
 
 
@@ -175,27 +174,9 @@ def delimited_range(frame: bytes, position: int, what: str, offset: int) -> tupl
 
     `what` names the message for the error, and `offset` is the frame's place in the stream.
     """
-    length, shift = 0, 0
-    for i in range(position, min(position + _MAX_VARINT32_BYTES, len(frame))):
-        length |= (frame[i] & 0x7F) << shift
-        if frame[i] < 0x80:
-            if length > len(frame) - i - 1:
-                left = len(frame) - i - 1
-                raise CodecError(f"{what} of {length} bytes at byte {offset + i + 1}, but its frame has only {left} more")
-            return i + 1, i + 1 + length
-        shift += 7
-    raise CodecError(f"no length of the {what} at byte {offset + position}")
-
-
-def delimited(message: bytes) -> bytes:
-    """The message behind its length."""
-    return _varint(len(message)) + message
-
-
-def _varint(value: int) -> bytes:
-    out = bytearray()
-    while value > 0x7F:
-        out.append(value & 0x7F | 0x80)
-        value >>= 7
-    out.append(value)
-    return bytes(out)
+    if (found := length_at(frame, position)) is None:
+        raise CodecError(f"no length of the {what} at byte {offset + position}")
+    length, start = found
+    if length > (left := len(frame) - start):
+        raise CodecError(f"{what} of {length} bytes at byte {offset + start}, but its frame has only {left} more")
+    return start, start + length

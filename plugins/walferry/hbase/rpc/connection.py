@@ -11,11 +11,11 @@ import socket
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from types import TracebackType
 from typing import Protocol, TypeVar
 
 from google.protobuf.message import DecodeError, Message
 
+from walferry.base.closing import Closing
 from walferry.base.protos.parsing import parse_message
 from walferry.base.security.gssapi import HostNotNamed, KerberosError
 from walferry.base.security.login import UNSECURED, Login, Protection
@@ -88,7 +88,7 @@ def default_user() -> str:
         raise RpcError(problem, "Give the name that HBase should see") from error
 
 
-class Connection:
+class Connection(Closing):
     """A connection to `service` ("AdminService", "MasterService") of the server at host:port.
 
     The connection is opened by the first call, and again by the call after a failure. Only one thread at a time may use it,
@@ -129,12 +129,6 @@ class Connection:
         """Whether the next call needs not connect first, as far as this side knows."""
         return self._channel is not None and not self._channel.has_input
 
-    def __enter__(self) -> Connection:
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
-        self.close()
-
     def call(
         self,
         method: str,
@@ -143,32 +137,26 @@ class Connection:
         cell_block: Sequence[Buffer] = (),
         *,
         timeout: float | None = None,
-        connect_timeout: float | None = None,
-        may_go_on: Callable[[], None] | None = None,
     ) -> M:
         """Send one request and wait for its answer, for at most `timeout` seconds in all (None means the connection's timeout).
 
-        If the call has to connect first, at most `connect_timeout` of these seconds are for that, where the connection's own
-        timeout is too long. `param` is a message, or an encoded one, whole or in pieces. `may_go_on` is asked before each part of
-        the request is sent; what it raises ends the call, and a connection over which a part was sent already.
+        `param` is a message, or an encoded one, whole or in pieces.
 
         Raises an RpcError. Unless it is a RemoteError or RequestTooLarge, the server may or may not have executed the request.
         """
-        self.begin(method, param, cell_block, timeout=timeout, connect_timeout=connect_timeout, may_go_on=may_go_on)
+        self.begin(method, param, cell_block, timeout=timeout)
         return self.end(lambda result: parse_message(response_type, result.message))
 
     def call_for_cells(
         self,
         method: str,
-        param: Message | Buffer | Sequence[Buffer],
+        param: Message,
         response_type: type[M],
-        cell_block: Sequence[Buffer] = (),
         *,
         timeout: float | None = None,
-        connect_timeout: float | None = None,
     ) -> tuple[M, memoryview]:
         """Do the same as `call`, and return the cell block that came with the answer too. It is written in `cell_codec`."""
-        self.begin(method, param, cell_block, timeout=timeout, connect_timeout=connect_timeout)
+        self.begin(method, param, timeout=timeout)
         return self.end(lambda result: (parse_message(response_type, result.message), result.cells))
 
     def open(self, seconds: float) -> None:
@@ -194,6 +182,10 @@ class Connection:
         may_go_on: Callable[[], None] | None = None,
     ) -> None:
         """Send a request as `call` does; its answer is what `end` waits for. So calls to several servers run side by side.
+
+        If the call has to connect first, at most `connect_timeout` of these seconds are for that, where the connection's own
+        timeout is too long. `may_go_on` is asked before each part of the request is sent; what it raises ends the call, and a
+        connection over which a part was sent already.
 
         Raises as `call`; then there is nothing to end.
         """
@@ -239,7 +231,7 @@ class Connection:
         try:
             yield
         except TimeoutError as error:
-            self._abort()
+            self._close(abort=True)
             if error.errno is not None:  # the kernel has given the connection up
                 raise ConnectionFailed(self.server, f"{call.method}: {error}") from error
             raise RpcTimeout(self.server, call.method, call.seconds) from error
@@ -251,7 +243,7 @@ class Connection:
             wrong = isinstance(error, ProtectionRefused | HostNotNamed)
             raise NotAuthenticated(self.server, str(error), retry_helps=error.retry_helps, others_may=wrong) from error
         except OSError as error:
-            self._abort()
+            self._close(abort=True)
             raise ConnectionFailed(self.server, f"{call.method}: {error}") from error
         except (ConnectionFailed, RpcTimeout, FatalConnection):
             self.close()
@@ -261,11 +253,8 @@ class Connection:
         """Close the connection if it is open, and end the call that is under way. A later call opens a new one."""
         self._close(abort=self._under_way is not None)
 
-    def _abort(self) -> None:
-        """Close a connection with a request that is not to reach the server any more, if it has not yet."""
-        self._close(abort=True)
-
     def _close(self, *, abort: bool) -> None:
+        """Close the connection; with `abort`, a request on it is not to reach the server any more, if it has not yet."""
         if self._channel is not None:
             self._channel.close(abort=abort)
             self._channel = None
@@ -365,7 +354,7 @@ class Connection:
             raise
         finally:
             if not whole:
-                self._abort()
+                self._close(abort=True)
 
     def _receive(self, channel: Channel, deadline: float | None) -> Result:
         """Wait for the result of the call under way, or, without a deadline, take what has arrived. Raises its RemoteError."""

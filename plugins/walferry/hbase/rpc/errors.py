@@ -20,6 +20,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from typing import ClassVar
 
 from walferry.base.errors import WalferryError
 from walferry.base.protos.hbase_pb2 import ExceptionResponse
@@ -45,22 +46,18 @@ class RpcError(WalferryError):
 class ConnectionFailed(RpcError):
     """`server` (host:port) could not be reached, or the connection broke for `reason`."""
 
+    _problem: ClassVar[str] = "connection to {} failed: {}"  # of server and reason
+
     def __init__(self, server: str, reason: str) -> None:
-        super().__init__(self._problem(server, reason))
+        super().__init__(self._problem.format(server, reason))
         self.server = server
         self.reason = reason
-
-    @staticmethod
-    def _problem(server: str, reason: str) -> str:
-        return f"connection to {server} failed: {reason}"
 
 
 class ProtocolError(ConnectionFailed):
     """`server` sent bytes that are not HBase RPC, so nothing on that connection can be trusted any more."""
 
-    @staticmethod
-    def _problem(server: str, reason: str) -> str:
-        return f"{server} does not speak HBase RPC as expected: {reason}"
+    _problem = "{} does not speak HBase RPC as expected: {}"
 
 
 class RpcTimeout(RpcError):
@@ -85,9 +82,6 @@ class RequestTooLarge(RpcError):
             " (hbase.ipc.max.request.size); nothing was sent",
             self.advice,
         )
-        self.method = method
-        self.size = size
-        self.limit = limit
 
 
 class NotAuthenticated(ConnectionFailed):
@@ -96,14 +90,12 @@ class NotAuthenticated(ConnectionFailed):
     `others_may` tells whether other servers of the cluster may do better, because this one is not what they should be.
     """
 
+    _problem = "no authenticated connection to {}: {}"
+
     def __init__(self, server: str, reason: str, *, retry_helps: bool = True, others_may: bool = False) -> None:
         super().__init__(server, reason)
         self.others_may = retry_helps or others_may
         self.retry_helps = retry_helps  # type: ignore[misc]  # what failed underneath decides
-
-    @staticmethod
-    def _problem(server: str, reason: str) -> str:
-        return f"no authenticated connection to {server}: {reason}"
 
 
 class SaslRefused(NotAuthenticated):

@@ -1,4 +1,4 @@
-"""Calls to the master about replication peers and tables (MasterService in Master.proto, Replication.proto).
+"""Calls to the master about replication peers, tables and snapshots (MasterService in Master.proto, Replication.proto).
 
 RegionServers cache what they know about a peer and do not watch znodes, so these calls are the only way to change a peer. A
 change is a procedure that the master runs. The functions return once it is finished, when every live RegionServer knows of it.
@@ -7,7 +7,11 @@ change is a procedure that the master runs. The functions return once it is fini
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
+from functools import partial
+from typing import Any, TypeVar
+
+from google.protobuf.message import Message
 
 from walferry.base.protos import hbase_pb2 as pb
 from walferry.base.security.login import UNSECURED, Login
@@ -17,8 +21,12 @@ from walferry.hbase.rpc.errors import RemoteError, RpcTimeout
 
 SERVICE = "MasterService"
 PROCEDURE_TIMEOUT_SECONDS = 180.0
+CREATE_TIMEOUT_SECONDS = 600.0  # a table may have thousands of regions, which the master assigns before it answers
+SNAPSHOT_TIMEOUT_SECONDS = 600.0  # a flush of all of a table's regions is part of it
 _POLL_SECONDS = 0.1
 _MAX_POLL_SECONDS = 2.0
+
+M = TypeVar("M", bound=Message)
 
 
 class ProcedureFailed(RemoteError):
@@ -46,8 +54,7 @@ def add_peer(master: Connection, peer_id: str, config: pb.ReplicationPeer, *, en
     """Add a peer. Raises RemoteError (the id exists or has a dash, the slave's ZooKeeper does not answer, …) or RpcError."""
     state = pb.ReplicationState(state=pb.ReplicationState.ENABLED if enabled else pb.ReplicationState.DISABLED)
     request = pb.AddReplicationPeerRequest(peer_id=peer_id, peer_config=config, peer_state=state)
-    response = master.call("AddReplicationPeer", request, pb.AddReplicationPeerResponse)
-    _finish(master, f"AddReplicationPeer {peer_id}", response)
+    _run(master, "AddReplicationPeer", peer_id, request, pb.AddReplicationPeerResponse)
 
 
 def update_peer_config(master: Connection, peer_id: str, config: pb.ReplicationPeer) -> None:
@@ -56,71 +63,68 @@ def update_peer_config(master: Connection, peer_id: str, config: pb.ReplicationP
     The master merges the entries of `configuration`, so none can be removed. Raises PeerNotFound or RpcError.
     """
     request = pb.UpdateReplicationPeerConfigRequest(peer_id=peer_id, peer_config=config)
-    response = master.call("UpdateReplicationPeerConfig", request, pb.UpdateReplicationPeerConfigResponse)
-    _finish(master, f"UpdateReplicationPeerConfig {peer_id}", response)
+    _run(master, "UpdateReplicationPeerConfig", peer_id, request, pb.UpdateReplicationPeerConfigResponse)
 
 
 def enable_peer(master: Connection, peer_id: str) -> None:
     """Have the RegionServers ship a peer. Raises PeerNotFound, or RemoteError if it is already enabled."""
     request = pb.EnableReplicationPeerRequest(peer_id=peer_id)
-    response = master.call("EnableReplicationPeer", request, pb.EnableReplicationPeerResponse)
-    _finish(master, f"EnableReplicationPeer {peer_id}", response)
-
-
-def disable_peer(master: Connection, peer_id: str) -> None:
-    """Stop a peer's shipping. Its WALs are still queued. Raises PeerNotFound, or RemoteError if it is already disabled."""
-    request = pb.DisableReplicationPeerRequest(peer_id=peer_id)
-    response = master.call("DisableReplicationPeer", request, pb.DisableReplicationPeerResponse)
-    _finish(master, f"DisableReplicationPeer {peer_id}", response)
+    _run(master, "EnableReplicationPeer", peer_id, request, pb.EnableReplicationPeerResponse)
 
 
 def remove_peer(master: Connection, peer_id: str) -> None:
     """Remove a peer and all its queues. Raises PeerNotFound or RpcError."""
     request = pb.RemoveReplicationPeerRequest(peer_id=peer_id)
-    response = master.call("RemoveReplicationPeer", request, pb.RemoveReplicationPeerResponse)
-    _finish(master, f"RemoveReplicationPeer {peer_id}", response)
+    _run(master, "RemoveReplicationPeer", peer_id, request, pb.RemoveReplicationPeerResponse)
 
 
-def wait_procedure(
-    master: Connection,
-    what: str,
-    proc_id: int,
-    *,
-    timeout: float = PROCEDURE_TIMEOUT_SECONDS,
-    clock: Callable[[], float] = time.monotonic,
-    sleep: Callable[[float], None] = time.sleep,
-) -> None:
+def wait_procedure(master: Connection, what: str, proc_id: int, *, timeout: float = PROCEDURE_TIMEOUT_SECONDS) -> None:
     """Poll until procedure `proc_id` is finished. A procedure that the master has forgotten counts as finished.
 
     Raises ProcedureFailed with the master's reason, RpcTimeout after `timeout` seconds (the procedure goes on), RpcError.
     """
-    give_up, pause = clock() + timeout, _POLL_SECONDS
     request = pb.GetProcedureResultRequest(proc_id=proc_id)
-    while True:
+    response = _polled(
         # Unlike the other calls, "getProcedureResult" begins with a small letter in Master.proto.
-        response = master.call("getProcedureResult", request, pb.GetProcedureResultResponse)
-        if response.state != pb.GetProcedureResultResponse.RUNNING:
-            break
-        if clock() + pause > give_up:
-            raise RpcTimeout(master.server, f"{what} (procedure {proc_id}, which goes on in the master)", timeout)
-        sleep(pause)
-        pause = min(pause * 1.5, _MAX_POLL_SECONDS)
+        lambda: master.call("getProcedureResult", request, pb.GetProcedureResultResponse),
+        lambda answer: answer.state != pb.GetProcedureResultResponse.RUNNING,
+        RpcTimeout(master.server, f"{what} (procedure {proc_id}, which goes on in the master)", timeout),
+    )
     if response.HasField("exception"):
         failure = response.exception.generic_exception
         raise ProcedureFailed(master.server, failure.class_name, f"{what}: {failure.message}")
 
 
-def _finish(
-    master: Connection,
-    what: str,
-    response: pb.AddReplicationPeerResponse
-    | pb.UpdateReplicationPeerConfigResponse
-    | pb.EnableReplicationPeerResponse
-    | pb.DisableReplicationPeerResponse
-    | pb.RemoveReplicationPeerResponse,
-) -> None:
-    if response.HasField("proc_id"):  # HBase before 2.1 did the work in the call itself
-        wait_procedure(master, what, response.proc_id)
+def _polled(ask: Callable[[], M], is_done: Callable[[M], bool], too_late: RpcTimeout) -> M:
+    """The first answer that says that it is done. Raises `too_late` after its seconds."""
+    give_up, pause = time.monotonic() + too_late.seconds, _POLL_SECONDS
+    while not is_done(answer := ask()):
+        if time.monotonic() + pause > give_up:
+            raise too_late
+        time.sleep(pause)
+        pause = min(pause * 1.5, _MAX_POLL_SECONDS)
+    return answer
+
+
+def _run(
+    master: Connection, method: str, what: str, request: Message, response_type: type[Message],
+    timeout: float = PROCEDURE_TIMEOUT_SECONDS,
+) -> None:  # fmt: skip
+    """Make a call, and wait for the procedure that does its work."""
+    response: Any = master.call(method, request, response_type)
+    if response.HasField("proc_id"):  # HBase before 2.1 (for tables, HBase 1) did the work in the call itself
+        wait_procedure(master, f"{method} {what}", response.proc_id, timeout=timeout)
+
+
+def _unless(exception: str, call: Callable[[], object]) -> bool:
+    """Make a call. Returns False if it ends in this exception of the server."""
+    try:
+        call()
+    except RemoteError as error:
+        if error.class_name.rpartition(".")[2] != exception:
+            raise
+        return False
+    return True
 
 
 def lacks_call(error: RemoteError, method: str) -> bool:
@@ -133,22 +137,52 @@ def replicated_families(master: Connection, tables: Collection[str]) -> dict[str
 
     With AccessController the user needs ADMIN or CREATE on the tables. Raises an RpcError.
     """
-    return _descriptors(master, tables) if tables else {}
+    return {name: _families(schema) for name, schema in table_schemas(master, tables).items()}
 
 
 def all_replicated_families(master: Connection) -> dict[str, dict[str, bool]]:
     """Tell the same for all tables but HBase's own."""
-    return _descriptors(master, ())
+    return {name: _families(schema) for name, schema in table_schemas(master).items()}
 
 
-def _descriptors(master: Connection, tables: Collection[str]) -> dict[str, dict[str, bool]]:
-    """Ask for the descriptors of these tables, or, if there are none, of all but HBase's own."""
-    request = pb.GetTableDescriptorsRequest(include_sys_tables=bool(tables))
-    for table in tables:
-        namespace, _, name = table.rpartition(":")
-        request.table_names.add(namespace=(namespace or "default").encode(), qualifier=name.encode())
+def table_message(table: str) -> pb.TableName:
+    """The message of "table" or "namespace:table"."""
+    namespace, _, name = table.rpartition(":")
+    return pb.TableName(namespace=(namespace or "default").encode(), qualifier=name.encode())
+
+
+def table_text(name: pb.TableName) -> str:
+    """The table as "table", or as "namespace:table" if it is not in the default namespace. Names are UTF-8 in HBase."""
+    namespace, qualifier = name.namespace.decode(), name.qualifier.decode()
+    return qualifier if namespace in ("", "default") else f"{namespace}:{qualifier}"
+
+
+def table_schemas(master: Connection, tables: Collection[str] | None = None) -> dict[str, pb.TableSchema]:
+    """Get the schemas of the tables that exist, or of all user tables. Fields that we do not know are kept in them.
+
+    With AccessController the user needs ADMIN or CREATE on the tables. Raises an RpcError.
+    """
+    if tables is not None and not tables:
+        return {}  # a request without names asks for all tables
+    request = pb.GetTableDescriptorsRequest(include_sys_tables=tables is not None)
+    for table in tables or ():
+        request.table_names.append(table_message(table))
     response = master.call("GetTableDescriptors", request, pb.GetTableDescriptorsResponse)
-    return {_name(schema.table_name): _families(schema) for schema in response.table_schema}
+    return {table_text(schema.table_name): schema for schema in response.table_schema}
+
+
+def create_table(master: Connection, schema: pb.TableSchema, split_keys: Sequence[bytes]) -> bool:
+    """Make a table and wait until it is enabled. Returns False if it exists already. Raises an RpcError."""
+    request, name = pb.CreateTableRequest(table_schema=schema, split_keys=split_keys), table_text(schema.table_name)
+    make = partial(_run, master, "CreateTable", name, request, pb.CreateTableResponse, CREATE_TIMEOUT_SECONDS)
+    return _unless("TableExistsException", make)
+
+
+def create_namespace(master: Connection, namespace: str) -> bool:
+    """Make a namespace. Returns False if it exists already. Raises an RpcError."""
+    request = pb.CreateNamespaceRequest(namespaceDescriptor=pb.NamespaceDescriptor(name=namespace.encode()))
+    make = partial(_run, master, "CreateNamespace", namespace, request, pb.CreateNamespaceResponse, CREATE_TIMEOUT_SECONDS)
+    return _unless("NamespaceExistException", make)
 
 
 def server_reports(master: Connection) -> dict[str, int]:
@@ -166,18 +200,8 @@ def server_reports(master: Connection) -> dict[str, int]:
 def has_namespace(master: Connection, namespace: str) -> bool:
     """Tell whether the namespace exists. With AccessController the user needs ADMIN on it. Raises an RpcError."""
     request = pb.GetNamespaceDescriptorRequest(namespaceName=namespace)
-    try:
-        master.call("GetNamespaceDescriptor", request, pb.GetNamespaceDescriptorResponse)
-    except RemoteError as error:
-        if error.class_name.rpartition(".")[2] != "NamespaceNotFoundException":
-            raise
-        return False
-    return True
-
-
-def _name(table: pb.TableName) -> str:
-    namespace, name = table.namespace.decode(), table.qualifier.decode()
-    return name if namespace in ("", "default") else f"{namespace}:{name}"
+    call = partial(master.call, "GetNamespaceDescriptor", request, pb.GetNamespaceDescriptorResponse)
+    return _unless("NamespaceNotFoundException", call)
 
 
 def _families(schema: pb.TableSchema) -> dict[str, bool]:
@@ -186,3 +210,29 @@ def _families(schema: pb.TableSchema) -> dict[str, bool]:
         family_text(family.name): any(a.first == b"REPLICATION_SCOPE" and a.second != b"0" for a in family.attributes)
         for family in schema.column_families
     }
+
+
+def take_snapshot(master: Connection, name: str, table: str) -> None:
+    """Flush the table's regions, take a snapshot of it and wait until it is complete. The table may also be disabled.
+
+    With AccessController the user needs ADMIN on the table. Raises an RpcError, such as the reason why the snapshot failed.
+    """
+    snapshot = pb.SnapshotDescription(name=name, table=table, type=pb.SnapshotDescription.FLUSH)
+    master.call("Snapshot", pb.SnapshotRequest(snapshot=snapshot), pb.SnapshotResponse)
+    _polled(
+        lambda: master.call("IsSnapshotDone", pb.IsSnapshotDoneRequest(snapshot=snapshot), pb.IsSnapshotDoneResponse),
+        lambda answer: answer.done,
+        RpcTimeout(master.server, f"the snapshot of table {table}", SNAPSHOT_TIMEOUT_SECONDS),
+    )
+
+
+def completed_snapshots(master: Connection) -> list[str]:
+    """Name all complete snapshots that the user may see: with AccessController their own. Raises an RpcError."""
+    response = master.call("GetCompletedSnapshots", pb.GetCompletedSnapshotsRequest(), pb.GetCompletedSnapshotsResponse)
+    return [snapshot.name for snapshot in response.snapshots]
+
+
+def delete_snapshot(master: Connection, name: str) -> None:
+    """Delete a snapshot; it is fine if there is none. Raises an RpcError."""
+    request = pb.DeleteSnapshotRequest(snapshot=pb.SnapshotDescription(name=name))
+    _unless("SnapshotDoesNotExistException", partial(master.call, "DeleteSnapshot", request, pb.DeleteSnapshotResponse))

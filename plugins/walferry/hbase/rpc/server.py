@@ -16,11 +16,11 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from types import TracebackType
 from typing import Any
 
 from google.protobuf.message import DecodeError, Message
 
+from walferry.base.closing import Closing
 from walferry.base.protos.parsing import parse_message
 from walferry.hbase.rpc.errors import RpcError
 from walferry.hbase.rpc.server_codec import CallRefused, JavaException, ReceivedCall, RequestParser, encode_refusal, encode_result
@@ -73,7 +73,7 @@ class CannotListen(RpcError):
         super().__init__(f"cannot listen on {host}:{port}: {reason}", "Give an address of this machine, and a free port")
 
 
-class RpcServer:
+class RpcServer(Closing):
     """Serves `services` at `host` until `close`. Port 0 means that the system chooses one."""
 
     def __init__(self, services: Services, host: str = "127.0.0.1", port: int = 0, limits: ServerLimits | None = None) -> None:
@@ -88,12 +88,6 @@ class RpcServer:
         self._closing = False
         self._acceptor = threading.Thread(target=self._accept, name=f"rpc-server-{self.port}", daemon=True)
         self._acceptor.start()
-
-    def __enter__(self) -> RpcServer:
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
-        self.close()
 
     def close(self) -> None:
         """Stop listening, end the connections, and wait a moment for the calls under way."""

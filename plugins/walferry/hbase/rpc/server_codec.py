@@ -15,9 +15,9 @@ from google.protobuf.message import DecodeError, Message
 
 from walferry.base.errors import WalferryError
 from walferry.base.protos import hbase_pb2 as pb
-from walferry.base.protos.parsing import parse_message
+from walferry.base.protos.parsing import delimited, parse_message
 from walferry.base.texts import one_line
-from walferry.hbase.rpc.codec import INT32, NO_CALL, AuthMethod, Buffer, CodecError, delimited, delimited_range, preamble
+from walferry.hbase.rpc.codec import INT32, NO_CALL, AuthMethod, Buffer, CodecError, delimited_range, preamble
 
 MAX_TEXT_CHARS = 1000
 _PING = -1

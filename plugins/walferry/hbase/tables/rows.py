@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from walferry.base.kernels.compiled import inlined, unmanaged
-from walferry.base.kernels.read import INCOMPLETE, Bytes, Ints
+from walferry.base.kernels.read import INCOMPLETE, Bytes, Ints, same_bytes
 from walferry.hbase.wal.cells import MIN_CELL, row_of
 from walferry.hbase.wal.check import check_cell
 from walferry.hbase.wal.problems import Problem
@@ -61,12 +61,7 @@ def index_rows(data: bytes | memoryview, count: int) -> Rows:
 def _same_row(buf: Bytes, one: int, other: int) -> bool:
     start, length = row_of(buf, one)
     other_start, other_length = row_of(buf, other)
-    if length != other_length:
-        return False
-    for i in range(length - 1, -1, -1):  # noqa: SIM110  numba compiles no generators. Neighbours differ at their ends
-        if buf[np.uint64(start + i)] != buf[np.uint64(other_start + i)]:
-            return False
-    return True
+    return length == other_length and same_bytes(buf, start, buf, other_start, length)
 
 
 @unmanaged

@@ -8,11 +8,10 @@ from contextlib import closing
 from dataclasses import dataclass, field
 from functools import lru_cache
 from itertools import islice
-from types import TracebackType
-from typing import Self
 
 from kazoo.client import KazooClient
 
+from walferry.base.closing import Closing
 from walferry.base.protos import hbase_pb2 as pb
 from walferry.base.security.login import UNSECURED, Login
 from walferry.base.zk.client import hosts, read
@@ -40,14 +39,14 @@ from walferry.hbase.tables.regions import (
 )
 from walferry.hbase.tables.rows import Rows
 from walferry.hbase.tables.scan import PATIENCE_SECONDS, Patience, RegionPlace, ScanSpec, index_answer, scan_rows
-from walferry.hbase.values import decode_meta_server, server_in
+from walferry.hbase.values import decode_message, server_in
 
 MAX_REGIONS = 500_000  # more than the largest known clusters have in all
 MAX_REGION_BYTES = 128 << 20  # of their names and keys
 _NEAREST_REGIONS = 4
 
 
-class Tables:
+class Tables(Closing):
     """The tables of the cluster whose ZooKeeper client is given. A context manager, for one thread at a time."""
 
     def __init__(
@@ -61,12 +60,6 @@ class Tables:
         self._call_seconds = call_seconds
         self._connections: dict[ServerName, Connection] = {}
         self._last_regions: dict[str, Region] = {}
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
-        self.close()
 
     def close(self) -> None:
         """Close all connections."""
@@ -176,7 +169,7 @@ class _MetaPlace:
         found = read(self.tables.zk, znode)
         if found is None:
             raise RegionUnavailable(f"{znode} is not there on {hosts(self.tables.zk)}: no server serves hbase:meta")
-        return Region(META_REGION, b"", b"", server_in(decode_meta_server(found.value, znode).server, znode))
+        return Region(META_REGION, b"", b"", server_in(decode_message(pb.MetaRegionServer, found.value, znode).server, znode))
 
     def connection(self, region: Region) -> Connection:
         assert region.server is not None

@@ -18,20 +18,29 @@
     next_offset   int64           file offset just after the entry: the position once the entry has been handled
 
 No column has nulls. Entries without cells have no rows.
+
+The cells of indexed entries are copied into columns as Arrow has them: the bytes of all cells one after the other, and int32
+offsets into them, one more than there are cells. Entries come from `scan_entries`, which has checked every length.
 """
 
 from __future__ import annotations
 
+import enum
 from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Final
 
 import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
-from walferry.base.kernels.read import Ints
-from walferry.hbase.wal.columns import BytesColumn, Columns, IntColumn, cell_columns
+from walferry.base.kernels.compiled import inlined, unmanaged
+from walferry.base.kernels.read import Bytes, Ints, read_int64, read_uint8
+from walferry.hbase.wal.cells import KEY_TAIL, CellType, cell_end, family_of, row_of, tags_start, value_start
 from walferry.hbase.wal.decoded_keys import ClusterIds, decode_keys
 from walferry.hbase.wal.errors import WalCorruptError
 from walferry.hbase.wal.reader import read_windows
+from walferry.hbase.wal.scan import EntryIndex
 from walferry.hbase.wal.windows import PartialTail, RandomAccess, UnwrapKey, Window
 
 BATCH_BYTES = 16 << 20
@@ -134,3 +143,163 @@ def _cluster_ids_column(cluster_ids: ClusterIds, entry: Ints) -> pa.Array:
         within = np.arange(int(offsets[-1])) - np.repeat(offsets[:-1], counts)
         texts = texts.take(pa.array(cluster_ids.which[np.repeat(cluster_ids.first[entry], counts) + within]))
     return pa.Array.from_buffers(kind, len(entry), [None, pa.py_buffer(offsets)], children=[texts])
+
+
+class BytesColumn(enum.IntEnum):
+    """The columns of bytes."""
+
+    REGION = 0
+    TABLE = 1
+    ROW = 2
+    FAMILY = 3
+    QUALIFIER = 4
+    TYPE = 5
+    VALUE = 6
+    TAGS = 7
+
+
+class IntColumn(enum.IntEnum):
+    """The columns of integers."""
+
+    ENTRY = 0
+    SEQUENCE_ID = 1
+    WRITE_TIME = 2
+    TIMESTAMP = 3
+
+
+CLUSTER_ID_BYTES: Final = 40  # 36 of text, 4 of offset
+# The bytes that a row takes beyond its cell's: offsets, one for the list of cluster ids among them, integers, and the two offsets
+# into the file.
+FIXED_BYTES: Final[int] = 4 * (len(BytesColumn) + 1) + 8 * (len(IntColumn) + 1)
+
+_NAMES = np.frombuffer("".join(kind.hbase_name for kind in CellType).encode(), dtype=np.uint8)
+_NAME_LEN = np.zeros(256, dtype=np.int64)
+_NAME_LEN[list(CellType)] = [len(kind.hbase_name) for kind in CellType]
+_NAME_START = np.cumsum(_NAME_LEN) - _NAME_LEN
+_ALIGNMENT = 64  # what Arrow recommends for buffers
+
+
+@dataclass(frozen=True)
+class Columns:
+    """Some cells of a window, in file order."""
+
+    rows: int
+    offsets: NDArray[np.int32]  # [BytesColumn, row], with one row more than there are cells
+    data: Bytes  # all columns of bytes
+    starts: Ints  # of each BytesColumn in `data`
+    sizes: Ints  # of each BytesColumn in `data`
+    ints: Ints  # [IntColumn, row]
+
+    def bytes_of(self, column: BytesColumn) -> Bytes:
+        """The bytes of all cells in one column."""
+        return self.data[self.starts[column] : self.starts[column] + self.sizes[column]]
+
+
+def cell_columns(buf: Bytes, entries: EntryIndex, count: int, limit: int) -> Iterator[Columns]:
+    """Yield the cells of the first `count` entries in `buf`, in batches of at most `limit` bytes, or of one cell."""
+    cells = (entries.cells_start[:count], entries.cell_count[:count], entries.cells_end[:count])
+    keys = (entries.entry_start, entries.sequence_id, entries.write_time, entries.cluster_id_count)
+    names = (entries.region_start, entries.region_len, entries.table_start, entries.table_len)
+    cursor = np.zeros(3, dtype=np.int64)
+    sizes = np.empty(len(BytesColumn), dtype=np.int64)
+    while rows := measure(buf, cells, keys, names, cursor, limit, sizes):
+        aligned = (sizes + _ALIGNMENT - 1) // _ALIGNMENT * _ALIGNMENT
+        starts = np.cumsum(aligned) - aligned
+        offsets = np.empty((len(BytesColumn), rows + 1), dtype=np.int32)
+        data = np.empty(int(aligned.sum()), dtype=np.uint8)
+        ints = np.empty((len(IntColumn), rows), dtype=np.int64)
+        fill(buf, cells, keys, names, cursor, rows, (_NAME_START, _NAME_LEN), _NAMES, starts, offsets, data, ints)
+        yield Columns(rows, offsets, data, starts, sizes.copy(), ints)
+
+
+@inlined
+def lengths_of(buf: Bytes, pos: int) -> tuple[int, int, int, int, int]:
+    """Return the lengths of row, family, qualifier, value and tags of the cell at `pos`."""
+    _, row_len = row_of(buf, pos)
+    family, family_len = family_of(buf, pos)
+    value, tags = value_start(buf, pos), tags_start(buf, pos)
+    return row_len, family_len, value - KEY_TAIL - family - family_len, tags - value, max(cell_end(buf, pos) - tags - 2, 0)
+
+
+@unmanaged
+def measure(
+    buf: Bytes, cells: tuple[Ints, ...], keys: tuple[Ints, ...], names: tuple[Ints, ...], cursor: Ints, limit: int, sizes: Ints
+) -> int:
+    """Return how many cells from `cursor` on fit into `limit` bytes, at least one if there is one. Their bytes go to `sizes`."""
+    cells_start, cell_count, _ = cells
+    _, region_len, _, table_len = names
+    sizes[:] = 0
+    rows, total = 0, 0
+    for entry in range(cursor[0], cells_start.size):
+        first = cursor[1] if entry == cursor[0] else 0
+        pos = cursor[2] if first > 0 else cells_start[entry]
+        shared = region_len[entry] + table_len[entry] + FIXED_BYTES + CLUSTER_ID_BYTES * keys[3][entry]
+        for _ in range(first, cell_count[entry]):
+            row_len, family_len, qualifier_len, val_len, tags_len = lengths_of(buf, pos)
+            name_len = _NAME_LEN[read_uint8(buf, value_start(buf, pos) - 1)]
+            size = shared + row_len + family_len + qualifier_len + val_len + tags_len + name_len
+            if rows > 0 and total + size > limit:
+                return rows
+            rows += 1
+            total += size
+            sizes[BytesColumn.REGION] += region_len[entry]
+            sizes[BytesColumn.TABLE] += table_len[entry]
+            sizes[BytesColumn.ROW] += row_len
+            sizes[BytesColumn.FAMILY] += family_len
+            sizes[BytesColumn.QUALIFIER] += qualifier_len
+            sizes[BytesColumn.TYPE] += name_len
+            sizes[BytesColumn.VALUE] += val_len
+            sizes[BytesColumn.TAGS] += tags_len
+            pos = cell_end(buf, pos)
+    return rows
+
+
+@inlined
+def put(
+    buf: Bytes, start: int, length: int, column: int, row: int, starts: Ints, offsets: NDArray[np.int32], data: Bytes
+) -> None:
+    """Append `buf[start:start + length]` to a column of bytes."""
+    at = offsets[column, row]
+    offsets[column, row + 1] = at + length
+    out, pos, end = np.uint64(starts[column] + at), np.uint64(start), np.uint64(start + length)
+    while pos < end:
+        data[out] = buf[pos]
+        out += np.uint64(1)
+        pos += np.uint64(1)
+
+
+@unmanaged
+def fill(
+    buf: Bytes, cells: tuple[Ints, ...], keys: tuple[Ints, ...], names: tuple[Ints, ...], cursor: Ints, rows: int,
+    types: tuple[Ints, Ints], type_names: Bytes, starts: Ints, offsets: NDArray[np.int32], data: Bytes, ints: Ints,
+) -> None:  # fmt: skip
+    """Write `rows` cells from `cursor` on to the columns, and move `cursor` (entry, cell in it, its position) after them."""
+    cells_start, cell_count, _ = cells
+    _, sequence_id, write_time, _ = keys
+    region_start, region_len, table_start, table_len = names
+    offsets[:, 0] = 0
+    entry, cell = cursor[0], cursor[1]
+    pos = cursor[2] if cell > 0 else cells_start[entry]
+    for row in range(rows):
+        while cell == cell_count[entry]:
+            entry, cell = entry + 1, 0
+            pos = cells_start[entry]
+        value = value_start(buf, pos)
+        family, family_len = family_of(buf, pos)
+        start, row_len = row_of(buf, pos)
+        _, _, qualifier_len, val_len, tags_len = lengths_of(buf, pos)
+        code = read_uint8(buf, value - 1)
+        put(buf, region_start[entry], region_len[entry], BytesColumn.REGION, row, starts, offsets, data)
+        put(buf, table_start[entry], table_len[entry], BytesColumn.TABLE, row, starts, offsets, data)
+        put(buf, start, row_len, BytesColumn.ROW, row, starts, offsets, data)
+        put(buf, family, family_len, BytesColumn.FAMILY, row, starts, offsets, data)
+        put(buf, family + family_len, qualifier_len, BytesColumn.QUALIFIER, row, starts, offsets, data)
+        put(type_names, types[0][code], types[1][code], BytesColumn.TYPE, row, starts, offsets, data)
+        put(buf, value, val_len, BytesColumn.VALUE, row, starts, offsets, data)
+        put(buf, value + val_len + 2, tags_len, BytesColumn.TAGS, row, starts, offsets, data)
+        ints[IntColumn.ENTRY, row] = entry
+        ints[IntColumn.SEQUENCE_ID, row] = sequence_id[entry]
+        ints[IntColumn.WRITE_TIME, row] = write_time[entry]
+        ints[IntColumn.TIMESTAMP, row] = read_int64(buf, value - KEY_TAIL)
+        pos, cell = cell_end(buf, pos), cell + 1
+    cursor[0], cursor[1], cursor[2] = entry, cell, pos

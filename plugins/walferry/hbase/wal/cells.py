@@ -166,26 +166,16 @@ class Cell:
 
     def with_value(self, value: bytes) -> Cell:
         """This cell with another value."""
-        lengths = _LENGTHS.pack(*self._lengths(len(value) - len(self.value)), len(value))
-        return Cell(lengths + self._key + value + self._after_value)
+        return self._with(value, self.data[self._value_end :])
 
     def with_tags(self, tags: bytes) -> Cell:
         """This cell with other tags."""
-        part = len(tags).to_bytes(2) + tags if tags else b""
-        lengths = _LENGTHS.pack(*self._lengths(len(part) - len(self._after_value)), len(self.value))
-        return Cell(lengths + self.data[CELL_LENGTHS : self._value_end] + part)
+        return self._with(self.value, len(tags).to_bytes(2) + tags if tags else b"")
 
-    @property
-    def _key(self) -> bytes:
-        return self.data[CELL_LENGTHS : self._key_end]
-
-    @property
-    def _after_value(self) -> bytes:
-        return self.data[self._value_end :]
-
-    def _lengths(self, more: int) -> tuple[int, int]:
-        """kvLen and keyLen of this cell once it is `more` bytes longer."""
-        return len(self.data) - 4 + more, self._key_end - CELL_LENGTHS
+    def _with(self, value: bytes, after: bytes) -> Cell:
+        key = self.data[CELL_LENGTHS : self._key_end]
+        lengths = _LENGTHS.pack(CELL_LENGTHS - 4 + len(key) + len(value) + len(after), len(key), len(value))
+        return Cell(lengths + key + value + after)
 
 
 def split_cells(data: bytes) -> Iterator[Cell]:

@@ -13,9 +13,8 @@ from numpy.typing import NDArray
 
 from walferry.base.kernels.compiled import inlined, unmanaged
 from walferry.base.kernels.read import Bytes, Ints, WireType, read_field
-from walferry.hbase.wal.keys import KeyField
+from walferry.hbase.wal.keys import KeyField, from_halves, read_uuid
 from walferry.hbase.wal.scan import EntryIndex
-from walferry.hbase.wal.uuids import from_halves, read_uuid
 
 BAD_ID = "a cluster id of the WALKey is malformed"
 BAD_NAME = "the name of the region or of the table is not UTF-8"

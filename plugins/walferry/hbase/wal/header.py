@@ -19,7 +19,7 @@ from google.protobuf.empty_pb2 import Empty
 from google.protobuf.message import DecodeError
 
 from walferry.base.protos.hbase_pb2 import WALHeader
-from walferry.base.protos.parsing import parse_message
+from walferry.base.protos.parsing import length_at, parse_message
 from walferry.hbase.wal.errors import WalCorruptError, WalTruncatedError, WalUnsupportedError
 
 MAGIC = b"PWAL"
@@ -120,16 +120,14 @@ def is_partial_trailer(rest: bytes) -> bool:
 
 def _header_length(head: bytes, path: str) -> tuple[int, int]:
     """The length of the WALHeader message and the offset at which it begins."""
-    length = 0
-    for i, byte in enumerate(head[len(MAGIC) : len(MAGIC) + 5]):
-        length |= (byte & 0x7F) << (7 * i)
-        if byte < 0x80:
-            if length > MAX_HEADER_BYTES - len(MAGIC) - 5:
-                raise WalCorruptError(path, len(MAGIC), f"the header claims {length} bytes, but at most {MAX_HEADER_BYTES} fit")
-            return length, len(MAGIC) + i + 1
-    if len(head) >= len(MAGIC) + 5:
-        raise WalCorruptError(path, len(MAGIC), "the header's length is not a varint")
-    raise WalTruncatedError(path, 0, len(head) + 1, len(head))
+    found = length_at(head, len(MAGIC))
+    if found is None:
+        if len(head) >= len(MAGIC) + 5:
+            raise WalCorruptError(path, len(MAGIC), "the header's length is not a varint")
+        raise WalTruncatedError(path, 0, len(head) + 1, len(head))
+    if found[0] > MAX_HEADER_BYTES - len(MAGIC) - 5:
+        raise WalCorruptError(path, len(MAGIC), f"the header claims {found[0]} bytes, but at most {MAX_HEADER_BYTES} fit")
+    return found
 
 
 def _is_encrypted(header: WALHeader) -> bool:

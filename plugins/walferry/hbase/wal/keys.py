@@ -1,30 +1,38 @@
-"""The one reader of WALKeys.
+"""The one reader of WALKeys, and of the ids of clusters in them and in other messages.
 
     WALKey      = 1 bytes encoded_region_name, 2 bytes table_name, 3 uint64 log_sequence_number, 4 uint64 write_time,
                   5 UUID cluster_id (old), 6 FamilyScope scopes*, 7 uint32 following_kv_count, 8 UUID cluster_ids*,
                   12 Attribute extended_attributes*, …          begins with fields 1 to 4, in this order
     FamilyScope = 1 bytes family, 2 enum scope_type             Attribute = 1 string key, 2 bytes value
+    UUID        = 1 uint64 least_sig_bits, 2 uint64 most_sig_bits, both required
 
 Every release of HBase writes the required fields first, in the order of their numbers. Other bytes that happen to be a message
 seldom begin so.
 
-Source: HBase's WAL.proto, WALKeyImpl.getBuilder (branch-2.6).
+Source: HBase's WAL.proto, HBase.proto, WALKeyImpl.getBuilder (branch-2.6).
 """
 
 from __future__ import annotations
 
 import enum
-from typing import Final
+from typing import TYPE_CHECKING, Final
+from uuid import UUID
+
+import numpy as np
 
 from walferry.base.kernels.compiled import inlined
 from walferry.base.kernels.read import INCOMPLETE, OVERLONG, Bytes, Ints, WireType, read_field, read_varint
 from walferry.hbase.wal.problems import MAX_KEY_BYTES, Problem
+
+if TYPE_CHECKING:
+    from walferry.base.protos import hbase_pb2 as pb
 
 FAMILY_IN_SCOPE: Final = 1
 VALUE_IN_ATTRIBUTE: Final = 2
 _SCOPE_TYPE_IN_SCOPE: Final = 2
 GLOBAL: Final = 1  # ScopeType.REPLICATION_SCOPE_GLOBAL
 _ALL_REQUIRED: Final = 15  # one bit for each of the first four fields
+_LEAST_TAG, _MOST_TAG = 0x08, 0x10  # fields 1 and 2 of a UUID, varints
 
 
 class KeyField(enum.IntEnum):
@@ -144,3 +152,40 @@ def read_scope(buf: Bytes, pos: int, end: int) -> tuple[int, int, bool]:
         elif tag == _SCOPE_TYPE_IN_SCOPE << 3 | WireType.VARINT:
             scope = value
     return start, length, scope == GLOBAL
+
+
+@inlined
+def read_uuid(buf: Bytes, pos: int, end: int) -> tuple[int, int, bool]:
+    """Return (least significant half, most significant half, whether it is sound) of the UUID message `buf[pos:end]`."""
+    least, most, seen = 0, 0, 0
+    while pos < end:
+        tag, value, _, pos = read_field(buf, pos, end)
+        if pos < 0:
+            return least, most, False
+        if tag == _LEAST_TAG:
+            least = value
+            seen |= 1
+        elif tag == _MOST_TAG:
+            most = value
+            seen |= 2
+    return least, most, seen == 3
+
+
+def from_halves(least: int, most: int) -> UUID:
+    """The UUID of two unsigned halves."""
+    return UUID(int=most << 64 | least)
+
+
+def from_message(message: pb.UUID) -> UUID:
+    """The UUID in a parsed message."""
+    return from_halves(message.least_sig_bits, message.most_sig_bits)
+
+
+def halves(uuid: UUID) -> tuple[int, int]:
+    """The least and the most significant half, unsigned."""
+    return uuid.int & (2**64 - 1), uuid.int >> 64
+
+
+def halves_array(uuid: UUID) -> Ints:
+    """The two halves as `read_uuid` returns them: the same bits as int64."""
+    return np.array(halves(uuid), np.uint64).view(np.int64)

@@ -5,23 +5,37 @@ The caller opens files and says where they lie. Nothing here knows about file sy
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 
-from walferry.hbase.wal import torn
+import numpy as np
+
+from walferry.base.errors import WalferryError
+from walferry.base.kernels.read import Bytes
 from walferry.hbase.wal.bounds import Bounds, WalBytes
-from walferry.hbase.wal.compressed_windows import compressed_windows
+from walferry.hbase.wal.codecs.compressed import Expanded, Expander
+from walferry.hbase.wal.codecs.encrypted import MAX_SEALED_ENTRY_BYTES, Decryption
 from walferry.hbase.wal.errors import (
     WalCorruptError,
     WalError,
+    WalKeyError,
+    WalOverrunError,
     WalPositionError,
     WalTornError,
     WalTruncatedError,
     WalUnclosedError,
 )
-from walferry.hbase.wal.header import EMPTY_TRAILER, MAGIC, MAX_HEADER_BYTES, Header, parse_header
-from walferry.hbase.wal.uncompressed_windows import stage_of, uncompressed_windows
-from walferry.hbase.wal.windows import WINDOW_BYTES, PartialTail, RandomAccess, UnwrapKey, Window, WindowsToEnd
+from walferry.hbase.wal.header import EMPTY_TRAILER, MAGIC, MAX_HEADER_BYTES, Compression, Header, parse_header
+from walferry.hbase.wal.problems import MAX_KEY_BYTES
+from walferry.hbase.wal.scan import scan_entries
+from walferry.hbase.wal.torn import NONE, KeyHints, find_entry, overrun, unfinished, without_overrun
+from walferry.hbase.wal.windows import WINDOW_BYTES, FilePart, PartialTail, RandomAccess, UnwrapKey, Window, WindowsToEnd
+
+MAX_WINDOW_BYTES = MAX_SEALED_ENTRY_BYTES + MAX_KEY_BYTES + 16  # encrypted entries are the longest in a file
+
+
+Stage = Callable[[Bytes, int], FilePart]
+"""Makes a part of the file's bytes and their offset in the file."""
 
 
 def read_windows(
@@ -83,9 +97,9 @@ def _read_windows(
 
     def read(part: Bounds, partial_tail: PartialTail) -> WindowsToEnd:
         if header.compression is None:
-            stage = stage_of(header, wal.path, unwrap_key)
-            return uncompressed_windows(wal, part, window_bytes, partial_tail, stage)
-        return compressed_windows(wal, header.compression, part, window_bytes, partial_tail)
+            stage = _stage_of(header, wal.path, unwrap_key)
+            return _uncompressed_windows(wal, part, window_bytes, partial_tail, stage)
+        return _compressed_windows(wal, header.compression, part, window_bytes, partial_tail)
 
     if start > last and (start < wal.size or trailer_required):
         closed = _is_closed(read(everything, "error"))
@@ -110,7 +124,7 @@ def _header(wal: WalBytes, position: int, partial_tail: PartialTail, trailer_req
             wal.read(0, wanted)  # raises what it is that cannot be had
         if position > wal.size and not trailer_required:
             raise WalPositionError(wal.path, position, f"the file ends at byte {wal.size}, within its header") from None
-        if any(torn.find_entry(head, 0, hints) != torn.NONE for hints in (torn.KeyHints(), torn.KeyHints(compressed=True))):
+        if any(find_entry(head, 0, hints) != NONE for hints in (KeyHints(), KeyHints(compressed=True))):
             reason = "the header claims to go on beyond the end of the file, but the file has entries"
             raise WalCorruptError(wal.path, len(MAGIC), reason) from None
         if partial_tail == "stop" and not trailer_required:
@@ -127,3 +141,136 @@ def _is_closed(windows: WindowsToEnd) -> bool:
         return bool(end.value)
     except WalError:
         return False
+
+
+def _stage_of(header: Header, path: str, unwrap_key: UnwrapKey | None) -> Stage:
+    """The stage for a file. Raises WalKeyError."""
+    if header.wrapped_key is None:
+        return plain
+    if unwrap_key is None:
+        raise WalKeyError(path, 0, "the WAL is encrypted, and no key provider is given to decrypt it with")
+    try:
+        return Decryption(unwrap_key(header.wrapped_key)).entries
+    except (WalferryError, ValueError) as error:
+        raise WalKeyError(path, 0, f"the WAL is encrypted, and its key cannot be had: {error}") from error
+
+
+def plain(buf: Bytes, base: int) -> FilePart:
+    """The stage for a plain WAL."""
+    scan = scan_entries(buf, 0, len(buf))
+    return FilePart(
+        Window(buf, base, scan.index), base + scan.consumed, scan.fault and scan.fault.shifted(base), base + scan.need
+    )
+
+
+def _uncompressed_windows(
+    wal: WalBytes, bounds: Bounds, window_bytes: int, partial_tail: PartialTail, stage: Stage
+) -> WindowsToEnd:
+    """Yield the entries within `bounds`. Returns whether they end where the file's trailer begins."""
+    start, end = bounds.start, bounds.end
+    pos, length = start, window_bytes
+    while pos < end:
+        buf = wal.read_some(pos, min(length, end - pos))
+        part = stage(buf, pos)
+        if len(part.window.index):
+            yield from without_overrun([part.window], wal, bounds)
+        base, pos, length = pos, part.consumed, window_bytes
+        at_end = base + len(buf) == end
+        if pos == end or ((at_end or part.fault is not None) and bounds.is_end(wal, pos)):
+            if bounds.first_entry < pos == start and end - pos < len(EMPTY_TRAILER):  # or they are zeros at an entry's end
+                _require_boundary(wal, bounds, window_bytes, stage)
+            return pos == bounds.trailer
+        if part.fault is None and not at_end:
+            if pos == base:  # not even one entry, so it needs a larger window
+                length = max(min(2 * len(buf), MAX_WINDOW_BYTES), part.need - base)
+                del buf, part  # it is read anew: do not hold it twice
+            continue
+        if pos == start > bounds.first_entry:
+            _require_boundary(wal, bounds, window_bytes, stage)
+        error = _error(wal, part, bounds, KeyHints(plain_cells=stage is plain))
+        if partial_tail == "stop" and isinstance(error, WalTruncatedError):
+            return False
+        raise error
+    return False
+
+
+def _error(wal: WalBytes, part: FilePart, bounds: Bounds, hints: KeyHints) -> WalError:
+    """The error that stopped the reading of a part."""
+    fault = part.fault
+    if fault is None:
+        return unfinished(wal, part.consumed, part.need, bounds, hints)
+    if bounds.trailer is not None and part.consumed < bounds.trailer <= fault.offset:  # no cell begins like a trailer
+        return overrun(wal, part.consumed, bounds.trailer)
+    return WalCorruptError(wal.path, fault.offset, f"{fault.reason} (in the entry that begins at byte {part.consumed})")
+
+
+def _require_boundary(wal: WalBytes, bounds: Bounds, window_bytes: int, stage: Stage) -> None:
+    """Raise WalPositionError if an entry begins before `bounds.start` and ends after it."""
+    before, position = bounds.first_entry, bounds.start
+    try:
+        for window in _uncompressed_windows(wal, Bounds(before, before, position), window_bytes, "error", stage):
+            before = int(window.next_positions[-1])
+    except WalOverrunError as error:
+        raise WalPositionError.within_entry(wal.path, position, before) from error
+    except WalError:
+        return  # damage before the position says nothing about the position
+
+
+def _compressed_windows(
+    wal: WalBytes, compression: Compression, bounds: Bounds, window_bytes: int, partial_tail: PartialTail
+) -> WindowsToEnd:
+    """Yield the entries within `bounds`. Returns whether they end where the file's trailer begins.
+
+    The file is read from its first entry on, because the dictionaries need everything before `bounds.start`.
+    """
+    pos, start, end = bounds.first_entry, bounds.start, bounds.end
+    expander, length = Expander(wal.path, compression, wanted=start, size=end - pos), window_bytes
+    while True:
+        wanted = min(length, end - pos)
+        buf = wal.read_some(pos, wanted)
+        at_end = pos + len(buf) == end
+        expanding = expander.feed(buf, pos, at_end or len(buf) < wanted)  # what follows cannot be had
+        while True:
+            try:  # only around `feed`: an error of the expanded entries does not mean the file's end
+                expanded = next(expanding, None)
+            except WalCorruptError as error:
+                rest = pos + expander.consumed
+                if error.offset == rest and not expander.inside and bounds.is_end(wal, rest):
+                    return rest == bounds.trailer
+                if bounds.trailer is not None and expander.entry_start < bounds.trailer <= error.offset:
+                    raise overrun(wal, expander.entry_start, bounds.trailer) from error
+                raise
+            if expanded is None:
+                break
+            yield from without_overrun(_wanted(expanded, start, wal.path), wal, bounds)
+        pos += expander.consumed
+        if at_end:
+            break
+        length = max(window_bytes, expander.need - expander.consumed, 0 if expander.consumed else 2 * len(buf))
+    if not expander.inside and (pos == end or bounds.is_end(wal, pos)):
+        return pos == bounds.trailer
+    entry = expander.entry_start if expander.inside else pos
+    hints = KeyHints.of(expander.dictionaries)
+    problem = unfinished(wal, entry, pos + expander.need - expander.consumed, bounds, hints)
+    if partial_tail == "error" or not isinstance(problem, WalTruncatedError):
+        raise problem
+    return False
+
+
+def _wanted(expanded: Expanded, start: int, path: str) -> Iterator[Window]:
+    """Yield the entries from file offset `start` on. Raises WalPositionError if it lies within an entry, and WalCorruptError."""
+    first = int(np.searchsorted(expanded.file_start, start))
+    if first and expanded.file_end[first - 1] > start:
+        raise WalPositionError.within_entry(path, start, int(expanded.file_start[first - 1]))
+    scan = scan_entries(expanded.buf, 0, len(expanded.buf))
+    found, expected = np.append(scan.index.entry_start, scan.consumed), np.append(expanded.start, len(expanded.buf))
+    count = min(len(found), len(expected))
+    # This many entries begin and end where they should.
+    whole = int(np.append(np.flatnonzero(found[:count] != expected[:count]), count)[0]) - 1
+    window = Window(expanded.buf, 0, scan.index, expanded.file_start, expanded.file_end)
+    if first < whole:
+        yield window.between(first, whole)
+    if whole < len(expanded.start):
+        entry = int(expanded.file_start[max(whole, 0)])
+        reason = scan.fault.reason if scan.fault else "its cells do not end where they should"
+        raise WalCorruptError(path, entry, f"{reason} (once expanded, in the entry that begins here)")

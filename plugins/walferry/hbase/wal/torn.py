@@ -1,4 +1,4 @@
-"""Tells whether the last entry of a file was cut off, or only seems to be because its lengths are damaged.
+"""What is wrong with an entry that ends beyond its file's entries: it was cut off, or its lengths are damaged.
 
 A file that was not closed holds what its writer had written at some moment, up to some byte: at most one entry, the last, is
 unfinished. So if an entry claims more than the file has, and another entry begins within it, the claim is wrong. The other entry
@@ -14,6 +14,7 @@ must be a number of cells, and in a file whose cells are stored plainly the firs
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Final
 
@@ -21,15 +22,19 @@ import numpy as np
 
 from walferry.base.kernels.compiled import inlined, unmanaged
 from walferry.base.kernels.read import INCOMPLETE, Bytes, Ints, read_uint8, read_uint16, read_varint
+from walferry.hbase.wal.bounds import Bounds, WalBytes
 from walferry.hbase.wal.check import check_cell
 from walferry.hbase.wal.codecs.dictionaries import LITERAL, Dictionaries, Dictionary, ListRow, field_end
+from walferry.hbase.wal.errors import WalCorruptError, WalError, WalOverrunError, WalTornError, WalTruncatedError
 from walferry.hbase.wal.keys import KEY_ROWS, KeyField, KeyRow, parse_key
 from walferry.hbase.wal.problems import Problem
 from walferry.hbase.wal.scan import read_only
+from walferry.hbase.wal.windows import WINDOW_BYTES, Window
 
 MAX_PLAUSIBLE_KEY: Final = 64 << 10  # bytes; a key has some hundred, or thousands if a table has very many families
 MAX_KEY_VARINT: Final = 3
 OVERLAP: Final = MAX_PLAUSIBLE_KEY + MAX_KEY_VARINT  # of two ranges of a file, so that every key lies within one
+MIN_ENTRY_BYTES: Final = 16  # an entry with fewer has no WALKey, so the next one cannot begin before
 NONE: Final = -1
 _REGION_TAG: Final[int] = KeyField.REGION << 3 | 2
 _REGION_CHARS: Final = 32
@@ -50,6 +55,48 @@ class KeyHints:
         """The hints for a compressed file."""
         sizes = dictionaries.lists[ListRow.SIZE]
         return cls(compressed=True, regions=int(sizes[Dictionary.REGION]), tables=int(sizes[Dictionary.TABLE]))
+
+
+def unfinished(wal: WalBytes, entry: int, need: int, bounds: Bounds, hints: KeyHints) -> WalError:
+    """The error for an entry at `entry` that goes on, at least to `need`, beyond the end of the entries."""
+    end = bounds.end
+    if end < wal.size:
+        return overrun(wal, entry, end)
+    for offset in range(entry, end, WINDOW_BYTES):
+        buf = wal.read(offset, min(WINDOW_BYTES + OVERLAP, end - offset))
+        other = find_entry(buf, MIN_ENTRY_BYTES if offset == entry else 0, hints)
+        if other != NONE:
+            reason = f"the entry goes on beyond the end of the file, but another one begins at byte {offset + other}"
+            return WalCorruptError(wal.path, entry, f"{reason}: the file was not cut off here, this entry is damaged")
+    if bounds.trailer is not None:
+        return WalTornError(wal.path, entry, _beyond(bounds.trailer), end - entry)
+    return WalTruncatedError(wal.path, entry, need - entry, end - entry)
+
+
+def overrun(wal: WalBytes, entry: int, trailer: int) -> WalOverrunError:
+    """The error for an entry at `entry` that goes on beyond the trailer's start."""
+    return WalOverrunError(wal.path, entry, _beyond(trailer))
+
+
+def without_overrun(windows: Iterable[Window], wal: WalBytes, bounds: Bounds) -> Iterator[Window]:
+    """Yield the windows. Raises WalOverrunError at an entry that ends within the trailer, which takes a damaged length.
+
+    An entry may seem to end before the trailer's last byte, a P: that can be the first byte of the next entry, whose key then has
+    80 bytes.
+    """
+    for window in windows:
+        trailer = bounds.trailer
+        if trailer is None or not trailer < int(window.next_positions[-1]) < bounds.end - 1:
+            yield window
+            continue
+        sound = window.until(trailer)
+        if len(sound.index):
+            yield sound
+        raise overrun(wal, window.entry_offset(-1), trailer)
+
+
+def _beyond(trailer: int) -> str:
+    return f"the entry goes on beyond byte {trailer}, where the file's trailer begins"
 
 
 def find_entry(buf: Bytes, start: int, hints: KeyHints) -> int:

@@ -9,6 +9,7 @@ from typing import Literal, Protocol
 import numpy as np
 
 from walferry.base.kernels.read import Bytes, Ints
+from walferry.hbase.wal.problems import Fault
 from walferry.hbase.wal.scan import EntryIndex
 
 WINDOW_BYTES = 8 << 20
@@ -70,6 +71,16 @@ class Window:
         index = EntryIndex(*(getattr(self.index, f.name)[first:last] for f in fields(EntryIndex)))
         starts, ends = (None if offsets is None else offsets[first:last] for offsets in (self.file_start, self.file_end))
         return Window(self.buf, self.base, index, starts, ends)
+
+
+@dataclass(frozen=True)
+class FilePart:
+    """What a stage made of a range of the file. Offsets are the file's, except within `window`."""
+
+    window: Window
+    consumed: int  # where an unfinished or broken entry begins
+    fault: Fault | None
+    need: int  # end of the range that would show more of an unfinished entry; `consumed` if there is none
 
 
 WindowsToEnd = Generator[Window, None, bool]

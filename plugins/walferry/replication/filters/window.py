@@ -31,8 +31,7 @@ from walferry.base.kernels.compiled import inlined, unmanaged
 from walferry.base.kernels.read import Bytes, Ints, WireType, hash_bytes, read_field
 from walferry.hbase.wal.cells import BULK_LOAD, KEY_TAIL, META_FAMILY, TagType, cell_end, family_of, has_tag, row_of, value_start
 from walferry.hbase.wal.errors import WalCorruptError
-from walferry.hbase.wal.keys import KeyField, read_scope
-from walferry.hbase.wal.uuids import halves, halves_array, read_uuid
+from walferry.hbase.wal.keys import KeyField, halves, halves_array, read_scope, read_uuid
 from walferry.hbase.wal.windows import Window
 from walferry.replication.filters.rules import Families, FilterRules, PeerTables, Reason
 

@@ -27,7 +27,7 @@ from walferry.hbase.errors import (
 )
 from walferry.hbase.layout import PEER_STATE, TABLE_CFS, ZNodes
 from walferry.hbase.table_cfs import parse_table_cfs
-from walferry.hbase.values import decode_peer, decode_state, decode_state_message, decode_table_cfs
+from walferry.hbase.values import decode_message, decode_peer, decode_state, decode_table_cfs
 from walferry.replication.peers import settings
 
 ENABLED = "ENABLED"
@@ -143,7 +143,7 @@ def successor(zk: KazooClient, nodes: ZNodes, peer: Peer) -> Peer | None:
 def peer_of(zk: KazooClient, nodes: ZNodes, peer_id: str, config: bytes, state: bytes, names: Collection[str]) -> Peer:
     """The peer that its znodes make, of which two were read before; `names` are those below its own. Raises ZNodeValueError."""
     path, state_path = nodes.peer(peer_id), nodes.peer_state(peer_id)
-    message, status = decode_peer(config, path), decode_state_message(state, state_path)
+    message, status = decode_peer(config, path), decode_message(pb.ReplicationState, state, state_path)
     peer = as_peer(peer_id, message, pb.ReplicationState.State.Name(status.state), path)
     odd = [f"it has {path}/{name}" for name in sorted(names) if name not in (PEER_STATE, TABLE_CFS)]
     unknown = unknown_fields(message, [BANDWIDTH_OF_HBASE_1]) + unknown_fields(status)

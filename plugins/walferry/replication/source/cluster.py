@@ -13,8 +13,7 @@ from walferry.base.records import parsed_object
 from walferry.base.security.login import UNSECURED, Login, login_from
 from walferry.base.texts import one_line
 from walferry.hbase.cluster_key import parse_cluster_key
-from walferry.hbase.crypto.errors import KeyProviderError
-from walferry.hbase.crypto.provider import KeyProvider
+from walferry.hbase.crypto.provider import KeyProvider, KeyProviderError
 from walferry.hbase.files.logins import log_in
 from walferry.hbase.layout import QueueLayout, ZNodes
 from walferry.replication.peers.settings import SLAVE_CONN_ID

@@ -37,8 +37,7 @@ from urllib.parse import urlsplit
 
 from walferry.base.records import parsed
 from walferry.hbase.cluster_key import parse_cluster_key
-from walferry.hbase.crypto.errors import KeyProviderError
-from walferry.hbase.crypto.provider import KeyStoreUrl
+from walferry.hbase.crypto.provider import KeyProviderError, KeyStoreUrl
 from walferry.hbase.layout import QueueLayout
 from walferry.replication.peers import settings as peer_settings
 from walferry.replication.source.cluster import (

@@ -15,7 +15,7 @@ from walferry.base.texts import one_line
 from walferry.hbase.hfiles.errors import BadFamily
 from walferry.hbase.hfiles.settings import PREFIX_LENGTH, FileSettings, settings_of
 from walferry.hbase.rpc.connection import Connection
-from walferry.hbase.rpc.master_tables import table_schemas
+from walferry.hbase.rpc.master import table_schemas
 from walferry.hbase.tables.regions import Region, TableInMeta
 from walferry.hbase.tables.tables import Tables
 from walferry.replication.filters.rules import Families, PeerTables

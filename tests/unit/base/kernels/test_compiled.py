@@ -17,7 +17,7 @@ from walferry.base.kernels.compiled import sources_of
 PROGRAM = """
 import numpy as np
 from walferry.hbase.wal.scan import scan_entries, scan_into
-from walferry.hbase.wal.columns import cell_columns, fill
+from walferry.hbase.wal.arrow import cell_columns, fill
 data = np.frombuffer(bytes.fromhex("{entry}"), np.uint8)
 columns = next(cell_columns(data, scan_entries(data, 0, len(data)).index, 1, 1000))
 print(int(columns.ints[3, 0]), sum(fill.stats.cache_hits.values()))

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 from dataclasses import asdict
+from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from walferry.base.security.login import Kerberos, Login, Protection, Tls, ZooKeeperAuth, ZooKeeperLogin, login_from
+from walferry.base.zk.login import password_of
 
 texts = st.text(min_size=1, max_size=10)
 maybe = st.none() | texts
@@ -80,3 +82,9 @@ def test_namenodes_have_to_protect_what_is_said_unless_less_is_accepted():
 @pytest.mark.parametrize(("principal", "realm"), [("w/h@EAST", "EAST"), ("w", None), (None, None)])
 def test_the_realm_is_that_of_the_principal(principal, realm):
     assert Kerberos(principal=principal).realm == realm
+
+
+@pytest.mark.parametrize("end", ["", "\n", "\r\n"])
+def test_a_password_is_a_file_s_text_without_the_end_of_its_line(tmp_path: Path, end: str) -> None:
+    (tmp_path / "p").write_bytes(f" pass word {end}".encode())
+    assert password_of(str(tmp_path / "p")) == b" pass word "

@@ -9,8 +9,7 @@ import pytest
 
 from tests.unit.base.security.fake_gssapi import FakeContext, FakeCredential, offer, wrapped
 from walferry.base.security.gssapi import HostNotNamed, KdcSilent, KerberosError
-from walferry.base.security.login import Kerberos, Login, ZooKeeperAuth, ZooKeeperLogin
-from walferry.base.security.passwords import MAX_PASSWORD_BYTES
+from walferry.base.security.login import MAX_PASSWORD_BYTES, Kerberos, Login, ZooKeeperAuth, ZooKeeperLogin
 from walferry.base.zk import login as logins
 from walferry.base.zk.errors import LoginFailed, LoginRefused
 from walferry.base.zk.login import Proof, Refusals, password_of, proof_of

@@ -11,8 +11,7 @@ import pytest
 from tests.unit.hbase.crypto import key_stores
 from tests.unit.hbase.crypto.key_stores import KEYS, PASSWORD, WAL_PASSWORD
 from tests.unit.hbase.wal.sealed import WAL_KEY, wrap_key
-from walferry.hbase.crypto.errors import KeyProviderError
-from walferry.hbase.crypto.provider import KeyProvider, KeyStoreUrl
+from walferry.hbase.crypto.provider import KeyProvider, KeyProviderError, KeyStoreUrl, parse_properties
 
 STORES = ("JCEKS", "PKCS12", "LEGACY")
 
@@ -181,3 +180,29 @@ def test_a_provider_shows_and_sends_no_key_and_no_password(folder: Path) -> None
     for secret in (PASSWORD.encode(), KEYS["PKCS12"]["hbase"], WAL_KEY):
         assert secret not in sent
         assert repr(secret)[2:-1] not in repr(provider)
+
+
+def test_properties_are_read_as_java_reads_them() -> None:
+    data = b"""
+    # comment=1
+  ! also = 2
+a=1
+b : two words \t
+  c   3
+d\\ e=\\u00e4\\t\\\\
+f=one \\
+   line
+g
+h==x
+a=last
+caf\xe9=\xe9"""
+    assert parse_properties(data) == {
+        "a": "last",
+        "b": "two words \t",
+        "c": "3",
+        "d e": "ä\t\\",
+        "f": "one line",
+        "g": "",
+        "h": "=x",
+        "café": "é",
+    }

@@ -10,18 +10,17 @@ from dataclasses import replace
 import numpy as np
 
 from tests.unit.hbase.hfiles.edits import global_entry
-from tests.unit.hbase.hfiles.models import random_cells, stored
+from tests.unit.hbase.hfiles.models import HeldRun, random_cells, stored
 from tests.unit.hbase.hfiles.test_merge import encoded
 from tests.unit.hbase.wal.encoder import encode_entry
 from tests.unit.replication.filters.test_window import RULES
 from walferry.hbase.hfiles import merge
+from walferry.hbase.hfiles.blocks import Checksum, Compression
 from walferry.hbase.hfiles.bloom import Bloom
-from walferry.hbase.hfiles.checksums import Checksum
-from walferry.hbase.hfiles.compression import Compression
 from walferry.hbase.hfiles.cutting import cut
 from walferry.hbase.hfiles.encodings import Encoding
 from walferry.hbase.hfiles.errors import BadCells, BrokenRun, NoSuchStore, OrderUnknown
-from walferry.hbase.hfiles.merge import HeldRun, merge_runs
+from walferry.hbase.hfiles.merge import merge_runs
 from walferry.hbase.hfiles.metadata import Origin
 from walferry.hbase.hfiles.settings import FileSettings
 from walferry.hbase.hfiles.stores import TargetTable

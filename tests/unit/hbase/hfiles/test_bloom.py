@@ -10,8 +10,8 @@ from tests.unit.hbase.hfiles.models import stored
 from tests.unit.hbase.hfiles.reading import BloomFilter, read
 from tests.unit.hbase.hfiles.writing import CELLS, ORIGIN, SETTINGS, put, write
 from tests.unit.hbase.wal.encoder import DELETE_FAMILY, DELETE_FAMILY_VERSION, Cell
+from walferry.hbase.hfiles.blocks import Checksum
 from walferry.hbase.hfiles.bloom import Bloom
-from walferry.hbase.hfiles.checksums import Checksum
 from walferry.hbase.hfiles.settings import FileSettings
 from walferry.hbase.hfiles.writer import write_file
 

@@ -8,12 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.unit.hbase.hfiles.models import numbered, split_run
+from tests.unit.hbase.hfiles.models import HeldRun, numbered, split_run
 from tests.unit.hbase.hfiles.test_merge import CELL, CELLS, SOUND, Spilled, broken, encoded, held, merged
 from tests.unit.hbase.wal.encoder import PUT, Cell
 from walferry.hbase.hfiles.cutting import RunPart, cut
 from walferry.hbase.hfiles.errors import BrokenRun
-from walferry.hbase.hfiles.merge import HeldRun
 
 ROWS = st.one_of(st.sampled_from([b"", b"r", b"r\0", b"s", b"\xff"]), st.binary(max_size=30))
 SIZES = st.sampled_from([0, 1, 60, 100, 300, 1 << 20])

@@ -7,8 +7,7 @@ import pytest
 from tests.unit.hbase.hfiles.models import random_cells
 from tests.unit.hbase.hfiles.reading import read
 from tests.unit.hbase.hfiles.writing import put, write
-from walferry.hbase.hfiles.checksums import Checksum
-from walferry.hbase.hfiles.compression import Compression
+from walferry.hbase.hfiles.blocks import Checksum, Compression
 from walferry.hbase.hfiles.encodings import Encoding
 from walferry.hbase.hfiles.settings import FileSettings
 

@@ -10,7 +10,7 @@ from hypothesis import given
 from tests.unit.hbase.hfiles.models import sort_key
 from tests.unit.hbase.hfiles.reading import HFile, cells_of, read
 from tests.unit.hbase.hfiles.writing import CELLS, SETTINGS, key_of, order_of, with_long_rows, write
-from walferry.hbase.hfiles.checksums import Checksum
+from walferry.hbase.hfiles.blocks import Checksum
 from walferry.hbase.hfiles.settings import FileSettings
 
 

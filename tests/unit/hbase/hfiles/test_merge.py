@@ -12,11 +12,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.unit.hbase.hfiles.models import TYPES, numbered, sort_key, split_stored, stored
+from tests.unit.hbase.hfiles.models import TYPES, HeldRun, numbered, sort_key, split_stored, stored
 from tests.unit.hbase.wal.encoder import PUT, Cell, encode_tags
 from walferry.hbase.hfiles import merge
 from walferry.hbase.hfiles.errors import BrokenRun, TooManyRuns
-from walferry.hbase.hfiles.merge import HeldRun, merge_runs
+from walferry.hbase.hfiles.merge import merge_runs
 
 Numbered = tuple[Cell, int] | tuple[Cell, int, int]
 TTL = encode_tags([(8, (1000).to_bytes(8))])

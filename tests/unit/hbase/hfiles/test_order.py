@@ -13,12 +13,11 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from tests.unit.hbase.hfiles.edits import edits_of, global_entry
-from tests.unit.hbase.hfiles.models import stored
+from tests.unit.hbase.hfiles.models import HeldRun, stored
 from tests.unit.hbase.hfiles.test_merge import encoded, held, merged
 from tests.unit.hbase.wal.encoder import PUT, Cell, encode_tags
 from walferry.hbase.hfiles import merge
 from walferry.hbase.hfiles.errors import OrderUnknown
-from walferry.hbase.hfiles.merge import HeldRun
 from walferry.hbase.hfiles.stores import TargetTable
 from walferry.shipping.bulkload.runs import sorted_runs
 

@@ -2,8 +2,8 @@
 
 import pytest
 
+from walferry.hbase.hfiles.blocks import Compression
 from walferry.hbase.hfiles.bloom import Bloom
-from walferry.hbase.hfiles.compression import Compression
 from walferry.hbase.hfiles.encodings import Encoding
 from walferry.hbase.hfiles.errors import BadFamily
 from walferry.hbase.hfiles.settings import FileSettings, settings_of

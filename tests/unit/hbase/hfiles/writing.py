@@ -12,9 +12,8 @@ from tests.unit.hbase.hfiles.models import TYPES, in_order, stored
 from tests.unit.hbase.hfiles.reading import read
 from tests.unit.hbase.wal.encoder import PUT, Cell, encode_tags
 from tests.unit.hbase.wal.memory_file import MemoryFile
+from walferry.hbase.hfiles.blocks import Checksum, Compression
 from walferry.hbase.hfiles.bloom import Bloom
-from walferry.hbase.hfiles.checksums import Checksum
-from walferry.hbase.hfiles.compression import Compression
 from walferry.hbase.hfiles.encodings import Encoding
 from walferry.hbase.hfiles.ends import FileEnd
 from walferry.hbase.hfiles.metadata import Origin

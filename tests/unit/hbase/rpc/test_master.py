@@ -1,3 +1,5 @@
+from types import SimpleNamespace
+
 import pytest
 
 from tests.unit.hbase.rpc.fake_server import FakeServer, answer, exception
@@ -64,15 +66,16 @@ def test_a_procedure_that_failed_raises_the_masters_reason():
         master.update_peer_config(connection, "p1", CONFIG)
 
 
-def test_a_procedure_is_not_polled_for_ever():
+def test_a_procedure_is_not_polled_for_ever(monkeypatch):
     now = [0.0]
 
     def sleep(seconds: float) -> None:
         now[0] += seconds
 
+    monkeypatch.setattr(master, "time", SimpleNamespace(monotonic=lambda: now[0], sleep=sleep))
     expected = pytest.raises(RpcTimeout, match=r"Disable p1 \(procedure 7, which goes on in the master\) took longer than 30")
     with FakeServer(procedure("RUNNING")) as server, master.connect(server) as connection, expected:
-        master.wait_procedure(connection, "Disable p1", 7, timeout=30, clock=lambda: now[0], sleep=sleep)
+        master.wait_procedure(connection, "Disable p1", 7, timeout=30)
     assert 25 < now[0] <= 30
 
 

@@ -39,10 +39,8 @@ def index_and_decode(data: bytes) -> None:
 
 def decrypt(data: bytes) -> None:
     buf = np.frombuffer(data, np.uint8)
-    found = DECRYPTION.entries(buf)
-    window = Window(found.buf, 0, found.index, found.start, found.end)
     try:
-        for batch in decode_window(window, "wal"):
+        for batch in decode_window(DECRYPTION.entries(buf, 0).window, "wal"):
             batch.validate(full=True)
     except WalError:
         return

@@ -118,11 +118,11 @@ def test_cells_may_begin_and_end_anywhere_in_a_chunk_of_counter_blocks(
     data = b"".join(map(sealer.entry, written))
     decryption = Decryption(key)
     decryption._blocks = np.empty((blocks, 2), dtype=np.uint64)
-    found = decryption.entries(np.frombuffer(data, np.uint8))
+    found = decryption.entries(np.frombuffer(data, np.uint8), 0)
     assert found.fault is None
     assert found.consumed == len(data)
-    index = found.index
-    assert [found.buf[a:b].tobytes() for a, b in zip(index.entry_start, index.cells_end, strict=True)] == [
+    index = found.window.index
+    assert [found.window.buf[a:b].tobytes() for a, b in zip(index.entry_start, index.cells_end, strict=True)] == [
         encode_entry(e) for e in written
     ]
 
@@ -130,7 +130,7 @@ def test_cells_may_begin_and_end_anywhere_in_a_chunk_of_counter_blocks(
 @pytest.mark.parametrize("iv", [b"\xff" * 16, b"\0" * 8 + b"\xff" * 8, b"\0" * 16, b"\xff" * 8 + b"\0" * 7 + b"\xff"])
 def test_counters_carry_over_all_128_bits(iv: bytes) -> None:
     written = entry(Cell(b"row", b"f", b"q", 1, PUT, bytes(5000)))
-    found = Decryption(WAL_KEY).entries(np.frombuffer(Sealer(iv=iv).entry(written), np.uint8))
+    found = Decryption(WAL_KEY).entries(np.frombuffer(Sealer(iv=iv).entry(written), np.uint8), 0).window
     assert found.buf[: found.index.cells_end[0]].tobytes() == encode_entry(written)
 
 

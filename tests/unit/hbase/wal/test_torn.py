@@ -1,4 +1,4 @@
-"""A file was cut off only if no other entry follows in its unfinished end.
+"""A file was cut off only if neither another entry nor the trailer begins in its unfinished end.
 
 Otherwise it is damaged, and nothing is dropped silently.
 """
@@ -16,8 +16,9 @@ from tests.unit.hbase.wal.compressing import GZ, LZ4, NONE, SNAPPY, ZSTD, Encode
 from tests.unit.hbase.wal.encoder import PUT, TRAILER, Cell, Entry, encode_entry, encode_header, encode_varint, entry
 from tests.unit.hbase.wal.fuzzing import KEYS
 from tests.unit.hbase.wal.memory_file import MemoryFile
+from tests.unit.hbase.wal.samples import SAMPLE, SAMPLE_BYTES, SAMPLE_STARTS, read
 from tests.unit.hbase.wal.sealed import encode_sealed
-from walferry.hbase.wal.errors import WalCorruptError, WalError, WalPositionError, WalTornError
+from walferry.hbase.wal.errors import WalCorruptError, WalError, WalPositionError, WalTornError, WalTruncatedError
 from walferry.hbase.wal.reader import read_windows
 from walferry.hbase.wal.torn import NONE as NOWHERE
 from walferry.hbase.wal.torn import KeyHints, find_entry
@@ -128,3 +129,35 @@ def test_a_header_with_a_damaged_length_does_not_make_a_file_empty(kind: str) ->
 def test_a_position_after_a_cut_header_is_refused() -> None:
     with pytest.raises(WalPositionError, match="ends at byte 40"):
         list(read_windows(MemoryFile(written("plain")[:40]), "wal", 500, partial_tail="stop"))
+
+
+def test_an_entry_that_runs_into_the_trailer_is_damage_even_where_a_partial_tail_is_welcome() -> None:
+    for length in range(SAMPLE_STARTS[-2] + 1, SAMPLE_STARTS[-1]):
+        if length + len(TRAILER) - SAMPLE_STARTS[-1] in (0, 1):
+            continue  # a whole entry, whose value ends like a trailer, perhaps with a byte of another one
+        found = read(SAMPLE_BYTES[:length] + TRAILER, partial_tail="stop")
+        assert isinstance(found.error, WalCorruptError)
+        assert found.entries == list(map(encode_entry, SAMPLE[:-1]))
+
+
+def test_the_error_names_the_damaged_entry_and_the_one_that_shows_it() -> None:
+    whole = [encode_entry(e) for e in ENTRIES[:3]]
+    head = encode_header()
+    second = len(head) + len(whole[0])
+    longer = bytearray(whole[1])
+    at = whole[1].index(ENTRIES[1].cells[-1].encode()) + 8
+    longer[at - 8 : at + 4] = struct.pack(">iii", 20_000 + 30, 22, 20_000)  # like the beginning of a cell with a longer value
+    with pytest.raises(WalCorruptError, match=f"another one begins at byte {second + len(longer)}") as error:
+        list(read_windows(MemoryFile(head + whole[0] + bytes(longer) + whole[2]), "wal", 0, partial_tail="stop"))
+    assert error.value.offset == second
+
+
+def test_an_entry_is_found_across_two_reads_of_a_long_rest(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("walferry.hbase.wal.torn.WINDOW_BYTES", 64)
+    torn = encode_entry(entry(Cell(b"row", b"f", b"q", 1, PUT, bytes(3000))))
+    for padding in range(64):
+        data = encode_header() + torn[: 1000 + padding]
+        with pytest.raises(WalTruncatedError):
+            list(read_windows(MemoryFile(data), "wal", 0, partial_tail="error"))
+        with pytest.raises(WalCorruptError, match=f"another one begins at byte {len(data)}"):
+            list(read_windows(MemoryFile(data + encode_entry(ENTRIES[0])), "wal", 0, partial_tail="error"))

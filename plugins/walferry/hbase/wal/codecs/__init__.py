@@ -2,6 +2,6 @@
 
 compressed, expand, expand_key, expand_cell, passes    dictionaries in place of names: bytes into plain entries
 dictionaries                                           the dictionaries themselves
-values, blocks, joined_values                          compressed values
+values, blocks                                         compressed values
 encrypted                                              encrypted cells
 """

@@ -18,7 +18,6 @@ One call of the library encrypts the counter blocks of many cells as one message
 from __future__ import annotations
 
 import enum
-from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
@@ -33,7 +32,8 @@ from walferry.base.kernels.write import move_bytes, put_int
 from walferry.hbase.wal.cells import KEY_TAIL, MAX_FAMILY, MAX_ROW, MAX_TAGS, MIN_KEY, put_lengths
 from walferry.hbase.wal.keys import KEY_ROWS, KeyRow, read_entry_key
 from walferry.hbase.wal.problems import MAX_ENTRY_BYTES, Fault, Problem
-from walferry.hbase.wal.scan import EntryIndex, scan_entries, widened
+from walferry.hbase.wal.scan import scan_entries, widened
+from walferry.hbase.wal.windows import FilePart, Window
 
 Words = NDArray[np.uint64]
 
@@ -86,22 +86,6 @@ CURSOR_CELL, CURSOR_BLOCK = range(2)
 NO_ROOM: Final = -3  # beside INCOMPLETE and OVERLONG
 
 
-@dataclass(frozen=True)
-class Decrypted:
-    """The whole entries at the start of a buffer as plain ones.
-
-    `index` refers to `buf`, all other offsets to the encrypted buffer.
-    """
-
-    buf: Bytes
-    index: EntryIndex
-    start: Ints  # where each entry begins
-    end: Ints
-    consumed: int
-    fault: Fault | None
-    need: int  # end of the range that would show more of an unfinished entry; `consumed` if there is none
-
-
 class Decryption:
     """Decrypts one WAL's entries with its key of 16, 24 or 32 bytes."""
 
@@ -113,8 +97,11 @@ class Decryption:
     def __repr__(self) -> str:
         return "Decryption(…)"
 
-    def entries(self, buf: Bytes) -> Decrypted:
-        """Decrypt the entries that lie wholly in `buf`, which begins with an entry, up to one that cannot be a WAL's."""
+    def entries(self, buf: Bytes, base: int) -> FilePart:
+        """Decrypt the entries that lie wholly in `buf`, which begins with an entry, up to one that cannot be a WAL's.
+
+        `buf` lies at offset `base` of the file. The window has the entries as plain ones.
+        """
         entries, cells, state = _walk(buf)
         consumed, code, at, need = (int(x) for x in state[WalkState.POS :])
         work = np.empty(consumed, dtype=np.uint8)
@@ -130,7 +117,8 @@ class Decryption:
         if len(start) < entries.shape[1]:
             consumed = need = int(entries[SealedEntry.START, len(start)])
         end = np.append(entries[SealedEntry.START, 1 : len(start)], consumed) if len(start) else start
-        return Decrypted(work, found.index, start, end, consumed, Fault(at, Problem(code)) if code else None, need)
+        fault = Fault(base + at, Problem(code)) if code else None
+        return FilePart(Window(work, base, found.index, start + base, end + base), base + consumed, fault, base + need)
 
     def _decrypt(self, buf: Bytes, work: Bytes, cells: Ints) -> None:
         """Write the plaintexts of `cells` to `work`, at the offsets that the ciphertexts have in `buf`."""

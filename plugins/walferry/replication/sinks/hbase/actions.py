@@ -22,13 +22,12 @@ import numpy as np
 
 from walferry.base.errors import WalferryError
 from walferry.base.kernels.compiled import inlined, unmanaged
-from walferry.base.kernels.read import Bytes, Ints, WireType, hash_bytes, read_field, read_uint8, read_varint
+from walferry.base.kernels.read import Bytes, Ints, WireType, hash_bytes, read_field, read_uint8, read_varint, same_bytes
 from walferry.base.kernels.write import copy_bytes, put_int
 from walferry.base.protos import hbase_pb2 as pb
 from walferry.base.protos.parsing import parse_message
 from walferry.hbase.wal.cells import CellType, cell_end, row_of, value_start
-from walferry.hbase.wal.keys import KeyField
-from walferry.hbase.wal.uuids import read_uuid
+from walferry.hbase.wal.keys import KeyField, read_uuid
 from walferry.replication.sinks.hbase.shipment import Shipment
 
 PUT: Final = 2  # MutationProto.MutationType
@@ -164,15 +163,6 @@ def _checked(tables: tuple[bytes, ...]) -> tuple[bytes, ...]:
         except UnicodeDecodeError as error:
             raise ShipmentUnfit(f"the name of its table {name[:_SHOWN_BYTES]!r} is not UTF-8") from error
     return tables
-
-
-@inlined
-def same_bytes(a: Bytes, a_start: int, b: Bytes, b_start: int, length: int) -> bool:
-    """Tell whether two ranges hold the same bytes."""
-    for i in range(length - 1, -1, -1):  # noqa: SIM110  numba compiles no generators. Neighbours differ at their ends
-        if a[np.uint64(a_start + i)] != b[np.uint64(b_start + i)]:
-            return False
-    return True
 
 
 @unmanaged

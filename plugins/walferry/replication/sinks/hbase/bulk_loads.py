@@ -37,7 +37,7 @@ from walferry.base.protos.parsing import parse_message
 from walferry.hbase.names import family_folder, is_file_name
 from walferry.hbase.wal.cells import BULK_LOAD, META_FAMILY, Cell, split_cells
 from walferry.hbase.wal.errors import WalCorruptError, WalError
-from walferry.hbase.wal.uuids import from_message
+from walferry.hbase.wal.keys import from_message
 from walferry.hbase.wal.windows import Window
 from walferry.replication.filters.rules import FilterRules, Reason
 from walferry.replication.filters.window import KeptEdits, uuid_field

@@ -20,10 +20,9 @@ from typing import Any, Final
 import numpy as np
 
 from walferry.base.kernels.compiled import inlined, unmanaged
-from walferry.base.kernels.read import Bytes, Ints, hash_bytes, mix, read_field, read_uint8, read_varint
+from walferry.base.kernels.read import Bytes, Ints, hash_bytes, mix, read_field, read_uint8, read_varint, same_bytes
 from walferry.hbase.wal.cells import cell_end, row_of, value_start
 from walferry.hbase.wal.keys import KeyField
-from walferry.replication.sinks.hbase.actions import same_bytes
 from walferry.replication.sinks.hbase.shipment import Shipment
 
 MAX_MUTATIONS: Final = 5000  # of a heap that the sink leaves whole

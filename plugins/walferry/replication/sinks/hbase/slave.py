@@ -20,7 +20,7 @@ from walferry.base.zk.right import Right
 from walferry.hbase.cluster import cluster_id, live_servers
 from walferry.hbase.layout import ZNodes
 from walferry.hbase.names import ServerName
-from walferry.hbase.rpc.admin import answers
+from walferry.hbase.rpc.admin import why_silent
 from walferry.hbase.tables.tables import Tables
 from walferry.replication.peers.reading import Peer, slave_of
 from walferry.replication.peers.settings import PeerSettings
@@ -198,7 +198,7 @@ class Slave:
             raise SlaveUnreachable(str(self._key), self.answers.since, tries, str(error), patience_seconds=waited) from error
 
     def _answers_ping(self, server: ServerName) -> bool:
-        return answers(server, login=self._login, timeout=PING_SECONDS)
+        return why_silent(server, login=self._login, timeout=PING_SECONDS) is None
 
     def _connect(self, timeout: float) -> None:
         zk = connect(self._key.connect_string, timeout, call_timeout=CALL_TIMEOUT_SECONDS, whose=self._whose, login=self._login)

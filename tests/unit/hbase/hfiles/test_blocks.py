@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.unit.hbase.hfiles.reading import crc32c
-from walferry.hbase.hfiles.checksums import Checksum, checksums
+from walferry.hbase.hfiles.blocks import Checksum, checksums
 
 
 def of(kind: Checksum, data: bytes) -> list[int]:
