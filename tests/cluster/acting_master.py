@@ -28,7 +28,7 @@ from walferry.master.acting_master import Candidate, acting_as_master
 from walferry.master.calls import CalledServers
 from walferry.master.reconcile import PassOutcome
 from walferry.master.role_loop import Cluster, Master, Pass
-from walferry.master.split_tasks import TaskWrites
+from walferry.master.wal_splitting import TaskWrites
 
 ACTIONS = [
     (FencedLock, "_send"),  # a multi: regions' writes are sent side by side

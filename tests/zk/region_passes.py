@@ -21,8 +21,8 @@ from walferry.hbase.layout import OwnZNodes, ZNodes
 from walferry.hbase.names import ServerName
 from walferry.master.acting_master import Role
 from walferry.master.catalog import CatalogRead
+from walferry.master.master_calls import ServerRegistry
 from walferry.master.reconcile import ClusterView, Known, ToOpen, look
-from walferry.master.registry import ServerRegistry
 from walferry.master.role import take_role
 from walferry.master.role_loop import Cluster, Master, Pass
 from walferry.master.states import RegionState

@@ -5,11 +5,11 @@
 RegionServer's side of it. `plans` keeps in ZooKeeper where a region is to go.
 
 `role` is the right to act as the cluster's master, `acting_master` has it for the length of a block, and `master_calls` answers
-what RegionServers ask their master meanwhile (`registry`, `cluster_znodes`). `calls` asks the RegionServers.
+what RegionServers ask their master meanwhile (`cluster_znodes`). `calls` asks the RegionServers.
 
-`decide` says what comes next for a region, and `reconcile` does it for all of them: each flow ends there. `startup`, `failure`
-(with `wal_splitting` and `split_tasks`), `balance` (with `placement` and `locality`) and `tables` (with `table_states`) make its
-first writes, `catalog` reads what hbase:meta says, and `role_loop` runs all of it in a loop.
+`decide` says what comes next for a region, and `reconcile` does it for all of them: each flow ends there. `startup`,
+`wal_splitting`, `placement` (with `locality`) and `tables` (with `table_states`) make its first writes, `catalog` reads what
+hbase:meta says, and `role_loop` runs all of it in a loop.
 
 For operators, `explain` tells what a look has found, `requests` checks what they ask for, `work` does it with the master's role,
 and `emergency` starts a cluster whose HMaster does not start. `beside_active_master` is what can be done while an HMaster is

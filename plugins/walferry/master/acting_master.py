@@ -15,8 +15,7 @@ from walferry.hbase.layout import OwnZNodes, ZNodes
 from walferry.hbase.names import ServerName
 from walferry.hbase.rpc.server import RpcServer
 from walferry.master.cluster_znodes import create_missing
-from walferry.master.master_calls import MasterCalls
-from walferry.master.registry import ServerRegistry
+from walferry.master.master_calls import MasterCalls, ServerRegistry
 from walferry.master.role import check_clock, check_no_master, publish, take_role, withdraw
 from walferry.master.writes import MasterWrites
 

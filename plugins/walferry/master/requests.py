@@ -12,8 +12,7 @@ from difflib import get_close_matches
 
 from walferry.base.texts import one_line
 from walferry.hbase.names import ServerName
-from walferry.master import balance as balancing
-from walferry.master import tables
+from walferry.master import placement, tables
 from walferry.master.acting_master import Role
 from walferry.master.catalog import table_of
 from walferry.master.closing import begin_to_close, why_not_close
@@ -208,15 +207,14 @@ def disable(looked: ClusterSnapshot, table: str) -> OperatorRequest:
 
 def balance(looked: ClusterSnapshot) -> OperatorRequest:
     """Move regions until the servers have about as many each. Raises Refused."""
-    why_not = "" if looked.read.complete else "hbase:meta cannot be read"
-    if why_not := why_not or balancing.why_not_balance(looked.view):
+    if why_not := placement.why_not_balance(looked.view, complete=looked.read.complete):
         raise Refused(f"regions are not balanced now: {why_not}", "Look at `regions list`")
-    planned = balancing.plan_moves(looked.view)
+    planned = placement.plan_moves(looked.view)
     only = {each.encoded_name for each in planned}
     lines = [f"region {each.encoded_name} moves from {each.source} to {each.destination}" for each in planned]
 
     def begin(cluster: Cluster, role: Role) -> list[PassOutcome]:
-        return balancing.begin_moves(looked.view, planned, role.writes, cluster.servers)
+        return placement.begin_moves(looked.view, planned, role.writes, cluster.servers)
 
     return OperatorRequest(lines, frozenset(only), begin, not_open(only), idle="" if planned else IDLE)
 

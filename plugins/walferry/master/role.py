@@ -30,7 +30,7 @@ from walferry.hbase.layout import OwnZNodes, ZNodes
 from walferry.hbase.names import ServerName
 from walferry.hbase.values import PBUF, decode_master, server_in
 from walferry.master.errors import ClockAhead, LiveMaster, RoleHeld, RoleLost
-from walferry.master.registry import MAX_SKEW_SECONDS
+from walferry.master.master_calls import MAX_SKEW_SECONDS
 
 OUR_VERSION = 1
 HMASTER_VERSION = 0  # whatever HMaster it is
