@@ -5,8 +5,7 @@ from __future__ import annotations
 import time
 
 from walferry.hbase.files.store import OLD_WALS
-from walferry.replication.retention.archive import WalArchive
-from walferry.replication.retention.expiry import Expired, expire
+from walferry.replication.retention.archive import Expired, WalArchive, expire
 from walferry.replication.retention.limits import OldWalLimits, exceeded
 from walferry.replication.retention.survey import survey
 from walferry.replication.source.cluster import SourceCluster

@@ -12,7 +12,7 @@ from walferry.runs.reports.batch import MAX_AGE_SECONDS, table
 
 if TYPE_CHECKING:  # DAG files import this, and are parsed without kazoo
     from walferry.base.findings import Finding
-    from walferry.replication.retention.expiry import Expired
+    from walferry.replication.retention.archive import Expired
     from walferry.replication.retention.survey import Amount, Blocker, OldWalSurvey, SurveyedWal
 
 MAX_BLOCKERS = 50
