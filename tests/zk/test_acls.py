@@ -40,7 +40,7 @@ from walferry.replication.locks.peer_lock import holding_peer, turn_of
 from walferry.replication.peers.reading import disabled_guard
 from walferry.replication.queues.claims.claim import claim
 from walferry.replication.queues.lease import Lease, acquire
-from walferry.replication.queues.new_wals_stream import NewWalsStream
+from walferry.replication.queues.new_wals import NewWalsStream
 from walferry.replication.source.cluster import SourceCluster
 from walferry.replication.source.session import Session, open_session
 from walferry.shipping.bulkload.load_note import LoadNote

@@ -24,8 +24,7 @@ from walferry.base.errors import WalferryError
 from walferry.replication.source.cluster import DEFAULT_CONN_ID
 
 if TYPE_CHECKING:  # DAG files name the trigger, and are parsed without kazoo
-    from walferry.replication.queues.dead_servers import DeadServer
-    from walferry.replication.queues.dead_servers_stream import DeadServersStream, ServersTold
+    from walferry.replication.queues.dead_servers import DeadServer, DeadServersStream, ServersTold
 
 log = logging.getLogger(__name__)
 
@@ -98,7 +97,7 @@ class DeadServersEventTrigger(BaseEventTrigger):
 
 async def open_stream(source_conn_id: str, told: Mapping[str, ServersTold] | None = None) -> DeadServersStream:
     """The stream of a connection's cluster. Raises SourceError."""
-    from walferry.replication.queues.dead_servers_stream import DeadServersStream
+    from walferry.replication.queues.dead_servers import DeadServersStream
 
     return DeadServersStream(await asyncio.to_thread(HBaseSourceHook(source_conn_id).get_conn), told)
 

@@ -5,11 +5,9 @@ again if a queue was moved meanwhile. `finding` looks for a group or a WAL where
 moved. `claims` moves a dead server's queues.
 `rolling` has the RegionServers begin new WALs.
 
-    dead_servers           queues that get no new WALs, and the dead servers that they came from
-    dead_servers_stream    announces dead RegionServers as they are found, for an event loop
-    errors                 errors of changes to replication queues
-    lease                  the lease on a WAL group
-    new_wals               finds closed WALs of a peer that a task has not dealt with yet; a mark remembers how far it is
-    new_wals_stream        announces new closed WALs of a peer as they come, for an event loop
-    orphans                deletes queues of peers that no longer exist
+    dead_servers    queues that get no new WALs, and the dead servers that they came from
+    errors          errors of changes to replication queues
+    lease           the lease on a WAL group
+    new_wals        finds closed WALs of a peer that a task has not dealt with yet; a mark remembers how far it is
+    orphans         deletes queues of peers that no longer exist
 """

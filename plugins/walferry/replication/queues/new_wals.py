@@ -4,6 +4,7 @@
 
 As far as queues tell, a WAL is closed when its group has a newer one, or when its server is gone. `key` names the mark's owner,
 such as an Airflow task. A mark only moves forward. Several runs may look at once, but each WAL is new to one `commit` only.
+`NewWalsStream` announces them to an event loop as they come.
 """
 
 from collections.abc import Mapping
@@ -15,10 +16,12 @@ from walferry.base.records import NotARecord
 from walferry.base.zk.client import Watch, read, retried
 from walferry.base.zk.errors import AnswerTooLong
 from walferry.base.zk.records import decode, encode, update, wrong_record
+from walferry.base.zk.watcher import Watcher
 from walferry.replication.peers.reading import check_ours, read_peer
 from walferry.replication.queues.consistent import consistent
 from walferry.replication.queues.reading import closed_groups, list_queues, queued_groups
-from walferry.replication.source.session import Session
+from walferry.replication.source.cluster import SourceCluster
+from walferry.replication.source.session import Session, writing_session
 
 Timestamps = Mapping[str, int]  # by WAL group, in milliseconds as in WAL names
 
@@ -71,6 +74,31 @@ def commit(session: Session, peer_id: str, key: str, newest: Timestamps) -> bool
         return encode({group: timestamp for group, timestamp in wanted.items() if group in queued or group in newest})
 
     return update(session.zk, path, moved_on)
+
+
+class NewWalsStream(Watcher):
+    """Announces new closed WALs of one peer for one mark.
+
+    Use `async with`, or `close` it in the end, so that no session or thread is left.
+    """
+
+    def __init__(self, source: SourceCluster, peer_id: str, key: str) -> None:
+        super().__init__(source.quorum, source.login)
+        self.peer_id = peer_id
+        self.key = key
+        self._source = source
+
+    async def next(self, beside: Timestamps | None = None) -> NewWals:
+        """Wait for closed WALs that neither the mark nor `beside` covers; `commit` is what moves the mark.
+
+        It waits through lost sessions and while the ensemble is away. Raises PeerError if the peer must not be shipped,
+        StorageError, ZNodeValueError.
+        """
+        return await self.first(lambda zk, watch: find_new(Session(self._source, zk), self.peer_id, self.key, beside, watch))
+
+    async def commit(self, newest: Timestamps) -> bool:
+        """Let the mark cover `newest`; returns whether it did not before. Raises ConnectError, WalferryError."""
+        return await self.call(lambda zk: commit(writing_session(self._source, zk), self.peer_id, self.key, newest))
 
 
 def _closed_wals(session: Session, peer_id: str, watch: Watch | None) -> dict[str, list[int]]:

@@ -17,7 +17,6 @@ slave       the slave's ZooKeeper and its RegionServers;  manager  which of thes
     connections      the connections of a sender to the slave's RegionServers
     direct           sends shipments to the slave's regions themselves
     hfiles           sends one bulk load: looks for its files before, and lets the source clean them after
-    large_cells      finds the cell that is too large for the slave
     locations        where the regions of the slave's tables are
     manager          chooses the RegionServers of the slave that take shipments
     multi            clientService.Multi
