@@ -1,8 +1,8 @@
 """HBase 1: regions, and how a master and RegionServers move them through ZooKeeper.
 
 `states` names the states of a region in transition, `transitions` is the one table of who may change which state into which,
-`znodes` reads and writes the znode of a region in transition, `writes` is the only way to change one, and `regionserver` is the
-RegionServer's side of it. `plans` keeps in ZooKeeper where a region is to go.
+`znodes` reads and writes the znode of a region in transition, and `writes` is the only way to change one. `plans` keeps in
+ZooKeeper where a region is to go.
 
 `role` is the right to act as the cluster's master, `acting_master` has it for the length of a block, and `master_calls` answers
 what RegionServers ask their master meanwhile (`cluster_znodes`). `calls` asks the RegionServers.
