@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from kazoo.client import KazooClient
 
-from walferry.base.zk.client import commit, retried
+from walferry.base.zk.client import commit, expected, retried
 from walferry.hbase.layout import ZNodes
 from walferry.hbase.names import ServerName
 from walferry.master.states import Actor
@@ -57,10 +57,7 @@ def _write(zk: KazooClient, nodes: ZNodes, change: Change) -> bool:
     """Make a RegionServer's change; False if the znode is not as read. Raises IllegitimateTransition, ConnectError."""
     multi = zk.transaction()
     _add(multi, nodes, change, _value(_after(change, Actor.REGIONSERVER)))
-    refusal = commit(multi)
-    if refusal is not None and not isinstance(refusal.error, NOT_AS_READ):
-        raise refusal.error
-    return refusal is None
+    return expected(commit(multi), *NOT_AS_READ) is None
 
 
 def _may(seen: RegionInTransition, me: ServerName, version: int, transition: Transition) -> bool:

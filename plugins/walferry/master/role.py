@@ -23,7 +23,7 @@ from kazoo.exceptions import BadVersionError, NodeExistsError, NoNodeError
 from walferry.base.errors import WalferryError
 from walferry.base.protos import hbase_pb2 as pb
 from walferry.base.zk.acls import readable_by_all
-from walferry.base.zk.client import ZNode, read, retried
+from walferry.base.zk.client import ZNode, expected, read, retried
 from walferry.base.zk.errors import Contention
 from walferry.base.zk.fenced_lock import FencedLock, Guard, read_record
 from walferry.hbase.layout import OwnZNodes, ZNodes
@@ -92,9 +92,7 @@ def publish(zk: KazooClient, nodes: ZNodes, lock: FencedLock, me: ServerName) ->
             multi.create(nodes.master, value, acl=readable_by_all(zk), ephemeral=True)
             multi.set_data(nodes.master, value, OUR_VERSION - 1)
 
-        refusal = lock.write(operations).refusal
-        if refusal is not None and not isinstance(refusal.error, (NodeExistsError, NoNodeError, BadVersionError)):
-            raise refusal.error
+        expected(lock.write(operations).refusal, NodeExistsError, NoNodeError, BadVersionError)
     raise Contention(f"{nodes.master} changed {_TRIES} times while it was being created; try again later")
 
 

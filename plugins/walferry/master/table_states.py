@@ -18,7 +18,7 @@ from kazoo.client import KazooClient, TransactionRequest
 
 from walferry.base.protos import hbase_pb2 as pb
 from walferry.base.zk.acls import readable_by_all
-from walferry.base.zk.client import read, read_children
+from walferry.base.zk.client import expected, read, read_children
 from walferry.base.zk.errors import ZNodeValueError
 from walferry.base.zk.fenced_lock import FencedLock
 from walferry.hbase.layout import ZNodes
@@ -86,10 +86,6 @@ def write_state(nodes: ZNodes, lock: FencedLock, table: str, seen: StoredState, 
         else:
             multi.set_data(nodes.table(table), value, seen.version)
 
-    outcome = lock.write(operations)
-    if outcome.refusal is None:
-        return
-    if not isinstance(outcome.refusal.error, NOT_AS_READ):
-        raise outcome.refusal.error
-    # A write whose outcome was unknown is repeated, and the next pass sees whether it was carried out.
-    raise TableStateChanged(table, state.name)
+    if expected(lock.write(operations).refusal, *NOT_AS_READ) is not None:
+        # A write whose outcome was unknown is repeated, and the next pass sees whether it was carried out.
+        raise TableStateChanged(table, state.name)

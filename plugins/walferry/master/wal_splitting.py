@@ -36,7 +36,7 @@ from kazoo.exceptions import NoNodeError
 
 from walferry.base.errors import WalferryError
 from walferry.base.protos import hbase_pb2 as pb
-from walferry.base.zk.client import children, read_all, retried
+from walferry.base.zk.client import children, expected, read_all, retried
 from walferry.base.zk.errors import ZNodeValueError
 from walferry.base.zk.fenced_lock import FencedLock
 from walferry.hbase.cluster import is_live, live_servers
@@ -131,10 +131,7 @@ class TaskWrites:
             retried(self._zk, self._zk.delete, made)
 
     def _write(self, operations: Callable[[TransactionRequest], None]) -> bool:
-        outcome = self._hold.write(operations)
-        if outcome.refusal is not None and not isinstance(outcome.refusal.error, NOT_AS_READ):
-            raise outcome.refusal.error
-        return outcome.refusal is None
+        return expected(self._hold.write(operations).refusal, *NOT_AS_READ) is None
 
     def _path(self, wal: str) -> str:
         return f"{self._nodes.split_tasks}/{url_encoded(wal)}"

@@ -14,7 +14,7 @@ from functools import partial
 from kazoo.client import KazooClient, TransactionRequest
 from kazoo.exceptions import BadVersionError, NodeExistsError, NoNodeError
 
-from walferry.base.zk.client import retried
+from walferry.base.zk.client import expected, retried
 from walferry.base.zk.fenced_lock import FencedLock
 from walferry.hbase.layout import OwnZNodes, ZNodes
 from walferry.hbase.names import ServerName
@@ -81,9 +81,7 @@ class MasterWrites:
             [partial(self._add, change, plan, value) for (change, plan), value in zip(changes, values, strict=True)]
         )
         for (change, _), znode, value, outcome in zip(changes, znodes, values, outcomes, strict=True):
-            encoded, refusal = encoded_name(change.name), outcome.refusal
-            if refusal is not None and not isinstance(refusal.error, NOT_AS_READ):
-                raise refusal.error
+            encoded, refusal = encoded_name(change.name), expected(outcome.refusal, *NOT_AS_READ)
             if refusal is not None and not (outcome.maybe_before and self._is_done(encoded, value)):
                 written.append(StateChanged(encoded, change.transition.name))
             else:

@@ -1,12 +1,12 @@
 """Deletes queues of peers that no longer exist. HBase neither ships them nor ever cleans their WALs (HBASE-17077)."""
 
 from kazoo.client import TransactionRequest
-from kazoo.exceptions import NoNodeError, NotEmptyError
+from kazoo.exceptions import NoNodeError
 
-from walferry.base.zk.client import children, read
+from walferry.base.zk.client import children, expected, read
 from walferry.base.zk.fenced_lock import FencedLock
 from walferry.hbase.errors import PeerError
-from walferry.replication.queues.claims.steps import chunked, claim_hold, read_wals
+from walferry.replication.queues.claims.steps import chunked, claim_hold, delete_if_empty, read_wals
 from walferry.replication.queues.dead_servers import RecoveredQueue
 from walferry.replication.queues.errors import QueuesMoving
 from walferry.replication.source.session import Session
@@ -42,12 +42,7 @@ def _delete(session: Session, lock: FencedLock, path: str, peer_id: str) -> int:
                 for name in names:
                     multi.delete(f"{path}/{name}")
 
-            refusal = lock.write(operations).refusal if chunk else None
-            if refusal is None:
+            if not chunk or expected(lock.write(operations).refusal, NoNodeError) is None:
                 deleted += len(chunk)
-            elif not isinstance(refusal.error, NoNodeError):
-                raise refusal.error
-        refusal = lock.write(lambda multi: multi.delete(path)).refusal
-        if refusal is not None and not isinstance(refusal.error, (NoNodeError, NotEmptyError)):
-            raise refusal.error
+        delete_if_empty(lock, path)
     raise QueuesMoving(f"{path} was changed {TRIES} times while it was being deleted; try again later")
