@@ -46,8 +46,6 @@ class BulkLoadFailed(WalferryError):
 
     def __init__(self, what: str, problem: str, advice: str) -> None:
         super().__init__(f"{what}: {problem.rstrip('.')}", advice)
-        self.what = what
-        self.problem = problem
 
 
 class HFileSender:

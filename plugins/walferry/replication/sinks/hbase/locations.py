@@ -64,7 +64,6 @@ class LocationsUnknown(WalferryError):
 
     def __init__(self, table: str, reason: str) -> None:
         super().__init__(f"the regions of table {table} cannot be looked up in the slave's hbase:meta: {reason.rstrip('.')}")
-        self.table = table
         self.reason = reason
 
 
