@@ -12,14 +12,13 @@ from tests.zk.region_world import Asked, RegionWorld, states
 from walferry.base.protos import hbase_pb2 as pb
 from walferry.hbase.names import ServerName, url_encoded
 from walferry.hbase.values import PBUF
-from walferry.master.acting_master import Role
 from walferry.master.catalog import CatalogRead
 from walferry.master.master_calls import ServerRegistry
 from walferry.master.plans import read_plans
 from walferry.master.reconcile import ClusterView, look
-from walferry.master.role import take_role
+from walferry.master.role import Role, take_role
 from walferry.master.role_loop import Cluster, Master, Pass
-from walferry.master.table_states import ABSENT, WANTED, read_states
+from walferry.master.tables import ABSENT, WANTED, read_states
 from walferry.master.wal_splitting import TaskState, read_tasks, servers_with_wals
 from walferry.master.writes import MasterWrites
 

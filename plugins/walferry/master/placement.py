@@ -16,9 +16,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from walferry.hbase.names import ServerName
-from walferry.master.closing import begin_to_close
 from walferry.master.plans import Plan
-from walferry.master.reconcile import ClusterView, PassOutcome, RegionServers
+from walferry.master.reconcile import ClusterView, PassOutcome, RegionServers, begin_to_close
 from walferry.master.writes import MasterWrites
 from walferry.master.znodes import META_ENCODED_NAME
 

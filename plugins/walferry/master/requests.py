@@ -13,18 +13,16 @@ from difflib import get_close_matches
 from walferry.base.texts import one_line
 from walferry.hbase.names import ServerName
 from walferry.master import placement, tables
-from walferry.master.acting_master import Role
-from walferry.master.catalog import table_of
-from walferry.master.closing import begin_to_close, why_not_close
 from walferry.master.decide import Decision, Region, Step, decide
 from walferry.master.errors import Refused
 from walferry.master.explain import resolve
 from walferry.master.plans import Plan
-from walferry.master.reconcile import PassOutcome
+from walferry.master.reconcile import PassOutcome, begin_to_close, why_not_close
+from walferry.master.role import Role
 from walferry.master.role_loop import Cluster
 from walferry.master.snapshot import ClusterSnapshot
 from walferry.master.states import RegionState
-from walferry.master.table_states import ABSENT, TableState
+from walferry.master.tables import ABSENT, TableState, table_of
 from walferry.master.transitions import Transition
 from walferry.master.writes import Change, PlanChange
 from walferry.master.znodes import META_ENCODED_NAME, encoded_name

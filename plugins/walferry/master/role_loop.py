@@ -25,8 +25,7 @@ from walferry.hbase.files.store import WALS, WrongRoot
 from walferry.hbase.layout import OwnZNodes, ZNodes
 from walferry.hbase.names import ServerName
 from walferry.master import placement, startup, tables
-from walferry.master.acting_master import Role
-from walferry.master.catalog import CatalogRead, read_catalog, table_of
+from walferry.master.catalog import CatalogRead, read_catalog
 from walferry.master.decide import Decision, Region, Step
 from walferry.master.placement import Placeable, spread
 from walferry.master.reconcile import (
@@ -41,6 +40,8 @@ from walferry.master.reconcile import (
     decide_all,
     look,
 )
+from walferry.master.role import Role
+from walferry.master.tables import table_of
 from walferry.master.wal_splitting import SplitProgress, WalSplitting, recover, servers_with_wals, with_meta_wals
 from walferry.master.znodes import META_ENCODED_NAME, encoded_name
 

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from queue import SimpleQueue
 
 from walferry.hbase.files.errors import UnreadableBytes
-from walferry.replication.retention.archiving import NotArchived, archive_wal
+from walferry.replication.retention.archive import NotArchived, archive_wal
 from walferry.replication.source.session import Session
 from walferry.shipping.candidates import Candidate
 

@@ -11,7 +11,7 @@ from collections.abc import Callable, Collection
 
 from walferry.base.protos import hbase_pb2 as pb
 from walferry.base.security.login import UNSECURED, Login
-from walferry.hbase.names import family_text
+from walferry.hbase.names import family_text, table_text
 from walferry.hbase.rpc.connection import CALL_TIMEOUT_SECONDS, Address, Connection
 from walferry.hbase.rpc.errors import RemoteError, RpcTimeout
 
@@ -148,7 +148,7 @@ def _descriptors(master: Connection, tables: Collection[str]) -> dict[str, dict[
         namespace, _, name = table.rpartition(":")
         request.table_names.add(namespace=(namespace or "default").encode(), qualifier=name.encode())
     response = master.call("GetTableDescriptors", request, pb.GetTableDescriptorsResponse)
-    return {_name(schema.table_name): _families(schema) for schema in response.table_schema}
+    return {table_text(schema.table_name): _families(schema) for schema in response.table_schema}
 
 
 def server_reports(master: Connection) -> dict[str, int]:
@@ -173,11 +173,6 @@ def has_namespace(master: Connection, namespace: str) -> bool:
             raise
         return False
     return True
-
-
-def _name(table: pb.TableName) -> str:
-    namespace, name = table.namespace.decode(), table.qualifier.decode()
-    return name if namespace in ("", "default") else f"{namespace}:{name}"
 
 
 def _families(schema: pb.TableSchema) -> dict[str, bool]:

@@ -19,7 +19,6 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, replace
 
 from kazoo.client import TransactionRequest
@@ -31,7 +30,7 @@ from walferry.base.zk.fenced_lock import CALLS, TOKEN, FencedLock, Guard, WriteO
 from walferry.base.zk.records import delete_fenced
 from walferry.base.zk.right import Right, spare_seconds
 from walferry.hbase.cluster import is_live
-from walferry.hbase.names import QueueId, WalName, is_file_name, parse_queue_id, parse_wal_name
+from walferry.hbase.names import QueueId, WalName, as_wal_name, is_file_name, parse_queue_id, parse_wal_name
 from walferry.hbase.values import decode_position, encode_position
 from walferry.replication.peers.reading import disabled_guard, read_peer
 from walferry.replication.peers.settings import CALL_TIMEOUT
@@ -348,11 +347,7 @@ class Lease:
 
     def _mine(self, names: Iterable[str]) -> list[WalName]:
         """The names that are WALs of the group."""
-        found = []
-        for name in names:
-            with suppress(ValueError):
-                found.append(parse_wal_name(name))
-        return [wal for wal in found if wal.group == self.group]
+        return [wal for name in names if (wal := as_wal_name(name)) is not None and wal.group == self.group]
 
     def _write(self, operations: Callable[[TransactionRequest], None]) -> WriteOutcome:
         return self._fenced.write(operations, [self._guard])

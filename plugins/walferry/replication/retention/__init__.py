@@ -1,8 +1,7 @@
 """What becomes of WALs once they are written: which of them are kept, by whom and for how long.
 
-old_wals     the files in oldWALs
-survey       the queues that hold them and so keep them from HBase's log cleaner, and when the disk is full
-limits       warnings
-archive      a folder of copies of shipped WALs, which outlive HBase's own files until they are old
-archiving    copying a WAL there, once for all peers, before it leaves a queue
+old_wals    the files in oldWALs
+survey      the queues that hold them and so keep them from HBase's log cleaner, and when the disk is full
+limits      warnings
+archive     a folder of copies of shipped WALs: made once for all peers before a WAL leaves a queue, deleted when they are old
 """

@@ -49,7 +49,7 @@ from walferry.replication.queues.claims.steps import (
 )
 from walferry.replication.queues.consistent import looked_for
 from walferry.replication.queues.errors import ClaimHeld, ClaimLost, NoTarget, QueuesMoving
-from walferry.replication.queues.reading import peer_queues
+from walferry.replication.queues.reading import queue_paths
 from walferry.replication.source.session import Session
 
 log = logging.getLogger(__name__)
@@ -257,7 +257,7 @@ def _elsewhere(transfer: _Transfer, queue_id: str) -> dict[str, str]:
     here = {nodes.queue(transfer.server, queue_id), transfer.copy_of(queue_id)}
 
     def look() -> dict[str, str]:
-        paths = [path for _, _, path in peer_queues(transfer.session, parse_queue_id(queue_id).peer_id) if path not in here]
+        paths = [path for path in queue_paths(transfer.session, parse_queue_id(queue_id).peer_id) if path not in here]
         return {name: path for path in paths for name in children(zk, path) or ()}
 
     return looked_for(transfer.session, look, operator.or_)
