@@ -40,15 +40,16 @@ def open_sink(
     from walferry.replication.sinks.hbase.bulk_loads import HFileSource
     from walferry.replication.sinks.hbase.hfiles import HFileSender
     from walferry.replication.sinks.hbase.sink import HBaseSink
-    from walferry.replication.sinks.hbase.slave import Slave
 
     source = session.source
-    slave = Slave(peer, settings, deadline, login=source.login_to(peer), stop=stop, on_failure=on_failure, right=right)
     hfiles = HFileSender(
         session.zk, session.nodes.hfile_refs(peer.id), lease, HFileSource.of(source), on_missing_hfiles,
         settings.call_timeout_seconds,
     )  # fmt: skip
-    return HBaseSink(slave, source, hfiles, settings.requests)
+    return HBaseSink(
+        peer, settings, deadline, source=source, hfiles=hfiles, login=source.login_to(peer), stop=stop, on_failure=on_failure,
+        right=right,
+    )  # fmt: skip
 
 
 def why_down(peer: Peer, source: SourceCluster, timeout_seconds: float = REACHABLE_SECONDS) -> str | None:

@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from types import TracebackType
-from typing import Protocol, Self
+from typing import Self
 from uuid import UUID
 
 from kazoo.client import KazooClient
@@ -42,28 +42,6 @@ _PINGS_AT_ONCE = 16
 LOOKUP_SECONDS = 10.0  # that a server of hbase:meta has for a part of a table's regions, which takes it milliseconds
 
 
-class Caller(Protocol):
-    """What makes calls to the slave: one shipper of a sender."""
-
-    @property
-    def calls(self) -> frozenset[ServerName]:
-        """The servers that have calls of it under way."""
-
-    @property
-    def overdue(self) -> bool:
-        """Whether a call that may take longer than ordinary ones does so."""
-
-    @property
-    def failed_batches(self) -> int:
-        """Requests that had to be sent again."""
-
-    def interrupt(self, why: str | None = None, server: ServerName | None = None) -> None:
-        """End the calls under way, or only the one at `server`."""
-
-    def close(self) -> None:
-        """Close all connections."""
-
-
 class Slave:
     """A connection to the ZooKeeper of the peer's slave, and through it the slave. A context manager.
 
@@ -87,7 +65,7 @@ class Slave:
         self._on_failure = on_failure
         self._zk: KazooClient | None = None
         self._id: UUID | None = None
-        self._shippers: list[Caller] = []
+        self._shippers: list[Shipper | DirectShipper] = []
         self._settings = settings
         self._sinks = SinkManager(self._live_servers, settings.ratio, bad_sink_threshold=settings.bad_sink_threshold)
         self._locations = Locations(self._tables)
@@ -152,7 +130,7 @@ class Slave:
         return shipper
 
     @property
-    def failed_batches(self) -> int:
+    def failed_requests(self) -> int:
         """Requests that had to be sent again."""
         return sum(s.failed_batches for s in self._shippers)
 
