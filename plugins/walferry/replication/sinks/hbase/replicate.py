@@ -7,27 +7,22 @@ cell block = the shipment's cells, as KeyValueCodecWithTags writes them and as a
 from __future__ import annotations
 
 import logging
-import threading
-import time
-from collections.abc import Callable
 
 from walferry.base.protos.hbase_pb2 import ReplicateWALEntryResponse
 from walferry.base.protos.parsing import parse_message
-from walferry.base.security.login import UNSECURED, Login
-from walferry.base.zk.right import PermittedRequest, Right, Unsure
+from walferry.base.zk.right import PermittedRequest, Unsure
 from walferry.hbase.names import ServerName
 from walferry.hbase.rpc.admin import MAX_RESPONSE_BYTES, SERVICE
 from walferry.hbase.rpc.connection import Connection
 from walferry.hbase.rpc.errors import ConnectionFailed, NotAuthenticated, RemoteError, RpcTimeout
-from walferry.replication.peers.settings import PeerSettings
-from walferry.replication.sinks.answers import SILENCE_SECONDS, Answers
+from walferry.replication.sinks.answers import SILENCE_SECONDS
 from walferry.replication.sinks.hbase import tries
 from walferry.replication.sinks.hbase.action_errors import is_busy
 from walferry.replication.sinks.hbase.connections import LAST_CONNECT_SECONDS, connection_to
 from walferry.replication.sinks.hbase.manager import NoSinks, SinkManager
 from walferry.replication.sinks.hbase.requests import RequestPart
 from walferry.replication.sinks.hbase.shipment import Shipment
-from walferry.replication.sinks.hbase.tries import NEVER_TRIED, Tries
+from walferry.replication.sinks.hbase.tries import NEVER_TRIED, SendTerms, Tries
 
 METHOD = "ReplicateWALEntry"
 PASSING = (NoSinks, *tries.PASSING)
@@ -36,32 +31,17 @@ log = logging.getLogger(__name__)
 
 
 class Shipper:
-    """Ships to `slave` (a name for messages, e.g. its cluster key) over connections of its own: one shipper a sender.
+    """Ships over connections of its own: one shipper a sender.
 
     The nth failure in a row is followed by a sleep of n base sleeps, and each call that timed out gives the next one as much more
-    time. `stop`, once set, ends sleeps; `interrupt` ends the call under way too. `wait(seconds)` sleeps and says whether to stop.
-    `answers` is told of each try.
+    time. The terms' `stop`, once set, ends sleeps; `interrupt` ends the call under way too.
     """
 
-    def __init__(
-        self,
-        slave: str,
-        sinks: SinkManager,
-        *,
-        stop: threading.Event,
-        login: Login = UNSECURED,
-        settings: PeerSettings | None = None,
-        answers: Answers | None = None,
-        clock: Callable[[], float] = time.monotonic,
-        wait: Callable[[float], bool] | None = None,
-        right: Right | None = None,
-    ) -> None:
+    def __init__(self, sinks: SinkManager, terms: SendTerms) -> None:
         self._sinks = sinks
-        self._login = login
-        self._clock = clock
-        self._tries = Tries(
-            slave, stop=stop, settings=settings, answers=answers, clock=clock, wait=wait, passing=PASSING, right=right
-        )
+        self._login = terms.login
+        self._clock = terms.clock
+        self._tries = Tries(terms, PASSING)
         self._connections: dict[ServerName, Connection] = {}
         self._overdue_at: float | None = None
         self._calling: ServerName | None = None

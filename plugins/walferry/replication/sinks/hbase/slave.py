@@ -31,6 +31,7 @@ from walferry.replication.sinks.hbase.locations import Locations
 from walferry.replication.sinks.hbase.manager import SinkManager
 from walferry.replication.sinks.hbase.replicate import Shipper
 from walferry.replication.sinks.hbase.share import Share
+from walferry.replication.sinks.hbase.tries import SendTerms
 
 CONNECT_SLEEP_SECONDS = 2.0
 FIRST_CONNECT_SECONDS = 5.0  # later tries take longer: an outage is reported soon, and a slow ensemble is reached all the same
@@ -61,7 +62,6 @@ class Slave:
         self._deadline = deadline
         self._login = login
         self._stop = stop
-        self._right = right or Right()
         self._on_failure = on_failure
         self._zk: KazooClient | None = None
         self._id: UUID | None = None
@@ -71,6 +71,7 @@ class Slave:
         self._locations = Locations(self._tables)
         self._share = Share()
         self.answers = Answers()
+        self._terms = SendTerms(str(key), stop, login, settings, self.answers, right or Right())
 
     def __enter__(self) -> Self:
         tries = 0
@@ -112,20 +113,14 @@ class Slave:
 
     def shipper(self) -> Shipper:
         """A shipper for one sender. All shippers of a task share the subset of sinks."""
-        shipper = Shipper(
-            str(self._key), self._sinks, stop=self._stop, login=self._login, settings=self._settings, answers=self.answers,
-            right=self._right,
-        )  # fmt: skip
+        shipper = Shipper(self._sinks, self._terms)
         self._shippers.append(shipper)
         return shipper
 
     def direct_shipper(self) -> DirectShipper:
         """A shipper to the slave's regions for one sender. All shippers of a task share what they know of their locations, and
         how many calls they make at once."""
-        shipper = DirectShipper(
-            str(self._key), self._locations, stop=self._stop, login=self._login, settings=self._settings, answers=self.answers,
-            share=self._share, right=self._right,
-        )  # fmt: skip
+        shipper = DirectShipper(self._locations, self._terms, self._share)
         self._shippers.append(shipper)
         return shipper
 
