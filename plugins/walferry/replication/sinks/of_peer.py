@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from walferry.hbase.wal.windows import Window
     from walferry.replication.filters.rules import FilterRules
     from walferry.replication.filters.window import KeptEdits
-    from walferry.replication.sinks.hbase.hfiles import HFileRefs
+    from walferry.replication.sinks.hbase.bulk_loads import HFileRefs
     from walferry.replication.sinks.sink import Sink
 
 REACHABLE_SECONDS = 10.0
@@ -37,8 +37,7 @@ def open_sink(
     references to HFiles are the queues' business, and stay as they are. `on_missing_hfiles(count)` is told of files that were
     gone and not needed; `on_failure` is called after each failed try to reach the slave's ZooKeeper.
     """
-    from walferry.replication.sinks.hbase.bulk_loads import HFileSource
-    from walferry.replication.sinks.hbase.hfiles import HFileSender
+    from walferry.replication.sinks.hbase.bulk_loads import HFileSender, HFileSource
     from walferry.replication.sinks.hbase.sink import HBaseSink
 
     source = session.source

@@ -2,8 +2,7 @@
 
 sink             the seam's side of it: windows to shipments, shipments to senders
 shipment         what one ReplicateWALEntry request carries, by copying bytes of the WAL
-bulk_loads       the same for bulk loads, and what becomes of these
-hfiles           sends one bulk load: looks for its files before, and lets the source clean them after
+bulk_loads       the same for bulk loads; sends them: looks for the files before, and lets the source clean them after
 
 replicate        sends shipments to RegionServers, and tries again
 requests         cuts a shipment where HBase's sink would lose its order

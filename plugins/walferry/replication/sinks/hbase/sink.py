@@ -25,9 +25,8 @@ from walferry.replication.peers.reading import Peer
 from walferry.replication.peers.settings import PeerSettings, SinkKind
 from walferry.replication.sinks.errors import NotAtSlave
 from walferry.replication.sinks.hbase.actions import ShipmentUnfit, cell_refused
-from walferry.replication.sinks.hbase.bulk_loads import take_bulk_loads
+from walferry.replication.sinks.hbase.bulk_loads import BulkLoadFailed, HFileSender, take_bulk_loads
 from walferry.replication.sinks.hbase.direct import DirectRefused, DirectShipper
-from walferry.replication.sinks.hbase.hfiles import BulkLoadFailed, HFileSender
 from walferry.replication.sinks.hbase.replicate import Shipper
 from walferry.replication.sinks.hbase.requests import in_order
 from walferry.replication.sinks.hbase.shipment import Bytes, Ints, Shipment, assemble, join
