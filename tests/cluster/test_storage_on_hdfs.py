@@ -39,8 +39,7 @@ from walferry.replication.queues.dead_servers import RecoveredQueue
 from walferry.replication.queues.reading import QueuedWal
 from walferry.replication.retention.archive import WalArchive, expire
 from walferry.replication.retention.limits import OldWalLimits
-from walferry.replication.retention.old_wals import OldWal
-from walferry.replication.retention.survey import Fate, forecast
+from walferry.replication.retention.survey import Fate, OldWal, forecast
 from walferry.replication.source.cluster import SourceCluster
 from walferry.runs.reports.recovery import preview
 from walferry.shipping import closed_wal

@@ -18,8 +18,7 @@ from tests.zk.hbase_znodes import DEAD, OTHER, SERVER, HBaseZNodes, LastingZNode
 from walferry.hbase.files import systems
 from walferry.hbase.files.store import WalStore, WrongRoot
 from walferry.replication.retention.limits import OldWalLimits, exceeded
-from walferry.replication.retention.old_wals import list_old_wals
-from walferry.replication.retention.survey import Fate, OldWalSurvey, ShippedBy, survey
+from walferry.replication.retention.survey import Fate, OldWalSurvey, ShippedBy, list_old_wals, survey
 from walferry.replication.source.session import Session
 from walferry.runs.reports.retention import RetentionReport
 

@@ -1,5 +1,10 @@
 """Surveys oldWALs: what lies there, what keeps it from HBase's log cleaner, and for how long.
 
+    <wal root>/oldWALs/<WAL>
+    <wal root>/oldWALs/<server>/<WAL>    with hbase.separate.oldlogdir.by.regionserver
+
+Each folder is listed once, in one call: HDFS answers with sizes and times, so no file is looked at by itself.
+
 The cleaner deletes a WAL when its TTL is over (hbase.master.logcleaner.ttl after its last write) and no queue names it. So what
 blocks it are queues, and behind each queue a peer that is shipped slowly, by nobody, or that does not exist any more.
 
@@ -10,6 +15,7 @@ its queues stay blocked. HFiles and other users of the disk are not in it.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -20,15 +26,26 @@ from walferry.hbase.files.clients import scheme
 from walferry.hbase.files.errors import StoreError
 from walferry.hbase.files.space import Space, bytes_on_disk, space_at
 from walferry.hbase.files.store import OLD_WALS, WalStore
+from walferry.hbase.files.systems import FolderEntry, list_entries
 from walferry.hbase.names import is_server_name
 from walferry.replication.peers.reading import ENABLED, Peer, read_peers
 from walferry.replication.queues.reading import CVERSION, Queue, list_queues
-from walferry.replication.retention.old_wals import OldWal, list_old_wals
 from walferry.replication.source.agreement import master_peers
 from walferry.replication.source.session import Session
 
+_WAL = re.compile(r"(.+)\.(\d+)(\.[0-9A-Za-z]+)?")  # AbstractFSWALProvider.WAL_FILE_NAME_PATTERN: what the cleaner takes for one
 WINDOW_SECONDS = 86400.0
 LEAST_SECONDS = 600.0  # a shorter history says nothing about a rate
+
+
+@dataclass(frozen=True, slots=True)
+class OldWal:
+    """A file in oldWALs."""
+
+    name: str
+    size: int  # bytes
+    modified: float  # its last write, in seconds since the epoch
+    is_wal: bool  # whether its name is a WAL's; the Master keeps files of its own here
 
 
 class Fate(StrEnum):
@@ -137,6 +154,18 @@ class OldWalSurvey:
         return max(0.0, self.at - held.oldest - self.ttl_seconds)
 
 
+def list_old_wals(store: WalStore) -> list[OldWal]:
+    """List all files in oldWALs. Raises StoreError: WrongRoot if no cluster keeps its WALs there."""
+    store.check_root()
+    folder = f"{store.root}/{OLD_WALS}"
+    entries = list_entries(folder)
+    found = list(_files(entries))
+    for entry in entries:
+        if entry.is_folder and is_server_name(entry.name):
+            found += _files(list_entries(f"{folder}/{entry.name}"))
+    return found
+
+
 def survey(session: Session, ttl_seconds: float, clock: Callable[[], float]) -> OldWalSurvey:
     """Survey oldWALs. Raises StoreError, StorageError, QueuesMoving, ConnectError.
 
@@ -211,6 +240,12 @@ def _by_wal(queues: Sequence[Queue]) -> dict[str, tuple[Queue, ...]]:
         for wal in queue.wals:
             found[wal.name.text] = (*found.get(wal.name.text, ()), queue)
     return found
+
+
+def _files(entries: Iterable[FolderEntry]) -> Iterable[OldWal]:
+    for entry in entries:
+        if not entry.is_folder:
+            yield OldWal(entry.name, entry.size, entry.modified or 0.0, _WAL.fullmatch(entry.name) is not None)
 
 
 def _surveyed(wal: OldWal, queues: tuple[Queue, ...], ttl_began: float) -> SurveyedWal:

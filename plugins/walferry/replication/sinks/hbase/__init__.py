@@ -14,10 +14,9 @@ rounds           what of a shipment goes out at once
 multi            clientService.Multi: the requests and their results
 action_errors    what the exceptions in these results mean
 calls            makes the calls of a round side by side, and tells of each what it has done and what has failed
-share            how many calls the senders of a task have under way to each server of the slave, all together
 
 tries            what the tries of a sender to ship have in common, whatever they send
-connections      the connections of a sender to the slave's RegionServers
+connections      a sender's connections to the slave's RegionServers, and its share of the calls under way there
 slave            the slave of a peer while a group is shipped to it: its ZooKeeper and its RegionServers
 manager          which of these take shipments
 reachable        a quick look at whether a slave can be shipped to, before a job is started for it

@@ -37,11 +37,10 @@ from walferry.replication.sinks.hbase import tries
 from walferry.replication.sinks.hbase.action_errors import is_busy, is_throttled, is_unsound
 from walferry.replication.sinks.hbase.actions import ActionRow, Actions, ShipmentUnfit, find_actions, pieces
 from walferry.replication.sinks.hbase.calls import CallEnded, Calls
-from walferry.replication.sinks.hbase.connections import LAST_CONNECT_SECONDS
+from walferry.replication.sinks.hbase.connections import LAST_CONNECT_SECONDS, Share
 from walferry.replication.sinks.hbase.locations import Locations, LocationsUnknown
 from walferry.replication.sinks.hbase.multi import METHOD
 from walferry.replication.sinks.hbase.rounds import MAX_ACTIONS, MAX_BYTES, Flags, Most, Places, calls_of_round
-from walferry.replication.sinks.hbase.share import Share
 from walferry.replication.sinks.hbase.shipment import Shipment
 from walferry.replication.sinks.hbase.tries import NEVER_TRIED, SendTerms, Tries
 

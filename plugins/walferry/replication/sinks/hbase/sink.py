@@ -15,6 +15,7 @@ from typing import cast
 import numpy as np
 
 from walferry.base.errors import WalferryError
+from walferry.base.kernels.read import Bytes, Ints
 from walferry.base.security.login import Login
 from walferry.base.zk.right import Right
 from walferry.hbase.rpc.errors import CellTooLarge, ColumnFamilyNotFound, TableNotFound
@@ -29,7 +30,7 @@ from walferry.replication.sinks.hbase.bulk_loads import BulkLoadFailed, HFileSen
 from walferry.replication.sinks.hbase.direct import DirectRefused, DirectShipper
 from walferry.replication.sinks.hbase.replicate import Shipper
 from walferry.replication.sinks.hbase.requests import in_order
-from walferry.replication.sinks.hbase.shipment import Bytes, Ints, Shipment, assemble, join
+from walferry.replication.sinks.hbase.shipment import Shipment, assemble, join
 from walferry.replication.sinks.hbase.slave import Slave
 from walferry.replication.sinks.sink import SinkRequest
 from walferry.replication.source.cluster import SourceCluster

@@ -26,11 +26,11 @@ from walferry.replication.peers.reading import Peer, slave_of
 from walferry.replication.peers.settings import PeerSettings
 from walferry.replication.sinks.answers import Answers
 from walferry.replication.sinks.errors import SlaveRefusesLogin, SlaveUnreachable, Stopped
+from walferry.replication.sinks.hbase.connections import Share
 from walferry.replication.sinks.hbase.direct import DirectShipper
 from walferry.replication.sinks.hbase.locations import Locations
 from walferry.replication.sinks.hbase.manager import SinkManager
 from walferry.replication.sinks.hbase.replicate import Shipper
-from walferry.replication.sinks.hbase.share import Share
 from walferry.replication.sinks.hbase.tries import SendTerms
 
 CONNECT_SLEEP_SECONDS = 2.0

@@ -27,10 +27,10 @@ from walferry.replication.peers.settings import PeerSettings
 from walferry.replication.sinks.answers import Answers
 from walferry.replication.sinks.errors import SlaveUnreachable, Stopped
 from walferry.replication.sinks.hbase import direct as module
+from walferry.replication.sinks.hbase.connections import Share
 from walferry.replication.sinks.hbase.direct import DirectRefused, DirectShipper
 from walferry.replication.sinks.hbase.locations import Locations
 from walferry.replication.sinks.hbase.rounds import Most
-from walferry.replication.sinks.hbase.share import Share
 from walferry.replication.sinks.hbase.tries import SETTLE_SECONDS, SendTerms
 
 BUSY = "org.apache.hadoop.hbase.RegionTooBusyException over the memstore's limit"
