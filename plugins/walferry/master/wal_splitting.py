@@ -36,7 +36,7 @@ from kazoo.exceptions import NoNodeError
 
 from walferry.base.errors import WalferryError
 from walferry.base.protos import hbase_pb2 as pb
-from walferry.base.zk.client import children, expected, read_all, retried
+from walferry.base.zk.client import expected, read_children, retried
 from walferry.base.zk.errors import ZNodeValueError
 from walferry.base.zk.fenced_lock import FencedLock
 from walferry.hbase.cluster import is_live, live_servers
@@ -80,12 +80,11 @@ class Task:
 
 def read_tasks(zk: KazooClient, nodes: ZNodes) -> tuple[dict[str, Task], list[ZNodeValueError]]:
     """Read all tasks by the paths of their WALs, and what is wrong with those that cannot be read."""
-    names = [name for name in children(zk, nodes.split_tasks) or [] if not name.startswith(RESCAN)]
-    paths = [f"{nodes.split_tasks}/{name}" for name in names]
     tasks, broken = {}, []
-    for name, path, found in zip(names, paths, read_all(zk, paths), strict=True):
-        if found is None:
+    for name, found in read_children(zk, nodes.split_tasks).items():
+        if name.startswith(RESCAN):
             continue
+        path = f"{nodes.split_tasks}/{name}"
         try:
             message = decode_split_task(found.value, path)
             server = message.server_name
