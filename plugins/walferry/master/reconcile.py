@@ -280,31 +280,27 @@ def _change(view: ClusterView, region: Region, decision: Decision, choose: Choos
 
 
 def _answer(region: Region, decision: Decision, writes: MasterWrites) -> WalferryError | None:
-    """Answer a server that splits or merges a region, if that was decided. Returns what came in its way."""
-    if region.znode is None or decision.step not in (Step.ALLOW, Step.END_SPLIT):
-        return None
-    try:
-        _write_answer(region, decision, writes, region.znode)
-    except (StateChanged, ZNodeValueError) as failed:
-        return failed
-    return None
+    """Answer a server that splits or merges a region, if that was decided. Returns what came in its way.
 
-
-def _write_answer(region: Region, decision: Decision, writes: MasterWrites, seen: RegionInTransition) -> None:
-    """Write the answer at the newest version of the znode.
-
-    The server writes its znode again every 0.1 to 0.5 s until it is answered. What was decided holds for each of these versions.
+    The answer is written at the newest version of the znode: the server writes its znode again every 0.1 to 0.5 s until it is
+    answered. What was decided holds for each of these versions.
     """
-    znode: RegionInTransition | None = seen
-    for _ in range(ANSWER_TRIES):
-        if znode is None or (znode.name, znode.state, znode.server) != (seen.name, seen.state, seen.server):
-            break
-        try:
-            writes.write(Change(_TRANSITIONS[decision.step, znode.state], region.name, znode))
-            return
-        except StateChanged:
-            znode = writes.read(region.name)
-    raise StateChanged(seen.encoded_name, _TRANSITIONS[decision.step, seen.state].name)
+    seen = znode = region.znode
+    if seen is None or decision.step not in (Step.ALLOW, Step.END_SPLIT):
+        return None
+    transition = _TRANSITIONS[decision.step, seen.state]
+    try:
+        for _ in range(ANSWER_TRIES):
+            if znode is None or (znode.name, znode.state, znode.server) != (seen.name, seen.state, seen.server):
+                break
+            try:
+                writes.write(Change(transition, region.name, znode))
+                return None
+            except StateChanged:
+                znode = writes.read(region.name)
+    except ZNodeValueError as failed:
+        return failed
+    return StateChanged(seen.encoded_name, transition.name)
 
 
 def ask_to_close(

@@ -116,7 +116,8 @@ def move(looked: ClusterSnapshot, asked: str, server: str) -> OperatorRequest:
     """Close a region at its server, and open it at another one. Raises Refused."""
     region, _ = _found(looked, asked)
     encoded, to = encoded_name(region.name), _taker(looked, server)
-    _check_closable(looked, encoded)
+    if (why_not := why_not_close(looked.view, encoded)) is not None:
+        raise Refused(f"region {encoded} cannot be closed now: {why_not.why}", "`regions explain` says what comes next")
     (source,) = region.served_by
     if source == to:
         raise Refused(f"region {encoded} is at {to} already", "Nothing is to be done")
@@ -282,12 +283,6 @@ def _live_ones(looked: ClusterSnapshot, like: str) -> str:
     live = sorted(looked.view.servers.live, key=lambda server: (not server.host.startswith(host), server))
     more = f", and {len(live) - MAX_NAMES} more, which `regions list --json` has" if len(live) > MAX_NAMES else ""
     return f"Live are: {', '.join(map(str, live[:MAX_NAMES]))}{more}" if live else "No RegionServer is live"
-
-
-def _check_closable(looked: ClusterSnapshot, encoded: str) -> None:
-    why_not = why_not_close(looked.view, encoded)
-    if why_not is not None:
-        raise Refused(f"region {encoded} cannot be closed now: {why_not.why}", "`regions explain` says what comes next")
 
 
 def not_open(only: Iterable[str]) -> Left:

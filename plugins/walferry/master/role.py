@@ -140,7 +140,7 @@ def publish(zk: KazooClient, nodes: ZNodes, lock: FencedLock, me: ServerName) ->
         found = read(zk, nodes.master)
         _refuse_master(nodes, found)
         if found is not None and found.value == value:
-            lock.depend_on(Guard(nodes.master, OUR_VERSION, lambda: _lost_znode(nodes)))
+            lock.depend_on(Guard(nodes.master, OUR_VERSION, lambda: RoleLost(f"{nodes.master} is gone or is another master's")))
             return
         if found is not None and str(found.stat.ephemeralOwner) not in _sessions(zk, lock.path):
             since = datetime.fromtimestamp(found.stat.ctime / 1000, UTC).isoformat(timespec="seconds")
@@ -180,7 +180,3 @@ def _hmaster(nodes: ZNodes, found: ZNode | None) -> ServerName | None:
     if found is None or found.stat.version == OUR_VERSION:
         return None
     return server_in(decode_master(found.value, nodes.master).master, nodes.master)
-
-
-def _lost_znode(nodes: ZNodes) -> RoleLost:
-    return RoleLost(f"{nodes.master} is gone or is another master's")

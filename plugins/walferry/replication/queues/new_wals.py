@@ -10,8 +10,6 @@ such as an Airflow task. A mark only moves forward. Several runs may look at onc
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from kazoo.client import KazooClient
-
 from walferry.base.records import NotARecord
 from walferry.base.zk.client import Watch, read, retried
 from walferry.base.zk.errors import AnswerTooLong
@@ -51,7 +49,9 @@ def find_new(
     if peer.paused:
         return None
     closed = _closed_wals(session, peer_id, watch)
-    seen = _merged(_read_mark(session.zk, session.own.mark(peer_id, key)), beside or {})
+    path = session.own.mark(peer_id, key)
+    znode = read(session.zk, path)
+    seen = _merged(_mark(None if znode is None else znode.value, path), beside or {})
     new = {group: [t for t in timestamps if t > seen.get(group, -1)] for group, timestamps in closed.items()}
     newest = {group: max(timestamps) for group, timestamps in new.items() if timestamps}
     return NewWals(newest, sum(map(len, new.values()))) if newest else None
@@ -62,7 +62,7 @@ def commit(session: Session, peer_id: str, key: str, newest: Timestamps) -> bool
     path = session.own.mark(peer_id, key)
 
     def moved_on(value: bytes | None) -> bytes | None:
-        mark = {} if value is None else _mark(value, path)
+        mark = _mark(value, path)
         wanted = _merged(mark, newest)
         if wanted == mark:
             return None
@@ -114,14 +114,9 @@ def _merged(one: Timestamps, other: Timestamps) -> dict[str, int]:
     return {group: max(one.get(group, -1), other.get(group, -1)) for group in {**one, **other}}
 
 
-def _read_mark(zk: KazooClient, path: str) -> dict[str, int]:
-    """The mark; without one, everything is new."""
-    znode = read(zk, path)
-    return {} if znode is None else _mark(znode.value, path)
-
-
-def _mark(value: bytes, path: str) -> dict[str, int]:
+def _mark(value: bytes | None, path: str) -> dict[str, int]:
+    """The mark in a znode's value; without a znode, everything is new."""
     try:
-        return decode(dict[str, int], value)
+        return {} if value is None else decode(dict[str, int], value)
     except NotARecord as error:
         raise wrong_record(path, "a mark of Walferry's", error, "Delete it: all WALs are new then") from error

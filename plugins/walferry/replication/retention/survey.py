@@ -174,7 +174,8 @@ def survey(session: Session, ttl_seconds: float, clock: Callable[[], float]) -> 
     now = clock()
     files = list_old_wals(session.store)
     queues = list_queues(session)
-    not_servers = [name for name in children(session.zk, session.nodes.queues) or () if not _is_server(name)]
+    names = children(session.zk, session.nodes.queues) or ()
+    not_servers = [name for name in names if not is_server_name(name) and not name.startswith(CVERSION)]
     return surveyed(now, ttl_seconds, session.store, files, queues, _peers(session), not_servers)
 
 
@@ -292,7 +293,3 @@ def _peers(session: Session) -> Mapping[str, Peer]:
     except MasterSilent:
         known = None
     return known if known is not None else {peer.id: peer for peer in read_peers(session.zk, session.nodes).peers}
-
-
-def _is_server(name: str) -> bool:
-    return is_server_name(name) or name.startswith(CVERSION)

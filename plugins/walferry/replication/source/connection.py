@@ -134,11 +134,11 @@ def _slave_conn_ids(where: str, field: str, slaves: Any) -> dict[str, str]:
 
 def _wal_root(where: str, field: str, url: Any) -> str:
     if not isinstance(url, str) or not url:
-        raise SourceError(f"{where}: extra has no {field}; it must be {_FOLDERS[field]}")
+        raise SourceError(f"{where}: extra has no wal_root; it must be {_FOLDERS[field]}")
     folder = _folder(where, field, url)
     if (scheme := urlsplit(folder).scheme) not in WAL_SCHEMES:
         raise SourceError(
-            f"{where}: extra's {field} is {_shown(folder)}; on {scheme}:// Walferry cannot find out whether the length of a WAL "
+            f"{where}: extra's wal_root is {_shown(folder)}; on {scheme}:// Walferry cannot find out whether the length of a WAL "
             "that its server never closed is final, and could lose its last edits. It reads WALs on file://, hdfs:// and "
             "viewfs://: if they lie on HDFS, give the URL of its NameNode or name service"
         )
