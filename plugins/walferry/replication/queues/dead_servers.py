@@ -106,11 +106,6 @@ def find_dead(session: Session, watch: Watch | None = None) -> tuple[DeadServer,
     return tuple(DeadServer(name, tuple(queues)) for name, queues in sorted(by_server.items()))
 
 
-def unclaimed(session: Session, watch: Watch | None = None) -> tuple[str, ...]:
-    """The servers that `find_dead` finds with queues still under them, because they are not claimed yet."""
-    return tuple(dead.name for dead in find_dead(session, watch) if not all(queue.claimed for queue in dead.queues))
-
-
 def shippable_peers(session: Session, watch: Watch | None = None) -> frozenset[str]:
     """Ids of the managed peers that Walferry may ship as they are now."""
     if watch is not None:
