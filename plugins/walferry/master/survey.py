@@ -1,6 +1,6 @@
 """The regions that are in transition, in trouble or not served: who must act next, and what will be done.
 
-What it tells comes from one look at the cluster (`looked.look_and_decide`).
+What it tells comes from one look at the cluster (`snapshot.look_and_decide`).
 """
 
 from __future__ import annotations
