@@ -28,8 +28,8 @@ from walferry.base.zk.client import connected
 from walferry.hbase.cluster import live_servers
 from walferry.hbase.layout import OwnZNodes, ZNodes
 from walferry.master import startup
-from walferry.master.acting_master import Candidate, acting_as_master
 from walferry.master.calls import CalledServers
+from walferry.master.role import Candidate, acting_as_master
 from walferry.master.role_loop import Cluster, Master
 
 REGIONS = int(os.environ.get("WALFERRY_BENCH_REGIONS", "1000"))

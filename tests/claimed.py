@@ -18,3 +18,8 @@ def claim_and_find(session: Session, server: str, run_id: str, holder: str, to: 
     done = claim(session, server, run_id, holder, to)
     queues = tuple(queue for dead in find_dead(session) if dead.name == server for queue in dead.queues)
     return ClaimedQueues(done.server, done.moved, done.left, queues)
+
+
+def unclaimed(session: Session) -> tuple[str, ...]:
+    """The servers that `find_dead` finds with queues still under them, because they are not claimed yet."""
+    return tuple(dead.name for dead in find_dead(session) if not all(queue.claimed for queue in dead.queues))

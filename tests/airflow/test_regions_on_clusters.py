@@ -21,9 +21,10 @@ from walferry.base.zk.client import connected
 from walferry.hbase.cluster import live_servers
 from walferry.hbase.layout import ZNodes
 from walferry.hbase.rpc import admin as rpc
-from walferry.master.catalog import read_catalog, table_of
+from walferry.master.catalog import read_catalog
 from walferry.master.reconcile import Known
 from walferry.master.states import RegionState
+from walferry.master.tables import table_of
 from walferry.master.znodes import encode_region, encoded_name, read_region
 
 from .conftest import Run

@@ -24,11 +24,11 @@ from walferry.base.zk.fenced_lock import FencedLock
 from walferry.hbase.layout import OwnZNodes, ZNodes
 from walferry.master import role_loop as loop
 from walferry.master import tables, wal_splitting
-from walferry.master.acting_master import Candidate, acting_as_master
 from walferry.master.calls import CalledServers
 from walferry.master.reconcile import PassOutcome
+from walferry.master.role import Candidate, acting_as_master
 from walferry.master.role_loop import Cluster, Master, Pass
-from walferry.master.split_tasks import TaskWrites
+from walferry.master.wal_splitting import TaskWrites
 
 ACTIONS = [
     (FencedLock, "_send"),  # a multi: regions' writes are sent side by side

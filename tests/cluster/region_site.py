@@ -29,13 +29,13 @@ from walferry.hbase.files.store import SPLITTING, WALS
 from walferry.hbase.files.systems import list_entries
 from walferry.hbase.layout import OwnZNodes, ZNodes
 from walferry.hbase.names import ServerName
-from walferry.master.acting_master import Candidate, Role, acting_as_master
 from walferry.master.calls import CalledServers
 from walferry.master.catalog import CatalogRead, table_of
 from walferry.master.plans import read_plans
 from walferry.master.reconcile import ClusterView
+from walferry.master.role import Candidate, Role, acting_as_master
 from walferry.master.role_loop import Cluster, Locality, Master, no_locality
-from walferry.master.table_states import TableState, read_state
+from walferry.master.tables import TableState, read_state
 from walferry.master.znodes import META_ENCODED_NAME
 
 TABLE = "t"

@@ -33,8 +33,7 @@ from walferry.engine.summary import Status
 from walferry.hbase.files.store import WALS
 from walferry.hbase.files.systems import list_entries
 from walferry.hbase.names import parse_wal_name
-from walferry.replication.retention.old_wals import list_old_wals
-from walferry.replication.retention.survey import Fate, survey
+from walferry.replication.retention.survey import Fate, list_old_wals, survey
 from walferry.replication.source.session import open_session
 
 WAIT_SECONDS = 120

@@ -20,7 +20,7 @@ from walferry.replication.peers.reading import check_shippable, read_peer
 from walferry.replication.queues.errors import LastWal
 from walferry.replication.queues.finding import find_wal
 from walferry.replication.queues.lease import acquire
-from walferry.replication.queues.new_wals_stream import NewWalsStream
+from walferry.replication.queues.new_wals import NewWalsStream
 from walferry.replication.queues.reading import Queue, groups, read_queues
 from walferry.replication.source.cluster import SourceCluster
 

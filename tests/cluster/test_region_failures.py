@@ -23,11 +23,10 @@ from tests.cluster.region_site import Site, in_charge, region_site, wait_for
 from walferry.hbase.names import ServerName
 from walferry.hbase.rpc.admin import close_regions
 from walferry.hbase.rpc.errors import RpcError
-from walferry.master.acting_master import Role, acting_as_master
 from walferry.master.calls import CalledServers
-from walferry.master.closing import begin_to_close
 from walferry.master.plans import Plan
-from walferry.master.reconcile import Known, ToOpen
+from walferry.master.reconcile import Known, ToOpen, begin_to_close
+from walferry.master.role import Role, acting_as_master
 from walferry.master.states import RegionState
 from walferry.master.transitions import Transition
 from walferry.master.writes import Change, PlanChange

@@ -18,8 +18,8 @@ from walferry.hbase.names import ServerName
 from walferry.hbase.rpc.connection import Connection
 from walferry.master import tables
 from walferry.master.calls import CalledServers
-from walferry.master.closing import begin_to_close
 from walferry.master.plans import Plan
+from walferry.master.reconcile import begin_to_close
 
 LATE = 9_999_999_999_999  # the time in the name of a WAL
 

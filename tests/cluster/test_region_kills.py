@@ -25,9 +25,9 @@ from tests.cluster.walferry_runs import source_of
 from walferry.base.zk.client import connected
 from walferry.hbase.layout import OwnZNodes
 from walferry.hbase.names import ServerName
-from walferry.master.acting_master import Candidate, acting_as_master
 from walferry.master.calls import CalledServers
 from walferry.master.reconcile import ClusterView
+from walferry.master.role import Candidate, acting_as_master
 from walferry.master.role_loop import Cluster, Master
 from walferry.master.wal_splitting import servers_with_wals
 from walferry.master.znodes import META_ENCODED_NAME

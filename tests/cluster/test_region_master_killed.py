@@ -24,9 +24,9 @@ from tests.cluster.region_site import TABLE, WAIT_SECONDS, Site, in_charge, regi
 from tests.processes import ROOT
 from walferry.master import tables
 from walferry.master.calls import CalledServers
-from walferry.master.closing import begin_to_close
 from walferry.master.plans import Plan
-from walferry.master.table_states import TableState, read_state
+from walferry.master.reconcile import begin_to_close
+from walferry.master.tables import TableState, read_state
 
 SAMPLED = {"start": 14, "balance": 8, "disable": 3, "enable": 5, "failure": 12}  # actions in the middle of each flow
 

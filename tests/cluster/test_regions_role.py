@@ -23,12 +23,11 @@ from walferry.hbase.layout import OwnZNodes, ZNodes
 from walferry.hbase.names import ServerName
 from walferry.hbase.tables.regions import Region
 from walferry.hbase.tables.tables import Tables
-from walferry.master.acting_master import Candidate, Role, acting_as_master
 from walferry.master.calls import CalledServers, encoded_name_of
-from walferry.master.closing import begin_to_close
 from walferry.master.errors import LiveMaster
 from walferry.master.plans import Plan
-from walferry.master.reconcile import ClusterView, Known, act, decide_all, look
+from walferry.master.reconcile import ClusterView, Known, act, begin_to_close, decide_all, look
+from walferry.master.role import Candidate, Role, acting_as_master
 
 TABLE = "t"
 ROWS = 300

@@ -24,6 +24,7 @@ from walferry.hbase.rpc.errors import TableNotFound
 from walferry.replication.sinks.errors import SlaveUnreachable
 from walferry.replication.sinks.hbase.manager import SinkManager
 from walferry.replication.sinks.hbase.replicate import Shipper
+from walferry.replication.sinks.hbase.tries import SendTerms
 
 ROWS_A_SHIPMENT = 50
 
@@ -49,7 +50,7 @@ def shippers(slave) -> Iterator[list[Shipper]]:
     """Two senders to the slave, which share its subset of sinks."""
     zk = connect(slave.address.quorum)
     sinks = SinkManager(lambda: live_servers(zk, ZNodes()), 0.5, rng=random.Random(7))
-    senders = [Shipper(slave.address.cluster_key, sinks, stop=threading.Event()) for _ in range(2)]
+    senders = [Shipper(sinks, SendTerms(slave.address.cluster_key, threading.Event())) for _ in range(2)]
     yield senders
     for sender in senders:
         sender.close()

@@ -37,12 +37,9 @@ from walferry.hbase.names import WalName, parse_wal_name
 from walferry.hbase.wal.header import EMPTY_TRAILER
 from walferry.replication.queues.dead_servers import RecoveredQueue
 from walferry.replication.queues.reading import QueuedWal
-from walferry.replication.retention.archive import WalArchive
-from walferry.replication.retention.expiry import expire
-from walferry.replication.retention.forecast import forecast
+from walferry.replication.retention.archive import WalArchive, expire
 from walferry.replication.retention.limits import OldWalLimits
-from walferry.replication.retention.old_wals import OldWal
-from walferry.replication.retention.survey import Fate
+from walferry.replication.retention.survey import Fate, OldWal, forecast
 from walferry.replication.source.cluster import SourceCluster
 from walferry.runs.reports.recovery import preview
 from walferry.shipping import closed_wal

@@ -27,9 +27,10 @@ from tests.runbooks.reading import RunbookError
 from walferry.base.zk.client import connected
 from walferry.hbase.layout import ZNodes
 from walferry.hbase.rpc import admin as rpc
-from walferry.master.catalog import read_catalog, table_of
+from walferry.master.catalog import read_catalog
 from walferry.master.reconcile import Known
 from walferry.master.states import RegionState
+from walferry.master.tables import table_of
 from walferry.master.znodes import encode_region, encoded_name
 
 REPO = Path(__file__).resolve().parents[2]

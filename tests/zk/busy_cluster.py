@@ -11,12 +11,11 @@ from tests.zk.flows import WorldCluster
 from tests.zk.region_world import Asked, RegionWorld
 from tests.zk.role_znodes import ID
 from walferry.base.protos import hbase_pb2 as pb
-from walferry.hbase.names import ServerName
+from walferry.hbase.names import ServerName, url_encoded
 from walferry.hbase.values import PBUF
 from walferry.master.catalog import CatalogRead
 from walferry.master.reconcile import ClusterView
-from walferry.master.split_tasks import TaskState, read_tasks, task_name
-from walferry.master.wal_splitting import servers_with_wals
+from walferry.master.wal_splitting import TaskState, read_tasks, servers_with_wals
 from walferry.replication.source.session import Session
 
 
@@ -32,7 +31,7 @@ class BusyCluster(WorldCluster):
         tasks, _ = read_tasks(world.zk, world.nodes)
         for wal in tasks if self.splits else ():
             value = pb.SplitLogTask(state=TaskState.DONE.name, server_name=pb.ServerName(host_name="w", port=1, start_code=1))
-            world.zk.set(f"{world.nodes.split_tasks}/{task_name(wal)}", PBUF + value.SerializeToString())
+            world.zk.set(f"{world.nodes.split_tasks}/{url_encoded(wal)}", PBUF + value.SerializeToString())
         for name in set(world.unsplit) - servers_with_wals(self.wal_root):
             world.split_wals(name)
         return super().look()

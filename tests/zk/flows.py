@@ -10,18 +10,16 @@ from kazoo.client import KazooClient
 
 from tests.zk.region_world import Asked, RegionWorld, states
 from walferry.base.protos import hbase_pb2 as pb
-from walferry.hbase.names import ServerName
+from walferry.hbase.names import ServerName, url_encoded
 from walferry.hbase.values import PBUF
-from walferry.master.acting_master import Role
 from walferry.master.catalog import CatalogRead
+from walferry.master.master_calls import ServerRegistry
 from walferry.master.plans import read_plans
 from walferry.master.reconcile import ClusterView, look
-from walferry.master.registry import ServerRegistry
-from walferry.master.role import take_role
+from walferry.master.role import Role, take_role
 from walferry.master.role_loop import Cluster, Master, Pass
-from walferry.master.split_tasks import TaskState, read_tasks, task_name
-from walferry.master.table_states import ABSENT, WANTED, read_states
-from walferry.master.wal_splitting import servers_with_wals
+from walferry.master.tables import ABSENT, WANTED, read_states
+from walferry.master.wal_splitting import TaskState, read_tasks, servers_with_wals
 from walferry.master.writes import MasterWrites
 
 ME = ServerName("walferry.example.org", 16000, 1)
@@ -76,7 +74,7 @@ class Flows:
         task_states, _ = read_tasks(self.world.zk, self.world.nodes)
         for wal in task_states:
             value = pb.SplitLogTask(state=TaskState.DONE.name, server_name=pb.ServerName(host_name="w", port=1, start_code=1))
-            path = f"{self.world.nodes.split_tasks}/{task_name(wal)}"
+            path = f"{self.world.nodes.split_tasks}/{url_encoded(wal)}"
             self.world.zk.set(path, PBUF + value.SerializeToString())
         for name in list(self.world.unsplit):
             if name not in servers_with_wals(f"file:{self.root}"):

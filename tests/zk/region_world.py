@@ -13,6 +13,7 @@ from typing import TypeVar
 from kazoo.client import KazooClient
 from kazoo.exceptions import BadVersionError, ConnectionLoss, NodeExistsError, NoNodeError, SessionExpiredError
 
+from tests.zk import regionserver
 from tests.zk.hbase_znodes import await_last
 from walferry.base.errors import WalferryError
 from walferry.base.protos import hbase_pb2 as pb
@@ -22,11 +23,9 @@ from walferry.hbase.layout import OwnZNodes, ZNodes
 from walferry.hbase.names import ServerName
 from walferry.hbase.rpc.errors import ConnectionFailed
 from walferry.hbase.values import PBUF
-from walferry.master import regionserver
-from walferry.master.closing import begin_to_close
 from walferry.master.errors import LiveMaster, RoleHeld, RoleLost
 from walferry.master.plans import Plan
-from walferry.master.reconcile import ClusterView, Known, ToOpen, act, decide_all, look, opening_ms
+from walferry.master.reconcile import ClusterView, Known, ToOpen, act, begin_to_close, decide_all, look, opening_ms
 from walferry.master.role import OUR_VERSION, publish, take_role, withdraw
 from walferry.master.startup import clear, why_not_startup
 from walferry.master.states import OF_SPLITS, RegionState

@@ -30,8 +30,8 @@ from walferry.hbase.values import PBUF
 from walferry.load.copy_records import CopyWay, Records, RegionRecord, TableRecord
 from walferry.load.fence import Claim as CopyClaim
 from walferry.load.records import Folder, begin_load, note_folder
-from walferry.master.acting_master import Candidate, acting_as_master
-from walferry.master.table_states import ABSENT, TableState, write_state
+from walferry.master.role import Candidate, acting_as_master
+from walferry.master.tables import ABSENT, TableState, write_state
 from walferry.master.transitions import Transition
 from walferry.master.writes import Change
 from walferry.observe.status.ages import Age, Certainty
@@ -40,7 +40,7 @@ from walferry.replication.locks.peer_lock import holding_peer, turn_of
 from walferry.replication.peers.reading import disabled_guard
 from walferry.replication.queues.claims.claim import claim
 from walferry.replication.queues.lease import Lease, acquire
-from walferry.replication.queues.new_wals_stream import NewWalsStream
+from walferry.replication.queues.new_wals import NewWalsStream
 from walferry.replication.source.cluster import SourceCluster
 from walferry.replication.source.session import Session, open_session
 from walferry.shipping.bulkload.load_note import LoadNote

@@ -12,8 +12,8 @@ from walferry.base.security.login import Login
 from walferry.hbase.cluster import cluster_id, live_servers, master
 from walferry.hbase.rpc.connection import Connection
 from walferry.hbase.rpc.errors import ServerNotReady
-from walferry.master.acting_master import Candidate, acting_as_master
 from walferry.master.master_calls import SERVICE
+from walferry.master.role import Candidate, acting_as_master
 
 __all__ = ["nodes", "own", "root"]  # fixtures
 

@@ -23,7 +23,7 @@ from walferry.engine.summary import Status
 from walferry.hbase.files import clients, systems
 from walferry.hbase.names import parse_wal_name
 from walferry.replication.queues.lease import acquire
-from walferry.replication.retention.archiving import NotArchived, archive_wal
+from walferry.replication.retention.archive import NotArchived, archive_wal
 
 __all__ = ["site", "slave"]  # fixtures
 
@@ -97,7 +97,7 @@ def test_killed_between_any_two_steps_the_wal_is_queued_or_archived(
 
     with monkeypatch.context() as patch:
         patch.setattr(systems.NewFile, "_discard", lambda _: None)  # a killed process cleans nothing up
-        patch.setattr("walferry.replication.retention.archiving._delete", lambda *_: None)
+        patch.setattr("walferry.replication.retention.archive._delete", lambda *_: None)
         patch.setattr(on, what, killed)
         with pytest.raises((Killed, NotArchived)):
             first_try()

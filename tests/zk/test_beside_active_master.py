@@ -7,9 +7,9 @@ from collections.abc import Callable
 import pytest
 from kazoo.client import KazooClient
 
+from tests.zk import regionserver
 from tests.zk.region_commands import Commands, regions
 from tests.zk.role_znodes import become_active
-from walferry.master import regionserver
 from walferry.master.beside_active_master import beside_master, decide_beside, give_up_opens
 from walferry.master.errors import IllegitimateTransition, NoLiveMaster, RoleHeld
 from walferry.master.role import active_hmaster, take_role

@@ -9,6 +9,7 @@ from dataclasses import replace
 import pytest
 from kazoo.client import KazooClient
 
+from tests.claimed import unclaimed
 from tests.sessions import session_of
 from tests.zk.claim_cluster import OLDER, ClaimCluster, Cluster, claimed, cluster, once
 from tests.zk.hbase_znodes import DEAD, OTHER, SERVER, prefixed, wal
@@ -20,7 +21,7 @@ from walferry.hbase.layout import QueueLayout
 from walferry.hbase.values import PBUF, decode_lock, encode_lock, encode_position
 from walferry.replication.queues.claims import classic as claim_classic
 from walferry.replication.queues.claims.claim import claim, clean_up
-from walferry.replication.queues.dead_servers import WALFERRY_SERVER, find_dead, unclaimed
+from walferry.replication.queues.dead_servers import WALFERRY_SERVER, find_dead
 from walferry.replication.queues.errors import ClaimHeld, LiveServer, NoTarget
 
 __all__ = ["cluster"]  # a fixture

@@ -15,6 +15,7 @@ from kazoo.client import KazooClient
 from kazoo.exceptions import NodeExistsError, NoNodeError, NotEmptyError
 
 from embedded.zookeeper import ZooKeeperServer
+from tests.claimed import unclaimed
 from tests.sessions import session_of
 from tests.zk.claim_cluster import PEERS, ClaimCluster, Killed
 from tests.zk.fixtures import SESSION_TIMEOUT_SECONDS
@@ -26,7 +27,6 @@ from walferry.hbase.names import parse_queue_id
 from walferry.hbase.values import decode_position, encode_lock, encode_position
 from walferry.replication.queues.claims import classic as claim_classic
 from walferry.replication.queues.claims.claim import claim, clean_up
-from walferry.replication.queues.dead_servers import unclaimed
 from walferry.replication.queues.errors import ClaimHeld, ClaimLost, LiveServer, NoTarget, QueuesMoving
 
 CLAIMERS = st.integers(0, 1)

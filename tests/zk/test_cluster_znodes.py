@@ -8,8 +8,8 @@ from tests.zk.region_commands import Commands, open_regions, regions
 from tests.zk.role_znodes import nodes, own
 from walferry.base.protos import hbase_pb2 as pb
 from walferry.hbase.values import PBUF
-from walferry.master.acting_master import Candidate, acting_as_master
 from walferry.master.errors import NoClusterId
+from walferry.master.role import Candidate, acting_as_master
 
 __all__ = ["nodes", "open_regions", "own", "regions"]  # fixtures
 

@@ -7,11 +7,12 @@ from collections.abc import Callable
 import pytest
 from kazoo.client import KazooClient
 
+from tests.claimed import unclaimed
 from tests.sessions import session_of
 from tests.zk.claim_cluster import OLDER, ClaimCluster
 from tests.zk.hbase_znodes import DEAD, OTHER, SERVER, wal
 from walferry.hbase.layout import QueueLayout
-from walferry.replication.queues.dead_servers import WALFERRY_SERVER, find_dead, recovered_queues, unclaimed
+from walferry.replication.queues.dead_servers import WALFERRY_SERVER, find_dead, recovered_queues
 
 
 @pytest.fixture(params=list(QueueLayout))

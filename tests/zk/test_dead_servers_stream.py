@@ -16,10 +16,9 @@ from tests.zk.hbase_znodes import DEAD, OTHER, SERVER, HBaseZNodes, LastingZNode
 from walferry.base.zk import watcher
 from walferry.base.zk.client import connect, disconnect
 from walferry.hbase.layout import OwnZNodes
-from walferry.replication.queues import dead_servers_stream
+from walferry.replication.queues import dead_servers
 from walferry.replication.queues.claims.steps import claim_hold
-from walferry.replication.queues.dead_servers import DeadServer
-from walferry.replication.queues.dead_servers_stream import DeadServersStream, ServersTold
+from walferry.replication.queues.dead_servers import DeadServer, DeadServersStream, ServersTold
 from walferry.replication.queues.lease import acquire
 from walferry.replication.source.cluster import SourceCluster
 
@@ -226,8 +225,8 @@ MAX_AGAIN_SECONDS = 2 * AGAIN_SECONDS
 
 @pytest.fixture
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(dead_servers_stream, "AGAIN_SECONDS", AGAIN_SECONDS, raising=False)
-    monkeypatch.setattr(dead_servers_stream, "MAX_AGAIN_SECONDS", MAX_AGAIN_SECONDS, raising=False)
+    monkeypatch.setattr(dead_servers, "AGAIN_SECONDS", AGAIN_SECONDS, raising=False)
+    monkeypatch.setattr(dead_servers, "MAX_AGAIN_SECONDS", MAX_AGAIN_SECONDS, raising=False)
 
 
 def test_what_nobody_drains_is_told_again_after_growing_pauses(

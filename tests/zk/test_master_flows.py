@@ -19,7 +19,7 @@ from walferry.master.catalog import CatalogRead
 from walferry.master.decide import Step
 from walferry.master.role_loop import decide_for
 from walferry.master.states import RegionState
-from walferry.master.table_states import TableState, read_state
+from walferry.master.tables import TableState, read_state
 from walferry.master.znodes import encode_region
 
 __all__ = ["flows"]  # a fixture

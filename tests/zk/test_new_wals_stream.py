@@ -14,8 +14,7 @@ from tests.zk.hbase_znodes import DEAD, OTHER, SERVER, HBaseZNodes, expire, wal
 from walferry.base.zk import watcher as module
 from walferry.base.zk.client import connect, disconnect
 from walferry.hbase.errors import EnabledPeer, MissingPeer
-from walferry.replication.queues.new_wals import NewWals
-from walferry.replication.queues.new_wals_stream import NewWalsStream
+from walferry.replication.queues.new_wals import NewWals, NewWalsStream
 from walferry.replication.source.cluster import SourceCluster
 
 GROUP, DEAD_GROUP = (wal(0, server).rpartition(".")[0] for server in (SERVER, DEAD))

@@ -12,8 +12,8 @@ from tests.zk.claim_cluster import ClaimCluster
 from tests.zk.hbase_znodes import DEAD, OTHER, SERVER, wal
 from walferry.hbase.errors import PeerError
 from walferry.hbase.layout import QueueLayout
+from walferry.replication.queues.claims.claim import delete_queue
 from walferry.replication.queues.dead_servers import RecoveredQueue, recovered_queues
-from walferry.replication.queues.orphans import delete_queue
 
 
 @pytest.fixture(params=list(QueueLayout))

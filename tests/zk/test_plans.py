@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from tests.zk.region_passes import Work, make
-from walferry.master.closing import begin_to_close
+from walferry.master.reconcile import begin_to_close
 from walferry.master.states import RegionState
 from walferry.master.tables import DISABLE
 from walferry.master.znodes import encode_region

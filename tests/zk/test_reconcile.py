@@ -15,9 +15,8 @@ from tests.zk.region_world import INFO, region_name
 from walferry.base.zk.client import disconnect
 from walferry.hbase.layout import OwnZNodes
 from walferry.hbase.names import ServerName
-from walferry.master.closing import begin_to_close
 from walferry.master.decide import Step
-from walferry.master.reconcile import Known, decide_all, look
+from walferry.master.reconcile import Known, begin_to_close, decide_all, look
 from walferry.master.states import RegionState
 from walferry.master.tables import DISABLE
 from walferry.master.znodes import encode_region, encoded_name

@@ -14,7 +14,7 @@ from tests.zk.role_znodes import become_active
 from walferry.hbase.names import ServerName
 from walferry.master.plans import read_plans
 from walferry.master.states import RegionState
-from walferry.master.table_states import TableState, read_state
+from walferry.master.tables import TableState, read_state
 from walferry.master.znodes import encode_region
 
 __all__ = ["open_regions", "regions"]  # fixtures

@@ -19,8 +19,7 @@ from walferry.airflow.tasks.retention import RetentionReport
 from walferry.hbase.files import systems
 from walferry.hbase.files.store import WalStore, WrongRoot
 from walferry.replication.retention.limits import OldWalLimits, exceeded
-from walferry.replication.retention.old_wals import list_old_wals
-from walferry.replication.retention.survey import Fate, OldWalSurvey, ShippedBy, survey
+from walferry.replication.retention.survey import Fate, OldWalSurvey, ShippedBy, list_old_wals, survey
 from walferry.replication.source.session import Session
 
 TTL = 600.0

@@ -11,10 +11,9 @@ from tests.zk.hbase_znodes import expire
 from tests.zk.role_znodes import SERVER, become_active, create_region, nodes, own, root
 from walferry.hbase.cluster import master
 from walferry.hbase.layout import OwnZNodes
-from walferry.master import acting_master
-from walferry.master.acting_master import Candidate, acting_as_master
+from walferry.master import role as master_role
 from walferry.master.errors import ClockAhead, LiveMaster, RoleHeld, RoleLost
-from walferry.master.role import publish, take_role
+from walferry.master.role import Candidate, acting_as_master, publish, take_role
 
 __all__ = ["nodes", "own", "root"]  # fixtures
 
@@ -89,7 +88,7 @@ def test_a_run_with_another_root_of_its_own_is_not_put_out(zk, new_client, nodes
 def test_a_clock_that_is_ahead_of_zookeeper_is_refused(zk, nodes, own, root, monkeypatch):
     """Else opens would be taken from servers that have just begun, and hbase:meta would hide what an HMaster does later."""
     ahead = time.time() + 3600
-    monkeypatch.setattr(acting_master, "time", SimpleNamespace(time=lambda: ahead))
+    monkeypatch.setattr(master_role, "time", SimpleNamespace(time=lambda: ahead))
     refused = pytest.raises(ClockAhead, match=r"this machine's clock is 3,\d{3} s ahead of ZooKeeper's.*Set the clocks")
     with refused, acting_as_master(zk, nodes, own, Candidate("a run", root)):
         pass

@@ -6,7 +6,7 @@ import pytest
 
 from tests.zk.flows import Flows, flows
 from walferry.master.errors import TableStateChanged, WrongTableState
-from walferry.master.table_states import ABSENT, StoredState, TableState, read_state, write_state
+from walferry.master.tables import ABSENT, StoredState, TableState, read_state, write_state
 
 __all__ = ["flows"]  # a fixture
 

@@ -19,8 +19,15 @@ from walferry.hbase.names import ServerName
 from walferry.hbase.values import PBUF
 from walferry.master.errors import SplitFailed
 from walferry.master.role import take_role
-from walferry.master.split_tasks import TaskState, read_tasks
-from walferry.master.wal_splitting import HEARTBEAT_SECONDS, MAX_RESUBMITS, SplitProgress, WalSplitting, servers_with_wals
+from walferry.master.wal_splitting import (
+    HEARTBEAT_SECONDS,
+    MAX_RESUBMITS,
+    SplitProgress,
+    TaskState,
+    WalSplitting,
+    read_tasks,
+    servers_with_wals,
+)
 
 DEAD = ServerName("rs-9.example.org", 16020, 1_700_000_000_009)
 WORKER = ServerName("rs-1.example.org", 16020, 1_700_000_000_001)  # hbase_znodes.SERVER, which is alive

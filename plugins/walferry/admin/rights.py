@@ -4,7 +4,7 @@
     leases              whoever ships or loads a WAL group         replication/queues/lease.py
     turns               tasks that ship an interval again          replay/group_lock.py
 
-Tasks of initial snapshots and repairs send rows while their run holds the peer lock (replication/locks/row_lock.py).
+Tasks of initial snapshots and repairs send rows while their run holds the peer lock (replication/locks/peer_lock.py).
 
 Who locks them all sends nothing, and waits until nothing that earlier holders have sent can take effect any more
 (base/zk/right.py). From then on nothing of the peer reaches the slave.

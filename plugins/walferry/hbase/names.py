@@ -20,8 +20,11 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import quote, quote_plus, unquote_plus
+
+if TYPE_CHECKING:
+    from walferry.base.protos import hbase_pb2 as pb
 
 META_SUFFIX = ".meta"
 _ODD = r"\s/?#\x00-\x1f\x7f-\x9f"
@@ -103,6 +106,14 @@ def parse_wal_name(text: str) -> WalName:
     return WalName(text, shared[0], int(timestamp), shared[1], is_meta)
 
 
+def as_wal_name(text: str) -> WalName | None:
+    """The name if this is a WAL's file name, as `parse_wal_name` has it."""
+    try:
+        return parse_wal_name(text)
+    except ValueError:
+        return None
+
+
 @lru_cache(maxsize=8192)
 def _group_and_server(prefix: str) -> tuple[str, ServerName | None] | None:
     """The parts that all WALs of a group share: they are made once, however many WALs are queued. None: no WAL begins so."""
@@ -110,6 +121,12 @@ def _group_and_server(prefix: str) -> tuple[str, ServerName | None] | None:
         return None
     encoded = _ENCODED_SERVER.match(prefix)
     return prefix, ServerName.parse_encoded(encoded["server"]) if encoded else None
+
+
+def table_text(name: pb.TableName, errors: str = "strict") -> str:
+    """The table as "table", or as "namespace:table" if it is not in the default namespace. Names are UTF-8 in HBase."""
+    namespace, qualifier = name.namespace.decode("utf-8", errors), name.qualifier.decode("utf-8", errors)
+    return qualifier if namespace in ("", "default") else f"{namespace}:{qualifier}"
 
 
 def without_default_namespace(table: str) -> str:

@@ -28,7 +28,7 @@ from pyspark.sql.types import StructType
 
 from walferry.hbase.crypto.provider import KeyProvider, KeyProviderError
 from walferry.hbase.files.systems import open_wal
-from walferry.hbase.names import parse_wal_name
+from walferry.hbase.names import as_wal_name
 from walferry.hbase.wal.arrow import SCHEMA, read_batches
 
 SPARK_SCHEMA = SCHEMA.append(pa.field("path", pa.string(), nullable=False))
@@ -100,15 +100,9 @@ def find_wals(path: str) -> list[str]:
         raise FileNotFoundError(f"{url} does not exist; hbase_wal reads a WAL or a folder of WALs")
     if not system.isdir(root):
         return [url]
-    wals = [system.unstrip_protocol(file) for file in sorted(system.find(root, maxdepth=2)) if _is_wal(file)]
+    wals = [
+        system.unstrip_protocol(file) for file in sorted(system.find(root, maxdepth=2)) if as_wal_name(file.rpartition("/")[2])
+    ]
     if not wals:
         raise FileNotFoundError(f"no file in {url}, or in the folders in it, has the name of a WAL")
     return wals
-
-
-def _is_wal(file: str) -> bool:
-    try:
-        parse_wal_name(file.rpartition("/")[2])
-    except ValueError:
-        return False
-    return True

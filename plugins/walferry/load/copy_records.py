@@ -25,13 +25,12 @@ from enum import StrEnum
 from typing import Any
 from urllib.parse import unquote
 
-from kazoo.client import KazooClient, TransactionRequest
-from kazoo.exceptions import NoNodeError
+from kazoo.client import KazooClient
 
 from walferry.base.records import NotARecord, Record
 from walferry.base.zk.client import children, read, read_all, read_children
 from walferry.base.zk.errors import ZNodeValueError
-from walferry.base.zk.records import decode, decode_or_none, encode, put_fenced, set_fenced, wrong_record
+from walferry.base.zk.records import decode, decode_or_none, delete_fenced, encode, put_fenced, set_fenced, wrong_record
 from walferry.hbase.errors import MissingPeer
 from walferry.hbase.layout import quoted
 from walferry.load.copy_border import Border
@@ -43,7 +42,6 @@ from walferry.replication.source.session import Session
 
 MAX_NAMED = 20  # regions, in a state
 MAX_TABLES = 100  # in a state
-DELETED_AT_ONCE = 500  # znodes in one multi, with paths of some 150 bytes; ZooKeeper's limit is 1 MB
 BORDERS = "+borders"
 _NO_TABLE = "+"  # begins what is no table's
 
@@ -223,17 +221,7 @@ class Records:
     def _delete(self, paths: Sequence[str]) -> None:
         """Delete znodes, as far as they are there."""
         assert self._claim is not None
-        for start in range(0, len(paths), DELETED_AT_ONCE):
-            left = list(paths[start : start + DELETED_AT_ONCE])
-
-            def delete(multi: TransactionRequest, left: list[str] = left) -> None:
-                for path in left:
-                    multi.delete(path)
-
-            while left and (refusal := self._claim.commit(delete)) is not None:
-                if not isinstance(refusal.error, NoNodeError):
-                    raise refusal.error
-                del left[refusal.operation]
+        delete_fenced(self._claim.commit, paths)
 
     def _note_borders(self, run: str) -> None:
         """Note what is older than the copies of tables that are whole: for those who ship the queues, and for later replays.

@@ -12,7 +12,7 @@ ship the queue. The tasks of the first run may be alive all the while. So
 
 So a load that was checked in time but reaches the slave late finds no files, and brings nothing on top of what is newer
 (load/staging.py). A folder that the slave does not delete stops the copy. Requests of a scan have no folder, and a fence of
-their own (replication/locks/row_lock.py).
+their own (replication/locks/peer_lock.py).
 """
 
 from __future__ import annotations

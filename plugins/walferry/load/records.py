@@ -34,7 +34,7 @@ from kazoo.client import KazooClient
 from kazoo.exceptions import BadVersionError, NodeExistsError, NoNodeError
 
 from walferry.base.records import NotARecord, Record, parsed_object, record_of, text_of
-from walferry.base.zk.client import Refusal, commit, read, read_all, read_children, retried
+from walferry.base.zk.client import Refusal, commit, expected, read, read_all, read_children, retried
 from walferry.base.zk.errors import AnswerTooLong
 from walferry.base.zk.records import decode_or_none, encode, set_fenced
 from walferry.hbase.binary_text import from_binary_text
@@ -120,9 +120,7 @@ def begin_load(session: Session, peer_id: str, run: str, groups: Collection[str]
     path = f"{folder}/{uuid.uuid4().hex}"
     value = encode(Load(run, dict.fromkeys(groups, "")))
     retried(session.zk, session.zk.ensure_path, folder)
-    refusal = lease.write(lambda multi: multi.create(path, value))
-    if refusal is not None and not isinstance(refusal.error, NodeExistsError):
-        raise refusal.error
+    expected(lease.write(lambda multi: multi.create(path, value)), NodeExistsError)
     return path
 
 

@@ -26,7 +26,7 @@ from walferry.hbase.tables.scan import ScanSpec
 from walferry.hbase.tables.tables import Tables
 from walferry.hbase.values import decode_message
 from walferry.master.reconcile import Known
-from walferry.master.table_states import ABSENT, WANTED, StoredState, read_states
+from walferry.master.tables import ABSENT, WANTED, StoredState, read_states, table_of
 from walferry.master.znodes import META_ENCODED_NAME, encoded_name, is_encoded_name
 
 SCAN_PATIENCE_SECONDS = 10.0  # the next pass tries again
@@ -79,12 +79,6 @@ def meta_server(zk: KazooClient, nodes: ZNodes) -> ServerName | None:
         return ServerName.in_message(name.host_name, name.port, name.start_code)
     except ValueError as error:
         raise ZNodeValueError(nodes.meta_server, str(error), "Delete the znode while no master is running") from error
-
-
-def table_of(info: pb.RegionInfo) -> str:
-    """The name of a region's table, as its znode has it."""
-    namespace, name = (part.decode("utf-8", "replace") for part in (info.table_name.namespace, info.table_name.qualifier))
-    return name if namespace in ("", "default") else f"{namespace}:{name}"
 
 
 def _rows(tables: Tables) -> tuple[list[MetaRow], list[WalferryError]]:

@@ -19,7 +19,7 @@ from kazoo.exceptions import NodeExistsError
 
 from walferry.base.protos import hbase_pb2 as pb
 from walferry.base.zk.acls import readable_by_all
-from walferry.base.zk.client import read, read_all, retried
+from walferry.base.zk.client import expected, read, read_all, retried
 from walferry.base.zk.errors import ZNodeValueError
 from walferry.base.zk.fenced_lock import FencedLock
 from walferry.hbase.files.systems import open_wal
@@ -59,9 +59,7 @@ def create_missing(zk: KazooClient, nodes: ZNodes, lock: FencedLock, root_dir: s
         def create(multi: TransactionRequest, path: str = path, value: bytes = value) -> None:
             multi.create(path, value, acl=readable_by_all(zk) if nodes.clients_read(path) else None)
 
-        refusal = lock.write(create).refusal
-        if refusal is not None and not isinstance(refusal.error, NodeExistsError):  # a RegionServer makes some of them too
-            raise refusal.error
+        expected(lock.write(create).refusal, NodeExistsError)  # a RegionServer makes some of them too
     return missing
 
 

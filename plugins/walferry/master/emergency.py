@@ -10,7 +10,6 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
 
 from walferry.hbase.cluster import live_servers
 from walferry.master import startup
@@ -18,13 +17,11 @@ from walferry.master.decide import Step
 from walferry.master.errors import NotReady
 from walferry.master.role_loop import Master, Pass
 from walferry.master.snapshot import ClusterSnapshot, look_and_decide
-from walferry.master.work import PAUSE_SECONDS, WorkTerms, at_work, check_hbase_1, once, until_settled
+from walferry.master.work import PAUSE_SECONDS, Tell, WorkTerms, at_work, check_hbase_1, once, until_settled
 from walferry.master.znodes import encoded_name
 from walferry.replication.source.session import Session
 
 MAX_LINES = 20  # of one pass, in the log
-
-Tell = Callable[[str], None]
 
 
 def start_cluster(session: Session, terms: WorkTerms, minimum: int, tell: Tell) -> ClusterSnapshot:

@@ -1,6 +1,6 @@
 """All that is known of one region in words, with the rule of the protocol that says who must act next.
 
-What it tells comes from one look at the cluster (`looked.look_and_decide`).
+What it tells comes from one look at the cluster (`snapshot.look_and_decide`).
 """
 
 from __future__ import annotations

@@ -1,8 +1,11 @@
-"""The balancer: which server gets which region. Pure functions of counts and of where the regions' blocks lie.
+"""The balancer: which server gets which region, by counts and by where the regions' blocks lie.
 
 A region goes back to the host and port that had it last, as long as that server gets no more than its share; otherwise to the
 server whose host holds most of its blocks, and otherwise to the one that has the fewest regions. So a restart of a cluster keeps
 its regions beside their files.
+
+Moves are planned while no region is in transition, and `reconcile` brings them to their end. A plan lies in ZooKeeper with the
+first write of its move, so the next holder of the role goes on with it.
 """
 
 from __future__ import annotations
@@ -13,8 +16,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from walferry.hbase.names import ServerName
+from walferry.master.plans import Plan
+from walferry.master.reconcile import ClusterView, PassOutcome, RegionServers, begin_to_close
+from walferry.master.writes import MasterWrites
+from walferry.master.znodes import META_ENCODED_NAME
 
 SLOP = 0.2  # how far a server's regions may lie from the mean before the balancer moves any (hbase.regions.slop)
+MAX_MOVES = 100  # a round; a region is offline while it moves
 
 
 @dataclass(frozen=True)
@@ -104,6 +112,36 @@ def moves(
         regions[destination].append(encoded)
         planned.append(Move(encoded, source, destination))
     return [*planned, *_fill(regions, needs, high)]
+
+
+def why_not_balance(view: ClusterView, *, complete: bool) -> str:
+    """Say why no region may be moved for balance now; empty if regions may be moved. `complete`: hbase:meta could be read."""
+    if not complete:
+        return "hbase:meta cannot be read"
+    if view.unanswered is not None:
+        return view.unanswered.why
+    if view.servers.recovering:
+        return f"the WALs of {min(view.servers.recovering)} are not split yet"
+    in_transition = [encoded for encoded, region in view.regions.items() if region.znode is not None]
+    if in_transition or view.broken:
+        return f"{len(in_transition)} regions are in transition, and {len(view.broken)} cannot be read"
+    return ""
+
+
+def plan_moves(view: ClusterView, locality: Mapping[str, Mapping[str, float]] | None = None, slop: float = SLOP) -> list[Move]:
+    """Plan the moves that balance the cluster, MAX_MOVES at most. hbase:meta stays where it is."""
+    assigned = {
+        encoded: next(iter(region.served_by))
+        for encoded, region in view.regions.items()
+        if len(region.served_by) == 1 and encoded != META_ENCODED_NAME
+    }
+    return moves(assigned, view.servers.takers, locality, slop)[:MAX_MOVES]
+
+
+def begin_moves(view: ClusterView, planned: Iterable[Move], writes: MasterWrites, servers: RegionServers) -> list[PassOutcome]:
+    """Begin each move. Raises the role's errors."""
+    plans = {move.encoded_name: Plan(move.destination, True, "balance") for move in planned}
+    return begin_to_close(view, plans, writes, servers)
 
 
 def _fill(regions: dict[ServerName, list[str]], needs: list[ServerName], high: int) -> list[Move]:

@@ -219,6 +219,55 @@ def act(
     return [PassOutcome(region, decision, errors.get(encoded_name(region.name))) for region, decision in decided]
 
 
+def begin_to_close(
+    view: ClusterView, plans: Mapping[str, Plan], writes: MasterWrites, servers: RegionServers
+) -> list[PassOutcome]:
+    """Begin to close regions: the first step of a move, and of disabling a table. Plans are by encoded name.
+
+    Creates the regions' znodes as CLOSING, each with its plan, and asks their servers to close them.
+
+    A region that is in transition, or is not served by exactly one server, is left as it is: the outcome's decision says why.
+    Raises the role's errors.
+    """
+    why_not = {encoded: why for encoded in plans if (why := why_not_close(view, encoded)) is not None}
+    at = {encoded: next(iter(view.regions[encoded].served_by)) for encoded in plans if encoded not in why_not}
+    changes = [
+        (
+            Change(Transition.CREATE_CLOSING, view.regions[encoded].name, None, server),
+            PlanChange(view.stored.get(encoded), plans[encoded]),
+        )
+        for encoded, server in at.items()
+    ]  # fmt: skip
+    written = dict(zip(at, writes.write_all(changes), strict=True))
+    to_close = defaultdict(list)
+    for znode in written.values():
+        if isinstance(znode, RegionInTransition):
+            to_close[znode.server].append(znode)
+    ask_to_close(servers, to_close)
+    outcomes = []
+    for encoded, plan in plans.items():
+        changed = written.get(encoded)
+        decision = why_not.get(encoded) or Decision(Step.ASK_TO_CLOSE, plan.why, at[encoded])
+        outcomes.append(PassOutcome(view.regions[encoded], decision, changed if isinstance(changed, StateChanged) else None))
+    return outcomes
+
+
+def why_not_close(view: ClusterView, encoded: str) -> Decision | None:
+    """Say why a region cannot begin to close now; None if it can."""
+    region = view.regions[encoded]
+    if region.znode is not None:
+        return Decision(Step.WAIT, f"it is in transition ({region.znode.state.name})", region.znode.server)
+    if view.unanswered is not None:
+        return view.unanswered
+    if len(region.served_by) != 1:
+        why_not = "two servers serve it; `regions close-stray` closes one copy" if region.served_by else "no server serves it"
+        return Decision(Step.WAIT, why_not)
+    (server,) = region.served_by
+    if server in view.servers.splitting:
+        return Decision(Step.WAIT, "its server splits or merges a region, which may be this one", server)
+    return None
+
+
 def _change(view: ClusterView, region: Region, decision: Decision, choose: Choose) -> tuple[Change, PlanChange] | None:
     """The write that a step needs, if it needs exactly one."""
     znode, stored = region.znode, view.stored.get(encoded_name(region.name))
@@ -231,31 +280,27 @@ def _change(view: ClusterView, region: Region, decision: Decision, choose: Choos
 
 
 def _answer(region: Region, decision: Decision, writes: MasterWrites) -> WalferryError | None:
-    """Answer a server that splits or merges a region, if that was decided. Returns what came in its way."""
-    if region.znode is None or decision.step not in (Step.ALLOW, Step.END_SPLIT):
-        return None
-    try:
-        _write_answer(region, decision, writes, region.znode)
-    except (StateChanged, ZNodeValueError) as failed:
-        return failed
-    return None
+    """Answer a server that splits or merges a region, if that was decided. Returns what came in its way.
 
-
-def _write_answer(region: Region, decision: Decision, writes: MasterWrites, seen: RegionInTransition) -> None:
-    """Write the answer at the newest version of the znode.
-
-    The server writes its znode again every 0.1 to 0.5 s until it is answered. What was decided holds for each of these versions.
+    The answer is written at the newest version of the znode: the server writes its znode again every 0.1 to 0.5 s until it is
+    answered. What was decided holds for each of these versions.
     """
-    znode: RegionInTransition | None = seen
-    for _ in range(ANSWER_TRIES):
-        if znode is None or (znode.name, znode.state, znode.server) != (seen.name, seen.state, seen.server):
-            break
-        try:
-            writes.write(Change(_TRANSITIONS[decision.step, znode.state], region.name, znode))
-            return
-        except StateChanged:
-            znode = writes.read(region.name)
-    raise StateChanged(seen.encoded_name, _TRANSITIONS[decision.step, seen.state].name)
+    seen = znode = region.znode
+    if seen is None or decision.step not in (Step.ALLOW, Step.END_SPLIT):
+        return None
+    transition = _TRANSITIONS[decision.step, seen.state]
+    try:
+        for _ in range(ANSWER_TRIES):
+            if znode is None or (znode.name, znode.state, znode.server) != (seen.name, seen.state, seen.server):
+                break
+            try:
+                writes.write(Change(transition, region.name, znode))
+                return None
+            except StateChanged:
+                znode = writes.read(region.name)
+    except ZNodeValueError as failed:
+        return failed
+    return StateChanged(seen.encoded_name, transition.name)
 
 
 def ask_to_close(

@@ -12,20 +12,17 @@ from difflib import get_close_matches
 
 from walferry.base.texts import one_line
 from walferry.hbase.names import ServerName
-from walferry.master import balance as balancing
-from walferry.master import tables
-from walferry.master.acting_master import Role
-from walferry.master.catalog import table_of
-from walferry.master.closing import begin_to_close, why_not_close
+from walferry.master import placement, tables
 from walferry.master.decide import Decision, Region, Step, decide
 from walferry.master.errors import Refused
 from walferry.master.explain import resolve
 from walferry.master.plans import Plan
-from walferry.master.reconcile import PassOutcome
+from walferry.master.reconcile import PassOutcome, begin_to_close, why_not_close
+from walferry.master.role import Role
 from walferry.master.role_loop import Cluster
 from walferry.master.snapshot import ClusterSnapshot
 from walferry.master.states import RegionState
-from walferry.master.table_states import ABSENT, TableState
+from walferry.master.tables import ABSENT, TableState, table_of
 from walferry.master.transitions import Transition
 from walferry.master.writes import Change, PlanChange
 from walferry.master.znodes import META_ENCODED_NAME, encoded_name
@@ -119,7 +116,8 @@ def move(looked: ClusterSnapshot, asked: str, server: str) -> OperatorRequest:
     """Close a region at its server, and open it at another one. Raises Refused."""
     region, _ = _found(looked, asked)
     encoded, to = encoded_name(region.name), _taker(looked, server)
-    _check_closable(looked, encoded)
+    if (why_not := why_not_close(looked.view, encoded)) is not None:
+        raise Refused(f"region {encoded} cannot be closed now: {why_not.why}", "`regions explain` says what comes next")
     (source,) = region.served_by
     if source == to:
         raise Refused(f"region {encoded} is at {to} already", "Nothing is to be done")
@@ -208,15 +206,14 @@ def disable(looked: ClusterSnapshot, table: str) -> OperatorRequest:
 
 def balance(looked: ClusterSnapshot) -> OperatorRequest:
     """Move regions until the servers have about as many each. Raises Refused."""
-    why_not = "" if looked.read.complete else "hbase:meta cannot be read"
-    if why_not := why_not or balancing.why_not_balance(looked.view):
+    if why_not := placement.why_not_balance(looked.view, complete=looked.read.complete):
         raise Refused(f"regions are not balanced now: {why_not}", "Look at `regions list`")
-    planned = balancing.plan_moves(looked.view)
+    planned = placement.plan_moves(looked.view)
     only = {each.encoded_name for each in planned}
     lines = [f"region {each.encoded_name} moves from {each.source} to {each.destination}" for each in planned]
 
     def begin(cluster: Cluster, role: Role) -> list[PassOutcome]:
-        return balancing.begin_moves(looked.view, planned, role.writes, cluster.servers)
+        return placement.begin_moves(looked.view, planned, role.writes, cluster.servers)
 
     return OperatorRequest(lines, frozenset(only), begin, not_open(only), idle="" if planned else IDLE)
 
@@ -286,12 +283,6 @@ def _live_ones(looked: ClusterSnapshot, like: str) -> str:
     live = sorted(looked.view.servers.live, key=lambda server: (not server.host.startswith(host), server))
     more = f", and {len(live) - MAX_NAMES} more, which `regions list --json` has" if len(live) > MAX_NAMES else ""
     return f"Live are: {', '.join(map(str, live[:MAX_NAMES]))}{more}" if live else "No RegionServer is live"
-
-
-def _check_closable(looked: ClusterSnapshot, encoded: str) -> None:
-    why_not = why_not_close(looked.view, encoded)
-    if why_not is not None:
-        raise Refused(f"region {encoded} cannot be closed now: {why_not.why}", "`regions explain` says what comes next")
 
 
 def not_open(only: Iterable[str]) -> Left:

@@ -1,4 +1,4 @@
-"""The master's role: one run at a time has it, and never beside a live HMaster.
+"""The master's role: one run at a time has it, and never beside a live HMaster. `acting_as_master` has it for a block.
 
 A run first acquires a fenced lock of Walferry's own, which keeps other runs out. Then it creates the ephemeral znode
 <base>/master, as an HMaster does when it becomes active. That keeps HMasters out: one that starts later waits as a backup until
@@ -15,6 +15,11 @@ elsewhere.
 from __future__ import annotations
 
 import contextlib
+import logging
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
 from kazoo.client import KazooClient, TransactionRequest
@@ -23,20 +28,75 @@ from kazoo.exceptions import BadVersionError, NodeExistsError, NoNodeError
 from walferry.base.errors import WalferryError
 from walferry.base.protos import hbase_pb2 as pb
 from walferry.base.zk.acls import readable_by_all
-from walferry.base.zk.client import ZNode, read, retried
+from walferry.base.zk.client import ZNode, expected, read, retried
 from walferry.base.zk.errors import Contention
 from walferry.base.zk.fenced_lock import FencedLock, Guard, read_record
 from walferry.hbase.layout import OwnZNodes, ZNodes
 from walferry.hbase.names import ServerName
+from walferry.hbase.rpc.server import RpcServer
 from walferry.hbase.values import PBUF, decode_message, server_in
+from walferry.master.cluster_znodes import create_missing
 from walferry.master.errors import ClockAhead, LiveMaster, RoleHeld, RoleLost
-from walferry.master.registry import MAX_SKEW_SECONDS
+from walferry.master.master_calls import MAX_SKEW_SECONDS, MasterCalls, ServerRegistry
+from walferry.master.writes import MasterWrites
 
 OUR_VERSION = 1
 HMASTER_VERSION = 0  # whatever HMaster it is
 _RPC_VERSION = 0
 _MAX_SESSIONS = 20  # of killed holders, whose sessions may not have ended
 _TRIES = 10  # a try fails if a master comes or goes in between
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class Role:
+    """The master's role while a run has it. All that it writes to ZooKeeper goes through `lock`, or `writes` on top of it."""
+
+    me: ServerName
+    lock: FencedLock
+    writes: MasterWrites
+    registry: ServerRegistry
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """A run that wants the role. `holder` is its name for people; a killed attempt of the same `run` is put out at once.
+
+    `root_dir` is the URL of hbase.rootdir as this process reads it. `settings` are told to RegionServers that start, see
+    MasterCalls; they are not needed where the servers' own configuration is complete. It listens at `listen`, and RegionServers
+    can reach it under `host`. Port 0: the system chooses one.
+    """
+
+    holder: str
+    root_dir: str
+    run: str | None = None
+    host: str = "localhost"
+    listen: str = "127.0.0.1"
+    port: int = 0
+    settings: Mapping[str, str] = field(default_factory=dict)
+
+
+@contextmanager
+def acting_as_master(zk: KazooClient, nodes: ZNodes, own: OwnZNodes, candidate: Candidate) -> Iterator[Role]:
+    """Take the role for the length of a block: with its znode, and answering RegionServers.
+
+    Raises RoleHeld, LiveMaster, ClockAhead, NoClusterId, CannotListen, ConnectError.
+    """
+    check_no_master(zk, nodes)
+    with ExitStack() as at_the_end:
+        lock = take_role(zk, nodes, own, candidate.holder, candidate.run)
+        at_the_end.callback(lock.release)
+        registry = ServerRegistry()
+        calls = MasterCalls(registry, lock.check, candidate.settings)
+        server = at_the_end.enter_context(RpcServer(calls.services(), candidate.listen, candidate.port))
+        me = ServerName(candidate.host, server.port, int(time.time() * 1000))
+        publish(zk, nodes, lock, me)
+        at_the_end.callback(withdraw, nodes, lock)
+        check_clock(zk, nodes, me)
+        created = create_missing(zk, nodes, lock, candidate.root_dir)
+        log.info("%s acts as the master of %s%s", me, nodes.base, f"; created {', '.join(created)}" if created else "")
+        yield Role(me, lock, MasterWrites(zk, nodes, own, lock), registry)
 
 
 def take_role(zk: KazooClient, nodes: ZNodes, own: OwnZNodes, holder: str, run: str | None = None) -> FencedLock:
@@ -80,7 +140,7 @@ def publish(zk: KazooClient, nodes: ZNodes, lock: FencedLock, me: ServerName) ->
         found = read(zk, nodes.master)
         _refuse_master(nodes, found)
         if found is not None and found.value == value:
-            lock.depend_on(Guard(nodes.master, OUR_VERSION, lambda: _lost_znode(nodes)))
+            lock.depend_on(Guard(nodes.master, OUR_VERSION, lambda: RoleLost(f"{nodes.master} is gone or is another master's")))
             return
         if found is not None and str(found.stat.ephemeralOwner) not in _sessions(zk, lock.path):
             since = datetime.fromtimestamp(found.stat.ctime / 1000, UTC).isoformat(timespec="seconds")
@@ -92,9 +152,7 @@ def publish(zk: KazooClient, nodes: ZNodes, lock: FencedLock, me: ServerName) ->
             multi.create(nodes.master, value, acl=readable_by_all(zk), ephemeral=True)
             multi.set_data(nodes.master, value, OUR_VERSION - 1)
 
-        refusal = lock.write(operations).refusal
-        if refusal is not None and not isinstance(refusal.error, (NodeExistsError, NoNodeError, BadVersionError)):
-            raise refusal.error
+        expected(lock.write(operations).refusal, NodeExistsError, NoNodeError, BadVersionError)
     raise Contention(f"{nodes.master} changed {_TRIES} times while it was being created; try again later")
 
 
@@ -122,7 +180,3 @@ def _hmaster(nodes: ZNodes, found: ZNode | None) -> ServerName | None:
     if found is None or found.stat.version == OUR_VERSION:
         return None
     return server_in(decode_message(pb.Master, found.value, nodes.master).master, nodes.master)
-
-
-def _lost_znode(nodes: ZNodes) -> RoleLost:
-    return RoleLost(f"{nodes.master} is gone or is another master's")

@@ -24,11 +24,9 @@ from walferry.hbase.cluster import live_servers
 from walferry.hbase.files.store import WALS, WrongRoot
 from walferry.hbase.layout import OwnZNodes, ZNodes
 from walferry.hbase.names import ServerName
-from walferry.master import balance, startup, tables
-from walferry.master.acting_master import Role
-from walferry.master.catalog import CatalogRead, read_catalog, table_of
+from walferry.master import placement, startup, tables
+from walferry.master.catalog import CatalogRead, read_catalog
 from walferry.master.decide import Decision, Region, Step
-from walferry.master.failure import recover
 from walferry.master.placement import Placeable, spread
 from walferry.master.reconcile import (
     LIMIT_SECONDS,
@@ -42,7 +40,9 @@ from walferry.master.reconcile import (
     decide_all,
     look,
 )
-from walferry.master.wal_splitting import SplitProgress, WalSplitting, servers_with_wals, with_meta_wals
+from walferry.master.role import Role
+from walferry.master.tables import table_of
+from walferry.master.wal_splitting import SplitProgress, WalSplitting, recover, servers_with_wals, with_meta_wals
 from walferry.master.znodes import META_ENCODED_NAME, encoded_name
 
 BUSY_SECONDS = 0.5  # between passes while there is something to do
@@ -265,14 +265,13 @@ class Master:
     def balance(self) -> list[PassOutcome]:
         """Begin the moves that balance the cluster, if no region is in transition. Raises what `one_pass` does."""
         view, read = self._cluster.look()
-        why_not = "" if read.complete else "hbase:meta cannot be read"
-        if why_not := why_not or balance.why_not_balance(view):
+        if why_not := placement.why_not_balance(view, complete=read.complete):
             self._tell(f"regions are not balanced now: {why_not}")
             return []
-        planned = balance.plan_moves(view, self._locality(list(read.regions.values())))
+        planned = placement.plan_moves(view, self._locality(list(read.regions.values())))
         for move in planned:
             self._tell(f"region {move.encoded_name}: moves from {move.source} to {move.destination} for balance")
-        return balance.begin_moves(view, planned, self._role.writes, self._cluster.servers)
+        return placement.begin_moves(view, planned, self._role.writes, self._cluster.servers)
 
     def run(self, stop: threading.Event, balance_seconds: float | None = BALANCE_SECONDS) -> None:
         """Make passes until `stop` is set. Raises the role's errors, and others that another try cannot mend."""

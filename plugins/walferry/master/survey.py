@@ -1,6 +1,6 @@
 """The regions that are in transition, in trouble or not served: who must act next, and what will be done.
 
-What it tells comes from one look at the cluster (`looked.look_and_decide`).
+What it tells comes from one look at the cluster (`snapshot.look_and_decide`).
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ from walferry.base.protos import hbase_pb2 as pb
 from walferry.base.texts import one_line
 from walferry.base.zk.errors import ZNodeValueError
 from walferry.hbase.binary_text import to_binary_text
-from walferry.master.catalog import table_of
 from walferry.master.decide import Decision, Region, Step
 from walferry.master.snapshot import ClusterSnapshot
+from walferry.master.tables import table_of
 from walferry.master.znodes import META_ENCODED_NAME, encoded_name
 
 MAX_NAME_BYTES = 300  # of a region's name, which holds a row key

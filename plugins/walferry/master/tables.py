@@ -1,29 +1,71 @@
-"""Enables and disables tables.
+"""Enables and disables tables. Their states are in ZooKeeper, and here is the only way to change them.
 
-The table's state in ZooKeeper is the request: ENABLING or DISABLING. From it each pass takes the next steps, and at the end it
-writes ENABLED or DISABLED. So a master that dies leaves nothing that the next one, or HBase's own, does not finish.
+    <base>/table/<table>    value = "PBUF" Table{ state }; a table without a znode is enabled
+
+    ENABLED → DISABLING → DISABLED → ENABLING → ENABLED
+
+The state is the request: ENABLING or DISABLING. From it each pass takes the next steps, and at the end it writes ENABLED or
+DISABLED. So a master that dies leaves nothing that the next one, or HBase's own, does not finish. A change is made at the version
+that was read, in one multi with the checks of the master's role.
+
+Source: HBase's ZKTableStateManager, EnableTableHandler, DisableTableHandler (branch-1.4).
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import IntEnum
 
-from kazoo.client import KazooClient
+from kazoo.client import KazooClient, TransactionRequest
 
 from walferry.base.errors import WalferryError
+from walferry.base.protos import hbase_pb2 as pb
+from walferry.base.zk.acls import readable_by_all
+from walferry.base.zk.client import ZNode, expected, read, read_children
+from walferry.base.zk.errors import ZNodeValueError
 from walferry.base.zk.fenced_lock import FencedLock
 from walferry.hbase.layout import ZNodes
-from walferry.master.catalog import table_of
-from walferry.master.closing import begin_to_close
+from walferry.hbase.names import table_text
+from walferry.hbase.values import PBUF, decode_message
 from walferry.master.decide import Region
+from walferry.master.errors import TableStateChanged, WrongTableState
 from walferry.master.plans import Plan
-from walferry.master.reconcile import ClusterView, PassOutcome, RegionServers
-from walferry.master.table_states import StoredState, TableState, read_state, write_state
-from walferry.master.writes import MasterWrites
+from walferry.master.reconcile import ClusterView, PassOutcome, RegionServers, begin_to_close
+from walferry.master.writes import NOT_AS_READ, MasterWrites
 
 DISABLE = Plan(None, False, "the table is disabled")
 _META = "hbase:meta"  # is never disabled, whatever a znode says: no other region could be opened then
+
+
+class TableState(IntEnum):
+    """What a table's znode says."""
+
+    ENABLED = 0
+    DISABLED = 1
+    DISABLING = 2
+    ENABLING = 3
+
+
+_BEFORE = {
+    TableState.DISABLING: {TableState.ENABLED, TableState.DISABLING},
+    TableState.DISABLED: {TableState.DISABLING},
+    TableState.ENABLING: {TableState.DISABLED, TableState.ENABLING},
+    TableState.ENABLED: {TableState.ENABLING},
+}
+WANTED = frozenset({TableState.ENABLED, TableState.ENABLING})  # regions of these tables are to be open
+
+
+@dataclass(frozen=True)
+class StoredState:
+    """A table's state as read; `version` is None if the table has no znode."""
+
+    state: TableState
+    version: int | None
+
+
+ABSENT = StoredState(TableState.ENABLED, None)
 
 
 def enable(zk: KazooClient, nodes: ZNodes, lock: FencedLock, table: str) -> None:
@@ -75,6 +117,50 @@ def advance(
             lock.check()
             told[table] = str(error)
     return begun, told
+
+
+def read_states(zk: KazooClient, nodes: ZNodes) -> tuple[dict[str, StoredState], dict[str, ZNodeValueError]]:
+    """Read the states of all tables that have a znode, and what is wrong with those that cannot be read."""
+    states, broken = {}, {}
+    for name, found in read_children(zk, nodes.tables).items():
+        try:
+            states[name] = _stored(found, nodes.table(name))
+        except ZNodeValueError as error:
+            broken[name] = error
+    return states, broken
+
+
+def read_state(zk: KazooClient, nodes: ZNodes, table: str) -> StoredState:
+    """Read one table's state. Raises ZNodeValueError."""
+    path = nodes.table(table)
+    found = read(zk, path)
+    return ABSENT if found is None else _stored(found, path)
+
+
+def _stored(found: ZNode, path: str) -> StoredState:
+    return StoredState(TableState(decode_message(pb.Table, found.value, path).state), found.stat.version)
+
+
+def write_state(nodes: ZNodes, lock: FencedLock, table: str, seen: StoredState, state: TableState) -> None:
+    """Change a table's state. Raises WrongTableState, TableStateChanged, the role's errors, ConnectError."""
+    if seen.state not in _BEFORE[state]:
+        raise WrongTableState(table, seen.state.name, state.name)
+    value = PBUF + pb.Table(state=state.name).SerializeToString()
+
+    def operations(multi: TransactionRequest) -> None:
+        if seen.version is None:
+            multi.create(nodes.table(table), value, acl=readable_by_all(multi.client))
+        else:
+            multi.set_data(nodes.table(table), value, seen.version)
+
+    if expected(lock.write(operations).refusal, *NOT_AS_READ) is not None:
+        # A write whose outcome was unknown is repeated, and the next pass sees whether it was carried out.
+        raise TableStateChanged(table, state.name)
+
+
+def table_of(info: pb.RegionInfo) -> str:
+    """The name of a region's table, as its znode has it."""
+    return table_text(info.table_name, "replace")
 
 
 def _by_table(view: ClusterView) -> dict[str, dict[str, Region]]:

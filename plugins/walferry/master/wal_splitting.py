@@ -5,36 +5,142 @@
     3. archive   a WAL that was split goes to oldWALs, or to corrupt if the worker has marked it so
     4. end       the task is deleted after that, and the folder when it is empty
 
+The tasks by which live RegionServers split the WALs:
+
+    <base>/splitWAL/<URL-encoded path of the WAL below the WAL root>    value = "PBUF" SplitLogTask{ state, server, mode }
+    <base>/splitWAL/RESCAN…                                             makes all workers look at the tasks again
+
+    UNASSIGNED → OWNED (by a worker, which writes it again as its heartbeat) → DONE, ERR or RESIGNED
+
+A dead server is one that has a folder of WALs and no session. Each region that it served, or was opening or closing, waits in
+`decide` until the folder is gone. So a failure needs no list of regions, and a master that finds half of one goes on with it.
+
 `advance` takes all steps that can be taken now, and waits for nothing. What it does follows from the folders and the tasks alone,
 so another process can go on at any step. A WAL of no length is split like the others: the worker finds no edit in it.
 
-Source: HBase's MasterFileSystem.splitLog, SplitLogManager, WALSplitter.finishSplitLogFile (branch-1.4).
+Source: HBase's MasterFileSystem.splitLog, SplitLogManager, WALSplitter.finishSplitLogFile, SplitLogTask, ZKSplitLog,
+ZKSplitLogManagerCoordination (branch-1.4).
 """
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from dataclasses import dataclass
+from enum import IntEnum
+from urllib.parse import unquote_plus
 
-from kazoo.client import KazooClient
+from kazoo.client import KazooClient, TransactionRequest
+from kazoo.exceptions import NoNodeError
 
 from walferry.base.errors import WalferryError
-from walferry.base.zk.client import retried
+from walferry.base.protos import hbase_pb2 as pb
+from walferry.base.zk.client import expected, read_children, retried
+from walferry.base.zk.errors import ZNodeValueError
 from walferry.base.zk.fenced_lock import FencedLock
 from walferry.hbase.cluster import is_live, live_servers
 from walferry.hbase.files.store import OLD_WALS, SPLITTING, WALS, WalStore
 from walferry.hbase.files.systems import delete_empty_folder, delete_folder, exists, list_entries, make_folder, rename, touch
 from walferry.hbase.layout import ZNodes
-from walferry.hbase.names import META_SUFFIX, ServerName
+from walferry.hbase.names import META_SUFFIX, ServerName, url_encoded
+from walferry.hbase.values import PBUF, decode_message
 from walferry.master.errors import SplitFailed
-from walferry.master.split_tasks import Task, TaskState, TaskWrites, read_tasks
+from walferry.master.master_calls import ServerRegistry
+from walferry.master.writes import NOT_AS_READ
 
 CORRUPT = "corrupt"  # HBase's folder for WALs that could not be read to their end, and its mark in STAGING
 STAGING = "splitWAL"  # where workers keep what they have not finished
 HEARTBEAT_SECONDS = 120.0  # hbase.splitlog.manager.timeout
 MAX_RESUBMITS = 3  # hbase.splitlog.max.resubmit
 RESCAN_SECONDS = 60.0  # after this time without a change, workers are told to look again
+RESCAN = "RESCAN"
+
+
+class TaskState(IntEnum):
+    """How far a WAL's split is."""
+
+    UNASSIGNED = 0
+    OWNED = 1
+    RESIGNED = 2
+    DONE = 3
+    ERR = 4
+
+
+@dataclass(frozen=True)
+class Task:
+    """A task as read. `wal` is the WAL's path below the WAL root, `worker` the server that wrote the task last."""
+
+    wal: str
+    state: TaskState
+    worker: ServerName
+    version: int
+
+
+def read_tasks(zk: KazooClient, nodes: ZNodes) -> tuple[dict[str, Task], list[ZNodeValueError]]:
+    """Read all tasks by the paths of their WALs, and what is wrong with those that cannot be read."""
+    tasks, broken = {}, []
+    for name, found in read_children(zk, nodes.split_tasks).items():
+        if name.startswith(RESCAN):
+            continue
+        path = f"{nodes.split_tasks}/{name}"
+        try:
+            message = decode_message(pb.SplitLogTask, found.value, path)
+            server = message.server_name
+            worker = ServerName.in_message(server.host_name, server.port, server.start_code)
+        except ZNodeValueError as error:
+            broken.append(error)
+            continue
+        except ValueError as error:
+            broken.append(ZNodeValueError(path, str(error), "Delete the znode: the WAL then gets another task"))
+            continue
+        wal = unquote_plus(name)
+        tasks[wal] = Task(wal, TaskState(message.state), worker, found.stat.version)
+    return tasks, broken
+
+
+class TaskWrites:
+    """Changes tasks under the master's role; `me` is the name by which the tasks know this master."""
+
+    def __init__(self, zk: KazooClient, nodes: ZNodes, lock: FencedLock, me: ServerName) -> None:
+        self._zk = zk
+        self._nodes = nodes
+        self._hold = lock
+        self._me = me
+
+    def create(self, wal: str) -> bool:
+        """Create the task of a WAL. False if it has one already. Raises the role's errors, ConnectError."""
+        return self._write(lambda multi: multi.create(self._path(wal), self._value(TaskState.UNASSIGNED)))
+
+    def submit_again(self, task: Task) -> bool:
+        """Give a task to another worker. False if it is not as read any more. Raises the role's errors, ConnectError."""
+        value = self._value(TaskState.UNASSIGNED)
+        return self._write(lambda multi: multi.set_data(self._path(task.wal), value, task.version))
+
+    def delete(self, task: Task) -> bool:
+        """Delete a task. False if it is not as read any more. Raises the role's errors, ConnectError."""
+        return self._write(lambda multi: multi.delete(self._path(task.wal), task.version))
+
+    def wake_workers(self) -> None:
+        """Make all workers look for tasks, which they do by themselves only when a task comes or goes. Raises ConnectError."""
+        path = f"{self._nodes.split_tasks}/{RESCAN}"
+        made = retried(self._zk, self._zk.create, path, self._value(TaskState.DONE), ephemeral=True, sequence=True)
+        with suppress(NoNodeError):  # an earlier try was carried out
+            retried(self._zk, self._zk.delete, made)
+
+    def _write(self, operations: Callable[[TransactionRequest], None]) -> bool:
+        return expected(self._hold.write(operations).refusal, *NOT_AS_READ) is None
+
+    def _path(self, wal: str) -> str:
+        return f"{self._nodes.split_tasks}/{url_encoded(wal)}"
+
+    def _value(self, state: TaskState) -> bytes:
+        task = pb.SplitLogTask(
+            state=state.name,
+            server_name=pb.ServerName(host_name=self._me.host, port=self._me.port, start_code=self._me.start_code),
+            mode=pb.SplitLogTask.LOG_SPLITTING,
+        )
+        return PBUF + task.SerializeToString()
 
 
 @dataclass(frozen=True)
@@ -225,3 +331,24 @@ class WalSplitting:
         except FileNotFoundError:
             pass  # another process has archived it
         delete_folder(staging)
+
+
+def dead_servers(zk: KazooClient, nodes: ZNodes, wal_root: str) -> frozenset[ServerName]:
+    """List the servers whose WALs have to be split. Raises StoreError, ClusterError, ConnectError.
+
+    The live servers are read after the folders: a server that starts in between is not taken for dead.
+    """
+    return servers_with_wals(wal_root) - live_servers(zk, nodes)
+
+
+def recover(
+    zk: KazooClient, nodes: ZNodes, wal_root: str, registry: ServerRegistry, splitting: WalSplitting
+) -> list[SplitProgress]:
+    """Take the next steps for the WALs of all dead servers. Raises the role's errors, StoreError, ConnectError.
+
+    A server that only lost its session hears at its next report that it is dead, before its WALs are touched.
+    """
+    dead = dead_servers(zk, nodes, wal_root)
+    for server in dead:
+        registry.give_up(server)
+    return splitting.advance(dead)

@@ -18,7 +18,6 @@ from walferry.base.zk.client import read_all
 from walferry.hbase.cluster import live_servers
 from walferry.hbase.errors import ClusterError
 from walferry.hbase.values import decode_server_version
-from walferry.master.acting_master import Candidate, MasterAddress, Role, acting_as_master
 from walferry.master.beside_active_master import beside_master, give_up_opens
 from walferry.master.calls import CalledServers
 from walferry.master.cluster_znodes import check_files
@@ -27,6 +26,7 @@ from walferry.master.errors import NotHBase1, NotSettled
 from walferry.master.locality import HdfsLocality
 from walferry.master.reconcile import LIMIT_SECONDS, PassOutcome
 from walferry.master.requests import OperatorRequest, not_open
+from walferry.master.role import Candidate, Role, acting_as_master
 from walferry.master.role_loop import Cluster, Master
 from walferry.master.snapshot import ClusterSnapshot, look_and_decide
 from walferry.master.znodes import encoded_name
@@ -54,12 +54,6 @@ class WorkTerms:
     port: int = 0
     limit_seconds: float = LIMIT_SECONDS
     wait_seconds: float = WAIT_SECONDS
-
-    @property
-    def address(self) -> MasterAddress:
-        """Where this run is the master."""
-        host = self.host or socket.getfqdn()
-        return MasterAddress(host, self.listen or host, self.port)
 
 
 def cluster_of(session: Session) -> Cluster:
@@ -92,7 +86,8 @@ def at_work(session: Session, terms: WorkTerms, tell: Tell) -> Iterator[tuple[Cl
     cluster = cluster_of(session)
     root = source.hbase_root
     check_files(session.zk, session.nodes, source.wal_root)
-    candidate = Candidate(terms.holder, root, terms.run, terms.address)
+    host = terms.host or socket.getfqdn()
+    candidate = Candidate(terms.holder, root, terms.run, host, terms.listen or host, terms.port)
     locality = HdfsLocality(root, source.login.user or user_name())
     with acting_as_master(session.zk, session.nodes, session.own, candidate) as role:
         yield cluster, role, Master(cluster, role, locality=locality, limit_seconds=terms.limit_seconds, tell=once(tell))

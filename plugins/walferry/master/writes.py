@@ -14,7 +14,7 @@ from functools import partial
 from kazoo.client import KazooClient, TransactionRequest
 from kazoo.exceptions import BadVersionError, NodeExistsError, NoNodeError
 
-from walferry.base.zk.client import commit, retried
+from walferry.base.zk.client import expected, retried
 from walferry.base.zk.fenced_lock import FencedLock
 from walferry.hbase.layout import OwnZNodes, ZNodes
 from walferry.hbase.names import ServerName
@@ -81,9 +81,7 @@ class MasterWrites:
             [partial(self._add, change, plan, value) for (change, plan), value in zip(changes, values, strict=True)]
         )
         for (change, _), znode, value, outcome in zip(changes, znodes, values, outcomes, strict=True):
-            encoded, refusal = encoded_name(change.name), outcome.refusal
-            if refusal is not None and not isinstance(refusal.error, NOT_AS_READ):
-                raise refusal.error
+            encoded, refusal = encoded_name(change.name), expected(outcome.refusal, *NOT_AS_READ)
             if refusal is not None and not (outcome.maybe_before and self._is_done(encoded, value)):
                 written.append(StateChanged(encoded, change.transition.name))
             else:
@@ -108,22 +106,6 @@ class MasterWrites:
         except NoNodeError:
             return value is None
         return bool(found == value)
-
-
-def write_as_server(zk: KazooClient, nodes: ZNodes, change: Change) -> bool:
-    """Make a RegionServer's change; False if the znode is not as read. Raises IllegitimateTransition, ConnectError."""
-    value = new_value(change, Actor.REGIONSERVER)
-    multi = zk.transaction()
-    _add(multi, nodes, change, value)
-    refusal = commit(multi)
-    if refusal is not None and not isinstance(refusal.error, NOT_AS_READ):
-        raise refusal.error
-    return refusal is None
-
-
-def new_value(change: Change, actor: Actor) -> bytes | None:
-    """The znode's value after the change; None if it is deleted. Raises IllegitimateTransition."""
-    return _value(_after(change, actor))
 
 
 def _value(znode: RegionInTransition | None) -> bytes | None:

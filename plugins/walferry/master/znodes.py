@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Iterable
 from dataclasses import dataclass
 
 from kazoo.client import KazooClient
@@ -132,11 +131,6 @@ def encode_region(name: bytes, state: RegionState, server: ServerName, payload: 
     if payload:
         message.payload = payload
     return PBUF + message.SerializeToString()
-
-
-def of_server(regions: Iterable[RegionInTransition], server: ServerName) -> list[RegionInTransition]:
-    """List the regions whose znodes name the server."""
-    return [region for region in regions if region.server == server]
 
 
 def _wrong(path: str, problem: str) -> ZNodeValueError:

@@ -12,7 +12,7 @@ from enum import IntEnum
 
 from walferry.hbase.files.store import OLD_WALS, SPLITTING, WALS
 from walferry.hbase.files.systems import FolderEntry, list_entries
-from walferry.hbase.names import WalName, is_server_name, parse_wal_name
+from walferry.hbase.names import WalName, as_wal_name, is_server_name
 from walferry.replication.queues.reading import list_queues
 from walferry.replication.retention.archive import WalArchive
 from walferry.replication.source.session import Session
@@ -76,11 +76,8 @@ def _in_folder(url: str, entries: list[FolderEntry], place: WalPlace) -> Iterato
     for entry in entries:
         if entry.is_folder:
             continue
-        try:
-            name = parse_wal_name(entry.name)
-        except ValueError:
-            continue
-        if not name.is_meta:
+        name = as_wal_name(entry.name)
+        if name is not None and not name.is_meta:
             # An open file's time says nothing: HDFS sets it when the file is closed.
             modified = None if place is WalPlace.SERVER else _ms(entry.modified)
             yield WalFile(name, f"{url}/{entry.name}", entry.size, modified, place)

@@ -21,7 +21,7 @@ from walferry.base.zk.client import children, read, retried
 from walferry.base.zk.errors import AnswerTooLong
 from walferry.hbase.cluster import live_servers
 from walferry.hbase.layout import quoted
-from walferry.hbase.names import ServerName, parse_wal_name
+from walferry.hbase.names import ServerName, as_wal_name, is_server_name
 from walferry.replication.queues.consistent import looked_for
 from walferry.replication.queues.dead_servers import WALFERRY_SERVER
 from walferry.replication.queues.reading import queued_groups
@@ -93,19 +93,13 @@ def _delete_two_levels(zk: KazooClient, path: str) -> int:
 
 def _is_gone(session: Session, server: str) -> bool:
     """Whether a claimed server has no queues any more; a name that is not a server's is left alone, and never part of a path."""
-    try:
-        ServerName.parse(server)
-    except ValueError:
-        return False
-    return read(session.zk, session.nodes.queue_server(server)) is None
+    return is_server_name(server) and read(session.zk, session.nodes.queue_server(server)) is None
 
 
 def _server(group: str) -> ServerName | None:
     """The server that writes the group's WALs; None if the group's name does not contain it."""
-    try:
-        return parse_wal_name(f"{group}.1").server
-    except ValueError:
-        return None
+    wal = as_wal_name(f"{group}.1")
+    return wal and wal.server
 
 
 def _delete_all(zk: KazooClient, parent: str, names: Iterable[str]) -> int:

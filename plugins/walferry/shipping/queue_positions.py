@@ -15,7 +15,7 @@ from walferry.engine.summary import GroupSummary
 from walferry.hbase.files.errors import UnreadableBytes
 from walferry.replication.queues.errors import LastWal
 from walferry.replication.queues.lease import Lease
-from walferry.replication.retention.archiving import NotArchived, archive_wal
+from walferry.replication.retention.archive import NotArchived, archive_wal
 from walferry.replication.source.session import Session
 from walferry.shipping.candidates import Candidate
 from walferry.shipping.queued_wals import GroupWals

@@ -26,7 +26,7 @@ from walferry.hbase.wal.reader import plain
 from walferry.replication.filters.rules import FilterRules
 from walferry.replication.filters.visibility import LabelFilter
 from walferry.replication.filters.window import filter_window
-from walferry.replication.locks.row_lock import row_right
+from walferry.replication.locks.peer_lock import row_right
 from walferry.replication.peers.reading import Peer
 from walferry.replication.peers.settings import PeerSettings
 from walferry.replication.sinks.of_peer import open_sink

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Generator
 from types import SimpleNamespace
@@ -11,6 +12,7 @@ import pytest
 from tests.unit.replication.filters.test_visibility import SECRET, cell
 from tests.unit.replication.filters.test_window import RULES, entry, put, window_of
 from tests.unit.replication.sinks.hbase.test_bulk_loads import OFF, load
+from walferry.base.security.login import UNSECURED
 from walferry.engine.counters import Counters
 from walferry.engine.feed import Feed, FeedReader
 from walferry.engine.in_flight import InFlight, WalOffset
@@ -21,7 +23,8 @@ from walferry.hbase.wal.errors import WalError
 from walferry.hbase.wal.windows import Window
 from walferry.replication.filters.rules import FilterRules
 from walferry.replication.filters.visibility import LabelFilter, LabelsRefused
-from walferry.replication.peers.settings import SinkKind
+from walferry.replication.peers.reading import Peer
+from walferry.replication.peers.settings import PeerSettings, SinkKind
 from walferry.replication.sinks.hbase.bulk_loads import BulkLoadRefused
 from walferry.replication.sinks.hbase.sink import HBaseSink
 from walferry.replication.source.cluster import VisibilityLabels
@@ -86,12 +89,16 @@ class Read:
             finish=lambda: setattr(self, "finished", True),
         )  # fmt: skip
         FeedReader(
-            feed=feed, labels=LabelFilter(VisibilityLabels.REFUSE, dict), sink=HBaseSink(None, OFF, None, SinkKind.REPLICATE),
+            feed=feed, labels=LabelFilter(VisibilityLabels.REFUSE, dict), sink=SINK,
             senders=senders, in_flight=self.in_flight, counters=Counters(GroupSummary(group="g")), outcome=self.outcome,
             deadline=deadline,
         ).run()  # type: ignore[arg-type]  # fmt: skip
 
 
+SINK = HBaseSink(
+    Peer("p", "zk:2181:/hbase", "DISABLED", {}), PeerSettings(sink=SinkKind.REPLICATE), 0.0, source=OFF, hfiles=None,
+    login=UNSECURED, stop=threading.Event(),
+)  # fmt: skip
 SOUND = window_of(entry(put()), entry(put()))
 STOPS = [entry(put()), load(), entry(put()), entry(cell(SECRET))], [entry(put()), entry(cell(SECRET)), entry(put()), load()]
 

@@ -10,8 +10,7 @@ from walferry.hbase.names import ServerName
 from walferry.hbase.rpc.connection import Connection
 from walferry.hbase.rpc.server import RpcServer
 from walferry.master.errors import RoleLost
-from walferry.master.master_calls import SERVICE, MasterCalls
-from walferry.master.registry import ServerRegistry
+from walferry.master.master_calls import SERVICE, MasterCalls, ServerRegistry
 
 NOW = 1_700_000_000.0
 A = ServerName("a.example.org", 16020, 100)

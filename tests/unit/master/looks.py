@@ -20,7 +20,7 @@ from walferry.master.requests import OperatorRequest
 from walferry.master.role_loop import decide_for
 from walferry.master.snapshot import ClusterSnapshot
 from walferry.master.states import OF_SPLITS, RegionState
-from walferry.master.table_states import StoredState
+from walferry.master.tables import StoredState
 from walferry.master.znodes import RegionInTransition, encoded_name
 
 A, B, DEAD = (ServerName(f"rs{i}.example.org", 16020, 1_700_000_000_000 + i) for i in range(3))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tests.unit.master.looks import A, B, Site, draining, refused
 from walferry.master import requests
-from walferry.master.balance import plan_moves
+from walferry.master.placement import plan_moves
 from walferry.master.states import RegionState
 
 

@@ -15,8 +15,7 @@ from walferry.hbase.rpc import admin as rpc
 from walferry.hbase.rpc.server_codec import CallRefused
 from walferry.hbase.tables.regions import read_meta_row
 from walferry.hbase.values import PBUF
-from walferry.master.master_calls import MasterCalls
-from walferry.master.registry import ServerRegistry
+from walferry.master.master_calls import MasterCalls, ServerRegistry
 from walferry.master.znodes import decode_region
 
 LIVE = ServerName("rs1.example.org", 16020, 17)  # as its znode and its folder of WALs have it

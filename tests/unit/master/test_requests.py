@@ -13,7 +13,7 @@ from walferry.master.decide import MAX_FAILURES
 from walferry.master.plans import Plan
 from walferry.master.requests import IDLE, OperatorRequest
 from walferry.master.states import RegionState
-from walferry.master.table_states import StoredState, TableState
+from walferry.master.tables import StoredState, TableState
 
 REGION = code(1)
 

@@ -10,7 +10,7 @@ from walferry.master import tables
 from walferry.master.catalog import META_INFO
 from walferry.master.decide import Region
 from walferry.master.reconcile import Known
-from walferry.master.table_states import StoredState, TableState
+from walferry.master.tables import StoredState, TableState
 from walferry.master.znodes import META_ENCODED_NAME
 
 

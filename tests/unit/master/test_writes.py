@@ -12,11 +12,16 @@ from walferry.hbase.names import ServerName
 from walferry.master.errors import IllegitimateTransition
 from walferry.master.states import Actor, RegionState
 from walferry.master.transitions import Transition
-from walferry.master.writes import Change, _add, new_value
+from walferry.master.writes import Change, _add, _after, _value
 from walferry.master.znodes import RegionInTransition
 
 NAME = b"t,,1700000000000.0123456789abcdef0123456789abcdef."
 ONE, OTHER = ServerName("rs1", 16020, 1), ServerName("rs2", 16020, 2)
+
+
+def new_value(change: Change, actor: Actor) -> bytes | None:
+    """The znode's value after the change; None if it is deleted."""
+    return _value(_after(change, actor))
 
 
 @pytest.mark.parametrize("transition", Transition)

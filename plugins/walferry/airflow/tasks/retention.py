@@ -21,7 +21,7 @@ from walferry.runs.reports.batch import MAX_AGE_SECONDS, table
 
 if TYPE_CHECKING:
     from walferry.base.findings import Finding
-    from walferry.replication.retention.expiry import Expired
+    from walferry.replication.retention.archive import Expired
     from walferry.replication.retention.limits import OldWalLimits
     from walferry.replication.retention.survey import Amount, Blocker, OldWalSurvey, SurveyedWal
     from walferry.replication.source.cluster import SourceCluster
@@ -74,8 +74,7 @@ def check(found: dict[str, Any]) -> None:
 @task
 def expire_archive() -> None:
     """Delete copies of WALs that are older than the archive's TTL."""
-    from walferry.replication.retention.archive import WalArchive
-    from walferry.replication.retention.expiry import expire
+    from walferry.replication.retention.archive import WalArchive, expire
 
     check_run()
     cluster = source()

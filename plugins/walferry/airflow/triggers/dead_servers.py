@@ -23,8 +23,7 @@ from walferry.base.errors import WalferryError
 from walferry.replication.source.cluster import DEFAULT_CONN_ID, SourceCluster
 
 if TYPE_CHECKING:  # DAG files name the trigger, and are parsed without kazoo
-    from walferry.replication.queues.dead_servers import DeadServer
-    from walferry.replication.queues.dead_servers_stream import DeadServersStream, ServersTold
+    from walferry.replication.queues.dead_servers import DeadServer, DeadServersStream, ServersTold
 
 log = logging.getLogger(__name__)
 
@@ -74,7 +73,7 @@ class DeadServersEventTrigger(SourceTrigger, BaseEventTrigger):
 
 def open_stream(source: SourceCluster, told: Mapping[str, ServersTold] | None = None) -> DeadServersStream:
     """The stream of a cluster."""
-    from walferry.replication.queues.dead_servers_stream import DeadServersStream
+    from walferry.replication.queues.dead_servers import DeadServersStream
 
     return DeadServersStream(source, told)
 

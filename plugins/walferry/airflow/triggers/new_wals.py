@@ -21,8 +21,7 @@ from airflow.triggers.shared_stream import AdvanceItem, SharedStreamProducer
 from walferry.airflow.hooks.hbase import HBaseSourceHook
 from walferry.airflow.triggers.base import OnceTrigger, SourceTrigger
 from walferry.base.errors import WalferryError
-from walferry.replication.queues.new_wals import NewWals
-from walferry.replication.queues.new_wals_stream import NewWalsStream
+from walferry.replication.queues.new_wals import NewWals, NewWalsStream
 from walferry.replication.source.cluster import DEFAULT_CONN_ID
 
 log = logging.getLogger(__name__)

@@ -23,7 +23,7 @@ from kazoo.protocol.states import ZnodeStat
 from kazoo.security import ACL, READ_ACL_UNSAFE, Permissions
 
 from walferry.base.texts import shell_word
-from walferry.base.zk.client import Refusal, commit, retried, whose
+from walferry.base.zk.client import Refusal, commit, expected, retried, whose
 from walferry.base.zk.errors import Contention, ForeignRoot, NoAccess
 
 WORLD = "world"
@@ -154,9 +154,7 @@ def _make(zk: KazooClient, root: str) -> None:
     try:
         if parent:
             retried(zk, zk.ensure_path, parent)
-        refusal = retried(zk, make)
-        if refusal is not None and not isinstance(refusal.error, (NodeExistsError, NoNodeError)):
-            raise refusal.error
+        expected(retried(zk, make), NodeExistsError, NoNodeError)
     except NoAuthError as error:
         how = f"create {shell_word(root)} '' {shown(zk.default_acl)}"
         advice = f"Let a user who may write there make Walferry's root in ZooKeeper's own client: {how}"

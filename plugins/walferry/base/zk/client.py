@@ -372,6 +372,13 @@ def commit(transaction: TransactionRequest) -> Refusal | None:
     return refusal_of(transaction.commit())
 
 
+def expected(refusal: Refusal | None, *errors: type[Exception]) -> Refusal | None:
+    """The refusal, whose error must be one of these: raises any other error. None if the multi was carried out."""
+    if refusal is not None and not isinstance(refusal.error, errors):
+        raise refusal.error
+    return refusal
+
+
 def refusal_of(results: Sequence[Any]) -> Refusal | None:
     """Find out of a multi's results why it was refused; None if it was carried out."""
     for i, result in enumerate(results):

@@ -1,14 +1,14 @@
 """Records in znodes: JSON of bounded size, compressed where it is large.
 
 A record is written over the one before (`put`), or only as the successor of the one that was read (`update`), or by the holder of
-a lease or lock (`put_fenced`, `set_fenced`, with the fence's own checks in the same multi). It is read with `decode`, which takes
-nothing for granted: whoever may write to ZooKeeper may have put anything there.
+a lease or lock (`put_fenced`, `set_fenced`, `delete_fenced`, with the fence's own checks in the same multi). It is read with
+`decode`, which takes nothing for granted: whoever may write to ZooKeeper may have put anything there.
 """
 
 from __future__ import annotations
 
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
 from kazoo.client import KazooClient, TransactionRequest
@@ -23,10 +23,11 @@ from kazoo.exceptions import (
 
 from walferry.base.records import MAX_BYTES, NotARecord, Record, converted, parsed, text_of
 from walferry.base.texts import one_line
-from walferry.base.zk.client import OUTCOME_UNKNOWN, Refusal, read, retried, unanswered
+from walferry.base.zk.client import OUTCOME_UNKNOWN, Refusal, expected, read, retried, unanswered
 from walferry.base.zk.errors import MAX_ERROR_CHARS, Contention, ZNodeValueError
 
 COMPRESSED_FROM_BYTES = 16 << 10  # smaller ones can be read with ZooKeeper's own client
+DELETED_AT_ONCE = 500  # znodes in one multi, with paths of some 150 bytes; ZooKeeper's limit is 1 MB
 UPDATE_TRIES = 50  # a try fails if another client writes between the read and the write
 _ZLIB = b"x"  # begins each value that is compressed; no JSON begins so
 
@@ -134,6 +135,19 @@ def set_fenced(zk: KazooClient, fence: Fence, path: str, value: bytes, version: 
     if znode is None or znode.value != value:  # otherwise an earlier try of ours was carried out, and its answer lost
         return None
     return int(znode.stat.version)
+
+
+def delete_fenced(fence: Fence, paths: Sequence[str]) -> None:
+    """Delete znodes, as far as they are there, as long as the fence lets the writes through. Raises what the fence raises."""
+    for start in range(0, len(paths), DELETED_AT_ONCE):
+        left = list(paths[start : start + DELETED_AT_ONCE])
+
+        def delete(multi: TransactionRequest, left: list[str] = left) -> None:
+            for path in left:
+                multi.delete(path)
+
+        while left and (refusal := expected(fence(delete), NoNodeError)) is not None:
+            del left[refusal.operation]  # deleted by another client, or by an earlier try whose answer was lost
 
 
 def _unpacked(value: bytes, most_bytes: int) -> bytes:

@@ -15,7 +15,7 @@ from google.protobuf.message import Message
 
 from walferry.base.protos import hbase_pb2 as pb
 from walferry.base.security.login import UNSECURED, Login
-from walferry.hbase.names import family_text
+from walferry.hbase.names import family_text, table_text
 from walferry.hbase.rpc.connection import CALL_TIMEOUT_SECONDS, Address, Connection
 from walferry.hbase.rpc.errors import RemoteError, RpcTimeout
 
@@ -149,12 +149,6 @@ def table_message(table: str) -> pb.TableName:
     """The message of "table" or "namespace:table"."""
     namespace, _, name = table.rpartition(":")
     return pb.TableName(namespace=(namespace or "default").encode(), qualifier=name.encode())
-
-
-def table_text(name: pb.TableName) -> str:
-    """The table as "table", or as "namespace:table" if it is not in the default namespace. Names are UTF-8 in HBase."""
-    namespace, qualifier = name.namespace.decode(), name.qualifier.decode()
-    return qualifier if namespace in ("", "default") else f"{namespace}:{qualifier}"
 
 
 def table_schemas(master: Connection, tables: Collection[str] | None = None) -> dict[str, pb.TableSchema]:

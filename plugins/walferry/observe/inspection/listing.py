@@ -15,7 +15,7 @@ from typing import Any
 from walferry.base.errors import WalferryError
 from walferry.hbase.files.clients import file_system, local_path, remote, scheme
 from walferry.hbase.files.store import OLD_WALS, SPLITTING, WALS
-from walferry.hbase.names import WalName, parse_wal_name
+from walferry.hbase.names import WalName, as_wal_name
 
 CORRUPT = "corrupt"  # where HBase puts WALs that it could not split
 MAX_DEPTH = 3  # a root, WALs, a server's folder
@@ -52,7 +52,7 @@ def list_wals(places: Sequence[str]) -> Listing:
     for place in places:
         try:
             for url, size in _wals_below(place.rstrip("/")):
-                name = _wal_name(url)
+                name = as_wal_name(url.rpartition("/")[2])
                 key = name.text if name else url
                 if key not in found or found[key].size < size:
                     found[key] = ListedFile(url, size, name)
@@ -109,7 +109,7 @@ def _in_folder(url: str, depth: int) -> Iterator[tuple[str, int]]:
                     break
                 except FileNotFoundError:
                     continue
-        elif not is_folder and _wal_name(name) is not None:
+        elif not is_folder and as_wal_name(name) is not None:
             yield f"{url}/{name}", size
 
 
@@ -124,10 +124,3 @@ def _contents(url: str) -> list[tuple[str, bool, int]]:
 def _path(url: str) -> str:
     """What the URL's file system calls it."""
     return local_path(url) if scheme(url) == "file" else str(file_system(url)._strip_protocol(url))
-
-
-def _wal_name(url: str) -> WalName | None:
-    try:
-        return parse_wal_name(url.rpartition("/")[2])
-    except ValueError:
-        return None

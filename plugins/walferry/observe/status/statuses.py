@@ -22,8 +22,7 @@ from walferry.observe.status.history import Sample, read_histories, record
 from walferry.observe.status.model import SourceStatus
 from walferry.observe.status.slaves import Slaves
 from walferry.observe.status.view import ZooKeeperView, view
-from walferry.replication.retention.old_wals import list_old_wals
-from walferry.replication.retention.survey import OldWalSurvey, surveyed
+from walferry.replication.retention.survey import OldWalSurvey, list_old_wals, surveyed
 from walferry.replication.source.cluster import SourceCluster
 from walferry.replication.source.session import Session, open_session
 

@@ -87,7 +87,7 @@ def _filter_window(window: Window, rules: FilterRules, path: str) -> KeptEdits:
     index, n = window.index, len(window.index)
     table_of, first_of = distinct_tables(window)
     kinds, family_first, family_start, family_bytes = _family_tables(window, first_of, rules.tables)
-    meta_start, meta_bytes = _flat([META_FAMILY, *_MARKERS])
+    meta_start, meta_bytes = flat([META_FAMILY, *_MARKERS])
     kept = KeptEdits(
         reason=np.zeros(n, np.int8),
         cells=np.zeros(n, np.int32),
@@ -155,10 +155,10 @@ def _family_tables(window: Window, first_of: Ints, tables: PeerTables) -> tuple[
         kinds.append(kind)
         names += sorted(families)
         first.append(len(names))
-    return np.array(kinds, np.int8), np.array(first, np.int64), *_flat(names)
+    return np.array(kinds, np.int8), np.array(first, np.int64), *flat(names)
 
 
-def _flat(names: Sequence[bytes]) -> tuple[Ints, Bytes]:
+def flat(names: Sequence[bytes]) -> tuple[Ints, Bytes]:
     """Where each name begins and the last one ends, and the names one after the other."""
     return np.cumsum([0, *map(len, names)], dtype=np.int64), np.frombuffer(b"".join(names) or b"\0", np.uint8)
 

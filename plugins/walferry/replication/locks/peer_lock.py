@@ -5,13 +5,24 @@
 Batches overlap, so that a slow peer does not delay the others. A run that finds a peer in another run's hands leaves it to that
 run. The right only keeps runs out of each other's way; the lease on each WAL group keeps the edits safe.
 
-Rows of scans have no lease (row_lock.py). So whoever holds the peer lock next first waits until no request of an earlier run's
-tasks for such rows can take effect.
+Tasks that ship rows of scans have no lease. They have sessions of their own, on machines of their own. So each has a fenced lock,
+
+    <root>/row-shipments/<quoted znode parent>/<quoted peer>/<quoted name>
+
+which says for how long its requests may take effect, and sends only while it has that, the run's attempt holds the peer lock, and
+the peer stays disabled: rows are read once the right is held, and must not come after what HBase ships of them later.
+
+    a task that comes in the place of a killed one, under the same name     waits for the requests of that one
+    a run that holds the peer lock next                                    waits for the requests of all tasks before
+
+A task that ends well, with all of its requests answered, deletes its lock. Otherwise the next holder of the peer does.
 """
 
 from __future__ import annotations
 
 import logging
+import os
+import socket
 import threading
 import time
 import uuid
@@ -24,7 +35,10 @@ from kazoo.exceptions import NoNodeError, NotEmptyError
 from walferry.base.errors import WalferryError
 from walferry.base.zk.client import children, read, read_all, retried
 from walferry.base.zk.errors import ConnectError, Contention
-from walferry.base.zk.fenced_lock import FencedLock, Record, calls_left, read_record, record_of
+from walferry.base.zk.fenced_lock import CALLS, FencedLock, Guard, Record, calls_left, read_record, record_of
+from walferry.base.zk.right import Right
+from walferry.hbase.layout import quoted
+from walferry.replication.peers.reading import disabled_guard
 from walferry.replication.source.cluster import SourceCluster
 from walferry.replication.source.session import Session, open_session
 
@@ -216,6 +230,68 @@ class PeerLock:
             lock.release()
             raise PeerLocked(self._peer_id, *_who_and_since(before), now=False)
         self._hold, self._turn = lock, lock.turn
+
+
+class RowsTaken(WalferryError):
+    """Another task ships the same rows, or the session of a killed one has not ended yet."""
+
+
+@contextmanager
+def row_right(session: Session, peer_id: str, attempt: str, name: str, rows: str, seconds: float) -> Iterator[Right]:
+    """The right to ship some rows by requests that usually have `seconds`, once no earlier request for them can take effect.
+
+    `attempt` is that of the run that holds the peer lock. Tasks with the same `name` ship the same rows; `rows` is what they are
+    for people. Raises RowsTaken, EnabledPeer, MissingPeer, ConnectError.
+    """
+    guard = disabled_guard(session.zk, session.nodes, peer_id)
+    lock = FencedLock(
+        session.zk,
+        f"{session.own.row_shipments(peer_id)}/{quoted(name)}",
+        lambda holder, since: RowsTaken(f"{rows} are shipped by {holder} since {since}", "Wait until it has ended"),
+        lambda why: RightLost(f"{rows} are not shipped any more by this task, whose right to do so is lost: {why}"),
+    )
+    lock.acquire(f"a task on {socket.gethostname()}, process {os.getpid()}", **{CALLS: f"{seconds:.1f}"})
+    ground = _Ground(session, peer_id, attempt, lock, guard)
+    right = Right(ground, seconds, lock.quiet_at)
+    try:
+        if quiet := right.quiet_seconds:
+            log.info("%s wait for %.0f s, as requests of a killed task may take effect until then", rows, quiet)
+            time.sleep(quiet)
+        yield right
+    finally:
+        ground.release(right.end())
+
+
+class _Ground:
+    """The turn of the attempt at the peer, the task's own lock, and the peer's state."""
+
+    def __init__(self, session: Session, peer_id: str, attempt: str, lock: FencedLock, guard: Guard) -> None:
+        self._session = session
+        self._peer_id = peer_id
+        self._attempt = attempt
+        self._fenced = lock
+        self._guard = guard
+        self._lock = threading.Lock()
+
+    def is_sure(self) -> bool:
+        """Whether the task surely has its right now. Raises RightLost, PeerError, ConnectError."""
+        sure = self._fenced.is_sure()
+        if turn_of_attempt(self._session, self._peer_id, self._attempt) is None:
+            raise RightLost(f"this run no longer holds the lock of peer {self._peer_id}: another run has taken it")
+        state = read(self._session.zk, self._guard.path)
+        if state is None or state.stat.version != self._guard.version:
+            raise self._guard.broken()
+        return sure and self._fenced.is_sure()  # again: what was read may be old if the process was stopped meanwhile
+
+    def allow(self, seconds: float) -> None:
+        """Note that a server may carry out requests of this task for so long. Raises RightLost, ConnectError."""
+        with self._lock:
+            self._fenced.note(**{CALLS: f"{seconds:.1f}"})
+
+    def release(self, seconds: float) -> None:
+        """Give the rows up; requests of this task may take effect for so long. One that hangs may be noting more just now."""
+        with self._lock:
+            self._fenced.release(forget=True, calls_seconds=seconds)
 
 
 def _who_and_since(record: Record) -> tuple[str, str]:

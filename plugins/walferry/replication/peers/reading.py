@@ -26,6 +26,7 @@ from walferry.hbase.errors import (
     UnmanagedPeer,
 )
 from walferry.hbase.layout import PEER_STATE, TABLE_CFS, ZNodes
+from walferry.hbase.names import table_text
 from walferry.hbase.table_cfs import parse_table_cfs
 from walferry.hbase.values import decode_message, decode_peer, decode_state, decode_table_cfs
 from walferry.replication.peers import settings
@@ -325,12 +326,7 @@ def _replicates_all(message: pb.ReplicationPeer) -> bool:
 
 
 def _table_cfs(entries: Iterable[pb.TableCF]) -> Mapping[str, tuple[str, ...]] | None:
-    return {_table(entry.table_name): tuple(family.decode() for family in entry.families) for entry in entries} or None
-
-
-def _table(name: pb.TableName) -> str:
-    namespace, qualifier = name.namespace.decode(), name.qualifier.decode()
-    return qualifier if namespace in ("", "default") else f"{namespace}:{qualifier}"
+    return {table_text(entry.table_name): tuple(family.decode() for family in entry.families) for entry in entries} or None
 
 
 def _names(zk: KazooClient, nodes: ZNodes) -> str:

@@ -15,8 +15,6 @@ class WalGone(WalferryError):
         super().__init__(
             f"WAL {wal} is in no queue of peer {peer_id} any more: another run finished it, or the peer was removed. Plan again"
         )
-        self.peer_id = peer_id
-        self.wal = wal
 
 
 class LastWal(WalferryError):
@@ -26,7 +24,6 @@ class LastWal(WalferryError):
         super().__init__(
             f"{path} is the newest WAL of its group in a live server's queue; it stays there until that server rolls to another"
         )
-        self.path = path
 
 
 class LeaseHeld(WalferryError):
@@ -37,10 +34,7 @@ class LeaseHeld(WalferryError):
             f"WAL group {group} of peer {peer_id} is held by {holder} since {since}. "
             "Wait for it to end; a dead holder's lease goes with its ZooKeeper session"
         )
-        self.peer_id = peer_id
-        self.group = group
         self.holder = holder
-        self.since = since
 
 
 class LeaseLost(WalferryError):
@@ -48,8 +42,6 @@ class LeaseLost(WalferryError):
 
     def __init__(self, peer_id: str, group: str, reason: str) -> None:
         super().__init__(f"the lease on WAL group {group} of peer {peer_id} is lost: {reason}. A new run acquires a new one")
-        self.peer_id = peer_id
-        self.group = group
 
 
 class LiveServer(WalferryError):
@@ -59,7 +51,6 @@ class LiveServer(WalferryError):
 
     def __init__(self, server: str) -> None:
         super().__init__(f"{server} is alive: its queues are its own. Only a dead server's queues are claimed")
-        self.server = server
 
 
 class ClaimHeld(WalferryError):
@@ -70,8 +61,6 @@ class ClaimHeld(WalferryError):
             f"the queues of {server} are being claimed by {holder} since {since}. Wait for it to end; if it has died, its claim "
             "is free as soon as its ZooKeeper session has ended"
         )
-        self.server = server
-        self.holder = holder
 
 
 class ClaimLost(WalferryError):
@@ -79,7 +68,6 @@ class ClaimLost(WalferryError):
 
     def __init__(self, server: str, reason: str) -> None:
         super().__init__(f"the claim on the queues of {server} is lost: {reason}. The next try continues where this one stopped")
-        self.server = server
 
 
 class NoTarget(WalferryError):
@@ -90,4 +78,3 @@ class NoTarget(WalferryError):
             f"the queues of {server} cannot be claimed: in this layout a live RegionServer holds claimed queues, and none is "
             "live. They can be drained where they are, or claimed when a RegionServer is up"
         )
-        self.server = server

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from walferry.base.zk.client import children, read_all
 from walferry.hbase.cluster import is_live
-from walferry.hbase.names import parse_queue_id, parse_wal_name
+from walferry.hbase.names import as_wal_name, parse_queue_id
 from walferry.replication.queues.consistent import looked_for
 from walferry.replication.queues.reading import Queue, queue_of, queue_paths, read_queues, read_values
 from walferry.replication.source.session import Session
@@ -50,7 +50,8 @@ def _read_at(session: Session, group: str, place: QueuePlace) -> Queue | None:
     WALs are there as were seen before.
     """
     path = session.nodes.queue(place.server, place.queue_id)
-    names = [name for name in children(session.zk, path) or () if _is_of(name, group)]
+    wals = [wal for name in children(session.zk, path) or () if (wal := as_wal_name(name)) is not None and wal.group == group]
+    names = [wal.text for wal in wals]
     values = read_values(session, [f"{path}/{name}" for name in names])
     if not names or len(values) != len(names):
         return None
@@ -60,10 +61,3 @@ def _read_at(session: Session, group: str, place: QueuePlace) -> Queue | None:
     if not live and (place.live or len(names) != place.wals):
         return None
     return queue_of(place.server, queue_id, path, names, values, server_is_live=live)
-
-
-def _is_of(name: str, group: str) -> bool:
-    try:
-        return parse_wal_name(name).group == group
-    except ValueError:
-        return False

@@ -19,18 +19,18 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, replace
 
 from kazoo.client import TransactionRequest
 from kazoo.exceptions import BadVersionError, NoNodeError, NotEmptyError
 
-from walferry.base.zk.client import Refusal, ZNode, children, read, read_all
+from walferry.base.zk.client import Refusal, ZNode, children, expected, read, read_all
 from walferry.base.zk.errors import Contention
 from walferry.base.zk.fenced_lock import CALLS, TOKEN, FencedLock, Guard, WriteOutcome
+from walferry.base.zk.records import delete_fenced
 from walferry.base.zk.right import Right, spare_seconds
 from walferry.hbase.cluster import is_live
-from walferry.hbase.names import QueueId, WalName, is_file_name, parse_queue_id, parse_wal_name
+from walferry.hbase.names import QueueId, WalName, as_wal_name, is_file_name, parse_queue_id, parse_wal_name
 from walferry.hbase.values import decode_position, encode_position
 from walferry.replication.peers.reading import disabled_guard, read_peer
 from walferry.replication.peers.settings import CALL_TIMEOUT
@@ -40,7 +40,6 @@ from walferry.replication.queues.finding import QueuePlace, find_wal, read_group
 from walferry.replication.queues.reading import Queue
 from walferry.replication.source.session import Session
 
-REFS_AT_ONCE = 500  # znodes in one multi, with paths of some 100 bytes; ZooKeeper's limit is 1 MB
 HBASE_CALL_SECONDS = 60.0  # that a RegionServer's call to a slave has, by default
 MAX_DIGITS = 11  # of a time in ms, which HBase reads as an int
 TRIES = 50  # a try fails if the WAL moves or its position changes between the read and the write
@@ -243,8 +242,7 @@ class Lease:
                 if outcome.refusal is None:
                     self._removed(path, newer)
                     return True
-                if not isinstance(outcome.refusal.error, NoNodeError):
-                    raise outcome.refusal.error
+                expected(outcome.refusal, NoNodeError)
                 if newer is not None and outcome.refusal.operation == 0:  # it is the newer one that is gone
                     self._newest.pop(path.rpartition("/")[0], None)
                 else:
@@ -283,18 +281,11 @@ class Lease:
         for name in names:
             if not is_file_name(name):
                 raise ValueError(f"{name!r} is not the name of an HFile")
+        paths = [f"{parent}/{name}" for name in names]
         with self._lock:
             self._fenced.check()
-            for start in range(0, len(names), REFS_AT_ONCE):
-                some = [f"{parent}/{name}" for name in names[start : start + REFS_AT_ONCE]]
-                there = [path for path, znode in zip(some, read_all(self._zk, some), strict=True) if znode is not None]
-                while there:
-                    refusal = self._write(_deletions(there)).refusal
-                    if refusal is None:
-                        break
-                    if not isinstance(refusal.error, NoNodeError):
-                        raise refusal.error
-                    del there[refusal.operation]  # deleted by an earlier try whose answer was lost, or with the peer
+            there = [path for path, znode in zip(paths, read_all(self._zk, paths), strict=True) if znode is not None]
+            delete_fenced(lambda operations: self._write(operations).refusal, there)
 
     def release(self) -> None:
         """Give the lease up, so that the next holder need not wait for the session's end. A lost lease may be released, too.
@@ -356,20 +347,14 @@ class Lease:
 
     def _mine(self, names: Iterable[str]) -> list[WalName]:
         """The names that are WALs of the group."""
-        found = []
-        for name in names:
-            with suppress(ValueError):
-                found.append(parse_wal_name(name))
-        return [wal for wal in found if wal.group == self.group]
+        return [wal for name in names if (wal := as_wal_name(name)) is not None and wal.group == self.group]
 
     def _write(self, operations: Callable[[TransactionRequest], None]) -> WriteOutcome:
         return self._fenced.write(operations, [self._guard])
 
     def _set(self, seen: _Queued, value: bytes) -> bool:
-        refusal = self._write(lambda multi: multi.set_data(seen.path, value, seen.version)).refusal
-        if refusal is None or isinstance(refusal.error, (NoNodeError, BadVersionError)):
-            return refusal is None
-        raise refusal.error
+        outcome = self._write(lambda multi: multi.set_data(seen.path, value, seen.version))
+        return expected(outcome.refusal, NoNodeError, BadVersionError) is None
 
     def _is_live(self, wal_path: str) -> bool:
         """Whether a running server adds WALs to this WAL's queue. A server that is gone never comes back under its name."""
@@ -434,18 +419,8 @@ class Lease:
         return read(self._zk, self._nodes.queue(last, str(QueueId(queue_id.peer_id, tuple(before))))) is not None
 
     def _deleted_if_empty(self, path: str) -> bool:
-        refusal = self._write(lambda multi: multi.delete(path)).refusal
-        if refusal is None or isinstance(refusal.error, (NoNodeError, NotEmptyError)):
-            return refusal is None or isinstance(refusal.error, NoNodeError)
-        raise refusal.error
-
-
-def _deletions(paths: Sequence[str]) -> Callable[[TransactionRequest], None]:
-    def operations(multi: TransactionRequest) -> None:
-        for path in paths:
-            multi.delete(path)
-
-    return operations
+        refusal = expected(self._write(lambda multi: multi.delete(path)).refusal, NoNodeError, NotEmptyError)
+        return refusal is None or isinstance(refusal.error, NoNodeError)
 
 
 def _deletion(path: str, newer: str | None) -> Callable[[TransactionRequest], None]:

@@ -4,21 +4,22 @@
 
 As far as queues tell, a WAL is closed when its group has a newer one, or when its server is gone. `key` names the mark's owner,
 such as an Airflow task. A mark only moves forward. Several runs may look at once, but each WAL is new to one `commit` only.
+`NewWalsStream` announces them to an event loop as they come.
 """
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from kazoo.client import KazooClient
-
 from walferry.base.records import NotARecord
 from walferry.base.zk.client import Watch, read, retried
 from walferry.base.zk.errors import AnswerTooLong
 from walferry.base.zk.records import decode, encode, update, wrong_record
+from walferry.base.zk.watcher import Watcher
 from walferry.replication.peers.reading import check_ours, read_peer
 from walferry.replication.queues.consistent import consistent
 from walferry.replication.queues.reading import closed_groups, list_queues, queued_groups
-from walferry.replication.source.session import Session
+from walferry.replication.source.cluster import SourceCluster
+from walferry.replication.source.session import Session, writing_session
 
 Timestamps = Mapping[str, int]  # by WAL group, in milliseconds as in WAL names
 
@@ -48,7 +49,9 @@ def find_new(
     if peer.paused:
         return None
     closed = _closed_wals(session, peer_id, watch)
-    seen = _merged(_read_mark(session.zk, session.own.mark(peer_id, key)), beside or {})
+    path = session.own.mark(peer_id, key)
+    znode = read(session.zk, path)
+    seen = _merged(_mark(None if znode is None else znode.value, path), beside or {})
     new = {group: [t for t in timestamps if t > seen.get(group, -1)] for group, timestamps in closed.items()}
     newest = {group: max(timestamps) for group, timestamps in new.items() if timestamps}
     return NewWals(newest, sum(map(len, new.values()))) if newest else None
@@ -59,7 +62,7 @@ def commit(session: Session, peer_id: str, key: str, newest: Timestamps) -> bool
     path = session.own.mark(peer_id, key)
 
     def moved_on(value: bytes | None) -> bytes | None:
-        mark = {} if value is None else _mark(value, path)
+        mark = _mark(value, path)
         wanted = _merged(mark, newest)
         if wanted == mark:
             return None
@@ -71,6 +74,31 @@ def commit(session: Session, peer_id: str, key: str, newest: Timestamps) -> bool
         return encode({group: timestamp for group, timestamp in wanted.items() if group in queued or group in newest})
 
     return update(session.zk, path, moved_on)
+
+
+class NewWalsStream(Watcher):
+    """Announces new closed WALs of one peer for one mark.
+
+    Use `async with`, or `close` it in the end, so that no session or thread is left.
+    """
+
+    def __init__(self, source: SourceCluster, peer_id: str, key: str) -> None:
+        super().__init__(source.quorum, source.login)
+        self.peer_id = peer_id
+        self.key = key
+        self._source = source
+
+    async def next(self, beside: Timestamps | None = None) -> NewWals:
+        """Wait for closed WALs that neither the mark nor `beside` covers; `commit` is what moves the mark.
+
+        It waits through lost sessions and while the ensemble is away. Raises PeerError if the peer must not be shipped,
+        StorageError, ZNodeValueError.
+        """
+        return await self.first(lambda zk, watch: find_new(Session(self._source, zk), self.peer_id, self.key, beside, watch))
+
+    async def commit(self, newest: Timestamps) -> bool:
+        """Let the mark cover `newest`; returns whether it did not before. Raises ConnectError, WalferryError."""
+        return await self.call(lambda zk: commit(writing_session(self._source, zk), self.peer_id, self.key, newest))
 
 
 def _closed_wals(session: Session, peer_id: str, watch: Watch | None) -> dict[str, list[int]]:
@@ -86,14 +114,9 @@ def _merged(one: Timestamps, other: Timestamps) -> dict[str, int]:
     return {group: max(one.get(group, -1), other.get(group, -1)) for group in {**one, **other}}
 
 
-def _read_mark(zk: KazooClient, path: str) -> dict[str, int]:
-    """The mark; without one, everything is new."""
-    znode = read(zk, path)
-    return {} if znode is None else _mark(znode.value, path)
-
-
-def _mark(value: bytes, path: str) -> dict[str, int]:
+def _mark(value: bytes | None, path: str) -> dict[str, int]:
+    """The mark in a znode's value; without a znode, everything is new."""
     try:
-        return decode(dict[str, int], value)
+        return {} if value is None else decode(dict[str, int], value)
     except NotARecord as error:
         raise wrong_record(path, "a mark of Walferry's", error, "Delete it: all WALs are new then") from error

@@ -19,7 +19,7 @@ from walferry.base.zk.client import Watch, ZNode, children, children_all, childr
 from walferry.base.zk.errors import AnswerTooLong
 from walferry.hbase.cluster import check_layout, check_storage, live_servers
 from walferry.hbase.errors import PositionError
-from walferry.hbase.names import QueueId, WalName, is_server_name, parse_queue_id, parse_wal_name
+from walferry.hbase.names import QueueId, WalName, as_wal_name, is_server_name, parse_queue_id, parse_wal_name
 from walferry.hbase.values import decode_position
 from walferry.replication.queues.consistent import looked_for
 from walferry.replication.source.session import Session
@@ -233,7 +233,7 @@ def positions(wals: Sequence[QueuedWal]) -> Iterator[tuple[str, int | PositionEr
 
 def queue_paths(session: Session, peer_id: str) -> list[str]:
     """The znodes of the peer's queues at all servers, not necessarily as of one moment. Unreadable names are left out."""
-    return [path for _, _, path in peer_queues(session, peer_id)]
+    return [path for _, queue_id, path in every_queue(session) if queue_id.peer_id == peer_id]
 
 
 def queued_groups(session: Session, peer_id: str, *, even_unread: bool = False) -> frozenset[str]:
@@ -242,12 +242,8 @@ def queued_groups(session: Session, peer_id: str, *, even_unread: bool = False) 
     Raises AnswerTooLong for a queue that cannot be listed; with `even_unread` its groups are left out.
     """
     listing = _listing(session, peer_id, even_unread=even_unread)
-    return frozenset(wal.group for queue in listing.values() for wal in _wal_names(queue.names))
-
-
-def peer_queues(session: Session, peer_id: str, watch: Watch | None = None) -> list[tuple[str, QueueId, str]]:
-    """List the peer's queues as `queue_paths` does, with server and id. `watch` is called once when a queue comes or goes."""
-    return [queue for queue in every_queue(session, watch) if queue[1].peer_id == peer_id]
+    names = (as_wal_name(name) for queue in listing.values() for name in queue.names)
+    return frozenset(wal.group for wal in names if wal is not None)
 
 
 def every_queue(session: Session, watch: Watch | None = None, on_odd: OnOdd = _pass_over) -> Iterator[tuple[str, QueueId, str]]:
@@ -361,15 +357,7 @@ def _union(queue: _Names, other: _Names | None) -> Collection[str]:
 def _of_group(queue: _Names, group: str | None) -> _Names:
     if group is None:
         return queue
-    return replace(queue, names=[wal.text for wal in _wal_names(queue.names) if wal.group == group])
-
-
-def _wal_names(names: Collection[str]) -> Iterator[WalName]:
-    for name in names:
-        try:
-            yield parse_wal_name(name)
-        except ValueError:
-            continue
+    return replace(queue, names=[name for name in queue.names if (wal := as_wal_name(name)) is not None and wal.group == group])
 
 
 def _queued(wal: WalName, path: str, znode: ZNode) -> QueuedWal:

@@ -15,7 +15,7 @@ from walferry.base.security.login import Login
 from walferry.base.zk.client import children_each
 from walferry.base.zk.errors import AnswerTooLong
 from walferry.hbase.cluster import live_servers
-from walferry.hbase.names import ServerName, parse_wal_name
+from walferry.hbase.names import ServerName, as_wal_name
 from walferry.hbase.rpc.admin import roll_wal_writer
 from walferry.hbase.rpc.errors import RpcError
 from walferry.replication.source.session import Session
@@ -71,11 +71,8 @@ def _newest(session: Session, queues: Iterable[_Queue]) -> _Newest:
 def _newest_of(names: Iterable[str]) -> dict[str, int]:
     newest: dict[str, int] = {}
     for name in names:
-        try:
-            wal = parse_wal_name(name)
-        except ValueError:  # it is reported when the queue is planned
-            continue
-        newest[wal.group] = max(wal.timestamp, newest.get(wal.group, 0))
+        if (wal := as_wal_name(name)) is not None:  # what is none is reported when the queue is planned
+            newest[wal.group] = max(wal.timestamp, newest.get(wal.group, 0))
     return newest
 
 

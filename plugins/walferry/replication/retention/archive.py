@@ -4,19 +4,40 @@
 
 A copy has the same bytes as its WAL. It is written under a name that ends with `.part`, and renamed when it is whole, so a WAL
 that is listed here is always complete. All peers of the source share one copy.
+
+While a WAL is being copied, its copier has an ephemeral znode under Walferry's root. So a WAL that two peers have shipped at the
+same time is copied once: one of them waits until the copy is there. If the copier dies, its znode goes, and another one copies.
+
+A WAL leaves its queue only after its copy has been renamed to its final name. If a run is killed before that, the next run finds
+the WAL still queued, with its position at its end, and copies it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from urllib.parse import unquote
 
-from walferry.hbase.files.systems import OpenWal, copy_file, file_size, list_entries, open_wal
+from kazoo.exceptions import NodeExistsError, NoNodeError
+
+from walferry.base.errors import WalferryError
+from walferry.base.zk.client import retried
+from walferry.hbase.files.closedness import WalMissing
+from walferry.hbase.files.errors import StoreError, UnreadableBytes
+from walferry.hbase.files.systems import OpenWal, copy_file, delete_empty_folder, delete_file, file_size, list_entries, open_wal
 from walferry.hbase.layout import quoted
-from walferry.hbase.names import WalName, parse_wal_name
+from walferry.hbase.names import WalName, as_wal_name
+from walferry.replication.source.session import Session
 
 PART = ".part"  # ends the name of a copy that is not whole: see files.systems.copy_file
+PART_SECONDS = 86400.0  # no copy takes that long, so its run was killed
+POLL_SECONDS = 0.5
+_NEXT = "The next run copies it. If the archive is not wanted any more, remove `archive` from the source connection's extra"
+_LOST = (
+    "If the bytes come back, the next run copies it. All of its edits are shipped. Run with broken_wals=quarantine to give up "
+    "its copy in the archive: what is left of the file goes to the quarantine, and the WAL leaves the queue"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,11 +81,8 @@ class WalArchive:
         """The copies of one group's WALs, oldest first. Raises StoreError."""
         found = []
         for entry in list_entries(f"{self.root}/{quoted(group)}"):
-            try:
-                wal = parse_wal_name(entry.name)
-            except ValueError:  # being copied, or not ours
-                continue
-            if wal.group == group and not entry.is_folder:
+            wal = as_wal_name(entry.name)  # None: being copied, or not ours
+            if wal is not None and wal.group == group and not entry.is_folder:
                 found.append(ArchivedWal(wal, self.url_of(wal), entry.size, entry.modified))
         return sorted(found, key=lambda archived: archived.name.timestamp)
 
@@ -83,3 +101,109 @@ class WalArchive:
             return file_size(self.url_of(wal))
         except FileNotFoundError:
             return None
+
+
+class NotArchived(WalferryError):
+    """A shipped WAL could not be copied to the archive, so it stays in its queue."""
+
+    def __init__(self, wal: WalName, archive: str, why: Exception) -> None:
+        super().__init__(
+            f"WAL {wal} is shipped, but stays queued because it could not be copied to the archive {archive}: {why}",
+            _LOST if isinstance(why, UnreadableBytes) and why.lost else _NEXT,
+        )
+
+
+def archive_wal(session: Session, wal: WalName, dead_servers: Sequence[str], stopped: Callable[[], bool]) -> bool:
+    """Copy a closed WAL to the source's archive; returns whether this call has copied it. Another copier is waited for.
+
+    Returns False, too, as soon as `stopped` says so. Raises NotArchived, ConnectError.
+    """
+    archive = WalArchive(session.source.archive or "")
+    node = session.own.archiving(wal.text)
+    while not stopped():
+        if not _created(session, node):
+            time.sleep(POLL_SECONDS)
+            continue
+        try:
+            return _copied(session, archive, wal, dead_servers)
+        except (StoreError, WalMissing, OSError) as error:
+            raise NotArchived(wal, archive.root, error) from error
+        finally:
+            _delete(session, node)
+    return False
+
+
+@dataclass(frozen=True)
+class Expired:
+    """What is in the archive, and what was deleted from it."""
+
+    kept: int
+    kept_bytes: int
+    deleted: int
+    deleted_bytes: int
+
+
+def expire(archive: WalArchive, ttl_seconds: float) -> Expired:
+    """Delete copies that are older than the TTL, what killed copiers have left, and empty folders. Raises StoreError.
+
+    A copy whose age the file system does not tell is kept. Files that are not Walferry's are left alone.
+    """
+    now = time.time()
+    kept = kept_bytes = deleted = deleted_bytes = 0
+    for group in archive.groups():
+        folder = f"{archive.root}/{quoted(group)}"
+        entries = list_entries(folder)
+        left = len(entries)
+        for entry in entries:
+            whole = _is_wal_of(entry.name, group)
+            if not whole and not _is_part_of(entry.name, group):
+                continue
+            age = 0.0 if entry.modified is None else now - entry.modified
+            if age > (ttl_seconds if whole else PART_SECONDS):
+                delete_file(f"{folder}/{entry.name}")
+                deleted, deleted_bytes, left = deleted + 1, deleted_bytes + entry.size, left - 1
+            elif whole:
+                kept, kept_bytes = kept + 1, kept_bytes + entry.size
+        if not left:
+            delete_empty_folder(folder)
+    return Expired(kept, kept_bytes, deleted, deleted_bytes)
+
+
+def _is_part_of(name: str, group: str) -> bool:
+    """Whether this is the name of a copy that was begun: the WAL, a random number, PART."""
+    return name.endswith(PART) and _is_wal_of(name.removesuffix(PART).rpartition(".")[0], group)
+
+
+def _is_wal_of(name: str, group: str) -> bool:
+    return (wal := as_wal_name(name)) is not None and wal.group == group
+
+
+def _copied(session: Session, archive: WalArchive, wal: WalName, dead_servers: Sequence[str]) -> bool:
+    tried = set()
+    while True:
+        location = session.store.locate(wal, dead_servers)
+        if location is None:
+            raise WalMissing(wal.text, session.store.places(wal, dead_servers))
+        try:
+            return archive.put(wal, location.url)
+        except FileNotFoundError:
+            if location.url in tried:  # it has not moved, so what is missing is in the archive
+                raise
+            tried.add(location.url)
+
+
+def _created(session: Session, node: str) -> bool:
+    """Whether this session has the right to copy now. A right that was taken by an earlier try of this call counts."""
+    try:
+        retried(session.zk, session.zk.create, node, ephemeral=True, makepath=True)
+    except NodeExistsError:
+        found = retried(session.zk, session.zk.exists, node)
+        return found is not None and session.zk.client_id is not None and found.ephemeralOwner == session.zk.client_id[0]
+    return True
+
+
+def _delete(session: Session, node: str) -> None:
+    try:
+        retried(session.zk, session.zk.delete, node)
+    except NoNodeError:  # deleted by an earlier try of this call, or with the session
+        return

@@ -73,7 +73,8 @@ def _cleaner(survey: OldWalSurvey) -> Iterator[Finding]:
         names = ", ".join(sorted(survey.not_servers)[:5])
         text = f"replication/rs has children that are not server names ({names}): HBase's log cleaner stops at them"
         yield wrong(CLEANER, text, "Delete them")
-    overdue = [each.wal for each in survey.wals if each.fate is Fate.FREE and each.wal.modified < _due(survey)]
+    due = survey.at - survey.ttl_seconds - OVERDUE_SECONDS
+    overdue = [each.wal for each in survey.wals if each.fate is Fate.FREE and each.wal.modified < due]
     if overdue:
         hours = OVERDUE_SECONDS / 3600
         text = f"HBase's log cleaner has left {len(overdue):,} WALs for more than {hours:g} hours that no queue holds"
@@ -82,7 +83,3 @@ def _cleaner(survey: OldWalSurvey) -> Iterator[Finding]:
     if ahead:
         text = f"{len(ahead):,} WALs were written in the future: the clocks differ, and the cleaner keeps these files until then"
         yield wrong(CLEANER, text)
-
-
-def _due(survey: OldWalSurvey) -> float:
-    return survey.at - survey.ttl_seconds - OVERDUE_SECONDS

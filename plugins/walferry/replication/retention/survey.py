@@ -1,26 +1,51 @@
 """Surveys oldWALs: what lies there, what keeps it from HBase's log cleaner, and for how long.
 
+    <wal root>/oldWALs/<WAL>
+    <wal root>/oldWALs/<server>/<WAL>    with hbase.separate.oldlogdir.by.regionserver
+
+Each folder is listed once, in one call: HDFS answers with sizes and times, so no file is looked at by itself.
+
 The cleaner deletes a WAL when its TTL is over (hbase.master.logcleaner.ttl after its last write) and no queue names it. So what
 blocks it are queues, and behind each queue a peer that is shipped slowly, by nobody, or that does not exist any more.
+
+It also foresees when WALs that cannot be deleted will have filled the disk. The rate comes from the WALs themselves: what queues
+hold of the writes of the last day, or since the oldest held WAL if that is younger. It is the rate at which oldWALs grows while
+its queues stay blocked. HFiles and other users of the disk are not in it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+import re
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 
 from walferry.base.zk.client import children
 from walferry.hbase.errors import MasterSilent
-from walferry.hbase.files.store import WalStore
+from walferry.hbase.files.clients import scheme
+from walferry.hbase.files.errors import StoreError
+from walferry.hbase.files.space import Space, bytes_on_disk, space_at
+from walferry.hbase.files.store import OLD_WALS, WalStore
+from walferry.hbase.files.systems import FolderEntry, list_entries
 from walferry.hbase.names import is_server_name
 from walferry.replication.peers.reading import ENABLED, Peer, read_peers
 from walferry.replication.queues.reading import CVERSION, Queue, list_queues
-from walferry.replication.retention.forecast import Forecast, forecast
-from walferry.replication.retention.holders import by_wal
-from walferry.replication.retention.old_wals import OldWal, list_old_wals
 from walferry.replication.source.agreement import master_peers
 from walferry.replication.source.session import Session
+
+_WAL = re.compile(r"(.+)\.(\d+)(\.[0-9A-Za-z]+)?")  # AbstractFSWALProvider.WAL_FILE_NAME_PATTERN: what the cleaner takes for one
+WINDOW_SECONDS = 86400.0
+LEAST_SECONDS = 600.0  # a shorter history says nothing about a rate
+
+
+@dataclass(frozen=True, slots=True)
+class OldWal:
+    """A file in oldWALs."""
+
+    name: str
+    size: int  # bytes
+    modified: float  # its last write, in seconds since the epoch
+    is_wal: bool  # whether its name is a WAL's; the Master keeps files of its own here
 
 
 class Fate(StrEnum):
@@ -79,6 +104,32 @@ class Blocker:
 
 
 @dataclass(frozen=True)
+class Forecast:
+    """How fast held WALs grow, how much room there is, and how long it lasts."""
+
+    bytes_per_second: float | None = None  # None: the held WALs are too few or too young to tell
+    copies: float = 1.0  # bytes on the disks for each byte of a WAL
+    space: Space | None = None
+    problem: str = ""  # why the space is not known
+
+    @property
+    def seconds_left(self) -> float | None:
+        """Seconds until the disk is full at this rate; None if that is not known, or if nothing grows."""
+        if self.space is None or not self.bytes_per_second:
+            return None
+        return self.space.remaining / (self.bytes_per_second * self.copies)
+
+    @property
+    def why_unknown(self) -> str:
+        """Why that is not known; empty if it is."""
+        if self.space is None:
+            return self.problem
+        if self.bytes_per_second is None:
+            return "the files that queues keep are too few or too young to tell a rate"
+        return "" if self.bytes_per_second else "the files that queues keep do not grow"
+
+
+@dataclass(frozen=True)
 class OldWalSurvey:
     """The files of oldWALs at one moment, the peers that hold some, and until when there is room.
 
@@ -103,6 +154,18 @@ class OldWalSurvey:
         return max(0.0, self.at - held.oldest - self.ttl_seconds)
 
 
+def list_old_wals(store: WalStore) -> list[OldWal]:
+    """List all files in oldWALs. Raises StoreError: WrongRoot if no cluster keeps its WALs there."""
+    store.check_root()
+    folder = f"{store.root}/{OLD_WALS}"
+    entries = list_entries(folder)
+    found = list(_files(entries))
+    for entry in entries:
+        if entry.is_folder and is_server_name(entry.name):
+            found += _files(list_entries(f"{folder}/{entry.name}"))
+    return found
+
+
 def survey(session: Session, ttl_seconds: float, clock: Callable[[], float]) -> OldWalSurvey:
     """Survey oldWALs. Raises StoreError, StorageError, QueuesMoving, ConnectError.
 
@@ -111,7 +174,8 @@ def survey(session: Session, ttl_seconds: float, clock: Callable[[], float]) -> 
     now = clock()
     files = list_old_wals(session.store)
     queues = list_queues(session)
-    not_servers = [name for name in children(session.zk, session.nodes.queues) or () if not _is_server(name)]
+    names = children(session.zk, session.nodes.queues) or ()
+    not_servers = [name for name in names if not is_server_name(name) and not name.startswith(CVERSION)]
     return surveyed(now, ttl_seconds, session.store, files, queues, _peers(session), not_servers)
 
 
@@ -125,7 +189,7 @@ def surveyed(
     not_servers: Collection[str] = (),
 ) -> OldWalSurvey:
     """The survey of these files of the store, and of the queues that may hold them."""
-    holders = by_wal(queues)
+    holders = _by_wal(queues)
     wals = [_surveyed(wal, holders.get(wal.name, ()), at - ttl_seconds) for wal in files]
     amounts: dict[Fate | None, Amount] = {None: Amount()}
     for each in wals:
@@ -133,6 +197,56 @@ def surveyed(
         amounts.setdefault(each.fate, Amount()).add(each.wal)
     until_full = forecast(store, [each.wal for each in wals if each.fate is Fate.HELD], at)
     return OldWalSurvey(at, "", ttl_seconds, amounts, _blockers(wals, queues, peers), until_full, wals, not_servers)
+
+
+def forecast(store: WalStore, held: Iterable[OldWal], now: float) -> Forecast:
+    """Foresee how long the disk under oldWALs lasts while the `held` WALs are kept. The space may stay unknown."""
+    rate = rate_of(held, now)
+    try:
+        return Forecast(rate, _copies(store), space_at(store.root))
+    except StoreError as error:
+        return Forecast(rate, 1.0, None, str(error))
+
+
+def rate_of(held: Iterable[OldWal], now: float) -> float | None:
+    """Bytes a second that were written to these WALs; None if they do not tell."""
+    wals = [wal for wal in held if wal.modified <= now]
+    since = max(now - WINDOW_SECONDS, min((wal.modified for wal in wals), default=now))
+    if now - since < LEAST_SECONDS:
+        return None
+    # What was written before `since` is in the WALs that were finished by then.
+    return sum(wal.size for wal in wals if wal.modified > since) / (now - since)
+
+
+def _copies(store: WalStore) -> float:
+    if scheme(store.root) == "file":
+        return 1.0
+    try:
+        length, used = bytes_on_disk(f"{store.root}/{OLD_WALS}")
+    except FileNotFoundError:  # nothing was ever archived
+        return 1.0
+    return used / length if length else 1.0
+
+
+def _by_wal(queues: Sequence[Queue]) -> dict[str, tuple[Queue, ...]]:
+    """The queues that hold each WAL, by its name. The cleaner may delete the WALs that none holds.
+
+    The first cleaner looked up queue after queue until it had found the WAL, kept the names that it had read in a cache, and
+    looked there first the next time (ReplicationLogCleaner). Since HBASE-12865 the cleaner reads the names of all queues once for
+    each cleaning, as of one moment (ReplicationQueueStorage.getAllWALs). This is that cache, made of one consistent reading: each
+    queue's names are read once, however many WALs are looked up.
+    """
+    found: dict[str, tuple[Queue, ...]] = {}
+    for queue in queues:
+        for wal in queue.wals:
+            found[wal.name.text] = (*found.get(wal.name.text, ()), queue)
+    return found
+
+
+def _files(entries: Iterable[FolderEntry]) -> Iterable[OldWal]:
+    for entry in entries:
+        if not entry.is_folder:
+            yield OldWal(entry.name, entry.size, entry.modified or 0.0, _WAL.fullmatch(entry.name) is not None)
 
 
 def _surveyed(wal: OldWal, queues: tuple[Queue, ...], ttl_began: float) -> SurveyedWal:
@@ -179,7 +293,3 @@ def _peers(session: Session) -> Mapping[str, Peer]:
     except MasterSilent:
         known = None
     return known if known is not None else {peer.id: peer for peer in read_peers(session.zk, session.nodes).peers}
-
-
-def _is_server(name: str) -> bool:
-    return is_server_name(name) or name.startswith(CVERSION)

@@ -30,7 +30,6 @@ class SlaveUnreachable(WalferryError):
         super().__init__(problem, "The backlog is kept, and the next batch tries again")
         self.problem = problem
         self.slave = slave
-        self.since = since
         self.tries = tries
         self.last_error = last_error
         self.answered = answered

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from walferry.hbase.wal.windows import Window
     from walferry.replication.filters.rules import FilterRules
     from walferry.replication.filters.window import KeptEdits
-    from walferry.replication.sinks.hbase.hfiles import HFileRefs
+    from walferry.replication.sinks.hbase.bulk_loads import HFileRefs
     from walferry.replication.sinks.sink import Sink
 
 REACHABLE_SECONDS = 10.0
@@ -37,18 +37,18 @@ def open_sink(
     references to HFiles are the queues' business, and stay as they are. `on_missing_hfiles(count)` is told of files that were
     gone and not needed; `on_failure` is called after each failed try to reach the slave's ZooKeeper.
     """
-    from walferry.replication.sinks.hbase.bulk_loads import HFileSource
-    from walferry.replication.sinks.hbase.hfiles import HFileSender
+    from walferry.replication.sinks.hbase.bulk_loads import HFileSender, HFileSource
     from walferry.replication.sinks.hbase.sink import HBaseSink
-    from walferry.replication.sinks.hbase.slave import Slave
 
     source = session.source
-    slave = Slave(peer, settings, deadline, login=source.login_to(peer), stop=stop, on_failure=on_failure, right=right)
     hfiles = HFileSender(
         session.zk, session.nodes.hfile_refs(peer.id), lease, HFileSource.of(source), on_missing_hfiles,
         settings.call_timeout_seconds,
     )  # fmt: skip
-    return HBaseSink(slave, source, hfiles, settings.requests)
+    return HBaseSink(
+        peer, settings, deadline, source=source, hfiles=hfiles, login=source.login_to(peer), stop=stop, on_failure=on_failure,
+        right=right,
+    )  # fmt: skip
 
 
 def why_down(peer: Peer, source: SourceCluster, timeout_seconds: float = REACHABLE_SECONDS) -> str | None:

@@ -31,7 +31,8 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from enum import StrEnum
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -40,36 +41,12 @@ from walferry.hbase.cluster_key import parse_cluster_key
 from walferry.hbase.crypto.provider import KeyProviderError, KeyStoreUrl
 from walferry.hbase.layout import QueueLayout
 from walferry.replication.peers import settings as peer_settings
-from walferry.replication.source.cluster import (
-    ARCHIVE_DAYS,
-    DEFAULT_CONN_ID,
-    SourceCluster,
-    SourceError,
-    VisibilityLabels,
-    canonical,
-)
+from walferry.replication.source.cluster import DEFAULT_CONN_ID, SourceCluster, SourceError, VisibilityLabels, canonical
 from walferry.replication.source.fields import check_is_hbase, check_known, fields_of, is_conn_id, quorum_of
 from walferry.replication.source.logins import LOGIN_FIELDS, login_of
 
 MAX_DAYS = 36_500
-KNOWN_EXTRAS = (
-    "znode_parent",
-    "wal_root",
-    "walferry_root",
-    *LOGIN_FIELDS,
-    "slaves",
-    "queue_layout",
-    "quarantine",
-    "archive",
-    "archive_days",
-    "key_provider",
-    "key_names",
-    "replication_cluster_id",
-    "root_dir",
-    "skip_bulk_loads",
-    "visibility_labels",
-)
-KNOWN_FIELDS = (*KNOWN_EXTRAS, *(setting.name for setting in peer_settings.SHIPPING))
+_Read = Callable[[str, str, Any], Any]  # checks the value of a field of the extra: where it stands, its name, the value
 # On other file systems a reader may see a stale length for ever after a file's writer has died, and nothing tells it so: they
 # have no leases, or no call to recover one (webhdfs), or it depends on their server.
 WAL_SCHEMES = ("file", "hdfs", "viewfs")
@@ -96,24 +73,23 @@ def from_connection(
     where = f"connection {conn_id!r}"
     extra = {name: value for name, value in extra.items() if value is not None}  # a form's field that was left empty
     check_known(where, extra, KNOWN_FIELDS)
+    found = {
+        _ATTRIBUTES.get(name, name): read(where, name, extra.get(name))
+        for name, read in _READERS.items()
+        if name in extra or name == "wal_root"
+    }
+    if found.get("archive"):
+        _check_is_apart(where, found["archive"], found["wal_root"])
+    if has_password and "key_provider" in extra:
+        raise SourceError(
+            f"{where}: it has a password, which cannot reach the Spark tasks unseen. Leave it empty, and tell the tasks where to "
+            "find the key store's password by passwordFile or passwordEnv in key_provider"
+        )
     return SourceCluster(
         quorum=quorum_of(where, host, port),
-        wal_root=_wal_root(where, extra.get("wal_root")),
-        znode_parent=_znode(where, "znode_parent", extra.get("znode_parent", "/hbase")),
-        root=_znode(where, "walferry_root", extra.get("walferry_root", "/walferry")),
         login=login_of(where, extra, has_password=has_password),
-        slave_conn_ids=_slave_conn_ids(where, extra.get("slaves", {})),
-        queue_layout=_queue_layout(where, extra.get("queue_layout", QueueLayout.HBASE2)),
-        quarantine=_folder(where, "quarantine", extra["quarantine"]) if extra.get("quarantine") else None,
-        archive=_archive(where, extra["archive"], extra.get("wal_root")) if extra.get("archive") else None,
-        archive_days=_days(where, "archive_days", extra.get("archive_days", ARCHIVE_DAYS)),
-        key_provider=_key_provider(where, extra.get("key_provider"), has_password),
-        key_names=_key_names(where, extra.get("key_names", ())),
-        replication_cluster_id=_replication_cluster_id(where, extra.get("replication_cluster_id")),
-        root_dir=None if extra.get("root_dir") is None else _folder(where, "root_dir", extra["root_dir"]),
-        skip_bulk_loads=_flag(where, "skip_bulk_loads", extra.get("skip_bulk_loads", False)),
-        visibility_labels=_visibility_labels(where, extra.get("visibility_labels", VisibilityLabels.REFUSE)),
         replication=_replication(where, extra),
+        **found,
     )
 
 
@@ -136,29 +112,29 @@ def from_text(text: str, conn_id: str = DEFAULT_CONN_ID) -> SourceCluster:
     return from_connection(fields.host, fields.port, fields.extra, conn_id, has_password=fields.has_password)
 
 
-def _slave_conn_ids(where: str, slaves: Any) -> dict[str, str]:
-    """The field `slaves`: ids of connections, by canonical cluster keys."""
+def _slave_conn_ids(where: str, field: str, slaves: Any) -> dict[str, str]:
+    """Ids of connections, by canonical cluster keys."""
     form = 'it must be an object such as {"zk1,zk2:2181:/hbase": "hbase_slave"}'
     try:
         found = parsed(slaves) if isinstance(slaves, str) else slaves  # a form or a URI has text
     except ValueError:
         found = None
     if not isinstance(found, Mapping):
-        raise SourceError(f"{where}: extra's slaves is not an object of connections by cluster keys; {form}")
+        raise SourceError(f"{where}: extra's {field} is not an object of connections by cluster keys; {form}")
     for key, conn_id in found.items():
         try:
             parse_cluster_key(str(key))
         except ValueError as error:
-            raise SourceError(f"{where}: extra's slaves: {error}") from None
+            raise SourceError(f"{where}: extra's {field}: {error}") from None
         if not isinstance(conn_id, str) or not is_conn_id(conn_id):
-            raise SourceError(f"{where}: extra's slaves has no connection's id for {key}; {form}")
+            raise SourceError(f"{where}: extra's {field} has no connection's id for {key}; {form}")
     return {canonical(key): conn_id for key, conn_id in found.items()}
 
 
-def _wal_root(where: str, url: Any) -> str:
+def _wal_root(where: str, field: str, url: Any) -> str:
     if not isinstance(url, str) or not url:
-        raise SourceError(f"{where}: extra has no wal_root; it must be {_FOLDERS['wal_root']}")
-    folder = _folder(where, "wal_root", url)
+        raise SourceError(f"{where}: extra has no wal_root; it must be {_FOLDERS[field]}")
+    folder = _folder(where, field, url)
     if (scheme := urlsplit(folder).scheme) not in WAL_SCHEMES:
         raise SourceError(
             f"{where}: extra's wal_root is {_shown(folder)}; on {scheme}:// Walferry cannot find out whether the length of a WAL "
@@ -194,17 +170,19 @@ def _shown(url: Any) -> str:
     return repr(url) if _HARMLESS_URL.fullmatch(url) else "not shown, as it may hold a secret"
 
 
-def _archive(where: str, url: Any, wal_root: Any) -> str:
-    """The archive's folder. HBase deletes files in some folders under its root, so the archive may not lie there."""
-    folder = _folder(where, "archive", url)
-    ours, hbase = urlsplit(folder), urlsplit(_wal_root(where, wal_root))
+def _folder_or_none(where: str, field: str, url: Any) -> str | None:
+    return _folder(where, field, url) if url else None
+
+
+def _check_is_apart(where: str, archive: str, wal_root: str) -> None:
+    """HBase deletes files in some folders under its root, so the archive may not lie there."""
+    ours, hbase = urlsplit(archive), urlsplit(wal_root)
     same_host = ours.netloc == hbase.netloc or not (ours.netloc and hbase.netloc)  # without one it is the default file system
     if ours.scheme == hbase.scheme and same_host and f"{ours.path}/".startswith(f"{hbase.path}/"):
         raise SourceError(
-            f"{where}: extra's archive {_shown(folder)} lies in wal_root, where HBase looks after the files; it must be "
+            f"{where}: extra's archive {_shown(archive)} lies in wal_root, where HBase looks after the files; it must be "
             f"{_FOLDERS['archive']}"
         )
-    return folder
 
 
 def _days(where: str, field: str, value: Any) -> float:
@@ -217,11 +195,11 @@ def _days(where: str, field: str, value: Any) -> float:
     return days
 
 
-def _replication_cluster_id(where: str, name: Any) -> str | None:
+def _replication_cluster_id(where: str, field: str, name: Any) -> str:
     # The slave's servers use it as a folder's name.
-    if name is not None and (not isinstance(name, str) or not name or "/" in name or name in (".", "..")):
+    if not isinstance(name, str) or not name or "/" in name or name in (".", ".."):
         raise SourceError(
-            f"{where}: extra's replication_cluster_id is {name!r}; it must be the source's hbase.replication.cluster.id, or be "
+            f"{where}: extra's {field} is {name!r}; it must be the source's hbase.replication.cluster.id, or be "
             "left out if hbase.replication.bulkload.enabled is not on there"
         )
     return name
@@ -241,18 +219,14 @@ def _znode(where: str, field: str, path: Any) -> str:
     return path
 
 
-def _queue_layout(where: str, layout: Any) -> str:
-    if layout not in list(QueueLayout):
-        known = ", ".join(repr(str(each)) for each in QueueLayout)
-        raise SourceError(f"{where}: extra's queue_layout is {layout!r}; it must be one of {known}")
-    return str(layout)
+def _one_of(kind: type[StrEnum]) -> _Read:
+    def read(where: str, field: str, choice: Any) -> str:
+        if choice not in list(kind):
+            known = ", ".join(repr(str(each)) for each in kind)
+            raise SourceError(f"{where}: extra's {field} is {choice!r}; it must be one of {known}")
+        return str(choice)
 
-
-def _visibility_labels(where: str, policy: Any) -> str:
-    if policy not in list(VisibilityLabels):
-        known = ", ".join(repr(str(each)) for each in VisibilityLabels)
-        raise SourceError(f"{where}: extra's visibility_labels is {policy!r}; it must be one of {known}")
-    return str(policy)
+    return read
 
 
 def _replication(where: str, extra: Mapping[str, Any]) -> Mapping[str, str]:
@@ -264,25 +238,39 @@ def _replication(where: str, extra: Mapping[str, Any]) -> Mapping[str, str]:
     return settings
 
 
-def _key_provider(where: str, url: Any, has_password: bool) -> str | None:
-    if url is None:
-        return None
+def _key_provider(where: str, field: str, url: Any) -> str:
     if not isinstance(url, str):
-        raise SourceError(f"{where}: extra's key_provider is {type(url).__name__}, not a URL")
+        raise SourceError(f"{where}: extra's {field} is {type(url).__name__}, not a URL")
     try:
         KeyStoreUrl.parse(url)
     except KeyProviderError as error:
-        raise SourceError(f"{where}: extra's key_provider: {error}") from None
-    if has_password:
-        raise SourceError(
-            f"{where}: it has a password, which cannot reach the Spark tasks unseen. Leave it empty, and tell the tasks where to "
-            "find the key store's password by passwordFile or passwordEnv in key_provider"
-        )
+        raise SourceError(f"{where}: extra's {field}: {error}") from None
     return url
 
 
-def _key_names(where: str, names: Any) -> tuple[str, ...]:
+def _key_names(where: str, field: str, names: Any) -> tuple[str, ...]:
     names = [name.strip() for name in names.split(",")] if isinstance(names, str) else names
     if not isinstance(names, list | tuple) or not all(isinstance(name, str) and name for name in names):
-        raise SourceError(f"{where}: extra's key_names is {names!r}; it must be the aliases of keys in the key store, as a list")
+        raise SourceError(f"{where}: extra's {field} is {names!r}; it must be the aliases of keys in the key store, as a list")
     return tuple(names)
+
+
+_READERS: Mapping[str, _Read] = {
+    "znode_parent": _znode,
+    "wal_root": _wal_root,
+    "walferry_root": _znode,
+    "slaves": _slave_conn_ids,
+    "queue_layout": _one_of(QueueLayout),
+    "quarantine": _folder_or_none,
+    "archive": _folder_or_none,
+    "archive_days": _days,
+    "key_provider": _key_provider,
+    "key_names": _key_names,
+    "replication_cluster_id": _replication_cluster_id,
+    "root_dir": _folder,
+    "skip_bulk_loads": _flag,
+    "visibility_labels": _one_of(VisibilityLabels),
+}
+_ATTRIBUTES = {"walferry_root": "root", "slaves": "slave_conn_ids"}  # of SourceCluster, that are called otherwise
+KNOWN_EXTRAS = (*_READERS, *LOGIN_FIELDS)
+KNOWN_FIELDS = (*KNOWN_EXTRAS, *(setting.name for setting in peer_settings.SHIPPING))

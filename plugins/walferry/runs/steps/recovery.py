@@ -22,10 +22,10 @@ from walferry.hbase.errors import MissingPeer, PausedPeer, PeerError, UnmanagedP
 from walferry.hbase.names import ServerName, parse_queue_id
 from walferry.replication.peers.reading import check_shippable, read_peer, read_peers
 from walferry.replication.queues.claims import claim as claims
+from walferry.replication.queues.claims.claim import delete_queue
 from walferry.replication.queues.dead_servers import WALFERRY_SERVER, RecoveredQueue, find_dead, recovered_queues, shippable_peers
 from walferry.replication.queues.errors import LeaseHeld, LiveServer, NoTarget
 from walferry.replication.queues.lease import acquire
-from walferry.replication.queues.orphans import delete_queue
 from walferry.replication.source.agreement import disagreements
 from walferry.replication.source.cluster import SourceCluster
 from walferry.replication.source.session import Session, open_session

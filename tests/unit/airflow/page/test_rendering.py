@@ -22,8 +22,7 @@ from walferry.observe.status.model import RegionStatus, ShippingPace
 from walferry.observe.status.notes import Notes, SlaveDown
 from walferry.observe.status.slaves import SlaveStatus
 from walferry.observe.status.view import Holder
-from walferry.replication.retention.forecast import Forecast
-from walferry.replication.retention.survey import Amount, Blocker, Fate, OldWalSurvey, ShippedBy
+from walferry.replication.retention.survey import Amount, Blocker, Fate, Forecast, OldWalSurvey, ShippedBy
 
 RECOVERED = queue(wal(NOW - 5 * HOUR, server=DEAD), queue_id=f"p-{DEAD}")
 HOSTILE = "<script>alert(1)</script>\u202e\x1b[2J{{7*191}}\u200b"

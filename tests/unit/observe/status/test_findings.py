@@ -14,8 +14,7 @@ from walferry.observe.status.describing import describe, unreachable
 from walferry.observe.status.findings import StatusKind, of_peer, of_source
 from walferry.observe.status.model import SourceStatus
 from walferry.observe.status.slaves import SlaveStatus
-from walferry.replication.retention.forecast import Forecast
-from walferry.replication.retention.survey import OldWalSurvey
+from walferry.replication.retention.survey import Forecast, OldWalSurvey
 
 DAY = 24 * HOUR
 UP = {"p": SlaveStatus(True, None)}

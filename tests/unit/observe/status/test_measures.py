@@ -13,8 +13,7 @@ from walferry.observe.status.describing import describe, unreachable
 from walferry.observe.status.files import FilesSeen, Read
 from walferry.observe.status.measures import MEASURES, Value, exposition, measured, unknown
 from walferry.observe.status.slaves import SlaveStatus
-from walferry.replication.retention.forecast import Forecast
-from walferry.replication.retention.survey import Amount, Fate, OldWalSurvey
+from walferry.replication.retention.survey import Amount, Fate, Forecast, OldWalSurvey
 
 BEHIND = queue(wal(NOW - 3 * HOUR, 100), wal(NOW - 2 * HOUR))
 

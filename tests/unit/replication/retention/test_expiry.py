@@ -8,8 +8,7 @@ from pathlib import Path
 
 from walferry.hbase.files.systems import write_file
 from walferry.hbase.names import parse_wal_name
-from walferry.replication.retention.archive import WalArchive
-from walferry.replication.retention.expiry import Expired, expire
+from walferry.replication.retention.archive import Expired, WalArchive, expire
 
 GROUPS = [f"rs-{number}.example.org%2C16020%2C1700000000001" for number in (1, 2)]
 DAY = 86400.0

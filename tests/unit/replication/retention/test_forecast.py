@@ -10,8 +10,7 @@ from walferry.hbase.files import space
 from walferry.hbase.files.errors import StoreError
 from walferry.hbase.files.space import Space, space_at
 from walferry.hbase.files.store import WalStore
-from walferry.replication.retention.forecast import Forecast, forecast, rate_of
-from walferry.replication.retention.old_wals import OldWal
+from walferry.replication.retention.survey import Forecast, OldWal, forecast, rate_of
 
 NOW = 1_800_000_000.0
 HOUR = 3600.0

@@ -11,8 +11,7 @@ from walferry.hbase.names import parse_queue_id, parse_wal_name
 from walferry.replication.peers.reading import Peer
 from walferry.replication.queues.reading import Queue, QueuedWal
 from walferry.replication.retention.limits import _ADVICE, OldWalLimits, exceeded
-from walferry.replication.retention.old_wals import OldWal
-from walferry.replication.retention.survey import ShippedBy, surveyed
+from walferry.replication.retention.survey import OldWal, ShippedBy, surveyed
 
 SERVER = "rs-1.example.org,16020,1700000000001"
 NAME = "rs-1.example.org%2C16020%2C1700000000001.1700000000000"

@@ -14,9 +14,9 @@ from walferry.hbase.hfiles.blocks import Compression
 from walferry.hbase.hfiles.bloom import Bloom
 from walferry.hbase.hfiles.encodings import Encoding
 from walferry.hbase.hfiles.settings import FileSettings
-from walferry.hbase.names import ServerName
+from walferry.hbase.names import ServerName, table_text
 from walferry.hbase.rpc.errors import AccessDenied
-from walferry.hbase.rpc.master import table_message, table_text
+from walferry.hbase.rpc.master import table_message
 from walferry.hbase.tables.regions import Region, TableInMeta
 from walferry.replication.filters.rules import PeerTables
 from walferry.shipping.bulkload import targets as module

@@ -14,21 +14,21 @@ import logging
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from kazoo.client import KazooClient
+from kazoo.client import KazooClient, TransactionRequest
 from kazoo.exceptions import NoNodeError, NotEmptyError
 
-from walferry.base.zk.client import children, read, retried
+from walferry.base.zk.client import children, expected, read, retried
 from walferry.base.zk.errors import ZNodeValueError
-from walferry.base.zk.fenced_lock import Guard
+from walferry.base.zk.fenced_lock import FencedLock, Guard
 from walferry.hbase.cluster import check_layout, is_live
 from walferry.hbase.errors import PeerError
 from walferry.hbase.names import parse_queue_id
 from walferry.replication.peers.reading import check_shippable, disabled_guard, read_peer
 from walferry.replication.queues.claims import classic as claim_classic
 from walferry.replication.queues.claims import multi as claim_multi
-from walferry.replication.queues.claims.steps import Claimer
-from walferry.replication.queues.dead_servers import WALFERRY_SERVER, shippable_peers
-from walferry.replication.queues.errors import LiveServer
+from walferry.replication.queues.claims.steps import TRIES, Claimer, chunked, claim_hold, delete_if_empty, read_wals
+from walferry.replication.queues.dead_servers import WALFERRY_SERVER, RecoveredQueue, shippable_peers
+from walferry.replication.queues.errors import LiveServer, QueuesMoving
 from walferry.replication.source.session import Session
 
 log = logging.getLogger(__name__)
@@ -95,6 +95,22 @@ def clean_up(session: Session, server: str) -> list[str]:
     return removed
 
 
+def delete_queue(session: Session, queue: RecoveredQueue, holder: str) -> int:
+    """Delete a recovered queue of a peer that is gone, with all its WALs; returns how many it had.
+
+    HBase neither ships such queues nor ever cleans their WALs (HBASE-17077).
+
+    Edits in them that were not shipped will not reach that peer. Raises PeerError if the peer exists, ClaimHeld while the queue
+    is being claimed.
+    """
+    lock = claim_hold(session.zk, session.own.claim(queue.server), queue.server)
+    lock.acquire(holder)
+    try:
+        return _delete(session, lock, session.nodes.queue(queue.server, queue.queue_id), queue.peer_id)
+    finally:
+        lock.release(forget=True)
+
+
 def _removed_if_empty(zk: KazooClient, path: str) -> bool:
     if children(zk, path) != []:
         return False
@@ -137,3 +153,23 @@ def _queues_under(
         except (ValueError, PeerError, ZNodeValueError) as error:
             left.append(f"{session.nodes.queue(server, name)}: {error}")
     return tuple(mine), tuple(left)
+
+
+def _delete(session: Session, lock: FencedLock, path: str, peer_id: str) -> int:
+    deleted = 0
+    for _ in range(TRIES):
+        if read(session.zk, session.nodes.peer(peer_id)) is not None:
+            raise PeerError(peer_id, f"it exists, so {path} is not deleted", "Drain the queue, or remove the peer first")
+        names = children(session.zk, path)
+        if names is None:
+            return deleted
+        for chunk in chunked(read_wals(session.zk, path, names), len(path)):
+
+            def operations(multi: TransactionRequest, names: tuple[str, ...] = tuple(wal.name for wal in chunk)) -> None:
+                for name in names:
+                    multi.delete(f"{path}/{name}")
+
+            if not chunk or expected(lock.write(operations).refusal, NoNodeError) is None:
+                deleted += len(chunk)
+        delete_if_empty(lock, path)
+    raise QueuesMoving(f"{path} was changed {TRIES} times while it was being deleted; try again later")

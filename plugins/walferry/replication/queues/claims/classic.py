@@ -28,7 +28,7 @@ from kazoo.client import TransactionRequest
 from kazoo.exceptions import NodeExistsError, NoNodeError, NotEmptyError
 
 from walferry.base.errors import WalferryError
-from walferry.base.zk.client import children, commit, read
+from walferry.base.zk.client import children, commit, expected, read
 from walferry.base.zk.errors import AnswerTooLong
 from walferry.base.zk.fenced_lock import FencedLock, Guard, is_held, read_record
 from walferry.hbase.cluster import is_live, live_servers
@@ -49,7 +49,7 @@ from walferry.replication.queues.claims.steps import (
 )
 from walferry.replication.queues.consistent import looked_for
 from walferry.replication.queues.errors import ClaimHeld, ClaimLost, NoTarget, QueuesMoving
-from walferry.replication.queues.reading import peer_queues
+from walferry.replication.queues.reading import queue_paths
 from walferry.replication.source.session import Session
 
 log = logging.getLogger(__name__)
@@ -139,11 +139,10 @@ def _take_lock(session: Session, fenced: FencedLock, server: str, alive: Guard) 
     while True:
         znode = read(session.zk, path)
         if znode is None:
-            refusal = fenced.write(lambda multi: multi.create(path, encode_lock(fenced.path)), [alive]).refusal
+            outcome = fenced.write(lambda multi: multi.create(path, encode_lock(fenced.path)), [alive])
+            refusal = expected(outcome.refusal, NodeExistsError, NoNodeError)
             if refusal is not None and isinstance(refusal.error, NoNodeError):
                 return None
-            if refusal is not None and not isinstance(refusal.error, NodeExistsError):
-                raise refusal.error
             continue
         owner, version = decode_lock(znode.value, path), int(znode.stat.version)
         if owner == fenced.path:
@@ -155,9 +154,7 @@ def _take_lock(session: Session, fenced: FencedLock, server: str, alive: Guard) 
             time.sleep(LOCK_POLL_SECONDS)
             continue
         log.warning("%s is locked by %s, which is dead: taking the lock over", server, owning_server)
-        refusal = fenced.write(_taking_over(path, version, fenced.path), [alive]).refusal
-        if refusal is not None and not isinstance(refusal.error, CHANGED):
-            raise refusal.error
+        _done(fenced, _taking_over(path, version, fenced.path), (alive,))
 
 
 def _taking_over(lock: str, version: int, owner: str) -> Callable[[TransactionRequest], None]:
@@ -260,7 +257,7 @@ def _elsewhere(transfer: _Transfer, queue_id: str) -> dict[str, str]:
     here = {nodes.queue(transfer.server, queue_id), transfer.copy_of(queue_id)}
 
     def look() -> dict[str, str]:
-        paths = [path for _, _, path in peer_queues(transfer.session, parse_queue_id(queue_id).peer_id) if path not in here]
+        paths = [path for path in queue_paths(transfer.session, parse_queue_id(queue_id).peer_id) if path not in here]
         return {name: path for path in paths for name in children(zk, path) or ()}
 
     return looked_for(transfer.session, look, operator.or_)
@@ -274,8 +271,7 @@ def _unlock(transfer: _Transfer) -> None:
         outcome = fenced.write(_unlocking(lock.path, lock.version, _emptied(transfer.session, server)))
         if outcome.refusal is None or read(zk, lock.path) is None:
             return
-        if not isinstance(outcome.refusal.error, (NoNodeError, NotEmptyError)):
-            raise outcome.refusal.error
+        expected(outcome.refusal, NoNodeError, NotEmptyError)
     raise QueuesMoving(f"{nodes.queue_server(server)} was changed {TRIES} times while it was being removed; try again later")
 
 
@@ -317,7 +313,4 @@ def _unlocking(lock: str, version: int, gone: Sequence[str]) -> Callable[[Transa
 
 
 def _done(fenced: FencedLock, operations: Callable[[TransactionRequest], None], guards: tuple[Guard, ...]) -> bool:
-    refusal = fenced.write(operations, guards).refusal
-    if refusal is not None and not isinstance(refusal.error, CHANGED):
-        raise refusal.error
-    return refusal is None
+    return expected(fenced.write(operations, guards).refusal, *CHANGED) is None

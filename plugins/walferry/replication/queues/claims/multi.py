@@ -16,7 +16,7 @@ from collections.abc import Callable, Container, Mapping, Sequence
 
 from kazoo.client import TransactionRequest
 
-from walferry.base.zk.client import children
+from walferry.base.zk.client import children, expected
 from walferry.base.zk.errors import AnswerTooLong
 from walferry.base.zk.fenced_lock import FencedLock, Guard
 from walferry.hbase.errors import PeerError
@@ -74,10 +74,9 @@ def _move(session: Session, lock: FencedLock, guard: Guard, server: str, queue_i
                 create=there is None and number == 0, delete=number == len(chunks) - 1,
             )  # fmt: skip
             outcome = lock.write(operations, [guard])
-            if outcome.refusal is not None and not isinstance(outcome.refusal.error, CHANGED):
-                raise outcome.refusal.error
-            moved |= outcome.refusal is None or outcome.maybe_before
-            if outcome.refusal is not None:
+            refusal = expected(outcome.refusal, *CHANGED)
+            moved |= refusal is None or outcome.maybe_before
+            if refusal is not None:
                 break
     raise QueuesMoving(f"{old} was changed {TRIES} times while it was being claimed; try again later")
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from kazoo.client import KazooClient, TransactionRequest
 from kazoo.exceptions import BadVersionError, NodeExistsError, NoNodeError, NotEmptyError
 
-from walferry.base.zk.client import ZNode, read, read_all
+from walferry.base.zk.client import ZNode, expected, read, read_all
 from walferry.base.zk.fenced_lock import FencedLock
 from walferry.hbase.layout import ZNodes
 from walferry.replication.queues.errors import ClaimHeld, ClaimLost
@@ -92,13 +92,9 @@ def create_if_missing(zk: KazooClient, lock: FencedLock, path: str) -> None:
     """Create a parent of queues if it is missing."""
     if read(zk, path) is not None:
         return
-    refusal = lock.write(lambda multi: multi.create(path)).refusal
-    if refusal is not None and not isinstance(refusal.error, NodeExistsError):
-        raise refusal.error
+    expected(lock.write(lambda multi: multi.create(path)).refusal, NodeExistsError)
 
 
 def delete_if_empty(lock: FencedLock, path: str) -> None:
     """Delete a znode if it has no children; it may also be gone already."""
-    refusal = lock.write(lambda multi: multi.delete(path)).refusal
-    if refusal is not None and not isinstance(refusal.error, (NoNodeError, NotEmptyError)):
-        raise refusal.error
+    expected(lock.write(lambda multi: multi.delete(path)).refusal, NoNodeError, NotEmptyError)

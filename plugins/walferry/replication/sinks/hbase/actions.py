@@ -14,7 +14,7 @@ by a hash that whoever chooses them can make equal for all: each name is then co
 from __future__ import annotations
 
 import enum
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Final, cast
 
@@ -26,9 +26,13 @@ from walferry.base.kernels.read import Bytes, Ints, WireType, hash_bytes, read_f
 from walferry.base.kernels.write import copy_bytes, put_int
 from walferry.base.protos import hbase_pb2 as pb
 from walferry.base.protos.parsing import parse_message
+from walferry.base.texts import one_line
+from walferry.hbase.binary_text import to_binary_text
+from walferry.hbase.rpc.errors import MAX_TABLE_CHARS, CellTooLarge
 from walferry.hbase.wal.cells import CellType, cell_end, row_of, value_start
 from walferry.hbase.wal.keys import KeyField, read_uuid
-from walferry.replication.sinks.hbase.shipment import Shipment
+from walferry.replication.sinks.errors import CellRefused
+from walferry.replication.sinks.hbase.shipment import Shipment, join
 
 PUT: Final = 2  # MutationProto.MutationType
 DELETE: Final = 3
@@ -39,7 +43,8 @@ MAX_TABLES: Final = 1000  # of a shipment
 _COUNT_BYTES: Final = 4
 _ID_BYTES: Final = 16
 _MAX_LIST_BYTES: Final = _COUNT_BYTES + MAX_CLUSTER_IDS * _ID_BYTES
-_SHOWN_BYTES = 100  # of a name, in messages
+_SHOWN_BYTES = 100  # of a name or a row, in messages
+_LENGTH_BYTES = 4  # before each cell
 _BROKEN: Final = -1
 _TOO_MANY_IDS: Final = -2
 _TOO_MANY_LISTS: Final = -3
@@ -139,6 +144,37 @@ def pieces(shipment: Shipment) -> Iterator[Shipment]:
             shipment, entries=(entries,), cells=(cells[start:end],), cell_count=count, row_count=rows, cell_bytes=end - start
         )
         start = end
+
+
+def cell_refused(error: CellTooLarge, shipments: Sequence[Shipment]) -> CellRefused | None:
+    """The error that names the largest cell that was sent; None if it cannot be told.
+
+    What the slave says of it need not be whole, and names no table.
+    """
+    try:
+        actions = find_actions(join(shipments))
+    except ShipmentUnfit:
+        return None
+    if not len(actions):
+        return None
+    size, action = _largest(actions)
+    table = one_line(actions.tables[int(actions.of(ActionRow.TABLE)[action])].decode(), MAX_TABLE_CHARS)
+    return CellRefused(error.server, table, to_binary_text(actions.key(action)[:_SHOWN_BYTES]), size, error.limit)
+
+
+def _largest(actions: Actions) -> tuple[int, int]:
+    """The size of the largest cell, as a server counts it, and its action. An action that is smaller than a cell has none."""
+    starts, ends, parts = actions.of(ActionRow.START), actions.of(ActionRow.END), actions.of(ActionRow.PART)
+    size, found = 0, 0
+    for action in np.argsort(starts - ends, kind="stable").tolist():
+        if ends[action] - starts[action] <= size:
+            break
+        cells, at = actions.cells[int(parts[action])], int(starts[action])
+        while at < ends[action]:
+            length = _LENGTH_BYTES + int.from_bytes(cells[at : at + _LENGTH_BYTES].tobytes())
+            size, found = max((size, found), (length, action), key=lambda each: each[0])
+            at += length
+    return size, found
 
 
 class _Distinct:

@@ -21,10 +21,9 @@ from walferry.replication.sinks.errors import Stopped
 from walferry.replication.sinks.hbase import tries
 from walferry.replication.sinks.hbase.action_errors import action_error, is_final, is_too_many
 from walferry.replication.sinks.hbase.actions import Actions
-from walferry.replication.sinks.hbase.connections import connection_to, open_all
+from walferry.replication.sinks.hbase.connections import Share, connection_to, open_all
 from walferry.replication.sinks.hbase.multi import METHOD, ActionOutcome, Multi, MultiResult, assemble_multi, read_result
 from walferry.replication.sinks.hbase.rounds import Call, done_in
-from walferry.replication.sinks.hbase.share import Share
 
 # Each failed action brings a stack trace, and a Multi may have thousands.
 MAX_RESPONSE_BYTES = 64 * 1024 * 1024

@@ -1,9 +1,11 @@
-"""The connections of a sender to the slave's RegionServers."""
+"""The connections of a sender to the slave's RegionServers, and its share of the calls that all senders have under way there."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import threading
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 
 from walferry.base.security.login import Login
 from walferry.hbase.names import ServerName
@@ -57,3 +59,36 @@ def open_all(connections: Sequence[Connection], seconds: Callable[[], float]) ->
         for _ in pool.map(open_one, range(len(closed))):
             pass
     return failures
+
+
+class Share:
+    """A sender has one call to a server under way whenever it wants; and several, side by side, as long as there are fewer of all
+    senders together than there are senders.
+
+    So a slave gets no more calls at once than if each sender had work and made one, and senders without work leave theirs to
+    those that have much: with a slave that is far away, or a table of few regions, each answer takes its time.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._senders = 0
+        self._held: dict[ServerName, list[int]] = {}
+
+    def join(self) -> None:
+        """There is one more sender."""
+        with self._lock:
+            self._senders += 1
+
+    @contextmanager
+    def of(self, server: ServerName, wanted: int) -> Iterator[int]:
+        """How many of the `wanted` calls to `server` the sender may have under way during the block: one at least."""
+        with self._lock:
+            held = self._held.setdefault(server, [])
+            fair = -(-self._senders // (len(held) + 1))
+            mine = max(1, min(wanted, fair, self._senders - sum(held)))
+            held.append(mine)
+        try:
+            yield mine
+        finally:
+            with self._lock:
+                held.remove(mine)

@@ -11,8 +11,6 @@ The queue of replication has three handlers by default, which HBase's own source
 
 from __future__ import annotations
 
-import threading
-import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
@@ -22,9 +20,8 @@ from kazoo.exceptions import NoAuthError
 
 from walferry.base.errors import WalferryError
 from walferry.base.kernels.read import Ints
-from walferry.base.security.login import UNSECURED, Login
 from walferry.base.texts import one_line
-from walferry.base.zk.right import Right, Unsure
+from walferry.base.zk.right import Unsure
 from walferry.hbase.names import ServerName
 from walferry.hbase.rpc.errors import (
     MAX_TABLE_CHARS,
@@ -36,19 +33,16 @@ from walferry.hbase.rpc.errors import (
     TableNotFound,
 )
 from walferry.hbase.tables.errors import MissingTable, RegionUnavailable, TooManyRegions
-from walferry.replication.peers.settings import PeerSettings
-from walferry.replication.sinks.answers import Answers
 from walferry.replication.sinks.hbase import tries
 from walferry.replication.sinks.hbase.action_errors import is_busy, is_throttled, is_unsound
 from walferry.replication.sinks.hbase.actions import ActionRow, Actions, ShipmentUnfit, find_actions, pieces
 from walferry.replication.sinks.hbase.calls import CallEnded, Calls
-from walferry.replication.sinks.hbase.connections import LAST_CONNECT_SECONDS
+from walferry.replication.sinks.hbase.connections import LAST_CONNECT_SECONDS, Share
 from walferry.replication.sinks.hbase.locations import Locations, LocationsUnknown
 from walferry.replication.sinks.hbase.multi import METHOD
 from walferry.replication.sinks.hbase.rounds import MAX_ACTIONS, MAX_BYTES, Flags, Most, Places, calls_of_round
-from walferry.replication.sinks.hbase.share import Share
 from walferry.replication.sinks.hbase.shipment import Shipment
-from walferry.replication.sinks.hbase.tries import NEVER_TRIED, Tries
+from walferry.replication.sinks.hbase.tries import NEVER_TRIED, SendTerms, Tries
 
 PASSING = (LocationsUnknown, RegionUnavailable, *tries.PASSING)
 
@@ -108,37 +102,22 @@ class _Work:
 
 
 class DirectShipper:
-    """Ships to the regions of `slave` (a name for messages) over connections of its own: one shipper a sender.
+    """Ships to the slave's regions over connections of its own: one shipper a sender.
 
-    All senders share the `locations`, and how many calls they make at once. Retries, sleeps, timeouts and `answers` are as a
-    Shipper has them; a try is a round. While the slave throttles, requests that it does not take after the wait that it asked for
-    become smaller.
+    All senders share the `locations`, and how many calls they make at once. Retries, sleeps and timeouts are as a Shipper has
+    them; a try is a round. While the slave throttles, requests that it does not take after the wait that it asked for become
+    smaller.
     """
 
-    def __init__(
-        self,
-        slave: str,
-        locations: Locations,
-        *,
-        stop: threading.Event,
-        login: Login = UNSECURED,
-        settings: PeerSettings | None = None,
-        answers: Answers | None = None,
-        share: Share | None = None,
-        clock: Callable[[], float] = time.monotonic,
-        wait: Callable[[float], bool] | None = None,
-        right: Right | None = None,
-    ) -> None:
+    def __init__(self, locations: Locations, terms: SendTerms, share: Share | None = None) -> None:
         self._locations = locations
-        self._tries = Tries(
-            slave, stop=stop, settings=settings, answers=answers, clock=clock, wait=wait, passing=PASSING, right=right
-        )
+        self._tries = Tries(terms, PASSING)
         # Of a request; fewer actions once the slave has refused as many.
-        self._most = Most(MAX_ACTIONS, min(MAX_BYTES, self._tries.settings.shipment_bytes))
+        self._most = Most(MAX_ACTIONS, min(MAX_BYTES, terms.settings.shipment_bytes))
         self._pace: int | None = None  # the actions of a request while the slave throttles
         share = share or Share()
         share.join()
-        self._calls = Calls(login, self._tries.check_stop, share, self._tries.right)
+        self._calls = Calls(terms.login, self._tries.check_stop, share, terms.right)
 
     overdue = False  # no call may take longer than an ordinary one
 

@@ -23,6 +23,7 @@ from walferry.hbase.names import ServerName
 from walferry.hbase.tables.errors import RegionUnavailable, ScanGivenUp
 from walferry.hbase.tables.regions import Region
 from walferry.hbase.tables.tables import Tables
+from walferry.replication.filters.window import flat
 from walferry.replication.sinks.errors import Stopped
 
 NOWHERE = -1
@@ -47,8 +48,8 @@ class RegionMap:
     @classmethod
     def of(cls, table: bytes, regions: list[Region]) -> RegionMap:
         """The map of regions that are in order."""
-        starts, start_ends = _flat([region.start for region in regions])
-        ends, end_ends = _flat([region.end for region in regions])
+        start_ends, starts = flat([region.start for region in regions])
+        end_ends, ends = flat([region.end for region in regions])
         servers = frozenset(region.server for region in regions if region.server is not None)
         return cls(table, tuple(regions), starts, start_ends, ends, end_ends, servers)
 
@@ -64,7 +65,6 @@ class LocationsUnknown(WalferryError):
 
     def __init__(self, table: str, reason: str) -> None:
         super().__init__(f"the regions of table {table} cannot be looked up in the slave's hbase:meta: {reason.rstrip('.')}")
-        self.table = table
         self.reason = reason
 
 
@@ -167,10 +167,6 @@ def _limit(table: str, seconds: Callable[[], float]) -> Callable[[], float]:
         return most
 
     return left
-
-
-def _flat(keys: list[bytes]) -> tuple[Bytes, Ints]:
-    return np.frombuffer(b"".join(keys) or b"\0", np.uint8), np.cumsum([0, *map(len, keys)], dtype=np.int64)
 
 
 @inlined

@@ -32,6 +32,7 @@ from walferry.base.kernels.read import Bytes, Ints, WireType, read_field
 from walferry.base.kernels.write import copy_bytes, put_varint, varint_len
 from walferry.base.protos.parsing import delimited
 from walferry.hbase.rpc.codec import CodecError
+from walferry.replication.filters.window import flat
 from walferry.replication.sinks.hbase.actions import ActionRow, Actions
 
 METHOD = "Multi"
@@ -80,8 +81,8 @@ def assemble_multi(actions: Actions, groups: Sequence[RegionActions]) -> Multi:
     """The request for some actions."""
     order = np.concatenate([group.actions for group in groups])
     firsts = np.cumsum([0, *(group.actions.size for group in groups)], dtype=np.int64)
-    regions, region_ends = _flat([_REGION_NAME + delimited(group.region) for group in groups])
-    attributes, attribute_ends = _flat([b"\x2a" + delimited(_ATTRIBUTE + delimited(ids)) for ids in actions.cluster_ids])
+    region_ends, regions = flat([_REGION_NAME + delimited(group.region) for group in groups])
+    attribute_ends, attributes = flat([b"\x2a" + delimited(_ATTRIBUTE + delimited(ids)) for ids in actions.cluster_ids])
     table = actions.table
     sizes = np.empty((2, order.size), np.int64)
     length = _measure(table, order, firsts, region_ends, attribute_ends, sizes)
@@ -124,10 +125,6 @@ def _gathered(actions: Actions, order: Ints) -> Bytes:
     for part in np.unique(parts[order]):
         _copy(actions.cells[int(part)], int(part), parts, starts, ends, order, to, cells)
     return cells
-
-
-def _flat(names: Sequence[bytes]) -> tuple[Bytes, Ints]:
-    return np.frombuffer(b"".join(names) or b"\0", np.uint8), np.cumsum([0, *map(len, names)], dtype=np.int64)
 
 
 @unmanaged

@@ -7,27 +7,22 @@ cell block = the shipment's cells, as KeyValueCodecWithTags writes them and as a
 from __future__ import annotations
 
 import logging
-import threading
-import time
-from collections.abc import Callable, Sequence
-from typing import Protocol
 
 from walferry.base.protos.hbase_pb2 import ReplicateWALEntryResponse
 from walferry.base.protos.parsing import parse_message
-from walferry.base.security.login import UNSECURED, Login
-from walferry.base.zk.right import PermittedRequest, Right, Unsure
+from walferry.base.zk.right import PermittedRequest, Unsure
 from walferry.hbase.names import ServerName
 from walferry.hbase.rpc.admin import MAX_RESPONSE_BYTES, SERVICE
-from walferry.hbase.rpc.codec import Buffer
 from walferry.hbase.rpc.connection import Connection
 from walferry.hbase.rpc.errors import ConnectionFailed, NotAuthenticated, RemoteError, RpcTimeout
-from walferry.replication.peers.settings import PeerSettings
-from walferry.replication.sinks.answers import SILENCE_SECONDS, Answers
+from walferry.replication.sinks.answers import SILENCE_SECONDS
 from walferry.replication.sinks.hbase import tries
 from walferry.replication.sinks.hbase.action_errors import is_busy
 from walferry.replication.sinks.hbase.connections import LAST_CONNECT_SECONDS, connection_to
 from walferry.replication.sinks.hbase.manager import NoSinks, SinkManager
-from walferry.replication.sinks.hbase.tries import NEVER_TRIED, Tries
+from walferry.replication.sinks.hbase.requests import RequestPart
+from walferry.replication.sinks.hbase.shipment import Shipment
+from walferry.replication.sinks.hbase.tries import NEVER_TRIED, SendTerms, Tries
 
 METHOD = "ReplicateWALEntry"
 PASSING = (NoSinks, *tries.PASSING)
@@ -35,42 +30,18 @@ PASSING = (NoSinks, *tries.PASSING)
 log = logging.getLogger(__name__)
 
 
-class ReplicateShipment(Protocol):
-    """What one request carries; all buffers have one-byte items."""
-
-    @property
-    def entries(self) -> Sequence[Buffer]: ...
-    @property
-    def cells(self) -> Sequence[Buffer]: ...
-
-
 class Shipper:
-    """Ships to `slave` (a name for messages, e.g. its cluster key) over connections of its own: one shipper a sender.
+    """Ships over connections of its own: one shipper a sender.
 
     The nth failure in a row is followed by a sleep of n base sleeps, and each call that timed out gives the next one as much more
-    time. `stop`, once set, ends sleeps; `interrupt` ends the call under way too. `wait(seconds)` sleeps and says whether to stop.
-    `answers` is told of each try.
+    time. The terms' `stop`, once set, ends sleeps; `interrupt` ends the call under way too.
     """
 
-    def __init__(
-        self,
-        slave: str,
-        sinks: SinkManager,
-        *,
-        stop: threading.Event,
-        login: Login = UNSECURED,
-        settings: PeerSettings | None = None,
-        answers: Answers | None = None,
-        clock: Callable[[], float] = time.monotonic,
-        wait: Callable[[float], bool] | None = None,
-        right: Right | None = None,
-    ) -> None:
+    def __init__(self, sinks: SinkManager, terms: SendTerms) -> None:
         self._sinks = sinks
-        self._login = login
-        self._clock = clock
-        self._tries = Tries(
-            slave, stop=stop, settings=settings, answers=answers, clock=clock, wait=wait, passing=PASSING, right=right
-        )
+        self._login = terms.login
+        self._clock = terms.clock
+        self._tries = Tries(terms, PASSING)
         self._connections: dict[ServerName, Connection] = {}
         self._overdue_at: float | None = None
         self._calling: ServerName | None = None
@@ -88,7 +59,7 @@ class Shipper:
         """Requests that had to be sent again."""
         return self._tries.failed
 
-    def ship(self, shipment: ReplicateShipment, deadline: float, expected_seconds: float | None = None) -> ServerName:
+    def ship(self, shipment: Shipment | RequestPart, deadline: float, expected_seconds: float | None = None) -> ServerName:
         """Send until a server acknowledges; returns which one did. `deadline` is on the clock, time.monotonic by default.
 
         A first try that begins before the deadline has its whole time: a slave that is only slow is not unreachable.
@@ -163,7 +134,7 @@ class Shipper:
             connection.close()
         self._connections.clear()
 
-    def _told(self, shipment: ReplicateShipment, timeout: float, left: float, expected_seconds: float | None) -> ServerName:
+    def _told(self, shipment: Shipment | RequestPart, timeout: float, left: float, expected_seconds: float | None) -> ServerName:
         """Call `_try` and let its outcome be known."""
         self._overdue_at = None if expected_seconds is None else self._clock() + self._tries.settings.call_timeout_seconds
         try:
@@ -173,7 +144,7 @@ class Shipper:
         finally:
             self._overdue_at = None
 
-    def _try(self, shipment: ReplicateShipment, timeout: float, left: float, request: PermittedRequest) -> ServerName:
+    def _try(self, shipment: Shipment | RequestPart, timeout: float, left: float, request: PermittedRequest) -> ServerName:
         """One request to one server. Time beyond the deadline (in `left` seconds) is for a server at work, not for connecting."""
         server = self._sinks.choose()
         self._current, self._calling = self._connection(server), server
@@ -182,8 +153,9 @@ class Shipper:
         try:
             self._tries.check_stop()
             self._current.begin(
-                METHOD, shipment.entries, shipment.cells, timeout=timeout, connect_timeout=connecting, may_go_on=request.may_go_on
-            )
+                METHOD, shipment.entries, shipment.cells,  # type: ignore[arg-type]  # an array of bytes is a buffer
+                timeout=timeout, connect_timeout=connecting, may_go_on=request.may_go_on,
+            )  # fmt: skip
             self._in_doubt = True
             self._current.end(lambda result: parse_message(ReplicateWALEntryResponse, result.message))
         except RemoteError:

@@ -17,12 +17,10 @@ import numpy as np
 import numpy.typing as npt
 
 from walferry.base.kernels.compiled import unmanaged
+from walferry.base.kernels.read import Bytes, Ints
 from walferry.base.kernels.write import copy_bytes, put_varint, varint_len
 from walferry.hbase.wal.windows import Window
 from walferry.replication.filters.window import KeptEdits
-
-Bytes = npt.NDArray[np.uint8]
-Ints = npt.NDArray[np.int64]
 
 SHOWN_FILES = 2  # of a bulk load, in messages, as family/file
 _FRAMING = 32  # bytes at most around a key: two tags with lengths, the count with its tag

@@ -8,30 +8,29 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
-from types import TracebackType
-from typing import Self, cast
-from uuid import UUID
+from typing import cast
 
 import numpy as np
 
 from walferry.base.errors import WalferryError
+from walferry.base.kernels.read import Bytes, Ints
+from walferry.base.security.login import Login
+from walferry.base.zk.right import Right
 from walferry.hbase.rpc.errors import CellTooLarge, ColumnFamilyNotFound, TableNotFound
 from walferry.hbase.wal.windows import Window
 from walferry.replication.filters.rules import FilterRules
 from walferry.replication.filters.window import KeptEdits, uuid_field
-from walferry.replication.peers.settings import SinkKind
-from walferry.replication.sinks.answers import Answers
+from walferry.replication.peers.reading import Peer
+from walferry.replication.peers.settings import PeerSettings, SinkKind
 from walferry.replication.sinks.errors import NotAtSlave
-from walferry.replication.sinks.hbase.actions import ShipmentUnfit
-from walferry.replication.sinks.hbase.bulk_loads import take_bulk_loads
+from walferry.replication.sinks.hbase.actions import ShipmentUnfit, cell_refused
+from walferry.replication.sinks.hbase.bulk_loads import BulkLoadFailed, HFileSender, take_bulk_loads
 from walferry.replication.sinks.hbase.direct import DirectRefused, DirectShipper
-from walferry.replication.sinks.hbase.hfiles import BulkLoadFailed, HFileSender
-from walferry.replication.sinks.hbase.large_cells import cell_refused
 from walferry.replication.sinks.hbase.replicate import Shipper
 from walferry.replication.sinks.hbase.requests import in_order
-from walferry.replication.sinks.hbase.shipment import Bytes, Ints, Shipment, assemble, join
+from walferry.replication.sinks.hbase.shipment import Shipment, assemble, join
 from walferry.replication.sinks.hbase.slave import Slave
 from walferry.replication.sinks.sink import SinkRequest
 from walferry.replication.source.cluster import SourceCluster
@@ -56,36 +55,17 @@ class Transport:
         log.warning("the slave cannot be written to directly, so its RegionServers get all that follows to replicate: %s", why)
 
 
-class HBaseSink:
-    """Ships to `slave` as `kind` says; the bulk loads that `source` refers to go through `hfiles`."""
+class HBaseSink(Slave):
+    """The slave, to which edits are shipped as the settings say. Bulk loads that `source` refers to go through `hfiles`."""
 
-    def __init__(self, slave: Slave, source: SourceCluster, hfiles: HFileSender, kind: SinkKind) -> None:
-        self._slave = slave
+    def __init__(
+        self, peer: Peer, settings: PeerSettings, deadline: float, *, source: SourceCluster, hfiles: HFileSender,
+        login: Login, stop: threading.Event, on_failure: Callable[[], None] = lambda: None, right: Right | None = None,
+    ) -> None:  # fmt: skip
+        super().__init__(peer, settings, deadline, login=login, stop=stop, on_failure=on_failure, right=right)
         self._source = source
         self._hfiles = hfiles
-        self._way = Transport(kind)
-
-    def __enter__(self) -> Self:
-        self._slave.__enter__()
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
-        self._slave.__exit__(kind, error, trace)
-
-    @property
-    def id(self) -> UUID:
-        """The slave's cluster id."""
-        return self._slave.id
-
-    @property
-    def answers(self) -> Answers:
-        """Whether the slave acknowledges what it is sent."""
-        return self._slave.answers
-
-    @property
-    def failed_requests(self) -> int:
-        """Requests that had to be sent again."""
-        return self._slave.failed_batches
+        self._way = Transport(settings.requests)
 
     @property
     def kind(self) -> SinkKind:
@@ -108,15 +88,7 @@ class HBaseSink:
 
     def sender(self) -> ShipmentSender:
         """A sender over connections of its own."""
-        return ShipmentSender(self._slave.shipper(), self._hfiles, self._slave.direct_shipper(), self._way)
-
-    def look_after_calls(self, deadline: float) -> None:
-        """Ask the servers with calls under way whether they still work; end the calls of those that do not answer."""
-        self._slave.look_after_calls(deadline)
-
-    def interrupt(self) -> None:
-        """End all calls under way."""
-        self._slave.interrupt()
+        return ShipmentSender(self.shipper(), self._hfiles, self.direct_shipper(), self._way)
 
 
 @dataclass(frozen=True)
@@ -187,7 +159,7 @@ class ShipmentSender:
                 log.info("a shipment goes to the slave's RegionServers to replicate: %s", unfit)
         for shipment in shipments:
             for request in in_order(shipment):
-                self.shipper.ship(request, deadline)  # type: ignore[arg-type]  # an array of bytes is a buffer
+                self.shipper.ship(request, deadline)
 
 
 def _not_at_slave(error: WalferryError, shipments: Sequence[Shipment]) -> NotAtSlave | None:

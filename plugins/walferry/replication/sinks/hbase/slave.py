@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from types import TracebackType
-from typing import Protocol, Self
+from typing import Self
 from uuid import UUID
 
 from kazoo.client import KazooClient
@@ -26,11 +26,12 @@ from walferry.replication.peers.reading import Peer, slave_of
 from walferry.replication.peers.settings import PeerSettings
 from walferry.replication.sinks.answers import Answers
 from walferry.replication.sinks.errors import SlaveRefusesLogin, SlaveUnreachable, Stopped
+from walferry.replication.sinks.hbase.connections import Share
 from walferry.replication.sinks.hbase.direct import DirectShipper
 from walferry.replication.sinks.hbase.locations import Locations
 from walferry.replication.sinks.hbase.manager import SinkManager
 from walferry.replication.sinks.hbase.replicate import Shipper
-from walferry.replication.sinks.hbase.share import Share
+from walferry.replication.sinks.hbase.tries import SendTerms
 
 CONNECT_SLEEP_SECONDS = 2.0
 FIRST_CONNECT_SECONDS = 5.0  # later tries take longer: an outage is reported soon, and a slow ensemble is reached all the same
@@ -40,28 +41,6 @@ PING_SECONDS = 3.0
 MAX_PINGS = 64  # that one look takes; the other servers have their turn at a later look
 _PINGS_AT_ONCE = 16
 LOOKUP_SECONDS = 10.0  # that a server of hbase:meta has for a part of a table's regions, which takes it milliseconds
-
-
-class Caller(Protocol):
-    """What makes calls to the slave: one shipper of a sender."""
-
-    @property
-    def calls(self) -> frozenset[ServerName]:
-        """The servers that have calls of it under way."""
-
-    @property
-    def overdue(self) -> bool:
-        """Whether a call that may take longer than ordinary ones does so."""
-
-    @property
-    def failed_batches(self) -> int:
-        """Requests that had to be sent again."""
-
-    def interrupt(self, why: str | None = None, server: ServerName | None = None) -> None:
-        """End the calls under way, or only the one at `server`."""
-
-    def close(self) -> None:
-        """Close all connections."""
 
 
 class Slave:
@@ -83,16 +62,16 @@ class Slave:
         self._deadline = deadline
         self._login = login
         self._stop = stop
-        self._right = right or Right()
         self._on_failure = on_failure
         self._zk: KazooClient | None = None
         self._id: UUID | None = None
-        self._shippers: list[Caller] = []
+        self._shippers: list[Shipper | DirectShipper] = []
         self._settings = settings
         self._sinks = SinkManager(self._live_servers, settings.ratio, bad_sink_threshold=settings.bad_sink_threshold)
         self._locations = Locations(self._tables)
         self._share = Share()
         self.answers = Answers()
+        self._terms = SendTerms(str(key), stop, login, settings, self.answers, right or Right())
 
     def __enter__(self) -> Self:
         tries = 0
@@ -134,25 +113,19 @@ class Slave:
 
     def shipper(self) -> Shipper:
         """A shipper for one sender. All shippers of a task share the subset of sinks."""
-        shipper = Shipper(
-            str(self._key), self._sinks, stop=self._stop, login=self._login, settings=self._settings, answers=self.answers,
-            right=self._right,
-        )  # fmt: skip
+        shipper = Shipper(self._sinks, self._terms)
         self._shippers.append(shipper)
         return shipper
 
     def direct_shipper(self) -> DirectShipper:
         """A shipper to the slave's regions for one sender. All shippers of a task share what they know of their locations, and
         how many calls they make at once."""
-        shipper = DirectShipper(
-            str(self._key), self._locations, stop=self._stop, login=self._login, settings=self._settings, answers=self.answers,
-            share=self._share, right=self._right,
-        )  # fmt: skip
+        shipper = DirectShipper(self._locations, self._terms, self._share)
         self._shippers.append(shipper)
         return shipper
 
     @property
-    def failed_batches(self) -> int:
+    def failed_requests(self) -> int:
         """Requests that had to be sent again."""
         return sum(s.failed_batches for s in self._shippers)
 

@@ -7,8 +7,10 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass, field
 
 from walferry.base.errors import WalferryError
+from walferry.base.security.login import UNSECURED, Login
 from walferry.base.zk.right import Right
 from walferry.hbase.rpc.errors import ConnectionFailed, NotAuthenticated, RemoteError, RpcTimeout
 from walferry.replication.peers.settings import PeerSettings
@@ -32,37 +34,42 @@ def is_hopeless(error: WalferryError) -> bool:
     return error.do_not_retry if isinstance(error, RemoteError) else isinstance(error, NotAuthenticated) and not error.retry_helps
 
 
-class Tries:
-    """The tries of one sender to ship to `slave` (a name for messages, e.g. its cluster key).
+@dataclass(frozen=True)
+class SendTerms:
+    """What all senders to `slave` share (a name for messages, e.g. its cluster key).
 
-    The nth failure in a row is followed by a sleep of n base sleeps. `stop`, once set, ends sleeps. `wait(seconds)` sleeps and
-    says whether to stop. `answers` is told of each try. `passing` are the errors after which the next try may go better. `right`
-    is asked before each request.
+    `stop`, once set, ends sleeps. `wait(seconds)` sleeps and says whether to stop. `answers` is told of each try. `right` is
+    asked before each request.
     """
 
-    def __init__(
-        self,
-        slave: str,
-        *,
-        stop: threading.Event,
-        settings: PeerSettings | None = None,
-        answers: Answers | None = None,
-        clock: Callable[[], float] = time.monotonic,
-        wait: Callable[[float], bool] | None = None,
-        passing: tuple[type[WalferryError], ...] = PASSING,
-        right: Right | None = None,
-    ) -> None:
-        self.right = right or Right()
-        self.slave = slave
-        self.settings = settings or PeerSettings()
-        self.clock = clock
+    slave: str
+    stop: threading.Event
+    login: Login = UNSECURED
+    settings: PeerSettings = field(default_factory=PeerSettings)
+    answers: Answers = field(default_factory=Answers)
+    right: Right = field(default_factory=Right)
+    clock: Callable[[], float] = time.monotonic
+    wait: Callable[[float], bool] | None = None
+
+
+class Tries:
+    """The tries of one sender to ship. The nth failure in a row is followed by a sleep of n base sleeps.
+
+    `passing` are the errors after which the next try may go better.
+    """
+
+    def __init__(self, terms: SendTerms, passing: tuple[type[WalferryError], ...]) -> None:
+        self.right = terms.right
+        self.slave = terms.slave
+        self.settings = terms.settings
+        self.clock = terms.clock
         self.failed = 0
         self.why: str | None = None  # this side ended the call under way
-        self._stop = stop
-        self._wait = wait or stop.wait
-        self._answers = answers or Answers()
+        self._stop = terms.stop
+        self._wait = terms.wait or terms.stop.wait
+        self._answers = terms.answers
         self._passing = passing
-        self._busy = Repeats(clock)
+        self._busy = Repeats(terms.clock)
 
     def left(self, deadline: float, tries: int, last_error: str, *, answered: bool) -> float:
         """The seconds until the deadline. Raises Stopped, and SlaveUnreachable if the deadline is over or, after a try, the slave

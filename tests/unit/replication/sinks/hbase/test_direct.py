@@ -27,11 +27,11 @@ from walferry.replication.peers.settings import PeerSettings
 from walferry.replication.sinks.answers import Answers
 from walferry.replication.sinks.errors import SlaveUnreachable, Stopped
 from walferry.replication.sinks.hbase import direct as module
+from walferry.replication.sinks.hbase.connections import Share
 from walferry.replication.sinks.hbase.direct import DirectRefused, DirectShipper
 from walferry.replication.sinks.hbase.locations import Locations
 from walferry.replication.sinks.hbase.rounds import Most
-from walferry.replication.sinks.hbase.share import Share
-from walferry.replication.sinks.hbase.tries import SETTLE_SECONDS
+from walferry.replication.sinks.hbase.tries import SETTLE_SECONDS, SendTerms
 
 BUSY = "org.apache.hadoop.hbase.RegionTooBusyException over the memstore's limit"
 
@@ -47,11 +47,11 @@ def shipper(
     right: Right | None = None,
     **settings: Any,
 ) -> DirectShipper:
-    return DirectShipper(
-        "slave:2181:/hbase", Locations(slave.as_tables, time.clock), stop=stop or threading.Event(),
-        settings=PeerSettings(**settings), answers=answers, clock=time.clock, wait=time.wait, login=login, share=share,
-        right=right,
+    terms = SendTerms(
+        "slave:2181:/hbase", stop or threading.Event(), login, PeerSettings(**settings), answers or Answers(), right or Right(),
+        clock=time.clock, wait=time.wait,
     )  # fmt: skip
+    return DirectShipper(Locations(slave.as_tables, time.clock), terms, share)
 
 
 def ship(slave: ScriptedSlave, time: Time, *edits: Entry, deadline: float = 2000, **options: Any) -> DirectShipper:
@@ -437,7 +437,7 @@ def test_a_look_up_that_goes_on_and_on_ends_with_the_sender(monkeypatch, ends):
         def close(self) -> None: ...
 
     settings = PeerSettings(patience_seconds=0.3 if ends == "the patience" else 600)
-    direct = DirectShipper("slave", Locations(Tables), stop=stop, settings=settings, login=Login(user="u"))  # type: ignore[arg-type]
+    direct = DirectShipper(Locations(Tables), SendTerms("slave", stop, Login(user="u"), settings))  # type: ignore[arg-type]
     with ThreadPoolExecutor() as pool:
         deadline = monotonic() + (0.3 if ends == "the deadline" else 600)
         shipping = pool.submit(direct.ship, shipment_of([rows(b"a")]), deadline)
@@ -589,10 +589,8 @@ def test_a_call_that_has_timed_out_has_its_effect_before_anything_newer(sent, mo
             again.set()
 
     with ScriptedSlave(servers=1, regions=halves(0, 0), before=before) as slave:
-        direct = DirectShipper(
-            "slave", Locations(slave.as_tables), stop=threading.Event(), login=USER,
-            settings=PeerSettings(call_timeout_seconds=1.0, sleep_seconds=0.1),
-        )  # fmt: skip
+        settings = PeerSettings(call_timeout_seconds=1.0, sleep_seconds=0.1)
+        direct = DirectShipper(Locations(slave.as_tables), SendTerms("slave", threading.Event(), USER, settings))
         older, newer = rows(b"a", value=b"older"), rows(b"a", value=b"newer")
         for shipment in [[older], [newer]] if sent == "alone" else [[older, newer]]:
             direct.ship(shipment_of(shipment), monotonic() + 20)

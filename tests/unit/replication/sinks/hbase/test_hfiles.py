@@ -10,9 +10,8 @@ from walferry.base.zk.client import ZNode
 from walferry.hbase.layout import ZNodes
 from walferry.hbase.rpc.errors import ConnectionFailed, TableNotFound
 from walferry.replication.sinks.errors import SlaveUnreachable, Stopped
-from walferry.replication.sinks.hbase import hfiles
-from walferry.replication.sinks.hbase.bulk_loads import HFileSource
-from walferry.replication.sinks.hbase.hfiles import BulkLoadFailed, HFileSender
+from walferry.replication.sinks.hbase import bulk_loads
+from walferry.replication.sinks.hbase.bulk_loads import BulkLoadFailed, HFileSender, HFileSource
 from walferry.replication.sinks.hbase.shipment import BulkLoad, Shipment
 
 LOAD = BulkLoad("t", "region1", ("default/t/region1/f/a", "default/t/region1/f/b"), ("c",))
@@ -27,7 +26,7 @@ class Sending:
         self.root = root
         source = HFileSource("east", f"file://{root}")
         self.sender = HFileSender(None, ZNodes().hfile_refs("p"), self, source, self.missing.append, 60.0)  # type: ignore[arg-type]
-        monkeypatch.setattr(hfiles, "read_all", lambda _, paths: [self.znode(p) for p in paths])
+        monkeypatch.setattr(bulk_loads, "read_all", lambda _, paths: [self.znode(p) for p in paths])
 
     def znode(self, path: str) -> ZNode | None:
         parent, _, name = path.rpartition("/")
@@ -145,9 +144,9 @@ def test_what_a_wal_names_a_file_ends_no_line_of_a_log(sending, caplog):
 
 def test_a_file_system_that_does_not_answer_stops_the_load(sending, monkeypatch):
     def broken(url: str) -> int:
-        raise hfiles.StoreError(f"{url}: no answer")
+        raise bulk_loads.StoreError(f"{url}: no answer")
 
-    monkeypatch.setattr(hfiles, "file_size", broken)
+    monkeypatch.setattr(bulk_loads, "file_size", broken)
     with pytest.raises(BulkLoadFailed, match=r"region1/f/a: no answer\. Check root_dir"):
         sending.run()
     assert not sending.calls

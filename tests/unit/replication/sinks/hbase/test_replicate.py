@@ -13,11 +13,13 @@ from walferry.hbase.names import ServerName
 from walferry.hbase.rpc.codec import KEY_VALUE_CODEC_WITH_TAGS
 from walferry.hbase.rpc.errors import NotAuthenticated, NotSecured, RequestTooLarge, WrongServerPrincipal
 from walferry.replication.peers.settings import PeerSettings
+from walferry.replication.sinks.answers import Answers
 from walferry.replication.sinks.errors import SlaveUnreachable, Stopped
 from walferry.replication.sinks.hbase import replicate
 from walferry.replication.sinks.hbase.connections import connection_to
 from walferry.replication.sinks.hbase.manager import SinkManager
 from walferry.replication.sinks.hbase.replicate import Shipper
+from walferry.replication.sinks.hbase.tries import SendTerms
 
 
 @dataclass(frozen=True)
@@ -57,16 +59,11 @@ def shipper(
     manager = SinkManager(
         list_servers or (lambda: servers), 1.0, random.Random(7), bad_sink_threshold=bad_sink_threshold, clock=time.clock
     )
-    return Shipper(
-        "slave:2181:/hbase",
-        manager,
-        stop=stop or threading.Event(),
-        settings=PeerSettings(**settings),
-        answers=answers,
-        clock=time.clock,
+    terms = SendTerms(
+        "slave:2181:/hbase", stop or threading.Event(), login, PeerSettings(**settings), answers or Answers(), clock=time.clock,
         wait=time.wait,
-        login=login,
-    )
+    )  # fmt: skip
+    return Shipper(manager, terms)
 
 
 def closed_port() -> ServerName:

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from walferry.hbase.names import ServerName
-from walferry.replication.sinks.hbase.share import Share
+from walferry.replication.sinks.hbase.connections import Share
 
 ONE, TWO = ServerName("one", 1, 1), ServerName("two", 2, 2)
 

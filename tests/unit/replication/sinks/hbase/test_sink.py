@@ -17,8 +17,8 @@ from walferry.replication.filters.window import filter_window
 from walferry.replication.peers.settings import REQUEST_SINKS, SinkKind
 from walferry.replication.sinks.errors import NotAtSlave
 from walferry.replication.sinks.hbase.actions import ShipmentUnfit
+from walferry.replication.sinks.hbase.bulk_loads import BulkLoadFailed
 from walferry.replication.sinks.hbase.direct import DirectRefused
-from walferry.replication.sinks.hbase.hfiles import BulkLoadFailed
 from walferry.replication.sinks.hbase.shipment import Shipment, assemble
 from walferry.replication.sinks.hbase.sink import ShipmentSender, Transport
 

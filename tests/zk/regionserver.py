@@ -1,8 +1,8 @@
 """The RegionServer's side of the protocol: its transitions, each a compare-and-set at the version that it has read.
 
-HBase's RegionServers do this themselves. Here it serves the tests that let masters and servers meet in any order, and documents
-what the master may rely on: a server changes only a znode that names it, that is in the expected state, and that has the version
-which the master's call named.
+HBase's RegionServers do this themselves. Here it lets masters and servers meet in any order, and documents what the master may
+rely on: a server changes only a znode that names it, that is in the expected state, and that has the version which the master's
+call named.
 
 Source: HBase's ZKAssign.transitionNode (branch-1.4).
 """
@@ -11,11 +11,12 @@ from __future__ import annotations
 
 from kazoo.client import KazooClient
 
-from walferry.base.zk.client import retried
+from walferry.base.zk.client import commit, expected, retried
 from walferry.hbase.layout import ZNodes
 from walferry.hbase.names import ServerName
+from walferry.master.states import Actor
 from walferry.master.transitions import Transition
-from walferry.master.writes import Change, write_as_server
+from walferry.master.writes import NOT_AS_READ, Change, _add, _after, _value
 from walferry.master.znodes import RegionInTransition, read_region
 
 
@@ -49,7 +50,14 @@ def _transition(zk: KazooClient, nodes: ZNodes, me: ServerName, encoded: str, ve
     seen = read_region(zk, nodes, encoded)
     if seen is None or not _may(seen, me, version, transition):
         return None
-    return seen.version + 1 if write_as_server(zk, nodes, Change(transition, seen.name, seen)) else None
+    return seen.version + 1 if _write(zk, nodes, Change(transition, seen.name, seen)) else None
+
+
+def _write(zk: KazooClient, nodes: ZNodes, change: Change) -> bool:
+    """Make a RegionServer's change; False if the znode is not as read. Raises IllegitimateTransition, ConnectError."""
+    multi = zk.transaction()
+    _add(multi, nodes, change, _value(_after(change, Actor.REGIONSERVER)))
+    return expected(commit(multi), *NOT_AS_READ) is None
 
 
 def _may(seen: RegionInTransition, me: ServerName, version: int, transition: Transition) -> bool:
