@@ -215,8 +215,7 @@ def groups(queue: Queue) -> dict[str, Sequence[QueuedWal]]:
 
 
 def closed_groups(queue: Queue) -> dict[str, Sequence[QueuedWal]]:
-    """Return the closed WALs of the queue by WAL group, oldest first. A live server still writes to the newest WAL of each group.
-    """
+    """Return the queue's closed WALs by WAL group, oldest first. A live server still writes to each group's newest WAL."""
     return {group: wals[:-1] if queue.live else wals for group, wals in groups(queue).items()}
 
 

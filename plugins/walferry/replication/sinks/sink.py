@@ -76,8 +76,7 @@ class Take(Protocol):
         """The entries that need a request of their own."""
 
     def request(self, entries: Ints) -> SinkRequest:
-        """Return a request for some of `entries`: at least one, ascending, all for one sender. Copies the bytes from the window.
-        """
+        """Return a request for some of `entries`: at least one, ascending, for one sender. Copies the bytes from the window."""
 
 
 class Sender(Protocol):

@@ -17,12 +17,12 @@ DEFAULT_ZK_PORT = 2181
 MAX_NAMES_CHARS = 500
 _UNTYPED = ("generic", "", None)  # types that may stand for any connection
 _CONN_ID = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9_.-]{0,249}")
-_HARMLESS = re.compile(r"[A-Za-z0-9._; -]{0,100}")  # the part of a host that is shown: no URL, and no password before or behind a mark
+_HARMLESS = re.compile(r"[A-Za-z0-9._; -]{0,100}")  # the part of a host that is shown: no URL, no password next to a mark
 _HOST = re.compile(r"^(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]+)(?::(\d{1,5}))?$")
 
 
 class Fields(NamedTuple):
-    """shown of a host: no URL, no password next to a mark"""
+    """The used fields of a connection. Its password is represented only by whether there is one."""
 
     conn_type: str | None
     host: str | None

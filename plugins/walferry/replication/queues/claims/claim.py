@@ -136,8 +136,7 @@ def _guarded(session: Session, server: str, refused: Mapping[str, PeerError]) ->
 def _queues_under(
     session: Session, server: str, shippable: frozenset[str], refused: Mapping[str, PeerError]
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Return the ids of the queues under a server's znode that Walferry may claim, and why it leaves the others, sorted by name.
-    """
+    """Return the ids of the queues under a server that Walferry may claim, and why it leaves the others, sorted by name."""
     mine, left = [], []
     names = children(session.zk, session.nodes.server_queues(server)) or ()
     check_layout(session.zk, session.nodes, server, names)

@@ -223,8 +223,7 @@ def _copying(old: str, new: str, wals: Sequence[WalNode], *, create: bool) -> Ca
 def _deleting(
     nodes: ZNodes, old: str, new: str, wals: Sequence[WalNode], copies: Mapping[str, WalNode], elsewhere: Mapping[str, str]
 ) -> Callable[[TransactionRequest], None]:
-    """Return the operations that delete `wals`, each only while it is in the copy, at its latest position, or in another queue.
-    """
+    """Return the operations that delete `wals`, each only while in the copy, at its latest position, or in another queue."""
 
     def operations(multi: TransactionRequest) -> None:
         for wal in wals:

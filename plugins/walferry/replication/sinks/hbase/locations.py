@@ -56,8 +56,7 @@ class RegionMap:
         return cls(table, tuple(regions), starts, start_ends, ends, end_ends, servers)
 
     def find(self, buf: Bytes, start: Ints, length: Ints) -> Ints:
-        """Return the number of each row's region; NOWHERE if none has it. Row i is `buf[start[i]:start[i] + length[i]]`.
-        """
+        """Return the number of each row's region; NOWHERE if none has it. Row i is `buf[start[i]:start[i] + length[i]]`."""
         found = np.empty(start.size, np.int64)
         _find(buf, start, length, self.starts, self.start_ends, self.ends, self.end_ends, found)
         return found
