@@ -32,7 +32,7 @@ class Reason(enum.IntEnum):
 
 
 class Families(enum.IntEnum):
-    """What the peer's configuration says about a table's families."""
+    """How the peer's configuration chooses a table's families."""
 
     NONE = 0
     ALL = 1

@@ -96,7 +96,7 @@ def turn_of_attempt(session: Session, peer_id: str, attempt: str) -> int | None:
 def holding_peer(source: SourceCluster, peer_id: str, run: str, holder: str, planned: int) -> Iterator[str]:
     """Hold the peer lock while the block runs; `planned` is the turn that the run's plan has seen.
 
-    Yields a name for this attempt of the run, by which other processes recognize the holder.
+    Yields a name for this attempt of the run, by which other processes recognize the holder. `holder` names the run to people.
 
     A session left by a killed task of the same run is ended. If our own session ends in the meantime, this takes the lock again
     as soon as ZooKeeper answers, unless another attempt has held it since: then data that this attempt has read during its turn,
@@ -116,8 +116,7 @@ def holding_peer(source: SourceCluster, peer_id: str, run: str, holder: str, pla
 def holding_peer_after_others(
     source: SourceCluster, peer_id: str, run: str, holder: str, *, wait_seconds: float, waiting: Callable[[str], None],
 ) -> Iterator[str]:  # fmt: skip
-    """Wait for the run that holds the peer lock now, then hold the lock while the block runs. `waiting` is called with the
-    reason.
+    """Wait for the run that holds the peer lock now, then hold the lock while the block runs. `waiting` gets the reason.
 
     Raises PeerLocked after `wait_seconds`, ConnectError.
     """
@@ -153,8 +152,7 @@ def lock_of(session: Session, peer_id: str) -> FencedLock:
 def await_rows(session: Session, peer_id: str) -> None:
     """Wait until no request of an earlier holder's row tasks can take effect any more, and forget these tasks.
 
-    Only the holder of the peer lock may call this: a task of an earlier holder that begins now sees that its run has lost the
-    lock.
+    Only the holder of the peer lock may call this: an earlier holder's task that begins now sees that its run has lost the lock.
     """
     folder = session.own.row_shipments(peer_id)
     paths = [f"{folder}/{name}" for name in children(session.zk, folder) or ()]

@@ -41,8 +41,7 @@ INTER_CLUSTER_ENDPOINTS = ("", "org.apache.hadoop.hbase.replication.regionserver
 MAX_ODD = 5  # unknown items named in a message
 MAX_TEXT_CHARS = 200
 TABLE_CFS_RELEASES = ("0.", "1.0.", "1.1.", "1.2.", "1.3.")  # keep a peer's tables in a separate znode
-# HBase 1.4 and later: `optional int64 bandwidth = 6`, always written. HBase 2 has the namespaces in field 6, and the bandwidth in
-# 7.
+# HBase 1.4 and later: `optional int64 bandwidth = 6`, always written. HBase 2 has the namespaces in 6, and the bandwidth in 7.
 BANDWIDTH_OF_HBASE_1 = (6, 0)  # number and wire type (varint)
 
 

@@ -20,8 +20,7 @@ from walferry.replication.queues.reading import Queue, list_queues
 from walferry.replication.source.cluster import SourceCluster
 from walferry.replication.source.session import Session
 
-# The owner of claimed queues in the 2.x layout. HBase takes it for a server's name, and its log cleaner keeps the WALs queued
-# there.
+# The owner of claimed queues in the 2.x layout. HBase takes it for a server, and its log cleaner keeps the WALs queued there.
 WALFERRY_SERVER = "walferry,1,1"
 AGAIN_SECONDS = 600.0  # before an unchanged server is announced again
 MAX_AGAIN_SECONDS = 4 * 3600.0  # the pause doubles up to this limit: a queue that cannot be shipped starts a few runs a day

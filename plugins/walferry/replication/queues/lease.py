@@ -87,7 +87,7 @@ def lock_of(session: Session, peer_id: str, group: str) -> FencedLock:
 
 
 def await_settled(session: Session, peer_id: str, guard: Guard, lock: str) -> None:
-    """Wait if the peer was disabled a moment ago. The znode of a lock, just written, shows ZooKeeper's clock."""
+    """Wait if the peer was disabled a moment ago. `lock` is the path of a lock just written: it shows ZooKeeper's clock."""
     if guard.version == 0:
         return
     state, clock = read(session.zk, guard.path), read(session.zk, lock)
@@ -328,7 +328,7 @@ class Lease:
         return f"{self._queues[wal]}/{wal}" if wal in self._queues else None
 
     def _look_further(self, wal: str) -> None:
-        """Look for the WAL in all queues of the peer. Queues move as a whole, so its other WALs are expected there too."""
+        """Look for the WAL in all queues of the peer. Queues move as a whole, so its queue's other WALs should be there too."""
         before = self._queues.pop(wal, None)
         path = find_wal(self._session, self.peer_id, wal)
         if path is None:

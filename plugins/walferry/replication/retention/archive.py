@@ -116,7 +116,7 @@ class NotArchived(WalferryError):
 def archive_wal(session: Session, wal: WalName, dead_servers: Sequence[str], stopped: Callable[[], bool]) -> bool:
     """Copy a closed WAL to the source's archive, or wait for another copier. Returns whether this call has copied it.
 
-    Also returns False as soon as `stopped` returns True. Raises NotArchived, ConnectError.
+    Its queue came from `dead_servers`. Also returns False as soon as `stopped` returns True. Raises NotArchived, ConnectError.
     """
     archive = WalArchive(session.source.archive or "")
     node = session.own.archiving(wal.text)

@@ -188,7 +188,7 @@ def surveyed(
     peers: Mapping[str, Peer],
     not_servers: Collection[str] = (),
 ) -> OldWalSurvey:
-    """Survey these files of the store, and the queues that may hold them."""
+    """Survey these files, and the queues that may hold them. The files were listed `at` this time, in s since the epoch."""
     holders = _by_wal(queues)
     wals = [_surveyed(wal, holders.get(wal.name, ()), at - ttl_seconds) for wal in files]
     amounts: dict[Fate | None, Amount] = {None: Amount()}

@@ -67,7 +67,7 @@ class Answers:
             self._error = error
 
     def given_up(self) -> None:
-        """Note that this side ended a try, so that nobody knows whether the slave would have answered."""
+        """Note that this side ended a try, so that it is unknown whether the slave would have answered."""
         with self._lock:
             self._under_way -= 1
             if not self._under_way and not self._tries:

@@ -56,8 +56,7 @@ def check_agreement(session: Session, peer_id: str) -> None:
 
 
 def disagreements(session: Session, peer_ids: Collection[str], said: Mapping[str, Peer] | None = None) -> dict[str, StalePeer]:
-    """Return the peers that differ between the Master and ZooKeeper, or that only one of the two has. Asks for all peers in one
-    call.
+    """Return the peers that differ between the Master and ZooKeeper, or that only one of the two has. Asks for all in one call.
 
     `said` is a recent answer of the Master, which is asked again only if this answer differs from ZooKeeper. A peer whose znode
     cannot be read is left out. Raises MasterSilent, ConnectError.

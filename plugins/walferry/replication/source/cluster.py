@@ -34,7 +34,7 @@ class VisibilityLabels(StrEnum):
 
 
 class SourceError(WalferryError):
-    """A field of the source connection is missing or wrong; the message names the field and what it should be."""
+    """A field of the source connection is missing or wrong; the message names the field and the form that it should have."""
 
     retry_helps = False
 
@@ -57,8 +57,7 @@ def for_slave(conn_id: str, cluster_key: str) -> str:
 class SourceCluster:
     """The HBase cluster whose queues are shipped. It contains no secrets, because it travels in arguments and logs.
 
-    Each process with a SourceCluster, also on Spark, uses the cluster's folders on HDFS with the cluster's login: see
-    hbase/files/logins.py.
+    Each process with a SourceCluster, also on Spark, uses its folders on HDFS with its login: see hbase/files/logins.py.
     """
 
     quorum: str  # "h1:2181,h2:2181", as ZooKeeper clients take it

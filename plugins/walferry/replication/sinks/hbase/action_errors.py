@@ -31,7 +31,7 @@ _FINAL = frozenset(
     }
 )
 _SHOWN_BYTES = 100  # of unreadable bytes, in messages
-# A server with hbase.rpc.rows.size.threshold.reject rejects requests with more actions than hbase.rpc.rows.warning.threshold so.
+# The answer of a server with hbase.rpc.rows.size.threshold.reject to more actions than hbase.rpc.rows.warning.threshold.
 _TOO_MANY_ACTIONS = "Rejecting large batch operation"
 _THROTTLED = "RpcThrottlingException"
 _BUSY = re.compile(rf"\b({_THROTTLED}|RegionTooBusyException|CallQueueTooBigException|CallDroppedException)\b")
@@ -96,14 +96,12 @@ def is_final(error: RemoteError) -> bool:
 
 
 def is_unsound(error: WalferryError) -> bool:
-    """Return whether a server has refused an edit's content, such as a visibility label that it does not know, so that sending it
-    in another way would not help.
-    """
+    """Return whether a server has refused an edit's content, such as an unknown visibility label: no other way would help."""
     return isinstance(error, RemoteError) and error.class_name.rpartition(".")[2] == _UNSOUND
 
 
 def is_busy(error: WalferryError) -> bool:
-    """Return whether a server, or one behind it, will take the same edit later: it throttles us, or a region or queue is full.
+    """Return whether a server, or one behind it, says that it is too busy now: it throttles us, or a region or queue is full.
 
     So the slave is alive, and its regions are where they were.
     """

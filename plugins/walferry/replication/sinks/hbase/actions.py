@@ -8,8 +8,7 @@ were read.
 
 The limits below guard against costly shipments. A request carries the cluster ids with each action, not once an entry, and each
 list of ids needs groups of its own. So a shipment with very many ids or lists would grow far larger. Each table's regions must be
-looked up. Names are found by a hash, and a user can choose names whose hashes are all equal: then each name is compared with
-every other name.
+looked up. Names are found by a hash, and a user can choose names with equal hashes: then each is compared with every other name.
 """
 
 from __future__ import annotations
@@ -97,7 +96,7 @@ class Actions:
         return int(self.table.shape[1])
 
     def of(self, row: ActionRow) -> Ints:
-        """One row of the table."""
+        """Return one row of the table."""
         return cast(Ints, self.table[row])
 
     def key(self, action: int) -> bytes:

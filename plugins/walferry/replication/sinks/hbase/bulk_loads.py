@@ -11,7 +11,7 @@ its hbase.replication.cluster.id, which only the operator knows:
     scopes, no `replication_cluster_id`, `skip_bulk_loads`             counted as BULK_LOAD; the source keeps the files
     scopes, neither                                                    an error: skipped, its rows would be missing for good
     no scopes                                                          counted as BULK_LOAD, as HBase does; its files are let go
-    no files that the peer gets                        counted as BULK_LOAD: a sink would have nothing to copy
+    no files that the peer gets                                        counted as BULK_LOAD: a sink would have nothing to copy
 
 Loads are filtered by scope and by the peer's families, as in HBase's BulkLoadCellFilter, but without its mistake: a filtered
 descriptor keeps its cluster ids. Without these ids a ring of clusters would load the same files for ever.
@@ -256,7 +256,7 @@ class HFileSender:
         self._call_seconds = call_seconds
 
     def ship(self, ship: Callable[..., object], shipment: Shipment, load: BulkLoad, deadline: float) -> None:
-        """Have a sink copy and load the files, then let the source clean them; `ship` is a Shipper's.
+        """Have a sink copy and load the files, then let the source clean them; `ship` is a Shipper's method.
 
         Raises BulkLoadFailed; SlaveUnreachable if no server answered at all, or there was no time for a first try; Stopped; and
         the lease's errors.

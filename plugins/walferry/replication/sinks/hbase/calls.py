@@ -187,7 +187,7 @@ class Calls:
                 connection.close()
 
     def close(self) -> None:
-        """From another thread: close all connections without calls under way. The sender closes those when they fail."""
+        """From another thread: close all idle connections. The sender closes the others when their calls fail."""
         for connections in self._connections.copy().values():
             for connection in connections:
                 if connection not in self._under_way:

@@ -69,9 +69,7 @@ class _Work:
 
     @property
     def now(self) -> Flags:
-        """Flag the remaining actions that may be sent. Actions in doubt come first: later ones wait until no older action can
-        take effect after them.
-        """
+        """Flag the remaining actions that may be sent. Actions in doubt go first: none may take effect after newer ones."""
         doubt = self.doubt[self.left]
         return doubt if doubt.any() else np.ones(self.left.size, np.bool_)
 
@@ -162,7 +160,7 @@ class DirectShipper:
             before = work.left.size
             try:
                 error = self._try(work, call_timeout if failures == 0 else min(left, call_timeout))
-            except Unsure:  # the right was lost while connecting
+            except Unsure:  # the right became unsure while connecting
                 continue
             if work.unsettled and not work.doubt.any():
                 self._tries.settle()

@@ -1,10 +1,8 @@
-"""The locations of the regions of the slave's tables, read from its hbase:meta once for all senders, and again when they turn out
-wrong.
+"""The locations of the regions of the slave's tables, read from its hbase:meta once for all senders, and again when wrong.
 
 All regions of a table are read together: a batch needs most of them, and one answer contains hundreds.
 
-When hbase:meta hangs, each sender waits no longer than its own time allows, and all senders that wait for the same reading fail
-together.
+When hbase:meta hangs, each sender waits no longer than its own time allows, and all that wait for the same reading fail together.
 """
 
 from __future__ import annotations
@@ -159,7 +157,7 @@ class Locations:
 
 
 def _limit(table: str, seconds: Callable[[], float]) -> Callable[[], float]:
-    """Return how long the next call of a reading may take. Raises LocationsUnknown when the reading has taken too long."""
+    """Return a function for the time that the next call of a reading has. It raises LocationsUnknown when there is none left."""
     until = time.monotonic() + LONGEST_READING_SECONDS
 
     def left() -> float:

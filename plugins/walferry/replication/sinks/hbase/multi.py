@@ -64,7 +64,7 @@ class Multi:
 
     param: Bytes
     cells: Bytes
-    order: Ints  # all actions, in their order
+    order: Ints  # the actions, in the order of the request
     firsts: Ints  # where each RegionAction begins in `order`, and where the last one ends
 
 

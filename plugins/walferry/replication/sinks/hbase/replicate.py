@@ -33,8 +33,8 @@ log = logging.getLogger(__name__)
 class Shipper:
     """Ships over its own connections. Each sender has its own shipper.
 
-    After the nth failure in a row the shipper sleeps for n base sleeps. Each call that times out lengthens the next call's
-    timeout. The terms' `stop`, once set, ends sleeps; `interrupt` ends the call under way too.
+    After the nth failure in a row the shipper sleeps for n base sleeps. Each call that timed out gives the next call as much more
+    time. The terms' `stop`, once set, ends sleeps; `interrupt` ends the call under way too.
     """
 
     def __init__(self, sinks: SinkManager, terms: SendTerms) -> None:
@@ -88,7 +88,7 @@ class Shipper:
                 if in_doubt:
                     self._tries.settle()
                 return server
-            except Unsure:  # the right was lost while connecting
+            except Unsure:  # the right became unsure while connecting
                 count -= 1
                 continue
             except PASSING as error:

@@ -4,8 +4,7 @@ The sink (ReplicationSink.replicateEntries) sorts the mutations of a request by 
 groups side by side, or one after the other in any order. From HBase 2.2 on it also cuts a group of more than 5,000 mutations into
 parts of 5,000 (hbase.rpc.rows.warning.threshold), and sends the parts side by side too. So two mutations of a row keep their
 order only if their entries have the same list, and are in the same part. A request ends before an entry that would break this
-rule. If all edits of a WAL have been at the same clusters, and no row changes twice within a large request, the shipment is not
-cut.
+rule. A shipment is not cut if all its edits have been at the same clusters and no row changes twice in a large request.
 
 The entries are those that `shipment.assemble` wrote, so their layout is known, and every length in them was checked when they
 were read.

@@ -56,7 +56,7 @@ class Places:
         return Places(self.maps, self.region[~gone])
 
     def homeless(self) -> Flags:
-        """Flags for the actions whose region is at no server."""
+        """Flag the actions whose region is at no server."""
         without = [number for number, region in self.regions().items() if region.server is None]
         return np.isin(self.region, [NOWHERE, *without])
 
@@ -134,8 +134,8 @@ def _alike(values: Ints) -> list[Ints]:
 
 
 def how_many_fit(actions: Actions, some: Ints, most: Most) -> int:
-    """Return how many of `some` (ascending, at least one) fit into one Multi. An entry's row is never cut: a larger one goes
-    alone.
+    """Return how many of `some` actions (ascending, at least one) fit into one Multi. A row of an entry is never cut: a row that
+    is too large goes alone.
     """
     fit = min(int(np.searchsorted(np.cumsum(_sizes(actions, some)), most.bytes, side="right")), most.actions)
     if fit >= some.size:

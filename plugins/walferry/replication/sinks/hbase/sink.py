@@ -1,5 +1,4 @@
-"""Another HBase cluster as a sink: writes to its regions directly, or sends its RegionServers the requests of HBase's own
-sources.
+"""Another HBase cluster as a sink: writes to its regions, or sends its RegionServers the requests of HBase's own sources.
 
 If the slave refuses direct writes, the rest of the task uses ReplicateWALEntry requests. A single shipment that is unfit for
 direct writes also goes as such requests, and so do all bulk loads: the slave's RegionServers copy the source's files.

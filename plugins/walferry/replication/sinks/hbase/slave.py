@@ -118,8 +118,8 @@ class Slave:
         return shipper
 
     def direct_shipper(self) -> DirectShipper:
-        """Return a shipper to the slave's regions for one sender. All shippers of a task share the regions' locations, and the
-        limit of calls at once.
+        """Return a shipper to the slave's regions for a sender. A task's shippers share the locations and the limit of calls at
+        once.
         """
         shipper = DirectShipper(self._locations, self._terms, self._share)
         self._shippers.append(shipper)

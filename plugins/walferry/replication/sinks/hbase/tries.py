@@ -38,8 +38,8 @@ def is_hopeless(error: WalferryError) -> bool:
 class SendTerms:
     """The terms that all senders to a slave share. `slave` is its name in messages, e.g. its cluster key.
 
-    `stop`, once set, ends sleeps. `wait(seconds)` sleeps and returns whether to stop. `answers` records each try. `right` is
-    asked before each request.
+    `stop`, once set, ends sleeps. `wait(seconds)` sleeps and returns whether to stop. `answers` records tries. `right` permits
+    requests.
     """
 
     slave: str
@@ -133,8 +133,8 @@ class Tries:
 
         The server drops a call that has waited for longer than its timeout, or whose connection is closed. But it finishes a call
         that it has begun, e.g. when memory is free again, and this call would overwrite newer edits. Once the server has carried
-        out the same edits in a later call, the earlier call ends soon, but its end is not reported. This wait takes no longer
-        than an ordinary call may.
+        out the same edits in a later call, the earlier call ends soon, but its end is not reported. This wait is no longer than
+        an ordinary call.
         """
         seconds = min(SETTLE_SECONDS, self.settings.call_timeout_seconds)
         log.info("a call to %s whose end is not known may still have its effect: waiting %.1f s", self.slave, seconds)
