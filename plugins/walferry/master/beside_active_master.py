@@ -3,8 +3,7 @@
 An HMaster that starts and finds a region OPENING at a live server waits for this server. Nothing ends that wait: 1.7 has no
 timeout monitor. If the region is that of hbase:meta or hbase:namespace, the HMaster never becomes ready. The server named in the
 znode owes one of two transitions, OPENED or FAILED_OPEN. If it makes neither for a long time, and no live server serves the
-region, this module writes FAILED_OPEN instead. The HMaster takes this for the server's own transition and assigns the region
-again.
+region, this module writes FAILED_OPEN instead. The HMaster takes this for the server's own and assigns the region again.
 
 That is safe for the same reasons for which the master may force a znode from OPENING to OFFLINE: if the server still opens the
 region after all, its next write is refused, because the version has changed, and it closes the region again. The HMaster's own
@@ -13,8 +12,7 @@ writes also check the version. All other transitions are left to the HMaster.
 The regions of dead servers are left to the HMaster, which assigns them again by itself once their WALs are split.
 
 The region of hbase:meta is left to people. An HMaster that waits for it remembers the server that had the region before the wait,
-and would not notice the death of the server that has it afterwards. People must stop the HMaster; then a run with the master's
-role can open the region.
+and would not notice the death of the server that has it afterwards. People must stop it; then the master's role opens the region.
 
 Source: HBase's AssignmentManager.processRegionsInTransition, handleRegion, HMaster.assignMeta (branch-1.4).
 """
@@ -40,7 +38,7 @@ from walferry.master.znodes import META_ENCODED_NAME, RegionInTransition, encode
 
 
 def decide_beside(view: ClusterView, region: Region, master: ServerName, limit_seconds: float) -> Decision:
-    """Decide what to do for a region while an HMaster is active: mostly to wait for the HMaster."""
+    """Decide what to do for a region while `master` is the active HMaster: mostly to wait for it, until the limit is over."""
     znode = region.znode
     if len(region.served_by) > 1:
         both = " and ".join(sorted(map(str, region.served_by)))
@@ -82,8 +80,8 @@ def _left_to_master(region: Region, znode: RegionInTransition, master: ServerNam
 def beside_master(zk: KazooClient, nodes: ZNodes, own: OwnZNodes, holder: str, run: str | None = None) -> Iterator[MasterWrites]:
     """Hold the right to an operator's transitions while the block runs and an HMaster is active.
 
-    Only one run at a time has this right or the master's role. Each write is refused once the HMaster is not active any more.
-    Raises RoleHeld, ConnectError.
+    Only one run at a time has this right or the master's role. `holder` names the run to people; a killed attempt of the same
+    `run` loses the right at once. Each write is refused once the HMaster is not active any more. Raises RoleHeld, ConnectError.
     """
     lock = take_role(zk, nodes, own, holder, run)
     try:

@@ -27,8 +27,8 @@ MAX_LINES = 20  # of one pass in the log
 def start_cluster(session: Session, terms: WorkTerms, minimum: int, tell: Tell) -> ClusterSnapshot:
     """Start a cluster with at least `minimum` RegionServers, and give the role back. Returns the last look.
 
-    Regions that need people are left as they are. Raises NotReady, NotSettled, NotHBase1, LiveMaster and the role's other errors,
-    StoreError, ClusterError, ConnectError.
+    Regions that need people are left as they are. `tell` gets the progress in lines for people. Raises NotReady, NotSettled,
+    NotHBase1, LiveMaster and the role's other errors, StoreError, ClusterError, ConnectError.
     """
     told: list[str] = []  # lines of a pass; all lines of a large cluster would fill the log
     give_up = time.monotonic() + terms.wait_seconds

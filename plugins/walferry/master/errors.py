@@ -32,7 +32,7 @@ class LiveMaster(WalferryError):
 
 
 class NoLiveMaster(WalferryError):
-    """The HMaster beside which an operator acts is gone."""
+    """The HMaster next to which an operator acts is gone."""
 
     def __init__(self, znode: str) -> None:
         problem = f"{znode} is not an HMaster's any more, so nothing waits for what was to be written"

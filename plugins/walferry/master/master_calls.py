@@ -112,7 +112,7 @@ class MasterCalls:
         self._name_of = name_of
 
     def services(self) -> Services:
-        """The services for an RpcServer."""
+        """Return the services for an RpcServer."""
         methods = {
             "RegionServerStartup": Method(pb.RegionServerStartupRequest, self._startup),
             "RegionServerReport": Method(pb.RegionServerReportRequest, self._report),

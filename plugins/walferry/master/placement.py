@@ -1,8 +1,7 @@
 """The balancer: places regions on servers, by the number of regions and the locations of their blocks.
 
 A region goes back to its last host and port, as long as that server gets no more than its share; otherwise to the server whose
-host holds most of its blocks, and otherwise to the server with the fewest regions. So a restart of a cluster keeps its regions
-next to their files.
+host holds most of its blocks, and otherwise to the server with the fewest regions. So a restart keeps regions near their files.
 
 Moves are planned while no region is in transition, and `reconcile` finishes them. The first write of a move also stores its plan
 in ZooKeeper, so the next holder of the role goes on with the plan.
@@ -81,7 +80,8 @@ def moves(
 ) -> list[Move]:
     """Plan the moves that bring all servers to the rounded mean; none if no server is further from it than `slop` allows.
 
-    From a server with too many regions, the regions of which its host holds the smallest part go first.
+    `assigned` is by encoded name, `locality` by encoded name and host, from 0 to 1. From a server with too many regions, the
+    regions of which its host holds the smallest part go first.
     """
     regions: dict[ServerName, list[str]] = {server: [] for server in sorted(servers)}
     for encoded, server in sorted(assigned.items()):

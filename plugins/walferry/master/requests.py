@@ -1,7 +1,8 @@
 """Operators' requests: assign, move, unstick, close a stray copy, enable, disable, balance.
 
-Each function checks a request against one look at the cluster, and describes the actions. A dry run ends there; `work` carries
-the request out with the master's role, after a look of its own. A refusal says why, before anything is written.
+Each function checks a request against one look at the cluster (`looked`), and describes the actions. `asked` is a region's
+encoded or full name. A dry run ends there; `work` carries the request out with the master's role, after a look of its own. A
+refusal says why, before anything is written.
 """
 
 from __future__ import annotations

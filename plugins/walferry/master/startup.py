@@ -32,8 +32,8 @@ def wait_for_servers(
 ) -> frozenset[ServerName]:
     """Wait until there are enough servers and no more come, as HBase's master does.
 
-    This needs at least `minimum` servers, WAIT_SECONDS since the beginning, and SETTLED_SECONDS since the last server came or
-    went. After `give_up_seconds` it returns the servers that have come.
+    This needs at least `minimum` servers from `live`, WAIT_SECONDS since the beginning, and SETTLED_SECONDS since the last server
+    came or went. After `give_up_seconds` it returns the servers that have come.
     """
     began = changed = clock()
     servers = live()

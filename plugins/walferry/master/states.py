@@ -31,8 +31,7 @@ class Actor(Enum):
     OPERATOR = "an operator beside an HMaster"
 
 
-# States of a split or a merge. These znodes are ephemeral: they end with their RegionServer's session, and the server must then
-# undo or redo its work.
+# States of a split or a merge. These znodes are ephemeral: they end with their RegionServer, which must undo or redo its work.
 OF_SPLITS = frozenset(
     {
         RegionState.REQUEST_SPLIT,

@@ -78,8 +78,8 @@ class SurveyRow:
 class RegionSurvey:
     """The results of one look. `master` names the cluster's acting master, empty if there is none.
 
-    `open` counts the open regions, and `closed` the regions of disabled tables. `problems` lists what else than the regions'
-    znodes could not be read, and `complete` is False if hbase:meta is among it.
+    `open` counts the open regions, and `closed` the regions of disabled tables. `problems` lists unreadable data other than the
+    regions' znodes, and `complete` is False if hbase:meta is among it.
     """
 
     master: str

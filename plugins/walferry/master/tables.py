@@ -142,7 +142,7 @@ def _stored(found: ZNode, path: str) -> StoredState:
 
 
 def write_state(nodes: ZNodes, lock: FencedLock, table: str, seen: StoredState, state: TableState) -> None:
-    """Change a table's state. Raises WrongTableState, TableStateChanged, the role's errors, ConnectError."""
+    """Change a table's state from `seen`. Raises WrongTableState, TableStateChanged, the role's errors, ConnectError."""
     if seen.state not in _BEFORE[state]:
         raise WrongTableState(table, seen.state.name, state.name)
     value = PBUF + pb.Table(state=state.name).SerializeToString()

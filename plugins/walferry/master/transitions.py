@@ -11,8 +11,7 @@ Rewrite Notes (MASTER 1 to 4, REGIONSERVER 1 to 4). HBase 1.7 differs from the n
 - splits and merges use the same folder, with ephemeral znodes.
 
 An HMaster of 1.7 waits for ever for a server that has begun to open a region and does not go on. The operators' only transition
-ends that wait: it writes FAILED_OPEN instead of the server, and the HMaster then assigns the region again by itself. See
-`beside_active_master`.
+ends that wait: it writes FAILED_OPEN instead of the server, and the HMaster assigns the region again. See `beside_active_master`.
 
 Source: HBase's ZKAssign, ZkOpenRegionCoordination, ZkCloseRegionCoordination, ZKSplitTransactionCoordination (branch-1.4).
 """

@@ -13,8 +13,7 @@ The tasks by which live RegionServers split the WALs:
     UNASSIGNED → OWNED (by a worker, which writes it again as its heartbeat) → DONE, ERR or RESIGNED
 
 A dead server is a server with a folder of WALs and without a session. Each region that it served, or was opening or closing,
-waits in `decide` until the folder is gone. So a recovery needs no list of regions, and a new master goes on with a half-finished
-recovery.
+waits in `decide` until the folder is gone. So a recovery needs no list of regions, and a new master goes on with a half-done one.
 
 `advance` takes all steps that can be taken now, and never waits. Its steps follow from the folders and the tasks alone, so
 another process can go on at any step. An empty WAL is split like the others: the worker finds no edit in it.

@@ -108,9 +108,10 @@ def once(tell: Tell) -> Tell:
 def carry_out(
     session: Session, ask: Callable[[ClusterSnapshot], OperatorRequest], terms: WorkTerms, tell: Tell
 ) -> ClusterSnapshot:
-    """Carry out the request as the cluster's master. Returns the last look.
+    """Carry out the request that `ask` makes from a look, as the cluster's master. Returns the last look.
 
-    Raises Refused, NotSettled, LiveMaster and the role's other errors, StoreError, ClusterError, ConnectError.
+    `tell` gets the progress in lines for people. Raises Refused, NotSettled, LiveMaster and the role's other errors, StoreError,
+    ClusterError, ConnectError.
     """
     with at_work(session, terms, tell) as (cluster, role, master):
         request = ask(look_and_decide(cluster, terms.limit_seconds))
@@ -172,7 +173,7 @@ def unstick_beside(
 ) -> ClusterSnapshot:
     """Give up opens that an active HMaster waits for, and wait until it has assigned these regions. Returns the last look.
 
-    Raises Refused, NotSettled, NoLiveMaster, RoleHeld, StoreError, ClusterError, ConnectError.
+    `ask` and `tell`: see `carry_out`. Raises Refused, NotSettled, NoLiveMaster, RoleHeld, StoreError, ClusterError, ConnectError.
     """
     cluster = cluster_of(session)
     with beside_master(session.zk, session.nodes, session.own, terms.holder, terms.run) as writes:
