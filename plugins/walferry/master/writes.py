@@ -1,4 +1,4 @@
-"""Changes znodes of regions in transition. Each change names a row of the table of transitions, at the version that was read.
+"""The only way to change the znode of a region in transition: by a row of the table of transitions, at the version that was read.
 
 A master's change is one multi with the checks of its role (`base.zk.fenced_lock`), and it includes the change of the region's
 plan. So a master that has lost its role can change nothing, and a plan exists exactly as long as its transitions need it.

@@ -133,7 +133,7 @@ class Forecast:
 class OldWalSurvey:
     """The files of oldWALs at one moment, the peers that hold some, and how long the space lasts.
 
-    If oldWALs could not be listed, `problem` says why, and the other fields are empty.
+    If oldWALs could not be listed, `problem` says why, and nothing else is known.
     """
 
     at: float  # seconds since the epoch

@@ -3,7 +3,8 @@
     Window + Kept  →  Sink.take  →  Take.request, Sink.join  →  Request  →  Sender.send
 
 The reader hands over a window and the edits that the filters kept. The sink says which entries it sends, and makes requests of
-them. Shipping decides how many entries fit into a request, and which sender gets it when, but only counts its contents.
+them. Shipping decides how many entries fit into a request, and which sender gets it when. A request is opaque to shipping, which
+only counts its contents.
 
 A sink keeps two promises:
 
@@ -84,7 +85,8 @@ class Sender(Protocol):
     def send(self, requests: Sequence[SinkRequest], deadline: float) -> None:
         """Return when all requests are acknowledged: several in a row, or one that goes alone. `deadline` is on time.monotonic.
 
-        Raises SlaveUnreachable when the deadline or the sink's patience is over, Stopped, and other lasting errors.
+        Raises SlaveUnreachable when the deadline or the sink's patience is over, Stopped, and other errors that trying again does
+        not repair.
         """
 
 
@@ -116,8 +118,7 @@ class Sink(Protocol):
         """Why the target has refused the requested way of sending edits; None if it has not."""
 
     def take(self, window: Window, kept: KeptEdits, rules: FilterRules, path: str) -> Take:
-        """Choose the entries that this sink sends of a window of file `path`. Notes in `kept` the fate of entries that only it
-        knows.
+        """Choose the entries that this sink sends of a window of file `path`. Notes in `kept` the fate of entries only it knows.
 
         Raises a WalError at the first entry that cannot be sent.
         """

@@ -106,7 +106,7 @@ class SourceCluster:
         return self.root_dir or self.wal_root
 
     def keys(self) -> KeyProvider | None:
-        """The provider that unwraps the keys of encrypted WALs. It reads its key store when needed. Raises SourceError."""
+        """The provider that unwraps the keys of encrypted WALs; reads no key store before the first one. Raises SourceError."""
         if self.key_provider is None:
             return None
         try:

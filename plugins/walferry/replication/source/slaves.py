@@ -5,7 +5,7 @@ do so by cluster key, in its extra:
 
     "slaves": {"zk1,zk2:2181:/hbase": "hbase_slave"}
 
-Connections are read where Airflow is, or the command (`SlaveLogins`). Spark has none, so a source gets the logins to the peers'
+Connections are read where Airflow or the command runs (`SlaveLogins`). Spark has none, so a source gets the logins to the peers'
 slaves before it travels there (`with_slaves_of`). These contain no secrets.
 
 A slave's connection takes the same extra as a source's. Only its login fields (logins.py) and znode_parent are used. Its host may
