@@ -203,9 +203,7 @@ def _checked(tables: tuple[bytes, ...]) -> tuple[bytes, ...]:
 
 @unmanaged
 def _end_of_piece(cells: Bytes, start: int) -> tuple[int, int, int]:
-    """Return the end of the first row that ends at least PIECE_CELLS cells after `start`, or the end of all cells, and the number
-    of cells and rows up to there.
-    """
+    """Return the end of the first row that ends PIECE_CELLS cells after `start` or later, or of all; and the cells and rows."""
     at, count, rows, row, row_len = start, 0, 0, 0, -1
     while at < cells.size:
         next_row, next_len = row_of(cells, at)

@@ -118,9 +118,7 @@ class Slave:
         return shipper
 
     def direct_shipper(self) -> DirectShipper:
-        """Return a shipper to the slave's regions for a sender. A task's shippers share the locations and the limit of calls at
-        once.
-        """
+        """Return a direct shipper for one sender. A task's shippers share the regions' locations and the limit of calls."""
         shipper = DirectShipper(self._locations, self._terms, self._share)
         self._shippers.append(shipper)
         return shipper
