@@ -135,7 +135,7 @@ def without_default_namespace(table: str) -> str:
 
 
 def is_server_name(name: str) -> bool:
-    """Tell whether this is a server's name."""
+    """Return whether this is a server's name."""
     try:
         ServerName.parse(name)
     except ValueError:
@@ -144,7 +144,7 @@ def is_server_name(name: str) -> bool:
 
 
 def is_file_name(name: str) -> bool:
-    """Tell whether this is one component of a path, so that it can only mean a file in its folder."""
+    """Return whether this is one component of a path, so that it can only mean a file in its folder."""
     return name not in ("", ".", "..") and "/" not in name and "\0" not in name
 
 

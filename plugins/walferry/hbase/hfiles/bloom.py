@@ -154,7 +154,7 @@ def add_key(bits: Bytes, hashes: int, buf: Bytes, start: int, length: int) -> No
 
 @inlined
 def is_new_key(bloom: int, prefix_len: int, buf: Bytes, pos: int, before: Bytes, before_pos: int) -> bool:
-    """Tell whether the cell at `pos` of `buf` has another key in the filter than the cell before."""
+    """Return whether the cell at `pos` of `buf` has another key in the filter than the cell before."""
     start, length = row_of(buf, pos)
     other, other_len = row_of(before, before_pos)
     if bloom == Bloom.ROWPREFIX_FIXED_LENGTH:

@@ -137,7 +137,7 @@ def edit_of(buf: Bytes, after: int) -> tuple[int, int]:
 
 @inlined
 def has_tag(buf: Bytes, pos: int, kind: int) -> bool:
-    """Tell whether the cell at `pos` has a tag of type `kind`."""
+    """Return whether the cell at `pos` has a tag of type `kind`."""
     tag, length = tags_of(buf, pos)
     end = tag + length
     while tag + MIN_TAG <= end:
@@ -149,7 +149,7 @@ def has_tag(buf: Bytes, pos: int, kind: int) -> bool:
 
 @inlined
 def has_same_content(a: Bytes, i: int, b: Bytes, j: int) -> bool:
-    """Tell whether two cells have the same value and tags."""
+    """Return whether two cells have the same value and tags."""
     if value_len_of(a, i) != value_len_of(b, j):
         return False
     x, y = value_start(a, i), value_start(b, j)

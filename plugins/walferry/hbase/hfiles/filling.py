@@ -80,7 +80,7 @@ Layout = tuple[int, int, int, int, int, int, int, int]
 
 @inlined
 def _is_family_deletion(kind: int) -> bool:
-    """Tell whether a cell's type deletes a family, or one version of all of its columns."""
+    """Return whether a cell's type deletes a family, or one version of all of its columns."""
     return kind in (CellType.DELETE_FAMILY, CellType.DELETE_FAMILY_VERSION)
 
 

@@ -186,7 +186,7 @@ class _Merge:
 
 @inlined
 def _settle(buffer: Bytes, parts: Ints, run: int) -> int:
-    """Tell whether a run's next cell is in memory, or the run is at its end (DONE), or what is to do (READ, BROKEN)."""
+    """Return whether a run's next cell is in memory, or the run is at its end (DONE), or what is to do (READ, BROKEN)."""
     at, end = parts[MergePart.AT, run], parts[MergePart.END, run]
     if at == NOTHING:
         return int(MergeStop.DONE.value)
@@ -203,7 +203,7 @@ def _settle(buffer: Bytes, parts: Ints, run: int) -> int:
 
 @inlined
 def _is_before(buffer: Bytes, parts: Ints, a: int, b: int) -> bool:
-    """Tell whether the next cell of run `a` comes before that of run `b`, another one."""
+    """Return whether the next cell of run `a` comes before that of run `b`, another one."""
     i, j = parts[MergePart.AT, a], parts[MergePart.AT, b]
     if i == NOTHING or j == NOTHING:
         return bool(j == NOTHING)

@@ -64,7 +64,7 @@ def _word_after(buf: Bytes, pos: int, skipped: int) -> Any:
 
 @inlined
 def _is_before(buf: Bytes, a: int, a_word: Any, b: int, b_word: Any) -> bool:
-    """Tell whether the cell at `a` must come before the one at `b`, which comes first if nothing decides."""
+    """Return whether the cell at `a` must come before the one at `b`, which comes first if nothing decides."""
     if a_word != b_word:
         return bool(a_word < b_word)
     difference = compare_keys(buf, a, buf, b)

@@ -105,7 +105,7 @@ class Channel:
 
     @property
     def has_input(self) -> bool:
-        """Tell whether the other end has closed the connection or sent something that was not taken yet."""
+        """Return whether the other end has closed the connection or sent something that was not taken yet."""
         if self._held:
             return True
         try:

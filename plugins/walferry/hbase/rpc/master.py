@@ -128,7 +128,7 @@ def _unless(exception: str, call: Callable[[], object]) -> bool:
 
 
 def lacks_call(error: RemoteError, method: str) -> bool:
-    """Tell whether the master answered that it does not have the call `method`, because it is older than the call."""
+    """Return whether the master answered that it does not have the call `method`, because it is older than the call."""
     return f"UnsupportedOperationException: {method}" in f"{error.class_name}: {error.message}\n{error.stack_trace}"
 
 
@@ -192,7 +192,7 @@ def server_reports(master: Connection) -> dict[str, int]:
 
 
 def has_namespace(master: Connection, namespace: str) -> bool:
-    """Tell whether the namespace exists. With AccessController the user needs ADMIN on it. Raises an RpcError."""
+    """Return whether the namespace exists. With AccessController the user needs ADMIN on it. Raises an RpcError."""
     request = pb.GetNamespaceDescriptorRequest(namespaceName=namespace)
     call = partial(master.call, "GetNamespaceDescriptor", request, pb.GetNamespaceDescriptorResponse)
     return _unless("NamespaceNotFoundException", call)

@@ -53,7 +53,7 @@ class Region:
         return visible(self.name.rstrip(b".").rpartition(b".")[2].decode("ascii", "replace"), MAX_ENCODED_CHARS)
 
     def has(self, row: bytes) -> bool:
-        """Tell whether the row lies within the region."""
+        """Return whether the row lies within the region."""
         return self.start <= row and (not self.end or row < self.end)
 
 
