@@ -1,4 +1,4 @@
-"""Reads tables of a cluster through its RegionServers.
+"""Reads a cluster's tables through its RegionServers.
 
 tables     a cluster's tables: their regions, and scans
 regions    regions, and where hbase:meta says they are

@@ -250,8 +250,8 @@ def _join_members(buf: Bytes, values: Ints, members: Bytes) -> bool:
     """Copy the values to `members`. Returns whether each begins and ends like a gzip member of the value's length.
 
     A gzip file may contain zeros between its members, but a value may not. A value with zeros before its member does not begin
-    like a member, and one with zeros after it ends like a shorter member. Empty values would hide zeros, so the caller excludes
-    them.
+    like a member, and one with zeros after it ends like a shorter member. An empty value would hide zeros, so its presence
+    returns False.
     """
     at = 0
     for v in range(values.shape[1]):
