@@ -132,7 +132,7 @@ def table_state(name: bytes, cells: bytes) -> str | None:
 
 
 def read_meta_row(name: bytes, cells: bytes) -> MetaRow | None:
-    """Read a row of hbase:meta. Returns None if it has no region now. Raises RegionUnavailable if it is unreadable."""
+    """Read a row of hbase:meta. Returns None if only its past is in it. Raises RegionUnavailable if it is unreadable."""
     found_cells = {cell.column[1]: cell for cell in split_cells(cells)}
     info = {qualifier: cell.value for qualifier, cell in found_cells.items()}
     value = info.get(b"regioninfo", b"")
