@@ -1,4 +1,4 @@
-"""HBase's formats, and calls to its servers. Nothing here knows of replication by Walferry.
+"""HBase's formats, and calls to its servers, independent of the code that uses them.
 
 layout, values          paths of znodes, and their values
 cluster, cluster_key    a cluster's state in ZooKeeper; the key by which a peer names its slave

@@ -50,7 +50,7 @@ class ZNodes:
     rs = _Below("rs")  # parent of one ephemeral for each live RegionServer
     draining = _Below("draining")  # parent of one for each RegionServer that must not get regions: operators are about to stop it
     peers = _Below("replication/peers")
-    queues = _Below("replication/rs")  # parent of one per server that has queues; its cversion is HBase's optimistic lock on them
+    queues = _Below("replication/rs")  # parent of one for each server with queues; its cversion is HBase's optimistic lock
     in_transition = _Below("region-in-transition")  # parent of one for each region in transition; HBase 1 only
     tables = _Below("table")  # parent of one for each table ever enabled or disabled, with its state; HBase 1 only
     split_tasks = _Below("splitWAL")  # parent of one task for each dead server's WAL that a live server must split; HBase 1 only

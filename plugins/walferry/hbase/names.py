@@ -77,7 +77,7 @@ class ServerName:
             raise ValueError(f"{text!r} is not a URL-encoded server name; expected host%2Cport%2Cstartcode") from error
 
     def encoded(self) -> str:
-        """The form that WAL names begin with."""
+        """Return the form that WAL names begin with."""
         return url_encoded(str(self))
 
 

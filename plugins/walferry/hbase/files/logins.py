@@ -22,7 +22,7 @@ _lock = threading.Lock()
 
 
 def log_in(folder: str, kerberos: Kerberos | None) -> None:
-    """From now on use this login for everything below a folder (a URL), in this process.
+    """Use this login from now on for everything below a folder (a URL), in this process.
 
     None means the login of the Hadoop configuration and the environment. This does not connect. It ignores folders outside HDFS.
     """
