@@ -64,7 +64,7 @@ class Authority:
         _write_secret(self.password_file, self.password.encode())
 
     def certificate(self, name: str, *hosts: str, valid: tuple[datetime.timedelta, datetime.timedelta] = VALID) -> Certificate:
-        """Make a certificate "CN=name" for `hosts`, names or addresses. Its files lie in the authority's subfolder `name`."""
+        """Make a certificate "CN=name" for `hosts`, names or addresses. Each name is unique in this authority's folder."""
         key = ec.generate_private_key(ec.SECP256R1())
         subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
         builder = _builder(subject, self._name, key.public_key(), valid)

@@ -67,7 +67,7 @@ class Jar:
 
 
 def fetch(title: str, jars: Sequence[Jar], folder: Path, kept: Path, pauses: Sequence[float] = PAUSES_SECONDS) -> None:
-    """Put `jars` into `folder`, with further tries after a lost connection. JarsMissingError says what is missing and why.
+    """Put `jars` into `folder`, with further tries after a lost connection. JarsMissingError names missing jars and the reason.
 
     `kept` holds the arrived jars until all have come. Another try, or a run after this one was killed, fetches the rest.
     """
@@ -199,7 +199,7 @@ def module_xml(name: str, dependencies: Sequence[str]) -> str:
 
 
 def _settings(work: Path, *, poms: bool) -> str:
-    """Return an ivysettings.xml with one repository and one folder. Without POMs, only jars.lock says what to fetch."""
+    """Return an ivysettings.xml: one repository, one folder. Without POMs, jars.lock alone names the jars and their digests."""
     root = f"root={quoteattr(repository)}" if (repository := os.environ.get("DEFAULT_ARTIFACT_REPOSITORY")) else ""
     content = 'descriptor="required"' if poms else 'usepoms="false" useMavenMetadata="false" checksums=""'
     return f"""\

@@ -24,7 +24,7 @@ class ClusterError(WalferryError):
 
 
 class MasterSilent(ClusterError):
-    """A request for the active Master's peers failed.
+    """A request to the active Master for its peers failed.
 
     `refused`: the Master refuses this user. `closed`: it does not accept the login.
     """

@@ -63,7 +63,7 @@ class ZNodes:
         return f"{self.peers}/{peer_id}/{PEER_STATE}"
 
     def peer_table_cfs(self, peer_id: str) -> str:
-        """The peer's tables as text; HBase 0.98 to 1.3 only. Newer releases keep the znode, but do not read it."""
+        """Return the znode of the peer's tables as text, for HBase 0.98 to 1.3. Newer releases keep it, but do not read it."""
         return f"{self.peers}/{peer_id}/{TABLE_CFS}"
 
     def hfile_refs(self, peer_id: str) -> str:

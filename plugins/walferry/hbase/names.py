@@ -87,7 +87,7 @@ class WalName(NamedTuple):
     text: str
     group: str
     timestamp: int
-    server: ServerName | None  # None for names that do not begin with a server, such as those of very old releases
+    server: ServerName | None  # None for names that do not begin with a server, as in very old releases
     is_meta: bool
 
     def __str__(self) -> str:

@@ -1,4 +1,4 @@
-"""Writes varints, integers and copies of bytes. The caller has made sure that there is room."""
+"""Writes varints, integers and copies of bytes. The caller has made sure that the buffer has room."""
 
 from __future__ import annotations
 

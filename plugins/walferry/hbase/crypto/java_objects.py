@@ -6,8 +6,8 @@ Walferry has its own reader because the library for all kinds of objects logs th
     content   = 0x70 (null) | 0x71 int32 (a handle) | 0x73 class values | 0x74 UTF | 0x75 class int32 element* | 0x7E class name
     class     = 0x72 UTF name, int64, uint8 flags, uint16 count (uint8 type, UTF name [, content])*, annotation, superclass
               | 0x70 | 0x71 int32
-    values    = those of the topmost superclass's fields, with an annotation if the class writes itself; …; those of the class's
-    own annotation = (0x77 uint8 length, bytes | content)* 0x78
+    values    = values of the topmost superclass's fields, with an annotation if the class writes itself; …; values of its own
+    annotation = (0x77 uint8 length, bytes | content)* 0x78
 """
 
 from __future__ import annotations

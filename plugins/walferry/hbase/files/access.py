@@ -18,7 +18,7 @@ from walferry.hbase.files.namenode import NameNodeError, NameNodeRefused
 from walferry.hbase.files.namenodes import namenodes, path_of
 from walferry.hbase.files.store import OLD_WALS, WALS
 
-READ, WRITE = 5, 7  # a folder's bits: list and enter; and also make, move and delete its files
+READ, WRITE = 5, 7  # a folder's bits: list and enter; and also make, move and delete its contents
 _WHAT = {READ: "read", WRITE: "write to"}
 
 

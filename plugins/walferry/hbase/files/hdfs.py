@@ -2,8 +2,8 @@
 
 hdfs-native takes its settings from HADOOP_CONF_DIR. A login's settings override them, so one process can use secured and
 unsecured clusters, each as another principal. Before a client is used, `login_problem` tries the login. Without this, hdfs-native
-waits for ever if a NameNode demands Kerberos and the client has none, and trusts a NameNode that does without the client's
-Kerberos.
+waits for ever if a NameNode demands Kerberos and the client has none, and trusts a NameNode that does not demand the client's
+Kerberos login.
 
 hdfs-native also believes the name that a NameNode gives, and forwards our ticket-granting ticket to it. So a client has tickets
 only for NameNodes that have proved their names: see base/security/tickets.py. At half of the tickets' life a new client replaces

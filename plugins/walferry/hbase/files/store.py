@@ -1,7 +1,7 @@
 """Finds and opens a WAL wherever it lies now.
 
     <wal root>/WALs/<server>/<wal>                still open, or just closed
-    <wal root>/WALs/<server>-splitting/<wal> a dead server's WAL: HBase is recovering its edits
+    <wal root>/WALs/<server>-splitting/<wal>      a dead server's WAL: HBase is recovering its edits
     <wal root>/oldWALs/<wal>                      archived
     <wal root>/oldWALs/<server>/<wal>             archived, with hbase.separate.oldlogdir.by.regionserver
 

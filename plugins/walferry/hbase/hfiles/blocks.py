@@ -1,7 +1,7 @@
 """Frames the blocks of an HFile, compressed and with checksums, and passes them to the function that writes the file.
 
     block = magic[8], int32 diskLen, int32 rawLen, int64 previous, int8 checksumType, int32 16384, int32 dataEnd, data, checksums
-    checksums = { uint32 crc }*          one of each 16 KB of header and data, the last of fewer bytes
+    checksums = { uint32 crc }*          one for each 16 KB of header and data, the last for fewer bytes
 
 `diskLen` counts the bytes after the header, with the checksums. `rawLen` is the length of the data before compression. `dataEnd`
 is the length of header and data. `previous` is the offset of the previous block of the same kind, or -1.

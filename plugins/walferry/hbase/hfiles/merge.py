@@ -227,7 +227,7 @@ def _play(buffer: Bytes, parts: Ints, losers: Ints, run: int) -> None:
 
 @unmanaged
 def enter(buffer: Bytes, parts: Ints, losers: Ints, run: int) -> int:
-    """Let a run enter the tournament: the loser of each match waits there. Returns a MergeStop: DONE if the run has entered."""
+    """Let a run enter: losers stay at their nodes, the winner waits at the first empty one. Returns a MergeStop (DONE: entered)."""
     stop = _settle(buffer, parts, run)
     if stop != MergeStop.DONE:
         return stop

@@ -2,7 +2,7 @@
 
     file = { data block | leaf of the index | chunk of a bloom filter }*
            { intermediate block of the index }*, root of the index, root of an index without entries, file information
-           [ metadata of the bloom filter ], [ metadata of that of deleted families ], trailer
+           [ metadata of the bloom filter ], [ metadata of the filter of deleted families ], trailer
 
 Full leaves and chunks follow the data block with which they became full. The rest of them follow the last data block.
 

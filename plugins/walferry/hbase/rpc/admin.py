@@ -96,7 +96,7 @@ def open_regions(
 def close_regions(
     server: ServerName, versions: Mapping[str, int], *, login: Login = UNSECURED, timeout: float = CALL_TIMEOUT_SECONDS
 ) -> dict[str, RemoteError]:
-    """Ask the server to close regions by encoded name, each at the version of its CLOSING znode. Returns what it refused.
+    """Ask the server to close regions by encoded name, each at the version of its CLOSING znode. Returns its refusals.
 
     Raises an RpcError at the first call without an answer, and does not ask for the regions after it.
     """

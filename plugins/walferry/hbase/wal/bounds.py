@@ -14,7 +14,7 @@ from walferry.hbase.wal.windows import RandomAccess
 
 @dataclass(frozen=True)
 class WalBytes:
-    """The bytes of a WAL. `path` is what errors call it."""
+    """The bytes of a WAL. Errors call the file `path`."""
 
     file: RandomAccess
     path: str

@@ -1,6 +1,6 @@
 """Takes cells apart: the layout of a cell in uncompressed WALs and in the cell blocks of HBase's RPC.
 
-    cell = int32 kvLen, int32 keyLen, int32 valLen, key, value [, uint16 tagsLen, tags]     kvLen counts what follows it
+    cell = int32 kvLen, int32 keyLen, int32 valLen, key, value [, uint16 tagsLen, tags]     kvLen counts the bytes after it
     key  = int16 rowLen, row, int8 famLen, family, qualifier, int64 timestamp, int8 type    keyLen bytes
     tags = { uint16 length, int8 type, data }*                                              length counts type and data
 

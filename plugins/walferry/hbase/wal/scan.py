@@ -68,7 +68,7 @@ class EntryScan:
     index: EntryIndex
     consumed: int
     fault: Fault | None  # with its offset in the buffer
-    need: int  # end of the range that would show more of an unfinished entry; `consumed` if there is none
+    need: int  # end of the range that would show more of an unfinished entry; `consumed` without one
 
 
 def scan_entries(buf: Bytes, start: int, end: int) -> EntryScan:

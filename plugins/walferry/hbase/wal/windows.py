@@ -80,7 +80,7 @@ class FilePart:
     window: Window
     consumed: int  # where an unfinished or broken entry begins
     fault: Fault | None
-    need: int  # end of the range that would show more of an unfinished entry; `consumed` if there is none
+    need: int  # end of the range that would show more of an unfinished entry; `consumed` without one
 
 
 WindowsToEnd = Generator[Window, None, bool]

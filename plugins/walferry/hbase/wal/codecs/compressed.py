@@ -49,7 +49,7 @@ class Expanded:
 
 @dataclass
 class Expander:
-    """Turns a file's bytes, fed piece by piece, into plain entries. `path` is what errors call the file."""
+    """Turns a file's bytes, fed piece by piece, into plain entries. Errors call the file `path`."""
 
     path: str
     compression: Compression

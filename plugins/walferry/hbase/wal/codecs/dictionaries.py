@@ -1,6 +1,6 @@
 """Rebuilds the dictionaries of a compressed WAL, as HBase's reader does.
 
-    field = 0xFF varint(length) bytes becomes the dictionary's next entry, unless its length is 0
+    field = 0xFF varint(length) bytes       becomes the dictionary's next entry, unless its length is 0
           | uint16 index                    of an entry; high byte first, at most 0x7FFF
 
 A full dictionary reuses the index of the entry that was touched longest ago. Each use of an entry touches it, and so does adding

@@ -12,7 +12,7 @@ For values of a hundred bytes, the call of a library takes longer than the decom
 gzip members in a row are a gzip file, and zstd takes a table of frames. The rest is decompressed one by one: a value with several
 frames, and all values if one is broken, because the libraries do not report which one.
 
-    blocks = { int32 rawLen, { int32 length, block }* }* [ int32 0 ] the blocks of a series give rawLen bytes
+    blocks = { int32 rawLen, { int32 length, block }* }* [ int32 0 ]           the blocks of a series give rawLen bytes
 
 Source: HBase's CompressionContext.ValueCompressor, Compression.Algorithm, ReusableStreamGzipCodec; Hadoop's
 BlockCompressorStream. The trailing 0 follows values that are longer than the codec's buffer (HBASE-28390).
@@ -250,8 +250,8 @@ def _join_members(buf: Bytes, values: Ints, members: Bytes) -> bool:
     """Copy the values to `members`. Returns whether each begins and ends like a gzip member of the value's length.
 
     A gzip file may contain zeros between its members, but a value may not. A value with zeros before its member does not begin
-    like a member, and one with zeros after it ends like a shorter member. An empty value would hide zeros, so its presence
-    returns False.
+    like a member, and one with zeros after it ends like a shorter member. An empty value would hide zeros, so for one
+    the answer is False.
     """
     at = 0
     for v in range(values.shape[1]):
