@@ -38,7 +38,7 @@ def unreachable(servers: Collection[tuple[str, int]], connect_seconds: float = C
 
 
 def side_by_side(ask: Callable[[K], V], asked: Collection[K], seconds: float, is_enough: Callable[[V], bool]) -> dict[K, V]:
-    """Call `ask` for each of `asked` at the same time, until one answer is enough. Returns the answers within `seconds`.
+    """Call `ask` for each of `asked` at the same time, until an answer `is_enough`. Returns the answers within `seconds`.
 
     A call may hang for ever, as calls of resolvers do. Then its thread is left behind.
     """

@@ -145,10 +145,10 @@ def connect(
     most_bytes: int = MAX_ANSWER_BYTES,
     login: Login = UNSECURED,
 ) -> SecuredClient:
-    """Start a client of the ensemble "host:port,host:port"; all times in seconds. `disconnect` ends it.
+    """Start a client of the ensemble `quorum` ("host:port,host:port"); all times in seconds. `disconnect` ends it.
 
-    An answer of more than `most_bytes` is dropped: the request fails with MarshallingError. A server that announces a far longer
-    answer is disconnected.
+    `call_timeout` limits each call, and `whose` names the ensemble in messages. An answer of more than `most_bytes` is dropped:
+    the request fails with MarshallingError. A server that announces a far longer answer is disconnected.
 
     Raises ConnectError if no server answers within `timeout`, or if none can be reached within UNREACHABLE_SECONDS; LoginFailed
     or LoginRefused, which are ConnectErrors, if the login fails.

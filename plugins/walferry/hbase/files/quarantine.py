@@ -78,7 +78,7 @@ def is_broken(error: BaseException) -> bool:
 def quarantine(folder: str, location: WalLocation, wal: str, peer: str, run_id: str, shipped_to: int, error: WalError) -> Skipped:
     """Copy the readable bytes of the file, and a note, to `folder` (a URL). They replace earlier copies.
 
-    Raises StoreError, FileNotFoundError.
+    The note says that everything before `shipped_to` was shipped. Raises StoreError, FileNotFoundError.
     """
     lost = copy_what_is_left(location.url, f"{folder}/{wal}")
     skipped = Skipped(

@@ -227,7 +227,7 @@ def _play(buffer: Bytes, parts: Ints, losers: Ints, run: int) -> None:
 
 @unmanaged
 def enter(buffer: Bytes, parts: Ints, losers: Ints, run: int) -> int:
-    """Let a run enter: losers stay at their nodes, the winner waits at the first empty one. Returns a MergeStop (DONE: entered)."""
+    """Let a run enter: losers stay at their nodes, the winner waits at an empty one. Returns a MergeStop: DONE on entry."""
     stop = _settle(buffer, parts, run)
     if stop != MergeStop.DONE:
         return stop

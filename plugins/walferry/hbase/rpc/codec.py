@@ -96,8 +96,8 @@ def encode_request(
 ) -> list[Buffer]:
     """Encode one request as buffers to be sent in this order, without copying `param` and `cell_block`.
 
-    `param` is the encoded parameter message, whole or in pieces. The server chooses the priority by method. Raises
-    RequestTooLarge.
+    `param` is the encoded parameter message, whole or in pieces. The server chooses the priority by method, and begins no request
+    after `timeout_ms` (0: not sent). Raises RequestTooLarge.
     """
     pieces = [param] if isinstance(param, (bytes, bytearray, memoryview)) else list(param)
     param_bytes, cell_bytes = check_size(method, pieces, cell_block)

@@ -92,7 +92,8 @@ class Connection(Closing):
     """A connection to `service` ("AdminService", "MasterService") of the server at host:port.
 
     The first call opens the connection, and so does the call after a failure. Only one thread at a time may use it, except for
-    `interrupt`. `login` contains our identity and the proof that the server must give.
+    `interrupt`. `login` contains our identity and the proof that the server must give, and `cell_codec` is the Java class of the
+    codec of cell blocks.
     """
 
     def __init__(
@@ -140,7 +141,8 @@ class Connection(Closing):
     ) -> M:
         """Send one request and wait for its answer, for at most `timeout` seconds in all (None means the connection's timeout).
 
-        `param` is a message, or an encoded message, whole or in pieces.
+        `param` is a message, or an encoded message, whole or in pieces. `cell_block` contains cells in the connection's
+        `cell_codec`.
 
         Raises an RpcError. Unless it is a RemoteError or RequestTooLarge, the server may or may not have executed the request.
         """

@@ -79,7 +79,7 @@ def remove_peer(master: Connection, peer_id: str) -> None:
 
 
 def wait_procedure(master: Connection, what: str, proc_id: int, *, timeout: float = PROCEDURE_TIMEOUT_SECONDS) -> None:
-    """Poll until procedure `proc_id` is finished. A procedure that the master has forgotten counts as finished.
+    """Poll until procedure `proc_id`, `what` in errors, is finished. One that the master has forgotten counts as finished.
 
     Raises ProcedureFailed with the master's reason, RpcTimeout after `timeout` seconds (the procedure goes on), and RpcError.
     """
