@@ -251,8 +251,7 @@ class JavaClient:
     def write(self, table: str, mutations: Iterable[Mutation], *, one_by_one: bool = False) -> int:
         """Apply mutations (see embedded.wire) in their order, and return their number.
 
-        By default one call sends 1000 mutations, and each region gets one WAL entry for a call. With `one_by_one`, each mutation
-        has its own call.
+        By default one call sends 1000 of them, and each region gets one WAL entry for a call. `one_by_one` makes a call for each.
         """
         return int(_call(self._client.write, table, encode_mutations(mutations), one_by_one))
 
@@ -395,9 +394,8 @@ class JavaClient:
     # WAL files
 
     def wal_pretty_print(self, path: str) -> list[dict[str, Any]]:
-        """Return the entries of HBase's WALPrettyPrinter: `table` (its name), `region`, `sequence`, `position` (offset after the
-        entry) and `actions`, one dict for each cell: `row`, `family`, `qualifier`, `timestamp`, `type`, `vlen`, `value`, `tag`
-        (if any).
+        """Return the entries of HBase's WALPrettyPrinter: `table` (its name), `region`, `sequence`, `position` (after the entry)
+        and `actions`, a dict for each cell: `row`, `family`, `qualifier`, `timestamp`, `type`, `vlen`, `value`, `tag` (if any).
 
         Rows, families, qualifiers and values have the format of Bytes.toStringBinary; `read_wal` returns the bytes themselves.
         """

@@ -4,8 +4,7 @@
         ...
 
 Each piece gets the time at which it is due, so any number of pieces are on their way at once, on any number of connections. The
-proxy does not imitate other properties of a long line: connections here neither start slowly nor lose anything, and connecting
-takes no time.
+proxy does not imitate other properties of a long line: connections start fast, lose nothing and are made at once.
 """
 
 from __future__ import annotations

@@ -93,7 +93,7 @@ def fetch(title: str, jars: Sequence[Jar], folder: Path, kept: Path, pauses: Seq
 
 
 def run_ivy(module: str, work: Path, *, log: Path, poms: bool, arguments: Sequence[str] = ()) -> subprocess.Popen[bytes]:
-    """Start Ivy on `module`, an ivy.xml. Artifacts go to the folder `work`, Ivy's output to `log`."""
+    """Start Ivy on `module`, an ivy.xml. Artifacts go to `work`, output to `log`. With `poms`, it reads jars' dependencies."""
     log.with_suffix(".settings.xml").write_text(_settings(work, poms=poms), encoding="utf-8")
     log.with_suffix(".ivy.xml").write_text(module, encoding="utf-8")
     java_options = ["-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"]

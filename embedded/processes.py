@@ -110,8 +110,7 @@ def start_java(
         *args,
     ]
     with log.open("wb") as out:
-        # The JVM gets its own process group, so that Ctrl-C in a terminal reaches only the parent, which stops everything in
-        # order.
+        # The JVM has its own process group: Ctrl-C in a terminal reaches only the parent, which stops everything in order.
         popen = subprocess.Popen(
             command,
             stdin=subprocess.PIPE,
@@ -125,7 +124,7 @@ def start_java(
 
 
 def wait_until(done: Callable[[], bool], what: str, *, processes: Iterable[JavaProcess], timeout: float) -> None:
-    """Wait until `done()`. Raises ClusterError with the end of the log if a process ends first or `timeout` seconds pass."""
+    """Wait until `done()`, which errors call `what`. Raises ClusterError with a log's end if a process ends or time is over."""
     processes = list(processes)
     deadline = time.monotonic() + timeout
     while not done():

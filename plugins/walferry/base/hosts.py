@@ -24,8 +24,7 @@ V = TypeVar("V")
 def unreachable(servers: Collection[tuple[str, int]], connect_seconds: float = CONNECT_SECONDS) -> str | None:
     """Return why none of the servers (host, port) is reachable, or None if one is, or if there are no servers.
 
-    This tries all servers at the same time, for at most RESOLVE_SECONDS and `connect_seconds`. It does not try more than
-    MAX_SERVERS.
+    This tries all at the same time, for at most RESOLVE_SECONDS and `connect_seconds`. It does not try more than MAX_SERVERS.
     """
     if len(servers) > MAX_SERVERS:
         return None

@@ -1,8 +1,7 @@
 """Speaks Kerberos through the system's GSSAPI library, MIT's libgssapi_krb5 (RFC 2744; credential stores: MIT's gssapi_ext.h).
 
-The library is loaded at the first use, because clusters without Kerberos do not need it. It is called by ctypes: the packages
-that bind it have no builds for Linux, and Walferry must install without a compiler. Calls that talk to a KDC let other threads
-run.
+The library is loaded at the first use: clusters without Kerberos do not need it. ctypes calls it: the packages that bind it have
+no builds for Linux, and Walferry must install without a compiler. Calls that talk to a KDC let other threads run.
 """
 
 from __future__ import annotations

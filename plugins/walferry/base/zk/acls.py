@@ -3,12 +3,11 @@
 A session with a login gives its znodes the owners of HBase's own znodes (`belongs_as`). The znodes of a session without a login
 are open to all, like everything there.
 
-Walferry relies on the znodes below the root: they say which edits are shipped, and where a load has left files. So with a login,
-a session uses only a root to which no other user can ever have written (`claim_root`). ZooKeeper proves that: the root's ACL
-names no other user, and has been the same since the root was made (`aversion` is 0; no client can set it back). Other users
-cannot make a znode below such a root, so everything there is ours, and no list of it is needed. A root that others made, perhaps
-with our ACL in the end, or whose ACL was changed, is refused; `take_over` makes it ours at an operator's command (`walferry
-own-root`).
+Znodes below the root matter: they say which edits are shipped, and where a load has left files. So with a login, a session uses
+only a root to which no other user can ever have written (`claim_root`). ZooKeeper proves that: the root's ACL names no other
+user, and has been the same since the root was made (`aversion` is 0; no client can set it back). Other users cannot make a znode
+below such a root, so everything there is ours, and no list of it is needed. A root that others made, perhaps with our ACL in the
+end, or whose ACL was changed, is refused; `take_over` makes it ours at an operator's command (`walferry own-root`).
 
 One request makes the root with its ACL and a child: users who may delete below its parent cannot replace a root that is not
 empty.

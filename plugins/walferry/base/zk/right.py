@@ -145,8 +145,7 @@ class PermittedRequest:
 
     def may_go_on(self) -> None:
         """Check that the next part may be sent. Raises Unsure, and the ground's errors."""
-        # Also before the check, which may take long: code that ends the right meanwhile must know of the part that may be sent
-        # then.
+        # Also before the check, which may take long: code that ends the right meanwhile must know of this possible part.
         before, self.until = self.until, self._end()
         try:
             if not self._right.is_sure():

@@ -7,8 +7,7 @@ process since.
 
 The clock is CLOCK_BOOTTIME. It goes on while the process is stopped, while its threads wait for a processor, and while the
 machine is suspended, when CLOCK_MONOTONIC stands still. If a hypervisor stops a whole machine, perhaps none of its clocks shows
-it. Then the part that was just to be sent goes out late, which no client can prevent, and the first answer of ZooKeeper ends the
-rest.
+it. Then the part about to be sent goes out late, which no client can prevent, and ZooKeeper's first answer ends the rest.
 """
 
 from __future__ import annotations

@@ -24,8 +24,7 @@ ACTIVE, STANDBY = "active", "standby"
 def preferred(url: str) -> dict[str, str]:
     """Return settings for a client of a URL that list the active NameNode of each name service first.
 
-    Unlike Hadoop, hdfs-native ignores configured values with blanks around them, so these settings name everything without
-    blanks.
+    Unlike Hadoop, hdfs-native ignores configured values with blanks around them, so these settings repeat all without blanks.
     """
     settings = {}
     for service, servers in name_services(url).items():

@@ -97,9 +97,8 @@ def _by_tokens(url: str) -> bool:
 def _settings_of(kerberos: Kerberos | None) -> dict[str, str]:
     """Return the settings that a client needs in addition to HADOOP_CONF_DIR.
 
-    A secured cluster's DataNodes listen on ports below 1024, or demand SASL of their clients. hdfs-native uses SASL if a data
-    protection is set, to any value, and never for ports below 1024. It then takes the strongest protection that the DataNode
-    offers.
+    A secured cluster's DataNodes listen on ports below 1024, or demand SASL of their clients. hdfs-native uses SASL if any data
+    protection is set, but never for ports below 1024, and takes the strongest protection that the DataNode offers.
     """
     if kerberos is None:
         return {}

@@ -1,8 +1,7 @@
 """Talks to one NameNode in Hadoop's RPC, version 9, with a user name that nothing proves, or with Kerberos.
 
 hdfs-native does all work on files, but it has no call for the disk's space. And if NameNode and client disagree on security, it
-waits for ever, or accepts whatever it gets. So `hdfs.py` uses this module to find out whether a login works before it uses
-hdfs-native.
+waits for ever, or accepts whatever it gets. So `hdfs.py` first finds out here whether a login works.
 
     connection   = "hrpc", version, service class 0, auth: -33 SASL
     negotiation  = messages RpcSasl, call -33, each in a frame as below (Hadoop's SaslRpcClient):

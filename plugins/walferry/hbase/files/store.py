@@ -134,8 +134,8 @@ class WalStore:
     def is_growing(self, location: WalLocation) -> bool:
         """Return whether the file was not closed and may therefore be longer than its reported length.
 
-        That is possible only on HDFS, where the NameNode counts the last block of an open file as a full one. Raises
-        FileNotFoundError, StoreError.
+        Only HDFS has such files: the NameNode counts an open file's last block as a full one. Raises FileNotFoundError,
+        StoreError.
         """
         if scheme(location.url) not in HDFS_SCHEMES:
             return False

@@ -8,8 +8,7 @@ Starts count from the end of all starts; the last start is the entries' length. 
 the previous block, and not after the first cell of its own block.
 
 Entries are collected until they fill a leaf, which is written between the data blocks. In a small file without a full leaf, they
-become the root. If the root is too large, its entries are written as blocks of an intermediate level, and the root refers to
-these blocks.
+become the root. The entries of a too large root are written as blocks of an intermediate level, and the root refers to these.
 
 Source: HBase's HFileBlockIndex.BlockIndexWriter, NoOpIndexBlockEncoder, WritableUtils (branch-2.6).
 """

@@ -4,8 +4,7 @@
     trailer     = "TRABLK\\"$", delimited FileTrailerProto, zeros, int32 minor version << 24 | major version        4096 bytes
 
 The file is marked as made for a bulk load (BULKLOAD_TIMESTAMP) and not by a major compaction: it may contain delete markers and
-the cells that they delete. It contains all tags, but no edit's number (mvcc), since a load would replace these numbers by its
-own.
+the cells that they delete. It contains all tags, but no edit's number (mvcc), which a load would replace by its own.
 
 Source: HBase's HFileInfo, HFileWriterImpl, StoreFileWriter, HFileOutputFormat2, FixedFileTrailer (branch-2.6).
 """

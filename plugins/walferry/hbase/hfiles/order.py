@@ -51,8 +51,7 @@ def new_table() -> Ints:
 def rival_of(written: Ints, number: int, time: int, holder: Bytes, at: int, buf: Bytes, pos: int) -> int:
     """Return a row of `written` whose order with the cell at `pos` is unknown, or KNOWN if there is no such row.
 
-    The cell's edit has the sequence id `number` and the write time `time`. `holder[at:]` is the last cell written, with the same
-    key.
+    The cell's edit has the sequence id `number` and write time `time`. `holder[at:]` is the last cell written with its key.
     """
     is_other_edit = number == written[Written.LAST, NUMBER] and time != written[Written.LAST, TIME]
     if time <= written[Written.EARLIEST, TIME] and not is_other_edit:

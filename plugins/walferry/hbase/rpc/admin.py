@@ -1,8 +1,7 @@
 """Calls to a RegionServer's AdminService (Admin.proto) other than shipping.
 
-A master of HBase 1 makes servers open and close regions through this service (branch-1.4). The server's answer to an open or a
-close proves little: OPENED and `closed` also come when nothing happens. The region's znode and `online_regions` show the region's
-state.
+A master of HBase 1 makes servers open and close regions through this service (branch-1.4). The answer to an open or a close
+proves little: OPENED and `closed` also come when nothing happens. The region's znode and `online_regions` show its state.
 """
 
 from __future__ import annotations

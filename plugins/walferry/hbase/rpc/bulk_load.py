@@ -40,8 +40,7 @@ def load(server: Connection, region: bytes, token: str, files: Sequence[tuple[by
 def store_files(admin: Connection, region: bytes, families: Sequence[bytes]) -> list[str]:
     """Ask the region's server for the paths of the region's files, <region>/<family>/<name>. Raises an RpcError.
 
-    A load renames a file to <unique>_SeqId_<number>_. A name without this part belongs to a file without a number
-    (HRegionFileSystem).
+    A load renames a file to <unique>_SeqId_<number>_, without that part if it has no number (HRegionFileSystem).
     """
     request = pb.GetStoreFileRequest(region=_specifier(region), family=families)
     return list(admin.call("GetStoreFile", request, pb.GetStoreFileResponse).store_file)

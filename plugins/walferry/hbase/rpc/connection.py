@@ -92,8 +92,7 @@ class Connection(Closing):
     """A connection to `service` ("AdminService", "MasterService") of the server at host:port.
 
     The first call opens the connection, and so does the call after a failure. Only one thread at a time may use it, except for
-    `interrupt`. `login` contains our identity and the proof that the server must give, and `cell_codec` is the Java class of the
-    codec of cell blocks.
+    `interrupt`. `login` says who we are and what the server must prove; `cell_codec` is the Java class for cell blocks.
     """
 
     def __init__(
@@ -141,8 +140,7 @@ class Connection(Closing):
     ) -> M:
         """Send one request and wait for its answer, for at most `timeout` seconds in all (None means the connection's timeout).
 
-        `param` is a message, or an encoded message, whole or in pieces. `cell_block` contains cells in the connection's
-        `cell_codec`.
+        `param` is a message, or an encoded message, whole or in pieces. `cell_block` contains cells in `cell_codec`.
 
         Raises an RpcError. Unless it is a RemoteError or RequestTooLarge, the server may or may not have executed the request.
         """

@@ -4,8 +4,7 @@ Each connection has a thread of its own, which answers its calls one after the o
 only until a deadline. There is one for its hello, for a request that has begun to arrive, for taking an answer, and between
 requests. If there are too many connections, the server closes the longest idle one to make room for a new one.
 
-The server supports only SIMPLE authentication, so it believes whatever name a caller gives. Listen only where HBase's servers
-listen too.
+The server supports only SIMPLE authentication, so it believes any name of a caller. Listen only where HBase's servers listen.
 """
 
 from __future__ import annotations

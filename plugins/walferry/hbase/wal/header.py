@@ -108,8 +108,7 @@ def trailer_start(tail: bytes, file_length: int) -> int | None:
 def ends_like_closed(tail: bytes, file_length: int) -> bool:
     """Return whether the file's last bytes are the trailer that HBase writes, or a value that ends like it.
 
-    Bytes that would be a trailer with fields do not count: an entry may begin with them, but it cannot begin with an empty
-    trailer.
+    Bytes that would be a trailer with fields do not count: an entry may begin with them, but not with an empty trailer.
     """
     return tail.endswith(EMPTY_TRAILER) and file_length > len(MAGIC) + len(EMPTY_TRAILER)
 

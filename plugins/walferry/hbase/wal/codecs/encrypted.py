@@ -5,10 +5,9 @@
     plaintext = varint keyLen, varint valLen, varint tagsLen, varint rowLen, row, varint famLen, family,
                 varint qualLen, qualifier, int64 timestamp, int8 type, value, tags
 
-An IV is the first counter block of its cell; the next blocks count it up as a big-endian number of 128 bits. There is no
-checksum: only lengths that contradict each other reveal damage or a wrong key. HBase encrypts and does not compress, whatever the
-header says about compression. Source: HBase's SecureWALCellCodec, AES, AbstractProtobufWALReader (branch-2.6); CommonsCryptoAES
-writes the same.
+An IV is the first counter block of its cell, and counts up as a big-endian number of 128 bits. There is no checksum: only lengths
+that contradict each other reveal damage or a wrong key. HBase encrypts and does not compress, whatever the header says about
+compression. Source: HBase's SecureWALCellCodec, AES, AbstractProtobufWALReader (branch-2.6); CommonsCryptoAES writes the same.
 
 A plain cell is at most 11 bytes longer than its plaintext, and a sealed cell at least 18. So a buffer of encrypted entries has
 room for the plain entries, and each byte moves towards the buffer's start.

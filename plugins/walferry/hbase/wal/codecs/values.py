@@ -235,8 +235,7 @@ def _unzstd_all(buf: Bytes, out: Bytes, values: Ints) -> Ints:
         listed = values[:, ~left]
         segments = zstandard.BufferWithSegments(buf.data, frames[:count].tobytes())
         try:
-            # With sizes given, the library checks that each frame yields exactly that many bytes, whatever the frame itself
-            # claims.
+            # With sizes given, the library checks that each frame yields exactly that many bytes, whatever it claims.
             sizes = listed[ValueRow.TARGET_LEN].astype(np.uint64).tobytes()
             made = _zstd.multi_decompress_to_buffer(segments, decompressed_sizes=sizes)
         except zstandard.ZstdError:
@@ -249,9 +248,9 @@ def _unzstd_all(buf: Bytes, out: Bytes, values: Ints) -> Ints:
 def _join_members(buf: Bytes, values: Ints, members: Bytes) -> bool:
     """Copy the values to `members`. Returns whether each begins and ends like a gzip member of the value's length.
 
-    A gzip file may contain zeros between its members, but a value may not. A value with zeros before its member does not begin
-    like a member, and one with zeros after it ends like a shorter member. An empty value would hide zeros, so for one
-    the answer is False.
+    A gzip file may contain zeros between its members, but a value may not. A value with zeros before its member begins unlike a
+    member, and one with zeros after it ends like a shorter member. For an empty value, which would hide zeros, the answer is
+    False.
     """
     at = 0
     for v in range(values.shape[1]):
