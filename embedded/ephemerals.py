@@ -1,4 +1,4 @@
-"""Removes the znodes that killed servers leave in ZooKeeper, as HBase's own start script does (o.a.h.hbase.ZNodeClearer).
+"""Removes the znodes that killed servers leave in ZooKeeper, as HBase's own start script does (ZNodeClearer.java).
 
 So the cluster notices a dead server at once, however long its session lasts. Sessions may then last for minutes, and a cluster
 survives if its machine stands still for a while.

@@ -121,7 +121,7 @@ def read_word(buf: Bytes, pos: int) -> Any:
 @inlined
 def same_bytes(a: Bytes, a_start: int, b: Bytes, b_start: int, length: int) -> bool:
     """Return whether two ranges contain the same bytes."""
-    for i in range(length - 1, -1, -1):  # noqa: SIM110  numba compiles no generators. Neighbouring names differ at their ends
+    for i in range(length - 1, -1, -1):  # noqa: SIM110  numba compiles no generators. Neighbouring rows differ at their ends
         if a[np.uint64(a_start + i)] != b[np.uint64(b_start + i)]:
             return False
     return True

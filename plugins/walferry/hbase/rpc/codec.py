@@ -111,7 +111,7 @@ def encode_request(
 
 
 def check_size(method: str, param: Buffer | Sequence[Buffer], cell_block: Sequence[Buffer] = ()) -> tuple[int, int]:
-    """Return the sizes of a request's parameter and cells in bytes. Raises RequestTooLarge if their sum is too large."""
+    """Return the bytes of a request's parameter and cells. Raises RequestTooLarge if their sum is over MAX_REQUEST_BYTES."""
     pieces = [param] if isinstance(param, (bytes, bytearray, memoryview)) else param
     param_bytes, cell_bytes = sum(map(len, pieces)), sum(map(len, cell_block))
     if param_bytes + cell_bytes > MAX_REQUEST_BYTES:
