@@ -5,8 +5,7 @@ comes from outside: names in ZooKeeper, and texts from a form, an event or a sla
 maps, but it renders values that `expand_kwargs` maps, however deep they lie in lists and dicts. These classes render no text,
 wherever it comes from:
 
-        LiteralFields          for operators: an XCom or a mapped argument is replaced by its value, and everything else stays as
-    it is
+    LiteralFields          for operators: an XCom or a mapped argument is replaced by its value, and all else stays as it is
     LiteralIfMapped        the same for mapped tasks only; the fields of other tasks are in the DAG file, and templates work there
     task                   Airflow's decorator `task` with LiteralFields
 """

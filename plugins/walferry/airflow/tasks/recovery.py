@@ -1,14 +1,13 @@
 """The common tasks of the DAGs of recovery: claim → plan → drain → clean up → report, and their parameters.
 
-        claim       mapped by server; a retry goes on with its run's claim, and waits for another run's claim
-        plan        lists the queues where they lie now, and takes WALs with nothing to ship out of them, unless another run holds
-                    their group
-        drain       mapped by peer: one Spark job drains all queues of the peer that `plan` has noted in ZooKeeper
-        clean_up    removes the znodes of the dead servers, once they are empty
-        report      fails if a queue was not drained, and the run fails with it
+    claim       mapped by server; a retry goes on with its run's claim, and waits for another run's claim
+    plan        lists the queues where they lie now, and takes WALs with nothing to ship out of them, unless another run holds
+                their group
+    drain       mapped by peer: one Spark job drains all queues of the peer that `plan` has noted in ZooKeeper
+    clean_up    removes the znodes of the dead servers, once they are empty
+    report      fails if a queue was not drained, and the run fails with it
 
-A server or queue that fails does not stop the others. The only state is in ZooKeeper, so every task may be cleared, retried or
-killed.
+A failed server or queue does not stop the others. The only state is in ZooKeeper, so every task may be cleared, retried or killed.
 
 If people choose the queues, the tasks select → gone_peers come before these.
 """
