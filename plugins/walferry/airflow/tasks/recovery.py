@@ -7,7 +7,7 @@
     clean_up    removes the znodes of the dead servers, once they are empty
     report      fails if a queue was not drained, and the run fails with it
 
-A failed server or queue does not stop the others. The only state is in ZooKeeper, so every task may be cleared, retried or killed.
+A failed server or queue stops no other. The only state is in ZooKeeper, so every task may be cleared, retried or killed.
 
 If people choose the queues, the tasks select → gone_peers come before these.
 """
