@@ -5,7 +5,7 @@ the WALs of all dead RegionServers are split; the run begins that splitting. The
 hbase:meta, and after that all other regions of enabled tables. At the end it gives the role back, so that an HMaster can take
 over.
 
-It refuses to run beside an active HMaster, and without `confirm`: type the cluster's base in ZooKeeper (`znode_parent`, e.g.
+It refuses to run next to an active HMaster, and without `confirm`: type the cluster's base in ZooKeeper (`znode_parent`, e.g.
 /hbase). RegionServers must reach the worker under `host` and `port`.
 """
 

@@ -80,8 +80,8 @@ def _left_out(peer: Peer, namespaces: Sequence[str]) -> list[str]:
 def set_values(admin: PeerAdmin, peer_id: str, values: Mapping[str, str], *, allow_missing: bool = False) -> Peer:
     """Set settings of the peer, each by its name with or without `walferry.`, bandwidth, slave's connection or namespaces.
 
-    An empty value stands for the default. Raises Refused for an unknown setting or a wrong value; SourceError for a connection
-    that does not exist or is not the slave's.
+    An empty value stands for the default. `allow_missing` only warns of namespaces that source or slave lacks. Raises Refused for
+    an unknown setting or a wrong value; SourceError for a connection that does not exist or is not the slave's.
     """
     texts = {_settable(name): text.strip() for name, text in values.items()}
     try:

@@ -32,7 +32,10 @@ def check_run() -> Context:
 
 
 def check_conf(dag_id: str, conf: Mapping[str, Any], known: Collection[str], params: Mapping[str, Any]) -> None:
-    """Refuse names that are not parameters of the DAG, and values that Airflow did not pass on. Raises InputError."""
+    """Refuse names that are not parameters of the DAG, and values that Airflow did not pass on. Raises InputError.
+
+    `known` are the DAG's parameters, and `params` their values as Airflow gives them to the run.
+    """
     there = f"Parameters of {dag_id}: {named(known)}. Nothing was done"
     unknown = [str(name) for name in conf if name not in known and name not in ADDED_BY_AIRFLOW]
     if unknown:

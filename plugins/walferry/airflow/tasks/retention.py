@@ -53,7 +53,7 @@ def report() -> dict[str, Any]:
 
 
 def report_of(cluster: SourceCluster, ttl_seconds: float, limits: OldWalLimits, listed: int) -> RetentionReport:
-    """Survey oldWALs. Raises WalferryError."""
+    """Survey oldWALs, and find what exceeds `limits`. The report lists the oldest `listed` WALs. Raises WalferryError."""
     from walferry.hbase.files.store import OLD_WALS
     from walferry.replication.retention.limits import exceeded
     from walferry.replication.retention.survey import survey

@@ -342,7 +342,7 @@ def _has_progressed(note: RunNote) -> bool:
 
 
 def pace_of(groups: Iterable[GroupStatus], left: BytesLeft | None, history: Sequence[Sample], now: float) -> ShippingPace:
-    """Return the pace of a peer with these groups and `left` bytes."""
+    """Return the pace of a peer with these groups and `left` bytes. `now` is in seconds since the epoch."""
     shipping = [group.last_run for group in groups if group.holder]
     rates = [run.bytes_per_second for run in shipping if run is not None and run.status == Status.RUNNING]
     if running := [rate for rate in rates if rate is not None]:

@@ -78,8 +78,7 @@ class Sample:
 def sample_at(
     at: float, lag: Age, bytes_left: tuple[int, int] | None, shipped_bytes: int | None, wals_left: int | None
 ) -> Sample:
-    """Return the sample of the interval that contains the time `at`. `bytes_left`: the known bytes, and the number of unsure
-    WALs.
+    """Return the sample of the interval that contains `at`. `bytes_left` are the known bytes, and the number of unsure WALs.
 
     Numbers that are too large for a sample are cut to the largest that it takes.
     """

@@ -50,7 +50,7 @@ class PlannedInterval(XComValue):
 
     @classmethod
     def of(cls, run_id: str, peer: str, start: int, end: int, *, problems: Sequence[str], **figures: int) -> Self:
-        """Return the plan. It keeps only some of very many problems."""
+        """Return the plan. `start` and `end` are in ms since the epoch. Only some of very many problems are kept."""
         told = [problem[:MAX_TEXT_CHARS] for problem in problems[:MAX_PROBLEMS]]
         return cls(run_id, peer, start, end, problems=told, problems_left_out=len(problems) - len(told), **figures)
 

@@ -78,7 +78,8 @@ def roll(source: SourceCluster, peer_ids: Collection[str], run: str) -> RollRepo
 def plan(source: SourceCluster, peer_id: str, attempt: str, run: str = "", chosen: ChosenPeers | None = None) -> Planned:
     """Return what is to be shipped for the peer, in a few figures. Raises PeerError, WalferryError.
 
-    If another run holds the peer, the plan leaves the peer to that run. It leaves a peer to its initial snapshot until that is
+    `attempt` names the summaries to come, `run` is the run that asks, and `chosen` contains the Master's earlier answer. If
+    another run holds the peer, the plan leaves the peer to that run. It leaves a peer to its initial snapshot until that is
     complete, and a paused peer to its operator. It leaves dead servers' groups to the recoveries that hold them. Groups that need
     no job are finished here: an idle server's WALs have no entries.
     """

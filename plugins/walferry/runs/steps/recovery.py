@@ -82,7 +82,7 @@ def find(source: SourceCluster, asked: str, announced: Collection[str]) -> Found
 
 
 def _why_left(session: Session, queues: Iterable[RecoveredQueue]) -> list[WalferryError]:
-    """The reasons why these queues may not be shipped, peer by peer; empty if they may."""
+    """Return the reasons why these queues may not be shipped, peer by peer; empty if they may."""
     reasons: list[WalferryError] = []
     for peer_id in sorted({queue.peer_id for queue in queues}):
         try:
@@ -199,7 +199,7 @@ class Orphans:
 
 
 def deal_with_orphans(source: SourceCluster, selected: Selected, delete: bool, run_id: str) -> Orphans:
-    """Delete queues of peers that are gone, or only report them. Raises PeerError if a peer is back, ConnectError."""
+    """Report queues of peers that are gone, and `delete` them if asked. Raises PeerError if a peer is back, ConnectError."""
     if not selected.peers:
         return Orphans([], [])
     with open_session(source) as session:
@@ -282,8 +282,7 @@ def drains_of(source: SourceCluster, peers: Iterable[str], run_id: str) -> list[
 
 
 def ship_in_rounds(source: SourceCluster, planned: Planned, deadline: float, ship: Callable[[bool], Collection[str]]) -> None:
-    """Call `ship` to run the job of a plan, and again for WAL groups that other runs held, once these are free, until the
-    deadline.
+    """Call `ship` to run the job of a plan, and again for WAL groups that other runs held, until the deadline.
 
     `ship` gets whether some of the groups were free when it began, and returns the groups that its job has found held. It is not
     called if nothing is noted for the plan. `deadline` is in seconds. Raises WalferryError.
