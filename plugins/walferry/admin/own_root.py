@@ -56,7 +56,7 @@ class Record:
 class OwnRoot:
     """The root as it is: why no session uses it (None: it is ours, or does not exist yet), and the records below it.
 
-    `mark` differs for any other records. It is empty if the records are too large to be kept.
+    `mark` identifies these records: other records have another mark. It is empty if the records are too large to be kept.
     """
 
     path: str

@@ -201,7 +201,7 @@ def _error(every: Sequence[GroupStatus], down: SlaveDown | None) -> tuple[str | 
 
 
 def _stuck(peer: Peer | None, every: Sequence[GroupStatus], *, held: bool, now: int) -> str | None:
-    """Return what has not advanced for long, though it can be shipped and no run works on it."""
+    """Return a text on WAL groups that have not advanced for long, though they can be shipped and no run works on them."""
     if held:
         return None
     waiting = [group for group in every if group.holder is None and not group.closed_lag.nothing_waits]
