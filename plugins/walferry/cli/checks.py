@@ -17,7 +17,7 @@ _STATUS = "Exit status: 0 if nothing is wrong; 2 for wrong arguments; 3 if somet
 @click.argument("peer_ids", nargs=-1, metavar="[PEER]...")
 @options.shown
 def check(chosen: Chosen, peer_ids: tuple[str, ...], as_json: bool, watch: float | None) -> int:
-    """Check everything for a source and its peers, from the files of the logins to the queues.
+    """Look through everything for a source and its peers, from the files of the logins to the queues.
 
     Of the source, it checks keytab, ticket and certificates, ZooKeeper, Walferry's own root there, each RegionServer, the Master,
     ADMIN, and the folders of WALs. Of these peers, or of all managed peers, it checks the configuration, the slave's logins and

@@ -41,7 +41,7 @@ _TABLES_METAVAR = "[NAMESPACE:]TABLE[=CF,CF]"
 
 @click.group()
 def peers() -> None:
-    """Show, create, change, pause and remove replication peers of the source."""
+    """Replication peers of the source: show, create, change, pause and remove them."""
 
 
 def _of_peer(name: str | None = None) -> Callable[[Callable[..., int]], click.Command]:

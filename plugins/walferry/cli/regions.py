@@ -77,7 +77,7 @@ _WRITES = options.added(  # for commands that change something
 
 @click.group()
 def regions() -> None:
-    """Show and change regions of HBase 1 and their transitions.
+    """Regions of HBase 1 and their transitions.
 
     These commands find and cure regions of a cluster of HBase 1 that are stuck in transition. Begin with `list`, which changes
     nothing. They are not for HBase 2, which has HBCK2, nor for a cluster whose HMaster works: use HBase's shell there.

@@ -47,7 +47,7 @@ OLD_WALS_SECONDS = 60.0
 )  # fmt: skip
 @options.shown
 def status(chosen: Chosen, peer_ids: tuple[str, ...], max_lag: float | None, as_json: bool, watch: float | None) -> int:
-    """Show how replication stands.
+    """Tell how replication stands.
 
     For these peers, or for all, it shows the age of the oldest edit that is not shipped, the backlog and when it will be shipped,
     whether the slave can be reached, and what is wrong. It changes nothing. The status is 3 if a managed peer is stuck, failing

@@ -75,7 +75,7 @@ _ASKED = options.added(  # the options that choose cells and their output
 
 @click.group()
 def wal() -> None:
-    """Show the contents of WALs. Needs no running cluster, only the files."""
+    """What WALs contain. The commands need no running cluster, only the files."""
 
 
 @wal.command(epilog=_STATUS)
