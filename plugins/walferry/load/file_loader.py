@@ -43,7 +43,7 @@ from walferry.load.staging import PATIENCE_SECONDS, delete_noted, delete_surely,
 from walferry.replication.source.cluster import SourceCluster
 
 LOADS = 3  # times that the files of a call are written, if the slave does not load them or gives them no number
-TRIES = 3  # times that a load is begun, if its files are not loaded
+TRIES = 5  # times that a load is begun, if its files are not loaded: a NameNode may be away for some seconds
 
 log = logging.getLogger(__name__)
 

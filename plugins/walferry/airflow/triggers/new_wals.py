@@ -100,9 +100,9 @@ class NewWalsProducer(SharedStreamProducer):
             yield payload(self._peer, found), found
 
     async def advance(self, batch: Sequence[AdvanceItem]) -> None:
-        """Move the mark over the announcements that Airflow has stored; the others are announced again."""
+        """Move the mark over the announcements that Airflow has stored for every subscriber; others are announced again."""
         for item in batch:
-            if item.outcome.acked:
+            if item.outcome.is_clean:
                 await self.commit(item.broker_payload)
             else:
                 self._forget(item.broker_payload)
