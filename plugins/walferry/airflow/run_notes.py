@@ -114,8 +114,7 @@ def _lines(dag_run: DagRun, session: Session) -> list[str]:
 def told_once(lines: list[str]) -> list[str]:
     """Return the lines without repeated ones: a report repeats why the task before it failed.
 
-    A line is left out if another line contains its beginning. The scheduler waits meanwhile, so of very many lines only the first
-    ones are compared.
+    A line is left out if another one contains its beginning. The scheduler waits meanwhile, so only the first lines are compared.
     """
     every = list(dict.fromkeys(lines))
     some, others = every[:MAX_COMPARED], every[MAX_COMPARED:]

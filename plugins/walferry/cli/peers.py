@@ -202,8 +202,7 @@ def set_table_cfs(chosen: Chosen, peer_id: str, tables: tuple[list[Any], ...], e
     """Choose the tables that a managed peer gets.
 
     These tables replace the present ones from the next batch on. Split several tables by semicolons, as in 'ns:table:cf1,cf2;
-    table2'. The new choice also holds for edits that are queued already. The peer's namespaces stay as they are, unless --all is
-    given.
+    table2'. The new choice also holds for edits that are queued already. The peer's namespaces stay, unless --all is given.
     """
     if everything == bool(tables):
         raise click.UsageError("give the tables, or --all")

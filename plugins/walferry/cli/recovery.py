@@ -40,7 +40,7 @@ def drain(chosen: Chosen, /, queue: str, dry_run: bool, delete_orphan: bool, as_
 
     QUEUE is a recovered queue as under replication/rs: the server under which it lies, and its id. If the queue is unclaimed, all
     queues of its dead server are claimed first. The command does the same as the DAG drain_recovered_queue, in processes of this
-    machine instead of Spark. Ctrl-C ends it; called again, it goes on from there.
+    machine instead of Spark. Ctrl-C ends it; called again, it goes on.
     """
     from walferry.cli.local_ship import ShipTerms, run_name
     from walferry.runs.steps import recovery

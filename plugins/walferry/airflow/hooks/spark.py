@@ -52,9 +52,8 @@ class WalferrySubmitHook(SparkSubmitHook):
     def submit(self, application: str = "", **kwargs: Any) -> str | None:
         """Run spark-submit to its end. On Linux it also ends when this process is killed without notice.
 
-        Otherwise the job would go on by itself, and the task's next try would find that the job holds all queues. Raises
-        AirflowException if the job fails, or at once if no master of a standalone cluster can be reached: Spark tries for a
-        minute.
+        Otherwise the job would go on by itself, and the task's next try would find it holding all queues. Raises AirflowException
+        if the job fails, or at once if no master of a standalone cluster can be reached: Spark tries for a minute.
         """
         if why := unreachable(_standalone_masters(self._connection["master"])):
             advice = f"Correct host and port of the connection {self._conn_id}, or start the master"

@@ -19,8 +19,7 @@ class StuckRegionsSensor(PlainSensor):
     It looks at the znodes of regions in transition of a cluster of HBase 1. Regions that are stuck when it begins are found at
     once.
 
-    Returns {"regions": [{"region", "state", "server", "seconds"}, …], "stuck": how many}. Of very many regions it names the
-    oldest.
+    Returns {"regions": [{"region", "state", "server", "seconds"}, …], "stuck": how many}. Of many, it names the oldest.
     """
 
     template_fields: Sequence[str] = ("source_conn_id",)

@@ -2,8 +2,7 @@
 
 This module keeps a run's reports for as long as the run exists. When a run, or its report, is cleared, Airflow deletes the
 report's XCom. Usually nothing is left to ship by then, so the new report alone would show zeros although the run has shipped
-edits. So Airflow's task state store, which clearing does not touch, keeps the reports of all attempts, and each report includes
-the earlier ones.
+edits. So Airflow's task state store, which clearing does not touch, keeps all reports, and each report includes the earlier ones.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
 """The tasks of the DAGs for regions of HBase 1: report → act → check, and start → report → check.
 
-The report contains the findings of one look at a cluster's regions: as text for the log, and as a dict of bounded size for
-Airflow.
+The report contains the findings of one look at a cluster's regions: as text for the log, and as a bounded dict for Airflow.
 """
 
 from __future__ import annotations

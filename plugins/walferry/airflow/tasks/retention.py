@@ -1,6 +1,6 @@
 """The tasks of the retention DAG: report → check, and in parallel the archive's TTL.
 
-The report says which WALs lie in oldWALs, what keeps them there and how long the disk has room: for people, and as a dict for
+The report says which WALs lie in oldWALs, what keeps them there and how long the disk has room: as text, and as a dict for
 Airflow.
 """
 

@@ -51,8 +51,7 @@ class JobProgress:
 
 
 def progress(plan: Planned, summaries: Sequence[GroupSummary]) -> JobProgress:
-    """Return the progress of the job of `plan`. Files may have grown since the plan: HBase closed them, or HDFS recovered their
-    length.
+    """Return the progress of the job of `plan`. Files may have grown since: HBase closed them, or HDFS recovered their length.
 
     A killed attempt may have taken a WAL out of its queue without having counted it. So the WALs left are the WALs that the last
     attempt has found, and those that groups which have not begun must have.

@@ -183,8 +183,7 @@ def not_held(source: SourceCluster, peer_id: str) -> list[str]:
 def again(source: SourceCluster, peer_id: str, groups: Collection[str], tried: set[str]) -> Collection[str]:
     """Return the WAL groups for which another job is worth it, of those that a job has found held.
 
-    These are the groups that are held now, and groups that have become free meanwhile. A free group is `tried` only once, because
-    it may have been left for another reason.
+    These are groups that are held now or have become free. A free group is `tried` once, as it may be left for another reason.
     """
     if not groups:
         return ()
