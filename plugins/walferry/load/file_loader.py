@@ -31,8 +31,7 @@ from walferry.base.errors import WalferryError
 from walferry.base.security.login import Login
 from walferry.hbase.files.errors import UnreadableBytes
 from walferry.hbase.rpc.connection import Connection
-from walferry.hbase.rpc.errors import RpcError
-from walferry.hbase.tables.errors import MissingTable, RegionUnavailable
+from walferry.hbase.tables.errors import MissingTable
 from walferry.hbase.tables.regions import Region
 from walferry.hbase.tables.scan import Patience, RegionPlace
 from walferry.hbase.tables.tables import Tables
@@ -142,7 +141,7 @@ def noted_folder(
             problem = delete_noted(place, token, region, source_root)
         except MissingTable:  # then nothing can be loaded into it
             problem = None
-        except (RpcError, RegionUnavailable) as error:
+        except WalferryError as error:  # also if the slave's ZooKeeper is away: what is loaded is loaded
             if surely:
                 raise
             problem = str(error)

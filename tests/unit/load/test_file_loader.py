@@ -15,11 +15,12 @@ from tests.unit.hbase.wal.memory_file import MemoryFile
 from tests.unit.shipping.bulkload.jobs import job, targets
 from walferry.base.errors import WalferryError
 from walferry.base.security.login import UNSECURED, Login
+from walferry.base.zk.errors import ConnectError
 from walferry.hbase.files.errors import StoreError, UnreadableBytes
 from walferry.hbase.hfiles.ends import FileEnd
 from walferry.hbase.names import ServerName
 from walferry.hbase.rpc.errors import RemoteError, RpcError, RpcTimeout
-from walferry.hbase.tables.errors import MissingTable, RegionUnavailable
+from walferry.hbase.tables.errors import MissingTable, RegionUnavailable, ScanGivenUp
 from walferry.hbase.tables.regions import Region
 from walferry.initial_snapshot import files_copy
 from walferry.initial_snapshot.files_copy import FoundFile, NeedsScan, copy_files
@@ -110,7 +111,13 @@ def test_a_folder_is_deleted_and_forgotten_however_the_load_ends(calls: list[Any
     assert calls == [*NOTED, "delete token", "forget"]
 
 
-@pytest.mark.parametrize("failure", [RpcError("the server is away"), RegionUnavailable("the server is away")])
+AWAY = [
+    RpcError("the server is away"), RegionUnavailable("the server is away"), ConnectError("ZooKeeper: the server is away"),
+    ScanGivenUp("hbase:meta", b"", 180.0, "the server is away"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("failure", AWAY)
 @pytest.mark.parametrize("surely", [False, True])
 def test_the_note_of_a_folder_that_is_not_deleted_stays(
     calls: list[Any], surely: bool, failure: Exception, monkeypatch: pytest.MonkeyPatch
@@ -124,6 +131,21 @@ def test_the_note_of_a_folder_that_is_not_deleted_stays(
             use_folder(calls, surely=True)
     else:
         use_folder(calls)
+    assert calls == NOTED
+
+
+@pytest.mark.parametrize("failure", AWAY)
+def test_what_is_wrong_with_a_load_is_told_even_if_its_folder_is_not_deleted(
+    calls: list[Any], failure: Exception, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whoever has lost the queues must not take the load for one that may be begun anew."""
+
+    def fails(*_: object) -> None:
+        raise failure
+
+    monkeypatch.setattr(file_loader, "delete_noted", fails)
+    with pytest.raises(LoadOvertaken, match="over"):
+        use_folder(calls, error=LoadOvertaken("over"))
     assert calls == NOTED
 
 

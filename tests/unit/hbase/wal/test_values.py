@@ -4,13 +4,18 @@ from __future__ import annotations
 
 import gzip
 import struct
+import threading
 import tracemalloc
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
+import numpy as np
 import pytest
+import zstandard
 
 from tests.unit.hbase.wal.compressing import GZ, LZ4, NONE, SNAPPY, ZSTD
 from tests.unit.hbase.wal.stored_values import FRAME_WITHOUT_SIZE, PLAIN_FRAME, compressed, decompress, stored_as, written
-from walferry.hbase.wal.codecs.values import BadValue
+from walferry.hbase.wal.codecs.values import BadValue, decompress_values
 
 
 @pytest.mark.parametrize(
@@ -103,3 +108,32 @@ def test_a_gzip_member_is_not_decompressed_beyond_its_cell_s_length() -> None:
         assert tracemalloc.get_traced_memory()[1] < 4 << 20
     finally:
         tracemalloc.stop()
+
+
+def test_no_two_threads_share_a_decompressor_of_zstd(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Many WALs are searched side by side. In one decompressor their values would become each other's, or end the process."""
+    real, users = zstandard.ZstdDecompressor, dict[int, set[int]]()
+
+    class Watched:
+        def __init__(self) -> None:
+            self._real = real()
+
+        def __getattr__(self, name: str) -> Any:
+            users.setdefault(id(self), set()).add(threading.get_ident())
+            return getattr(self._real, name)
+
+    monkeypatch.setattr(zstandard, "ZstdDecompressor", Watched)
+    together = threading.Barrier(2, timeout=30)
+
+    def read(value: bytes) -> None:
+        together.wait()
+        for how in ("frame", "many blocks"):  # those of one call, and those one by one
+            stored = np.frombuffer(compressed(value, how), np.uint8)
+            out, table = np.empty(len(value), np.uint8), np.array([[0], [len(stored)], [0], [len(value)]], np.int64)
+            decompress_values(ZSTD, stored, out, table)
+            assert out.tobytes() == value
+        together.wait()  # so that this thread's number is not the other's
+
+    with ThreadPoolExecutor(2) as pool:
+        assert list(pool.map(read, [b"one" * 500, b"other" * 500])) == [None, None]
+    assert sorted(map(len, users.values())) == [1, 1]

@@ -21,6 +21,7 @@ BlockCompressorStream. The trailing 0 follows values that are longer than the co
 from __future__ import annotations
 
 import io
+import threading
 import zlib
 from collections.abc import Callable
 from typing import Final
@@ -162,7 +163,7 @@ def _frame(frame: memoryview, most: int) -> bytes:
     if not _is_frame(np.frombuffer(frame.toreadonly(), np.uint8)):  # the library ignores bytes after the frame's end
         raise ValueError("it is not one zstd frame and nothing else")
     try:
-        return _zstd.decompress(frame, max(most, 1))  # 0 would mean no limit
+        return _own.zstd.decompress(frame, max(most, 1))  # 0 would mean no limit
     except zstandard.ZstdError:
         dictionary = zstandard.get_frame_parameters(frame).dict_id
         if not dictionary:
@@ -172,7 +173,14 @@ def _frame(frame: memoryview, most: int) -> bytes:
         ) from None
 
 
-_zstd = zstandard.ZstdDecompressor()
+class _OfThread(threading.local):
+    """What each thread has of its own: a decompressor has a state, and leaves Python's lock to other threads while it works."""
+
+    def __init__(self) -> None:
+        self.zstd = zstandard.ZstdDecompressor()
+
+
+_own = _OfThread()
 
 
 @inlined
@@ -237,7 +245,7 @@ def _unzstd_all(buf: Bytes, out: Bytes, values: Ints) -> Ints:
         try:
             # With sizes given, the library checks that each frame yields exactly that many bytes, whatever it claims.
             sizes = listed[ValueRow.TARGET_LEN].astype(np.uint64).tobytes()
-            made = _zstd.multi_decompress_to_buffer(segments, decompressed_sizes=sizes)
+            made = _own.zstd.multi_decompress_to_buffer(segments, decompressed_sizes=sizes)
         except zstandard.ZstdError:
             return np.arange(values.shape[1])
         _scatter(np.frombuffer(b"".join(made), np.uint8), out, listed)  # type: ignore[arg-type]
