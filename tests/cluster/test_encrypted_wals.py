@@ -79,8 +79,7 @@ def async_writer(folder: Path, password: str) -> tuple[dict[str, str], str, tupl
 
 
 def classic_writer(folder: Path, password: str) -> tuple[dict[str, str], str, tuple[str, ...]]:
-    """Return the same as `async_writer`, with FSHLog, PKCS12, Commons Crypto, another hash, and compression claimed but not done.
-    """
+    """Return the same as `async_writer`, with FSHLog, PKCS12, Commons Crypto, another hash; compression is claimed, not done."""
     store = folder / "keys.p12"
     make_key(store, "PKCS12", "master", 128, password)
     settings = {
