@@ -63,7 +63,7 @@ class RunOutcome:
             self.run_out_of_time()
 
     def run_out_of_time(self) -> None:
-        """SHIPPING → LATE."""
+        """Go from SHIPPING to LATE."""
         with self._lock:
             if self.phase is Phase.SHIPPING:
                 self.phase = Phase.LATE
@@ -75,7 +75,7 @@ class RunOutcome:
         return Status.DEADLINE if self.phase is Phase.LATE else Status.DONE
 
     def _fail(self, phase: Phase, error: BaseException) -> None:
-        """SHIPPING or LATE → `phase`."""
+        """Go from SHIPPING or LATE to `phase`."""
         with self._lock:
             if self._error is None:
                 self.phase, self._error = phase, error
