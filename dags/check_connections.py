@@ -1,11 +1,11 @@
 """Check the connections of a source cluster and of its slaves, from the files of the logins to the last right.
 
-`check` looks, line by line, at keytabs, tickets and certificates, at ZooKeeper, at each server, at the rights that Walferry
-needs, at the file system, at the peers and at queues that nobody ships: what works, what does not, and what to do about it. It
-fails if something does not work. Start it after a change of connections, keytabs or rights; `walferry check` is the same as a
-command. Nothing of the clusters is changed.
+`check` looks at keytabs, tickets and certificates, at ZooKeeper, at each server, at the rights that Walferry needs, at the file
+system, at the peers and at queues that no run ships. Each line says what works, or what does not and what to do about it. The
+task fails if something does not work. Start the DAG after a change of connections, keytabs or rights; `walferry check` is the
+same as a command. The DAG changes nothing in the clusters.
 
-It looks from the machine of an Airflow worker. Spark's driver and executors need the same files, under the same paths.
+The checks run on the machine of an Airflow worker. Spark's driver and executors need the same files, under the same paths.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from walferry.airflow.tasks.common import SOURCE, dag_args
             description="The peer that is looked at, with its slave. Empty: all peers, and dead servers' and orphaned queues.",
         ),
     },
-    **dag_args(minutes=15, retries=0, run_types=None),  # a failure is what it is for
+    **dag_args(minutes=15, retries=0, run_types=None),  # a failure is the DAG's result
     doc_md=__doc__,
 )
 def check_connections() -> None:

@@ -1,6 +1,6 @@
 """Drain recovered queues by hand: claimed by HBase, unclaimed, or of a peer that is gone.
 
-An unclaimed queue of a dead server is claimed first, together with all other queues that this server has left of managed peers.
+If a queue is unclaimed, the run first claims it together with all other queues that its dead server has left of managed peers.
 Otherwise HBase might claim it in the middle of the drain. A queue whose peer is gone cannot be shipped: the run reports it, and
 deletes it only if you ask for that. A dry run says for each WAL what would be shipped. It claims, ships and deletes nothing.
 """

@@ -1,10 +1,10 @@
 """Start a cluster of HBase 1 whose HMaster does not start.
 
-The run acts as the cluster's master. It opens nothing until each live RegionServer has said which regions it serves, and until
-the WALs of all dead ones are split, which it begins with. Then it clears what is left in transition, opens hbase:meta, and after
-that all other regions of enabled tables. At the end it gives the role back, so that an HMaster can take over.
+The run acts as the cluster's master. It opens no region until each live RegionServer has said which regions it serves, and until
+the WALs of all dead RegionServers are split; it begins the splitting. Then it clears the regions in transition, opens hbase:meta,
+and after that all other regions of enabled tables. At the end it gives the role back, so that an HMaster can take over.
 
-It refuses to run beside an active HMaster, and without `confirm`: type the cluster's base in ZooKeeper (`znode_parent`, e.g.
+It refuses to run next to an active HMaster, and without `confirm`: type the cluster's base in ZooKeeper (`znode_parent`, e.g.
 /hbase). RegionServers must reach the worker under `host` and `port`.
 """
 

@@ -1,13 +1,13 @@
-"""Copy what the source has already to the slave of a new managed peer, then ship the peer's queue.
+"""Copy the source's existing data to the slave of a new managed peer, then ship the peer's queue.
 
-Create the peer first (`walferry peers create … --allow-missing`): from then on the source's RegionServers queue what is
-written. `check` says which tables will be copied, and refuses a table that is not empty at the slave. `copy` is the Spark job: it
-takes a snapshot of each table, makes the table at the slave with the same families and borders of regions, copies the regions'
-files to the slave's file system and has its RegionServers load them. It scans what cannot be copied as files. `ship` is a run of
+Create the peer first (`walferry peers create … --allow-missing`): from then on the source's RegionServers queue new edits.
+`check` lists the tables to copy, and refuses a table that is not empty at the slave. `copy` is the Spark job. It takes a snapshot
+of each table, makes the table at the slave with the same families and region borders, copies the regions' files to the slave's
+file system and has its RegionServers load them. It scans regions that cannot be copied as files. `ship` is a run of
 replicate_peer; before the copy is complete, no run ships the queue. `clean_up` deletes snapshots that a killed job has left.
 
-Every task may be cleared, retried or killed at any time: each region that is copied is noted in ZooKeeper, and the next job
-goes on with the others. A new run goes on, too. If you give up a table in the middle, trigger a run that names the others.
+Every task may be cleared, retried or killed at any time: ZooKeeper keeps a note of each copied region, and the next job goes on
+with the others. A new run goes on, too. If you give up a table in the middle, trigger a run that names the others.
 """
 
 from __future__ import annotations

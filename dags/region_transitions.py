@@ -1,9 +1,9 @@
 """List regions of a cluster of HBase 1 that are in transition or not served, and bring them to the end of their transitions.
 
-`report` lists each region that is in transition, that no server serves, or that two servers serve: its state and since when, its
-server, who must act next, and what will be done. `act` does it if `dry_run` is off. Without an active HMaster the run acts as the
-cluster's master meanwhile; an HMaster that starts then waits until the run has ended. Beside an active HMaster it only gives up
-opens that the HMaster waits for in vain. `check` fails if a region is left that people should look at.
+`report` lists each region that is in transition, that no server serves, or that two servers serve. For each region it shows the
+state and since when, the server, who must act next, and the next step. `act` takes that step if `dry_run` is off. Without an
+active HMaster the run acts as the cluster's master, and an HMaster that starts then waits until the run ends. Next to an active
+HMaster the run only gives up opens that the HMaster waits for in vain. `check` fails if a region needs an operator.
 
 A region that two servers serve is only reported: `walferry regions close-stray` closes one copy.
 """

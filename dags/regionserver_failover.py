@@ -1,8 +1,8 @@
 """A RegionServer has died: claim its replication queues, drain them, and tidy up.
 
-The asset's watcher sees a server leave ZooKeeper's `rs`, and also finds servers that died while it was not running. Each
-death, or several at once, begins a run, even while another run drains. A run that is triggered by hand recovers one server, or
-all that are dead now.
+The asset's watcher sees a server leave ZooKeeper's `rs`, and also finds servers that died while it was not running. Each death,
+or several together, begins a run, even while another run drains. A run that is triggered by hand recovers one server, or all
+servers that are dead now.
 
 Queues that HBase itself has claimed are drained where they lie. A queue that fails does not stop the others; it stays queued, and
 the run fails. You can clear the run, or trigger another one by hand, at any time.
@@ -46,7 +46,7 @@ DEAD_SERVERS = Asset("hbase-dead-servers", watchers=[AssetWatcher(name="hbase_so
 def regionserver_failover() -> None:
     @task
     def find() -> list[str]:
-        """The dead servers of this run: the one in its form, else those in its events, else all."""
+        """Return the dead servers of this run: the server in its form, else the servers in its events, else all."""
         from walferry.runs.steps import recovery
 
         context = get_current_context()

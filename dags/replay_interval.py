@@ -1,12 +1,12 @@
-"""Ship again to one peer all that was written in an interval, from the WALs that are left: WALs, oldWALs and the archive.
+"""Ship again to one peer all edits of an interval, from the WALs that still exist: WALs, oldWALs and the archive.
 
 Backfill this DAG, by Airflow's form or by `airflow backfill create`, to ship past intervals: each run ships the entries whose
-write time lies in its data interval. Or trigger it by hand with `from_date` and `to_date`. Several intervals may be shipped at
-once. The DAG is never run on a schedule; unpause it, or its runs wait.
+write time lies in its data interval. Or trigger it by hand with `from_date` and `to_date`. Several intervals may be shipped in
+parallel. The DAG never runs on a schedule. Unpause it, or its runs wait.
 
-`plan` finds the WALs. If some of the interval's are gone it names them and fails. `ship` is the Spark job, and `report` says what
-was shipped. No queue and no position is touched, so batches of `replicate_peer` go on meanwhile. Every task may be cleared,
-retried or killed at any time: what was shipped already may be shipped again, as the same cells.
+`plan` finds the WALs. If some of the interval's WALs are gone, it names them and fails. `ship` is the Spark job, and `report`
+says what was shipped. The DAG changes no queue and no position, so batches of `replicate_peer` go on meanwhile. Every task may be
+cleared, retried or killed at any time: edits that were shipped already may be shipped again, as the same cells.
 """
 
 from __future__ import annotations

@@ -1,18 +1,18 @@
-"""Ship what is queued for the managed peers of a source cluster, in micro-batches.
+"""Ship the queued WALs of a source cluster's managed peers, in micro-batches.
 
-`roll` has the RegionServers begin new WALs, once for all peers. Then, for each peer, `plan` lists the closed WALs, `ship` is
-the Spark job, and `report` says what was shipped and fails if anything was not. A managed peer is one that is
-DISABLED and has `walferry.managed=true` in its configuration; no other peer is touched.
+`roll` makes the RegionServers begin new WALs, once for all peers. Then, for each peer, `plan` lists the closed WALs, `ship` is
+the Spark job, and `report` says what was shipped and fails if anything was not. A managed peer is DISABLED and has
+`walferry.managed=true` in its configuration; no other peer is touched.
 
-Runs overlap, so a slave that is down, or a peer with a large backlog, does not delay other peers. A run that finds a peer in
-another run's hands leaves it to that run: its `ship` is skipped. If a slave is down, its `ship` fails at once, and the next run
-tries again.
+Runs overlap, so a slave that is down, or a peer with a large backlog, does not delay other peers. If another run holds a peer, a
+run skips its own `ship` and leaves the peer to the other run. If a slave is down, its peer's `ship` fails at once, and the next
+run tries again.
 
 Every task may be cleared, retried or killed at any time: the only state is in ZooKeeper, where a position never passes an edit
 that the slave has not acknowledged.
 
-The DAG cannot be backfilled: a WAL is shipped once, from where the positions are, whatever the date of the run. To ship what is
-queued now, trigger a run. To ship again what was written in some interval, backfill the DAG `replay_interval`.
+The DAG cannot be backfilled: a WAL is shipped once, from its position on, whatever the date of the run. To ship the queued WALs
+now, trigger a run. To ship the edits of a past interval again, backfill the DAG `replay_interval`.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ PARAMS = {
 
 @dag(
     schedule="*/5 * * * *",
-    max_active_runs=32,  # each but the newest holds at least one peer lock
+    max_active_runs=32,  # each run but the newest holds at least one peer lock
     max_active_tasks=128,  # of a run: the peers share no places
     description="Ship what is queued for the managed HBase replication peers of a cluster",
     params=PARAMS,

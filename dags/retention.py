@@ -1,9 +1,9 @@
-"""Report what lies in oldWALs, what keeps it from HBase's log cleaner and for how long, and when the disk is full.
+"""Report the WALs in oldWALs, what keeps them from HBase's log cleaner and for how long, and when the disk will be full.
 
 HBase keeps a WAL in oldWALs while any peer's queue names it. `report` lists the WALs with their age, their size and the queues
-that hold them, and the peers that block the cleaner: peers that are shipped slowly, that nobody ships, or that are gone. `check`
-fails if a threshold is passed, so a warning shows in the run, and Airflow's callbacks can tell of it. `expire_archive` deletes
-copies from the source's archive of WALs when their time there is over. No task changes anything of the cluster.
+that hold them, and the peers that block the cleaner: peers that are shipped slowly, that no run ships, or that are gone. `check`
+fails if a threshold is passed, so the run shows a warning, and Airflow's callbacks can report it. `expire_archive` deletes copies
+of WALs from the source's archive when their time there is over. No task changes anything in the cluster.
 """
 
 from __future__ import annotations

@@ -1,13 +1,12 @@
 """Compare the tables of replication peers at the source and at their slaves, as HBase's VerifyReplication does.
 
-For each peer, `compare` is the Spark job: one task a region of the source scans both sides, hashes their rows, and looks at
-single rows only where the hashes differ. Only tables and families that the peer gets are compared. `clocks` measures how far the
-clocks of the two clusters are apart. `report` shows good, missing, extra and different rows with samples, and fails if any row
-differs.
+For each peer, `compare` is the Spark job. One task per region of the source scans both sides, hashes their rows, and looks at
+single rows only where the hashes differ. It compares only the tables and families that the peer gets. `clocks` measures how far
+the clocks of the two clusters are apart. `report` shows good, missing, extra and different rows with samples, and fails if any
+row differs.
 
-Rows that differ are compared again later, because they may be in flight. With `repair`, rows that the slave lacks or has
-differently are shipped again; rows that only the slave has are reported and left alone. Nothing is written to the source's
-tables.
+Rows that differ are compared again later, because they may be in flight. With `repair`, rows that are missing or different at the
+slave are shipped again. Rows that only the slave has are reported and left alone. The DAG writes nothing to the source's tables.
 """
 
 from __future__ import annotations
@@ -54,7 +53,7 @@ PARAMS = {
 
 @dag(
     schedule="0 3 * * *",
-    max_active_runs=1,  # a peer's newest result replaces the one before
+    max_active_runs=1,  # a peer's newest result replaces the previous one
     description="Compare the tables of HBase replication peers at the source and at their slaves",
     params=PARAMS,
     **dag_args(minutes=360),

@@ -1,17 +1,17 @@
 """Watch replication of a source cluster: lag, stuck peers, slaves that are down, orphaned queues, and oldWALs that fill the disk.
 
-Each minute `watch` looks at ZooKeeper, at the WALs that wait, and at the slaves. It records samples for plots of the last day,
-sends metrics through Airflow's own (StatsD, Datadog, OpenTelemetry), and tells of what is wrong:
+Each minute `watch` looks at ZooKeeper, at the waiting WALs, and at the slaves. It records samples for plots of the last day,
+sends metrics through Airflow's own (StatsD, Datadog, OpenTelemetry), and notifies people of findings:
 
-- it *fails* with a line for each finding that is new, or that goes on for long: 5 minutes after the first time, 15 after the
-  second, then an hour, 4 hours, and each day;
-- it is *skipped* while people were notified of all that is wrong;
+- it *fails* with a line for each finding that is new or goes on for long: 5 minutes after the first time, 15 after the second,
+  then an hour, 4 hours, and each day;
+- it is *skipped* while findings go on, and people were notified of all of them;
 - it *succeeds* if nothing is wrong.
 
 So hang Airflow's notifiers on failures of this DAG, or name them in Airflow's configuration: option `notifiers` of section
-`[walferry]`. These are told the end of a finding, too. docs/monitoring.md has all metrics, alerts and settings.
+`[walferry]`. These notifiers also report the end of a finding. docs/monitoring.md lists all metrics, alerts and settings.
 
-Nothing of the cluster is changed. A run may be killed at any time: what it was to tell, the next one tells.
+The DAG changes nothing in the cluster. If a run is killed, the next run sends its notifications.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """`python -m embedded [set …]` fetches sets of jars (default: all) and compiles the Java helpers, so that later starts find them.
 
-`python -m embedded --check` only looks for the JDK; it needs no package, so it can run before anything is installed.
+`python -m embedded --check` only looks for the JDK. It needs no package, so it can run before anything is installed.
 """
 
 import sys

@@ -1,7 +1,7 @@
 """Finds Chromium for tests that click, and for pictures of the page.
 
-`python -m embedded.browser` installs it where it is missing, on a Debian as root, which is what CI is. Elsewhere it says what to
-install; what needs a browser fails then with the same words. It needs no package.
+`python -m embedded.browser` installs a missing Chromium if it runs as root on Debian, as in CI. Elsewhere it says what to
+install, and everything that needs a browser fails with the same words. It needs no package.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ class BrowserMissingError(RuntimeError):
 
 
 def find_browser() -> Path:
-    """Chromium or Chrome on PATH. Raises BrowserMissingError."""
+    """Return Chromium or Chrome on PATH. Raises BrowserMissingError."""
     for name in NAMES:
         found = shutil.which(name)
         if found is not None:
@@ -34,7 +34,7 @@ def find_browser() -> Path:
 
 
 def options() -> list[str]:
-    """The browser's options. Its sandbox does not work for root, who starts it in containers."""
+    """Return the browser's options. Its sandbox does not work for root, which is the user in containers."""
     return ["--no-sandbox"] if os.geteuid() == 0 else []
 
 
@@ -50,7 +50,7 @@ def install() -> None:
 
 
 def _apt_get() -> None:
-    """Fetch the list of packages first: a fresh container has none, and an old one names packages that are gone."""
+    """Fetch the list of packages, then install: a fresh container has no list, and an old list names packages that are gone."""
     install_it = ["apt-get", "install", "-y", "--no-install-recommends", PACKAGE]
     environment = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
     print(f"installing {PACKAGE} (once)", file=sys.stderr, flush=True)
@@ -66,7 +66,7 @@ def _apt_get() -> None:
 
 
 def _is_debian() -> bool:
-    """Whether this is Debian itself: Ubuntu's package only installs a snap, which does not run in a container."""
+    """Return whether this is Debian itself: Ubuntu's package only installs a snap, which does not run in a container."""
     try:
         return platform.freedesktop_os_release().get("ID") == "debian"
     except OSError:
@@ -74,7 +74,7 @@ def _is_debian() -> bool:
 
 
 def main() -> int:
-    """Install the browser or say why not. The exit code is 0 all the same: only some of the tests need a browser."""
+    """Install the browser or say why not. The exit code is 0 in either case: only some of the tests need a browser."""
     try:
         install()
     except BrowserMissingError as error:

@@ -1,4 +1,4 @@
-"""Folders under the user's cache that are filled once, whole or not at all."""
+"""Fills folders under the user's cache once, wholly or not at all."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from pathlib import Path
 
 
 def cache_home() -> Path:
-    """`$XDG_CACHE_HOME/walferry`, by default `~/.cache/walferry`."""
+    """Return `$XDG_CACHE_HOME/walferry`, by default `~/.cache/walferry`."""
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "walferry"
 
 
 def filled_once(folder: Path, fill: Callable[[Path], None]) -> Path:
-    """The folder, which `fill(temporary folder)` fills if it does not exist yet.
+    """Return the folder, which `fill(temporary folder)` fills if it does not exist yet.
 
-    A second process waits for the first instead of doing the work again. A process that dies half way leaves no
-    half-filled folder behind, because the folder gets its name when it is complete.
+    A second process waits for the first instead of doing the work again. A process that dies half way leaves no half-filled
+    folder behind, because a folder gets its name only when it is complete.
     """
     if folder.is_dir():
         return folder

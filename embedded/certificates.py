@@ -1,4 +1,4 @@
-"""Makes certificates: an authority, and what it signs for servers and clients, in the forms that Python and Java read.
+"""Makes an authority, and certificates that it signs for servers and clients, in the formats that Python and Java read.
 
 authority = Authority(folder / "ca")
 server = authority.certificate("server", "localhost")
@@ -21,15 +21,15 @@ from cryptography.hazmat.primitives.serialization.pkcs12 import PKCS12Certificat
 from cryptography.x509.oid import NameOID
 
 DAY = datetime.timedelta(days=1)
-VALID = (-DAY, 30 * DAY)  # from now on
+VALID = (-DAY, 30 * DAY)  # relative to now
 EXPIRED = (-30 * DAY, -DAY)
 
 
 @dataclass(frozen=True)
 class Certificate:
-    """A certificate with its private key, as files. The key stores have one password, which stands in `password_file` too."""
+    """A certificate with its private key, as files. The key stores have one password, which `password_file` also contains."""
 
-    certificate: Path  # PEM, with the authority's behind it
+    certificate: Path  # PEM, followed by the authority's certificate
     key: Path  # PEM, PKCS#8, not encrypted
     encrypted_key: Path  # the same key, encrypted by the password
     keystore: Path  # PKCS#12: the key and the chain
@@ -38,7 +38,7 @@ class Certificate:
 
 
 class Authority:
-    """An authority with a key of its own. What it makes lies under `folder`."""
+    """An authority with a key of its own. Its files lie under `folder`."""
 
     def __init__(self, folder: Path, name: str = "Test authority") -> None:
         folder.mkdir(parents=True, exist_ok=True)
@@ -55,7 +55,7 @@ class Authority:
         self.pem = folder / "ca.pem"
         self.pem.write_bytes(self._certificate.public_bytes(Encoding.PEM))
         self.password = secrets.token_hex(16)
-        self.truststore = folder / "ca.p12"  # PKCS#12 with the authority's certificate alone, as Java's key stores mark it
+        self.truststore = folder / "ca.p12"  # PKCS#12 with only the authority's certificate, marked as in Java's key stores
         trusted = pkcs12.serialize_java_truststore(
             [PKCS12Certificate(self._certificate, b"ca")], BestAvailableEncryption(self.password.encode())
         )
@@ -64,7 +64,7 @@ class Authority:
         _write_secret(self.password_file, self.password.encode())
 
     def certificate(self, name: str, *hosts: str, valid: tuple[datetime.timedelta, datetime.timedelta] = VALID) -> Certificate:
-        """Make a certificate "CN=name" for `hosts`, names or addresses. Each name is one of this authority's folder."""
+        """Make a certificate "CN=name" for `hosts`, names or addresses. Each name is unique in this authority's folder."""
         key = ec.generate_private_key(ec.SECP256R1())
         subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
         builder = _builder(subject, self._name, key.public_key(), valid)

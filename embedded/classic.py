@@ -1,9 +1,9 @@
 """Runs HBase 1.7.2, whose RegionServers claim a dead server's queues themselves, under a `lock` znode in that server's own: the
-classic layout. ZooKeeper is as old (3.4.10). HDFS and the Java client are those of the other clusters.
+classic layout. ZooKeeper is as old (3.4.10). HDFS and the Java client are the same as for the other clusters.
 
-embedded.client can create tables here, write, scan, count, compare, list servers and regions, move regions, roll WALs
-and read them. Calls that ask for a table's state fail (`drop_table`, `empty_table`, `table_exists`, `flush`): HBase 1
-keeps it elsewhere. Peers of HBase 1 are made in ZooKeeper alone: its own tools write the znodes, and so do the functions here.
+embedded.client can create tables here, write, scan, count, compare, list servers and regions, move regions, roll WALs and read
+them. Calls that ask for a table's state fail (`drop_table`, `empty_table`, `table_exists`, `flush`): HBase 1 keeps it elsewhere.
+Peers of HBase 1 exist only in ZooKeeper: its own tools write the znodes, and so do the functions here.
 
     with DistributedClusters(folder, {"source": classic_options()}) as clusters:
         add_managed_peer(clusters["source"].address, "2", slave.address.cluster_key)
@@ -24,7 +24,7 @@ DISABLED = PBUF + b"\x08\x01"
 
 CLASSIC = {
     "hbase.replication": "true",
-    "hbase.zookeeper.useMulti": "false",  # with it, queues are moved by one multi and without a lock
+    "hbase.zookeeper.useMulti": "false",  # with it, one multi moves a queue, without a lock
     "hbase.regionserver.hostname": "localhost",
 }
 
@@ -32,10 +32,10 @@ CLASSIC = {
 def classic_options(
     conf: Mapping[str, str] | None = None, *, regionservers: int = 3, failover_sleep_ms: int = 1000
 ) -> ClusterOptions:
-    """A small cluster of the classic layout.
+    """Return the options of a small cluster with the classic layout.
 
-    A RegionServer waits once or twice `failover_sleep_ms` (replication.sleep.before.failover) before it goes
-    for a dead server's queues, and again after each queue that it has claimed.
+    A RegionServer waits once or twice `failover_sleep_ms` (replication.sleep.before.failover) before it claims a dead server's
+    queues, and again after each claimed queue.
     """
     return ClusterOptions(
         conf={**CLASSIC, "replication.sleep.before.failover": str(failover_sleep_ms), **(conf or {})},
@@ -47,10 +47,10 @@ def classic_options(
 
 
 def add_managed_peer(address: ClusterAddress, peer_id: str, cluster_key: str) -> None:
-    """Add a peer as Walferry wants it: DISABLED, marked `walferry.managed=true`. RegionServers notice it within moments.
+    """Add a managed peer: DISABLED, marked `walferry.managed=true`. RegionServers notice it within moments.
 
-    HBase 1's master has no call for it. As in ReplicationPeersZKImpl.addPeer and disablePeer, a peer is a znode with its
-    child `peer-state`. It writes both at once, because a RegionServer that sees a peer without a state makes it ENABLED.
+    HBase 1's master has no call for this. As in ReplicationPeersZKImpl.addPeer and disablePeer, a peer is a znode with a child
+    `peer-state`. This writes both at once, because a RegionServer that sees a peer without a state makes it ENABLED.
     """
     peer = f"{address.znode_parent}/replication/peers/{peer_id}"
     with zookeeper(address) as zk:
@@ -69,13 +69,13 @@ def remove_peer(address: ClusterAddress, peer_id: str) -> None:
 
 
 def _peer_value(cluster_key: str, configuration: Mapping[str, str]) -> bytes:
-    """PBUF ReplicationPeer{1 clusterkey, 4 repeated NameStringPair{1 name, 2 value}}."""
+    """Encode PBUF ReplicationPeer{1 clusterkey, 4 repeated NameStringPair{1 name, 2 value}}."""
     pairs = [_field(4, _field(1, name.encode()) + _field(2, value.encode())) for name, value in configuration.items()]
     return PBUF + _field(1, cluster_key.encode()) + b"".join(pairs)
 
 
 def _field(number: int, content: bytes) -> bytes:
-    """A length-delimited field of protobuf, for short contents only."""
+    """Encode a length-delimited field of protobuf with short contents."""
     if len(content) > 127:
         raise ValueError(f"{len(content)} bytes are more than one byte of length can tell: {content!r}")
     return bytes([number << 3 | 2, len(content)]) + content

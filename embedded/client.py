@@ -1,4 +1,4 @@
-"""HBase's own Java client for Python, so that Walferry is not checked by itself.
+"""Drives HBase's own Java client from Python, so that Walferry is not checked by itself.
 
 with ClientJvm(folder) as jvm:
     source = jvm.client(cluster.address)
@@ -56,7 +56,7 @@ class PeerDescription:
 
 @dataclass(frozen=True)
 class Comparison:
-    """How two tables compare, in cells. `examples` describe the first differences."""
+    """The differences of two tables, in cells. `examples` describe the first ones."""
 
     left: int
     right: int
@@ -70,7 +70,7 @@ class Comparison:
 
 @dataclass(frozen=True)
 class LoadStatus:
-    """The state of a WriteLoad: acknowledged puts, puts that the client gave up with their first errors, and the longest put."""
+    """The state of a WriteLoad: acknowledged puts, puts that the client gave up, their first errors, and the longest put."""
 
     acknowledged: int
     failed: int
@@ -79,7 +79,7 @@ class LoadStatus:
 
 
 class WriteLoad:
-    """Threads of the client's JVM that keep putting rows; see java/WriteLoad.java. `stop` waits for the puts under way."""
+    """Threads in the client's JVM that put rows until `stop`, which waits for the puts under way. See java/WriteLoad.java."""
 
     def __init__(self, load: Any) -> None:
         self._load = load
@@ -93,13 +93,13 @@ class WriteLoad:
         return self.status()
 
     def missing(self, other: JavaClient, table: str) -> tuple[int, tuple[str, ...]]:
-        """How many acknowledged puts another cluster's table lacks, and the first of them."""
+        """Return how many acknowledged puts another cluster's table lacks, and the first of them."""
         found = json.loads(_call(self._load.missingJson, other._client, table))
         return found["missing"], tuple(found["examples"])
 
 
 class ClientJvm:
-    """One JVM with HBase's client for any number of clusters, under `folder`. Ends with this process."""
+    """One JVM with HBase's client for any number of clusters, under `folder`. It ends with this process."""
 
     def __init__(self, folder: Path, *, heap: str = "1g", classpath: Sequence[Path] = (), options: Sequence[str] = ()) -> None:
         self._folder = folder
@@ -129,14 +129,14 @@ class ClientJvm:
                 auth_token=token,
                 auto_convert=True,
                 read_timeout=CALL_TIMEOUT_SECONDS,
-                # Otherwise finalizers of Python's garbage collector would call the JVM at any moment. What stays behind in
-                # the JVM is a few small lists: results come as bytes and text.
+                # Otherwise finalizers of Python's garbage collector would call the JVM at any moment. Only a few small lists stay
+                # behind in the JVM: results come as bytes and text.
                 enable_memory_management=False,
             )
         )
 
     def client(self, address: ClusterAddress) -> JavaClient:
-        """The client of a cluster; the same one for the same address."""
+        """Return the client of a cluster, always the same one for an address."""
         with self._lock:
             if address not in self._clients:
                 self._clients[address] = JavaClient(self._gateway.jvm.walferry.embedded, address, self._folder)
@@ -154,7 +154,7 @@ class ClientJvm:
 
 
 class JavaClient:
-    """One cluster through HBase's Java client. Java exceptions come as JavaClientError."""
+    """One cluster through HBase's Java client. Java exceptions become JavaClientError."""
 
     def __init__(self, java: Any, address: ClusterAddress, folder: Path) -> None:
         self.address = address
@@ -186,11 +186,11 @@ class JavaClient:
         _call(self._client.switchCompaction, table, on)
 
     def describe(self, table: str) -> str:
-        """A table's schema as HBase prints it."""
+        """Return a table's schema as HBase prints it."""
         return str(_call(self._client.describe, table))
 
     def clone_table(self, table: str, clone: str) -> None:
-        """Make a table of links to the files of another one."""
+        """Make a table of links to the files of another table."""
         _call(self._client.cloneTable, table, clone)
 
     def create_namespace(self, name: str) -> None:
@@ -206,7 +206,7 @@ class JavaClient:
         return bool(_call(self._client.tableExists, name))
 
     def empty_table(self, name: str) -> None:
-        """Truncate a table and keep its regions' borders."""
+        """Truncate a table, but keep its regions' borders."""
         _call(self._client.emptyTable, name)
 
     def flush(self, name: str) -> None:
@@ -219,7 +219,7 @@ class JavaClient:
     # Servers and regions
 
     def region_servers(self) -> list[str]:
-        """The live RegionServers as `host,port,startcode`, sorted."""
+        """Return the live RegionServers as `host,port,startcode`, sorted."""
         return [str(server) for server in _call(self._client.regionServers)]
 
     def roll_wals(self) -> None:
@@ -249,18 +249,18 @@ class JavaClient:
     # Data
 
     def write(self, table: str, mutations: Iterable[Mutation], *, one_by_one: bool = False) -> int:
-        """Apply mutations (see embedded.wire) in their order, and return how many there were.
+        """Apply mutations (see embedded.wire) in their order, and return their number.
 
-        By default a call takes 1000 of them, and each region gets one WAL entry a call. `one_by_one` gives each its own call.
+        By default one call sends 1000 of them, and each region gets one WAL entry for a call. `one_by_one` makes a call for each.
         """
         return int(_call(self._client.write, table, encode_mutations(mutations), one_by_one))
 
     def bulk_load(self, table: str, puts: Iterable[Mutation], folder: str) -> None:
-        """Write puts into HFiles, one a family, and bulk-load them. `folder` is a URL that the servers can reach."""
+        """Write puts into HFiles, one for each family, and bulk-load them. `folder` is a URL that the servers can reach."""
         _call(self._java.BulkLoad.load, self._client, table, encode_mutations(puts), folder)
 
     def load_files(self, table: str, folder: str) -> None:
-        """Bulk-load the HFiles in `folder`/<family>, which HBase takes away. `folder` is a URL that the servers can reach."""
+        """Bulk-load the HFiles in `folder`/<family>, which HBase moves away. `folder` is a URL that the servers can reach."""
         _call(self._java.BulkLoad.loadFiles, self._client, table, folder)
 
     def put_many(
@@ -278,11 +278,11 @@ class JavaClient:
         _call(self._java.BulkWriter.putMany, self._client, table, first, rows, list(columns), value_bytes, batch, threads)
 
     def start_load(self, table: str, *, threads: int = 6, value_bytes: int = 200, pause_ms: int = 5) -> WriteLoad:
-        """Start putting to family f of a table, one row a call, until `stop`. Puts survive the death of a RegionServer."""
+        """Start puts to family f of a table, one row in each call, until `stop`. Puts survive the death of a RegionServer."""
         return WriteLoad(_call(self._java.WriteLoad, self._client, table, threads, value_bytes, pause_ms))
 
     def scan_all(self, table: str, families: Sequence[str] = (), *, raw: bool = False) -> list[Cell]:
-        """Every version of every cell, in HBase's order. `raw` adds deleted cells and the delete markers.
+        """Return every version of every cell, in HBase's order. `raw` adds deleted cells and the delete markers.
 
         This is for tables up to 64 MB; `compare` and `count_rows` take any size.
         """
@@ -298,14 +298,14 @@ class JavaClient:
         _call(self._java.Labels.setAuths, self._client, user, list(labels))
 
     def scan_as(self, user: str, table: str) -> list[Cell]:
-        """The cells that a user, who must not be a superuser, can see with their labels."""
+        """Return the cells that a user can see with their labels. The user must not be a superuser."""
         return decode_cells(bytes(_call(self._java.Labels.scanAs, self._client, user, table)))
 
     def count_rows(self, table: str) -> int:
         return int(_call(self._client.countRows, table))
 
     def _require_same_jvm(self, other: JavaClient) -> None:
-        """Raises ValueError for a client of another JVM, whose objects would be taken for this JVM's with the same numbers."""
+        """Raise ValueError for a client of another JVM: its objects would be mistaken for this JVM's with the same numbers."""
         if other._java._gateway_client is not self._java._gateway_client:
             raise ValueError(f"the clients of {self.address.quorum} and {other.address.quorum} are in two JVMs: ask one for both")
 
@@ -373,7 +373,7 @@ class JavaClient:
         _call(self._java.Peers.add, self._client, peer_id, cluster_key, enabled, dict(configuration or {}), tables, serial)
 
     def add_managed_peer(self, peer_id: str, cluster_key: str) -> None:
-        """Add a peer as Walferry wants it: DISABLED, marked `walferry.managed=true`."""
+        """Add a managed peer: DISABLED, marked `walferry.managed=true`."""
         self.add_peer(peer_id, cluster_key, enabled=False, configuration={"walferry.managed": "true"})
 
     def put_peer_configuration(self, peer_id: str, configuration: Mapping[str, str]) -> None:
@@ -394,19 +394,19 @@ class JavaClient:
     # WAL files
 
     def wal_pretty_print(self, path: str) -> list[dict[str, Any]]:
-        """Entries of HBase's WALPrettyPrinter: `table` (its name), `region`, `sequence`, `position` (offset after the entry) and
-        `actions`, a dict a cell: `row`, `family`, `qualifier`, `timestamp`, `type`, `vlen`, `value`, `tag` (if any).
+        """Return the entries of HBase's WALPrettyPrinter: `table` (its name), `region`, `sequence`, `position` (after the entry)
+        and `actions`, a dict for each cell: `row`, `family`, `qualifier`, `timestamp`, `type`, `vlen`, `value`, `tag` (if any).
 
-        Rows, families, qualifiers and values are printed as Bytes.toStringBinary does; `read_wal` gives the bytes themselves.
+        Rows, families, qualifiers and values have the format of Bytes.toStringBinary; `read_wal` returns the bytes themselves.
         """
         return _pretty_entries(str(_call(self._java.WalFiles.prettyPrint, self._client, path)))
 
     def read_wal(self, path: str) -> list[WalEntry]:
-        """All entries of the file, by HBase's own WAL reader."""
+        """Return all entries of the file, read by HBase's own WAL reader."""
         return decode_wal_entries(bytes(_call(self._java.WalFiles.read, self._client, path)))
 
     def seconds_to_iterate_wal(self, path: str, repetitions: int) -> list[float]:
-        """The seconds in which HBase's own reader iterates the file, `repetitions` times in one JVM. The first ones are cold."""
+        """Return the seconds for each of `repetitions` reads of the file by HBase's own reader in one JVM. The first are cold."""
         return [float(seconds) for seconds in _call(self._java.WalFiles.secondsToIterate, self._client, path, repetitions)]
 
 
@@ -414,14 +414,14 @@ def _call(function: Any, *args: Any) -> Any:
     try:
         return function(*args)
     except Py4JJavaError as error:
-        # The error's own text is fetched from the JVM when it is printed; by then the JVM may be gone.
+        # py4j fetches the error's text from the JVM only when it is printed; by then the JVM may be gone.
         raise JavaClientError(str(error)) from None
     except Py4JNetworkError as error:
         raise JavaClientError(f"the JVM of the Java client does not answer, see its log client.log: {error}") from None
 
 
 def even_splits(regions: int) -> list[bytes]:
-    """Borders that spread the rows of `put_many` evenly over `regions` regions."""
+    """Return borders that spread the rows of `put_many` evenly over `regions` regions."""
     return [f"{(i << 64) // regions:016x}".encode() for i in range(1, regions)]
 
 
@@ -431,10 +431,10 @@ def _pretty_entries(printed: str) -> list[dict[str, Any]]:
     at = printed.find("[") + 1
     while (at := printed.find("{", at)) >= 0:
         entry, at = decoder.raw_decode(printed, at)
-        # There are lines of plain text between the entries.
+        # Lines of plain text stand between the entries.
         position = printed.index("position: ", at) + len("position: ")
         entry["position"] = int(printed[position : printed.index("\n", position)])
-        # Numbers are printed as text, table names as all of their fields.
+        # The printer writes numbers as text, and table names as all of their fields.
         entry["sequence"] = int(entry["sequence"])
         entry["table"] = entry["table"]["nameAsString"]
         for action in entry["actions"]:

@@ -1,10 +1,10 @@
-"""A server that seems far away: a TCP proxy that delays what passes, each way by the same time, and limits nothing else.
+"""Makes a server seem far away, by a TCP proxy that delays all bytes by the same time each way and limits nothing else.
 
     with DelayingProxy(("127.0.0.2", 20000), ("127.0.0.1", 20000), seconds=0.025):     # a round trip of 50 ms
         ...
 
-Each piece gets the time at which it is due, so any number of them are on their way at once, on any number of connections. What
-a long line does besides is left out: connections here neither start slowly nor lose anything, and connecting takes no time.
+Each piece gets the time at which it is due, so any number of pieces are on their way at once, on any number of connections. The
+proxy does not imitate other properties of a long line: connections start fast, lose nothing and are made at once.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ import threading
 from collections.abc import Callable
 
 CHUNK = 256 << 10
-MOST_CHUNKS = 256  # on their way on one connection and in one direction, however slowly they are taken: 64 MB
+MOST_CHUNKS = 256  # on their way in one direction of a connection, however slow its reader is: 64 MB
 START_TIMEOUT_SECONDS = 10
 
 
 class DelayingProxy:
     """Listens at `at` and passes everything to `target` and back, after `seconds` each way. A context manager.
 
-    `is_near` is asked of each new connection with the port that it comes from; a near one is not delayed.
+    `is_near` gets the source port of each new connection; a near connection is not delayed.
     """
 
     def __init__(
@@ -70,13 +70,13 @@ class DelayingProxy:
         try:
             await self._passed_on(reader, writer)
         except (OSError, asyncio.CancelledError):
-            pass  # either end has broken it off, or `close` has
+            pass  # either end or `close` has broken the connection
         finally:
             self._connections.discard(task)
             writer.close()
 
     async def _passed_on(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        """Pass both directions on until both have ended."""
+        """Forward both directions until both have ended."""
         near = await asyncio.to_thread(self._is_near, writer.get_extra_info("peername")[1])
         seconds = 0.0 if near else self._seconds
         there, back = await asyncio.open_connection(*self._target, limit=CHUNK)
@@ -91,7 +91,7 @@ class DelayingProxy:
 
 
 async def _delayed(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, seconds: float) -> None:
-    """Pass one direction on, and its end."""
+    """Forward one direction, and its end."""
     under_way: asyncio.Queue[tuple[float, bytes]] = asyncio.Queue(MOST_CHUNKS)
     clock = asyncio.get_running_loop().time
 

@@ -1,5 +1,5 @@
-"""Runs clusters on this machine as they run in production: one HDFS, and for each cluster ZooKeeper, a master and RegionServers,
-all in processes of their own that a test can stop, kill and add.
+"""Runs clusters on this machine as in production: one HDFS, and for each cluster ZooKeeper, a master and RegionServers, all in
+processes of their own that a test can stop, kill and add.
 
     with DistributedClusters(folder, {"source": ClusterOptions(), "slave": ClusterOptions(regionserver_heap="3g")}) as clusters:
         clusters["source"].kill_regionserver(0)
@@ -34,7 +34,7 @@ from embedded.processes import (
 
 START_TIMEOUT_SECONDS = 480
 STOP_TIMEOUT_SECONDS = 90
-FAR_HOST = "127.0.0.2"  # where the RegionServers of a cluster that is far away say that they are
+FAR_HOST = "127.0.0.2"  # the address that RegionServers of a far cluster publish
 LOG4J = """\
 log4j.rootLogger=INFO, console
 log4j.appender.console=org.apache.log4j.ConsoleAppender
@@ -48,24 +48,24 @@ log4j.logger.org.apache.zookeeper=WARN
 class ClusterOptions:
     """A cluster's options. `conf` adds to hbase-site.xml, heaps are -Xmx values, `jars` choose the release (embedded.classic).
 
-    With `round_trip` (seconds) the RegionServers are far from everyone but the cluster's own servers; ZooKeeper is not.
+    With `round_trip` (seconds) the RegionServers are far from all clients but the cluster's own servers; ZooKeeper stays near.
     """
 
     conf: Mapping[str, str] = field(default_factory=dict)
     regionservers: int = 2
     regionserver_heap: str = "768m"
     master_heap: str = "512m"
-    # Compiling well takes half of the processor time of a server that lives for minutes; a benchmark wants it.
+    # Full compilation takes half of the processor time of a server that lives for minutes; a benchmark needs it.
     regionserver_jvm: tuple[str, ...] = SMALL_JVM
-    jvm: tuple[str, ...] = ()  # of all its processes
+    jvm: tuple[str, ...] = ()  # of all the cluster's processes
     jars: JarSet = HBASE_2
-    classpath: Sequence[Path] = ()  # of its servers, behind HBase's own jars
+    classpath: Sequence[Path] = ()  # of the cluster's servers, after HBase's own jars
     round_trip: float = 0.0
 
 
 @dataclass(frozen=True)
 class RegionServer:
-    """One running RegionServer, and what stands before it if it is far away."""
+    """One running RegionServer, and the proxy before it if it is far away."""
 
     process: JavaProcess
     proxy: DelayingProxy | None = None
@@ -84,14 +84,14 @@ class RegionServer:
 
 
 class FileSystem(Protocol):
-    """Where a cluster keeps its files."""
+    """The file system of a cluster."""
 
     @property
     def url(self) -> str:
-        """The URL of the folder that has a folder for each cluster."""
+        """The URL of the folder that contains a folder for each cluster."""
 
     def client_settings(self) -> dict[str, str]:
-        """The settings of a client of this file system."""
+        """Return the settings of a client of this file system."""
 
 
 class DistributedCluster:
@@ -126,7 +126,7 @@ class DistributedCluster:
     def launch_zookeeper(self) -> None:
         write_site(self.address.hbase_site, self._settings())
         if self.options.jars is not HBASE_2:
-            # These log through log4j, which stays silent without a configuration.
+            # Its servers log through log4j, which stays silent without a configuration.
             self.address.hbase_site.with_name("log4j.properties").write_text(LOG4J)
         self.zookeeper = self._launch("zookeeper", "zookeeper.HQuorumPeer", [], "256m", (*SMALL_JVM, ZOOKEEPER_WITHOUT_FSYNC))
 
@@ -137,9 +137,9 @@ class DistributedCluster:
             self.launch_regionserver()
 
     def launch_master(self) -> None:
-        """Start a master and do not wait for it. Beside an active master it becomes a backup."""
+        """Start a master and do not wait for it. If another master is active, it becomes a backup."""
         self._masters += 1
-        name = "master" if self._masters == 1 else f"master{self._masters}"  # a log of its own
+        name = "master" if self._masters == 1 else f"master{self._masters}"  # gives it a log of its own
         self.master = self._launch(name, "master.HMaster", ["start"], self.options.master_heap, SMALL_JVM)
 
     def launch_regionserver(self) -> RegionServer:
@@ -190,7 +190,7 @@ class DistributedCluster:
         return server
 
     def kill_master(self) -> None:
-        """Kill (-9) the Master, so that the next one becomes active at once."""
+        """Kill (-9) the master, so that the next one becomes active at once."""
         if self.master is None:
             raise ClusterError(f"cluster {self.name} has not been started")
         self.master.kill()
@@ -198,7 +198,7 @@ class DistributedCluster:
             forget_master(self.address)
 
     def stop_regionserver(self, index: int = 0) -> RegionServer:
-        """Shut one down in order: it closes its regions, and its WALs get their trailer."""
+        """Shut a RegionServer down in order: it closes its regions, and its WALs get their trailer."""
         server = self.regionservers.pop(index)
         server.process.stop(STOP_TIMEOUT_SECONDS)
         _close(server.proxy)
@@ -222,14 +222,14 @@ class DistributedCluster:
             _close(server.proxy)
 
     def _far_away(self) -> tuple[DelayingProxy, list[str]]:
-        """A proxy for a new RegionServer, which listens, and the settings with which that server is behind it."""
+        """Return a listening proxy for a new RegionServer, and the settings that put that server behind it."""
         port = free_port()
         proxy = DelayingProxy((FAR_HOST, port), ("127.0.0.1", port), self.options.round_trip / 2, is_near=self._has_port)
         proxy.start()
         return proxy, [f"-Dhbase.regionserver.port={port}", f"-Dhbase.unsafe.regionserver.hostname={FAR_HOST}"]
 
     def _has_port(self, port: int) -> bool:
-        """Whether one of the cluster's own servers has a connection from this port."""
+        """Return whether one of the cluster's own servers has a connection from this port."""
         for process in [*(server.process for server in self.regionservers), self.master]:
             with contextlib.suppress(psutil.Error):
                 if process and any(c.laddr.port == port for c in psutil.Process(process.pid).net_connections("tcp")):

@@ -68,7 +68,7 @@ def make_spark_archive() -> Path:
 
 @contextmanager
 def _listing_classes(folder: Path) -> Iterator[None]:
-    """Each JVM that starts meanwhile lists the classes it loads in a file of its own."""
+    """Make each JVM that starts during the block list the classes that it loads, in a file of its own."""
     before = os.environ.get(LAUNCHER_OPTIONS)
     os.environ[LAUNCHER_OPTIONS] = f"-XX:DumpLoadedClassList={folder}/%p.classes"
     try:
@@ -90,7 +90,7 @@ def _run_cluster(folder: Path, jars: JarSet) -> None:
 
 
 def _merged(lists: Iterable[Path]) -> list[str]:
-    """The lines of all lists, each once. The last line of a JVM that was killed may be half a line."""
+    """Return the lines of all lists, each once. The last line of a killed JVM may be only half a line."""
     lines = (line for found in lists for line in found.read_text().splitlines(keepends=True) if line.endswith("\n"))
     return list(dict.fromkeys(line.rstrip("\n") for line in lines))
 

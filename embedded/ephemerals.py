@@ -1,7 +1,7 @@
-"""Removes what killed servers leave in ZooKeeper, as HBase's own start script does (org.apache.hadoop.hbase.ZNodeClearer).
+"""Removes the znodes that killed servers leave in ZooKeeper, as HBase's own start script does (ZNodeClearer.java).
 
-A dead server is therefore noticed at once, however long its session lasts. So sessions may last for minutes, and a cluster
-outlives a machine that stands still for a while.
+So the cluster notices a dead server at once, however long its session lasts. Sessions may then last for minutes, and a cluster
+survives if its machine stands still for a while.
 """
 
 from __future__ import annotations
@@ -16,19 +16,19 @@ from kazoo.exceptions import NoNodeError
 from embedded.hbase import ClusterAddress
 
 CONNECT_TIMEOUT_SECONDS = 60
-SUPER_PASSWORD = "zookeeper-super"  # the file beside hbase-site.xml with the password of a secured ensemble (embedded.secured)
+SUPER_PASSWORD = "zookeeper-super"  # next to hbase-site.xml, with the password of a secured ensemble (embedded.secured)
 _kazoo_log = logging.getLogger("embedded.kazoo")
-_kazoo_log.setLevel(logging.ERROR)  # that a server is still starting is no news
+_kazoo_log.setLevel(logging.ERROR)  # hides that a server is still starting
 
 
 def forget_regionserver(address: ClusterAddress, server_name: str) -> None:
-    """Remove the znode by which a RegionServer that was killed says that it lives."""
+    """Remove the znode that shows a killed RegionServer as alive."""
     with zookeeper(address) as zk:
         _delete(zk, f"{address.znode_parent}/rs/{server_name}")
 
 
 def forget_master(address: ClusterAddress) -> None:
-    """Remove the znode by which a Master that was killed says that it is the active one."""
+    """Remove the znode that shows a killed master as active."""
     with zookeeper(address) as zk:
         _delete(zk, f"{address.znode_parent}/master")
 
@@ -46,7 +46,7 @@ def forget_servers(address: ClusterAddress, *, created_before: float) -> None:
 
 @contextmanager
 def zookeeper(address: ClusterAddress) -> Iterator[KazooClient]:
-    """A client of the cluster's ZooKeeper, which may still be starting."""
+    """Return a client of the cluster's ZooKeeper, which may still be starting."""
     zk = KazooClient(hosts=address.quorum, logger=_kazoo_log)
     password = address.hbase_site.with_name(SUPER_PASSWORD)
     try:
@@ -67,5 +67,5 @@ def _children(zk: KazooClient, path: str) -> list[str]:
 
 
 def _delete(zk: KazooClient, path: str) -> None:
-    with suppress(NoNodeError):  # then its session had ended already
+    with suppress(NoNodeError):  # otherwise its session had already ended
         zk.delete(path)

@@ -1,4 +1,4 @@
-"""What all embedded clusters share: their address, HBase's settings and their hbase-site.xml files."""
+"""Defines addresses, HBase's settings and hbase-site.xml files for all embedded clusters."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from xml.sax.saxutils import escape
 
 ZNODE_PARENT = "/hbase"
 
-# Everything listens on this machine only, on ports that the system chooses.
+# All servers listen on this machine only, on ports that the system chooses.
 LOCAL_ONLY = {
     "hbase.master.hostname": "localhost",
     "hbase.unsafe.regionserver.hostname": "localhost",
@@ -20,7 +20,7 @@ LOCAL_ONLY = {
     "hbase.master.info.port": "-1",
     "hbase.regionserver.info.port": "-1",
     "hbase.zookeeper.property.clientPortAddress": "127.0.0.1",
-    "hbase.zookeeper.property.admin.enableServer": "false",  # would take port 8080
+    "hbase.zookeeper.property.admin.enableServer": "false",  # its server would use port 8080
     "hbase.unsafe.stream.capability.enforce": "false",
 }
 
@@ -32,7 +32,7 @@ SMALL = {
     "hbase.master.executor.openregion.threads": "2",
     "hbase.regionserver.executor.openregion.threads": "2",
     "hbase.regions.slop": "0.2",
-    # A client asks after a procedure of the Master at pauses that grow up to a hundred of these.
+    # A client polls the master's procedures with pauses that grow up to a hundred times this one.
     "hbase.client.pause": "10",
     "hbase.client.retries.number": "40",
     "hbase.procedure.remote.dispatcher.delay.msec": "10",
@@ -44,10 +44,10 @@ SMALL = {
     "hbase.netty.worker.count": "2",
 }
 
-# Longer than a shared machine stands still now and then. embedded.ephemerals removes at once what killed servers leave behind.
+# A shared machine may stand still for a while, but not this long. embedded.ephemerals removes killed servers' znodes at once.
 SESSION_TIMEOUT_MS = 180_000
 
-# Pass as `conf` to see archived WALs disappear within seconds once nothing needs them any more (HBase's own: 10 minutes).
+# Pass this as `conf` to delete archived WALs within seconds once nothing needs them any more (HBase's default: 10 minutes).
 QUICK_LOG_CLEANER = {
     "hbase.master.cleaner.interval": "2000",
     "hbase.master.logcleaner.ttl": "2000",
@@ -56,7 +56,7 @@ QUICK_LOG_CLEANER = {
 
 @dataclass(frozen=True)
 class ClusterAddress:
-    """Where a cluster is. `quorum` is "localhost:<port>", `wal_root` a file:// or hdfs:// URL; clients read `hbase_site`."""
+    """A cluster's address. `quorum` is "localhost:<port>", `wal_root` a file:// or hdfs:// URL; clients read `hbase_site`."""
 
     quorum: str
     znode_parent: str
@@ -70,10 +70,10 @@ class ClusterAddress:
 
 
 def zookeeper_settings(client_port: int) -> dict[str, str]:
-    """Settings by which servers and clients find ZooKeeper at `client_port`, with sessions of SESSION_TIMEOUT_MS."""
+    """Return settings by which servers and clients find ZooKeeper at `client_port`, with sessions of SESSION_TIMEOUT_MS."""
     return {
         "zookeeper.session.timeout": str(SESSION_TIMEOUT_MS),
-        "zookeeper.session.timeout.localHBaseCluster": str(SESSION_TIMEOUT_MS),  # where ZooKeeper and all servers are one JVM
+        "zookeeper.session.timeout.localHBaseCluster": str(SESSION_TIMEOUT_MS),  # for ZooKeeper and all servers in one JVM
         "hbase.zookeeper.property.maxSessionTimeout": str(SESSION_TIMEOUT_MS),
         "hbase.zookeeper.quorum": "localhost",
         "hbase.zookeeper.property.clientPort": str(client_port),

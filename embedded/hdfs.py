@@ -14,9 +14,9 @@ START_TIMEOUT_SECONDS = 300
 
 @dataclass(frozen=True)
 class HdfsSecurity:
-    """Kerberos for NameNode and DataNodes, which are all `principal`, one of localhost that `kerberos` must have.
+    """Kerberos for NameNode and DataNodes, which all have the principal `principal` of localhost. `kerberos` must contain it.
 
-    `protection` (authentication, integrity, privacy) is that of RPCs and of DataNodes' data. The short name of `principal` is the
+    `protection` (authentication, integrity, privacy) holds for RPCs and for DataNodes' data. The short name of `principal` is the
     superuser.
     """
 
@@ -25,7 +25,7 @@ class HdfsSecurity:
     protection: str = "privacy"
 
     def client_settings(self) -> dict[str, str]:
-        """The settings of a client, which the servers need too."""
+        """Return the settings of a client, which the servers need too."""
         return {
             "hadoop.security.authentication": "kerberos",
             "hadoop.security.authorization": "true",
@@ -42,7 +42,7 @@ class HdfsSecurity:
             "dfs.datanode.kerberos.principal": self.principal,
             "dfs.datanode.keytab.file": keytab,
             "dfs.block.access.token.enable": "true",
-            # Or DataNodes want ports below 1024, or TLS for their web pages.
+            # Otherwise DataNodes require ports below 1024, or TLS for their web pages.
             "ignore.secure.ports.for.testing": "true",
         }
 
@@ -59,12 +59,12 @@ class Hdfs:
         self._heap = heap
 
     def client_settings(self) -> dict[str, str]:
-        """The settings of a client of this file system."""
+        """Return the settings of a client of this file system."""
         secured = self._security.client_settings() if self._security else {}
         return {"fs.defaultFS": self.url, "dfs.replication": str(min(self._datanodes, 2)), **secured}
 
     def start(self) -> None:
-        """Format and start HDFS; wait until the NameNode takes writes and all DataNodes have registered."""
+        """Format and start HDFS; wait until the NameNode accepts writes and all DataNodes have registered."""
         conf = self._write_conf("namenode", {"dfs.namenode.name.dir": f"file://{self._folder}/name"})
         form = self._launch("format", "namenode.NameNode", ["-format", "-nonInteractive"], conf)
         wait_until(lambda: not form.alive, "the NameNode is formatted", processes=[], timeout=START_TIMEOUT_SECONDS)

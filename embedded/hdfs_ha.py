@@ -1,11 +1,11 @@
-"""Runs a real HDFS with two NameNodes of one name service, of which one is active, and DataNodes.
+"""Runs a real HDFS with two NameNodes of one name service, one of them active, and DataNodes.
 
     hdfs = HaHdfs(folder)           # hdfs.url is hdfs://<name service>: a client needs hdfs.write_client_conf(folder)
     hdfs.start()                    # nn1 is active
     hdfs.kill_namenode("nn1")
     hdfs.make_active("nn2")
 
-The NameNodes share a folder for their edits, and nothing fails over by itself: a test says which NameNode is active.
+The NameNodes share a folder for their edits, and nothing fails over by itself: a test chooses the active NameNode.
 """
 
 from __future__ import annotations
@@ -17,19 +17,19 @@ from embedded.hbase import write_site
 from embedded.hdfs import START_TIMEOUT_SECONDS, Hdfs, HdfsSecurity
 from embedded.processes import SMALL_JVM, ClusterError, JavaProcess, free_port, start_java, wait_until
 
-NAME_SERVICE = "WalferryHA"  # with capitals, as many have
+NAME_SERVICE = "WalferryHA"  # with capitals, as in many clusters
 NAMENODES = ("nn1", "nn2")
 
 
 class HaHdfs(Hdfs):
-    """A file system under `folder`; `url` names its name service. `processes` has the DataNodes only."""
+    """A file system under `folder`; `url` names its name service. `processes` contains only the DataNodes."""
 
     def __init__(self, folder: Path, *, datanodes: int = 1, heap: str = "192m", security: HdfsSecurity | None = None) -> None:
         super().__init__(folder, datanodes=datanodes, heap=heap, security=security)
         self.url = f"hdfs://{NAME_SERVICE}"
         self.namenodes: dict[str, JavaProcess] = {}
         self.active: str | None = None
-        self._ports = {name: (free_port(), free_port()) for name in NAMENODES}  # of RPC, and of the web server
+        self._ports = {name: (free_port(), free_port()) for name in NAMENODES}  # for RPC and for the web server
 
     def client_settings(self) -> dict[str, str]:
         addresses: dict[str, str] = {}
@@ -48,13 +48,13 @@ class HaHdfs(Hdfs):
     def write_client_conf(self, folder: Path) -> Path:
         """Write a client's HADOOP_CONF_DIR and return it."""
         write_site(folder / "core-site.xml", {"fs.defaultFS": self.url})
-        # hdfs-native takes a third of a second from one round to the next, and gives up after some seconds instead of a minute.
+        # With this, hdfs-native waits a third of a second between rounds, and gives up after some seconds instead of a minute.
         quick = {"dfs.client.failover.sleep.base.millis": "300", "dfs.client.failover.sleep.max.millis": "300"}
         write_site(folder / "hdfs-site.xml", {**self.client_settings(), **quick})
         return folder
 
     def start(self) -> None:
-        """Format and start HDFS with nn1 active; wait until it takes writes and all DataNodes have registered with both."""
+        """Format and start HDFS with nn1 active; wait until it accepts writes and all DataNodes have registered with both."""
         first, second = NAMENODES
         form = self._launch("format", "namenode.NameNode", ["-format", "-nonInteractive"], self._namenode_conf(first))
         wait_until(lambda: not form.alive, "the NameNodes are formatted", processes=[], timeout=START_TIMEOUT_SECONDS)
@@ -73,18 +73,18 @@ class HaHdfs(Hdfs):
         self._await_namenodes()
 
     def kill_namenode(self, name: str) -> None:
-        """kill -9."""
+        """Kill (-9) a NameNode."""
         self.namenodes[name].kill()
         if self.active == name:
             self.active = None
 
     def make_active(self, name: str) -> None:
-        """Make the NameNode the active one, and the one that was active a standby."""
+        """Make a NameNode active, and the previously active one a standby."""
         if self.active == name:
             return
         if self.active:
             self.make_standby(self.active)
-        self._admin("-transitionToActive", "--forceactive", name)  # the other one may be dead
+        self._admin("-transitionToActive", "--forceactive", name)  # the other NameNode may be dead
         self.active = name
 
     def make_standby(self, name: str) -> None:
@@ -92,7 +92,7 @@ class HaHdfs(Hdfs):
         self.active = None
 
     def port(self, name: str) -> int:
-        """Where a NameNode listens for RPCs."""
+        """Return the port at which a NameNode listens for RPCs."""
         return self._ports[name][0]
 
     def kill(self) -> None:
@@ -113,7 +113,7 @@ class HaHdfs(Hdfs):
         return self._write_conf(name, {**self.client_settings(), **settings})
 
     def _await_namenodes(self) -> None:
-        """Wait until each NameNode has had a report of its blocks from each DataNode, and no safe mode any more."""
+        """Wait until each NameNode has a block report from each DataNode, and has left safe mode."""
         running = [each for each in self.namenodes.values() if each.alive]
 
         def ready(namenode: JavaProcess) -> bool:
@@ -134,7 +134,7 @@ class HaHdfs(Hdfs):
         if self._security:
             who = self._security.principal
             options += self._security.kerberos.jvm_options
-            # Hadoop's libraries log in by these.
+            # Hadoop's libraries log in with these settings.
             environment = {"KRB5PRINCIPAL": who, "KRB5KEYTAB": str(self._security.kerberos.keytab(who))}
         admin = start_java(
             "haadmin",

@@ -1,8 +1,8 @@
 """`python -m embedded.hold COMMAND …` runs a command, and ends it with all its descendants when standard input ends.
 
-It is for Airflow, whose many processes, unlike our JVMs, do not watch their parent. The process that starts this keeps the
-other end of the pipe. When that process is gone, however it ended, the pipe ends. On Linux, descendants that leave their process
-group or lose their parent are found too.
+It is for Airflow, whose many processes, unlike our JVMs, do not watch their parent. The process that starts this program keeps
+the other end of the pipe. When that process is gone, however it ended, the pipe ends. On Linux, this also finds descendants that
+leave their process group or lose their parent.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ ENDED = 1  # exit code if the holder of the pipe ended before the command
 
 def main(command: list[str]) -> int:
     if sys.platform == "linux":
-        # Orphans among the descendants become our children instead of those of process 1.
+        # Orphans among the descendants become our children instead of children of process 1.
         ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
     # Ctrl-C and the like are for the process that holds the pipe.
     os.setsid()
@@ -35,9 +35,9 @@ def main(command: list[str]) -> int:
     code = child.wait()
     kill_descendants()
     if ending.is_set():
-        # The child was killed, and perhaps reaped, by `_end` in the other thread: Popen takes that for a 0.
+        # `_end` in the other thread has killed the child and perhaps reaped it: Popen takes that for a 0.
         return ENDED
-    return code if code >= 0 else 128 - code  # a shell reports the end by a signal so
+    return code if code >= 0 else 128 - code  # a shell reports an end by a signal in this way
 
 
 def kill_descendants() -> None:

@@ -1,7 +1,7 @@
-"""Fetches jars with the Ivy that comes with pyspark, so that only Java has to be installed.
+"""Fetches jars with pyspark's Ivy, so that only Java has to be installed.
 
-Ivy gets settings of our own, which name one repository and one folder. Whatever else is on a machine (`~/.m2`, `~/.ivy2`,
-Maven's settings) is neither read nor written.
+Ivy gets settings of our own, which name one repository and one folder. It neither reads nor writes anything else on the machine
+(`~/.m2`, `~/.ivy2`, Maven's settings).
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from embedded.java import find_java
 PROCESSES = 4  # Ivy waits for one answer after the other; several processes side by side take a quarter of the time
 PAUSES_SECONDS = (2.0, 5.0, 15.0, 30.0)  # before each further try
 PROGRESS_SECONDS = 5.0
-STALLED_SECONDS = 90.0  # longer than Ivy waits for one answer; it would wait as long for each of fifty
+STALLED_SECONDS = 90.0  # longer than Ivy waits for one answer; it would wait that long for each of fifty answers
 LOST = re.compile("nothing has arrived|Server access error|SERVER ERROR|FAILED|Host .* not found|Please retry|Exception")
 
 
@@ -45,7 +45,7 @@ class Jar:
 
     @classmethod
     def parse(cls, line: str) -> Jar:
-        """`group:name:version[:classifier] sha256 size`."""
+        """Parse `group:name:version[:classifier] sha256 size`."""
         coordinate, sha256, size = line.split()
         group, name, version, *classifier = coordinate.split(":")
         return cls(group, name, version, ":".join(classifier), sha256, int(size))
@@ -56,20 +56,20 @@ class Jar:
 
     @property
     def file_name(self) -> str:
-        """The group is a part of it: jars of two groups may have one name."""
+        """The jar's file name. It contains the group, because jars of two groups may have one name."""
         return f"{self.group}_{'-'.join(part for part in (self.name, self.version, self.classifier) if part)}.jar"
 
     def is_at(self, path: Path) -> bool:
-        """Whether `path` is this jar, and whole."""
+        """Return whether `path` is this jar, and complete."""
         if not path.is_file() or path.stat().st_size != self.size:
             return False
         return hashlib.sha256(path.read_bytes()).hexdigest() == self.sha256
 
 
 def fetch(title: str, jars: Sequence[Jar], folder: Path, kept: Path, pauses: Sequence[float] = PAUSES_SECONDS) -> None:
-    """Put `jars` into `folder`, with further tries after a lost connection. JarsMissingError says what is missing and why.
+    """Put `jars` into `folder`, with further tries after a lost connection. JarsMissingError names missing jars and the reason.
 
-    `kept` holds the jars that have arrived until all have. Another try, or a run after this one was killed, fetches the rest.
+    `kept` holds the arrived jars until all have come. Another try, or a run after this one was killed, fetches the rest.
     """
     kept.mkdir(parents=True, exist_ok=True)
     missing = _missing(jars, kept)
@@ -93,7 +93,7 @@ def fetch(title: str, jars: Sequence[Jar], folder: Path, kept: Path, pauses: Seq
 
 
 def run_ivy(module: str, work: Path, *, log: Path, poms: bool, arguments: Sequence[str] = ()) -> subprocess.Popen[bytes]:
-    """Start Ivy on `module`, an ivy.xml; artifacts go to the folder `work`, all that it prints to `log`."""
+    """Start Ivy on `module`, an ivy.xml. Artifacts go to `work`, output to `log`. With `poms`, it reads jars' dependencies."""
     log.with_suffix(".settings.xml").write_text(_settings(work, poms=poms), encoding="utf-8")
     log.with_suffix(".ivy.xml").write_text(module, encoding="utf-8")
     java_options = ["-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"]
@@ -104,7 +104,7 @@ def run_ivy(module: str, work: Path, *, log: Path, poms: bool, arguments: Sequen
 
 
 def _missing(jars: Sequence[Jar], kept: Path) -> list[Jar]:
-    """The jars that are not there yet. Removes files that differ from jars.lock: a proxy may have sent a page of its own."""
+    """Return the missing jars. Removes files that differ from jars.lock: a proxy may have sent a page of its own."""
     missing = [jar for jar in jars if not jar.is_at(kept / jar.file_name)]
     for jar in missing:
         (kept / jar.file_name).unlink(missing_ok=True)
@@ -112,12 +112,12 @@ def _missing(jars: Sequence[Jar], kept: Path) -> list[Jar]:
 
 
 def _try(title: str, jars: Sequence[Jar], missing: Sequence[Jar], kept: Path) -> str:
-    """Fetch missing jars, as far as possible. Returns what Ivy printed."""
+    """Fetch missing jars, as far as possible. Returns Ivy's output."""
     logs = [kept / f"ivy-{n}.log" for n in range(min(PROCESSES, len(missing)))]
     processes: list[subprocess.Popen[bytes]] = []
     try:
         for n, log in enumerate(logs):
-            # The largest jars lie anywhere in the list: taking turns spreads them.
+            # The largest jars may lie anywhere in the list, so deal the jars out in turns.
             processes.append(run_ivy(_module(f"part-{n}", missing[n :: len(logs)]), kept, log=log, poms=False))
         stalled = _stalls(processes, title, jars, kept)
     finally:
@@ -129,7 +129,7 @@ def _try(title: str, jars: Sequence[Jar], missing: Sequence[Jar], kept: Path) ->
 
 
 def _stalls(processes: Sequence[subprocess.Popen[bytes]], title: str, jars: Sequence[Jar], kept: Path) -> bool:
-    """Wait until all processes end or nothing arrives any more. Returns whether nothing arrives."""
+    """Wait until all processes end or no bytes arrive any more. Returns whether no bytes arrive."""
     arrived, arrived_at = -1, time.monotonic()
     said = arrived_at
     while any(process.poll() is None for process in processes):
@@ -147,10 +147,10 @@ def _stalls(processes: Sequence[subprocess.Popen[bytes]], title: str, jars: Sequ
 
 
 def _arrived_bytes(kept: Path) -> int:
-    """How many bytes of all jars have arrived, with the parts that Ivy is writing."""
+    """Return how many bytes of all jars have arrived, including the parts that Ivy is writing."""
     total = 0
     for path in kept.glob("*.jar*"):
-        with contextlib.suppress(FileNotFoundError):  # a part that is whole now has another name
+        with contextlib.suppress(FileNotFoundError):  # a part that is now complete has another name
             total += path.stat().st_size
     return total
 
@@ -162,7 +162,7 @@ def _progress(jars: Sequence[Jar], kept: Path) -> str:
 
 
 def _look_why(title: str, missing: Sequence[Jar], output: str) -> str:
-    """What Ivy says of the connection. Raises JarsMissingError if it says nothing: then the repository lacks the jars."""
+    """Return Ivy's connection errors, or the wrong jars. Raises JarsMissingError if the repository lacks jars."""
     absent = [jar for jar in missing if f":: {jar.group}#{jar.name};{jar.version}: not found" in output]
     lost = [line.strip() for line in output.splitlines() if LOST.search(line)]
     if absent and not lost:
@@ -170,13 +170,13 @@ def _look_why(title: str, missing: Sequence[Jar], output: str) -> str:
             f"{title}: {_repository_named()} does not have {', '.join(jar.coordinate for jar in absent)}: "
             "if that is a mirror, name another one in DEFAULT_ARTIFACT_REPOSITORY"
         )
-    if not lost:  # Ivy has fetched them, and they were not what jars.lock says
+    if not lost:  # Ivy has fetched the jars, but they differ from jars.lock
         return "what arrived is not what jars.lock says: " + ", ".join(jar.coordinate for jar in missing[:5])
     return "\n".join(lost[:5])
 
 
 def _module(name: str, jars: Sequence[Jar]) -> str:
-    """An ivy.xml that asks for these jars and nothing else."""
+    """Return an ivy.xml that asks for these jars and nothing else."""
     lines = []
     for jar in jars:
         classifier = f" m:classifier={quoteattr(jar.classifier)}" if jar.classifier else ""
@@ -188,7 +188,7 @@ def _module(name: str, jars: Sequence[Jar]) -> str:
 
 
 def module_xml(name: str, dependencies: Sequence[str]) -> str:
-    """An ivy.xml with these elements as its dependencies."""
+    """Return an ivy.xml with these elements as its dependencies."""
     return f"""\
 <ivy-module version="2.0" xmlns:m="http://ant.apache.org/ivy/maven">
   <info organisation="walferry" module={quoteattr(name)}/>
@@ -199,7 +199,7 @@ def module_xml(name: str, dependencies: Sequence[str]) -> str:
 
 
 def _settings(work: Path, *, poms: bool) -> str:
-    """An ivysettings.xml: one repository, one folder. Without POMs, jars.lock alone says what to fetch and what is whole."""
+    """Return an ivysettings.xml: one repository, one folder. Without POMs, jars.lock alone names the jars and their digests."""
     root = f"root={quoteattr(repository)}" if (repository := os.environ.get("DEFAULT_ARTIFACT_REPOSITORY")) else ""
     content = 'descriptor="required"' if poms else 'usepoms="false" useMavenMetadata="false" checksums=""'
     return f"""\

@@ -1,7 +1,7 @@
-"""HBase and everything it runs on (ZooKeeper, HDFS, the local MapReduce runner), as jars from Maven Central.
+"""Lists and fetches the jars of HBase and its dependencies (ZooKeeper, HDFS, the local MapReduce runner) from Maven Central.
 
-jars.lock names every jar with its digest. `python -m embedded.lock` writes it anew after a version was changed here.
-The jars of each set are kept under `~/.cache/walferry/jars-<hash of their lines>`.
+jars.lock names every jar with its digest. `python -m embedded.lock` writes it again after a version was changed here. The jars of
+each set are kept under `~/.cache/walferry/jars-<hash of their lines>`.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ from embedded.ivy import Jar, JarsMissingError, fetch
 
 HBASE_VERSION = "2.6.1-hadoop3"
 HADOOP_VERSION = "3.3.5"
-CODECS_VERSION = "2.6.1"  # they have no builds for Hadoop 3, and do not depend on it
+CODECS_VERSION = "2.6.1"  # the codecs have no builds for Hadoop 3, and do not depend on it
 HBASE_1_VERSION = "1.7.2"
 LOCK = Path(__file__).parent / "jars.lock"
 
 
 @dataclass(frozen=True)
 class JarSet:
-    """A set that is fetched together: `coordinates` and all they need at run time, without `excluded` modules (group:name)."""
+    """A set of jars: `coordinates` and their dependencies at run time, without `excluded` modules (group:name)."""
 
     name: str
     title: str
@@ -39,19 +39,19 @@ HBASE_2 = JarSet(
         f"org.apache.hbase:hbase-mapreduce:{HBASE_VERSION}",
         "org.slf4j:slf4j-simple:1.7.36",
         "ch.qos.reload4j:reload4j:1.2.25",  # Hadoop's metrics need classes of log4j 1
-        # What HBase's VerifyReplication needs to run its job in one process.
+        # HBase's VerifyReplication needs this to run its job in one process.
         f"org.apache.hadoop:hadoop-mapreduce-client-jobclient:{HADOOP_VERSION}",
         f"org.apache.hadoop:hadoop-mapreduce-client-common:{HADOOP_VERSION}",
         f"org.apache.hadoop:hadoop-mapreduce-client-shuffle:{HADOOP_VERSION}",
     ),
-    excluded=("org.slf4j:slf4j-reload4j",),  # slf4j takes one binding only
+    excluded=("org.slf4j:slf4j-reload4j",),  # slf4j accepts only one binding
 )
 HBASE_1 = JarSet(
     "hbase-1",
     f"HBase {HBASE_1_VERSION}",
     coordinates=(
         f"org.apache.hbase:hbase-server:{HBASE_1_VERSION}",
-        # hbase-server depends on these, and yet Ivy leaves them out unless they are named.
+        # hbase-server depends on these, but Ivy leaves them out unless they are named.
         f"org.apache.hbase:hbase-common:{HBASE_1_VERSION}",
         f"org.apache.hbase:hbase-hadoop-compat:{HBASE_1_VERSION}",
         f"org.apache.hbase:hbase-hadoop2-compat:{HBASE_1_VERSION}",
@@ -60,7 +60,7 @@ HBASE_1 = JarSet(
     ),
     excluded=("jdk.tools:jdk.tools",),  # a part of old JDKs that no repository has
 )
-# HBase's own codecs for values in WALs, for the class path beside HBASE_2, with the libraries that they call.
+# HBase's own codecs for values in WALs, with the libraries that they call. The class path also needs HBASE_2.
 CODECS = JarSet(
     "codecs",
     f"HBase's codecs {CODECS_VERSION}",
@@ -70,23 +70,23 @@ CODECS = JarSet(
         "io.airlift:aircompressor:0.27",
         "com.github.luben:zstd-jni:1.5.5-2",
     ),
-    transitive=False,  # the rest HBASE_2 has
+    transitive=False,  # HBASE_2 contains the rest
 )
 JAR_SETS = {jars.name: jars for jars in (HBASE_2, HBASE_1, CODECS)}
 
 
 def hbase_classpath(jars: JarSet = HBASE_2) -> list[Path]:
-    """HBase's jars, sorted by name. Fetches them, in a minute or two, if set-up has not done so."""
+    """Return HBase's jars, sorted by name. Fetches them, in a minute or two, if set-up has not done so."""
     return fetched(jars.title, locked(jars.name), cache_home())
 
 
 def codec_classpath() -> list[Path]:
-    """HBase's codecs for LZ4, SNAPPY and ZSTD, without what they share with HBase."""
+    """Return the jars of HBase's codecs for LZ4, SNAPPY and ZSTD, without the jars that they share with HBase."""
     return hbase_classpath(CODECS)
 
 
 def locked(name: str) -> list[Jar]:
-    """The jars of the set `name`, as jars.lock has them."""
+    """Return the jars of the set `name` in jars.lock."""
     lines = (line.strip() for line in LOCK.read_text(encoding="utf-8").splitlines())
     sets: dict[str, list[Jar]] = {}
     section: list[Jar] = []
@@ -99,7 +99,7 @@ def locked(name: str) -> list[Jar]:
 
 
 def fetched(title: str, jars: list[Jar], cache: Path) -> list[Path]:
-    """`jars` as files in a folder of `cache`, sorted by name. They are fetched once."""
+    """Return `jars` as files in a folder of `cache`, sorted by name. They are fetched once."""
     digest = hashlib.sha256("\n".join(f"{jar.coordinate} {jar.sha256}" for jar in jars).encode()).hexdigest()[:16]
     folder = cache / f"jars-{digest}"
 
@@ -112,7 +112,7 @@ def fetched(title: str, jars: list[Jar], cache: Path) -> list[Path]:
 
 
 def py4j_jar() -> Path:
-    """The py4j jar of the installed pyspark: the Java end of `embedded.client`."""
+    """Return the py4j jar of the installed pyspark, the Java end of `embedded.client`."""
     import pyspark
 
     jars = sorted((Path(pyspark.__file__).parent / "jars").glob("py4j-*.jar"))

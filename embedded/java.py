@@ -1,4 +1,4 @@
-"""Finds Java, compiles the helper classes under `java/`, and has the options that every HBase JVM needs."""
+"""Finds Java, compiles the helper classes under `java/`, and returns the options that every HBase JVM needs."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class JavaMissingError(RuntimeError):
 
 @functools.cache
 def find_java() -> Path:
-    """The `java` of JAVA_HOME or of PATH. Raises JavaMissingError if it is missing or older than 17."""
+    """Return the `java` of JAVA_HOME or of PATH. Raises JavaMissingError if it is missing or older than 17."""
     java = _find_tool("java")
     if java is None:
         raise JavaMissingError(f"Java is missing: install a JDK {OLDEST_JAVA} or newer, or point JAVA_HOME at one")
@@ -49,12 +49,12 @@ def find_java() -> Path:
 
 
 def java_version() -> str:
-    """What `find_java()` prints as its version. Two builds of the same release differ in it."""
+    """Return the version text that `find_java()` prints. It differs between two builds of one release."""
     return _version_text(find_java())
 
 
 def find_javac() -> Path:
-    """The `javac` beside `find_java()`. Raises JavaMissingError if only a runtime is installed."""
+    """Return the `javac` next to `find_java()`. Raises JavaMissingError if only a runtime is installed."""
     javac = _find_tool("javac")
     if javac is None:
         raise JavaMissingError(f"javac is missing: {find_java()} is a runtime only; install the JDK or point JAVA_HOME at one")
@@ -62,19 +62,19 @@ def find_javac() -> Path:
 
 
 def jvm_options() -> list[str]:
-    """Options that open those parts of the JDK which HBase and Hadoop reach into by reflection."""
+    """Return options that open the parts of the JDK that HBase and Hadoop use by reflection."""
     opened = [f"--add-opens=java.base/{package}=ALL-UNNAMED" for package in JVM_OPENED]
     exported = [f"--add-exports={package}=ALL-UNNAMED" for package in JVM_EXPORTED]
     return opened + exported
 
 
 def helper_classes(classpath: list[Path]) -> Path:
-    """The folder with the compiled classes of `java/`. Compiles them at the first use after a source changed."""
+    """Return the folder with the compiled classes of `java/`. Compiles them at the first use after a source changed."""
     return _compiled(sorted(SOURCES.glob("*.java")), classpath)
 
 
 def launcher_classes() -> Path:
-    """The folder with the compiled Launcher alone, which needs only Java, for JVMs with another release of HBase."""
+    """Return the folder with only the compiled Launcher, which needs only Java, for JVMs with another release of HBase."""
     return _compiled([SOURCES / "Launcher.java"], [])
 
 

@@ -1,10 +1,10 @@
-"""Runs Kerberos: Kerby's KDC, which is among HBase's jars, so that nothing has to be installed.
+"""Runs Kerby's KDC, which is among HBase's jars, so that nothing has to be installed for Kerberos.
 
     with Kerberos(folder, {"EXAMPLE.COM": ["hbase/localhost", "walferry"]}) as kerberos:
         kerberos.keytab("walferry@EXAMPLE.COM")
 
-Python's side (the MIT libraries) finds the realms through the environment, JVMs through a system property: see `environment` and
-`jvm_options`.
+Python's side (the MIT libraries) finds the realms through the environment, and JVMs through a system property: see `environment`
+and `jvm_options`.
 """
 
 from __future__ import annotations
@@ -20,44 +20,44 @@ START_TIMEOUT_SECONDS = 120
 
 
 class Kerberos:
-    """KDCs of some realms, each in a JVM, because Kerby's settings are static. Each has some principals ("hbase/localhost").
+    """KDCs of some realms, each with some principals ("hbase/localhost"). Each has its own JVM: Kerby's settings are static.
 
     Ports, keys and keytabs are kept over `stop()` and `start()`.
     """
 
-    serves = "the KDC serves"  # what a KDC prints when it does
+    serves = "the KDC serves"  # a KDC prints this when it serves
 
     def __init__(self, folder: Path, realms: Mapping[str, Sequence[str]]) -> None:
         self.folder = folder
         self.krb5_conf = folder / "krb5.conf"
-        self.ticket_seconds: int | None = None  # how long the tickets last that MIT's libraries ask for; None: a day
+        self.ticket_seconds: int | None = None  # the lifetime of tickets for MIT's libraries; None: a day
         self._ports = {realm: free_port() for realm in realms}
         self._passwords = {f"{name}@{realm}": secrets.token_hex(16) for realm, names in realms.items() for name in names}
         self._processes: list[JavaProcess] = []
 
     @property
     def environment(self) -> dict[str, str]:
-        """What processes with MIT's libraries need in their environment to find the KDCs."""
+        """The environment variables that processes with MIT's libraries need to find the KDCs."""
         return {"KRB5_CONFIG": str(self.krb5_conf)}
 
     @property
     def jvm_options(self) -> list[str]:
-        """What JVMs need to find the KDCs, and to look for servers in the first realm."""
+        """The options that JVMs need to find the KDCs, and to look for servers in the first realm."""
         return self.jvm_options_in(next(iter(self._ports)))
 
     def jvm_options_in(self, realm: str) -> list[str]:
-        """What JVMs need to find the KDCs, and to look for servers in `realm`: Java takes that from its settings alone."""
+        """Return JVM options to find the KDCs, and to look for servers in `realm`, which Java takes only from its settings."""
         return [f"-Djava.security.krb5.conf={self._settings_of(realm)}", "-Dsun.security.krb5.disableReferrals=true"]
 
     def keytab(self, principal: str) -> Path:
-        """The keytab of a principal with its realm. Raises ClusterError if the KDCs do not have that principal."""
+        """Return the keytab of a principal with its realm. Raises ClusterError if the KDCs do not have that principal."""
         if principal not in self._passwords:
             raise ClusterError(f"the KDCs have no principal {principal}, only {', '.join(self._passwords)}")
         return self.folder / "keytabs" / (principal.replace("/", "_") + ".keytab")
 
     def change_key(self, principal: str) -> None:
-        """Give a principal another key, and write its keytab anew. All tickets of and for it that are out stay as they are."""
-        self.keytab(principal)  # raises for an unknown one
+        """Give a principal another key, and write a new keytab. Existing tickets of and for the principal stay as they are."""
+        self.keytab(principal)  # raises for an unknown principal
         self._passwords[principal] = secrets.token_hex(16)
         self.stop()
         self.start()
@@ -67,7 +67,7 @@ class Kerberos:
         (self.folder / "keytabs").mkdir(parents=True, exist_ok=True)
         self.write_settings()
         for keytab in map(self.keytab, self._passwords):
-            keytab.unlink(missing_ok=True)  # a KDC would add to it
+            keytab.unlink(missing_ok=True)  # a KDC would append to the file
         self._processes = [self._launch(realm, port) for realm, port in self._ports.items()]
         wait_until(
             lambda: all(self.serves in process.log_text() for process in self._processes),
@@ -79,7 +79,7 @@ class Kerberos:
             self.keytab(principal).chmod(0o600)
 
     def _launch(self, realm: str, port: int) -> JavaProcess:
-        """Start the KDC of a realm, which prints `serves` once it does, with its principals' keytabs."""
+        """Start a realm's KDC, with its principals' keytabs. It prints `serves` once it serves."""
         work = self.folder / realm
         work.mkdir(exist_ok=True)
         lines = [f"{principal}\t{password}\t{self.keytab(principal)}\n" for principal, password in self._in(realm)]
@@ -90,7 +90,7 @@ class Kerberos:
         return start_java(f"kdc-{realm}", "walferry.embedded.Kdc", args, folder=self.folder, heap="96m", options=SMALL_JVM)
 
     def _in(self, realm: str) -> list[tuple[str, str]]:
-        """The principals of a realm, each with its password."""
+        """Return the principals of a realm, each with its password."""
         return [(name, password) for name, password in self._passwords.items() if name.endswith(f"@{realm}")]
 
     def stop(self) -> None:
@@ -105,7 +105,7 @@ class Kerberos:
         self.stop()
 
     def write_settings(self) -> None:
-        """Write krb5.conf, after a change of `ticket_seconds` too; and one for the JVMs of each realm."""
+        """Write krb5.conf, and another one for the JVMs of each realm. Call this again after a change of `ticket_seconds`."""
         realms = "".join(f"  {realm} = {{\n    kdc = localhost:{port}\n  }}\n" for realm, port in self._ports.items())
         lifetime = f"  ticket_lifetime = {self.ticket_seconds}s\n" if self.ticket_seconds else ""
         for default in self._ports:

@@ -1,7 +1,7 @@
-"""`python -m embedded.lock REQUIREMENTS LOCK` pins all that REQUIREMENTS pulls in, with hashes, for Linux on x86-64 and on ARM.
+"""`python -m embedded.lock REQUIREMENTS LOCK` pins all packages for REQUIREMENTS, with hashes, for Linux on x86-64 and ARM.
 
-pip itself looks the packages up and says which files it would install (`pip install --dry-run --report`). Nothing is installed. A
-line is one package, with the hashes of the files that are right for this machine and for the other platform.
+pip itself looks the packages up and reports which files it would install (`pip install --dry-run --report`). It installs nothing.
+Each line is one package, with the hashes of its files for this machine and for the other platform.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 ARCHITECTURES = ("x86_64", "aarch64")
-GLIBCS = ("2_34", "2_28", "2_17")  # of manylinux: the newest one that a package has
+GLIBCS = ("2_34", "2_28", "2_17")  # of manylinux: pip takes the newest one that a package has
 _ANYWHERE = "-none-any.whl"
 
 
@@ -34,7 +34,7 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def lines(reports: Iterable[Mapping[str, Any]]) -> list[str]:
-    """The lines of a lock from pip's reports, by name: each package once, with the hashes of all its files in the reports."""
+    """Return a lock's lines from pip's reports, by name: each package once, with the hashes of all its files in the reports."""
     hashes: dict[str, set[str]] = {}
     for report in reports:
         for each in report["install"]:
@@ -45,7 +45,7 @@ def lines(reports: Iterable[Mapping[str, Any]]) -> list[str]:
 
 
 def _report(what: Sequence[str]) -> dict[str, Any]:
-    """Ask pip what it would install."""
+    """Ask pip which files it would install."""
     with tempfile.TemporaryDirectory() as folder:
         report = Path(folder) / "report.json"
         command = [sys.executable, "-m", "pip", "install", "--dry-run", "--ignore-installed", "--report", str(report), *what]
@@ -55,7 +55,7 @@ def _report(what: Sequence[str]) -> dict[str, Any]:
 
 
 def _of(architecture: str) -> list[str]:
-    """pip's options for ready-made files of another platform."""
+    """Return pip's options for ready-made files of another platform."""
     platforms = [f"--platform=manylinux_{glibc}_{architecture}" for glibc in GLIBCS]
     return ["--no-deps", "--only-binary=:all:", "--target=unused", *platforms]
 

@@ -1,7 +1,7 @@
 """Runs RegionServers of HBase 1.7.2 without an HMaster, on local files or HDFS, so that another process can be their master.
 
-An HMaster can be started on the same files at any time: beforehand to make tables, later to take over, beside the other master as
-a backup that waits.
+An HMaster can start on the same files at any time: beforehand to make tables, later to take over, or together with the other
+master as a waiting backup.
 
     with MasterlessCluster(folder) as cluster:
         cluster.launch_regionserver()
@@ -42,7 +42,7 @@ class LocalFiles:
 
 @dataclass(frozen=True)
 class HbckReport:
-    """What `hbase hbck` says."""
+    """The report of `hbase hbck`."""
 
     inconsistencies: int
     text: str
@@ -51,7 +51,7 @@ class HbckReport:
 class MasterlessCluster(DistributedCluster):
     """A ZooKeeper and RegionServers under `folder` (created; not removed at the end). `start` waits for ZooKeeper only.
 
-    The files are local ones, unless `files` is a running Hdfs.
+    The files are local, unless `files` is a running Hdfs.
     """
 
     def __init__(

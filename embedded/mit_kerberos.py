@@ -1,4 +1,4 @@
-"""Runs Kerberos by MIT's own KDC, where it is installed (Debian: krb5-kdc and krb5-admin-server). Its realms trust each other.
+"""Runs MIT's own KDC, if it is installed (Debian: krb5-kdc and krb5-admin-server). Its realms trust each other.
 
     with MitKerberos(folder, {"EAST.EXAMPLE": ["walferry"], "WEST.EXAMPLE": ["hbase/localhost"]}) as kerberos:
 
@@ -23,17 +23,17 @@ TOOL_SECONDS = 60
 
 
 def missing_tools() -> list[str]:
-    """Those of MIT's programs that are not there."""
+    """Return the missing ones of MIT's programs."""
     return [tool for tool in TOOLS if _find(tool) is None]
 
 
 def _find(tool: str) -> str | None:
-    """They lie where a user's PATH often does not lead."""
+    """Find a program, also in folders that are often not on a user's PATH."""
     return shutil.which(tool, path=os.pathsep.join((os.environ.get("PATH", ""), "/usr/sbin", "/usr/local/sbin")))
 
 
 class MitKerberos(Kerberos):
-    """As `Kerberos`, by MIT's KDC. Each realm trusts each other one. Raises ClusterError if a program of MIT's is missing."""
+    """Like `Kerberos`, but with MIT's KDC. All realms trust each other. Raises ClusterError if a program of MIT's is missing."""
 
     serves = "commencing operation"
 
@@ -69,7 +69,7 @@ class MitKerberos(Kerberos):
         return {**os.environ, **self.environment, "KRB5_KDC_PROFILE": str(work / "kdc.conf")}
 
     def _run(self, work: Path, command: list[str], lines: str = "") -> None:
-        """Run a program of MIT's and give it lines to read. Raises ClusterError if it fails."""
+        """Run a program of MIT's with lines as its input. Raises ClusterError if it fails."""
         command[0] = str(_find(command[0]))
         done = subprocess.run(
             command, input=lines, env=self._environment(work), capture_output=True, text=True, timeout=TOOL_SECONDS, check=False

@@ -1,4 +1,4 @@
-"""Starts JVMs that end with their parent, however it ends, and waits for them with a limit, showing their log on failure."""
+"""Starts JVMs that end with their parent, however it ends, and waits for them with a limit. A failure shows their log."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from embedded.java import find_java, helper_classes, jvm_options, launcher_class
 from embedded.shared_classes import jars_on_class_path, shared_classes
 
 LOG_TAIL_LINES = 40
-# For processes that do little: they take less memory and compile less.
+# For processes that do little: these options save memory and compilation.
 SMALL_JVM = ("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
-# Nobody needs ZooKeeper's data after the machine has crashed. Without fsync, a write takes a tenth of a millisecond.
+# ZooKeeper's data need not survive a crash of the machine. Without fsync, a write takes a tenth of a millisecond.
 ZOOKEEPER_WITHOUT_FSYNC = "-Dzookeeper.forceSync=no"
 
 
@@ -44,11 +44,11 @@ class JavaProcess:
         return self.popen.poll() is None
 
     def kill(self) -> None:
-        """kill -9, and wait until it is gone."""
+        """Kill (-9) the JVM, and wait until it is gone."""
         self._end(signal.SIGKILL, 30)
 
     def stop(self, timeout: float = 60) -> None:
-        """Shut it down in order by SIGTERM, and kill it if it still runs after `timeout` seconds."""
+        """Shut the JVM down in order by SIGTERM, and kill it if it still runs after `timeout` seconds."""
         try:
             self._end(signal.SIGTERM, timeout)
         except subprocess.TimeoutExpired:
@@ -65,11 +65,11 @@ class JavaProcess:
         return self.log.read_text(errors="replace") if self.log.exists() else ""
 
     def abort(self) -> str | None:
-        """The log's line that says why an HBase server of this JVM has aborted; None if none has. The JVM may live on."""
+        """Return the log's line with the reason why an HBase server in this JVM aborted, or None. The JVM may live on."""
         return next((line for line in self.log_text().splitlines() if "***** ABORTING" in line), None)
 
     def tail(self) -> str:
-        """The end of the log, for an error message."""
+        """Return the end of the log, for an error message."""
         return "\n".join([f"the end of {self.log}:", *self.log_text().splitlines()[-LOG_TAIL_LINES:]])
 
 
@@ -85,7 +85,7 @@ def start_java(
     environment: Mapping[str, str] | None = None,
     jars: JarSet = HBASE_2,
 ) -> JavaProcess:
-    """Start `main_class` with HBase's `jars` and `classpath` behind them; everything it prints goes to `<folder>/<name>.log`.
+    """Start `main_class` with HBase's `jars`, followed by `classpath`. Its output goes to `<folder>/<name>.log`.
 
     `heap` is -Xmx ("512m", "3g"), `options` go to the JVM, `environment` is added to ours. The working directory is `folder`.
     """
@@ -110,7 +110,7 @@ def start_java(
         *args,
     ]
     with log.open("wb") as out:
-        # A process group of its own, so that Ctrl-C in a terminal reaches the parent only, which then stops everything in order.
+        # The JVM has its own process group: Ctrl-C in a terminal reaches only the parent, which stops everything in order.
         popen = subprocess.Popen(
             command,
             stdin=subprocess.PIPE,
@@ -124,7 +124,7 @@ def start_java(
 
 
 def wait_until(done: Callable[[], bool], what: str, *, processes: Iterable[JavaProcess], timeout: float) -> None:
-    """Wait until `done()`. Raises ClusterError with the end of the log if a process ends first or `timeout` seconds pass."""
+    """Wait until `done()`, which errors call `what`. Raises ClusterError with a log's end if a process ends or time is over."""
     processes = list(processes)
     deadline = time.monotonic() + timeout
     while not done():
@@ -139,7 +139,7 @@ def wait_until(done: Callable[[], bool], what: str, *, processes: Iterable[JavaP
 
 
 def free_port() -> int:
-    """A free local TCP port, below the range from which the system takes ports for outgoing connections."""
+    """Return a free local TCP port, below the range from which the system takes ports for outgoing connections."""
     for _ in range(200):
         port = random.randint(20000, 32000)
         with socket.socket() as probe:

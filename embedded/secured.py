@@ -1,10 +1,10 @@
-"""Clusters that let in only whom they know: Kerberos on HBase's RPC and in ZooKeeper, each in a realm of `Kerberos`; and TLS.
+"""Runs clusters that require logins: Kerberos on HBase's RPC and in ZooKeeper, each in a realm of `Kerberos`; and TLS.
 
     kerberos = Kerberos(folder / "kdc", {"EAST": principals("walferry"), "WEST": principals("walferry")})
     with kerberos, secured(folder / "source", kerberos, "EAST", protection="privacy") as cluster:
 
-HBase's own principal is hbase/localhost, ZooKeeper's zookeeper/localhost. The users in `SUPERUSERS` may do all that HBase
-may, and own each znode of HBase with it. TLS of HBase's RPC is a matter of settings: see `tls_settings`.
+HBase's own principal is hbase/localhost, ZooKeeper's zookeeper/localhost. The users in `SUPERUSERS` have all rights of HBase, and
+own each znode of HBase together with it. `tls_settings` returns settings for TLS on HBase's RPC.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ HADOOP = {
 
 
 def principals(*users: str) -> list[str]:
-    """What a realm must have for a cluster and its users."""
+    """Return the principals that a realm needs for a cluster and its users."""
     return [HBASE, ZOOKEEPER, *users]
 
 
@@ -47,7 +47,7 @@ def secured(
     name: str = "secured",
     heap: str = "512m",
 ) -> StandaloneCluster:
-    """A cluster on local files whose servers demand Kerberos; `protection` is hbase.rpc.protection (one or several)."""
+    """Return a cluster on local files whose servers demand Kerberos; `protection` is hbase.rpc.protection (one or several)."""
     settings = {**kerberos_settings(kerberos, realm, protection), **(conf or {})}
     return StandaloneCluster(folder, settings, name=name, heap=heap, jvm=_prepare(folder, kerberos, realm))
 
@@ -55,19 +55,19 @@ def secured(
 def secured_options(
     folder: Path, kerberos: Kerberos, realm: str, *, protection: str = "authentication", options: ClusterOptions
 ) -> ClusterOptions:
-    """What makes the DistributedCluster of that folder demand Kerberos, besides other options."""
+    """Return the options that make the DistributedCluster of that folder demand Kerberos. Other options may be added."""
     conf = {**kerberos_settings(kerberos, realm, protection), **options.conf}
     return replace(options, conf=conf, jvm=(*options.jvm, *_prepare(folder, kerberos, realm)))
 
 
 def _prepare(folder: Path, kerberos: Kerberos, realm: str) -> tuple[str, ...]:
-    """Write what servers in that folder need besides their settings, and return the options of their JVMs."""
-    write_site(folder / "conf" / "core-site.xml", HADOOP)  # else Hadoop's libraries in HBase do not know of it
+    """Write the files that servers in that folder need in addition to their settings, and return their JVMs' options."""
+    write_site(folder / "conf" / "core-site.xml", HADOOP)  # else Hadoop's libraries in HBase do not know these settings
     return (*kerberos.jvm_options_in(realm), *zookeeper_options(folder, kerberos, realm))
 
 
 def kerberos_settings(kerberos: Kerberos, realm: str, protection: str) -> dict[str, str]:
-    """What stands in hbase-site.xml of servers and of Java clients, which log in as HBase itself."""
+    """Return the settings in hbase-site.xml of servers and of Java clients, which log in as HBase itself."""
     hbase, keytab = f"{HBASE}@{realm}", str(kerberos.keytab(f"{HBASE}@{realm}"))
     return {
         "hbase.security.authentication": "kerberos",
@@ -82,7 +82,7 @@ def kerberos_settings(kerberos: Kerberos, realm: str, protection: str) -> dict[s
 
 
 def tls_settings(authority: Authority, server: Certificate, *, client_auth: str = "NONE") -> dict[str, str]:
-    """What makes HBase's servers and Java clients talk TLS alone. `client_auth`: NONE, WANT or NEED a client's certificate."""
+    """Return settings for TLS only, for HBase's servers and Java clients. `client_auth`: NONE, WANT or NEED certificates."""
     return {
         "hbase.server.netty.tls.enabled": "true",
         "hbase.client.netty.tls.enabled": "true",
@@ -101,7 +101,7 @@ def tls_settings(authority: Authority, server: Certificate, *, client_auth: str 
 
 
 def zookeeper_options(folder: Path, kerberos: Kerberos, realm: str) -> Iterator[str]:
-    """Options of JVMs that are ZooKeeper servers and clients, all in one."""
+    """Yield the options of JVMs that are ZooKeeper servers and clients in one."""
     folder.mkdir(parents=True, exist_ok=True)
     jaas = folder / "jaas.conf"
     jaas.write_text(_jaas("Server", kerberos, f"{ZOOKEEPER}@{realm}") + _jaas("Client", kerberos, f"{HBASE}@{realm}"))
@@ -115,7 +115,7 @@ def zookeeper_options(folder: Path, kerberos: Kerberos, realm: str) -> Iterator[
 
 
 def _super_digest(folder: Path) -> str:
-    """Write the password by which the tests may delete what they want, and return its digest."""
+    """Write the password that lets the tests delete any znode, and return its digest."""
     file = folder / "conf" / SUPER_PASSWORD
     if not file.exists():
         file.parent.mkdir(parents=True, exist_ok=True)

@@ -1,4 +1,4 @@
-"""Secured clusters in a JVM each, of the kinds that there are, with what a connection to them says.
+"""Makes secured clusters of each kind, each in a JVM, with the fields of a connection to them.
 
 with kerberos, SLAVES["privacy-tls"](folder, kerberos, authority, "slave").cluster: ...
 """
@@ -21,28 +21,28 @@ USER = "walferry"
 
 @dataclass(frozen=True)
 class SecuredSite:
-    """A cluster, and what a login to it needs."""
+    """A cluster, and the facts that a login to it needs."""
 
     cluster: StandaloneCluster
     kerberos: Kerberos
     realm: str | None = None  # None: without Kerberos
-    protections: tuple[str, ...] = ()  # that its servers offer, from weak to strong
-    tls: Mapping[str, str] = field(default_factory=dict, hash=False)  # a connection's fields of TLS
+    protections: tuple[str, ...] = ()  # offered by its servers, from weak to strong
+    tls: Mapping[str, str] = field(default_factory=dict, hash=False)  # a connection's fields for TLS
 
     def fields(self, user: str = USER) -> dict[str, str]:
-        """The fields of a connection's extra with which `user`, of this site's own realm, is let in."""
+        """Return the fields of a connection's extra for the login of `user`, of this site's own realm."""
         if self.realm is None:
             return {"user": user, **self.tls}
         return {**identity(self.kerberos, f"{user}@{self.realm}"), **self.tls}
 
 
 def identity(kerberos: Kerberos, principal: str) -> dict[str, str]:
-    """The fields of a connection's extra for a principal with its realm."""
+    """Return the fields of a connection's extra for a principal with its realm."""
     return {"principal": principal, "keytab": str(kerberos.keytab(principal)), "hosts": "localhost"}
 
 
 class MakeSite(Protocol):
-    """Makes a site of one kind; `heap` is that of its JVM."""
+    """Makes a site of one kind; `heap` is its JVM's heap."""
 
     def __call__(
         self, folder: Path, kerberos: Kerberos, authority: Authority, name: str, *, heap: str = "512m"
@@ -50,9 +50,9 @@ class MakeSite(Protocol):
 
 
 def protected(*protections: str, realm: str = WEST, tls: bool = False, client_auth: str = "NONE") -> MakeSite:
-    """How to make a site: `make(folder, kerberos, authority, name)`. Without protections it has no Kerberos.
+    """Return a function that makes a site: `make(folder, kerberos, authority, name)`. Without protections it has no Kerberos.
 
-    With `client_auth` = "NEED" its servers demand certificates of clients.
+    With `client_auth` = "NEED" the site's servers demand certificates of clients.
     """
 
     def make(folder: Path, kerberos: Kerberos, authority: Authority, name: str, *, heap: str = "512m") -> SecuredSite:

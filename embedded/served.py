@@ -12,12 +12,12 @@ import uvicorn
 
 from embedded.processes import free_port
 
-SECONDS = 30  # to start, and to stop
+SECONDS = 30  # for the start and for the stop
 
 
 @contextmanager
 def served(app: Any) -> Iterator[str]:
-    """Serves the app for the length of a block. Yields its address. Raises RuntimeError if it does not start."""
+    """Serve the app for the length of a block, and yield its address. Raises RuntimeError if it does not start."""
     port = free_port()
     server = uvicorn.Server(uvicorn.Config(app, host="127.0.0.1", port=port, log_level="warning", ws="none"))
     thread = threading.Thread(target=server.run, name="a web server", daemon=True)

@@ -1,8 +1,8 @@
-"""Archives of loaded classes, which JVMs map instead of loading thousands of classes each.
+"""Finds archives of loaded classes, which JVMs map instead of loading thousands of classes each.
 
-They halve the time in which an HBase server or a Spark job starts, and the tests start hundreds of them.
+An archive halves the time in which an HBase server or a Spark job starts, and the tests start hundreds of them.
 
-dump_classes.py makes the archives. Everything starts without them too.
+dump_classes.py makes the archives. Everything also starts without them.
 """
 
 from __future__ import annotations
@@ -16,43 +16,43 @@ from embedded.jars import JarSet, hbase_classpath
 from embedded.java import find_java, java_version
 
 ARCHIVE = "classes.jsa"
-SHORT_LIVED = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"  # compiling well would take longer than such a JVM lives
+SHORT_LIVED = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"  # full compilation would take longer than such a JVM lives
 
 
 def shared_classes(jars: JarSet) -> list[str]:
-    """The options by which a JVM maps the archive of `jars`; none if there is no archive."""
+    """Return the options that make a JVM map the archive of `jars`, or no options without an archive."""
     archive = archive_folder(jars) / ARCHIVE
     return [f"-XX:SharedArchiveFile={archive}"] if archive.is_file() else []
 
 
 def spark_environment() -> dict[str, str]:
-    """Variables by which spark-submit starts JVMs for short jobs: with the archive, if there is one, and little compiling."""
+    """Return variables that make spark-submit start JVMs for short jobs: with any archive and little compilation."""
     archive = spark_archive_folder() / ARCHIVE
     mapped = f" -XX:SharedArchiveFile={archive}" if archive.is_file() else ""
     return {**spark_home(), "SPARK_SUBMIT_OPTS": SHORT_LIVED + mapped, "SPARK_LAUNCHER_OPTS": SHORT_LIVED}
 
 
 def jars_on_class_path(jars: JarSet) -> str:
-    """How the class path begins: the archive holds for no other beginning. The folder, so that `ps` stays readable."""
+    """Return the class path's beginning, which the archive requires. It is a folder, so that `ps` stays readable."""
     return f"{hbase_classpath(jars)[0].parent}/*"
 
 
 @functools.cache
 def archive_folder(jars: JarSet) -> Path:
-    """Where the archive of `jars` lies, if it is made."""
+    """Return the folder of the archive of `jars`, which may not exist yet."""
     return _archive_of(jars_on_class_path(jars))
 
 
 @functools.cache
 def spark_archive_folder() -> Path:
-    """Where the archive for Spark's jobs lies, if it is made."""
+    """Return the folder of the archive for Spark's jobs, which may not exist yet."""
     import pyspark
 
     return _archive_of(f"pyspark {pyspark.__version__} in {spark_home()}")
 
 
 def spark_home() -> dict[str, str]:
-    """The home that jobs run from: an archive holds for one path of the jars."""
+    """Return the Spark home that jobs run from: an archive is valid for one path of the jars."""
     from walferry.jobs.quick_start import quick_start  # clusters alone run without the library
 
     return {name: value for name, value in quick_start(cache_home(), {}).items() if name == "SPARK_HOME"}

@@ -1,4 +1,4 @@
-"""The Spark jobs by spark-submit on this machine, without Airflow: for tests and the benchmark."""
+"""Starts the Spark jobs by spark-submit on this machine, without Airflow, for tests and the benchmark."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def submit(
     source: SourceCluster, peer_id: str, run_id: str, *, out: IO[bytes], deadline: float = 600, cores: int = 2,
     master: str | None = None, conf: Mapping[str, str] | None = None, **what: Any,
 ) -> subprocess.Popen[bytes]:  # fmt: skip
-    """Start a job that ships, `what` being more fields of ShipRun; see `submit_job`."""
+    """Start a job that ships. `what` contains more fields of ShipRun; see `submit_job`."""
     job = ShipRun(source=source, peer_id=peer_id, run_id=run_id, deadline=deadline, **what)
     return submit_job(job, out=out, cores=cores, master=master, conf=conf)
 
@@ -65,9 +65,9 @@ def submit_script(
     script: Path, args: Sequence[str], *, out: IO[bytes], cores: int = 2, master: str | None = None,
     conf: Mapping[str, str] | None = None,
 ) -> subprocess.Popen[bytes]:  # fmt: skip
-    """Start a script on `local[cores]` or on a `master`, its output to `out`; `conf` adds to Spark's settings.
+    """Start a script on `local[cores]` or on a `master`, with its output in `out`. `conf` adds to Spark's settings.
 
-    It is a session of its own, so that all of it can be killed; but for executors of a master's.
+    The script gets a session of its own, so that all its processes can be killed, except the executors of a master.
     """
     bin_folder = Path(sys.executable).parent
     command = [

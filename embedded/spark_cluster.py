@@ -1,7 +1,7 @@
-"""A standalone Spark cluster on this machine, for tests: a master, and workers that start an executor each.
+"""Runs a standalone Spark cluster on this machine, for tests: a master, and workers that start an executor each.
 
-All of it listens on the loopback interface only. What executors write lies below the cluster's folder. Each worker has a folder
-there that stands for its machine: see `Host`.
+All processes listen on the loopback interface only. Executors write below the cluster's folder. Each worker has a folder there
+that stands for its machine: see `Host`.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ EXECUTOR = "org.apache.spark.executor.CoarseGrainedExecutorBackend"
 
 @dataclass(frozen=True)
 class Executor:
-    """An executor that runs, by its process, or has run, by what it has logged."""
+    """An executor: a running one, known by its process, or a past one, known by its log."""
 
     number: int
     process: psutil.Process | None
@@ -40,16 +40,16 @@ class Executor:
 
 @dataclass(frozen=True)
 class Host:
-    """What a worker's machine has of its own, for its executors too."""
+    """The properties of a worker's machine, which hold for its executors too."""
 
-    environment: Mapping[str, str | None] = field(default_factory=dict)  # beside this process's; None: it is not there
+    environment: Mapping[str, str | None] = field(default_factory=dict)  # added to this process's; None removes a variable
     umask: int = -1  # -1: this process's
 
 
 class SparkCluster:
-    """A master and `workers`, each of which has so many `cores` and so much `memory`. They end with this process.
+    """A master and `workers`, each with `cores` and `memory`. They end with this process.
 
-    With `hosts` there is a worker on each.
+    With `hosts`, each host has a worker.
     """
 
     def __init__(
@@ -71,22 +71,22 @@ class SparkCluster:
 
     @property
     def master(self) -> str:
-        """Its URL, as spark-submit takes it."""
+        """The master's URL for spark-submit."""
         return f"spark://{HOST}:{self.port}"
 
     @property
     def local_folder(self) -> Path:
-        """Where executors keep what goes through shuffles."""
+        """The folder in which executors keep the data of shuffles."""
         return self.folder / "local"
 
     @property
     def pids(self) -> list[int]:
-        """The processes above the master and each of the workers."""
+        """The parent processes of the master and of each worker."""
         return [process.pid for process in self._processes]
 
     @property
     def executors(self) -> list[Executor]:
-        """The executors that the newest job has had up to now, in the order of their numbers."""
+        """The executors that the newest job has had so far, in the order of their numbers."""
         jobs, processes = list(self.folder.glob("host*/work/app-*")), self._executor_processes()
         newest = max((job.name for job in jobs), default="")
         logs = [log for job in jobs if job.name == newest for log in job.glob("*/stderr")]
@@ -94,7 +94,7 @@ class SparkCluster:
         return sorted(found, key=lambda executor: executor.number)
 
     def start(self) -> None:
-        """Start it and wait until all workers are known to the master. Raises ClusterError."""
+        """Start the cluster and wait until the master knows all workers. Raises ClusterError."""
         self.local_folder.mkdir(parents=True)
         self._launch("master", Host(), ["master.Master", "--host", HOST, "--port", str(self.port), "--webui-port", "0"])
         self._await(lambda: "I have been elected leader" in self.log_text("master"), "the Spark master leads")
@@ -105,20 +105,20 @@ class SparkCluster:
         self._await(lambda: self.log_text("master").count("Registering worker") == known, "Spark's workers are there")
 
     def host_folder(self, number: int) -> Path:
-        """A worker's folder. Its executors run two folders below its folder `work`."""
+        """Return a worker's folder. The worker's executors run two folders below its subfolder `work`."""
         return self.folder / f"host{number}"
 
     def pages(self) -> list[str]:
-        """The addresses of what the master and the workers show of themselves."""
+        """Return the addresses of the web pages of the master and the workers."""
         names = ["master", *(f"worker{number}" for number in range(len(self._hosts)))]
         return [url for name in names for url in re.findall(r"and started at (http://\S+)", self.log_text(name))]
 
     def stop(self) -> None:
-        """End it with all of its processes."""
+        """End the cluster with all of its processes."""
         self._running.close()
 
     def log_text(self, name: str) -> str:
-        """What the `master`, `worker0`, … has logged."""
+        """Return the log of the `master`, `worker0`, …"""
         log = self.folder / f"{name}.log"
         return log.read_text(errors="replace") if log.exists() else ""
 
@@ -147,11 +147,11 @@ class SparkCluster:
             time.sleep(0.1)
 
     def _executor_processes(self) -> dict[Path, psutil.Process]:
-        """The executors' processes, by the folders in which they run."""
+        """Return the executors' processes, by the folders in which they run."""
         found = {}
         for holder in self._processes:
             for process in psutil.Process(holder.pid).children(recursive=True):
-                with suppress(psutil.Error):  # it has just ended
+                with suppress(psutil.Error):  # the process has just ended
                     if EXECUTOR in process.cmdline():
                         found[Path(process.cwd())] = process
         return found

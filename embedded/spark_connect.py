@@ -1,7 +1,7 @@
-"""A Spark Connect server on this machine, for demo, tests and benchmark.
+"""Runs a Spark Connect server on this machine, for demo, tests and benchmark.
 
-It listens on the loopback interface only, and lets in only those who know its token, because a job is code that it runs. The
-token is in the environment of its process, never among its arguments.
+It listens on the loopback interface only, and accepts only clients that know its token, because a job is code that it runs. The
+token is in the environment of the server's process, never among its arguments.
 """
 
 from __future__ import annotations
@@ -34,19 +34,19 @@ SETTINGS = {
     "spark.driver.host": HOST,
     "spark.driver.bindAddress": HOST,
     "spark.ui.enabled": "false",
-    "spark.log.level": "INFO",  # says when it is ready
+    "spark.log.level": "INFO",  # the log shows when the server is ready
     "spark.python.daemon.module": "connect_daemon",
-    "spark.shuffle.compress": "false",  # what is worth it is compressed before (walferry.shipping.bulkload.rows)
-    # A session that is used again next night must still be there: a new one leaves another daemon behind.
+    "spark.shuffle.compress": "false",  # rows worth compressing are compressed before (walferry.shipping.bulkload.rows)
+    # A session that is used again next night must still exist: a new session leaves another daemon behind.
     "spark.connect.session.manager.defaultSessionTimeout": "7d",
-    # A job whose client was killed ends soon.
+    # With this, a job whose client was killed ends soon.
     "spark.connect.execute.manager.detachedTimeout": "10s",
     "spark.connect.execute.manager.maintenanceInterval": "5s",
 }
 
 
 class ConnectServer:
-    """A server with a port and a token of its own, and so many tasks side by side. It ends with this process."""
+    """A server with a port and a token of its own, and a number of tasks side by side. It ends with this process."""
 
     def __init__(self, folder: Path, *, tasks: int = 16, settings: Mapping[str, str] | None = None) -> None:
         self.port = free_port()
@@ -65,24 +65,24 @@ class ConnectServer:
 
     @property
     def address(self) -> Address:
-        """How the library calls it."""
+        """The server's address for the library."""
         from walferry.jobs.connect.server import Address  # the demo runs without the library
 
         return Address(HOST, self.port, token=self._token)
 
     @property
     def connection(self) -> str:
-        """Airflow's connection to it, as AIRFLOW_CONN_SPARK_CONNECT takes it."""
+        """Airflow's connection to the server, as a value of AIRFLOW_CONN_SPARK_CONNECT."""
         return json.dumps({"conn_type": "spark_connect", "host": HOST, "port": self.port, "password": self._token})
 
     @property
     def pid(self) -> int:
-        """The process above all of the server's."""
+        """The parent of all of the server's processes."""
         assert self._process is not None
         return self._process.pid
 
     def launch(self) -> None:
-        """Start it without waiting for it."""
+        """Start the server without waiting for it."""
         self._log.parent.mkdir(parents=True, exist_ok=True)
         settings = {**SETTINGS, "spark.connect.grpc.binding.port": str(self.port), **self._settings}
         command = [
@@ -93,7 +93,7 @@ class ConnectServer:
         ]
         environment = {
             **os.environ,
-            "SPARK_SUBMIT_OPTS": "",  # this JVM lives long
+            "SPARK_SUBMIT_OPTS": "",  # this JVM lives long, so it needs no options for short jobs
             "PYSPARK_PYTHON": sys.executable,
             "PYTHONPATH": os.pathsep.join([str(REPO / "spark_jobs"), *([had] if (had := os.environ.get("PYTHONPATH")) else [])]),
             "SPARK_LOCAL_IP": HOST,
@@ -106,12 +106,12 @@ class ConnectServer:
             )  # fmt: skip
 
     def start(self) -> None:
-        """Start it and wait until it takes jobs. Raises ClusterError."""
+        """Start the server and wait until it accepts jobs. Raises ClusterError."""
         self.launch()
         self.await_ready()
 
     def await_ready(self) -> None:
-        """Wait until it takes jobs. Raises ClusterError."""
+        """Wait until the server accepts jobs. Raises ClusterError."""
         give_up = time.monotonic() + START_TIMEOUT_SECONDS
         while READY not in self.log_text():
             if self._process is None or self._process.poll() is not None or time.monotonic() > give_up:
@@ -120,11 +120,11 @@ class ConnectServer:
             time.sleep(0.1)
 
     def stop(self) -> None:
-        """End it with all of its processes."""
+        """End the server with all of its processes."""
         if self._process is not None and self._process.stdin is not None:
             self._process.stdin.close()
             self._process.wait(STOP_TIMEOUT_SECONDS)
 
     def log_text(self) -> str:
-        """What it has logged."""
+        """Return the server's log."""
         return self._log.read_text(errors="replace") if self._log.exists() else ""

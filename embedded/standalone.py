@@ -15,8 +15,8 @@ START_TIMEOUT_SECONDS = 300
 
 
 class StandaloneCluster:
-    """One cluster under `folder` (created; not removed at the end). `conf` adds to or overrides hbase-site.xml, `classpath` is
-    put behind HBase's jars, `jvm` are more options of the JVM.
+    """One cluster under `folder` (created; not removed at the end). `conf` adds to or overrides hbase-site.xml, `classpath`
+    follows HBase's jars, and `jvm` contains more options of the JVM.
 
     `start()` waits until the cluster serves. To start two at once: `launch()` both, then `await_ready()` both.
     """
@@ -86,7 +86,7 @@ class StandaloneCluster:
     def await_ready(self) -> None:
         """Wait until the master has assigned the system tables. Raises ClusterError with the end of the log."""
         if self._has_former_life:
-            # Else the Master would wait until the sessions of servers that were killed have ended.
+            # Else the master would wait until the sessions of killed servers have ended.
             forget_servers(self.address, created_before=self._launched_at)
         wait_until(
             lambda: "Master has completed initialization" in self.process.log_text(),
@@ -100,12 +100,12 @@ class StandaloneCluster:
         self.await_ready()
 
     def stop(self) -> None:
-        """Shut down in order (WALs get their trailer)."""
+        """Shut the cluster down in order, so that WALs get their trailer."""
         if self._process is not None:
             self._process.stop()
 
     def kill(self) -> None:
-        """Kill (-9) server and ZooKeeper at once. The files hold everything that was acknowledged to clients."""
+        """Kill (-9) server and ZooKeeper at once. The files contain everything that was acknowledged to clients."""
         if self._process is not None:
             self._process.kill()
 

@@ -1,4 +1,4 @@
-"""HFiles by HBase's own code, in a JVM without a cluster: java/StoreFiles.java, the other end, has the commands.
+"""Reads and writes HFiles with HBase's own code, in a JVM without a cluster. java/StoreFiles.java defines the commands.
 
 with StoreFiles(folder) as hbase:
     hbase.write(path, cells, settings)
@@ -18,7 +18,7 @@ from embedded.hbase import write_site
 from embedded.jars import codec_classpath, hbase_classpath, py4j_jar
 from embedded.java import find_java, helper_classes, jvm_options
 
-# Those of HBase's own codecs that need no libraries of the system.
+# The ones of HBase's own codecs that need no system libraries.
 CODECS = {
     f"hbase.io.compress.{name}.codec": f"org.apache.hadoop.hbase.io.compress.aircompressor.{name.capitalize()}Codec"
     for name in ("lz4", "snappy")
@@ -31,14 +31,14 @@ class StoreFilesError(RuntimeError):
 
 @dataclass(frozen=True)
 class Took:
-    """How long the writing of a file took."""
+    """The time that the writing of a file took."""
 
     seconds: float
     cpu_seconds: float
 
 
 class StoreFiles:
-    """One JVM. What it needs and says lies in `folder`. Cells are bytes as data blocks have them: see hbase/hfiles/cells.py."""
+    """One JVM. Its settings and logs lie in `folder`. Cells are bytes as in data blocks: see hbase/hfiles/cells.py."""
 
     def __init__(self, folder: Path, *, heap: str = "1g") -> None:
         self._folder = folder
@@ -61,19 +61,19 @@ class StoreFiles:
         self._jvm.wait(timeout=60)
 
     def write(self, path: Path, cells: bytes, settings: Mapping[str, str]) -> Took:
-        """Write an HFile by StoreFileWriter. The settings are those that java/StoreFiles.java reads."""
+        """Write an HFile by StoreFileWriter. java/StoreFiles.java reads the settings."""
         words = [f"{name}={value}" for name, value in settings.items()]
         wall, cpu = self._ask("write", path, self._cells(cells), *words).split()
         return Took(int(wall) / 1e9, int(cpu) / 1e9)
 
     def cells(self, path: Path) -> bytes:
-        """All cells of an HFile, read by HBase's scanner."""
+        """Return all cells of an HFile, read by HBase's scanner."""
         read = self._folder / "read.cells"
         self._ask("cells", path, read)
         return read.read_bytes()
 
     def print(self, path: Path) -> str:
-        """What `hbase hfile -v -m -k -a -f` prints of an HFile."""
+        """Return the output of `hbase hfile -v -m -k -a -f` for an HFile."""
         text = self._folder / "printed.txt"
         code = self._ask("print", path, text)
         printed = text.read_text(errors="replace")
@@ -82,7 +82,7 @@ class StoreFiles:
         return printed
 
     def ruled_out(self, path: Path, cells: bytes) -> int:
-        """How many of `cells` have rows and columns that are not in an HFile, according to its bloom filter."""
+        """Return how many of `cells` have rows and columns that are not in an HFile, according to its bloom filter."""
         return int(self._ask("filter", path, self._cells(cells)))
 
     def _cells(self, cells: bytes) -> Path:

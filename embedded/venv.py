@@ -1,6 +1,6 @@
-"""`python3.11 -m embedded.venv FOLDER REQUIREMENTS` makes a virtual environment anew and shows its progress.
+"""`python3.11 -m embedded.venv FOLDER REQUIREMENTS` replaces a virtual environment and shows the progress.
 
-It runs before anything is installed, so it imports nothing but Python's own library.
+It runs before anything is installed, so it imports only Python's own library.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class Pip:
         self.lines.extend(line.rstrip() for line in self.process.stdout)
 
     def progress(self, installed: int, wanted: int) -> str:
-        """How many packages have arrived, and what pip is doing now. pyspark alone may take a minute."""
+        """Return the number of packages that have arrived, and pip's present action. pyspark alone may take a minute."""
         if any(line.startswith("Installing collected packages") for line in self.lines):
             return f"{installed} of {wanted} installed"
         # pip collects some packages twice.
@@ -56,7 +56,7 @@ def main(arguments: list[str]) -> int:
 
 
 def install(folder: Path, requirements: Path, wanted: int, pauses: Sequence[float] = PAUSES_SECONDS) -> int:
-    """Run pip, with further tries if it loses its connection, and return its exit code. pip's cache keeps what has arrived."""
+    """Run pip, with further tries if it loses its connection, and return its exit code. Its cache keeps arrived packages."""
     for pause in (*pauses, None):
         code, lines = _run_pip(folder, requirements, wanted)
         final = pause is None or any(sign in line for line in lines for sign in FINAL)

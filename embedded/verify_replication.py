@@ -1,4 +1,4 @@
-"""HBase's VerifyReplication in a JVM of its own, as the operator's command starts it: `hbase org.apache…VerifyReplication`."""
+"""Runs HBase's VerifyReplication in a JVM of its own, like the operator's command `hbase org.apache…VerifyReplication`."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from embedded.hbase import ClusterAddress
 from embedded.processes import ClusterError, JavaProcess, start_java
 
 MAIN = "org.apache.hadoop.hbase.mapreduce.replication.VerifyReplication"
-ROWS_A_CALL = 2000  # HBase's default is 1 row a call, with which the job takes minutes
+ROWS_A_CALL = 2000  # with HBase's default, 1 row in each call, the job takes minutes
 
 
 def start_verify_replication(
@@ -30,7 +30,7 @@ def start_verify_replication(
 
 
 def counters_of(job: JavaProcess, timeout: float) -> dict[str, int]:
-    """Wait for the job's end, and return the counters that it has printed, such as GOODROWS. Raises ClusterError if it failed."""
+    """Wait for the job's end, and return the counters that it printed, such as GOODROWS. Raises ClusterError if it failed."""
     try:
         code = job.popen.wait(timeout)
     finally:

@@ -1,4 +1,4 @@
-"""HBase's WALPlayer in a JVM of its own, as an operator starts it, on WALs where they lie: `hbase org.apache…WALPlayer`."""
+"""Runs HBase's WALPlayer in a JVM of its own, like the operator's command `hbase org.apache…WALPlayer`, on WALs in place."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ from embedded.hbase import ClusterAddress
 from embedded.processes import JavaProcess, start_java
 
 MAIN = "walferry.embedded.WalReplay"
-SEPARATOR = ";"  # the names of servers, and so of their folders, have commas
+SEPARATOR = ";"  # the names of servers, and so of their folders, contain commas
 
 
 def start_wal_player(
     source: ClusterAddress, slave: ClusterAddress, wals: Sequence[str], table: str, folder: Path, *, hfiles: str | None = None,
     tasks: int, classpath: Sequence[Path] = (),
 ) -> JavaProcess:  # fmt: skip
-    """Start it under MapReduce's local runner, with up to `tasks` maps or reduces at once. `wals` are URLs.
+    """Start WALPlayer under MapReduce's local runner, with up to `tasks` maps or reduces at once. `wals` are URLs.
 
-    It puts what it reads into the slave's table. With `hfiles`, the URL of a folder that does not exist, it writes HFiles there,
-    which BulkLoadHFilesTool then loads, in the same JVM. `classpath` is what the WALs need besides HBase.
+    It puts the edits into the slave's table. With `hfiles`, the URL of a folder that does not exist, it writes HFiles there,
+    which BulkLoadHFilesTool then loads, in the same JVM. `classpath` contains the jars that the WALs need in addition to HBase.
     """
     settings = {
         "mapreduce.framework.name": "local",
@@ -30,7 +30,7 @@ def start_wal_player(
         "mapreduce.jobtracker.staging.root.dir": str(folder / "staging"),
         "hadoop.tmp.dir": str(folder / "tmp"),
         "wal.input.separator": SEPARATOR,
-        "hbase.wal.dir": source.wal_root,  # a WAL that has been archived meanwhile is looked for there
+        "hbase.wal.dir": source.wal_root,  # WALPlayer looks for WALs that have been archived meanwhile there
         **({"wal.bulk.output": hfiles} if hfiles else {}),
     }
     args = [*(f"-D{name}={value}" for name, value in settings.items()), SEPARATOR.join(wals), table]

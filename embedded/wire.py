@@ -1,4 +1,4 @@
-"""Mutations and cells as they travel between Python and the Java client. java/CellFormat.java, the other end, has the layout."""
+"""Encodes mutations and decodes cells for the Java client. java/CellFormat.java, the other end, describes the layout."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Tag = tuple[int, bytes]  # type, content
 class CellType(IntEnum):
     """HBase's key types (org.apache.hadoop.hbase.KeyValue.Type)."""
 
-    MINIMUM = 0  # HBase itself only searches with these two, but accepts them in a put
+    MINIMUM = 0  # HBase itself only searches with MINIMUM and MAXIMUM, but accepts them in a put
     MAXIMUM = 255
     PUT = 4
     DELETE = 8
@@ -26,7 +26,7 @@ class CellType(IntEnum):
 
 @dataclass(frozen=True)
 class Cell:
-    """One cell as HBase's client or WAL reader sees it; `timestamp` in ms, `tags` as they lie in the cell."""
+    """One cell as HBase's client or WAL reader sees it, with `timestamp` in ms and `tags` as stored in the cell."""
 
     row: bytes
     family: bytes
@@ -53,7 +53,7 @@ class WalEntry:
 
 @dataclass(frozen=True)
 class Edit:
-    kind: str  # of a put's cell or of a delete: see java/CellFormat.java
+    kind: str  # the kind of a put's cell or of a delete: see java/CellFormat.java
     family: bytes
     qualifier: bytes
     value: bytes
@@ -69,7 +69,7 @@ class Mutation:
     row: bytes
     edits: tuple[Edit, ...]
     ttl_ms: int | None = None
-    visibility: str = ""  # of all of its cells: an expression of labels
+    visibility: str = ""  # an expression of labels for all of its cells
 
 
 def put(
@@ -101,7 +101,7 @@ def delete_family_version(row: Column, family: Column, timestamp: int) -> Mutati
 
 
 def delete_column(row: Column, column: Column, *, timestamp: int | None = None) -> Mutation:
-    """Delete all versions of a column, or those up to `timestamp`."""
+    """Delete all versions of a column, or the versions up to `timestamp`."""
     return Mutation("D", _bytes(row), (Edit("c", *_split(column), b"", timestamp),))
 
 

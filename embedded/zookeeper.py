@@ -1,4 +1,4 @@
-"""Runs a ZooKeeper server without HBase, for tests of what Walferry does in ZooKeeper."""
+"""Runs a ZooKeeper server without HBase, for tests of Walferry's work in ZooKeeper."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ if TYPE_CHECKING:
 
 START_TIMEOUT_SECONDS = 60
 TICK_MS = 500  # sessions may be as short as two ticks, and last as long as maxSessionTimeout
-PIPELINED = 2000  # requests that wait for their answers
+PIPELINED = 2000  # the number of requests that wait for their answers
 
 
 @dataclass(frozen=True)
 class ServerSecurity:
-    """How a server proves who it is, and what it asks of clients: lines of zoo.cfg, of a JAAS file, and options of the JVM.
+    """A server's identity, and its demands on clients: lines of zoo.cfg, of a JAAS file, and options of the JVM.
 
     See embedded.zookeeper_security.
     """
@@ -53,17 +53,17 @@ class ZooKeeperServer:
 
     @property
     def quorum(self) -> str:
-        """Connect string, known before the start. A server with SASL has a principal or certificate for "localhost"."""
+        """The connect string, known before the start. A server with SASL has a principal or certificate for "localhost"."""
         return f"{'127.0.0.1' if self.security is UNSECURED else 'localhost'}:{self._port}"
 
     @property
     def tls_quorum(self) -> str:
-        """Connect string of the port that talks TLS."""
+        """The connect string of the port that uses TLS."""
         return f"localhost:{self._tls_port}"
 
     @property
     def process(self) -> JavaProcess | None:
-        """Its JVM, once it was started."""
+        """The server's JVM, once it was started."""
         return self._process
 
     def start(self) -> None:

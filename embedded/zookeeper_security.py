@@ -1,4 +1,4 @@
-"""What a ZooKeeper server needs for Kerberos, for passwords, and for TLS, as ZooKeeperServer takes it. They can be added up."""
+"""Makes settings of a ZooKeeperServer for Kerberos, passwords and TLS. They can be added up."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ _SASL = {"authProvider.sasl": "org.apache.zookeeper.server.auth.SASLAuthenticati
 
 
 def with_kerberos(kerberos: Kerberos, principal: str, *, keytab: Path | None = None, short_ids: bool = True) -> ServerSecurity:
-    """A server that logs in as `principal`. With `short_ids`, "hbase/host@REALM" counts as "hbase" in ACLs.
+    """Return settings of a server that logs in as `principal`. With `short_ids`, ACLs shorten "hbase/host@REALM" to "hbase".
 
-    `keytab` is the principal's own, unless it is to be a wrong one.
+    `keytab` is by default the principal's own; a test may pass a wrong one.
     """
     settings = dict(_SASL)
     if short_ids:
@@ -31,14 +31,14 @@ def with_kerberos(kerberos: Kerberos, principal: str, *, keytab: Path | None = N
 
 
 def with_passwords(passwords: Mapping[str, str]) -> ServerSecurity:
-    """A server to which these users log in by DIGEST-MD5, and which does nothing for sessions without a login."""
+    """Return settings of a server to which these users log in by DIGEST-MD5, and which refuses sessions without a login."""
     users = "".join(f'\n  user_{user}="{_quoted(password)}"' for user, password in passwords.items())
     settings = {**_SASL, "sessionRequireClientSASLAuth": "true"}
     return ServerSecurity(settings, f"Server {{\n  org.apache.zookeeper.server.auth.DigestLoginModule required{users};\n}};\n")
 
 
 def with_tls(authority: Authority, certificate: Certificate, *, ask_clients: bool = False) -> ServerSecurity:
-    """A server that talks TLS at a second port, `tls_quorum`; with `ask_clients`, clients must show certificates."""
+    """Return settings of a server with TLS at a second port, `tls_quorum`. With `ask_clients`, clients must have certificates."""
     return ServerSecurity(
         {
             "serverCnxnFactory": "org.apache.zookeeper.server.NettyServerCnxnFactory",

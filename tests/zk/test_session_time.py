@@ -25,7 +25,7 @@ from walferry.base.zk.client import connect
 from walferry.base.zk.right import has_heard
 zk = connect(sys.argv[1], session_timeout=4.0)
 while True:
-    print(time.time(), has_heard(zk), flush=True)
+    print(time.time() - zk.heard.seconds, time.time(), has_heard(zk), flush=True)
     time.sleep(0.02)
 """
 
@@ -77,9 +77,9 @@ def test_a_process_that_was_stopped_is_unsure_as_soon_as_it_goes_on(zookeeper: Z
             time.sleep(SESSION_SECONDS * SURE_SHARE + 0.3)
             went_on = time.time()
             process.send_signal(signal.SIGCONT)
-            looked, heard = process.stdout.readline().split()
+            asked, looked, heard = process.stdout.readline().split()
             while float(looked) < went_on:
-                looked, heard = process.stdout.readline().split()
-            assert heard == "False"
+                asked, looked, heard = process.stdout.readline().split()
+            assert heard == "False" or float(asked) > went_on  # on a busy machine a ping may have been answered before the look
         finally:
             process.kill()

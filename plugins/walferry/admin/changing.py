@@ -1,8 +1,8 @@
-"""Changes what a managed peer gets, and how it is shipped. A change holds from the next batch on.
+"""Changes which edits a managed peer gets, and how it is shipped. A change holds from the next batch on.
 
-A peer that is paused gets nothing until it is resumed, and all that is written stays queued. The mark is a key of the peer's
-configuration, so it lies where the peer lies, and every run sees it: batches and drains leave the peer alone and end well. A run
-that ships the peer meanwhile stops within seconds. The peer's state stays DISABLED all the time.
+A paused peer gets nothing until it is resumed, and all new edits stay queued. The mark is a key of the peer's configuration, so
+it lies where the peer lies, and every run sees it: batches and drains leave the peer alone and end well. A run that is shipping
+the peer stops within seconds. The peer's state stays DISABLED all the time.
 """
 
 from __future__ import annotations
@@ -26,15 +26,15 @@ def set_tables(
     *,
     allow_missing: bool = False,
 ) -> Peer:
-    """Let the peer get these tables and namespaces, or all user tables if there are none. None: as they are.
+    """Let the peer get these tables and namespaces, or all user tables if there are none. None leaves them as they are.
 
-    What is to stay is taken from the peer as the Master has it when it is changed: another command may change it while the ends
-    are asked. Raises Refused, also if the peer does not get that afterwards.
+    The part that stays is read from the peer as the Master has it at the change: another command may change the peer while source
+    and slave are asked. Raises Refused, also if the peer does not get these tables and namespaces afterwards.
     """
     before = admin.managed(peer_id)
     _refuse_if_handed_back(admin, before)
     wanted = _wanted(before, table_cfs, namespaces)
-    put_edits(pb.ReplicationPeer(), wanted)  # refuses what is not a name before anything is asked
+    put_edits(pb.ReplicationPeer(), wanted)  # refuses an invalid name before source and slave are asked
     check_ends(admin, wanted, allow_missing=allow_missing)
     put: list[tuple[object, ...]] = []
 
@@ -50,7 +50,7 @@ def set_tables(
 
 
 def _wanted(peer: Peer, table_cfs: Mapping[str, Sequence[str]] | None, namespaces: Sequence[str] | None) -> Wanted:
-    """What the peer is to get, given what it gets now. Raises Refused if it would get what nobody has asked for."""
+    """Return what the peer is to get, given what it gets now. Raises Refused if it would get more than was asked for."""
     tables = (peer.table_cfs or {}) if table_cfs is None else table_cfs
     names = sorted(peer.namespaces) if namespaces is None else namespaces
     if table_cfs is None and not names and not tables:
@@ -65,7 +65,7 @@ def _wanted(peer: Peer, table_cfs: Mapping[str, Sequence[str]] | None, namespace
 
 
 def _left_out(peer: Peer, namespaces: Sequence[str]) -> list[str]:
-    """What the peer does not get of these namespaces because its configuration excludes it."""
+    """Return the parts of these namespaces that the peer does not get because its configuration excludes them."""
     tables = peer.exclude_table_cfs or {}
     return [
         *(name for name in namespaces if name in peer.exclude_namespaces),
@@ -80,8 +80,8 @@ def _left_out(peer: Peer, namespaces: Sequence[str]) -> list[str]:
 def set_values(admin: PeerAdmin, peer_id: str, values: Mapping[str, str], *, allow_missing: bool = False) -> Peer:
     """Set settings of the peer, each by its name with or without `walferry.`, bandwidth, slave's connection or namespaces.
 
-    An empty value stands for the default. Raises Refused for what is not known, and for a value that is wrong; SourceError for a
-    connection that is not there, or not that of the slave.
+    An empty value stands for the default. `allow_missing` only warns of namespaces that source or slave lacks. Raises Refused for
+    an unknown setting or a wrong value; SourceError for a connection that does not exist or is not the slave's.
     """
     texts = {_settable(name): text.strip() for name, text in values.items()}
     try:
@@ -105,7 +105,7 @@ def set_values(admin: PeerAdmin, peer_id: str, values: Mapping[str, str], *, all
 
 
 def _refuse_if_handed_back(admin: PeerAdmin, peer: Peer) -> None:
-    """Raises Refused if HBase is to ship a peer with the same tables, namespaces and bandwidth soon: the two must not differ."""
+    """Raise Refused if HBase is to ship a peer with the same tables, namespaces and bandwidth soon: the two must not differ."""
     new = successor(admin.session.zk, admin.session.nodes, peer) if peer.handed_back_to else None
     if new is not None:
         raise Refused(
@@ -115,13 +115,13 @@ def _refuse_if_handed_back(admin: PeerAdmin, peer: Peer) -> None:
 
 
 def settings_of(peer: Peer) -> dict[str, str]:
-    """The peer's own settings by the names that `set_values` takes; those without a value are left out."""
+    """Return the peer's own settings by the names that `set_values` takes; settings without a value are left out."""
     said = {name: setting.text(peer.config) for name, setting in SETTABLE.items() if setting.ours}
     return {name: text for name, text in said.items() if text} | ({BANDWIDTH.name: str(peer.bandwidth)} if peer.bandwidth else {})
 
 
 def _settable(name: str) -> Setting:
-    """The setting of that name, with or without `walferry.`. Raises Refused, with the name that may be meant."""
+    """Return the setting of that name, with or without `walferry.`. Raises Refused, with the name that may be meant."""
     short = name.strip().removeprefix(PREFIX)
     if short in SETTABLE:
         return SETTABLE[short]
@@ -137,12 +137,12 @@ def _put(config: pb.ReplicationPeer, texts: Mapping[Setting, str], bandwidth: in
 
 
 def pause(admin: PeerAdmin, peer_id: str) -> Peer:
-    """Have runs leave the managed peer alone."""
+    """Make runs leave the managed peer alone."""
     return _mark(admin, peer_id, paused=True)
 
 
 def resume(admin: PeerAdmin, peer_id: str) -> Peer:
-    """Have runs ship the managed peer again."""
+    """Make runs ship the managed peer again."""
     return _mark(admin, peer_id, paused=False)
 
 

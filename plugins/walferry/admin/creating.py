@@ -1,6 +1,6 @@
 """Adds a managed peer: DISABLED, marked as managed, and with a queue at every RegionServer.
 
-Or takes an existing DISABLED peer over from HBase, with whatever is queued for it.
+It can also take over an existing DISABLED peer from HBase, with its queued WALs.
 """
 
 from __future__ import annotations
@@ -34,9 +34,9 @@ def create(
 ) -> Peer:
     """Add a managed peer to the slave at `cluster_key`: of all user tables, or of `namespaces` and tables if any are given.
 
-    Names are as HBase writes them, e.g. "ns" and "ns:table"; a table without families brings all of them. A name that does not
-    exist at the source or the slave is refused; with `allow_missing` it is only logged. `slave_conn_id` is the connection by
-    which the slave is talked to, now and later.
+    Names are as HBase writes them, e.g. "ns" and "ns:table"; a table without families stands for all its families. A name that
+    does not exist at the source or the slave is refused; with `allow_missing` it is only logged. `slave_conn_id` is the
+    connection with the login to the slave, now and later.
     """
     wanted = Wanted(peer_id, cluster_key, namespaces, table_cfs or {}, slave_conn_id)
     config = _configuration(wanted)
@@ -59,7 +59,7 @@ def create(
 
 
 def meant(admin: PeerAdmin, asked: Sequence[Asked]) -> dict[str, tuple[str, ...]]:
-    """Tables with their families, as `create` takes them, out of what an operator wrote."""
+    """Return the tables that an operator wrote, with their families, as `create` takes them."""
     if not asked:
         return {}
     try:
@@ -94,7 +94,7 @@ def _configuration(wanted: Wanted) -> pb.ReplicationPeer:
 
 
 def put_edits(config: pb.ReplicationPeer, wanted: Wanted) -> None:
-    """Let a configuration say which edits the peer gets, and nothing else of that. Raises Refused."""
+    """Make a configuration say which edits the peer gets, in place of what it said before. Raises Refused."""
     config.replicate_all = wanted.all
     config.ClearField("namespaces")
     config.ClearField("table_cfs")
@@ -114,7 +114,7 @@ def put_edits(config: pb.ReplicationPeer, wanted: Wanted) -> None:
 
 
 def edits_of(peer: Peer) -> tuple[object, ...]:
-    """Which edits the peer gets; the order of a table's families does not matter."""
+    """Return a value that says which edits the peer gets; the order of a table's families does not matter."""
     table_cfs, exclude_table_cfs = (
         {table: frozenset(families) for table, families in (tables or {}).items()}
         for tables in (peer.table_cfs, peer.exclude_table_cfs)
@@ -136,14 +136,14 @@ def take_over(admin: PeerAdmin, peer_id: str) -> Peer:
 
 
 def _refuse_successor(admin: PeerAdmin, peer: Peer) -> None:
-    """Raises Refused for a peer that HBase is to ship instead of one that is still ours."""
+    """Raise Refused for a peer by which HBase is to ship, and whose predecessor is still ours."""
     before = admin.find(peer.succeeds) if peer.succeeds else None
     if before is not None and before.handed_back_to == peer.id:
         raise Refused(f"peer {before.id} is being handed back to {peer.id}", f"Finish that: {finish_command(before.id, peer.id)}")
 
 
 def _disabled(admin: PeerAdmin, peer_id: str) -> Peer:
-    """The peer as it is now. Raises Refused if it is ENABLED."""
+    """Return the peer as it is now. Raises Refused if it is ENABLED."""
     peer = read_peer(admin.session.zk, admin.session.nodes, peer_id)
     if peer.state == ENABLED:
         raise Refused(

@@ -1,16 +1,16 @@
 """Hands a peer back to HBase, which ships again through a new peer.
 
-    1. begin:   a new peer beside ours, DISABLED, with its cluster key and filters. Its queues collect what is written
-    2. Walferry's batches ship the rest of ours, and what is written meanwhile
+    1. begin:   adds a new peer, DISABLED, with the cluster key and filters of ours. Its queues collect new edits
+    2. Walferry's batches ship our peer's backlog, and edits that are written meanwhile
     3. finish:  ours is paused, and nothing of it can reach the slave any more; then it is removed, and the new one is enabled
 
-The two never ship at the same time. Otherwise older edits of our backlog would come to lie on top of newer ones that HBase has
-shipped, and cells with equal timestamps would stay so. HBase begins each WAL that is queued for a peer that was never enabled at
-its first byte. So it ships again, in their order, the edits of WALs that are queued for both, whatever we have shipped of them:
-in the end the newest ones count.
+The two peers never ship at the same time. Otherwise older edits of our backlog would be written over newer edits that HBase has
+shipped, and cells with equal timestamps would stay wrong. If a peer was never enabled, HBase begins each of its queued WALs at
+the first byte. So HBase ships again, in their order, the edits of WALs that both peers have queued, whatever we have shipped
+of them: in the end the newest edits count.
 
-Each of the two peers names the other one. A step that was killed is repeated: if ours is gone by then, and the new one is still
-as it was added, finish goes on with that one.
+Each of the two peers names the other one. A step that was killed is repeated. If our peer is gone by then, and the new one is
+still as it was added, finish goes on with the new one.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ log = logging.getLogger(__name__)
 
 
 def begin_hand_back(admin: PeerAdmin, peer_id: str, new_id: str) -> Peer:
-    """Add a DISABLED peer `new_id` by which HBase is to ship instead of ours, and return it."""
+    """Add a DISABLED peer `new_id` by which HBase is to ship instead of our peer, and return it."""
     session = admin.session
     peer = admin.managed(peer_id)
     check_ours(peer)
@@ -56,7 +56,7 @@ def begin_hand_back(admin: PeerAdmin, peer_id: str, new_id: str) -> Peer:
         admin.put_configuration(peer_id, {HANDED_BACK_TO.key: new_id})
         begin_new_wals(admin)
         _add_copy(admin, peer_id, new_id)
-    elif begun.succeeds != peer_id and not begun.managed:  # an earlier version of this has added it
+    elif begun.succeeds != peer_id and not begun.managed:  # an earlier version of this code has added it
         admin.put_configuration(new_id, {SUCCEEDS.key: peer_id})
     new = _check_successor(admin, peer, new_id)
     admin.await_queues(new_id)
@@ -64,7 +64,7 @@ def begin_hand_back(admin: PeerAdmin, peer_id: str, new_id: str) -> Peer:
 
 
 def finish_hand_back(admin: PeerAdmin, peer_id: str, new_id: str) -> None:
-    """Remove our peer, if each WAL in its queues is shipped whole or queued for the new peer too, and enable that one."""
+    """Remove our peer, if each WAL in its queues is shipped whole or queued for the new peer too, and enable the new peer."""
     session = admin.session
     holder = f"the end of its hand-back to {new_id}, by {user_name()}"
     if admin.find(peer_id) is None:
@@ -76,7 +76,7 @@ def finish_hand_back(admin: PeerAdmin, peer_id: str, new_id: str) -> None:
     check_ours(peer)
     check_copied(session, peer_id)
     admin.await_settled(_check_successor(admin, peer, new_id))
-    _check_shipped(admin, peer, new_id)  # before anybody is stopped
+    _check_shipped(admin, peer, new_id)  # before any run is stopped
     refuse_if_held(session, peer_id)
     with _paused(admin, peer), all_rights(admin, peer_id, holder) as rights:
         end_loads(session, peer, rights.groups)
@@ -91,7 +91,7 @@ def finish_hand_back(admin: PeerAdmin, peer_id: str, new_id: str) -> None:
 
 
 def _go_on(admin: PeerAdmin, peer_id: str, new_id: str, holder: str) -> None:
-    """Enable the new peer if ours was removed before."""
+    """Enable the new peer if our peer was removed before."""
     session = admin.session
     check_agreement(session, peer_id)
     check_agreement(session, new_id)
@@ -118,7 +118,7 @@ def _enable(admin: PeerAdmin, new_id: str) -> None:
 
 @contextmanager
 def _paused(admin: PeerAdmin, peer: Peer) -> Iterator[None]:
-    """Have runs leave the peer alone for the length of a block. If that fails, they go on unless it was paused before."""
+    """Make runs leave the peer alone while the block runs. If the block fails, resume the peer unless it was paused before."""
     if not peer.paused:
         pause(admin, peer.id)
     try:
@@ -148,7 +148,7 @@ def _add_copy(admin: PeerAdmin, peer_id: str, new_id: str) -> None:
 
 
 def _check_successor(admin: PeerAdmin, peer: Peer, new_id: str) -> Peer:
-    """The peer that HBase is to ship instead of ours. Raises Refused if it would not, or does so already."""
+    """Return the peer that HBase is to ship instead of ours. Raises Refused if it would not, or does so already."""
     new = read_peer(admin.session.zk, admin.session.nodes, new_id)
     if new.managed:
         raise Refused(f"peer {new_id} is managed, so HBase must never ship it", "Choose another id")
@@ -168,9 +168,9 @@ def _check_successor(admin: PeerAdmin, peer: Peer, new_id: str) -> Peer:
 
 
 def _check_shipped(admin: PeerAdmin, peer: Peer, new_id: str) -> None:
-    """Raises Refused unless each WAL in our queues is shipped whole, or HBase will ship it from its first byte on."""
+    """Raise Refused unless each WAL in our queues is shipped whole, or HBase will ship it from its first byte on."""
     session = admin.session
-    plan = plan_peer(session, peer.id)  # what is shipped stays shipped, so this may be read first
+    plan = plan_peer(session, peer.id)  # shipped WALs stay shipped, so the plan may be read first
     shipped = {wal.name for group in plan.groups for wal in group.wals if wal.finished}
     ours = read_queues(session, peer.id)
     theirs = {wal.name.text for queue in read_queues(session, new_id) for wal in queue.wals if _is_whole(wal)}
@@ -184,5 +184,5 @@ def _check_shipped(admin: PeerAdmin, peer: Peer, new_id: str) -> None:
 
 
 def _is_whole(wal: QueuedWal) -> bool:
-    """Whether nothing of it is shipped. HBase would ship only the rest of others, and not what we have shipped late of them."""
+    """Return whether nothing of the WAL is shipped. HBase would ship only the rest of other WALs."""
     return wal.position_or_problem == 0

@@ -1,16 +1,16 @@
-"""Shows whose Walferry's own root in ZooKeeper is, and takes it over: one that others made, or that is from times without logins.
+"""Shows whose Walferry's own root in ZooKeeper is, and takes over a root that others made, or that is from times without logins.
 
 No session uses a root that others may have written to (base/zk/acls.py), and no change of ACLs proves that they have not. So a
-root is taken over by making it anew:
+take-over deletes the root and makes it again:
 
-    1. all znodes from the root down are closed to others, each before its children are listed: from then on nothing is added
-    2. if a run is at work there, that is the end
-    3. what lies there is deleted, except for the records that an operator has looked at and wants kept. If they are not those
-       that were shown, which others may have changed until the first step, that is the end
-    4. in one request these are deleted, the root is made anew with its ACL, and they are written below it again
+    1. it closes all znodes from the root down to others, each before listing its children: from then on nothing is added
+    2. it ends here if a run is at work there
+    3. it deletes everything there except the records that an operator has looked at and wants kept. It ends here if
+       these are not the records that were shown: others may have changed them until the first step
+    4. in one request it deletes these, makes the root again with its ACL, and writes the records below it again
 
-Killed between any two steps, the next try goes on, and no session has used the root meanwhile. Nothing of what is deleted keeps
-edits safe but these records: a run makes the rest again. Only their values are read, as others may have put any amount there.
+If it is killed between any two steps, the next try goes on, and no session has used the root meanwhile. Only these records keep
+edits safe: a run makes everything else again. Only the records' values are read, as others may have put any amount of data there.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from walferry.base.zk.client import Refusal, ZNode, children_all, commit, read_a
 from walferry.base.zk.errors import NoAccess
 from walferry.replication.source.session import Session, owners_of
 
-# Below the root. By these, edits count as shipped, wait, are loaded or have been; and regions are moved.
+# Below the root. By these records edits count as shipped, waiting, or loaded, and regions are moved.
 RECORDS = ("initial-snapshots", "loads", "regions")
 MAX_KEPT_BYTES = 900_000  # in one request; ZooKeeper takes 1 MiB (jute.maxbuffer)
 MAX_NAMED = 10
@@ -54,9 +54,9 @@ class Record:
 
 @dataclass(frozen=True)
 class OwnRoot:
-    """The root as it is: why no session uses it (None: it is ours, or not there yet), and what lies below it.
+    """The root as it is: why no session uses it (None: it is ours, or does not exist yet), and the records below it.
 
-    `mark` tells these records from any others. It is empty if they are too large to be kept.
+    `mark` identifies these records: other records have another mark. It is empty if the records are too large to be kept.
     """
 
     path: str
@@ -84,9 +84,9 @@ def look_at_root(session: Session) -> OwnRoot:
 
 
 def take_over(session: Session, *, keep: str | None) -> OwnRoot:
-    """Make the root ours, without the records that are there, or with those that were shown under the mark `keep`.
+    """Make the root ours, without its records, or with the records that were shown under the mark `keep`.
 
-    Returns what it was. Raises Refused, NoAccess, ConnectError.
+    Returns the root as it was. Raises Refused, NoAccess, ConnectError.
     """
     zk, root = session.zk, session.source.root
     _check_owners(session)
@@ -108,7 +108,7 @@ def take_over(session: Session, *, keep: str | None) -> OwnRoot:
 
 
 def _checked(zk: KazooClient, root: str, stats: Stats, mark: str) -> dict[str, ZNode]:
-    """The records, and what is above them. Raises Refused if they are not those of this mark, or cannot be kept."""
+    """Return the records and the znodes above them. Raises Refused if they do not have this mark, or cannot be kept."""
     kept = _kept(root, stats)
     if (size := _size(stats, kept)) > MAX_KEPT_BYTES:
         raise Refused(
@@ -147,7 +147,7 @@ def _records(root: str, stats: Stats) -> list[str]:
 
 
 def _mark(znodes: Mapping[str, ZNode]) -> str:
-    """A short text that differs for other paths or values."""
+    """Return a short text that differs for other paths or values."""
     digest = hashlib.sha256()
     for path, znode in sorted(znodes.items()):
         digest.update(f"{len(path)} {len(znode.value)} {path}".encode() + znode.value)
@@ -155,7 +155,7 @@ def _mark(znodes: Mapping[str, ZNode]) -> str:
 
 
 def _tree(zk: KazooClient, root: str) -> list[str]:
-    """The paths of the root and of all that lies below it, parents first."""
+    """Return the paths of the root and of all znodes below it, parents first."""
     tree, level = [root], [root]
     while level:
         level = _below(zk, level)
@@ -164,7 +164,7 @@ def _tree(zk: KazooClient, root: str) -> list[str]:
 
 
 def _closed(zk: KazooClient, root: str) -> list[str]:
-    """As `_tree`, and each znode is closed to others before its children are listed."""
+    """Return the paths as `_tree` does, and close each znode to others before its children are listed."""
     tree, level = list[str](), [root]
     while level:
         tree += level
@@ -185,17 +185,17 @@ def _below(zk: KazooClient, paths: Sequence[str]) -> list[str]:
 
 
 def _stats(zk: KazooClient, paths: Sequence[str]) -> dict[str, ZnodeStat]:
-    """The stats of the znodes that are still there, in the order of the paths."""
+    """Return the stats of the znodes that still exist, in the order of the paths."""
     return {path: stat for path, stat in zip(paths, stat_all(zk, paths), strict=True) if stat is not None}
 
 
 def _values(zk: KazooClient, paths: Sequence[str]) -> dict[str, ZNode]:
-    """The znodes that are still there, in the order of the paths."""
+    """Return the znodes that still exist, in the order of the paths."""
     return {path: znode for path, znode in zip(paths, read_all(zk, paths), strict=True) if znode is not None}
 
 
 def _kept(root: str, stats: Stats) -> list[str]:
-    """The records, and all above them up to the root, parents first."""
+    """Return the records, and all znodes above them up to the root, parents first."""
     found = {root}
     for path in _records(root, stats):
         while path not in found:
@@ -205,7 +205,7 @@ def _kept(root: str, stats: Stats) -> list[str]:
 
 
 def _size(stats: Stats, paths: Collection[str]) -> int:
-    """Bytes in a request that keeps these znodes."""
+    """Return the bytes of a request that keeps these znodes."""
     return sum(int(stats[path].dataLength) + 2 * len(path) + _PER_ZNODE_BYTES for path in paths)
 
 
@@ -219,7 +219,7 @@ def _delete(zk: KazooClient, paths: Sequence[str]) -> None:
 
 
 def _make_anew(zk: KazooClient, root: str, kept: dict[str, ZNode]) -> None:
-    """Delete the root and what is kept of it, and write both again, in one request."""
+    """Delete the root and its kept records, and write both again, in one request."""
 
     def send() -> Refusal | None:
         multi = zk.transaction()

@@ -1,4 +1,4 @@
-"""What all changes of peers share: finding and checking a peer, asking the Master, waiting for the RegionServers, refusing."""
+"""The code that all changes of peers share: find and check a peer, ask the Master, wait for the RegionServers, refuse."""
 
 from __future__ import annotations
 
@@ -50,14 +50,14 @@ class PeerAdmin:
     sleep: Callable[[float], None] = time.sleep
 
     def find(self, peer_id: str) -> Peer | None:
-        """The peer as ZooKeeper has it; None if it does not exist."""
+        """Return the peer as ZooKeeper has it; None if it does not exist."""
         try:
             return read_peer(self.session.zk, self.session.nodes, peer_id)
         except (MissingPeer, StorageError):  # a cluster that has never had a peer has no znode for queues yet
             return None
 
     def managed(self, peer_id: str) -> Peer:
-        """A managed peer that the Master knows as ZooKeeper does. Raises UnmanagedPeer, MissingPeer, StalePeer."""
+        """Return a managed peer that the Master knows as ZooKeeper does. Raises UnmanagedPeer, MissingPeer, StalePeer."""
         peer = read_peer(self.session.zk, self.session.nodes, peer_id)
         if not peer.managed:
             raise UnmanagedPeer(peer_id, f"its configuration has no {MANAGED.key}=true", "Walferry does not touch it")
@@ -65,17 +65,17 @@ class PeerAdmin:
         return peer
 
     def shippable(self, peer_id: str) -> Peer:
-        """The peer, paused or not, once every live RegionServer queues its WALs for it. Raises what check_peer does, Refused."""
+        """Return the peer, paused or not, once all live RegionServers queue WALs for it. Raises as check_peer, and Refused."""
         peer = check_peer(self.session, peer_id, even_paused=True)
         self.await_queues(peer_id)
         return peer
 
     def master(self) -> Connection:
-        """A connection to the active Master; a context manager."""
+        """Return a connection to the active Master; a context manager."""
         return master.connect(active_master(self.session.zk, self.session.nodes), login=self.session.source.login)
 
     def change(self, peer_id: str, edit: Callable[[pb.ReplicationPeer], object]) -> None:
-        """Have the Master change the peer's configuration as `edit` does."""
+        """Make the Master change the peer's configuration as `edit` does."""
         with self.master() as connection:
             config = master.get_peer(connection, peer_id)
             edit(config)
@@ -106,7 +106,7 @@ class PeerAdmin:
             )
 
     def await_settled(self, peer: Peer) -> None:
-        """Wait until no call that RegionServers made for a DISABLED peer can take effect any more. Tells why and for how long."""
+        """Wait until no call that RegionServers made for a DISABLED peer can take effect any more. Log why and for how long."""
         session = self.session
         state = read(session.zk, session.nodes.peer_state(peer.id))
         clock = just_written(session.zk, f"{session.source.root}/clock")
@@ -116,7 +116,7 @@ class PeerAdmin:
             self.sleep(pause)
 
     def delete(self, peer_id: str) -> None:
-        """Have the Master remove the peer, and wait until its queues are gone too."""
+        """Make the Master remove the peer, and wait until its queues are gone too."""
         with self.master() as connection:
             master.remove_peer(connection, peer_id)
         left = self.await_none(lambda: set(queue_paths(self.session, peer_id)), _VERIFY_SECONDS)
@@ -125,7 +125,7 @@ class PeerAdmin:
             raise Refused(f"peer {peer_id} was removed, but {what} is still there", "Look at the Master's log")
 
     def await_none(self, look: Callable[[], set[str]], seconds: float) -> set[str]:
-        """Ask `look` again and again until it finds nothing. Returns what it still finds after `seconds`."""
+        """Call `look` repeatedly until it finds nothing. Return what it still finds after `seconds`."""
         waited = 0.0
         while (found := look()) and waited < seconds:
             self.sleep(_POLL_SECONDS)
@@ -135,16 +135,16 @@ class PeerAdmin:
 
 @contextmanager
 def peer_admin(source: SourceCluster) -> Iterator[PeerAdmin]:
-    """A PeerAdmin with a ZooKeeper session of its own. Raises ConnectError."""
+    """Yield a PeerAdmin with a ZooKeeper session of its own. Raises ConnectError."""
     with open_session(source) as session:
         yield PeerAdmin(session)
 
 
 def begin_new_wals(admin: PeerAdmin) -> None:
-    """Have the servers begin new WALs: a new peer's queue begins with each server's open one, at its first byte.
+    """Make the servers begin new WALs: a new peer's queue begins with each server's open WAL, at its first byte.
 
-    If a server does not begin one, its queue also has edits from before the peer: that costs time and loses nothing. An
-    initial snapshot rolls once more, and waits for it.
+    If a server does not begin a new WAL, its queue also has edits from before the peer. They cost time, and nothing is lost. An
+    initial snapshot rolls once more, and waits for the new WALs.
     """
     for server, why in roll(admin.session, ()).failures.items():
         log.warning("%s has not begun a new WAL, so edits of before are queued for the peer too: %s", server, why)
@@ -158,17 +158,17 @@ def put_keys(config: pb.ReplicationPeer, values: Mapping[str, str]) -> None:
 
 
 def finish_command(peer_id: str, new_id: str) -> str:
-    """The command that ends a hand-back, in quotes."""
+    """Return the command that ends a hand-back, in quotes."""
     return f"`walferry peers hand-back {shell_word(peer_id)} --to {shell_word(new_id)} --finish`"
 
 
 def check_id(peer_id: str) -> None:
-    """Raises Refused for an id that HBase would not take."""
+    """Raise Refused for an id that HBase would not take."""
     if not _PEER_ID.fullmatch(peer_id):
         raise Refused(f"{peer_id!r} is not a peer id: HBase takes no '-', '/' or blanks in it")
 
 
 def without_own_keys(peer: Peer) -> Peer:
-    """What decides which edits go where: two peers that are equal in it ship the same."""
+    """Return the part of a peer that decides which edits go where: two peers with equal parts ship the same."""
     kept = {key: value for key, value in peer.config.items() if not key.startswith(PREFIX)}
     return replace(peer, id="", state="", config=kept)

@@ -53,7 +53,7 @@ def _roll(admin: PeerAdmin, peer_id: str) -> None:
 
 
 def _plan_when_closed(admin: PeerAdmin, peer_id: str) -> PeerPlan:
-    """The peer's plan, given a few seconds in which the WALs that were just rolled are closed."""
+    """Return the peer's plan, after a few seconds in which the rolled WALs are closed."""
     plan = plan_peer(admin.session, peer_id)
 
     def look() -> set[str]:
@@ -66,12 +66,12 @@ def _plan_when_closed(admin: PeerAdmin, peer_id: str) -> PeerPlan:
 
 
 def unshipped(plan: PeerPlan) -> Mapping[str, str]:
-    """Planned WALs that are not known to be shipped whole, each with the problem of its group, if any."""
+    """Return the planned WALs that are not known to be shipped whole, each with its group's problem, if any."""
     return {wal.name: group.problem or "" for group in plan.groups for wal in group.wals if not wal.finished}
 
 
 def refuse_odd_queues(queues: Sequence[Queue]) -> None:
-    """Raises Refused if a queue has an entry that is not a WAL."""
+    """Raise Refused if a queue has an entry that is not a WAL."""
     problems = [problem for queue in queues for problem in queue.problems]
     if problems:
         raise Refused(
@@ -81,7 +81,7 @@ def refuse_odd_queues(queues: Sequence[Queue]) -> None:
 
 
 def listed(wals: Iterable[str], plan: PeerPlan) -> str:
-    """How many WALs, the first of them and why they wait: the beginning of a sentence, up to its verb."""
+    """Return how many WALs, the first of them and why they wait: the beginning of a sentence, up to its verb."""
     names, problems = sorted(wals), unshipped(plan)
     shown = ", ".join(names[:_NAMED]) + (", …" if len(names) > _NAMED else "")
     why = next((problems[wal] for wal in names if problems.get(wal)), "")

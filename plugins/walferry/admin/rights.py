@@ -1,16 +1,16 @@
-"""All rights to send a peer's edits to its slave, in one holder's hands.
+"""Holds all rights to send a peer's edits to its slave.
 
     the peer lock       batches, initial snapshots, repairs             replication/locks/peer_lock.py
-    leases              whoever ships or loads a WAL group         replication/queues/lease.py
+    leases              runs that ship or load a WAL group         replication/queues/lease.py
     turns               tasks that ship an interval again          replay/group_lock.py
 
 Tasks of initial snapshots and repairs send rows while their run holds the peer lock (replication/locks/peer_lock.py).
 
-Who locks them all sends nothing, and waits until nothing that earlier holders have sent can take effect any more
-(base/zk/right.py). From then on nothing of the peer reaches the slave.
+A holder of all rights sends nothing, and waits until no request of earlier holders can take effect any more (base/zk/right.py).
+From then on no edit of the peer reaches the slave.
 
-Before that the peer must be paused, or gone. Whoever takes a right looks at the peer after that, and sends nothing of such a
-peer. So nobody sends by a right that is taken later, or that is new: of a WAL group that is just being queued, say.
+Before that the peer must be paused, or gone. A run that takes a right looks at the peer afterwards, and sends nothing for a peer
+that is paused or gone. So no run sends by a right that is taken later or is new, as for a WAL group that is just being queued.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from walferry.replication.queues.errors import LeaseHeld
 from walferry.replication.queues.reading import queued_groups
 from walferry.replication.source.session import Session
 
-WAIT_SECONDS = 30.0  # for holders that were killed, whose sessions have ended by then, or that are just ending
+WAIT_SECONDS = 30.0  # for killed holders, whose sessions have ended by then, and for holders that are just ending
 TRY_AGAIN = "Try again once that has ended; what was killed lets go within half a minute"
 
 log = logging.getLogger(__name__)
@@ -45,11 +45,11 @@ class AllRights:
 
     admin: PeerAdmin
     peer_id: str
-    groups: tuple[str, ...]  # the WAL groups that there are leases of
+    groups: tuple[str, ...]  # the WAL groups that have leases
     locks: tuple[FencedLock, ...]
 
     def await_quiet(self) -> None:
-        """Wait until no request of earlier holders can take effect any more, and tell how long. Raises as `check`."""
+        """Wait until no request of earlier holders can take effect any more, and log how long. Raises as `check`."""
         seconds = max(lock.quiet_at for lock in self.locks) - now()
         if seconds > 0:
             log.info(
@@ -61,13 +61,13 @@ class AllRights:
         self.check()
 
     def check(self) -> None:
-        """Check that all of them are still held. Raises LeaseLost, RightLost, ConnectError."""
+        """Check that all rights are still held. Raises LeaseLost, RightLost, ConnectError."""
         for lock in self.locks:
             lock.write(lambda multi: None)
 
 
 def refuse_if_held(session: Session, peer_id: str) -> None:
-    """Raises Refused, naming the holder, if someone has one of the rights now."""
+    """Raise Refused, naming the holder, if one of the rights is held now."""
     paths = [lock.path for lock in (peer_lock.lock_of(session, peer_id), *_others(session, peer_id, _groups(session, peer_id)))]
     for path, holders in zip(paths, children_all(session.zk, paths), strict=True):
         if holders:
@@ -78,12 +78,12 @@ def refuse_if_held(session: Session, peer_id: str) -> None:
 
 @contextmanager
 def all_rights(admin: PeerAdmin, peer_id: str, holder: str) -> Iterator[AllRights]:
-    """Hold all rights of a peer that is paused or gone for the length of a block. Raises Refused, naming who does not let go."""
+    """Hold all rights of a paused or removed peer while the block runs. Raises Refused, naming a holder that does not let go."""
     session = admin.session
     taken: list[FencedLock] = []
     try:
         _take(admin, peer_lock.lock_of(session, peer_id), holder, taken)
-        # Listed only now: what is read after a write of ours has all that was taken before the peer was paused.
+        # Listed only now: a read after our own write sees every right that was taken before the peer was paused.
         groups = _groups(session, peer_id)
         for lock in _others(session, peer_id, groups):
             _take(admin, lock, holder, taken)
@@ -94,13 +94,13 @@ def all_rights(admin: PeerAdmin, peer_id: str, holder: str) -> Iterator[AllRight
 
 
 def _groups(session: Session, peer_id: str) -> tuple[str, ...]:
-    """The WAL groups that are queued, and those that have had a holder."""
+    """Return the WAL groups that are queued, and the groups that have had a holder."""
     held = {unquote(name) for name in children(session.zk, session.own.leases(peer_id)) or ()}
     return tuple(sorted(held | queued_groups(session, peer_id)))
 
 
 def _others(session: Session, peer_id: str, groups: tuple[str, ...]) -> list[FencedLock]:
-    """All rights but that to hold the peer lock."""
+    """Return all rights except the peer lock."""
     return [*(lease.lock_of(session, peer_id, group) for group in groups), *group_lock.locks_of(session, peer_id)]
 
 

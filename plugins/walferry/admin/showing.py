@@ -20,7 +20,7 @@ from walferry.shipping.plan import PeerPlan, plan_peer
 
 @dataclass(frozen=True)
 class PeerLine:
-    """A peer among others."""
+    """A line about one of all peers."""
 
     id: str
     state: str
@@ -33,36 +33,36 @@ class PeerLine:
 
 @dataclass(frozen=True)
 class Overview:
-    """All peers that could be read, what is wrong with the others, and what is wrong with the source's folder of WALs."""
+    """All peers that could be read, problems with the others, and the problem with the source's folder of WALs."""
 
     peers: Sequence[PeerLine]
     unreadable: Sequence[str]
     store_problem: str | None
 
     def to_json(self) -> dict[str, Any]:
-        """As `peers list --json` prints it."""
+        """Return the data that `peers list --json` prints."""
         problems = [*self.unreadable, *([self.store_problem] if self.store_problem else [])]
         return {"peers": [asdict(peer) for peer in self.peers], "problems": problems}
 
 
 @dataclass(frozen=True)
 class Described:
-    """One peer with its queues. Without a plan it is not known what is left to ship."""
+    """One peer with its queues. Without a plan its backlog is not known."""
 
     peer: Peer
     queues: Sequence[Queue]
     plan: PeerPlan | None
-    stale: str | None  # why ZooKeeper's copy of it cannot be trusted
+    stale: str | None  # why ZooKeeper's copy of the peer cannot be trusted
     store_problem: str | None
 
     @property
     def stuck(self) -> str | None:
-        """What to tell of WAL groups that cannot be shipped as they are."""
+        """A text on the WAL groups that cannot be shipped as they are."""
         count = sum(bool(group.problem) for group in self.plan.groups) if self.plan else 0
         return f"peer {self.peer.id}: {count} of its WAL groups cannot be shipped as they are: see above" if count else None
 
     def lines(self) -> list[str]:
-        """In words."""
+        """Return the peer in words."""
         lines = [*_configuration(self.peer)]
         if self.stale:
             lines.append(f"  cannot be shipped by Walferry: {self.stale}")
@@ -70,7 +70,7 @@ class Described:
         return [*lines, *(_left(self.plan) if self.plan else ["  left to ship of closed WALs: not known"])]
 
     def to_json(self) -> dict[str, Any]:
-        """As `peers show --json` prints it."""
+        """Return the data that `peers show --json` prints."""
         peer, plan = self.peer, self.plan
         return {
             "id": peer.id,
@@ -96,7 +96,7 @@ class Described:
 
 
 def overview(peers: PeerAdmin) -> Overview:
-    """All peers. Raises WalferryError."""
+    """Return all peers. Raises WalferryError."""
     listing = read_peers(peers.session.zk, peers.session.nodes)
     rows = []
     for peer in listing.peers:
@@ -112,7 +112,7 @@ def overview(peers: PeerAdmin) -> Overview:
 
 
 def describe(peers: PeerAdmin, peer_id: str) -> Described:
-    """One peer with its queues and what is left to ship of them. Raises WalferryError."""
+    """Return one peer with its queues and its backlog. Raises WalferryError."""
     peer = read_peer(peers.session.zk, peers.session.nodes, peer_id)
     queues = read_queues(peers.session, peer_id)
     stale = _disagreement(peers, peer_id)
@@ -126,7 +126,7 @@ def describe(peers: PeerAdmin, peer_id: str) -> Described:
 
 
 def _disagreement(peers: PeerAdmin, peer_id: str) -> str | None:
-    """Why ZooKeeper's copy of the peer cannot be trusted; None if the Master agrees with it."""
+    """Return why ZooKeeper's copy of the peer cannot be trusted; None if the Master agrees with it."""
     try:
         check_agreement(peers.session, peer_id)
     except (StalePeer, MasterSilent) as error:
@@ -153,7 +153,7 @@ def _configuration(peer: Peer) -> list[str]:
 
 
 def scope(peer: Peer) -> str:
-    """Which edits the peer gets, in words."""
+    """Return in words which edits the peer gets."""
     if peer.replicate_all:
         but = [*sorted(peer.exclude_namespaces), *_tables(peer.exclude_table_cfs)]
         return "all user tables" + (f" but {', '.join(but)}" if but else "")
@@ -173,7 +173,7 @@ def _queues(queues: Sequence[Queue]) -> list[str]:
 
 
 def _left(plan: PeerPlan) -> list[str]:
-    """The bytes to ship of closed WALs, and what stands in the way. The size of a WAL that is being written is not known."""
+    """Return the bytes to ship of closed WALs, and what stands in the way. An open WAL's size is not known."""
     known, unsure = sum(group.bytes_left for group in plan.groups), sum(group.unsure for group in plan.groups)
     amount = f"{known:,} bytes"
     if unsure:

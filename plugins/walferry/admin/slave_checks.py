@@ -1,4 +1,4 @@
-"""Whether edits can arrive at the slave: it answers, is another cluster, and has what the source replicates to it."""
+"""Checks whether edits can arrive at the slave: it answers, is another cluster, and has the tables and families."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from walferry.hbase.layout import ZNodes
 from walferry.hbase.rpc import master
 from walferry.replication.peers.reading import slave_of
 
-CONNECT_SECONDS = 10.0  # a command at a terminal waits no longer for a slave's ZooKeeper
+CONNECT_SECONDS = 10.0  # a command at a terminal does not wait longer for a slave's ZooKeeper
 MAX_TOLD = 20
 log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
 class Wanted:
-    """What a peer is to get, and where. Without namespaces and tables it gets all user tables."""
+    """The edits that a peer is to get, and its slave. Without namespaces and tables it gets all user tables."""
 
     id: str
     cluster_key: str
@@ -34,16 +34,16 @@ class Wanted:
 
     @property
     def all(self) -> bool:
-        """Whether it gets all user tables."""
+        """Whether the peer gets all user tables."""
         return not self.namespaces and not self.table_cfs
 
     def by_namespace(self, table: str, _: str) -> bool:
-        """Whether it gets the table because of its namespace."""
+        """Return whether the peer gets the table because of its namespace."""
         return self.all or table_name(table)[0] in self.namespaces
 
 
 def check_ends(admin: PeerAdmin, wanted: Wanted, *, allow_missing: bool) -> None:
-    """Raises Refused if edits would not arrive. With `allow_missing` what stands in their way is only logged."""
+    """Raise Refused if edits would not arrive. With `allow_missing` the reasons are only logged."""
     try:
         problems = problems_at_ends(admin, wanted)
     except Refused:
@@ -61,10 +61,10 @@ def check_ends(admin: PeerAdmin, wanted: Wanted, *, allow_missing: bool) -> None
 
 
 def problems_at_ends(admin: PeerAdmin, wanted: Wanted, wants: Callable[[str, str], bool] | None = None) -> list[str]:
-    """Why edits would not arrive, a reason each, and not too many of them.
+    """Return why edits would not arrive, a bounded number of reasons.
 
-    `wants(table, family)` tells what the peer gets of all tables; by default that is what `wanted` says. Raises Refused if the
-    cluster key leads to the source itself, WalferryError if one of the two does not answer.
+    `wants(table, family)` says whether the peer gets a family; the default is `wanted`. Raises Refused if the cluster key leads
+    to the source itself, WalferryError if the source or the slave does not answer.
     """
     key = parse_cluster_key(wanted.cluster_key)
     nodes = ZNodes(key.znode_parent)

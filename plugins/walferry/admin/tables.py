@@ -1,4 +1,4 @@
-"""The tables and families of a peer: how operators write them, and whether they exist on both sides.
+"""The tables and families of a peer: reads them as operators write them, and checks that they exist on both sides.
 
     table   namespace:table                 all families of it
     table=cf,cf   namespace:table=cf,cf
@@ -28,7 +28,7 @@ _HASH_ENTRY = re.compile(r"""\s*,?\s*(["'])(?P<table>[^"']+)\1\s*=>\s*\[(?P<fami
 
 @dataclass(frozen=True)
 class TableFamilies:
-    """A table, "table" or "namespace:table", and those of its families that are meant; none means all of them."""
+    """A table, "table" or "namespace:table", and the chosen families; none means all families."""
 
     table: str
     families: tuple[str, ...] = ()
@@ -36,7 +36,7 @@ class TableFamilies:
 
 @dataclass(frozen=True)
 class Asked:
-    """One table as an operator wrote it, with everything it may mean."""
+    """One table as an operator wrote it, with all its possible meanings."""
 
     text: str
     readings: tuple[TableFamilies, ...]
@@ -49,7 +49,7 @@ class UnclearTable(WalferryError):
 
 
 def parse_tables(text: str) -> list[Asked]:
-    """The tables of one argument. Raises ValueError."""
+    """Return the tables of one argument. Raises ValueError."""
     if "=>" in text:
         return _parse_hash(text)
     entries = [entry.strip() for entry in text.split(";") if entry.strip()]
@@ -59,7 +59,7 @@ def parse_tables(text: str) -> list[Asked]:
 
 
 def table_name(table: str) -> tuple[str, str]:
-    """Namespace and name of "table" or "namespace:table". Raises ValueError."""
+    """Return namespace and name of "table" or "namespace:table". Raises ValueError."""
     match = TABLE.fullmatch(table)
     if not match:
         raise ValueError(f"{table!r} is not a table; it should be [namespace:]table")
@@ -67,7 +67,7 @@ def table_name(table: str) -> tuple[str, str]:
 
 
 def resolve(asked: Sequence[Asked], source: Connection) -> dict[str, tuple[str, ...]]:
-    """Tables with their families, as the source's tables decide. Raises UnclearTable, RpcError."""
+    """Return tables with their families, as the source's tables decide. Raises UnclearTable, RpcError."""
     several = {reading.table for each in asked if len(each.readings) > 1 for reading in each.readings}
     there = master.replicated_families(source, several)
     meant: dict[str, tuple[str, ...]] = {}
@@ -82,7 +82,7 @@ def resolve(asked: Sequence[Asked], source: Connection) -> dict[str, tuple[str, 
 def missing(
     source: Connection, slave: Connection, namespaces: Collection[str], table_cfs: Mapping[str, Sequence[str]]
 ) -> list[str]:
-    """Why edits of these namespaces and tables would not arrive, a reason each. Raises RpcError."""
+    """Return why edits of these namespaces and tables would not arrive, a reason each. Raises RpcError."""
     at_source, at_slave = (master.replicated_families(side, table_cfs.keys()) for side in (source, slave))
     sides = {"source": source, "slave": slave}
     lines = [
@@ -99,7 +99,7 @@ def missing(
 
 
 def missing_of_all(source: Connection, slave: Connection, wants: Callable[[str, str], bool]) -> list[str]:
-    """Why edits of those families of user tables would not arrive that `wants(table, family)`, a reason each. Raises RpcError."""
+    """Return why edits of user tables would not arrive, for families that `wants(table, family)`. Raises RpcError."""
     replicated = {
         table: [family for family, global_ in sorted(families.items()) if global_ and wants(table, family)]
         for table, families in sorted(master.all_replicated_families(source).items())
@@ -166,7 +166,7 @@ def _parse_hash(text: str) -> list[Asked]:
 
 
 def _readings(entry: str) -> tuple[TableFamilies, ...]:
-    """What the text of one table may mean. HBase's own reading of such a string comes first."""
+    """Return the possible meanings of one table's text. HBase's own reading of such a string comes first."""
     table, equals, listed = entry.partition("=")
     if equals:
         return (_reading(table.strip(), _families(listed, entry), entry),)

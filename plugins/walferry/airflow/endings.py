@@ -1,9 +1,9 @@
-"""How a task ends that fails: the last line of its log is the reason, as an error, and no traceback hides it.
+"""Ends a failed task so that the last line of its log is the reason, as an error, and no traceback hides it.
 
-Airflow's task runner logs what a task raises with its traceback, and other lines after that. The one exception that it logs
-without is SystemExit, as a line that names its code. So what Walferry understands leaves a task as an `Ended`, and the policy
-RetryIfItHelps, which the runner asks after each failure, tells the reason then. What Walferry does not understand keeps its
-traceback, and is named below it. The policy also fails a task at once if trying again does not help.
+Airflow's task runner logs an exception with its traceback, and other lines after that. It logs only SystemExit without a
+traceback, as a line that names the exit code. So a task raises an `Ended` for a failure that Walferry understands, and the policy
+RetryIfItHelps, which the runner asks after each failure, logs the reason then. A failure that Walferry does not understand keeps
+its traceback, and a line below the traceback names it. The policy also fails a task at once if trying again does not help.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ from walferry.runs.failures import MAX_NOTE_CHARS, Failures, ReportedFailures
 
 WIDTH = 110
 MAX_REASON_CHARS = 4000
-NOTE = "walferry_note"  # the XCom with a line for the note on the run
-END_OF_GROUP = "::endgroup::"  # Airflow's UI folds the lines of a group, and the runner opens one before it asks the policy
+NOTE = "walferry_note"  # the XCom with a line for the run's note
+END_OF_GROUP = "::endgroup::"  # Airflow's UI folds the lines of a group, and the runner opens a group before it asks the policy
 _COMMAND = re.compile(r"`[^`\n]*`")
-_BLANK = "\x00"  # a blank in a command, where no line is broken: people copy commands
+_BLANK = "\x00"  # stands for a blank inside a command, where lines are not broken: people copy commands
 P = ParamSpec("P")
 R = TypeVar("R")
 
@@ -36,7 +36,7 @@ log = logging.getLogger(__name__)
 
 
 class Ended(SystemExit):
-    """Ends a task for a cause that is known. Its text is what notifiers show as the exception, its lines are for the log."""
+    """Ends a task for a known cause. Notifiers show its text as the exception; its lines are for the log."""
 
     def __init__(self, text: str, lines: Sequence[str], *, retry_helps: bool) -> None:
         super().__init__(1)
@@ -49,9 +49,9 @@ class Ended(SystemExit):
 
 
 def ended_by(error: BaseException) -> Ended | None:
-    """The end of a task that has raised this; None if the cause is not known.
+    """Return the end of a task that has raised this error; None if the cause is not known.
 
-    Airflow's own subclasses of AirflowException have meanings of their own: they skip a task, or reschedule it.
+    Airflow's own subclasses of AirflowException have meanings of their own: they skip or reschedule a task.
     """
     error = _as_ours(error)
     if isinstance(error, WalferryError):
@@ -62,7 +62,7 @@ def ended_by(error: BaseException) -> Ended | None:
 
 
 def _as_ours(error: BaseException) -> BaseException:
-    """What ZooKeeper's client has raised as one of our errors, which says what to do; others as they are."""
+    """Return an error of ZooKeeper's client as one of our errors, which says what to do; return other errors as they are."""
     if not type(error).__module__.startswith("kazoo."):
         return error
     from walferry.base.zk.errors import known
@@ -73,19 +73,19 @@ def _as_ours(error: BaseException) -> BaseException:
 
 
 def tell(error: BaseException, context: Any = None) -> None:
-    """Have the log end with the reason, and leave it to the run's note."""
+    """Make the log end with the reason, and leave the reason for the run's note."""
     lines = _lines_of(error)
-    if not isinstance(error, Ended) or not isinstance(error.__cause__, ReportedFailures):  # a report has left its own
+    if not isinstance(error, Ended) or not isinstance(error.__cause__, ReportedFailures):  # the report left a line of its own
         leave_note(context, lines[0])
     log.info(END_OF_GROUP)
     log.error("%s", "\n".join(wrapped(lines)))
 
 
 def wrapped(reasons: Iterable[str]) -> list[str]:
-    """The reasons as lines of a sensible width. Commands and other words are not broken.
+    """Return the reasons as lines of a sensible width. Commands and other words are not broken.
 
-    A line break in a reason, which may be of a job that has failed, does not begin a line as the log has them: what follows it is
-    indented.
+    A reason may come from a failed job and contain line breaks. The text behind a line break is indented, so it does not look
+    like a new line of the log.
     """
     lines = [line for reason in reasons for line in _lines(lines_only(reason[:MAX_REASON_CHARS]))]
     return [line.replace(_BLANK, " ") for line in lines]
@@ -114,7 +114,7 @@ def _lines_of(error: BaseException) -> Sequence[str]:
 
 
 def leave_note(context: Any, line: str) -> None:
-    """Leave a line to the run's note, if there is anything to say."""
+    """Leave a line for the run's note, unless the line is empty."""
     if context is None or not line:
         return
     try:
@@ -126,30 +126,30 @@ def leave_note(context: Any, line: str) -> None:
 class RetryIfItHelps(RetryPolicy):
     """Fails a task at once if its error says that trying again does not help; all other failures follow the task's settings.
 
-    Airflow asks it after each failure, whatever the callbacks are. So it also has the log end with the reason.
+    Airflow asks the policy after each failure, whatever the callbacks are. So the policy also makes the log end with the reason.
     """
 
     def evaluate(
         self, exception: BaseException, try_number: int, max_tries: int, context: Context | None = None
     ) -> RetryDecision:
-        """What Airflow asks after each failure. A decision with a reason would be logged below ours."""
+        """Decide about a failed try for Airflow. The decision has no reason: Airflow would log it below our last line."""
         try:
             tell(exception, context)
-        except Exception:  # Airflow would go on without our decision
+        except Exception:  # without a decision Airflow would go on
             log.exception("the reason cannot be told")
         if isinstance(exception, (WalferryError, Ended)) and not exception.retry_helps:
             return RetryDecision.fail()
         return RetryDecision.default()
 
     def serialize(self) -> dict[str, Any]:
-        """The policy has no settings."""
+        """Return no settings: the policy has none."""
         return {}
 
 
 def ends_plainly(execute: Callable[P, R]) -> Callable[P, R]:
-    """For an operator's `execute`: a known failure ends the task without a traceback.
+    """Wrap an operator's `execute` so that a known failure ends the task without a traceback.
 
-    Only where this policy is the task's: others neither tell the reason nor know which failures are final.
+    It does so only if the task has this policy: other policies neither log the reason nor know which failures are final.
     """
 
     @functools.wraps(execute)

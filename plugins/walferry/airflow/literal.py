@@ -1,9 +1,9 @@
 """Tasks whose arguments are values and never templates.
 
-Airflow hands the text in an operator's template fields to Jinja, which knows all connections and variables. Some of that text
-comes from outside: names in ZooKeeper, and what a form, an event or a slave says. Airflow does not render values that `expand`
-maps, but it renders those that `expand_kwargs` maps, however deep they lie in lists and dicts. Here no text is rendered, wherever
-it comes from:
+Airflow hands the text in an operator's template fields to Jinja, which can read all connections and variables. Some of that text
+comes from outside: names in ZooKeeper, and texts from a form, an event or a slave. Airflow does not render values that `expand`
+maps, but it renders values that `expand_kwargs` maps, however deep they lie in lists and dicts. These classes render no text,
+wherever it comes from:
 
     LiteralFields          for operators: an XCom or a mapped argument is replaced by its value, and all else stays as it is
     LiteralIfMapped        the same for mapped tasks only; the fields of other tasks are in the DAG file, and templates work there
@@ -25,36 +25,36 @@ from walferry.airflow.endings import ends_plainly
 P = ParamSpec("P")
 R = TypeVar("R")
 
-MAX_LABEL_CHARS = 250  # of a mapped task, in Airflow's database
+MAX_LABEL_CHARS = 250  # limit of a mapped task's label in Airflow's database
 
 
 def label(expression: str) -> str:
-    """The `map_index_template` that shows an attribute of the mapped task. The attribute's value itself is never rendered."""
+    """Return the `map_index_template` that shows an attribute of the mapped task. The attribute's value is never rendered."""
     return f"{{{{ {expression}[:{MAX_LABEL_CHARS}] }}}}"
 
 
 class LiteralFields:
-    """A mixin for operators, named before the operator's class: fields are resolved, and never rendered."""
+    """A mixin for operators, named before the operator's class: it resolves fields and never renders them."""
 
-    template_ext: Sequence[str] = ()  # nor is a value read as a file because it ends like a file's name
+    template_ext: Sequence[str] = ()  # a value is not read as a file, even if it ends like a file name
 
     def render_template(self, content: Any, context: Context, *_: Any, **__: Any) -> Any:
-        """Resolve a field; Airflow calls this for each of them."""
+        """Resolve a field. Airflow calls this for each field."""
         return resolved(content, context)
 
 
 class LiteralIfMapped(LiteralFields):
-    """The same for mapped tasks, whose values may come from anywhere; the fields of an unmapped task are in the DAG file."""
+    """The same for mapped tasks, whose values may come from anywhere. An unmapped task's fields are in the DAG file."""
 
     def render_template(self, content: Any, context: Context, *args: Any, **kwargs: Any) -> Any:
-        """Resolve a field; Airflow calls this for each of them."""
+        """Resolve a field. Airflow calls this for each field."""
         if context["ti"].map_index not in (None, -1):
             return resolved(content, context)
         return super(LiteralFields, self).render_template(content, context, *args, **kwargs)  # type: ignore[misc]
 
 
 class LiteralTask(LiteralFields, DecoratedOperator, PythonOperator):
-    """A task made of a function, whose arguments are data."""
+    """A task made of a function. The function's arguments are data."""
 
     custom_operator_name = "@task"
     template_fields: Sequence[str] = PythonOperator.template_fields

@@ -1,4 +1,4 @@
-"""What Airflow is told of Walferry when it is installed by pip: a connection type with a form, hooks, operators and triggers.
+"""Describes Walferry for Airflow when pip has installed it: a connection type with a form, hooks, operators and triggers.
 
 A connection of type generic works as well: its extra has the same fields.
 """
@@ -60,7 +60,7 @@ _FIELDS: dict[str, tuple[str, str, dict[str, Any]]] = {
 
 
 def get_provider_info() -> dict[str, Any]:
-    """What Airflow's provider manager reads."""
+    """Return the description that Airflow's provider manager reads."""
     return {
         "package-name": "walferry",
         "name": "Walferry",

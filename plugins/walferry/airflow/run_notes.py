@@ -1,8 +1,8 @@
 """Writes what a run did, or why it failed, into the run's note, which Airflow's UI shows in its list of runs.
 
-A task cannot do that: the API of the task SDK takes a note only for a run that a task triggers. So tasks leave a line as an XCom,
-and this listener, which Airflow calls where the run's end is written to its database, puts them together. It uses the session
-that Airflow's own object is in, commits nothing itself, and leaves notes alone that people have written.
+A task cannot write the note: the API of the task SDK takes a note only for a run that a task triggers. So tasks leave a line as
+an XCom, and this listener puts the lines together. Airflow calls the listener where it writes the run's end to its database. The
+listener uses the session of Airflow's own object, commits nothing itself, and does not change notes that people have written.
 """
 
 from __future__ import annotations
@@ -28,33 +28,33 @@ DAGS = frozenset({
 MAX_LINES = 5
 SAME_CHARS = 60
 MAX_COMPARED = 200
-MAX_CHARS = 1000  # Airflow's own bound
-OURS = "Walferry: "  # how our notes begin
-# The UI renders notes as Markdown, and makes links only when it has read the names of characters ("&#58;").
+MAX_CHARS = 1000  # Airflow's own limit
+OURS = "Walferry: "  # our notes begin with this
+# The UI renders notes as Markdown. It makes links before it reads character references ("&#58;").
 _MARKDOWN = re.compile(r"([\\`*\[\]<>|~&])")
 
-_LINK = re.compile(r"\S*(?:://|www\.|@)\S*", re.IGNORECASE)  # what the UI would make a link of, and more
-_TICK = re.compile(r"(?<!\\)`")  # that begins or ends code
+_LINK = re.compile(r"\S*(?:://|www\.|@)\S*", re.IGNORECASE)  # text that the UI would make a link of, and more
+_TICK = re.compile(r"(?<!\\)`")  # begins or ends code
 
 log = logging.getLogger(__name__)
 
 
 @hookimpl
 def on_dag_run_success(dag_run: DagRun, msg: str) -> None:
-    """A run has succeeded."""
+    """Write the note of a run that has succeeded."""
     write_note(dag_run, "nothing was to be done")
 
 
 @hookimpl
 def on_dag_run_failed(dag_run: DagRun, msg: str) -> None:
-    """A run has failed."""
+    """Write the note of a run that has failed."""
     write_note(dag_run, "a task has failed without telling why: see its log")
 
 
 def write_note(dag_run: DagRun, without: str) -> None:
-    """Write the note, if the run is one of ours and nobody has written another one.
+    """Write the note, if the run is one of ours and its note was not written by a person.
 
-    Without any line from its tasks a run has none; `without` stands in the place of what the run had before it was cleared.
+    A run whose tasks left no line gets no note. If it had a note from before it was cleared, `without` replaces that note's text.
     """
     from sqlalchemy.orm import object_session
 
@@ -65,12 +65,12 @@ def write_note(dag_run: DagRun, without: str) -> None:
         text = note_of(_lines(dag_run, session)) or (before and f"{OURS}{without}")
         if text and (before or OURS).startswith(OURS):
             dag_run.note = text
-    except Exception:  # a run must end whatever becomes of its note
+    except Exception:  # a run must end, whatever becomes of its note
         log.exception("run %s of %s gets no note", dag_run.run_id, dag_run.dag_id)
 
 
 def note_of(lines: list[str]) -> str:
-    """The note of these lines; empty if there are none."""
+    """Return the note that consists of these lines; empty if there are none."""
     if not lines:
         return ""
     shown = [_as_markdown(line[:MAX_NOTE_CHARS]) for line in lines[:MAX_LINES]]
@@ -80,7 +80,7 @@ def note_of(lines: list[str]) -> str:
 
 
 def _as_markdown(line: str) -> str:
-    """A line that the UI shows as it is, without a link in it. Only code is safe from that: escapes do not keep it from them."""
+    """Return a line that the UI shows as it is, without a link in it. Only code keeps the UI from making links, not escapes."""
     shown, at = [], 0
     for word in _LINK.finditer(line):
         code = word[0].replace("`", "'")
@@ -90,7 +90,7 @@ def _as_markdown(line: str) -> str:
 
 
 def _cut(text: str) -> str:
-    """The beginning of a note, with neither half an escape nor half a word of code at its end."""
+    """Return the beginning of a note that does not end in the middle of an escape or of a code word."""
     kept = text[: MAX_CHARS - 1]
     ticks = [tick.start() for tick in _TICK.finditer(kept)]
     if len(ticks) % 2:
@@ -102,7 +102,7 @@ def _lines(dag_run: DagRun, session: Session) -> list[str]:
     from airflow.models.xcom import XComModel
     from sqlalchemy import select
 
-    # As they are stored: Airflow would make an object of a text that looks like one, here in the scheduler.
+    # The values as they are stored: Airflow would make an object of some texts, here in the scheduler.
     found = session.scalars(
         select(XComModel.value)
         .where(XComModel.dag_run_id == dag_run.id, XComModel.key == NOTE)
@@ -112,9 +112,9 @@ def _lines(dag_run: DagRun, session: Session) -> list[str]:
 
 
 def told_once(lines: list[str]) -> list[str]:
-    """Without the lines that others begin with, or repeat: a report tells what the task before it has failed of.
+    """Return the lines without repeated ones: a report repeats why the task before it failed.
 
-    The scheduler waits meanwhile, so of very many only the first ones are compared.
+    A line is left out if another one contains its beginning. The scheduler waits meanwhile, so only the first lines are compared.
     """
     every = list(dict.fromkeys(lines))
     some, others = every[:MAX_COMPARED], every[MAX_COMPARED:]

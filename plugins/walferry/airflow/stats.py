@@ -4,8 +4,8 @@
                                                                with statsd_influxdb_enabled
     walferry.hbase_source.source.2.replicationLag              StatsD without tags
 
-Names from outside are made of letters, digits, `_` and `-`, so that nothing in them ends a name or begins another value. One that
-had to be changed ends with a hash of what it was: two names never become one.
+Names from outside consist of letters, digits, `_` and `-`, so that no character in them ends a name or begins another value. A
+name that had to be changed ends with a hash of the original: two names never become one.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _UNSAFE = re.compile(r"[^A-Za-z0-9_-]")
 
 
 def send(source: str, values: Iterable[Value]) -> int:
-    """Send the values that are known, and of how many that is not so. Returns how many were sent."""
+    """Send the known values, and the number of unknown ones. Return how many were sent."""
     every = list(values)
     missing = [Value(UNKNOWN, len(measures), peer_id) for peer_id, measures in unknown(every).items()]
     known = [each for each in (*every, *missing) if each.value is not None]
@@ -41,7 +41,7 @@ def send(source: str, values: Iterable[Value]) -> int:
 
 
 def takes_tags() -> bool:
-    """Whether Airflow's backend takes tags; it looks for backends in this order."""
+    """Return whether Airflow's backend takes tags. Airflow looks for backends in this order."""
     if conf.getboolean("metrics", "statsd_datadog_enabled", fallback=False):
         return bool(conf.getboolean("metrics", "statsd_datadog_metrics_tags", fallback=True))
     if conf.getboolean("metrics", "statsd_on", fallback=False):
@@ -50,7 +50,7 @@ def takes_tags() -> bool:
 
 
 def safe(name: str) -> str:
-    """The name as a part of a metric's name, or as the value of a tag."""
+    """Return the name as a part of a metric's name, or as the value of a tag."""
     if name and len(name) <= MAX_NAME_CHARS and not _UNSAFE.search(name):
         return name
     digest = hashlib.sha256(name.encode("utf-8", "backslashreplace")).hexdigest()[:8]
@@ -58,7 +58,7 @@ def safe(name: str) -> str:
 
 
 def _with_tags(name: str, tags: dict[str, str]) -> str:
-    """As HBase has a source's id in its metrics' names: source.<id>.<what>."""
+    """Return the name with a source's id in it, as HBase writes it in its metrics: source.<id>.<what>."""
     kind, _, what = name.partition(".")
     return ".".join([PREFIX, tags["source"], kind, *([tags["peer"]] if "peer" in tags else []), what])
 

@@ -1,4 +1,4 @@
-"""Amounts in words for people: numbers of things, bytes, durations."""
+"""Writes amounts for people: numbers of things, bytes, durations."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ _UNITS = (("d", 86_400), ("h", 3600), ("min", 60), ("s", 1))
 
 
 def count(number: int, noun: str) -> str:
-    """A number of things, in English."""
+    """Return a number of things in English."""
     return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
 
 
 def size(number: float) -> str:
-    """A number of bytes, such as "1.2 GB"."""
+    """Return a number of bytes as text, such as "1.2 GB"."""
     if number < 1000:
         return f"{number:.0f} B"
     value, units = number / 1000, ["kB", "MB", "GB", "TB"]
@@ -21,7 +21,7 @@ def size(number: float) -> str:
 
 
 def duration(seconds: float) -> str:
-    """Such as "3 h 5 min": the largest unit and, if it is not 0, the next one."""
+    """Return a duration such as "3 h 5 min": the largest unit and, if it is not 0, the next one."""
     if 0 < seconds < 1:
         return f"{max(1, round(seconds * 1000))} ms"
     rest = round(seconds)

@@ -1,4 +1,4 @@
-"""What is closed at the end of a `with` block."""
+"""Defines objects that are closed at the end of a `with` block."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ class Closing(ABC):
 
     @abstractmethod
     def close(self) -> None:
-        """Free what it holds."""
+        """Free the object's resources."""
 
     def __enter__(self) -> Self:
         return self

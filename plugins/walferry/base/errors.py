@@ -1,4 +1,4 @@
-"""The root of what Walferry raises when something is wrong that it understands."""
+"""Defines the base class of all errors that Walferry raises for problems that it understands."""
 
 from __future__ import annotations
 
@@ -6,17 +6,17 @@ from typing import Any, ClassVar
 
 from walferry.base.texts import one_line
 
-MAX_CHARS = 20_000  # of an error's text; whoever keeps it cuts it further
+MAX_CHARS = 20_000  # of an error's text; code that stores the text cuts it further
 
 
 class WalferryError(Exception):
-    """Says what is wrong and where, and then what to do about it, in one line.
+    """An error that says in one line what is wrong and where, and then what to do.
 
-    Names and texts of servers, znodes and other libraries stand in errors, and errors in logs, notes and on terminals. So this is
-    where line breaks, and characters that control a terminal or change the order of others, become blanks.
+    Errors contain names and texts of servers, znodes and other libraries, and appear in logs, notes and on terminals. So this
+    class replaces line breaks, and characters that control a terminal or reorder others, by blanks.
 
-    `advice` is the part of the message that says what to do. `retry_helps` tells whether the same step can succeed later though
-    nothing is changed: a server may come back, but a wrong field of a connection stays wrong.
+    `advice` is the part of the message that says what to do. `retry_helps` says whether the same step can succeed later without a
+    change: a server may come back, but a wrong field of a connection stays wrong.
     """
 
     advice: str = ""
@@ -28,12 +28,12 @@ class WalferryError(Exception):
         self.advice = advice or type(self).advice
 
     def __reduce__(self) -> tuple[Any, ...]:
-        # Spark pickles what a task raises, and subclasses take other arguments than a message.
+        # Spark pickles a task's error, and subclasses take other arguments than a message.
         return _restored, (type(self), self.args, self.__dict__)
 
 
 def text_of(error: BaseException) -> str:
-    """What an error says, with its kind if it is none of Walferry's."""
+    """Return an error's text, with its kind if it is not one of Walferry's."""
     return str(error) if isinstance(error, WalferryError) else f"{type(error).__name__}: {error}"
 
 

@@ -1,6 +1,6 @@
-"""A finding: what was looked at, how it is, and what to do about it.
+"""Defines findings: the thing that was checked, its state, and what to do about it.
 
-Checks, statuses and surveys of oldWALs and of regions say what is wrong by findings; commands, DAGs and pages show these.
+Checks, statuses and surveys of oldWALs and of regions return findings; commands, DAGs and pages show them.
 """
 
 from __future__ import annotations
@@ -19,22 +19,22 @@ MAX_LINE_CHARS = 1200
 
 
 class Severity(StrEnum):
-    """How something is."""
+    """The state of a checked thing."""
 
     WELL = "well"
-    NOTE = "note"  # as somebody wants it, or of no harm yet
+    NOTE = "note"  # as a user wants it, or harmless so far
     WRONG = "wrong"
 
 
 @dataclass(frozen=True)
 class Finding:
-    """What was found. `kind` and `about` say of what; by both it is known again when one looks the next time."""
+    """One finding. `kind` and `about` name its subject; the same pair means the same finding in the next check."""
 
-    kind: str  # what was looked at, or what is wrong
+    kind: str  # the thing that was checked, or the problem
     severity: Severity
     text: str
     advice: str = ""
-    about: str = ""  # whose it is, such as "peer p"; the source's if it is empty
+    about: str = ""  # the owner of the thing, such as "peer p"; empty means the source
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "text", one_line(self.text, MAX_TEXT_CHARS))
@@ -42,41 +42,41 @@ class Finding:
 
     @property
     def what(self) -> str:
-        """What was looked at, and whose it is."""
+        """The checked thing and its owner."""
         return f"{self.about}: {self.kind}" if self.about else self.kind
 
     @property
     def sentence(self) -> str:
-        """How it is, and what to do."""
+        """The state, and what to do."""
         return f"{self.text}. {self.advice}" if self.advice else self.text
 
     @property
     def line(self) -> str:
-        """As a log has it."""
+        """The finding as a line of a log."""
         return one_line(f"{self.what}: {self.sentence}", MAX_LINE_CHARS)
 
     def to_json(self) -> dict[str, Any]:
-        """As `--json` and XComs have it."""
+        """Return the finding as in `--json` and XComs."""
         return {**asdict(self), "severity": str(self.severity)}
 
 
 def well(kind: str, text: str, about: str = "") -> Finding:
-    """It works."""
+    """Return a finding that the thing works."""
     return Finding(kind, Severity.WELL, text, "", about)
 
 
 def note(kind: str, text: str, advice: str = "", about: str = "") -> Finding:
-    """It is worth a look."""
+    """Return a finding that is worth a look."""
     return Finding(kind, Severity.NOTE, text, advice, about)
 
 
 def wrong(kind: str, text: object, advice: str = "", about: str = "") -> Finding:
-    """It does not work."""
+    """Return a finding that the thing does not work."""
     return Finding(kind, Severity.WRONG, str(text), advice, about)
 
 
 def checked(kind: str, check: Callable[[], str], about: str = "") -> Finding:
-    """What `check` says, or the error that it raises, ZooKeeper's too. An error says by itself what to do."""
+    """Return the text of `check`, or its error, ZooKeeper's too, as a finding. An error contains its own advice."""
     try:
         return well(kind, check(), about)
     except Exception as error:
@@ -84,7 +84,7 @@ def checked(kind: str, check: Callable[[], str], about: str = "") -> Finding:
 
 
 def found_by(kind: str, check: Callable[[], Iterable[Finding]], about: str = "") -> Iterator[Finding]:
-    """What `check` finds, and at last the error that it raises, ZooKeeper's too."""
+    """Yield the findings of `check`, and at last the error that it raises, ZooKeeper's too."""
     try:
         yield from check()
     except Exception as error:
@@ -92,9 +92,9 @@ def found_by(kind: str, check: Callable[[], Iterable[Finding]], about: str = "")
 
 
 def once(findings: Iterable[Finding]) -> Iterator[Finding]:
-    """Leave out what is wrong for a reason that was told before: one of the two texts is a part of the other.
+    """Leave out problems with the reason of an earlier one: one of the two texts is a part of the other.
 
-    What is of the same kind is told all the same, because two clusters may have the same trouble.
+    Problems of the same kind are all kept, because two clusters may have the same trouble.
     """
     told: list[Finding] = []
     for finding in findings:

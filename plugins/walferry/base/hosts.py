@@ -1,7 +1,7 @@
-"""Finds out whether servers can be connected to at all, for callers whose clients would try an unknown host for minutes.
+"""Finds out whether servers are reachable at all, for callers whose clients would try an unknown host for minutes.
 
-The clients of ZooKeeper and HDFS treat a name that does not resolve, or a port that nothing listens on, like a server that will
-be up soon. In the end they only report that there was no answer.
+The clients of ZooKeeper and HDFS treat an unknown name, or a port without a listener, like a server that will be up soon. In the
+end they report only that there was no answer.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ V = TypeVar("V")
 
 
 def unreachable(servers: Collection[tuple[str, int]], connect_seconds: float = CONNECT_SECONDS) -> str | None:
-    """Say why none of the servers (host, port) can be connected to. Returns None if one of them can, or if there are none.
+    """Return why none of the servers (host, port) is reachable, or None if one is, or if there are no servers.
 
-    All are tried at the same time, for at most RESOLVE_SECONDS and `connect_seconds`. More than MAX_SERVERS are not tried at all.
+    This tries all at the same time, for at most RESOLVE_SECONDS and `connect_seconds`. It does not try more than MAX_SERVERS.
     """
     if len(servers) > MAX_SERVERS:
         return None
@@ -37,9 +37,9 @@ def unreachable(servers: Collection[tuple[str, int]], connect_seconds: float = C
 
 
 def side_by_side(ask: Callable[[K], V], asked: Collection[K], seconds: float, is_enough: Callable[[V], bool]) -> dict[K, V]:
-    """Call `ask` for each at the same time, until one answer is enough. Returns the answers that have come within `seconds`.
+    """Call `ask` for each of `asked` at the same time, until an answer `is_enough`. Returns the answers within `seconds`.
 
-    A call may hang for an unlimited time, as those of resolvers do. Then its thread is left behind.
+    A call may hang for ever, as calls of resolvers do. Then its thread is left behind.
     """
     outcomes: SimpleQueue[tuple[K, V]] = SimpleQueue()
     for each in asked:
@@ -60,7 +60,7 @@ def side_by_side(ask: Callable[[K], V], asked: Collection[K], seconds: float, is
 def _problem(host: str, port: int, connect_seconds: float) -> str | None:
     try:
         addresses = socket.getaddrinfo(host.strip("[]"), port, type=socket.SOCK_STREAM)
-    except (OSError, UnicodeError) as error:  # names that DNS cannot have raise UnicodeError
+    except (OSError, UnicodeError) as error:  # names that are impossible in DNS raise UnicodeError
         return f"the name {host} does not resolve ({error.strerror if isinstance(error, OSError) else error})"
     problem = ""
     for family, kind, protocol, _, address in addresses:

@@ -1,7 +1,7 @@
-"""What a job is, and what runs its functions: Spark, through spark-submit or Spark Connect, or processes of this machine.
+"""Defines jobs, and the backends that run their functions: Spark, by spark-submit or Spark Connect, or local processes.
 
-A job is a record. Its `run` is the driver: it plans, has a backend call one of the library's functions for many items side by
-side, and tells what became of it. It may be killed at any time, and run again.
+A job is a record. Its `run` is the driver: it plans, makes a backend call one of the library's functions for many items side by
+side, and reports the outcome. It may be killed at any time, and run again.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ Tell = Callable[[str], None]
 Map = Callable[[Iterable["pa.RecordBatch"]], Iterator["pa.RecordBatch"]]
 """A function for Spark's mapInArrow."""
 Stages = Sequence[tuple[int, int]]
-"""Tasks that have ended, of how many: of each stage, in the order in which they run."""
+"""The ended tasks and all tasks of each stage, in the order in which the stages run."""
 
 
 class BackendFailed(WalferryError):
-    """A backend cannot run a job to its end now. Another one may."""
+    """A backend cannot run a job to its end now. Another backend may."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -38,8 +38,8 @@ class Shuffle:
     """Two functions with a shuffle of rows between them.
 
     `first` makes a function that gets rows with the numbers of items, and yields rows of `columns` (name → int or binary). The
-    column `partition` says which of the `partitions` gets a row. `second` makes a function that gets the rows of a partition, and
-    yields rows of one column, `answer`, of text; there are `most_answers` of them at most.
+    column `partition` says which of the `partitions` gets the row. `second` makes a function that gets the rows of a partition,
+    and yields rows of one text column, `answer`, `most_answers` in all at most.
     """
 
     items: int
@@ -50,7 +50,7 @@ class Shuffle:
     second: Callable[[], Map]
     answer: str
     most_answers: int
-    progress: Callable[[Stages], None]  # is called with how far it is
+    progress: Callable[[Stages], None]  # is called with the progress
 
 
 class Backend(Protocol):
@@ -58,35 +58,35 @@ class Backend(Protocol):
 
     @property
     def cores(self) -> int:
-        """How many tasks run at a time, about."""
+        """The approximate number of tasks that run at a time."""
 
     @property
     def most_tasks(self) -> int:
-        """How many tasks a stage may have."""
+        """The largest number of tasks in a stage."""
 
     @property
     def least_bytes(self) -> int:
-        """How much data is worth another task."""
+        """The amount of data that is worth another task."""
 
     @property
     def shuffles(self) -> bool:
-        """Whether it has a shuffle."""
+        """Whether the backend has a shuffle."""
 
     def run(
         self, function: Callable[[T], R], items: Sequence[T], result: type[R], lost: Callable[[T, str], R] | None = None
     ) -> list[R]:
         """Call `function` for each item, in any order. Returns the results in the order of the items.
 
-        `function` is one of the library's, or a partial of one, and travels by its name. Where a process that dies ends only its
-        own item, `lost` makes a result of the item and the reason. Raises BackendFailed.
+        `function` is a function of the library, or a partial of one, and travels by its name. If the death of a process ends only
+        its own item, `lost` makes a result of the item and the reason. Raises BackendFailed.
         """
 
     def shuffle(self, work: Shuffle) -> list[str]:
-        """Run two functions with a shuffle between them. Returns the answers of the second one. Raises BackendFailed."""
+        """Run two functions with a shuffle between them. Returns the answers of the second function. Raises BackendFailed."""
 
 
 def check_answers(what: str, asked: Iterable[str], answered: Iterable[str]) -> None:
-    """Check that each answer of a backend is one for what was asked. Raises BackendFailed."""
+    """Check that a backend's answers are for the items that were asked. Raises BackendFailed."""
     for name, found in zip(asked, answered, strict=True):
         if found != name:
             raise BackendFailed(f"the answer for {what} {name} is one for {one_line(found, MAX_SHOWN_CHARS)}")
@@ -94,7 +94,7 @@ def check_answers(what: str, asked: Iterable[str], answered: Iterable[str]) -> N
 
 @dataclass(frozen=True, kw_only=True)
 class JobOutcome:
-    """What became of a job: lines to tell, what went wrong, and the result as JSON, for programs."""
+    """The outcome of a job: lines to show, the problem, and the result as JSON for programs."""
 
     lines: Sequence[str] = ()
     errors: Sequence[str] = ()
@@ -102,12 +102,12 @@ class JobOutcome:
     result: str = ""
 
 
-MAX_LINE_CHARS = 20_000  # of what a job says
-MAX_ARGUMENT_BYTES = 64 << 10  # Linux takes twice as much in one argument of a command line, and some 2 MB in all
+MAX_LINE_CHARS = 20_000  # of a line that a job reports
+MAX_ARGUMENT_BYTES = 64 << 10  # Linux allows twice as much in one argument of a command line, and some 2 MB in all
 
 
 def arguments_of(job: Job) -> list[str]:
-    """A job as arguments of spark_jobs/run_job.py."""
+    """Return a job as arguments of spark_jobs/run_job.py."""
     text = job.to_json()  # of ASCII
     return [job.kind, *(text[start : start + MAX_ARGUMENT_BYTES] for start in range(0, len(text), MAX_ARGUMENT_BYTES))]
 
@@ -115,26 +115,26 @@ def arguments_of(job: Job) -> list[str]:
 class Job(Protocol):
     """A job: a record that any backend can run."""
 
-    kind: ClassVar[str]  # how spark_jobs/run_job.py knows it
-    nothing_done: ClassVar[str]  # begins the line that says why it has stopped
+    kind: ClassVar[str]  # the job's name for spark_jobs/run_job.py
+    nothing_done: ClassVar[str]  # begins the line with the reason why the job has stopped
 
     @property
     def title(self) -> str:
-        """What Spark's UI shows."""
+        """The job's title in Spark's UI."""
 
     @property
     def identity(self) -> tuple[str, ...]:
-        """What all tries of the job have in common, and no other job has."""
+        """A text that all tries of the job share, and no other job has."""
 
     def to_json(self) -> str:
-        """Write the job for `from_json`."""
+        """Return the job as text for `from_json`."""
 
     @classmethod
     def from_json(cls, text: str) -> Self:
         """Read the job that `to_json` wrote. Raises WalferryError, ValueError."""
 
     def begun_later(self, seconds: float) -> Self:
-        """The job if it begins so many seconds later: with a deadline, if it has one, that is so much nearer."""
+        """Return the job for a start `seconds` later: its deadline, if it has one, is that much nearer."""
 
     def run(self, on: Backend, say: Tell) -> JobOutcome:
-        """Run it to its end. Raises WalferryError if it cannot begin, BackendFailed."""
+        """Run the job to its end. Raises WalferryError if it cannot begin, BackendFailed."""

@@ -1,4 +1,4 @@
-"""Does something every few seconds beside other work, such as telling how far it is."""
+"""Repeats a call every few seconds during other work, for example to report its progress."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from contextlib import contextmanager
 
 @contextmanager
 def every(seconds: float, call: Callable[[], None]) -> Iterator[None]:
-    """Call `call` every few seconds in a thread of its own while the block runs. What it raises ends the calls."""
+    """Call `call` every few seconds in a thread of its own while the block runs. An error that it raises ends the calls."""
     ended = threading.Event()
 
     def run() -> None:

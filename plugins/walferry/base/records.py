@@ -1,8 +1,7 @@
-"""Records: JSON that Walferry writes to ZooKeeper, to a file or for another process, and reads back with care: others may have
-changed it.
+"""Writes records as JSON to ZooKeeper, to a file or for another process, and reads them with care: others may have changed them.
 
-Whatever is there instead, `NotARecord` says so. No other exception leaves the reader, and nothing of a wrong type does. Records
-in znodes are read and written by `zk.records`.
+For any other text the reader raises `NotARecord`. It raises no other exception, and returns no value of a wrong type.
+`zk.records` reads and writes records in znodes.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ from walferry.base.texts import visible
 
 MAX_BYTES = 4 << 20  # a znode has at most 1 MiB by default (jute.maxbuffer)
 MAX_DEPTH = 20
-MAX_VALUES = 500_000  # in one text: each takes up to a hundred bytes, and may be written in three
+MAX_VALUES = 500_000  # in one text: each takes up to a hundred bytes of memory, but only three in the text
 MAX_REASON_CHARS = 300
 _MAX_SHOWN_CHARS = 60
 _LARGEST = 1 << 63  # numbers are counts, sizes and times
@@ -28,40 +27,40 @@ T = TypeVar("T")
 
 
 class NotARecord(ValueError):
-    """A text is not the record that it should be. It says why in one bounded line."""
+    """A text is not the record that it should be. The message says why in one bounded line."""
 
     def __init__(self, reason: str) -> None:
         super().__init__(visible(reason, MAX_REASON_CHARS))
 
 
 class Record:
-    """A mixin for dataclasses that are records: their form as a line of JSON."""
+    """A mixin for dataclasses that are records. It converts them to and from a line of JSON."""
 
     def to_json(self) -> str:
-        """This record for `from_json`."""
+        """Return this record as text for `from_json`."""
         return text_of(asdict(self))  # type: ignore[call-overload]  # of a dataclass
 
     @classmethod
     def from_json(cls, text: bytes | str, most_bytes: int = MAX_BYTES) -> Self:
-        """The record that `to_json` wrote. Fields that it does not know are left out. Raises NotARecord."""
+        """Return the record that `to_json` wrote, without unknown fields. Raises NotARecord."""
         return decoded(cls, text, most_bytes)
 
 
 def text_of(values: Any) -> str:
-    """Values of a record as a line of JSON. Bytes become hexadecimal digits."""
+    """Return the values of a record as a line of JSON. Bytes become hexadecimal digits."""
     return json.dumps(values, default=bytes.hex)
 
 
 def parsed(text: bytes | str, most_bytes: int = MAX_BYTES) -> Any:
-    """The value of a JSON text: bounded, in UTF-8, not nested deeply, with numbers of 64 bits only. Raises NotARecord.
+    """Return the value of a JSON text. The text must be bounded, in UTF-8, and not nested deeply, with numbers of 64 bits.
 
-    It is bounded in bytes and in the number of values.
+    It is bounded in bytes and in the number of values. Raises NotARecord.
     """
     if len(text) > most_bytes:
         raise NotARecord(f"it has {len(text):,} bytes, more than {most_bytes:,}")
     try:
         text = text.decode() if isinstance(text, bytes) else text
-        # Texts within it may have these characters, too, but none of ours has so many.
+        # Strings in the JSON may contain these characters, too, but none of our records contains so many.
         value = json.loads(text) if (most := sum(map(text.count, ",[{"))) <= MAX_VALUES else None
     except RecursionError:
         raise _too_deep() from None
@@ -74,7 +73,7 @@ def parsed(text: bytes | str, most_bytes: int = MAX_BYTES) -> Any:
 
 
 def parsed_object(text: bytes | str, most_bytes: int = MAX_BYTES) -> dict[str, Any]:
-    """The JSON object in a text, as `parsed` reads it. Raises NotARecord."""
+    """Return the JSON object in a text, read as by `parsed`. Raises NotARecord."""
     value = parsed(text, most_bytes)
     if not isinstance(value, dict):
         raise NotARecord(f"it is {_shown(value)}, not an object")
@@ -82,21 +81,21 @@ def parsed_object(text: bytes | str, most_bytes: int = MAX_BYTES) -> dict[str, A
 
 
 def decoded(kind: type[T], text: bytes | str, most_bytes: int = MAX_BYTES) -> T:
-    """The dataclass of this kind in a text that has its fields as a JSON object.
+    """Return the dataclass of this kind whose fields are a JSON object in the text.
 
-    Fields that it does not know, which another version may have written, are left out. Raises NotARecord.
+    Unknown fields, which another version may have written, are left out. Raises NotARecord.
     """
     return record_of(kind, parsed_object(text, most_bytes))
 
 
 def record_of(kind: type[T], values: Mapping[str, Any]) -> T:
-    """The dataclass of this kind with these values from a JSON object. Raises NotARecord."""
+    """Return the dataclass of this kind with these values from a JSON object. Raises NotARecord."""
     found: T = _dataclass(kind, values, kind.__name__)
     return found
 
 
 def converted(hint: Any, value: Any, where: str) -> Any:
-    """The value from JSON as one of a type; messages call it `where`. Bytes are hexadecimal digits. Raises NotARecord."""
+    """Convert a value from JSON to a type; messages call it `where`. Bytes are hexadecimal digits. Raises NotARecord."""
     if hint is Any:
         return value
     origin = get_origin(hint)
@@ -125,7 +124,7 @@ def _dataclass(kind: Any, values: Any, where: str) -> Any:
 
 @cache
 def _fields(kind: Any) -> tuple[dict[str, Any], frozenset[str]]:
-    """The types of a dataclass's fields, and those that have no default."""
+    """Return the types of a dataclass's fields, and the fields without a default."""
     hints = get_type_hints(kind)
     given = [each for each in fields(kind) if each.init]
     needed = [each.name for each in given if each.default is MISSING and each.default_factory is MISSING]
@@ -187,7 +186,7 @@ _READERS: Mapping[Any, Callable[[Sequence[Any], Any, str], Any]] = {
 
 
 def _check(value: Any, depth: int) -> None:
-    """Raise NotARecord for what no record has: depth, numbers of no size, texts without a form in UTF-8."""
+    """Raise NotARecord for deep nesting, infinite or too large numbers, and texts that UTF-8 cannot encode."""
     if not depth:
         raise _too_deep()
     if isinstance(value, dict):
@@ -199,7 +198,7 @@ def _check(value: Any, depth: int) -> None:
             _check(each, depth - 1)
     elif isinstance(value, str):
         _check_text(value)
-    elif isinstance(value, int | float) and not abs(value) < _LARGEST:  # nor is NaN
+    elif isinstance(value, int | float) and not abs(value) < _LARGEST:  # this includes NaN
         raise NotARecord(f"it has the number {_shown(value)}")
 
 

@@ -1,4 +1,4 @@
-"""Who runs this process."""
+"""Finds out which user runs this process."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import os
 
 
 def user_name() -> str:
-    """The name of the user that runs this process, or its uid if it has no name, as in a container with an arbitrary uid."""
+    """Return the name of this process's user, or the uid if it has no name, as in a container with an arbitrary uid."""
     try:
         return getpass.getuser()
     except (KeyError, OSError):  # OSError: from Python 3.13 on

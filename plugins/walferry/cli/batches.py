@@ -1,4 +1,4 @@
-"""`walferry plan` and `walferry ship`: what is queued for a peer, and a batch that ships it without Spark."""
+"""`walferry plan` and `walferry ship`: show a peer's backlog, and ship it in a batch without Spark."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ left: the deadline came, the slave is down, another run has a queue, or a queue 
 def plan(chosen: Chosen, peer_id: str, as_json: bool, watch: float | None) -> int:
     """Tell what a batch of a peer would ship.
 
-    It changes nothing. The status is 3 if something of it cannot be shipped as it is.
+    It changes nothing. The status is 3 if a part of the backlog cannot be shipped as it is.
     """
     return show(lambda: _plan(chosen.reached(), peer_id), as_json=as_json, watch=watch)
 
@@ -46,10 +46,10 @@ def plan(chosen: Chosen, peer_id: str, as_json: bool, watch: float | None) -> in
 @options.as_json
 @click.pass_obj
 def ship(chosen: Chosen, /, peer_id: str, no_roll: bool, as_json: bool, **how: Any) -> int:
-    """Ship what is queued for a managed peer.
+    """Ship the queued WALs of a managed peer.
 
-    It does what a batch of the DAG replicate_peer does, in processes of this machine instead of Spark. Ctrl-C ends it and gives
-    up what it holds. Batches of Airflow leave the peer to it meanwhile.
+    It does the same as a batch of the DAG replicate_peer, in processes of this machine instead of Spark. Ctrl-C ends it and
+    releases the locks that it holds. Meanwhile Airflow's batches leave the peer to it.
     """
     from walferry.cli.local_ship import ShipTerms
 
@@ -86,7 +86,7 @@ def _plan(source: SourceCluster, peer_id: str) -> ShownTable:
 
 
 def _waits(session: Any, peer_id: str) -> str | None:
-    """Why a batch would leave the peer alone for now. Raises PeerError if the peer may not be shipped at all."""
+    """Return why a batch would leave the peer alone for now. Raises PeerError if the peer may not be shipped at all."""
     from walferry.hbase.errors import PausedPeer
     from walferry.load.copy_records import under_way
     from walferry.replication.locks.peer_lock import turn_of
@@ -123,7 +123,7 @@ def _ship(source: SourceCluster, peer_id: str, how: ShipTerms, *, roll: bool) ->
 
 
 def _holding_peer(source: SourceCluster, planned: Planned, how: ShipTerms, run: str) -> tuple[dict[str, str], list[GroupSummary]]:
-    """Ship the plan while this run holds the peer lock; what is to tell of that, and the groups' summaries."""
+    """Ship the plan while this run holds the peer lock. Return fields for the report's Steps, and the groups' summaries."""
     from walferry.cli.local_ship import ship_groups
     from walferry.hbase.errors import PausedPeer
     from walferry.replication.locks.peer_lock import PeerLocked
@@ -150,7 +150,7 @@ def _told(report: BatchReport) -> str:
 
 
 def shipped(s: GroupSummary) -> list[str | Cell]:
-    """A WAL group's row."""
+    """Return a WAL group's row."""
     colour = {"done": GOOD, "deadline": WARNING, "paused": WARNING}.get(str(s.status), BAD)
     figures = [f"{figure:,}" for figure in (s.completedLogs, s.shippedOps, s.shippedBytes, s.logsLeft)]
     return [s.group, Cell(str(s.status), colour), *figures, f"{s.seconds:.1f}"]

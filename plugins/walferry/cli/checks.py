@@ -1,4 +1,4 @@
-"""`walferry check`: what works, what does not, and what to do about it."""
+"""`walferry check`: shows what works, what does not, and what to do about it."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ _STATUS = "Exit status: 0 if nothing is wrong; 2 for wrong arguments; 3 if somet
 def check(chosen: Chosen, peer_ids: tuple[str, ...], as_json: bool, watch: float | None) -> int:
     """Look through everything for a source and its peers, from the files of the logins to the queues.
 
-    Of the source: keytab, ticket and certificates, ZooKeeper, Walferry's own root there, each RegionServer, the Master, ADMIN,
-    the folders of WALs. Of these peers, or of all that are managed: configuration, the slave's logins and servers, WRITE, tables
-    and families there, and queues. If no peer is named, also dead servers' queues, and queues and peers that nobody ships. A
-    line each: what works, what does not, and what to do. What fails for the reason of an earlier line is left out. It changes
-    nothing.
+    Of the source, it checks keytab, ticket and certificates, ZooKeeper, Walferry's own root there, each RegionServer, the Master,
+    ADMIN, and the folders of WALs. Of these peers, or of all managed peers, it checks the configuration, the slave's logins and
+    servers, WRITE, tables and families there, and queues. If no peer is named, it also checks dead servers' queues, and queues
+    and peers that are not shipped by any run. Each line says what works, or what does not and what to do. A failure with the
+    cause of an earlier line is left out. The command changes nothing.
     """
 
     def look() -> ShownTable:

@@ -20,7 +20,7 @@ from walferry.shipping.ship_run import ShipRun, ship_queued
 
 @dataclass(frozen=True)
 class ShipTerms:
-    """How what is queued is shipped, as the options of `walferry.cli.options.shipping` say."""
+    """How queued WALs are shipped, from the options of `walferry.cli.options.shipping`."""
 
     deadline: int
     broken_wals: str
@@ -29,16 +29,16 @@ class ShipTerms:
 
 
 def run_name(command: str) -> str:
-    """A name for a run of a command: who, where and when."""
+    """Return a name for a run of a command: who, where and when."""
     return f"walferry {command} by {user_name()} at {datetime.now(UTC):%Y-%m-%d %H:%M:%S.%f}"
 
 
 def ship_groups(
     source: SourceCluster, planned: Planned, how: ShipTerms, groups: Sequence[str] | None = None, *, recovery: bool = False
 ) -> list[GroupSummary]:
-    """Ship these WAL groups of a peer, or all, or what a recovery's plan has noted, and say on stderr how far it is.
+    """Ship these WAL groups of a peer, or all, or the groups that a recovery's plan has noted, and show the progress on stderr.
 
-    Raises WalferryError if it may not begin.
+    Raises WalferryError if shipping may not begin.
     """
     run = ShipRun(
         source=source, peer_id=planned.peer, run_id=planned.run_id, deadline=how.deadline,

@@ -1,4 +1,4 @@
-"""`walferry` and `python -m walferry.cli`: the command, its groups, and how it ends."""
+"""`walferry` and `python -m walferry.cli`: the command, its groups, and its exit statuses."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from walferry.cli.source import Chosen
 
 @dataclass(frozen=True)
 class _Lazy:
-    """A command that is imported when it is called."""
+    """A command whose module is imported when the command is called."""
 
     module: str
     name: str
@@ -101,7 +101,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except SystemExit:
         if _COMPLETION in os.environ:
             raise
-        # So click ends if the reader of the output has gone away. Python would try to write the rest at its end, and complain.
+        # Click ends so if the reader of the output has gone away. Python would try to write the rest at its end, and complain.
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
         return READER_GONE
     except Exception as error:
@@ -111,7 +111,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _show_usage(error: click.ClickException) -> None:
-    """What is wrong with the arguments, after the line that says how they are written."""
+    """Show what is wrong with the arguments, after the line with the usage."""
     if isinstance(error, click.exceptions.NoArgsIsHelpError):
         error.show()
         return
@@ -123,7 +123,7 @@ def _show_usage(error: click.ClickException) -> None:
 
 
 class _ForTerminal(logging.Formatter):
-    """Keeps what servers and znodes say from controlling the terminal."""
+    """Keeps text from servers and znodes from controlling the terminal."""
 
     def format(self, record: logging.LogRecord) -> str:
         return lines_only(super().format(record))

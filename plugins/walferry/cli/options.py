@@ -1,4 +1,4 @@
-"""Parameters that commands share, and how their values are read."""
+"""Parameters that several commands have, and the functions that read their values."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Parsed(click.ParamType[Any]):
         self._parse = parse
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        """What the function makes of the text. A default may be a value already."""
+        """Return the value that the function reads from the text. A default may be a value already."""
         if not isinstance(value, str):
             return value
         try:
@@ -40,7 +40,7 @@ class Parsed(click.ParamType[Any]):
 
 
 def time_of(text: str) -> int:
-    """Milliseconds since the epoch, given as such or as ISO 8601. A time without an offset is in UTC. Raises ValueError."""
+    """Return milliseconds since the epoch, from such a number or ISO 8601. Times without an offset are UTC. Raises ValueError."""
     if text.isascii() and text.isdigit():
         return int(text)
     try:
@@ -54,18 +54,18 @@ def time_of(text: str) -> int:
 
 
 def seconds_of(text: str) -> float:
-    """A number of seconds. Raises ValueError."""
+    """Return a number of seconds. Raises ValueError."""
     try:
         found = float(text)
     except ValueError:
         found = -1.0
-    if not 0 <= found <= MAX_SECONDS:  # which NaN never is
+    if not 0 <= found <= MAX_SECONDS:  # this is never true of NaN
         raise ValueError(f"{text} is not a number of seconds")
     return found
 
 
 def table_of(text: str) -> bytes:
-    """A table's name as WALs have it: those of the default namespace are without it. Raises ValueError."""
+    """Return a table's name as WALs have it: without the default namespace. Raises ValueError."""
     return from_binary_text(without_default_namespace(text))
 
 
@@ -90,7 +90,7 @@ workers = click.option(
 
 
 def added(*given: Callable[[Any], Any]) -> Callable[[F], F]:
-    """Add options to a command, in this order."""
+    """Return a decorator that adds options to a command, in this order."""
 
     def to(command: F) -> F:
         for option in reversed(given):
@@ -100,11 +100,11 @@ def added(*given: Callable[[Any], Any]) -> Callable[[F], F]:
     return to
 
 
-shown: Callable[[Callable[..., int]], Callable[..., int]] = added(as_json, watch, click.pass_obj)  # if they show something
+shown: Callable[[Callable[..., int]], Callable[..., int]] = added(as_json, watch, click.pass_obj)  # for showing
 
 
 def shipping(deadline: int) -> Callable[[F], F]:
-    """Add the options of commands that ship: `deadline`, `broken_wals`, `sink` and `workers`."""
+    """Return a decorator for commands that ship, which adds `deadline`, `broken_wals`, `sink` and `workers`."""
     return added(
         click.option(
             "--deadline", type=click.IntRange(10, MAX_DEADLINE_SECONDS), default=deadline, show_default=True,

@@ -1,4 +1,4 @@
-"""`walferry own-root`: whose Walferry's root in ZooKeeper is, and how it becomes ours."""
+"""`walferry own-root`: shows whose Walferry's root in ZooKeeper is, and makes it ours."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from walferry.admin.own_root import OwnRoot
 
 KEEP, DROP = "keep-records", "drop-records"
-MAX_SHOWN = 50  # of records that cannot be kept; else all are shown, as whoever keeps them has to look at each
+MAX_SHOWN = 50  # of records that cannot be kept; records that can be kept are all shown, because an operator has to look at each
 MAX_PATH_CHARS = 300
 _STATUS = """\
 Exit status: 0 if the root is ours, or is now; 1 if the command is refused or fails; 2 for wrong arguments; 3 if it is not ours.
@@ -32,9 +32,9 @@ Exit status: 0 if the root is ours, or is now; 1 if the command is refused or fa
 def own_root(chosen: Chosen, take_over: str | None, shown: str | None) -> int:
     """Show whose Walferry's own root in ZooKeeper is.
 
-    A root that others made, or whose ACL was changed, is not used: whoever could write there can have left records by which edits
-    count as shipped. Look at these before you keep them: only those that were shown are. Without an option the command changes
-    nothing.
+    Walferry does not use a root that others made, or whose ACL was changed: others may have written records there by which edits
+    count as shipped. Look at the records before you keep them: only the records that were shown are kept. Without an option the
+    command changes nothing.
     """
     if (shown is not None) != (take_over == KEEP):
         raise click.UsageError(f"--shown belongs to --take-over {KEEP}, which keeps the records that were shown with this mark")

@@ -1,4 +1,4 @@
-"""`walferry peers`: looks at replication peers of the source, adds, changes and removes them."""
+"""`walferry peers`: shows replication peers of the source, and adds, changes and removes them."""
 
 from __future__ import annotations
 
@@ -41,18 +41,18 @@ _TABLES_METAVAR = "[NAMESPACE:]TABLE[=CF,CF]"
 
 @click.group()
 def peers() -> None:
-    """Replication peers of the source: look at them, create, change, pause and remove them."""
+    """Replication peers of the source: show, create, change, pause and remove them."""
 
 
 def _of_peer(name: str | None = None) -> Callable[[Callable[..., int]], click.Command]:
-    """Make a command that is for one peer, whose id is its first argument."""
+    """Return a decorator for a command on one peer, whose id is the command's first argument."""
     return lambda command: peers.command(name)(click.argument("peer_id", metavar="ID")(click.pass_obj(command)))
 
 
 @peers.command("list")
 @options.shown
 def list_peers(chosen: Chosen, as_json: bool, watch: float | None) -> int:
-    """List all peers and say which are managed."""
+    """List all peers, and show which are managed."""
     from walferry.admin.showing import overview
 
     def look() -> ShownTable:
@@ -110,7 +110,7 @@ def create(
 def take_over(chosen: Chosen, peer_id: str) -> int:
     """Let Walferry ship an existing DISABLED peer.
 
-    What is queued for it is shipped too.
+    Walferry also ships the peer's queued WALs.
     """
     from walferry.admin.creating import take_over
 
@@ -126,8 +126,8 @@ def take_over(chosen: Chosen, peer_id: str) -> int:
 def hand_back(chosen: Chosen, peer_id: str, new_id: str, finish: bool) -> int:
     """Let HBase ship again through a new peer, in two steps.
 
-    The first one adds the new peer, DISABLED: it collects what is written, and Walferry goes on shipping. The second one ends
-    all shipping by Walferry, and then has HBase ship. Both may be repeated.
+    The first step adds the new peer, DISABLED: its queues collect new edits, and Walferry goes on shipping. The second step ends
+    all shipping by Walferry, and then lets HBase ship. Both steps may be repeated.
     """
     from walferry.admin.handing_back import begin_hand_back, finish_hand_back
     from walferry.admin.peers import finish_command
@@ -149,8 +149,7 @@ def hand_back(chosen: Chosen, peer_id: str, new_id: str, finish: bool) -> int:
 def pause(chosen: Chosen, peer_id: str) -> int:
     """Ship nothing of a managed peer until it is resumed.
 
-    What is written stays queued. Batches and drains leave the peer alone and end well. A run that ships it now stops within
-    seconds.
+    New edits stay queued. Batches and drains leave the peer alone and end well. A run that ships it now stops within seconds.
     """
     from walferry.admin.changing import pause
 
@@ -163,7 +162,7 @@ def pause(chosen: Chosen, peer_id: str) -> int:
 
 @_of_peer()
 def resume(chosen: Chosen, peer_id: str) -> int:
-    """Have the next batch ship a paused peer again."""
+    """Let the next batch ship a paused peer again."""
     from walferry.admin.changing import resume
 
     with _admin(chosen) as admin:
@@ -178,9 +177,9 @@ def resume(chosen: Chosen, peer_id: str) -> int:
 def set_values(chosen: Chosen, peer_id: str, values: tuple[tuple[str, str], ...], allow_missing: bool) -> int:
     """Change settings of a managed peer, from the next batch on.
 
-    KEY is a setting such as `sink` or `replication.source.ratio`, `max_lag` (seconds that its oldest edit may wait, or there is
-    an alert), `bandwidth` (bytes a second), `slave_conn_id` (the connection that says as whom the slave is talked to), or
-    `namespaces` (split by commas). An empty VALUE stands for the default.
+    KEY is a setting such as `sink` or `replication.source.ratio`, `max_lag` (seconds that the peer's oldest edit may wait before
+    an alert), `bandwidth` (bytes a second), `slave_conn_id` (the connection with the login to the slave), or `namespaces` (split
+    by commas). An empty VALUE stands for the default.
     """
     from walferry.admin import changing
     from walferry.admin.showing import scope
@@ -202,9 +201,8 @@ def set_values(chosen: Chosen, peer_id: str, values: tuple[tuple[str, str], ...]
 def set_table_cfs(chosen: Chosen, peer_id: str, tables: tuple[list[Any], ...], everything: bool, allow_missing: bool) -> int:
     """Choose the tables that a managed peer gets.
 
-    It gets them instead of those that it gets now, from the next batch on. Several of them are split by semicolons, as in
-    'ns:table:cf1,cf2; table2'. What was written before and is not shipped yet is shipped as the peer is then. Namespaces that
-    the peer gets stay as they are, unless --all is given.
+    These tables replace the present ones from the next batch on. Split several tables by semicolons, as in 'ns:table:cf1,cf2;
+    table2'. The new choice also holds for edits that are queued already. The peer's namespaces stay, unless --all is given.
     """
     if everything == bool(tables):
         raise click.UsageError("give the tables, or --all")

@@ -1,4 +1,4 @@
-"""`walferry drain` and `walferry failover`: dead servers' queues claimed and shipped, without Spark."""
+"""`walferry drain` and `walferry failover`: claim and ship dead servers' queues, without Spark."""
 
 from __future__ import annotations
 
@@ -38,9 +38,9 @@ if something is left.
 def drain(chosen: Chosen, /, queue: str, dry_run: bool, delete_orphan: bool, as_json: bool, **how: Any) -> int:
     """Ship one dead server's queue.
 
-    QUEUE is a recovered queue as under replication/rs: the server under which it lies, and its id. If nobody has claimed it, the
-    queues of its dead server are claimed first. It does what the DAG drain_recovered_queue does, in processes of this machine
-    instead of Spark. Ctrl-C ends it; called again, it goes on from there.
+    QUEUE is a recovered queue as under replication/rs: the server under which it lies, and its id. If the queue is unclaimed, all
+    queues of its dead server are claimed first. The command does the same as the DAG drain_recovered_queue, in processes of this
+    machine instead of Spark. Ctrl-C ends it; called again, it goes on.
     """
     from walferry.cli.local_ship import ShipTerms, run_name
     from walferry.runs.steps import recovery
@@ -65,8 +65,9 @@ def drain(chosen: Chosen, /, queue: str, dry_run: bool, delete_orphan: bool, as_
 def failover(chosen: Chosen, /, server: str, as_json: bool, **how: Any) -> int:
     """Claim and ship all queues of a dead RegionServer.
 
-    Without a server, those of all servers that are dead now and have left queues of managed peers. It does what the DAG
-    regionserver_failover does, in processes of this machine instead of Spark. Ctrl-C ends it; called again, it goes on.
+    Without a server, it does so for all servers that are dead now and have left queues of managed peers. The command does the
+    same as the DAG regionserver_failover, in processes of this machine instead of Spark. Ctrl-C ends it; called again, it goes
+    on.
     """
     from walferry.cli.local_ship import ShipTerms, run_name
     from walferry.runs.steps import recovery
@@ -78,7 +79,7 @@ def failover(chosen: Chosen, /, server: str, as_json: bool, **how: Any) -> int:
 
 
 def _recover(source: SourceCluster, servers: Sequence[str], selected: Selected | None, run: str, how: ShipTerms) -> Recovery:
-    """Claim what is left of `servers`, then drain the queues that were `selected`, or else what the claims are for."""
+    """Claim what is left of `servers`, then drain the `selected` queues, or else the queues that the claims are for."""
     from walferry.base.errors import WalferryError
     from walferry.runs.reports.recovery import Recovery
     from walferry.runs.steps import recovery
@@ -101,7 +102,7 @@ def _recover(source: SourceCluster, servers: Sequence[str], selected: Selected |
 
 
 def _ship(source: SourceCluster, plan: RecoveryPlan, how: ShipTerms) -> dict[str, str]:
-    """Ship what there is, peer by peer, and wait for queues that other runs hold; by peer, why it could not begin."""
+    """Ship the plan peer by peer, and wait for queues that other runs hold. Return by peer why its shipping could not begin."""
     from walferry.base.errors import WalferryError
     from walferry.cli.local_ship import ship_groups
     from walferry.engine.summary import Status

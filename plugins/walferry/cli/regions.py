@@ -1,6 +1,7 @@
-"""`walferry regions`: regions in transition of a cluster of HBase 1, and what operators do about them.
+"""`walferry regions`: shows regions in transition of a cluster of HBase 1, and changes them for operators.
 
-What changes something only says what it would do, unless `--yes` is given. Then it acts as the cluster's master until it is done.
+A command that changes something only shows what it would do, unless `--yes` is given. With `--yes` it acts as the cluster's
+master until it is done.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from walferry.cli.options import PORT, SECONDS
 from walferry.cli.show import STUCK, WELL, ShownTable, plain, put, show, tell
 from walferry.cli.source import Chosen
 
-if TYPE_CHECKING:  # numba takes a command that is only asked for its help too long
+if TYPE_CHECKING:  # importing numba takes too long for `--help`
     from walferry.master.requests import OperatorRequest
     from walferry.master.snapshot import ClusterSnapshot
     from walferry.master.survey import RegionSurvey, SurveyRow
@@ -29,7 +30,7 @@ if TYPE_CHECKING:  # numba takes a command that is only asked for its help too l
 LIMIT_SECONDS = 600.0
 WAIT_SECONDS = 600.0
 _DONE = "Done"
-_HOW = {  # by whether it is beside an HMaster
+_HOW = {  # the key: whether the command acts next to an HMaster
     False: "this command acts as the cluster's master and does it",
     True: "this command does it beside the HMaster",
 }
@@ -78,8 +79,8 @@ _WRITES = options.added(  # for commands that change something
 def regions() -> None:
     """Regions of HBase 1 and their transitions.
 
-    Finds and cures regions of a cluster of HBase 1 that are stuck in transition. Begin with `list`, which changes nothing. These
-    commands are not for HBase 2, which has HBCK2, nor for a cluster whose HMaster works: use HBase's shell there.
+    These commands find and cure regions of a cluster of HBase 1 that are stuck in transition. Begin with `list`, which changes
+    nothing. They are not for HBase 2, which has HBCK2, nor for a cluster whose HMaster works: use HBase's shell there.
     """
 
 
@@ -90,7 +91,7 @@ def regions() -> None:
 def list_regions(chosen: Chosen, limit: float, as_json: bool, watch: float | None) -> int:
     """List regions in transition or in trouble.
 
-    Those in trouble are served by no server, or by two. It changes nothing.
+    A region is in trouble if no server serves it, or two do. The command changes nothing.
     """
     from walferry.master.survey import survey
 
@@ -108,9 +109,9 @@ def list_regions(chosen: Chosen, limit: float, as_json: bool, watch: float | Non
 @options.watch
 @click.pass_obj
 def explain(chosen: Chosen, region: str, limit: float, as_json: bool, watch: float | None) -> int:
-    """Tell all that is known of a region.
+    """Show all that is known of a region.
 
-    It also tells what comes next, and changes nothing. REGION is its encoded name, or its full name as HBase's shell shows it.
+    It also shows what comes next, and changes nothing. REGION is the encoded name, or the full name as HBase's shell shows it.
     """
     from walferry.master.explain import as_lines
     from walferry.master.explain import explain as told_of
@@ -130,7 +131,7 @@ def explain(chosen: Chosen, region: str, limit: float, as_json: bool, watch: flo
 @_WRITES
 @click.pass_obj
 def assign(chosen: Chosen, region: str, server: str | None, **how: Unpack[Written]) -> int:
-    """Open a region that no server serves. It only says what it would do, unless --yes is given."""
+    """Open a region that no server serves. Without --yes it only shows what it would do."""
     return _write(chosen, how, "assign", region, server)
 
 
@@ -140,7 +141,7 @@ def assign(chosen: Chosen, region: str, server: str | None, **how: Unpack[Writte
 @_WRITES
 @click.pass_obj
 def move(chosen: Chosen, region: str, server: str, **how: Unpack[Written]) -> int:
-    """Close a region and open it at another server. It only says what it would do, unless --yes is given."""
+    """Close a region and open it at another server. Without --yes it only shows what it would do."""
     return _write(chosen, how, "move", region, server)
 
 
@@ -151,8 +152,8 @@ def move(chosen: Chosen, region: str, server: str, **how: Unpack[Written]) -> in
 def unstick(chosen: Chosen, regions: tuple[str, ...], **how: Unpack[Written]) -> int:
     """Bring regions to the end of their transitions.
 
-    Without regions, all of them. Beside an active HMaster it gives up opens that the HMaster waits for in vain. It only says what
-    it would do, unless --yes is given.
+    Without arguments, it does so for all regions. Next to an active HMaster it gives up opens that the HMaster waits for in vain.
+    Without --yes it only shows what it would do.
     """
     return _write(chosen, how, "unstick", regions, beside_hmaster=True)
 
@@ -166,7 +167,7 @@ def unstick(chosen: Chosen, regions: tuple[str, ...], **how: Unpack[Written]) ->
 def close_stray(chosen: Chosen, region: str, server: str, named_by_meta: bool, **how: Unpack[Written]) -> int:
     """Close a copy of a region that two servers serve.
 
-    It is the copy that SERVER has. The command only says what it would do, unless --yes is given.
+    It closes the copy on SERVER. Without --yes it only shows what it would do.
     """
     return _write(chosen, how, "close-stray", region, server, named_by_meta=named_by_meta)
 
@@ -176,7 +177,7 @@ def close_stray(chosen: Chosen, region: str, server: str, named_by_meta: bool, *
 @_WRITES
 @click.pass_obj
 def enable(chosen: Chosen, table: str, **how: Unpack[Written]) -> int:
-    """Open all regions of a table. It only says what it would do, unless --yes is given."""
+    """Open all regions of a table. Without --yes it only shows what it would do."""
     return _write(chosen, how, "enable", table)
 
 
@@ -185,7 +186,7 @@ def enable(chosen: Chosen, table: str, **how: Unpack[Written]) -> int:
 @_WRITES
 @click.pass_obj
 def disable(chosen: Chosen, table: str, **how: Unpack[Written]) -> int:
-    """Close all regions of a table. It only says what it would do, unless --yes is given."""
+    """Close all regions of a table. Without --yes it only shows what it would do."""
     return _write(chosen, how, "disable", table)
 
 
@@ -193,7 +194,7 @@ def disable(chosen: Chosen, table: str, **how: Unpack[Written]) -> int:
 @_WRITES
 @click.pass_obj
 def balance(chosen: Chosen, **how: Unpack[Written]) -> int:
-    """Move regions until servers have about as many each. It only says what it would do, unless --yes is given."""
+    """Move regions until all servers have about the same number. Without --yes it only shows what it would do."""
     return _write(chosen, how, "balance")
 
 
@@ -206,7 +207,7 @@ def _look(chosen: Chosen, limit: float) -> ClusterSnapshot:
 
 
 def _write(chosen: Chosen, how: Written, command: str, *asked: Any, beside_hmaster: bool = False, **more: Any) -> int:
-    """Say what would be done, or do it: the request of the command's name, for what is asked. Returns the exit status."""
+    """Show what would be done, or do it: the request that the command names, with these arguments. Returns the exit status."""
     from walferry.master import requests, role, snapshot, work
     from walferry.replication.source.session import open_session
 
@@ -227,7 +228,7 @@ def _write(chosen: Chosen, how: Written, command: str, *asked: Any, beside_hmast
         beside = beside_hmaster and seen.hmaster is not None
         if not beside:
             role.check_no_master(session.zk, session.nodes)
-        request = ask(seen)  # what is refused is refused before the role is taken
+        request = ask(seen)  # a refusal comes before the role is taken
         if request.idle or not how["yes"]:
             for line in filter(None, (*request.lines, request.idle)):
                 say(line)

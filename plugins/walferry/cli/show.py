@@ -1,4 +1,4 @@
-"""How commands show things: tables that fit the terminal, JSON, and both again and again with --watch."""
+"""Shows the results of commands: tables that fit the terminal, JSON, and both repeatedly with --watch."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ WELL: Final = 0
 ERROR: Final = 1  # refused or failed
 USAGE: Final = 2
 STUCK: Final = 3  # stuck or behind: nothing is wrong with the command
-INTERRUPTED: Final = 130  # what a shell reports of a command that SIGINT ends
-READER_GONE: Final = 141  # and of one that SIGPIPE ends
+INTERRUPTED: Final = 130  # the status that a shell reports for a command that SIGINT ends
+READER_GONE: Final = 141  # and for a command that SIGPIPE ends
 
 MAX_CELL_CHARS: Final = 4000
 MAX_LINE_CHARS: Final = 1 << 20  # a peer's configuration may be as large as a znode, and is shown as a whole
@@ -40,7 +40,7 @@ class Cell:
 
 @dataclass(frozen=True)
 class ShownTable:
-    """What a command shows. `text` is made when it is shown, for the terminal's width at that time."""
+    """The result of a command. `text` is made when it is shown, for the terminal's width at that time."""
 
     json: Any
     text: Callable[[], str]
@@ -54,17 +54,17 @@ def tell(text: str) -> None:
 
 
 def plain(lines: Iterable[str]) -> list[str]:
-    """Lines of text for a View. What a cluster says in them cannot control the terminal, nor look like a line of its own."""
+    """Return lines of text for a View. Text from a cluster cannot control the terminal, nor look like a line of its own."""
     return [one_line(line, MAX_LINE_CHARS) for line in lines]
 
 
 def put(text: str) -> None:
-    """Write lines to stdout. What a cluster says in them cannot control the terminal."""
+    """Write lines to stdout. Text from a cluster in them cannot control the terminal."""
     click.echo(lines_only(text))
 
 
 def show(look: Callable[[], ShownTable], *, as_json: bool, watch: float | None = None) -> int:
-    """Show what `look` finds, with `watch` again and again after so many seconds until Ctrl-C. Returns the exit status."""
+    """Show the result of `look`; with `watch`, every so many seconds until Ctrl-C. Returns the exit status."""
     if watch is None:
         return _show(look(), as_json=as_json)
     status = WELL
@@ -73,7 +73,7 @@ def show(look: Callable[[], ShownTable], *, as_json: bool, watch: float | None =
             try:
                 view = look()
             except Exception as error:
-                tell(str(known(error)))  # it may be over the next time
+                tell(str(known(error)))  # the error may be over the next time
                 status = ERROR
             else:
                 status = view.status
@@ -95,7 +95,7 @@ def _show(view: ShownTable, *, as_json: bool) -> int:
 
 
 def table(head: Sequence[str], rows: Sequence[Sequence[str | Cell]], right: Sequence[str] = ()) -> str:
-    """A table as wide as it has to be. Columns named in `right` hold figures.
+    """Return a table as wide as it has to be. Columns named in `right` hold figures.
 
     On a terminal that is too narrow the last column is wrapped. If that is not enough, each row becomes a block of lines.
     Another program gets each row in one line.

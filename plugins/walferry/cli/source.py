@@ -1,4 +1,4 @@
-"""Which source cluster a command is for."""
+"""Chooses the source cluster of a command."""
 
 from __future__ import annotations
 
@@ -9,29 +9,29 @@ from dataclasses import dataclass, replace
 from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:  # what reads connections imports ZooKeeper's client, which --help does without
+if TYPE_CHECKING:  # the modules that read connections import ZooKeeper's client, which --help does without
     from walferry.replication.source.cluster import SourceCluster
     from walferry.replication.source.slaves import SlaveConnection
 
-CONNECT_SECONDS = 10.0  # a ZooKeeper that is silent for longer is an error: nobody waits at a terminal for half a minute
+CONNECT_SECONDS = 10.0  # an error comes after this time: a user at a terminal does not wait for half a minute
 
 
 @dataclass(frozen=True)
 class Chosen:
-    """What the command line says about the source cluster."""
+    """The choice of the source cluster on the command line."""
 
     text: str | None = None
     conn_id: str | None = None
 
     @property
     def given(self) -> bool:
-        """Whether a source cluster is named anywhere."""
+        """Whether the command line or the environment names a source cluster."""
         from walferry.replication.source.cluster import DEFAULT_CONN_ID
 
         return bool(self.text or self.conn_id or os.environ.get(_variable(DEFAULT_CONN_ID)))
 
     def read(self) -> SourceCluster:
-        """The source cluster, without asking whether it is there. Raises SourceError."""
+        """Return the source cluster, without asking whether it is there. Raises SourceError."""
         from walferry.replication.source.slaves import SlaveLogins
 
         return replace(self._read(), slave_logins=SlaveLogins(_slave))
@@ -45,13 +45,13 @@ class Chosen:
             return from_env()
         if os.environ.get(_variable(self.conn_id)):
             return from_env(self.conn_id)
-        with redirect_stdout(sys.stderr):  # Airflow logs to stdout, where only what was asked for belongs
-            from walferry.runs.airflow_connection import from_airflow  # which takes Airflow a second or more
+        with redirect_stdout(sys.stderr):  # Airflow logs to stdout, where only the command's output belongs
+            from walferry.runs.airflow_connection import from_airflow  # Airflow takes a second or more for this
 
             return from_airflow(self.conn_id)
 
     def reached(self) -> SourceCluster:
-        """The source cluster, whose ZooKeeper has answered just now. Raises SourceError, ConnectError."""
+        """Return the source cluster, whose ZooKeeper has answered just now. Raises SourceError, ConnectError."""
         from walferry.base.zk.client import connected
 
         source = self.read()
@@ -60,7 +60,7 @@ class Chosen:
 
 
 def _slave(conn_id: str) -> SlaveConnection:
-    """A slave's connection, from the environment, or wherever Airflow keeps it. Raises SourceError."""
+    """Return a slave's connection, from the environment, or from where Airflow keeps it. Raises SourceError."""
     from walferry.replication.source.slaves import slave_from_env, slave_not_defined
 
     found = slave_from_env(conn_id)

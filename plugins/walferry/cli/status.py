@@ -1,6 +1,6 @@
-"""`walferry status`, `walferry queues` and `walferry metrics`: lag, what is left to ship, what holds it, and what is wrong.
+"""`walferry status`, `walferry queues` and `walferry metrics`: lag, backlog, the runs that hold queues, and findings.
 
-`walferry queues set-position` says where the shipping of a queued WAL goes on.
+`walferry queues set-position` sets where the shipping of a queued WAL goes on.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from walferry.observe.status.statuses import Statuses
     from walferry.shipping.repositioning import PositionChange
 
-LOOK_SECONDS = 8.0  # for files and slaves; what takes longer is told as unknown
+LOOK_SECONDS = 8.0  # for files and slaves; a value that takes longer is shown as unknown
 _PEERS_HEAD = ("PEER", "SHIPPED BY", "SLAVE", "LAG", "WALS", "LEFT", "RATE", "DONE IN", "LAST SUCCESS", "FINDINGS")
 _QUEUES_HEAD = ("PEER", "KIND", "QUEUE", "WAL GROUP", "LAG", "WALS", "LEFT", "OLDEST WAL", "POSITION", "HELD BY", "PROBLEM")
 _FIGURES = ("LAG", "WALS", "LEFT", "RATE", "DONE IN", "POSITION")
@@ -49,16 +49,16 @@ OLD_WALS_SECONDS = 60.0
 def status(chosen: Chosen, peer_ids: tuple[str, ...], max_lag: float | None, as_json: bool, watch: float | None) -> int:
     """Tell how replication stands.
 
-    Of these peers, or of all: the age of the oldest edit that is not shipped, what is left and when it will be done, whether
-    the slave can be reached, and what is wrong. It changes nothing. The status is 3 if a managed peer is stuck, failing, behind,
-    or has a slave that is down, and if queues are left of peers that do not exist. A paused peer is left out of that.
+    For these peers, or for all, it shows the age of the oldest edit that is not shipped, the backlog and when it will be shipped,
+    whether the slave can be reached, and what is wrong. It changes nothing. The status is 3 if a managed peer is stuck, failing
+    or behind, or its slave is down, or if queues of peers that do not exist are left. Paused peers do not count for that.
     """
     look = _looker(chosen, LOOK_SECONDS)
     return show(lambda: _status_view(look(), peer_ids, max_lag), as_json=as_json, watch=watch)
 
 
 class _Queues(click.Group):
-    """A command that takes peers, and has a command of its own beside: no peer's id has a dash."""
+    """A command that takes peers, and also has a subcommand: no peer's id has a dash."""
 
     allow_interspersed_args = True  # options may stand after the peers, as with any command
 
@@ -82,10 +82,10 @@ class _Queues(click.Group):
 def queues(chosen: Chosen, peer_ids: tuple[str, ...], as_json: bool, watch: float | None) -> int:
     """Show the queues, a line for each WAL group.
 
-    Of these peers, or of all, also those that do not exist any more: Normal, Normal of a dead server, or Recovered, its name as
-    `walferry drain` takes it, with the server under which it lies and the dead ones from which it came, the oldest WAL and its
-    position, what is left, and which run holds it. It changes nothing. The status is 3 if an entry of a queue makes no sense, or
-    the last run that had to do with a group has failed.
+    It shows the queues of these peers, or of all, also of peers that do not exist any more. A queue is Normal, Normal of a dead
+    server, or Recovered. Each line shows its name as `walferry drain` takes it, with the server under which it lies and the dead
+    servers from which it came, the oldest WAL and its position, the backlog, and the run that holds it. The command changes
+    nothing. The status is 3 if an entry of a queue makes no sense, or the last run that worked on a group has failed.
     """
     look = _looker(chosen, slaves_seconds=0.0)
     return show(lambda: _queues_view(look(), peer_ids), as_json=as_json, watch=watch)
@@ -101,9 +101,9 @@ def queues(chosen: Chosen, peer_ids: tuple[str, ...], as_json: bool, watch: floa
 def set_position(chosen: Chosen, peer_id: str, wal: str, position: int, dry_run: bool, leave_out: bool) -> int:
     """Set where the shipping of a queued WAL goes on.
 
-    WAL is its name, or its file as errors name it. The byte must be the start of an entry, or 0 for the whole file. It is set
-    under the lease of the WAL's group, so no run ships it meanwhile. Entries that the slave has already are shipped again, which
-    changes nothing there.
+    WAL is its name, or its file as errors name it. The position must be the start of an entry, or 0 for the whole file. The
+    command holds the lease of the WAL's group while it sets the position, so no run ships the group meanwhile. Edits that the
+    slave has already are shipped again, which changes nothing there.
     """
     from walferry.base.users import user_name
     from walferry.replication.source.agreement import check_peer
@@ -122,7 +122,7 @@ def set_position(chosen: Chosen, peer_id: str, wal: str, position: int, dry_run:
 
 
 def _looker(chosen: Chosen, slaves_seconds: float) -> Callable[[], SourceStatus]:
-    """What looks at the source; each look uses what earlier ones have found in files. It waits so long for the slaves."""
+    """Return a function that looks at the source, and waits `slaves_seconds` for slaves. Its looks share reads of files."""
     made: list[Statuses] = []
 
     def look() -> SourceStatus:
@@ -147,7 +147,7 @@ def _status_view(found: SourceStatus, peer_ids: Sequence[str], max_lag: float | 
     bad = any(findings[peer.id] and counts(peer) for peer in peers) or bool(without_peer)
     values = [{**as_plain(peer), "queues": None, "findings": [each.to_json() for each in findings[peer.id]]} for peer in peers]
     for value in values:
-        del value["queues"]  # `walferry queues --json` has them
+        del value["queues"]  # `walferry queues --json` shows them
     source = {name: as_plain(getattr(found, name)) for name in ("at_ms", "live_servers", "dead_servers", "regions_in_transition")}
     queues = [] if peer_ids else found.orphaned or ()
     shown = {**source, "well": not bad, "peers": values, "orphaned": as_plain(queues), "problems": as_plain(found.problems)}
@@ -160,7 +160,7 @@ def _unreachable(found: SourceStatus) -> ShownTable:
 
 
 def _chosen(found: SourceStatus, peer_ids: Sequence[str]) -> list[PeerStatus]:
-    """The peers that are asked for. Raises Refused."""
+    """Return the chosen peers. Raises Refused."""
     from walferry.admin.peers import Refused
 
     if found.peers is None:
@@ -265,8 +265,8 @@ class NotWritten(WalferryError):
 def metrics(chosen: Chosen, output: Path | None, old_wals: bool) -> int:
     """Print how replication stands in Prometheus' text format.
 
-    It changes nothing of the cluster and listens on no port. docs/monitoring.md tells of each metric. If the source cannot be
-    looked at, `walferry_source_up` is 0, and the others are left out.
+    It changes nothing in the cluster and listens on no port. docs/monitoring.md describes each metric. If the source cannot be
+    looked at, `walferry_source_up` is 0, and the other metrics are left out.
     """
     from walferry.observe.status.measures import exposition, measured
     from walferry.observe.status.statuses import Statuses
@@ -287,7 +287,7 @@ def metrics(chosen: Chosen, output: Path | None, old_wals: bool) -> int:
 
 
 def _write(output: Path, text: str) -> None:
-    """Put the text in place of the file, which whoever reads it sees either as it was or as a whole. Raises NotWritten."""
+    """Replace the file by the text. A reader sees the old file or the whole new file. Raises NotWritten."""
     beside = output.with_name(f".{output.name}.{os.getpid()}.{time.monotonic_ns()}")
     try:
         with open(os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o644), "w", encoding="utf-8") as file:

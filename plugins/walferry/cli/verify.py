@@ -48,8 +48,8 @@ differ.
 def verify(chosen: Chosen, /, peer_id: str, tables: tuple[str, ...], workers: int, as_json: bool, **how: Any) -> int:
     """Compare the tables of a peer's source and slave.
 
-    Without tables, all that the peer gets. It does what the DAG verify_peer does, in processes of this machine instead of Spark:
-    all rows pass through it, so give large tables to the DAG, or narrow them.
+    Without tables, it compares all tables that the peer gets. It does the same as the DAG verify_peer, in processes of this
+    machine instead of Spark: all rows pass through this machine, so use the DAG for large tables, or narrow the comparison.
     """
     from walferry.verification.job import Options
 

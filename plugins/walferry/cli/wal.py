@@ -1,4 +1,4 @@
-"""`walferry wal`: shows what WALs hold, and finds who wrote a row, when, and in which WAL at which byte."""
+"""`walferry wal`: shows the contents of WALs, and finds who wrote a row, when, and in which WAL at which byte."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from walferry.cli.options import BYTES, TABLE, TIME
 from walferry.cli.show import ERROR, READER_GONE, WELL
 from walferry.cli.source import Chosen
 
-if TYPE_CHECKING:  # numba takes a command that is only asked for its help too long
+if TYPE_CHECKING:  # importing numba takes too long for `--help`
     from walferry.hbase.wal.windows import UnwrapKey
     from walferry.observe.inspection.searching import Answer, Question
 
@@ -46,7 +46,7 @@ class WalOptions(TypedDict):
     written_before: int | None
 
 
-_ASKED = options.added(  # which cells are wanted, and how they are printed
+_ASKED = options.added(  # the options that choose cells and their output
     click.option(
         "--row", type=BYTES,
         help=r"Only this row, as HBase's shell shows it: \x00 stands for a byte that is not printable ASCII.",
@@ -75,7 +75,7 @@ _ASKED = options.added(  # which cells are wanted, and how they are printed
 
 @click.group()
 def wal() -> None:
-    """What WALs hold. Needs no running cluster, only the files."""
+    """What WALs contain. The commands need no running cluster, only the files."""
 
 
 @wal.command(epilog=_STATUS)
@@ -97,7 +97,7 @@ def show(chosen: Chosen, files: tuple[str, ...], position: int, **asked: Unpack[
 def find(chosen: Chosen, places: tuple[str, ...], **asked: Unpack[WalOptions]) -> int:
     """Find out who wrote a row, when, and in which WAL at which byte.
 
-    It looks into WALs and folders: a cluster's WAL root, its WALs or oldWALs, an archive (default: the source's wal_root).
+    It searches WALs and folders: a cluster's WAL root, its WALs or oldWALs, an archive (default: the source's wal_root).
     """
     if asked["row"] is None and asked["row_prefix"] is None:
         raise click.UsageError("one of --row and --row-prefix is required")
@@ -136,7 +136,7 @@ def _question(chosen: Chosen, asked: WalOptions, position: int) -> Question:
 
 
 def _keys(chosen: Chosen, asked: WalOptions) -> UnwrapKey | None:
-    """What unwraps the keys of encrypted WALs, if it is known. Raises SourceError."""
+    """Return the function that unwraps the keys of encrypted WALs, if it is known. Raises SourceError."""
     from walferry.hbase.crypto.provider import KeyProvider, KeyProviderError
     from walferry.replication.source.cluster import SourceError
 
@@ -149,7 +149,7 @@ def _keys(chosen: Chosen, asked: WalOptions) -> UnwrapKey | None:
 
 
 def _print_all(urls: Iterable[str], question: Question, answers: list[Answer]) -> int:
-    """Print what is found, and tell what is wrong with files. Adds their answers to `answers`. Returns the exit status."""
+    """Print the cells that are found, and problems with files. Add the answers to `answers`. Returns the exit status."""
     from walferry.observe.inspection.searching import Answer, search_all
 
     status = WELL
@@ -179,6 +179,6 @@ def _write(out: BinaryIO, part: bytes) -> bool:
 
 
 def _tell(text: str) -> bool:
-    """Write a line to stderr, if there is anything to tell. Returns False if its reader has gone away."""
+    """Write a line to stderr, unless the text is empty. Returns False if its reader has gone away."""
     line = f"walferry: {one_line(text, MAX_LINE_CHARS)}\n"
     return not text or _write(sys.stderr.buffer, line.encode(errors="backslashreplace"))

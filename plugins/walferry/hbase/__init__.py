@@ -1,7 +1,7 @@
-"""HBase as it is, whoever uses it: its formats, and the calls to its servers.
+"""HBase's formats, and calls to its servers, independent of the code that uses them.
 
-layout, values          paths of znodes, and what is in them
-cluster, cluster_key    what ZooKeeper says of a cluster; how a peer names its slave
+layout, values          paths of znodes, and their values
+cluster, cluster_key    a cluster's state in ZooKeeper; the key by which a peer names its slave
 table_cfs               the tables of a peer as older releases keep them
 names, binary_text      names of tables, servers, WALs and files; bytes as HBase shows them
 errors                  errors about znodes and peers

@@ -1,4 +1,4 @@
-"""Bytes as text, as HBase's shell, logs and tools show them: printable ASCII as it is, all other bytes as \\x and two hex digits.
+"""Writes bytes as text like HBase's shell, logs and tools: printable ASCII as it is, all other bytes as \\x and two hex digits.
 
 Source: HBase's Bytes.toStringBinary and Bytes.toBytesBinary (branch-2.6).
 """
@@ -18,8 +18,8 @@ def to_binary_text(data: bytes) -> str:
 def from_binary_text(text: str) -> bytes:
     """Read what `to_binary_text` writes. Raises ValueError for `\\x` without two hex digits.
 
-    Like HBase, this takes any other backslash as it is. Unlike HBase, it reads lower-case hex digits, and it takes characters
-    beyond ASCII as UTF-8. Bytes of a command line that are not UTF-8 stay as they are.
+    Like HBase, this keeps any other backslash. Unlike HBase, it reads lower-case hex digits, and it encodes characters beyond
+    ASCII as UTF-8. Bytes of a command line that are not UTF-8 stay as they are.
     """
     data = text.encode(errors="surrogateescape")
 

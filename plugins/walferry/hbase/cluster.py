@@ -1,4 +1,4 @@
-"""Reads from ZooKeeper what an HBase cluster is: its id, its live servers, its active master, where it keeps its queues."""
+"""Reads an HBase cluster's id, live servers, active master and storage of queues from ZooKeeper."""
 
 import uuid
 from collections.abc import Iterable
@@ -16,7 +16,7 @@ from walferry.hbase.names import ServerName, is_server_name
 from walferry.hbase.values import decode_cluster_id, decode_labels, decode_message, decode_server_version, server_in
 
 MAX_VERSION_CHARS = 100
-IN_ZOOKEEPER = ("0.", "1.", "2.")  # versions that keep their replication queues there
+IN_ZOOKEEPER = ("0.", "1.", "2.")  # versions that keep their replication queues in ZooKeeper
 
 
 def cluster_id(zk: KazooClient, nodes: ZNodes) -> uuid.UUID:
@@ -46,8 +46,8 @@ def live_servers(zk: KazooClient, nodes: ZNodes, watch: Watch | None = None) -> 
 
 
 def release(zk: KazooClient, nodes: ZNodes) -> str | None:
-    """The version of the first live RegionServer that publishes it, as a short line; None if none does: servers before 1.2 do
-    not, and a secured HBase keeps these znodes to itself.
+    """Return the version of the first live RegionServer that publishes it, as a short line; None if no server does. Servers
+    before 1.2 do not, and a secured HBase hides these znodes.
 
     Raises ZNodeValueError.
     """
@@ -63,12 +63,12 @@ def release(zk: KazooClient, nodes: ZNodes) -> str | None:
 
 
 def draining_servers(zk: KazooClient, nodes: ZNodes) -> frozenset[ServerName]:
-    """List the servers that are to get no regions. Operators write these znodes, so other names are passed over."""
+    """List the servers that must not get regions. Operators write these znodes, so names of another form are skipped."""
     return frozenset(ServerName.parse(name) for name in children(zk, nodes.draining) or [] if is_server_name(name))
 
 
 def is_live(zk: KazooClient, nodes: ZNodes, server: str) -> bool:
-    """Whether the RegionServer has a session now. Raises ClusterError if there is no cluster."""
+    """Return whether the RegionServer has a session now. Raises ClusterError if there is no cluster."""
     if not is_server_name(server):
         return False
     if zk_has(zk, f"{nodes.rs}/{server}"):
@@ -121,7 +121,7 @@ def check_storage(zk: KazooClient, nodes: ZNodes) -> None:
 
 
 def check_layout(zk: KazooClient, nodes: ZNodes, server: str, found: Iterable[str]) -> None:
-    """Check that the names found as a server's queues fit the layout of the connection. Raises StorageError."""
+    """Check that the names found as a server's queues fit the connection's layout. Raises StorageError."""
     classic_peers, other = QueueLayout.CLASSIC_PEERS, "2.x or classic"
     if nodes.layout is classic_peers:
         wrong, layout = set(children(zk, nodes.queue_server(server)) or ()) - {LOCK, PEERS_LEVEL}, other
@@ -146,5 +146,5 @@ def _any_queue(zk: KazooClient, nodes: ZNodes) -> str | None:
 
 
 def zk_has(zk: KazooClient, path: str) -> bool:
-    """Whether the znode exists."""
+    """Return whether the znode exists."""
     return read(zk, path) is not None

@@ -1,11 +1,11 @@
-"""How a peer names its slave: by a cluster key. This imports no ZooKeeper client."""
+"""Parses cluster keys, by which peers name their slaves. This module imports no ZooKeeper client."""
 
 from __future__ import annotations
 
 import re
 from dataclasses import dataclass
 
-JAVA_BLANKS = "".join(map(chr, range(33)))  # what Java's String.trim takes away
+JAVA_BLANKS = "".join(map(chr, range(33)))  # the characters that Java's String.trim removes
 _HOST = re.compile(r"[^:,\s/?#@\[\]\x00-\x1f]+(?::(\d{1,5}))?")
 _ZNODE_PARENT = re.compile(r"/.*[^/]")
 MAX_CLUSTER_KEY_CHARS = 4000
@@ -14,7 +14,7 @@ _CLUSTER_KEY_FORM = "it should be hbase.zookeeper.quorum:hbase.zookeeper.propert
 
 @dataclass(frozen=True)
 class ClusterKey:
-    """Where another cluster's ZooKeeper is."""
+    """The address of another cluster's ZooKeeper."""
 
     quorum: str  # "h1,h2", or "h1:2181,h2:2182" if the hosts in the key have ports
     port: int
@@ -22,7 +22,7 @@ class ClusterKey:
 
     @property
     def connect_string(self) -> str:
-        """The quorum with a port for every host, as ZooKeeper clients take it."""
+        """The quorum with a port for every host, as ZooKeeper clients expect it."""
         return ",".join(host if ":" in host else f"{host}:{self.port}" for host in self.quorum.split(","))
 
     def __str__(self) -> str:
@@ -45,9 +45,9 @@ def parse_cluster_key(text: str) -> ClusterKey:
 
 
 def _hosts(quorum: str) -> list[str]:
-    """The hosts that HBase finds in a quorum. Empty ones are passed over at the end, and elsewhere if no host has a port.
+    """Return the hosts that HBase finds in a quorum. Empty hosts are skipped at the end, and elsewhere if no host has a port.
 
-    Where a host has a port, HBase gives the default port to an empty one, which then is this machine.
+    If any host has a port, HBase gives the default port to an empty host, which then means this machine.
     """
     parts = quorum.rstrip(",").split(",")
     # ZooKeeper's client strips the entries of its connect string (ConnectStringParser).

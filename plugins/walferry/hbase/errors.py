@@ -4,11 +4,11 @@ from walferry.base.errors import WalferryError
 from walferry.base.texts import one_line, shell_word
 from walferry.base.zk.errors import ZNodeValueError
 
-MAX_PROBLEM_CHARS = 2000  # of a peer, in whose configuration anything may stand
+MAX_PROBLEM_CHARS = 2000  # of a peer, whose configuration may contain any text
 
 
 class PositionError(ZNodeValueError):
-    """A queued WAL's position cannot be read."""
+    """A queued WAL's position is unreadable."""
 
     def __init__(self, znode: str, reason: str) -> None:
         super().__init__(
@@ -24,9 +24,9 @@ class ClusterError(WalferryError):
 
 
 class MasterSilent(ClusterError):
-    """The active Master could not be asked for its peers.
+    """A request to the active Master for its peers failed.
 
-    `refused`: it answers, but not this user. `closed`: it does not take the login.
+    `refused`: the Master refuses this user. `closed`: it does not accept the login.
     """
 
     def __init__(self, reason: str, *, refused: bool = False, closed: bool = False) -> None:
@@ -45,7 +45,7 @@ class StorageError(ClusterError):
 
 
 class PeerError(WalferryError):
-    """A peer that must not be shipped as it is now."""
+    """The peer must not be shipped in its present state."""
 
     retry_helps = False
 
@@ -77,7 +77,7 @@ class PausedPeer(PeerError):
 
 
 class StalePeer(PeerError):
-    """The Master and ZooKeeper disagree on the peer."""
+    """The Master and ZooKeeper disagree about the peer."""
 
     def __init__(self, peer_id: str, difference: str) -> None:
         super().__init__(
@@ -97,7 +97,7 @@ class CustomEndpointPeer(PeerError):
 
 
 class PeerNotUnderstood(PeerError):
-    """The peer's znodes say something that Walferry does not know, so it cannot tell what the peer gets."""
+    """The peer's znodes contain something unknown to Walferry, so it cannot decide which edits the peer gets."""
 
 
 class CustomFilterPeer(PeerError):

@@ -1,15 +1,15 @@
-"""Names of servers, WALs, tables and replication queues, as HBase writes them.
+"""Parses and builds HBase's names of servers, WALs, tables and replication queues.
 
     server   = host "," port "," start code                    h.example.org,16020,1700000000000
     wal      = prefix "." timestamp [ ".meta" ]                h.example.org%2C16020%2C1700000000000.1700000000123
     prefix   = URL-encoded server [ "." provider ]             <server>.<server>.regiongroup-0  (hbase.wal.provider=multiwal)
     queue id = peer { "-" dead server }                        the oldest dead server comes first
 
-A peer id contains no "-", but a host name may. So after the first "-", another one ends a server's name only after two commas of
-that name. A claim of the queue `q` of the server `s` names it `q-s`.
+A peer id contains no "-", but a host name may. So after the first "-", a "-" ends a server's name only if that name already has
+two commas. A claim of the queue `q` of the server `s` names the queue `q-s`.
 
-Paths and URLs are made of these names, so none may contain a slash, a question mark, a hash or a control character. Principals
-are made of the names of hosts, so these contain no "@" and no backslash either.
+Paths and URLs are made of these names, so they must not contain a slash, a question mark, a hash or a control character.
+Principals are made of host names, so host names must not contain "@" or a backslash either.
 
 Source: HBase's AbstractFSWALProvider.getWALPrefixFromWALName, WAL.getTimestamp, ServerName, and
 ReplicationQueueInfo.extractDeadServersFromZNodeString.
@@ -32,9 +32,9 @@ _SERVER = re.compile(rf"(?P<host>[^,@\\{_ODD}]+),(?P<port>\d{{1,5}}),(?P<start_c
 _ENCODED_SERVER = re.compile(r"(?P<server>[^,\s/]+?%2C\d{1,5}%2C\d{1,19})(?:\.|$)", re.IGNORECASE)
 _PREFIX = re.compile(rf"[^{_ODD}]+")
 _MAX_DIGITS = 19  # of a timestamp
-MAX_WAL_NAME_CHARS = 2000  # no file system takes more than a few hundred in a name
-# HBase takes the letters and digits of all languages. What Java calls a letter is more than \w: vowel signs of Hindi are. So all
-# beyond ASCII but blanks is taken here, and HBase refuses the rest.
+MAX_WAL_NAME_CHARS = 2000  # no file system allows more than a few hundred in a name
+# HBase allows the letters and digits of all languages. Java's letters are more than \w: they include vowel signs of Hindi. So
+# this allows every character beyond ASCII except blanks, and HBase refuses the rest.
 _LETTER = r"(?:\w|[^\x00-\x7f\s])"
 NAMESPACE = re.compile(rf"{_LETTER}+")
 TABLE = re.compile(rf"(?:(?P<namespace>{_LETTER}+):)?(?P<name>{_LETTER}(?:{_LETTER}|[-.])*)")
@@ -55,16 +55,16 @@ class ServerName:
     def parse(cls, text: str) -> ServerName:
         """Parse `host,port,startcode`. Raises a ValueError that names the text."""
         match = _SERVER.fullmatch(text)
-        if match is None or not text.isprintable():  # nor characters that change the order of others, or hide
+        if match is None or not text.isprintable():  # this excludes characters that are invisible or reorder others
             raise ValueError(f"{text!r} is not a server name; expected host,port,startcode")
         return cls(match["host"], int(match["port"]), int(match["start_code"]))
 
     @classmethod
     def in_message(cls, host: str, port: int, start_code: int) -> ServerName:
-        """Make the name of a server that a message or a row of hbase:meta names.
+        """Return the name of a server from a message or a row of hbase:meta.
 
-        HBase keeps the capitals of a host there, but writes it in small letters wherever it writes the whole name.
-        Raises ValueError.
+        There HBase keeps a host's capitals, but it writes the host in small letters wherever it writes the whole name. Raises
+        ValueError.
         """
         return cls.parse(f"{host.lower()},{port},{start_code}")
 
@@ -77,7 +77,7 @@ class ServerName:
             raise ValueError(f"{text!r} is not a URL-encoded server name; expected host%2Cport%2Cstartcode") from error
 
     def encoded(self) -> str:
-        """The form with which WAL names begin."""
+        """Return the form that WAL names begin with."""
         return url_encoded(str(self))
 
 
@@ -87,7 +87,7 @@ class WalName(NamedTuple):
     text: str
     group: str
     timestamp: int
-    server: ServerName | None  # None for names that do not begin with a server, such as those of very old releases
+    server: ServerName | None  # None for names that do not begin with a server, as in very old releases
     is_meta: bool
 
     def __str__(self) -> str:
@@ -96,7 +96,7 @@ class WalName(NamedTuple):
 
 def parse_wal_name(text: str) -> WalName:
     """Parse a WAL's file name (no folders). Raises a ValueError that names the text."""
-    if len(text) > MAX_WAL_NAME_CHARS:  # names that were parsed are kept
+    if len(text) > MAX_WAL_NAME_CHARS:  # the cache keeps parsed names
         raise ValueError(f"{text[:100]!r}… with {len(text):,} characters is not a WAL's name: no file can have it")
     is_meta = text.endswith(META_SUFFIX)
     prefix, _, timestamp = text.removesuffix(META_SUFFIX).rpartition(".")
@@ -107,7 +107,7 @@ def parse_wal_name(text: str) -> WalName:
 
 
 def as_wal_name(text: str) -> WalName | None:
-    """The name if this is a WAL's file name, as `parse_wal_name` has it."""
+    """Return the parsed name as `parse_wal_name` does, or None if this is not a WAL's file name."""
     try:
         return parse_wal_name(text)
     except ValueError:
@@ -116,7 +116,7 @@ def as_wal_name(text: str) -> WalName | None:
 
 @lru_cache(maxsize=8192)
 def _group_and_server(prefix: str) -> tuple[str, ServerName | None] | None:
-    """The parts that all WALs of a group share: they are made once, however many WALs are queued. None: no WAL begins so."""
+    """Return the parts that all WALs of a group share, made once for all of them; None if no WAL's name can begin like this."""
     if _PREFIX.fullmatch(prefix) is None:
         return None
     encoded = _ENCODED_SERVER.match(prefix)
@@ -124,18 +124,18 @@ def _group_and_server(prefix: str) -> tuple[str, ServerName | None] | None:
 
 
 def table_text(name: pb.TableName, errors: str = "strict") -> str:
-    """The table as "table", or as "namespace:table" if it is not in the default namespace. Names are UTF-8 in HBase."""
+    """Return a table's name as "table", or "namespace:table" outside the default namespace. HBase's names are UTF-8."""
     namespace, qualifier = name.namespace.decode("utf-8", errors), name.qualifier.decode("utf-8", errors)
     return qualifier if namespace in ("", "default") else f"{namespace}:{qualifier}"
 
 
 def without_default_namespace(table: str) -> str:
-    """Return a table's name as HBase writes it: a table of the default namespace has no namespace before it."""
+    """Return a table's name as HBase writes it: without the namespace if that is the default one."""
     return table.removeprefix("default:")
 
 
 def is_server_name(name: str) -> bool:
-    """Tell whether this is a server's name."""
+    """Return whether this is a server's name."""
     try:
         ServerName.parse(name)
     except ValueError:
@@ -144,34 +144,34 @@ def is_server_name(name: str) -> bool:
 
 
 def is_file_name(name: str) -> bool:
-    """Tell whether this is one component of a path, so that it can only mean a file in its folder."""
+    """Return whether this is one component of a path, so that it can only mean a file in its folder."""
     return name not in ("", ".", "..") and "/" not in name and "\0" not in name
 
 
 def url_encoded(text: str) -> str:
-    """Encode a text as Java's URLEncoder does, with which HBase makes names of WALs and of tasks."""
+    """Encode a text like Java's URLEncoder, which HBase uses for the names of WALs and of tasks."""
     return quote_plus(text, safe="*").replace("~", "%7E")
 
 
 def in_file_name(name: str) -> str:
-    """Encode any text as a part of a file's name. HDFS takes no ":" there, and none takes a slash."""
+    """Encode any text as a part of a file's name. HDFS does not allow ":" there, and no file system allows a slash."""
     return quote(name, safe="")
 
 
 def family_folder(family: bytes) -> str:
-    """Return the name of a family's folder, as HBase makes it of any bytes (Bytes.toString)."""
+    """Return the name of a family's folder, as HBase derives it from the family's bytes (Bytes.toString)."""
     return family.decode(errors="replace")
 
 
 def family_text(family: bytes) -> str:
-    """Return a family's name as people know it. `from_binary_text` reads it again, as HBase takes no backslash in such a name."""
+    """Return a family's name as users know it. `from_binary_text` reverses this: HBase allows no backslash in such a name."""
     return family.decode(errors="backslashreplace")
 
 
 def in_snapshot_name(name: str) -> str:
-    """Encode any text for the name of a snapshot. The result has letters and digits of ASCII, "_" and ".", and no dash."""
+    """Encode any text for a snapshot's name. The result contains ASCII letters and digits, "_" and ".", but no dash."""
     text = quote(name, safe="").replace(".", "%2E").replace("-", "%2D").replace("~", "%7E")
-    return text.replace("%", ".")  # which HBase allows, unlike "%"
+    return text.replace("%", ".")  # HBase allows ".", unlike "%"
 
 
 @dataclass(frozen=True)
@@ -190,7 +190,7 @@ class QueueId:
         return bool(self.dead_servers)
 
     def claimed_from(self, server: str) -> QueueId:
-        """The id that this queue gets when it is claimed from `server`."""
+        """Return the id that this queue gets when it is claimed from `server`."""
         return QueueId(self.peer_id, (*self.dead_servers, server))
 
 

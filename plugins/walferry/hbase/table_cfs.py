@@ -1,11 +1,11 @@
-"""The tables of a peer as HBase 0.98 to 1.3 keeps them: as text in a znode of their own.
+"""Parses a peer's tables as HBase 0.98 to 1.3 keeps them: as text in a znode of their own.
 
     text   = table { ";" table }          "t1;t2:f1,f2"
     table  = name [ ":" family { "," family } ]
 
-ReplicationAdmin.parseTableCFsFromConfig reads it: blanks around each part do not count, empty parts are passed over, and a text
-without any table means all tables. A table of another namespace cannot be written so, because its name has a colon, too; HBase
-1.4 reads "ns.t" for it, but only when it copies the znode into the peer's message.
+ReplicationAdmin.parseTableCFsFromConfig reads the text. It ignores blanks around each part, skips empty parts, and takes a text
+without any table as all tables. The text cannot name a table of another namespace, whose name contains a colon, too. HBase 1.4
+reads "ns.t" for it, but only when it copies the znode into the peer's message.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ MAX_SHOWN = 100
 
 
 def parse_table_cfs(text: str) -> Mapping[str, tuple[str, ...]] | None:
-    """The families by table, none for all of a table's; None if the text means all tables. Raises ValueError.
+    """Return the families by table, empty for all of its families; None if the text means all tables. Raises ValueError.
 
-    HBase logs an error for a part that it cannot read and goes on without it, so that a text of which it can read nothing means
-    all tables. Here such a part is refused.
+    HBase logs an error for an unreadable part and goes on without it, so it takes a wholly unreadable text as all tables.
+    Walferry refuses an unreadable part.
     """
     tables: dict[str, tuple[str, ...]] = {}
     for part in map(_trimmed, text.split(";")):

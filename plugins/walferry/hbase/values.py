@@ -17,7 +17,7 @@
     task     = "PBUF" SplitLogTask                                                        (SplitLogTask.toByteArray, up to 1.x)
     lock     = "PBUF" ReplicationLock                        (ReplicationQueuesZKImpl.lockToByteArray, up to 1.x)
 
-HBase's own client writes the prefix before every value that is not empty. All readers, HBase's too, accept values without it.
+HBase's own client writes the prefix before every non-empty value. All readers, HBase's too, accept values without it.
 """
 
 import uuid
@@ -56,7 +56,7 @@ def strip_client_prefix(value: bytes, znode: str) -> bytes:
 
 
 def decode_message(kind: type[M], value: bytes, znode: str) -> M:
-    """Read a znode that holds a message of this kind. Raises ZNodeValueError."""
+    """Decode a znode's message of this kind. Raises ZNodeValueError."""
     return _message(strip_client_prefix(value, znode), kind, znode)
 
 
@@ -74,7 +74,7 @@ def _shown(body: bytes) -> str:
 
 
 def decode_position(value: bytes, znode: str) -> int:
-    """Read the offset in the WAL just after the last shipped entry; 0: before the first entry. Raises PositionError."""
+    """Read the offset in the WAL just after the last shipped entry; 0 means before the first entry. Raises PositionError."""
     try:
         body = strip_client_prefix(value, znode)
         if not body:
@@ -95,7 +95,7 @@ def decode_position(value: bytes, znode: str) -> int:
 
 
 def encode_position(position: int) -> bytes:
-    """Write `position` as HBase does (ZKUtil.positionToByteArray), without its client's prefix."""
+    """Encode `position` as HBase does (ZKUtil.positionToByteArray), without its client's prefix."""
     if not 0 <= position <= LONG_MAX:
         raise ValueError(f"a WAL position lies between 0 and 2^63-1, not {position}")
     return PBUF + pb.ReplicationHLogPosition(position=position).SerializeToString()
@@ -126,7 +126,7 @@ def decode_state(value: bytes, znode: str) -> str:
 
 
 def server_in(name: pb.ServerName, znode: str) -> ServerName:
-    """The server that a znode's message names, with the capitals of its host. Raises ZNodeValueError."""
+    """Return the server that a znode's message names, with the host's capitals. Raises ZNodeValueError."""
     try:
         return ServerName.parse(f"{name.host_name},{name.port},{name.start_code}")
     except ValueError as error:
@@ -144,7 +144,7 @@ def decode_cluster_id(value: bytes, znode: str) -> uuid.UUID:
 
 
 def decode_server_version(value: bytes, znode: str) -> str | None:
-    """Read the HBase version of a live RegionServer, None if it does not publish it. Raises ZNodeValueError."""
+    """Read the HBase version of a live RegionServer, or None if the server does not publish it. Raises ZNodeValueError."""
     body = strip_client_prefix(value, znode)
     info = _message(body, pb.RegionServerInfo, znode) if body else pb.RegionServerInfo()
     return info.version_info.version or None
@@ -158,10 +158,10 @@ def decode_labels(value: bytes, znode: str) -> dict[int, bytes]:
 
 
 def decode_lock(value: bytes, znode: str) -> str:
-    """Read the owner of the lock on a dead server's queues: in HBase the znode of its queues. Raises ZNodeValueError."""
+    """Read the owner of the lock on a dead server's queues: in HBase, the znode of the owner's queues. Raises ZNodeValueError."""
     return decode_message(pb.ReplicationLock, value, znode).lock_owner
 
 
 def encode_lock(owner: str) -> bytes:
-    """Write the lock's value as HBase 1.x does, without its client's prefix."""
+    """Encode the lock's value as HBase 1.x does, without its client's prefix."""
     return PBUF + pb.ReplicationLock(lock_owner=owner).SerializeToString()

@@ -43,7 +43,7 @@ from walferry.load.staging import PATIENCE_SECONDS, delete_noted, delete_surely,
 from walferry.replication.source.cluster import SourceCluster
 
 LOADS = 3  # times that a call's files are written, if the slave does not load or number them
-TRIES = 3  # times that a load begins, if its files are not loaded
+TRIES = 5  # times that a load begins, if its files are not loaded: a NameNode may be away for some seconds
 
 log = logging.getLogger(__name__)
 

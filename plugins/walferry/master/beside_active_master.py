@@ -1,18 +1,18 @@
-"""What an operator can do beside an active HMaster: give up an open that its server will not finish.
+"""Acts while an HMaster is active: gives up an open that its server will not finish.
 
-An HMaster that starts finds a region OPENING at a live server, and waits for it. Nothing ends that wait: 1.7 has no timeout
-monitor. If it is the region of hbase:meta or hbase:namespace, the HMaster never becomes ready. The server that the znode names
-owes one of two transitions, OPENED or FAILED_OPEN. If it does neither for a long time, and no live server serves the region, this
-writes FAILED_OPEN in its place. The HMaster takes it for the server's word and assigns the region anew.
+An HMaster that starts and finds a region OPENING at a live server waits for this server. Nothing ends that wait: 1.7 has no
+timeout monitor. If the region is that of hbase:meta or hbase:namespace, the HMaster never becomes ready. The server named in the
+znode owes one of two transitions, OPENED or FAILED_OPEN. If it makes neither for a long time, and no live server serves the
+region, this module writes FAILED_OPEN instead. The HMaster takes this for the server's own and assigns the region again.
 
-That is safe, for the reasons for which the master may force a znode to OFFLINE while it is OPENING: a server that still opens the
-region after all has its next write refused, because the version has changed, and closes the region again. The HMaster's own
-writes are by version too. All other transitions are left to the HMaster.
+That is safe for the same reasons for which the master may force a znode from OPENING to OFFLINE: if the server still opens the
+region after all, its next write is refused, because the version has changed, and it closes the region again. The HMaster's own
+writes also check the version. All other transitions are left to the HMaster.
 
-The regions of dead servers are left to the HMaster, which assigns them anew by itself once their WALs are split.
+The regions of dead servers are left to the HMaster, which assigns them again by itself once their WALs are split.
 
-The region of hbase:meta is left to people. An HMaster that waits for it remembers the server that had it before the wait, and
-would not notice the death of the server that has it afterwards. It has to be stopped; without it, the master's role cures it.
+The region of hbase:meta is left to people. An HMaster that waits for it remembers the server that had the region before the wait,
+and would not notice the death of the server that has it afterwards. People must stop it; then the master's role opens the region.
 
 Source: HBase's AssignmentManager.processRegionsInTransition, handleRegion, HMaster.assignMeta (branch-1.4).
 """
@@ -38,7 +38,7 @@ from walferry.master.znodes import META_ENCODED_NAME, RegionInTransition, encode
 
 
 def decide_beside(view: ClusterView, region: Region, master: ServerName, limit_seconds: float) -> Decision:
-    """Say what can be done for a region while an HMaster is active; mostly to wait for it."""
+    """Decide what to do for a region while `master` is the active HMaster: mostly to wait for it, until the limit is over."""
     znode = region.znode
     if len(region.served_by) > 1:
         both = " and ".join(sorted(map(str, region.served_by)))
@@ -69,7 +69,7 @@ def decide_beside(view: ClusterView, region: Region, master: ServerName, limit_s
 
 def _left_to_master(region: Region, znode: RegionInTransition, master: ServerName, limit_seconds: float) -> Decision:
     state = f"its znode is {znode.state.name}{', but a server serves it' if region.served_by else ''}"
-    if region.idle_seconds < limit_seconds or znode.state in OF_SPLITS:  # those go with their server's session
+    if region.idle_seconds < limit_seconds or znode.state in OF_SPLITS:  # those znodes are deleted with their server's session
         return Decision(Step.WAIT, f"{state}, and the HMaster is active", master)
     late = f"{state}, and the HMaster has not gone on with it for {region.idle_seconds:.0f} s"
     advice = "If it does not, stop the HMaster, use `regions unstick`, and start it again"
@@ -78,10 +78,10 @@ def _left_to_master(region: Region, znode: RegionInTransition, master: ServerNam
 
 @contextmanager
 def beside_master(zk: KazooClient, nodes: ZNodes, own: OwnZNodes, holder: str, run: str | None = None) -> Iterator[MasterWrites]:
-    """Have the right to an operator's transitions for the length of a block, while an HMaster is active.
+    """Hold the right to an operator's transitions while the block runs and an HMaster is active.
 
-    Only one run has it or the master's role at a time. Each write is refused once the HMaster is not active any more. Raises
-    RoleHeld, ConnectError.
+    Only one run at a time has this right or the master's role. `holder` names the run to people; a killed attempt of the same
+    `run` loses the right at once. Each write is refused once the HMaster is not active any more. Raises RoleHeld, ConnectError.
     """
     lock = take_role(zk, nodes, own, holder, run)
     try:
@@ -92,7 +92,7 @@ def beside_master(zk: KazooClient, nodes: ZNodes, own: OwnZNodes, holder: str, r
 
 
 def give_up_opens(decided: list[tuple[Region, Decision]], writes: MasterWrites) -> list[PassOutcome]:
-    """Write what was decided by `decide_beside`. Raises NoLiveMaster, the role's errors, ConnectError."""
+    """Write the decisions of `decide_beside`. Raises NoLiveMaster, the role's errors, ConnectError."""
     outcomes = []
     for region, decision in decided:
         if decision.step is not Step.GIVE_UP_OPEN:

@@ -1,4 +1,4 @@
-"""The live RegionServers, as `reconcile` asks them: the protocol `RegionServers` over real calls, several servers at a time."""
+"""Calls the live RegionServers for `reconcile`: the protocol `RegionServers` over real calls, several servers at a time."""
 
 from __future__ import annotations
 
@@ -21,35 +21,35 @@ from walferry.master.znodes import META_ENCODED_NAME, RegionInTransition
 ONLINE_TIMEOUT_SECONDS = 20.0  # a server answers from memory
 CALLED_AT_ONCE = 16
 _META = b"hbase:meta"
-_NOT_FAILURES = (".RegionAlreadyInTransitionException", ".NotServingRegionException")  # it closes the region, or has closed it
+_NOT_FAILURES = (".RegionAlreadyInTransitionException", ".NotServingRegionException")  # the region is closing, or closed already
 
 log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
 class CalledServers:
-    """RegionServers that are called with a login. `online` takes `online_timeout` seconds a server at most."""
+    """Calls RegionServers with a login. `online` takes at most `online_timeout` seconds for each server."""
 
     login: Login = UNSECURED
     online_timeout: float = ONLINE_TIMEOUT_SECONDS
     call_timeout: float = CALL_TIMEOUT_SECONDS
 
     def online(self, servers: Iterable[ServerName]) -> Mapping[ServerName, frozenset[str]]:
-        """The encoded names of the regions that each server serves. A server that does not answer is left out."""
+        """Return the encoded names of the regions that each server serves. A server that does not answer is left out."""
         asked = sorted(servers)
         with ThreadPoolExecutor(CALLED_AT_ONCE, "online-regions") as pool:
             answers = zip(asked, pool.map(self._online, asked), strict=True)
             return {server: names for server, names in answers if names is not None}
 
     def open(self, wanted: Mapping[ServerName, Sequence[ToOpen]]) -> Mapping[ServerName, WalferryError]:
-        """Ask each server to open its regions. Returns what failed, by server; what a server answers otherwise says nothing."""
+        """Ask each server to open its regions. Returns the failures by server; any other answer proves nothing."""
         with ThreadPoolExecutor(CALLED_AT_ONCE, "open-regions") as pool:
             answers = zip(wanted, pool.map(self._open, wanted.keys(), wanted.values()), strict=True)
             return {server: error for server, error in answers if error is not None}
 
     def _open(self, server: ServerName, regions: Sequence[ToOpen]) -> WalferryError | None:
         now_ms = int(time.time() * 1000)
-        # A clock that was once far ahead is not to spread in hbase:meta: only the regions that it has marked get its time.
+        # A clock that was once far ahead must not spread in hbase:meta: only regions with such a timestamp get one like it.
         usual = [region for region in regions if region.opened_ms < now_ms]
         ahead = [[region] for region in regions if region.opened_ms >= now_ms]
         for together in (usual, *ahead):
@@ -62,7 +62,7 @@ class CalledServers:
         return None
 
     def close(self, wanted: Mapping[ServerName, Sequence[RegionInTransition]]) -> Mapping[str, WalferryError]:
-        """Ask each server to close its regions. Returns what failed, by encoded name; other answers say nothing."""
+        """Ask each server to close its regions. Returns the failures by encoded name; any other answer proves nothing."""
         failed: dict[str, WalferryError] = {}
         with ThreadPoolExecutor(CALLED_AT_ONCE, "close-regions") as pool:
             for found in pool.map(self._close, wanted.keys(), wanted.values()):
@@ -78,7 +78,7 @@ class CalledServers:
         return {encoded: error for encoded, error in refused.items() if not error.class_name.endswith(_NOT_FAILURES)}
 
     def close_copy(self, server: ServerName, encoded_name: str) -> None:
-        """Ask a server to close its copy of a region without a word to ZooKeeper. Raises an RpcError."""
+        """Ask a server to close its copy of a region without a change in ZooKeeper. Raises an RpcError."""
         rpc.close_copy(server, encoded_name, login=self.login, timeout=self.call_timeout)
 
     def _online(self, server: ServerName) -> frozenset[str] | None:
@@ -91,8 +91,8 @@ class CalledServers:
 
 
 def encoded_name_of(info: pb.RegionInfo) -> str:
-    """The encoded name of a region: an MD5 of the rest of its name (HRegionInfo.createRegionName, encodeRegionName)."""
-    namespace, table = info.table_name.namespace, info.table_name.qualifier  # whatever bytes a server sends
+    """Return a region's encoded name: an MD5 of the rest of its name (HRegionInfo.createRegionName, encodeRegionName)."""
+    namespace, table = info.table_name.namespace, info.table_name.qualifier  # may be any bytes that a server sends
     if namespace not in (b"", b"default"):
         table = b"%b:%b" % (namespace, table)
     if table == _META and not info.replica_id:

@@ -1,7 +1,7 @@
-"""The catalog: what hbase:meta and the states of the tables say of each region.
+"""Reads the catalog: each region as hbase:meta and the tables' states describe it.
 
-One scan of hbase:meta and one listing of the tables' states, however many regions there are. The server of hbase:meta's own
-region is in ZooKeeper. While no live server serves hbase:meta, the catalog has that region only.
+It takes one scan of hbase:meta and one listing of the tables' states, however many regions there are. The server of hbase:meta's
+own region is in ZooKeeper. While no live server serves hbase:meta, the catalog contains only that region.
 """
 
 from __future__ import annotations
@@ -37,9 +37,9 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class CatalogRead:
-    """The regions by encoded name, the states of the tables that have one, and what could not be read.
+    """The regions by encoded name, the tables' stored states, and what could not be read.
 
-    `complete` is False if hbase:meta could not be read: then there is no region but its own.
+    `complete` is False if hbase:meta could not be read: then its own region is the only one.
     """
 
     regions: dict[str, Known]
@@ -49,7 +49,7 @@ class CatalogRead:
 
 
 def read_catalog(zk: KazooClient, nodes: ZNodes, *, login: Login = UNSECURED) -> CatalogRead:
-    """Read hbase:meta and the tables' states. Raises ClusterError, ZNodeValueError of hbase:meta's own znode, ConnectError."""
+    """Read hbase:meta and the tables' states. Raises ClusterError, ZNodeValueError for hbase:meta's own znode, ConnectError."""
     server = meta_server(zk, nodes)
     regions = {META_ENCODED_NAME: Known(META_REGION, META_INFO, server, True)}
     states, broken_states = read_states(zk, nodes)
@@ -70,7 +70,7 @@ def read_catalog(zk: KazooClient, nodes: ZNodes, *, login: Login = UNSECURED) ->
 
 
 def meta_server(zk: KazooClient, nodes: ZNodes) -> ServerName | None:
-    """Read which server has hbase:meta, or had it last; None if none has it. Raises ZNodeValueError."""
+    """Read which server has hbase:meta, or had it last; None if there is none. Raises ZNodeValueError."""
     found = read(zk, nodes.meta_server)
     if found is None:
         return None
@@ -82,7 +82,7 @@ def meta_server(zk: KazooClient, nodes: ZNodes) -> ServerName | None:
 
 
 def _rows(tables: Tables) -> tuple[list[MetaRow], list[WalferryError]]:
-    """The rows of regions that may be open, and what is wrong with those that cannot be read."""
+    """Return the rows of regions that may be open, and the errors of unreadable rows."""
     rows: list[MetaRow] = []
     broken: list[WalferryError] = []
     for block in tables.scan(META, ScanSpec(families=(INFO,))):

@@ -1,10 +1,10 @@
-"""What RegionServers and clients expect in ZooKeeper before they start: created as an HMaster does when it becomes active.
+"""Creates the znodes that RegionServers and clients expect before they start, as an HMaster does when it becomes active.
 
     <base>/<folders>    the parents of HBase's znodes
     <base>/hbaseid      "PBUF" ClusterId, the same as in the file <root folder>/hbase.id
     <base>/running      "PBUF" ClusterUp, last: RegionServers wait for it
 
-Nothing that is there is changed. On a running cluster all of it is there; it is missing after ZooKeeper has lost its data.
+Existing znodes stay as they are. A running cluster has them all; they are missing after ZooKeeper has lost its data.
 
 Source: HBase's ZooKeeperWatcher.createBaseZNodes, HMaster.finishActiveMasterInitialization, ClusterStatusTracker (branch-1.4).
 """
@@ -42,7 +42,7 @@ _MAX_ID_BYTES = 1024
 
 
 def create_missing(zk: KazooClient, nodes: ZNodes, lock: FencedLock, root_dir: str) -> list[str]:
-    """Create what is missing and return its paths. `root_dir` is the URL of hbase.rootdir, read only if the id is missing.
+    """Create the missing znodes and return their paths. `root_dir` is the URL of hbase.rootdir, read only if the id is missing.
 
     Raises NoClusterId, StoreError, the role's errors, ConnectError.
     """
@@ -59,12 +59,12 @@ def create_missing(zk: KazooClient, nodes: ZNodes, lock: FencedLock, root_dir: s
         def create(multi: TransactionRequest, path: str = path, value: bytes = value) -> None:
             multi.create(path, value, acl=readable_by_all(zk) if nodes.clients_read(path) else None)
 
-        expected(lock.write(create).refusal, NodeExistsError)  # a RegionServer makes some of them too
+        expected(lock.write(create).refusal, NodeExistsError)  # a RegionServer creates some of them too
     return missing
 
 
 def check_files(zk: KazooClient, nodes: ZNodes, wal_root: str) -> None:
-    """Check that the WALs are this cluster's, as far as their root and ZooKeeper have its id. Raises WrongFiles, StoreError.
+    """Check that the WALs are this cluster's, as far as their root and ZooKeeper contain its id. Raises WrongFiles, StoreError.
 
     Another cluster's servers have no session in this ZooKeeper, so they would be taken for dead, and cut off from their WALs.
     """
@@ -74,7 +74,7 @@ def check_files(zk: KazooClient, nodes: ZNodes, wal_root: str) -> None:
     expected = decode_cluster_id(found.value, nodes.hbaseid)
     try:
         other = _id_in_files(wal_root)
-    except NoClusterId:  # only hbase.rootdir has an id, not hbase.wal.dir
+    except NoClusterId:  # hbase.wal.dir contains no id, only hbase.rootdir does
         return
     if other != expected:
         raise WrongFiles(_id_file(wal_root), str(other), nodes.hbaseid, str(expected))

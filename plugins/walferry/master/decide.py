@@ -1,36 +1,36 @@
-"""What the master does next for one region: a pure function of what is known about it.
+"""Chooses the master's next step for one region: a pure function of the known facts about it.
 
 The Master Rewrite Notes describe five flows. They differ only in how a region gets its first znode and its plan. From then on the
-same table of decisions brings the region to its end, whichever flow it came from, and whichever master began it:
+same table of decisions finishes the transition, whichever flow and whichever master began it:
 
-    state        server in the znode        what is done
+    state        server in the znode        next step
     OFFLINE      live                       ask it to open the region (again); wait if it serves it by now
-                 dead                       choose another one: force to OFFLINE, and ask that one
+                 dead                       choose another server: force to OFFLINE, and ask that server
     OPENING      live                       wait; after a limit, if it says that it does not serve the region, as if it were dead
     OPENED       live, serves the region    delete the znode: the region is open
                  live, does not serve it    wait; after a limit as if it were dead
-    OPENING,     dead                       wait until its WALs are split, then force to OFFLINE and ask another one
+    OPENING,     dead                       wait until its WALs are split, then force to OFFLINE and ask another server
     OPENED
-    FAILED_OPEN  any                        force to OFFLINE and ask another one, at most MAX_FAILURES times a plan
+    FAILED_OPEN  any                        force to OFFLINE and ask another server, at most MAX_FAILURES times a plan
     CLOSING      live, serves the region    ask it to close the region (again)
                  live, does not serve it    wait; after a limit: to be opened → force to OFFLINE; otherwise → delete
                  dead                       wait until its WALs are split; then the same at once
     CLOSED       any                        to be opened → force to OFFLINE and ask the plan's server; otherwise → delete
     REQUEST_…    live                       allow the split, or the merge if its server closes no region meanwhile
-    SPLIT, …     live                       delete the znode of a finished one
-    none         nobody serves it           create as OFFLINE, if its table is enabled and its last server splits and merges none
+    SPLIT, …     live                       delete the znode of a finished split or merge
+    none         no server serves it        create as OFFLINE, if its table is enabled and its last server splits or merges none
 
-A region is opened only if every live server has said that it does not serve it, and if the WALs of its last server are split (of
-all dead servers, if the last one is unknown; for hbase:meta also of those that have WALs of it). That holds in each state: a
-master that died may have written a znode before. A region that two servers serve is left alone and reported: which copy goes is
-for people to say.
+A region is opened only if every live server has said that it does not serve it, and if the WALs of its last server are split. If
+the last server is unknown, the WALs of all dead servers must be split; for hbase:meta, also the WALs of all dead servers with
+WALs of hbase:meta. That holds in each state, because a master that died may have written the znode. A region that two servers
+serve is left alone and reported: people must decide which copy to close.
 
 The daughters of a split, and the regions that are being merged, have no znode of their own while their server has closed them or
-not yet opened them. hbase:meta names that server for each of them, so its znode of the split or merge protects them too.
+not yet opened them. hbase:meta names that server for each of them, so the server's znode of the split or merge protects them too.
 
-Source of the dead server's part: the notes' section 4, with its five states. One sentence of it cannot be kept as it stands: for
-CLOSING with a dead destination it forces the znode to OFFLINE while the source may still be closing the region. Here the source
-ends its work first, and the destination is chosen anew when the region is CLOSED.
+Source for dead servers: section 4 of the notes, with its five states. This module deviates from one sentence of the section: for
+CLOSING with a dead destination, the notes force the znode to OFFLINE while the source may still be closing the region. Here the
+source finishes first, and a new destination is chosen when the region is CLOSED.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ MAX_FAILURES = 10  # hbase.assignment.maximum.attempts
 
 
 class Step(Enum):
-    """What the master does."""
+    """The master's possible steps."""
 
     WAIT = "wait"
     ASK_TO_OPEN = "ask the server to open it"
@@ -64,7 +64,7 @@ class Step(Enum):
 
 @dataclass(frozen=True)
 class Decision:
-    """A step and why. `server` is asked or waited for; for CREATE and REASSIGN None leaves the choice to the balancer.
+    """A step and the reason. `server` is asked or waited for; for CREATE and REASSIGN, None leaves the choice to the balancer.
 
     `avoid` is a server that must not be chosen.
     """
@@ -77,11 +77,11 @@ class Decision:
 
 @dataclass(frozen=True)
 class Servers:
-    """The servers as the master sees them. `recovering` are dead ones whose WALs are not split yet, and `with_meta_wals` those of
-    them that have WALs of hbase:meta.
+    """The servers as the master sees them. `recovering` lists the dead servers whose WALs are not split yet, and `with_meta_wals`
+    the ones among them with WALs of hbase:meta.
 
-    `splitting` are those that split or merge a region now, and `closing` those that were asked to close one. `draining` are to
-    get no regions.
+    `splitting` lists the servers that split or merge a region now, `closing` the servers that were asked to close a region, and
+    `draining` the servers that are to get no regions.
     """
 
     live: frozenset[ServerName]
@@ -93,16 +93,16 @@ class Servers:
 
     @property
     def takers(self) -> frozenset[ServerName]:
-        """The live servers that may get regions: those that drain only if there is no other one."""
+        """The live servers that may get regions: draining servers only if there are no others."""
         return self.live - self.draining or self.live
 
 
 @dataclass(frozen=True)
 class Region:
-    """What is known of one region. `served_by` are the live servers that said they serve it.
+    """The known facts about one region. `served_by` lists the live servers that said they serve it.
 
-    `listed` says whether hbase:meta has it, and `last_server` is the one that hbase:meta names. `idle_seconds` is the time since
-    its znode changed. `wanted` says whether its table is enabled (or being enabled).
+    `listed` says whether hbase:meta contains it, and `last_server` is the server that hbase:meta names. `idle_seconds` is the
+    time since its znode changed. `wanted` says whether its table is enabled (or being enabled).
     """
 
     name: bytes
@@ -116,7 +116,7 @@ class Region:
 
 
 def decide(region: Region, servers: Servers, limit_seconds: float) -> Decision:
-    """Say what to do next for a region. `limit_seconds` is how long a live server may take for its own part."""
+    """Decide the next step for a region. A live server may take `limit_seconds` for its own part."""
     if len(region.served_by) > 1:
         both = " and ".join(sorted(map(str, region.served_by)))
         return Decision(Step.REPORT, f"{both} both serve it. Close one copy with `regions close-stray`")
@@ -238,7 +238,7 @@ def _after_last_server(region: Region, servers: Servers) -> Decision | None:
     if servers.with_meta_wals and encoded_name(region.name) == META_ENCODED_NAME:  # a restored ZooKeeper names an old last server
         unsplit = min(servers.with_meta_wals)
         return Decision(Step.WAIT, f"the WALs of {unsplit} are not split yet, and some of them are of hbase:meta", unsplit)
-    if region.last_server is None and servers.recovering:  # hbase:meta, if ZooKeeper has lost its data
+    if region.last_server is None and servers.recovering:  # only for hbase:meta, if ZooKeeper has lost its data
         unsplit = min(servers.recovering)
         return Decision(Step.WAIT, f"its last server is unknown, and the WALs of {unsplit} are not split yet", unsplit)
     return None

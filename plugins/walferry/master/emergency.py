@@ -1,10 +1,10 @@
 """The emergency start of a cluster whose HMaster does not start.
 
-1. the role is taken, so that RegionServers can start, and no HMaster acts meanwhile
-2. nothing is opened until each live server has said which regions it serves, and the WALs of all dead servers are split
-3. what an earlier life has left in transition is cleared, if no region is open
+1. this run takes the role, so that RegionServers can start, and no HMaster acts meanwhile
+2. no region is opened until each live server has said which regions it serves, and the WALs of all dead servers are split
+3. regions left in transition from the time before are cleared, if no region is open
 4. hbase:meta is opened, then all other regions of enabled tables
-5. the role ends: an HMaster that is started takes over
+5. the role ends, and an HMaster that is started takes over
 """
 
 from __future__ import annotations
@@ -21,16 +21,16 @@ from walferry.master.work import PAUSE_SECONDS, Tell, WorkTerms, at_work, check_
 from walferry.master.znodes import encoded_name
 from walferry.replication.source.session import Session
 
-MAX_LINES = 20  # of one pass, in the log
+MAX_LINES = 20  # of one pass in the log
 
 
 def start_cluster(session: Session, terms: WorkTerms, minimum: int, tell: Tell) -> ClusterSnapshot:
     """Start a cluster with at least `minimum` RegionServers, and give the role back. Returns the last look.
 
-    Regions that need people are left. Raises NotReady, NotSettled, NotHBase1, LiveMaster and the role's other errors,
-    StoreError, ClusterError, ConnectError.
+    Regions that need people are left as they are. `tell` gets the progress in lines for people. Raises NotReady, NotSettled,
+    NotHBase1, LiveMaster and the role's other errors, StoreError, ClusterError, ConnectError.
     """
-    told: list[str] = []  # of a pass; a large cluster's would fill the log
+    told: list[str] = []  # lines of a pass; all lines of a large cluster would fill the log
     give_up = time.monotonic() + terms.wait_seconds
     with at_work(session, terms, told.append) as (cluster, role, master):
         where = f"{role.me.host}:{role.me.port}"
@@ -38,7 +38,7 @@ def start_cluster(session: Session, terms: WorkTerms, minimum: int, tell: Tell) 
         servers = startup.wait_for_servers(lambda: live_servers(cluster.zk, cluster.nodes), minimum, give_up - time.monotonic())
         if len(servers) < minimum:
             raise NotReady(f"{len(servers)} RegionServers are live, and {minimum} are wanted", "Start more, or ask for fewer")
-        check_hbase_1(session)  # they may have come since the role was taken
+        check_hbase_1(session)  # servers may have come since the role was taken
         _wait_until_ready(master, terms, give_up, tell)
         master.start(minimum)
         _flush(told, tell)
@@ -77,7 +77,7 @@ def _why_not(done: Pass) -> list[str]:
 
 
 def _left(looked: ClusterSnapshot) -> list[str]:
-    """The regions that are to be open and are not, without those that wait for people."""
+    """Return the regions that should be open and are not, except regions that wait for people."""
     if not looked.read.complete:
         return ["hbase:meta cannot be read yet"]
     return [

@@ -32,7 +32,7 @@ class LiveMaster(WalferryError):
 
 
 class NoLiveMaster(WalferryError):
-    """The HMaster beside which an operator acts is gone."""
+    """The HMaster next to which an operator acts is gone."""
 
     def __init__(self, znode: str) -> None:
         problem = f"{znode} is not an HMaster's any more, so nothing waits for what was to be written"
@@ -40,7 +40,7 @@ class NoLiveMaster(WalferryError):
 
 
 class ClockAhead(WalferryError):
-    """This process would act by a time that is still to come."""
+    """This process would act by a time that is still in the future."""
 
     retry_helps = False
 
@@ -65,17 +65,17 @@ class NotHBase1(WalferryError):
 
 
 class Refused(WalferryError):
-    """An operator asked for something that cannot be done as things are."""
+    """An operator asked for an action that is not possible now."""
 
     retry_helps = False
 
 
 class NotReady(WalferryError):
-    """A cluster cannot be started yet without danger."""
+    """Starting the cluster would still be dangerous."""
 
 
 class NotSettled(WalferryError):
-    """What was begun did not come to its end in time."""
+    """An action did not finish in time."""
 
 
 class NoClusterId(WalferryError):
@@ -90,7 +90,7 @@ class NoClusterId(WalferryError):
 
 
 class WrongFiles(WalferryError):
-    """A root folder is another cluster's."""
+    """A root folder belongs to another cluster."""
 
     retry_helps = False
 
@@ -102,13 +102,13 @@ class WrongFiles(WalferryError):
 
 
 class IllegitimateTransition(WalferryError):
-    """A transition that the table in `transitions` does not have."""
+    """The table in `transitions` does not contain this transition."""
 
     retry_helps = False
 
 
 class StateChanged(WalferryError):
-    """A region's znode is not as it was when the decision was made."""
+    """A region's znode has changed since the decision was made."""
 
     def __init__(self, region: str, transition: str) -> None:
         super().__init__(
@@ -127,7 +127,7 @@ class WrongTableState(WalferryError):
 
 
 class TableStateChanged(WalferryError):
-    """A table's state is not as it was when the decision was made."""
+    """A table's state has changed since the decision was made."""
 
     def __init__(self, table: str, state: str) -> None:
         problem = f"table {table} did not become {state}: its state has changed since it was read"

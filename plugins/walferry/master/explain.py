@@ -1,6 +1,6 @@
-"""All that is known of one region in words, with the rule of the protocol that says who must act next.
+"""Describes one region in words, with the rule of the protocol that says who must act next.
 
-What it tells comes from one look at the cluster (`snapshot.look_and_decide`).
+The facts come from one look at the cluster (`snapshot.look_and_decide`).
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ _RULES = {
 
 
 def explain(looked: ClusterSnapshot, asked: str) -> dict[str, Any]:
-    """Tell all that is known of one region, named by its encoded or its full name. Raises Refused if it is not known."""
+    """Describe a region, given by its encoded or its full name. Raises Refused if the region is not known."""
     view = looked.view
     encoded = resolve(looked, asked)
     wrong = [one_line(str(error), MAX_TEXT_CHARS) for error in _errors_of(view, encoded)]
@@ -82,7 +82,7 @@ def explain(looked: ClusterSnapshot, asked: str) -> dict[str, Any]:
 
 
 def resolve(looked: ClusterSnapshot, asked: str) -> str:
-    """Find the encoded name of a region that is named by it, or by its full name as HBase's shell shows it. Raises Refused."""
+    """Return a region's encoded name, given this name or the full name as HBase's shell shows it. Raises Refused."""
     view = looked.view
     try:
         full = encoded_name(from_binary_text(asked))
@@ -111,12 +111,12 @@ def _wals(view: ClusterView, server: ServerName) -> str:
 def _time(ms: int) -> str:
     try:
         return datetime.fromtimestamp(ms / 1000, UTC).isoformat(timespec="seconds")
-    except (OverflowError, OSError, ValueError):  # a znode's or row's time may be anything
+    except (OverflowError, OSError, ValueError):  # the time in a znode or row may be any number
         return f"{ms} ms"
 
 
 def as_lines(told: dict[str, Any], indent: str = "") -> Iterator[str]:
-    """Write what `explain` tells for people."""
+    """Write the result of `explain` as lines for people."""
     for name, value in told.items():
         label = indent + name.replace("_", " ")
         if isinstance(value, dict):

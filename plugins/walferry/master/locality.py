@@ -1,8 +1,8 @@
-"""Which hosts hold which part of a region's blocks, so that the balancer can place a region beside its files.
+"""Finds the hosts that hold a region's blocks, so that the balancer can place a region next to its files.
 
-hdfs-native's client does not tell where blocks lie, so this asks the NameNode's WebHDFS (GET_BLOCK_LOCATIONS, in Hadoop 2 and 3).
-Its address is in the Hadoop configuration. Without one, with Kerberos, on local files, or if it does not answer in time, no host
-is preferred: a region may then be placed anywhere, and nothing else changes.
+hdfs-native's client does not return the locations of blocks, so this module asks the NameNode's WebHDFS (GET_BLOCK_LOCATIONS, in
+Hadoop 2 and 3) at the address in the Hadoop configuration. Without an address, with Kerberos, on local files, or if WebHDFS does
+not answer in time, no host is preferred: a region may then be placed anywhere, and nothing else changes.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ from walferry.master.znodes import encoded_name
 
 PARALLEL_CALLS = 8
 CALL_TIMEOUT_SECONDS = 10.0
-PATIENCE_SECONDS = 60.0  # for all regions together; those that are left have no locality
-MAX_FILES = 50  # of a region: the largest ones tell enough
+PATIENCE_SECONDS = 60.0  # for all regions together; the rest then has no locality
+MAX_FILES = 50  # of a region: the largest files are representative enough
 MAX_ANSWER_BYTES = 8 << 20
 
 log = logging.getLogger(__name__)
@@ -38,13 +38,13 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class HdfsLocality:
-    """The block locations of the regions below an HBase root folder. `user` is who asks."""
+    """The block locations of the regions below an HBase root folder. `user` is the user that asks."""
 
     root: str
     user: str
 
     def __call__(self, regions: Sequence[Known]) -> Mapping[str, Mapping[str, float]]:
-        """The part of each region's bytes that each host holds, from 0 to 1, by encoded name."""
+        """Return which part of each region's bytes each host holds, from 0 to 1, by encoded name."""
         nodes = web_addresses(self.root) if scheme(self.root) == "hdfs" else []
         if not nodes:
             return {}
@@ -77,7 +77,7 @@ class HdfsLocality:
         return {host: held / total for host, held in bytes_of.items()} if total else {}
 
     def _store_files(self, region: Known) -> list[str]:
-        """The paths of the region's HFiles, the largest ones first."""
+        """Return the paths of the region's HFiles, the largest ones first."""
         table = region.info.table_name
         parts = [table.namespace.decode() or "default", table.qualifier.decode(), encoded_name(region.name)]
         if not all(map(is_file_name, parts)):
@@ -88,7 +88,7 @@ class HdfsLocality:
             listed = remote(folder, lambda: list(system.client.list_status(system._strip_protocol(folder), True)))
         except FileNotFoundError:
             return []
-        # .regioninfo, .tmp, recovered.edits and the like hold no rows that are served: HFiles lie in <family>/<file>.
+        # .regioninfo, .tmp, recovered.edits and the like contain no served rows: HFiles lie in <family>/<file>.
         within = [(each, each.path.rpartition(f"{parts[-1]}/")[2].split("/")) for each in listed if not each.isdir]
         files = [each for each, names in within if len(names) == 2 and names[0] != "recovered.edits" and names[0][:1] != "."]
         largest = sorted(files, key=lambda each: -each.length)[:MAX_FILES]
@@ -96,14 +96,14 @@ class HdfsLocality:
 
 
 def _blocks(nodes: Sequence[str], path: str, user: str) -> list[tuple[int, list[str]]]:
-    """The length and the hosts of each block of a file. Raises OSError, ValueError, KeyError, TypeError."""
+    """Return the length and the hosts of each block of a file. Raises OSError, ValueError, KeyError, TypeError."""
     query = urlencode({"op": "GET_BLOCK_LOCATIONS", "user.name": user})
     last: OSError = URLError("no NameNode")
     for node in nodes:
         try:
             with urlopen(f"http://{node}/webhdfs/v1{quote(path)}?{query}", timeout=CALL_TIMEOUT_SECONDS) as answer:
                 body = answer.read(MAX_ANSWER_BYTES)
-        except OSError as error:  # a standby NameNode refuses too
+        except OSError as error:  # a standby NameNode answers with an error too
             last = error
             continue
         return [_block(each) for each in parsed(body, MAX_ANSWER_BYTES)["LocatedBlocks"]["locatedBlocks"]]

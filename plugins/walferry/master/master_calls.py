@@ -1,8 +1,8 @@
-"""Answers what RegionServers of HBase 1 ask their master: RegionServerStatusService (RegionServerStatus.proto).
+"""Answers the calls of HBase 1's RegionServers to their master: RegionServerStatusService (RegionServerStatus.proto).
 
-A RegionServer starts only when its master has told it under which name it knows it. It then reports every few seconds, and aborts
-if it is told that it is dead. Before it splits a WAL of another server, it asks up to where a region was flushed. Here the answer
-is always that this is not known, so that it replays all edits: the region drops those that it has already.
+A RegionServer starts only when its master has sent it its name. It then reports every few seconds, and aborts if the master
+answers that it is dead. Before it splits a WAL of another server, it asks up to where a region was flushed. Here the answer is
+always "unknown", so that it replays all edits: the region drops edits that it already has.
 
 Source: HBase's MasterRpcServices, ServerManager, HRegionServer.handleReportForDutyResponse (branch-1.4).
 """
@@ -26,7 +26,7 @@ from walferry.hbase.rpc.server import Caller, Method, Services
 from walferry.hbase.rpc.server_codec import CallRefused, JavaException
 
 SERVICE = "RegionServerStatusService"
-NO_SEQUENCE_ID = (1 << 64) - 1  # HConstants.NO_SEQNUM, -1 as the uint64 that it is on the wire
+NO_SEQUENCE_ID = (1 << 64) - 1  # HConstants.NO_SEQNUM: -1, as a uint64 on the wire
 MAX_SKEW_SECONDS = 30.0  # hbase.master.maxclockskew
 WARNING_SKEW_SECONDS = 10.0  # hbase.master.warningclockskew
 _NAME_SEEN = "hbase.regionserver.hostname.seen.by.master"
@@ -37,7 +37,7 @@ log = logging.getLogger(__name__)
 
 
 def host_name(address: str) -> str:
-    """The name of a host by its address; the address itself if it has none."""
+    """Return the name of a host by its address; the address itself if it has none."""
     try:
         return socket.gethostbyaddr(address)[0]
     except OSError:
@@ -45,12 +45,12 @@ def host_name(address: str) -> str:
 
 
 class ServerRegistry:
-    """The servers that were given up. Any thread may use it.
+    """The servers that were given up. Any thread may use the registry.
 
-    Which servers are live is for ZooKeeper to say, so nothing is kept of those that report: callers are whoever they say they
-    are. HBase also gives up a server when a newer one says that it has the same host and port. Here the end of its session
-    decides that too: otherwise any caller could make live servers abort. And HBase forgets a dead server then; here it is never
-    forgotten, because no later server has its start code.
+    ZooKeeper decides which servers are live, so the registry keeps nothing about servers that report: any caller may give any
+    name. HBase also gives up a server when a newer server reports the same host and port. Here only the end of its session
+    counts: otherwise any caller could make live servers abort. HBase then forgets a dead server; the registry never forgets it,
+    because no later server has the same start code.
     """
 
     def __init__(self, clock: Callable[[], float] = time.time) -> None:
@@ -60,7 +60,7 @@ class ServerRegistry:
 
     @property
     def dead(self) -> frozenset[ServerName]:
-        """The servers that were given up."""
+        """The given-up servers."""
         with self._lock:
             return frozenset(self._dead)
 
@@ -75,11 +75,11 @@ class ServerRegistry:
         self._check(server, "starts")
 
     def report(self, server: ServerName) -> None:
-        """Take a server's report. It may have started under another master. Raises Refused if it was given up."""
+        """Take a server's report. The server may have started under another master. Raises Refused if it was given up."""
         self._check(server, "reports")
 
     def give_up(self, server: ServerName) -> None:
-        """Tell the server from now on that it is dead. Call this before its WALs are fenced."""
+        """From now on, tell the server that it is dead. Call this before its WALs are fenced."""
         with self._lock:
             self._dead.add(server)
 
@@ -94,9 +94,9 @@ class ServerRegistry:
 class MasterCalls:
     """The answers of the holder of the master's role.
 
-    `check` raises a WalferryError once the role is lost: then a server looks for its master anew, and is told nothing else.
-    `settings` are what each server takes into its configuration. A root folder among them must be written exactly as in the
-    servers' own hbase-site.xml, because a server that is told another one goes there.
+    `check` raises a WalferryError once the role is lost: then a server gets no other answer, and looks for its master again. Each
+    server takes `settings` into its configuration. A root folder among them must be written exactly as in the servers' own
+    hbase-site.xml, because a server uses the root folder that it gets here.
     """
 
     def __init__(
@@ -112,7 +112,7 @@ class MasterCalls:
         self._name_of = name_of
 
     def services(self) -> Services:
-        """What an RpcServer is to serve."""
+        """Return the services for an RpcServer."""
         methods = {
             "RegionServerStartup": Method(pb.RegionServerStartupRequest, self._startup),
             "RegionServerReport": Method(pb.RegionServerReportRequest, self._report),
@@ -138,7 +138,7 @@ class MasterCalls:
         self._registry.start(server, request.server_current_time)
         log.info("RegionServer %s starts", server)
         response = pb.RegionServerStartupResponse()
-        # The server takes this spelling for its own.
+        # The server takes over the host name in this spelling.
         for name, value in {**self._settings, _NAME_SEEN: host}.items():
             response.map_entries.add(name=name, value=value)
         return response
@@ -167,7 +167,7 @@ def _of(server: pb.ServerName) -> ServerName:
 
 
 def _server_name(host: str, port: int, start_code: int) -> ServerName:
-    """The name of a server. It becomes a part of paths and is kept, so it must be one. Raises Refused."""
+    """Return the name of a server. The name is kept and used in paths, so it must be valid. Raises Refused."""
     if len(host) > _MAX_HOST_CHARS:
         problem = f"a host's name has at most {_MAX_HOST_CHARS} characters, not {len(host):,}"
         raise CallRefused(JavaException.DO_NOT_RETRY, problem, do_not_retry=True)

@@ -1,11 +1,10 @@
-"""The balancer: which server gets which region, by counts and by where the regions' blocks lie.
+"""The balancer: places regions on servers, by the number of regions and the locations of their blocks.
 
-A region goes back to the host and port that had it last, as long as that server gets no more than its share; otherwise to the
-server whose host holds most of its blocks, and otherwise to the one that has the fewest regions. So a restart of a cluster keeps
-its regions beside their files.
+A region goes back to its last host and port, as long as that server gets no more than its share; otherwise to the server whose
+host holds most of its blocks, and otherwise to the server with the fewest regions. So a restart keeps regions near their files.
 
-Moves are planned while no region is in transition, and `reconcile` brings them to their end. A plan lies in ZooKeeper with the
-first write of its move, so the next holder of the role goes on with it.
+Moves are planned while no region is in transition, and `reconcile` finishes them. The first write of a move also stores its plan
+in ZooKeeper, so the next holder of the role goes on with the plan.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ MAX_MOVES = 100  # a round; a region is offline while it moves
 
 @dataclass(frozen=True)
 class Placeable:
-    """A region to be placed. `locality` tells which part of its blocks each host holds, from 0 to 1."""
+    """A region to be placed. `locality` is the part of its blocks that each host holds, from 0 to 1."""
 
     encoded_name: str
     last_server: ServerName | None
@@ -36,7 +35,7 @@ class Placeable:
 
 @dataclass(frozen=True)
 class Move:
-    """A region that goes from one server to another one."""
+    """A region's move from one server to another."""
 
     encoded_name: str
     source: ServerName
@@ -44,7 +43,7 @@ class Move:
 
 
 def spread(regions: Sequence[Placeable], servers: Iterable[ServerName], load: Mapping[ServerName, int]) -> dict[str, ServerName]:
-    """Choose a server for each region. `load` counts the regions that the servers have already; a missing server has none.
+    """Choose a server for each region. `load` counts the servers' present regions; a missing server has none.
 
     Raises ValueError without servers.
     """
@@ -79,9 +78,10 @@ def moves(
     locality: Mapping[str, Mapping[str, float]] | None = None,
     slop: float = SLOP,
 ) -> list[Move]:
-    """Plan the moves that bring all servers to the mean, rounded; none if no server is further from it than `slop` allows.
+    """Plan the moves that bring all servers to the rounded mean; none if no server is further from it than `slop` allows.
 
-    From a server that has too many, the regions go first of which its host holds the smallest part.
+    `assigned` is by encoded name, `locality` by encoded name and host, from 0 to 1. From a server with too many regions, the
+    regions of which its host holds the smallest part go first.
     """
     regions: dict[ServerName, list[str]] = {server: [] for server in sorted(servers)}
     for encoded, server in sorted(assigned.items()):
@@ -129,7 +129,7 @@ def why_not_balance(view: ClusterView, *, complete: bool) -> str:
 
 
 def plan_moves(view: ClusterView, locality: Mapping[str, Mapping[str, float]] | None = None, slop: float = SLOP) -> list[Move]:
-    """Plan the moves that balance the cluster, MAX_MOVES at most. hbase:meta stays where it is."""
+    """Plan the moves that balance the cluster, at most MAX_MOVES. hbase:meta stays where it is."""
     assigned = {
         encoded: next(iter(region.served_by))
         for encoded, region in view.regions.items()
@@ -145,7 +145,7 @@ def begin_moves(view: ClusterView, planned: Iterable[Move], writes: MasterWrites
 
 
 def _fill(regions: dict[ServerName, list[str]], needs: list[ServerName], high: int) -> list[Move]:
-    """Move single regions from servers that have the larger share to those that still lack one."""
+    """Move single regions from servers with the larger share to servers that still lack a region."""
     planned = []
     for destination in needs:
         source = max(regions, key=lambda server: (len(regions[server]), server))
@@ -163,6 +163,6 @@ def _again(region: Placeable, by_address: Mapping[tuple[str, int], ServerName]) 
 
 
 def _by_locality(region: Placeable, servers: Iterable[ServerName]) -> list[ServerName]:
-    """The servers whose hosts hold blocks of the region, the largest part first."""
+    """Return the servers whose hosts hold blocks of the region, the largest part first."""
     holding = [server for server in servers if region.locality.get(server.host, 0.0) > 0]
     return sorted(holding, key=lambda server: -region.locality[server.host])

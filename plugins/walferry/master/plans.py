@@ -1,10 +1,10 @@
-"""Where a region is to go. Plans lie in ZooKeeper, so that the next holder of the master's role goes on with them.
+"""Plans: the destinations of regions. They are kept in ZooKeeper, so that the next holder of the master's role goes on with them.
 
     <root>/regions/<base>/plans/<encoded name>
     value = JSON { "destination": "host,port,startcode" | null, "reopen": true | false, "failures": int, "why": text }
 
 A plan is written in the same multi as the first transition that it needs, and deleted with the last one. If HBase's own master
-brings the region to its end, the plan stays. `plan_of` passes over it.
+finishes the transition, the plan stays, and `plan_of` ignores it.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ MAX_WHY_CHARS = 200
 
 @dataclass(frozen=True)
 class Plan:
-    """`reopen` is False for a table that is being disabled. Without a `destination` the balancer chooses one.
+    """A plan for a region. `reopen` is False for a table that is being disabled. Without a `destination` the balancer decides.
 
     `failures` counts the servers that could not open the region since the plan was made.
     """
@@ -47,9 +47,9 @@ class StoredPlan:
 
 
 def plan_of(stored: StoredPlan | None, created_zxid: int | None) -> Plan | None:
-    """The plan of a region whose znode was created by that transaction (None: it has no znode).
+    """Return the plan of a region whose znode was created by transaction `created_zxid` (None: it has no znode).
 
-    An older plan was for transitions that are over.
+    An older plan belongs to transitions that are over, and is ignored.
     """
     if stored is None or created_zxid is None or stored.changed_zxid < created_zxid:
         return None
@@ -57,7 +57,7 @@ def plan_of(stored: StoredPlan | None, created_zxid: int | None) -> Plan | None:
 
 
 def read_plans(zk: KazooClient, own: OwnZNodes) -> tuple[dict[str, StoredPlan], list[ZNodeValueError]]:
-    """Read all plans by the regions' encoded names, and what is wrong with those that cannot be read."""
+    """Read all plans by the regions' encoded names, and the errors of unreadable plans."""
     plans, broken = {}, []
     for name, found in read_children(zk, own.region_plans).items():
         try:
@@ -69,7 +69,7 @@ def read_plans(zk: KazooClient, own: OwnZNodes) -> tuple[dict[str, StoredPlan], 
 
 @dataclass(frozen=True)
 class _Stored(Record):
-    """A plan as its znode has it."""
+    """A plan in the form of its znode."""
 
     destination: str | None
     reopen: bool

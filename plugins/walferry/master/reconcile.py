@@ -1,13 +1,13 @@
-"""One look at all regions, and one step for each: what every flow of the master ends in.
+"""Makes a pass: looks at all regions, and takes one step for each. Every flow of the master ends in passes.
 
-A pass reads first and asks then: the live servers, the catalog, the znodes of the regions in transition and their plans, and only
-after these the servers, which regions they serve. Each write is made at the version that was read before the servers were asked.
-So a server that completes an open after it has answered has changed the znode, and the write is refused. And a region of the
-catalog that its server has split or merged away since is protected by the znode of that split or merge. If the server's session
-has ended, that znode is gone, but the server may still be at it: the live servers are read again at the end, and one that is not
-among them any more counts as silent, whatever it has answered.
+A pass first reads the live servers, the catalog, and the znodes of the regions in transition and their plans. Only then does it
+ask the servers which regions they serve. Each write is made at the version that was read before the servers were asked. So if a
+server completes an open after its answer, it has changed the znode, and the write is refused. If a server has split or merged
+away a region of the catalog since, the znode of the split or merge protects the region. If that server's session has ended, the
+znode is gone, but the server may still be at work. So the live servers are read again at the end, and a server that is no longer
+among them counts as silent, whatever it has answered.
 
-A pass may be killed anywhere. It leaves nothing but what ZooKeeper has, and the next pass, of whatever run, goes on from there.
+A pass may be killed anywhere. All its state is in ZooKeeper, and the next pass, of any run, goes on from there.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class ToOpen:
-    """A region that a server is asked to open, at the version of its znode. hbase:meta named another server at `opened_ms`."""
+    """A region that a server is asked to open, at its znode's version. hbase:meta named another server at `opened_ms`."""
 
     info: pb.RegionInfo
     znode: RegionInTransition
@@ -51,24 +51,24 @@ class ToOpen:
 
 
 class RegionServers(Protocol):
-    """The RegionServers, as the master asks them."""
+    """The RegionServers, as the master calls them."""
 
     def online(self, servers: Iterable[ServerName]) -> Mapping[ServerName, frozenset[str]]:
-        """The encoded names of the regions that each server serves. A server that does not answer is left out."""
+        """Return the encoded names of the regions that each server serves. A server that does not answer is left out."""
 
     def open(self, wanted: Mapping[ServerName, Sequence[ToOpen]]) -> Mapping[ServerName, WalferryError]:
-        """Ask each server to open its regions. Returns what failed, by server; what a server answers otherwise says nothing."""
+        """Ask each server to open its regions. Returns the failures by server; any other answer proves nothing."""
 
     def close(self, wanted: Mapping[ServerName, Sequence[RegionInTransition]]) -> Mapping[str, WalferryError]:
-        """Ask each server to close its regions. Returns what failed, by encoded name; other answers say nothing."""
+        """Ask each server to close its regions. Returns the failures by encoded name; any other answer proves nothing."""
 
     def close_copy(self, server: ServerName, encoded_name: str) -> None:
-        """Ask a server to close its copy of a region without a word to ZooKeeper. Raises an RpcError."""
+        """Ask a server to close its copy of a region without a change in ZooKeeper. Raises an RpcError."""
 
 
 @dataclass(frozen=True)
 class Known:
-    """What the catalog says of a region: its full name, its last server, and whether its table is enabled.
+    """A region in the catalog: its full name, its last server, and whether its table is enabled.
 
     `opened_ms` is the timestamp under which hbase:meta names the server.
     """
@@ -81,17 +81,17 @@ class Known:
 
 
 def opening_ms(regions: Iterable[ToOpen], now_ms: int) -> int:
-    """The time under which hbase:meta is to name the server that opens the regions. An older entry would be hidden."""
+    """Return the timestamp for hbase:meta's entry of the server that opens the regions. An older entry would be hidden."""
     return max(now_ms, *(region.opened_ms + 1 for region in regions))
 
 
 Catalog = Mapping[str, Known]  # by encoded name
-Choose = Callable[[bytes, frozenset[ServerName]], ServerName]  # the balancer: for a region, one of these servers
+Choose = Callable[[bytes, frozenset[ServerName]], ServerName]  # the balancer: chooses one of these servers for a region
 
 
 @dataclass(frozen=True)
 class ClusterView:
-    """What one pass has read. `online` is what each live server that answered serves, of whatever table."""
+    """The data that one pass has read. `online` maps each live server that answered to its regions, of any table."""
 
     servers: Servers
     online: Mapping[ServerName, frozenset[str]]
@@ -103,7 +103,7 @@ class ClusterView:
 
     @property
     def unanswered(self) -> Decision | None:
-        """The wait for a live server that has not answered; None if all have."""
+        """The decision to wait for a live server that has not answered; None if all have."""
         if not self.silent:
             return None
         return Decision(Step.WAIT, f"{min(self.silent)} has not said which regions it serves", min(self.silent))
@@ -111,7 +111,7 @@ class ClusterView:
 
 @dataclass(frozen=True)
 class PassOutcome:
-    """What was decided for a region, and what came in the way of it."""
+    """The decision for a region, and the error that prevented it, if any."""
 
     region: Region
     decision: Decision
@@ -127,11 +127,11 @@ def look(
     with_wals: Callable[[], frozenset[ServerName]],
     clock: Callable[[], float] = time.time,
 ) -> ClusterView:
-    """Read what `decide` needs for each region that is in transition or in the catalog.
+    """Read the input of `decide` for each region that is in transition or in the catalog.
 
-    It must be called under the role: then no region is acknowledged at another server after the catalog was read. `with_wals`
-    lists the servers that have WALs to be split if they are dead. It is called after the live servers are read, so that a server
-    which dies in between counts as live, and one that starts and dies in between as not yet recovered.
+    Call this under the role: then no region is acknowledged at another server after the catalog was read. `with_wals` lists the
+    servers with WALs, to be split if the server is dead. It is called after the live servers are read. So a server that dies in
+    between counts as live, and a server that starts and dies in between as not yet recovered.
     """
     live = live_servers(zk, nodes)
     draining = draining_servers(zk, nodes)
@@ -139,7 +139,7 @@ def look(
     catalog = read_catalog()
     znodes, broken = read_regions(zk, nodes)
     stored, broken_plans = read_plans(zk, own)
-    now_ms = clock() * 1000  # a server that has been at it for that long says what it serves after that time
+    now_ms = clock() * 1000  # before the servers are asked, so their answers are newer than each region's idle time
     online = servers.online(live)
     silent = live - (online.keys() & live_servers(zk, nodes))
     served = defaultdict(set)
@@ -169,7 +169,7 @@ def look(
 
 
 def decide_all(view: ClusterView, limit_seconds: float = LIMIT_SECONDS) -> list[tuple[Region, Decision]]:
-    """Decide for each region of a view. No open is asked for while a live server has not said what it serves."""
+    """Decide for each region of a view. No region is opened while a live server has not said which regions it serves."""
     decided = []
     for region in view.regions.values():
         decision = decide(region, view.servers, limit_seconds)
@@ -182,9 +182,9 @@ def decide_all(view: ClusterView, limit_seconds: float = LIMIT_SECONDS) -> list[
 def act(
     view: ClusterView, decided: Iterable[tuple[Region, Decision]], writes: MasterWrites, servers: RegionServers, choose: Choose
 ) -> list[PassOutcome]:
-    """Do what was decided: one write a region, then the calls, all servers side by side. A region's error stops only that region.
+    """Carry out the decisions: one write a region, then the calls, all servers side by side.
 
-    Raises the errors of the role: then nothing more may be done.
+    A region's error stops only that region. Raises the role's errors: then nothing more may be done.
     """
     decided = list(decided)
     changes = {}
@@ -222,9 +222,9 @@ def act(
 def begin_to_close(
     view: ClusterView, plans: Mapping[str, Plan], writes: MasterWrites, servers: RegionServers
 ) -> list[PassOutcome]:
-    """Begin to close regions: the first step of a move, and of disabling a table. Plans are by encoded name.
+    """Begin to close regions: the first step of a move, and of disabling a table. `plans` is keyed by encoded name.
 
-    Creates the regions' znodes as CLOSING, each with its plan, and asks their servers to close them.
+    This creates the regions' znodes as CLOSING, each with its plan, and asks their servers to close them.
 
     A region that is in transition, or is not served by exactly one server, is left as it is: the outcome's decision says why.
     Raises the role's errors.
@@ -269,7 +269,7 @@ def why_not_close(view: ClusterView, encoded: str) -> Decision | None:
 
 
 def _change(view: ClusterView, region: Region, decision: Decision, choose: Choose) -> tuple[Change, PlanChange] | None:
-    """The write that a step needs, if it needs exactly one."""
+    """Return the write that a step needs, if it needs exactly one."""
     znode, stored = region.znode, view.stored.get(encoded_name(region.name))
     match decision.step:
         case Step.CREATE | Step.REASSIGN:
@@ -280,10 +280,10 @@ def _change(view: ClusterView, region: Region, decision: Decision, choose: Choos
 
 
 def _answer(region: Region, decision: Decision, writes: MasterWrites) -> WalferryError | None:
-    """Answer a server that splits or merges a region, if that was decided. Returns what came in its way.
+    """Answer a server that splits or merges a region, if that was decided. Returns the error, if any.
 
-    The answer is written at the newest version of the znode: the server writes its znode again every 0.1 to 0.5 s until it is
-    answered. What was decided holds for each of these versions.
+    The answer is written at the newest version of the znode: the server writes its znode again every 0.1 to 0.5 s until it gets
+    an answer. The decision holds for each of these versions.
     """
     seen = znode = region.znode
     if seen is None or decision.step not in (Step.ALLOW, Step.END_SPLIT):
@@ -306,7 +306,7 @@ def _answer(region: Region, decision: Decision, writes: MasterWrites) -> Walferr
 def ask_to_close(
     servers: RegionServers, wanted: Mapping[ServerName, Sequence[RegionInTransition]]
 ) -> Mapping[str, WalferryError]:
-    """Ask servers to close regions. Returns what failed, by encoded name; the next pass asks again."""
+    """Ask servers to close regions. Returns the failures by encoded name; the next pass asks again."""
     failed = servers.close(wanted)
     for server, regions in wanted.items():
         its = [failed[region.encoded_name] for region in regions if region.encoded_name in failed]
@@ -320,7 +320,7 @@ def _assignment(
 ) -> tuple[Change, PlanChange] | None:
     candidates = view.servers.takers - {decision.avoid} or view.servers.live - {decision.avoid} or view.servers.live
     if not candidates:
-        return None  # there is no server at all
+        return None  # no server is available
     server = decision.server or choose(region.name, candidates)
     before = region.plan or Plan(None, True, decision.why)
     failed = region.znode is not None and region.znode.state is RegionState.FAILED_OPEN

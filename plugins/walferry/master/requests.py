@@ -1,7 +1,8 @@
-"""What operators ask for: assign, move, unstick, close a stray copy, enable, disable, balance.
+"""Operators' requests: assign, move, unstick, close a stray copy, enable, disable, balance.
 
-Each function checks a request against one look at the cluster, and says what would be done. A dry run ends there; `work` does it
-with the master's role, after a look of its own. What is refused is refused in words, before anything is written.
+Each function checks a request against one look at the cluster (`looked`), and describes the actions. `asked` is a region's
+encoded or full name. A dry run ends there; `work` carries the request out with the master's role, after a look of its own. A
+refusal says why, before anything is written.
 """
 
 from __future__ import annotations
@@ -38,11 +39,11 @@ Left = Callable[[ClusterSnapshot], list[str]]
 
 @dataclass(frozen=True)
 class OperatorRequest:
-    """What would be done, in `lines`. Passes go on with the regions `only`, or with those of the `table`.
+    """A checked request; `lines` describes its actions. Passes go on with the regions `only`, or with the regions of the `table`.
 
-    `begin` makes the first writes; what it returns may say why one was not made. `left` says what is not at its end yet. With
-    `again`, the same is asked once more at the end: when hbase:meta has been opened, more regions are known. `for_operator` are
-    those of the `lines` for which nothing is done. `idle` says that nothing is to be done at all, so that no role is needed.
+    `begin` makes the first writes, and its outcomes may say why a write was not made. `left` lists unfinished work. With `again`,
+    the same request is made once more at the end: when hbase:meta has been opened, more regions are known. `for_operator`
+    contains the `lines` for which nothing is done. `idle` says that there is nothing to do at all, so that no role is needed.
     """
 
     lines: Sequence[str]
@@ -56,7 +57,7 @@ class OperatorRequest:
 
 
 def assign(looked: ClusterSnapshot, asked: str, server: str | None = None) -> OperatorRequest:
-    """Open a region that no server serves, at `server` or where the balancer places it. Raises Refused."""
+    """Open a region that no server serves, at `server` or at the balancer's choice. Raises Refused."""
     region, decision = _found(looked, asked)
     encoded, view = encoded_name(region.name), looked.view
     to = _taker(looked, server) if server else None
@@ -76,7 +77,7 @@ def assign(looked: ClusterSnapshot, asked: str, server: str | None = None) -> Op
 
     def begin(_: Cluster, role: Role) -> list[PassOutcome]:
         if to is None:
-            return []  # the passes do it
+            return []  # the passes open the regions
         plan = PlanChange(view.stored.get(encoded), Plan(to, True, "an operator assigns it"))
         role.writes.write(Change(Transition.CREATE_OFFLINE, region.name, None, to), plan)
         return [PassOutcome(region, decision)]
@@ -91,7 +92,7 @@ def assign(looked: ClusterSnapshot, asked: str, server: str | None = None) -> Op
 
 
 def _once_more(looked: ClusterSnapshot, region: Region) -> ServerName | None:
-    """Choose a server for a region that too many servers could not open; None if that is not what stands in its way."""
+    """Choose a server for a region that too many servers failed to open; None if something else prevents the open."""
     afresh = decide(replace(region, plan=None), looked.view.servers, looked.limit_seconds)
     failed = region.znode is not None and region.znode.state is RegionState.FAILED_OPEN
     if not failed or afresh.step is not Step.REASSIGN or looked.view.silent:
@@ -131,7 +132,7 @@ def move(looked: ClusterSnapshot, asked: str, server: str) -> OperatorRequest:
 
 
 def unstick(looked: ClusterSnapshot, asked: Iterable[str] = ()) -> OperatorRequest:
-    """Bring regions to the end of their transitions: these, or all that are in transition or not served. Raises Refused."""
+    """Finish the transitions of these regions, or of all regions that are in transition or not served. Raises Refused."""
     named = {encoded_name(_found(looked, each)[0].name) for each in asked}
     lines, for_operator, only = [], [], set()
     for region, decision in looked.decided:
@@ -158,7 +159,7 @@ def unstick(looked: ClusterSnapshot, asked: Iterable[str] = ()) -> OperatorReque
 
 
 def close_stray(looked: ClusterSnapshot, asked: str, server: str, *, named_by_meta: bool = False) -> OperatorRequest:
-    """Close the copy of a region that one server has, though it should not. Raises Refused.
+    """Close a server's copy of a region that the server should not serve. Raises Refused.
 
     The copy that hbase:meta names is closed only with `named_by_meta`, because clients write there.
     """
@@ -205,7 +206,7 @@ def disable(looked: ClusterSnapshot, table: str) -> OperatorRequest:
 
 
 def balance(looked: ClusterSnapshot) -> OperatorRequest:
-    """Move regions until the servers have about as many each. Raises Refused."""
+    """Move regions until all servers have about the same number. Raises Refused."""
     if why_not := placement.why_not_balance(looked.view, complete=looked.read.complete):
         raise Refused(f"regions are not balanced now: {why_not}", "Look at `regions list`")
     planned = placement.plan_moves(looked.view)
@@ -250,7 +251,7 @@ def _change(
 
 
 def _found(looked: ClusterSnapshot, asked: str) -> tuple[Region, Decision]:
-    """Find a region and what was decided for it. Raises Refused."""
+    """Find a region and the decision for it. Raises Refused."""
     encoded = resolve(looked, asked)
     for region, decision in looked.decided:
         if encoded_name(region.name) == encoded:
@@ -267,7 +268,7 @@ def _taker(looked: ClusterSnapshot, server: str) -> ServerName:
 
 
 def _live(looked: ClusterSnapshot, server: str) -> ServerName:
-    """Read a server's name, which must be that of a live one. Raises Refused."""
+    """Parse a server's name, and check that the server is live. Raises Refused."""
     try:
         name = ServerName.parse(server)
     except ValueError as error:
@@ -278,7 +279,7 @@ def _live(looked: ClusterSnapshot, server: str) -> ServerName:
 
 
 def _live_ones(looked: ClusterSnapshot, like: str) -> str:
-    """Name live servers, those of the asked host first."""
+    """List the names of live servers, starting with servers on the asked host."""
     host = like.partition(",")[0]
     live = sorted(looked.view.servers.live, key=lambda server: (not server.host.startswith(host), server))
     more = f", and {len(live) - MAX_NAMES} more, which `regions list --json` has" if len(live) > MAX_NAMES else ""
@@ -286,7 +287,7 @@ def _live_ones(looked: ClusterSnapshot, like: str) -> str:
 
 
 def not_open(only: Iterable[str]) -> Left:
-    """Say which of these regions are in transition, or not served though they should be."""
+    """Return a function that lists which of these regions are in transition, or not served though they should be."""
     wanted = frozenset(only)
 
     def left(now: ClusterSnapshot) -> list[str]:
@@ -301,7 +302,7 @@ def not_open(only: Iterable[str]) -> Left:
 
 
 def _line(region: Region, decision: Decision) -> str:
-    """Name the region, its state and server, and say why and what is done."""
+    """Describe a region in a line: its name, state and server, the next step, and the reason."""
     state = "not served" if region.wanted else "closed"
     if region.served_by:
         state = "open" if len(region.served_by) == 1 else "served twice"

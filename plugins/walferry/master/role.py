@@ -1,15 +1,15 @@
-"""The master's role: one run at a time has it, and never beside a live HMaster. `acting_as_master` has it for a block.
+"""The master's role: one run at a time has it, and never while an HMaster is active. `acting_as_master` holds it for a block.
 
 A run first acquires a fenced lock of Walferry's own, which keeps other runs out. Then it creates the ephemeral znode
-<base>/master, as an HMaster does when it becomes active. That keeps HMasters out: one that starts later waits as a backup until
-the znode is gone. RegionServers read there whom to report to.
+<base>/master, as an HMaster does when it becomes active. That keeps HMasters out: an HMaster that starts later waits as a backup
+until the znode is gone. RegionServers read there to which master they report.
 
-Each write depends on both: the lock checks itself, and from `publish` on it checks the znode too. The lock alone would not do,
+Each write depends on both: the lock checks itself, and after `publish` it checks the znode too. The lock alone would not do,
 because an operator may delete the znode, and then an HMaster becomes active while the lock is still held. The znode that an
-HMaster creates has version 0. Ours is set once more in the multi that creates it, so its version is never an HMaster's. By that
-a run also knows the znode of a killed run, whose session has not ended yet, and replaces it. The lock's record has the sessions
-of its last holders: a znode of our version that is of none of them is that of a run with another `walferry_root`, whose lock is
-elsewhere.
+HMaster creates has version 0. Our znode is set once more in the multi that creates it, so its version is never an HMaster's. By
+its version a run also recognizes the znode of a killed run, whose session has not ended yet, and replaces the znode. The lock's
+record lists the sessions of its last holders: a znode of our version from any other session belongs to a run with another
+`walferry_root`, whose lock is elsewhere.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ from walferry.master.master_calls import MAX_SKEW_SECONDS, MasterCalls, ServerRe
 from walferry.master.writes import MasterWrites
 
 OUR_VERSION = 1
-HMASTER_VERSION = 0  # whatever HMaster it is
+HMASTER_VERSION = 0  # the version of any HMaster's znode
 _RPC_VERSION = 0
 _MAX_SESSIONS = 20  # of killed holders, whose sessions may not have ended
 _TRIES = 10  # a try fails if a master comes or goes in between
@@ -51,7 +51,7 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class Role:
-    """The master's role while a run has it. All that it writes to ZooKeeper goes through `lock`, or `writes` on top of it."""
+    """The master's role while a run has it. All its writes to ZooKeeper go through `lock`, or `writes` on top of it."""
 
     me: ServerName
     lock: FencedLock
@@ -61,11 +61,11 @@ class Role:
 
 @dataclass(frozen=True)
 class Candidate:
-    """A run that wants the role. `holder` is its name for people; a killed attempt of the same `run` is put out at once.
+    """A run that wants the role. `holder` is its name for people; a killed attempt of the same `run` loses the role at once.
 
-    `root_dir` is the URL of hbase.rootdir as this process reads it. `settings` are told to RegionServers that start, see
-    MasterCalls; they are not needed where the servers' own configuration is complete. It listens at `listen`, and RegionServers
-    can reach it under `host`. Port 0: the system chooses one.
+    `root_dir` is the URL of hbase.rootdir for this process. `settings` are sent to RegionServers that start, see MasterCalls;
+    they are not needed where the servers' own configuration is complete. The run listens at `listen`, and RegionServers reach it
+    at `host`. With port 0 the system chooses a port.
     """
 
     holder: str
@@ -79,7 +79,7 @@ class Candidate:
 
 @contextmanager
 def acting_as_master(zk: KazooClient, nodes: ZNodes, own: OwnZNodes, candidate: Candidate) -> Iterator[Role]:
-    """Take the role for the length of a block: with its znode, and answering RegionServers.
+    """Hold the role while the block runs: keep its znode, and answer RegionServers.
 
     Raises RoleHeld, LiveMaster, ClockAhead, NoClusterId, CannotListen, ConnectError.
     """
@@ -102,7 +102,7 @@ def acting_as_master(zk: KazooClient, nodes: ZNodes, own: OwnZNodes, candidate: 
 def take_role(zk: KazooClient, nodes: ZNodes, own: OwnZNodes, holder: str, run: str | None = None) -> FencedLock:
     """Become the holder of the master's role; `holder` is its name for people.
 
-    A killed attempt of the same `run` is put out at once. Raises RoleHeld, ConnectError.
+    A killed attempt of the same `run` loses the role at once. Raises RoleHeld, ConnectError.
     """
     for path in (nodes.in_transition, nodes.tables, own.region_plans):
         retried(zk, zk.ensure_path, path, acl=readable_by_all(zk) if nodes.clients_read(path) else None)
@@ -120,7 +120,7 @@ def _sessions(zk: KazooClient, path: str) -> list[str]:
 
 
 def active_hmaster(zk: KazooClient, nodes: ZNodes) -> ServerName | None:
-    """Read which HMaster is active; None if none is, or if a run of ours has the role. Raises ZNodeValueError."""
+    """Read which HMaster is active; None if none is, or if a run of Walferry has the role. Raises ZNodeValueError."""
     return _hmaster(nodes, read(zk, nodes.master))
 
 
@@ -130,7 +130,7 @@ def check_no_master(zk: KazooClient, nodes: ZNodes) -> None:
 
 
 def publish(zk: KazooClient, nodes: ZNodes, lock: FencedLock, me: ServerName) -> None:
-    """Create the znode that names this run as the cluster's master. Each later write of the lock depends on it.
+    """Create the znode that names this run as the cluster's master. Each later write of the lock depends on this znode.
 
     RegionServers call `me` from now on. Raises LiveMaster, RoleHeld, the role's errors, ConnectError, Contention.
     """
@@ -147,7 +147,7 @@ def publish(zk: KazooClient, nodes: ZNodes, lock: FencedLock, me: ServerName) ->
             raise RoleHeld("a run whose connection has another walferry_root", since)
 
         def operations(multi: TransactionRequest, found: ZNode | None = found) -> None:
-            if found is not None:  # of a run that has lost the lock
+            if found is not None:  # the znode of a run that has lost the lock
                 multi.delete(nodes.master, found.stat.version)
             multi.create(nodes.master, value, acl=readable_by_all(zk), ephemeral=True)
             multi.set_data(nodes.master, value, OUR_VERSION - 1)
@@ -165,8 +165,8 @@ def check_clock(zk: KazooClient, nodes: ZNodes, me: ServerName) -> None:
 
 
 def withdraw(nodes: ZNodes, lock: FencedLock) -> None:
-    """Delete the znode, so that an HMaster that waits becomes active at once. Harmless if the role is lost already."""
-    with contextlib.suppress(WalferryError):  # then the znode is another master's, or ends with the session
+    """Delete the znode, so that a waiting HMaster becomes active at once. Harmless if the role is already lost."""
+    with contextlib.suppress(WalferryError):  # then another master owns the znode, or it ends with the session
         lock.write(lambda multi: multi.delete(nodes.master, OUR_VERSION))
 
 

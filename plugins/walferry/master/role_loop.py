@@ -1,7 +1,7 @@
-"""The master's role at work: passes over all regions, woken by ZooKeeper's watches, until it is told to stop.
+"""Runs the master's role: makes passes over all regions, woken by ZooKeeper's watches, until a stop is requested.
 
-A pass takes the next steps for dead servers' WALs, looks, decides, acts, and goes on with tables that are enabled or disabled. It
-keeps nothing in memory that the next pass, or another process, needs.
+A pass takes the next steps for dead servers' WALs, looks, decides, acts, and goes on with tables that are being enabled or
+disabled. It keeps nothing in memory that the next pass, or another process, needs.
 """
 
 from __future__ import annotations
@@ -45,12 +45,12 @@ from walferry.master.tables import table_of
 from walferry.master.wal_splitting import SplitProgress, WalSplitting, recover, servers_with_wals, with_meta_wals
 from walferry.master.znodes import META_ENCODED_NAME, encoded_name
 
-BUSY_SECONDS = 0.5  # between passes while there is something to do
-SLOW_SECONDS = 5.0  # between passes at most while others have something to do: ZooKeeper's watches do not tell of all they do
+BUSY_SECONDS = 0.5  # between passes while there is work
+SLOW_SECONDS = 5.0  # at most, between passes while others have work: ZooKeeper's watches do not show all they do
 IDLE_SECONDS = 30.0  # between passes otherwise; watches wake it
 MOVING_SECONDS = 10.0
-ASK_AGAIN_SECONDS = 10.0  # a server works through a queue, and asking it again costs it time
-MAX_LINE_CHARS = 2000  # what is wrong with a znode may repeat much of it
+ASK_AGAIN_SECONDS = 10.0  # a server works through a queue, and another request costs it time
+MAX_LINE_CHARS = 2000  # an error about a znode may repeat much of it
 BALANCE_SECONDS = 300.0  # hbase.balancer.period
 
 Locality = Callable[[Sequence[Known]], Mapping[str, Mapping[str, float]]]  # by encoded name and host, from 0 to 1
@@ -60,7 +60,7 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class Cluster:
-    """What a look at the regions needs. It changes nothing, so it is enough for a dry run, without the master's role."""
+    """The connections that a look at the regions needs. A look changes nothing, so a dry run needs no master's role."""
 
     zk: KazooClient
     nodes: ZNodes
@@ -91,9 +91,9 @@ class Cluster:
 
 
 def _check_wal_root(view: ClusterView, wal_root: str, with_wals: set[ServerName]) -> None:
-    """Raise WrongRoot if no server that serves regions has a folder of WALs there: then nothing tells what is to be split.
+    """Raise WrongRoot if no server that serves regions has a folder of WALs there: then the WALs to split are unknown.
 
-    A server makes its folder when it opens its first region, which may be after `with_wals` was listed.
+    A server creates its folder when it opens its first region, which may be after `with_wals` was listed.
     """
     serving = {server for server, regions in view.online.items() if regions}
     if serving and serving.isdisjoint(with_wals) and serving.isdisjoint(servers_with_wals(wal_root)):
@@ -106,7 +106,7 @@ def _check_wal_root(view: ClusterView, wal_root: str, with_wals: set[ServerName]
 def decide_for(
     view: ClusterView, read: CatalogRead, limit_seconds: float = LIMIT_SECONDS, only: frozenset[str] | None = None
 ) -> list[tuple[Region, Decision]]:
-    """Decide for all regions, or for `only` these. While hbase:meta cannot be read, nothing is done for any other region."""
+    """Decide for all regions, or for `only` these. While hbase:meta cannot be read, no step is taken for other regions."""
     decided = decide_all(view, limit_seconds)
     if not read.complete:
         waiting = Decision(Step.WAIT, "hbase:meta cannot be read, and is opened first")
@@ -117,7 +117,7 @@ def decide_for(
 
 
 def no_locality(_: Sequence[Known]) -> Mapping[str, Mapping[str, float]]:
-    """Say that no host has blocks of any region, as on local files."""
+    """Return that no host has blocks of any region, as on local files."""
     return {}
 
 
@@ -145,7 +145,7 @@ def choose_for(view: ClusterView, decided: Sequence[tuple[Region, Decision]], lo
 
 @dataclass(frozen=True)
 class Pass:
-    """What one pass has seen and done."""
+    """The view and the outcomes of one pass."""
 
     view: ClusterView
     outcomes: Sequence[PassOutcome]
@@ -154,22 +154,22 @@ class Pass:
 
     @property
     def busy(self) -> bool:
-        """Whether something is not at its end yet."""
+        """Whether some work is not finished yet."""
         in_transition = any(region.znode is not None for region in self.view.regions.values())
         return bool(in_transition or self.acted or self.view.servers.recovering or self.view.silent)
 
     @property
     def acted(self) -> bool:
-        """Whether something was done, so that the next pass may find more to do at once."""
+        """Whether the pass did something, so that the next pass may find more to do at once."""
         return bool(self.tables) or any(each.decision.step not in (Step.WAIT, Step.REPORT) for each in self.outcomes)
 
     @property
     def moving(self) -> bool:
-        """Whether a region's znode has changed a moment ago, so that it may soon change again: no watch tells of that."""
+        """Whether a region's znode has just changed, so that it may soon change again: no watch reports that."""
         return any(region.znode is not None and region.idle_seconds < MOVING_SECONDS for region in self.view.regions.values())
 
     def lines(self) -> list[str]:
-        """Say what was done and what is in the way, for people."""
+        """Describe what was done and what failed, for people."""
         told = [f"table {table}: {what}" for table, what in self.tables.items()]
         for each in self.progress:
             problem = f": {each.error}" if each.error else ""
@@ -184,7 +184,7 @@ class Pass:
 
 
 class Master:
-    """The holder of the master's role at work."""
+    """Runs the passes of the holder of the master's role."""
 
     def __init__(
         self,
@@ -204,7 +204,7 @@ class Master:
         self._asked: dict[tuple[str, int], float] = {}  # when, by region and version of its znode; only saves calls
 
     def one_pass(self, only: frozenset[str] | None = None, table: str | None = None) -> Pass:
-        """Take all steps that can be taken now: for all regions, for `only` these, or for those of one `table`.
+        """Take all steps that can be taken now: for all regions, for `only` these, or for the regions of one `table`.
 
         With `only`, no table is enabled or disabled further. Raises the role's errors, StoreError, ClusterError, ConnectError.
         """
@@ -230,7 +230,7 @@ class Master:
         return done
 
     def _without_asked(self, decided: Sequence[tuple[Region, Decision]]) -> list[tuple[Region, Decision]]:
-        """Wait where a server was asked a moment ago, and note what is asked now."""
+        """Replace requests to servers that were just asked by waits, and note the other requests."""
         now, asked, kept = time.monotonic(), {}, []
         for region, decision in decided:
             version = -1 if region.znode is None else region.znode.version
@@ -247,9 +247,9 @@ class Master:
         return kept
 
     def start(self, minimum: int = startup.MIN_SERVERS) -> bool:
-        """Wait for servers, and clear what an earlier life has left if this is the start of a cluster.
+        """Wait for servers. If this is the start of a cluster, clear the regions left in transition from the time before.
 
-        Returns False if it is a failover. The passes do the rest: hbase:meta first, then all other regions at once.
+        Returns False for a failover. The passes do the rest: hbase:meta first, then all other regions at once.
         """
         cluster = self._cluster
         servers = startup.wait_for_servers(lambda: live_servers(cluster.zk, cluster.nodes), minimum)
@@ -263,7 +263,7 @@ class Master:
         return True
 
     def balance(self) -> list[PassOutcome]:
-        """Begin the moves that balance the cluster, if no region is in transition. Raises what `one_pass` does."""
+        """Begin the moves that balance the cluster, if no region is in transition. Raises the errors of `one_pass`."""
         view, read = self._cluster.look()
         if why_not := placement.why_not_balance(view, complete=read.complete):
             self._tell(f"regions are not balanced now: {why_not}")
@@ -274,7 +274,7 @@ class Master:
         return placement.begin_moves(view, planned, self._role.writes, self._cluster.servers)
 
     def run(self, stop: threading.Event, balance_seconds: float | None = BALANCE_SECONDS) -> None:
-        """Make passes until `stop` is set. Raises the role's errors, and others that another try cannot mend."""
+        """Make passes until `stop` is set. Raises the role's errors, and others that another try cannot repair."""
         changed = threading.Event()
         pause = BUSY_SECONDS
         next_balance = time.monotonic() + (balance_seconds or 0.0)
@@ -308,7 +308,7 @@ class Master:
 
 
 def _wait(stop: threading.Event, changed: threading.Event, seconds: float) -> None:
-    """Wait for a change, for `seconds` at most. After a change, others mostly follow, so it waits BUSY_SECONDS in any case."""
+    """Wait at most `seconds` for a change. More changes mostly follow a change, so this waits BUSY_SECONDS in any case."""
     left = seconds
     while left > 0 and not stop.wait(min(BUSY_SECONDS, left)) and not changed.is_set():
         left -= BUSY_SECONDS

@@ -1,4 +1,4 @@
-"""One look at a cluster, and what is decided for each of its regions. It changes nothing, and needs no role."""
+"""Takes one look at a cluster, and decides for each of its regions. It changes nothing, and needs no role."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from walferry.master.znodes import META_ENCODED_NAME, encoded_name
 
 @dataclass(frozen=True)
 class ClusterSnapshot:
-    """One look at a cluster, with what was decided for each region. `hmaster` is the HMaster that is active, if one is."""
+    """One look at a cluster, with the decision for each region. `hmaster` is the active HMaster, if there is one."""
 
     view: ClusterView
     read: CatalogRead

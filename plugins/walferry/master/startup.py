@@ -1,4 +1,4 @@
-"""The start of a cluster: waits for servers, says whether it is a start or a failover, and clears what an earlier life has left.
+"""Starts a cluster: waits for servers, tells a start from a failover, and clears regions left in transition from the time before.
 
 Source: HBase's ServerManager.waitForRegionServers, AssignmentManager.processDeadServersAndRegionsInTransition (branch-1.4).
 """
@@ -32,8 +32,8 @@ def wait_for_servers(
 ) -> frozenset[ServerName]:
     """Wait until there are enough servers and no more come, as HBase's master does.
 
-    That is: at least `minimum` servers, WAIT_SECONDS since the beginning, and SETTLED_SECONDS since the last one came or went.
-    After `give_up_seconds` it returns what there is.
+    This needs at least `minimum` servers from `live`, WAIT_SECONDS since the beginning, and SETTLED_SECONDS since the last server
+    came or went. After `give_up_seconds` it returns the servers that have come.
     """
     began = changed = clock()
     servers = live()
@@ -53,9 +53,9 @@ def first_look(
     clock: Callable[[], float] = time.monotonic,
     sleep: Callable[[float], None] = time.sleep,
 ) -> ClusterView:
-    """Look until all servers have said which regions they serve, for ANSWER_SECONDS at most.
+    """Look until all servers have said which regions they serve, but at most for ANSWER_SECONDS.
 
-    A server has its znode some moments before it answers. While one is silent, a start cannot be told from a failover.
+    A server creates its znode some moments before it answers calls. While a server is silent, a start looks like a failover.
     """
     began = clock()
     view = look()
@@ -86,9 +86,9 @@ def why_not_startup(view: ClusterView) -> str:
 
 
 def clear(view: ClusterView, writes: MasterWrites) -> int:
-    """Delete the znodes and plans of all regions in transition before a cluster's first assignment. Returns how many there were.
+    """Delete the znodes and plans of all regions in transition before a cluster's first assignment. Returns how many.
 
-    The view must be that of a start (`why_not_startup`). hbase:meta is left alone, and so is a znode that has changed since.
+    The view must show a start (`why_not_startup`). hbase:meta is left alone, and so is a znode that has changed since.
     """
     cleared = 0
     for encoded, region in view.regions.items():

@@ -1,4 +1,4 @@
-"""The states of a region in transition, as its znode has them, and who may change them.
+"""The states of a region in transition, as stored in its znode, and the actors that change them.
 
 Source: HBase's EventType (branch-1.4), whose codes are stored.
 """
@@ -7,7 +7,7 @@ from enum import Enum, IntEnum
 
 
 class RegionState(IntEnum):
-    """What a region's znode says. Without a znode the region is open at a server, or its table is disabled."""
+    """The state in a region's znode. Without a znode the region is open at a server, or its table is disabled."""
 
     CLOSED = 2
     OPENING = 3
@@ -24,14 +24,14 @@ class RegionState(IntEnum):
 
 
 class Actor(Enum):
-    """Who changes a state."""
+    """The actors that change states."""
 
     MASTER = "the master"
     REGIONSERVER = "the RegionServer"
     OPERATOR = "an operator beside an HMaster"
 
 
-# A split or a merge. These znodes are ephemeral: they go with their RegionServer, which then has to undo or redo its work.
+# States of a split or a merge. These znodes are ephemeral: they end with their RegionServer, which must undo or redo its work.
 OF_SPLITS = frozenset(
     {
         RegionState.REQUEST_SPLIT,

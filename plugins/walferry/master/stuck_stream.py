@@ -1,4 +1,4 @@
-"""Announces regions that stay in one state for too long, for an event loop. It uses ZooKeeper's watches and does not poll."""
+"""Announces regions that stay in one state for too long to an event loop. It uses ZooKeeper's watches and does not poll."""
 
 from __future__ import annotations
 
@@ -45,13 +45,13 @@ class StuckRegionsStream(Watcher):
         self._next: float | None = None  # seconds from the last look until a region passes the limit
 
     async def next(self) -> tuple[StuckRegion, ...]:
-        """Wait for such regions, and return all that there are. Raises ClusterError, ZNodeValueError."""
+        """Wait for stuck regions, and return all of them. Raises ClusterError, ZNodeValueError."""
         return await self.first(self._look, lambda: self._next)
 
     def _look(self, zk: KazooClient, watch: Watch) -> tuple[StuckRegion, ...] | None:
         names = children(zk, self._nodes.in_transition, watch)
         if names is None:
-            cluster_id(zk, self._nodes)  # names what is wrong if there is no cluster
+            cluster_id(zk, self._nodes)  # raises a clear error if there is no cluster
             names = []
         paths = [self._nodes.region_in_transition(name) for name in names]
         now = time.time()

@@ -1,6 +1,6 @@
-"""The regions that are in transition, in trouble or not served: who must act next, and what will be done.
+"""Surveys the regions that are in transition, in trouble or not served: who must act next, and what will be done.
 
-What it tells comes from one look at the cluster (`snapshot.look_and_decide`).
+The facts come from one look at the cluster (`snapshot.look_and_decide`).
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from walferry.master.snapshot import ClusterSnapshot
 from walferry.master.tables import table_of
 from walferry.master.znodes import META_ENCODED_NAME, encoded_name
 
-MAX_NAME_BYTES = 300  # of a region's name, which holds a row key
+MAX_NAME_BYTES = 300  # of a region's name, which contains a row key
 MAX_TEXT_CHARS = 1000
 REGIONS = "regions"
 NOT_SERVED, SERVED_TWICE, MISPLACED, BROKEN = "not served", "served twice", "open elsewhere", "broken"
@@ -34,7 +34,7 @@ _NOTHING = "nothing is to be done"
 class SurveyRow:
     """A region that is not simply open or closed. `seconds` is the time since its znode changed, None without a znode.
 
-    `next` says who must act next, and `what` and `why` what will be done. `stuck` says that people should look at it.
+    `next` says who must act next; `what` is the next step, and `why` its reason. `stuck` means that people should look at it.
     """
 
     region: str
@@ -50,7 +50,7 @@ class SurveyRow:
 
     @property
     def finding(self) -> Finding:
-        """How the region is, and what to do."""
+        """Return the region's state and the advice as a finding."""
         since = "" if self.seconds is None else f"for {self.seconds:.0f} s"
         text = ": ".join(filter(None, (" ".join(filter(None, (self.where, since))), self.why)))
         severity = Severity.WRONG if self.stuck else Severity.NOTE
@@ -65,21 +65,21 @@ class SurveyRow:
 
     @property
     def verdict(self) -> str:
-        """Why the region is as it is, and who does what next."""
+        """Why the region is in this state, and the next step."""
         return f"{self.why}. {self.next_step}"
 
     @property
     def next_step(self) -> str:
-        """Who does what next."""
+        """Who acts next, and how."""
         return f"Next, {self.next}: {self.what}"
 
 
 @dataclass(frozen=True)
 class RegionSurvey:
-    """What one look has found. `master` names who acts as the cluster's master, empty if there is none.
+    """The results of one look. `master` names the cluster's acting master, empty if there is none.
 
-    `open` counts the regions that are open, and `closed` those of disabled tables. `problems` are what could not be read besides
-    the regions' znodes, and `complete` is False if hbase:meta was among it.
+    `open` counts the open regions, and `closed` the regions of disabled tables. `problems` lists unreadable data other than the
+    regions' znodes, and `complete` is False if hbase:meta is among it.
     """
 
     master: str
@@ -94,28 +94,28 @@ class RegionSurvey:
     problems: Sequence[str]
 
     def to_json(self) -> dict[str, Any]:
-        """The survey as JSON knows it."""
+        """Return the survey as JSON values."""
         return asdict(self)
 
     @property
     def well(self) -> bool:
-        """Whether everything is known, and no region is stuck."""
+        """Whether everything is known and no region is stuck."""
         return not self.findings
 
     @property
     def findings(self) -> list[Finding]:
-        """What people should look at: what is not known, stuck regions, and broken znodes."""
+        """List what people should look at: unknown facts, stuck regions, and broken znodes."""
         stuck = [row.finding for row in self.rows if row.stuck]
         return [*(wrong(REGIONS, text) for text in self.unknown), *stuck, *(wrong(REGIONS, text) for text in self.problems)]
 
     @property
     def unknown(self) -> list[str]:
-        """Why something is not known of all regions."""
+        """Say why some facts are not known for all regions."""
         unread = [] if self.complete else ["hbase:meta cannot be read, so only its own region and those in transition are known"]
         return unread + [f"RegionServer {server} has not said which regions it serves" for server in self.silent]
 
     def summary(self) -> list[str]:
-        """Count the regions: those that are open, those of disabled tables, and the listed ones by their state."""
+        """Count the open regions, the regions of disabled tables, and the listed regions by state."""
         servers = f"{len(self.live):,} RegionServers"
         lines = [f"{self.open:,} of {self.known:,} regions are open at {servers}; {self.master or 'no master'} is active"]
         if self.closed:
@@ -150,14 +150,14 @@ def survey(looked: ClusterSnapshot) -> RegionSurvey:
 
 
 def _urgency(row: SurveyRow) -> tuple[Any, ...]:
-    """Order rows: stuck ones first; of these hbase:meta, which all others need, then HBase's own tables, then what loses data."""
+    """Return a sort key: stuck rows first; of these hbase:meta, which all others need, HBase's own tables, then lost data."""
     own = (row.region != META_ENCODED_NAME, not row.table.startswith("hbase:"))
     worst = (SERVED_TWICE, NOT_SERVED)
     return (not row.stuck, *own, worst.index(row.state) if row.state in worst else len(worst), -(row.seconds or 0), row.region)
 
 
 def row_of(looked: ClusterSnapshot, region: Region, decision: Decision) -> SurveyRow:
-    """Say of one region what state it is in, who must act next and what will be done."""
+    """Describe one region: its state, who must act next and what will be done."""
     state = _state(looked, region)
     known = looked.view.catalog.get(encoded_name(region.name))
     server = region.znode.server if region.znode is not None else (min(region.served_by, default=region.last_server))
@@ -192,7 +192,7 @@ def _broken_row(error: ZNodeValueError) -> SurveyRow:
 
 
 def _state(looked: ClusterSnapshot, region: Region) -> str:
-    """The state of a region in words: that of its znode, or one of this module's."""
+    """Return a region's state in words: the state in its znode, or one of this module's states."""
     if len(region.served_by) > 1:
         return SERVED_TWICE
     if region.znode is not None:
@@ -200,7 +200,7 @@ def _state(looked: ClusterSnapshot, region: Region) -> str:
     if not region.served_by:
         if not region.wanted:
             return CLOSED
-        return UNKNOWN if looked.view.silent else NOT_SERVED  # a silent server may serve it
+        return UNKNOWN if looked.view.silent else NOT_SERVED  # a silent server may serve the region
     if region.last_server is not None and region.last_server not in region.served_by and looked.read.complete:
         return MISPLACED
     return OPEN
@@ -217,10 +217,10 @@ def _next(looked: ClusterSnapshot, decision: Decision) -> str:
 
 
 def shown_table(info: pb.RegionInfo) -> str:
-    """Name a region's table, for people."""
+    """Return the name of a region's table, for people."""
     return one_line(table_of(info), MAX_NAME_BYTES)
 
 
 def shown_name(name: bytes) -> str:
-    """Write a region's full name as HBase's shell does; a long one is cut."""
+    """Write a region's full name as HBase's shell does; a long name is cut."""
     return to_binary_text(name[:MAX_NAME_BYTES]) + ("…" if len(name) > MAX_NAME_BYTES else "")

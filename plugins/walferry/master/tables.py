@@ -1,11 +1,11 @@
-"""Enables and disables tables. Their states are in ZooKeeper, and here is the only way to change them.
+"""Enables and disables tables. Their states are in ZooKeeper, and only this module changes them.
 
     <base>/table/<table>    value = "PBUF" Table{ state }; a table without a znode is enabled
 
     ENABLED → DISABLING → DISABLED → ENABLING → ENABLED
 
-The state is the request: ENABLING or DISABLING. From it each pass takes the next steps, and at the end it writes ENABLED or
-DISABLED. So a master that dies leaves nothing that the next one, or HBase's own, does not finish. A change is made at the version
+The state itself is the request: ENABLING or DISABLING. Each pass takes the next steps from there, and the last pass writes
+ENABLED or DISABLED. So the next master, or HBase's own, finishes the work of a master that dies. A change is made at the version
 that was read, in one multi with the checks of the master's role.
 
 Source: HBase's ZKTableStateManager, EnableTableHandler, DisableTableHandler (branch-1.4).
@@ -36,11 +36,11 @@ from walferry.master.reconcile import ClusterView, PassOutcome, RegionServers, b
 from walferry.master.writes import NOT_AS_READ, MasterWrites
 
 DISABLE = Plan(None, False, "the table is disabled")
-_META = "hbase:meta"  # is never disabled, whatever a znode says: no other region could be opened then
+_META = "hbase:meta"  # is never disabled, whatever its znode says: otherwise no region could be opened
 
 
 class TableState(IntEnum):
-    """What a table's znode says."""
+    """The state in a table's znode."""
 
     ENABLED = 0
     DISABLED = 1
@@ -54,7 +54,7 @@ _BEFORE = {
     TableState.ENABLING: {TableState.DISABLED, TableState.ENABLING},
     TableState.ENABLED: {TableState.ENABLING},
 }
-WANTED = frozenset({TableState.ENABLED, TableState.ENABLING})  # regions of these tables are to be open
+WANTED = frozenset({TableState.ENABLED, TableState.ENABLING})  # regions of these tables should be open
 
 
 @dataclass(frozen=True)
@@ -88,7 +88,7 @@ def advance(
 ) -> tuple[list[PassOutcome], dict[str, str]]:
     """Take the next steps of all tables that are being enabled or disabled.
 
-    Returns what was begun, and what came of each table that has reached its end or cannot go on. Raises the role's errors.
+    Returns the steps begun, and the result for each table that is finished or cannot go on. Raises the role's errors.
     """
     begun, told = [], {}
     regions = _by_table(view)
@@ -97,7 +97,7 @@ def advance(
         if table == _META:
             continue
         its = regions.get(table, {})
-        if stored.state in (TableState.DISABLING, TableState.DISABLED):  # another master may have left an open that ends later
+        if stored.state in (TableState.DISABLING, TableState.DISABLED):  # an open that another master has begun may end later
             closable = [name for name, region in its.items() if region.served_by and region.znode is None]
             begun += begin_to_close(view, dict.fromkeys(closable, DISABLE), writes, servers)
         if stored.state is TableState.DISABLING:
@@ -120,7 +120,7 @@ def advance(
 
 
 def read_states(zk: KazooClient, nodes: ZNodes) -> tuple[dict[str, StoredState], dict[str, ZNodeValueError]]:
-    """Read the states of all tables that have a znode, and what is wrong with those that cannot be read."""
+    """Read the states of all tables with a znode, and the errors of unreadable states."""
     states, broken = {}, {}
     for name, found in read_children(zk, nodes.tables).items():
         try:
@@ -142,7 +142,7 @@ def _stored(found: ZNode, path: str) -> StoredState:
 
 
 def write_state(nodes: ZNodes, lock: FencedLock, table: str, seen: StoredState, state: TableState) -> None:
-    """Change a table's state. Raises WrongTableState, TableStateChanged, the role's errors, ConnectError."""
+    """Change a table's state from `seen`. Raises WrongTableState, TableStateChanged, the role's errors, ConnectError."""
     if seen.state not in _BEFORE[state]:
         raise WrongTableState(table, seen.state.name, state.name)
     value = PBUF + pb.Table(state=state.name).SerializeToString()
@@ -159,12 +159,12 @@ def write_state(nodes: ZNodes, lock: FencedLock, table: str, seen: StoredState, 
 
 
 def table_of(info: pb.RegionInfo) -> str:
-    """The name of a region's table, as its znode has it."""
+    """Return the name of a region's table in the form of the table's znode."""
     return table_text(info.table_name, "replace")
 
 
 def _by_table(view: ClusterView) -> dict[str, dict[str, Region]]:
-    """The regions of each table that hbase:meta has."""
+    """Return the regions of each table in hbase:meta."""
     found: dict[str, dict[str, Region]] = defaultdict(dict)
     for encoded, known in view.catalog.items():
         if encoded in view.regions:

@@ -1,7 +1,7 @@
-"""Has the WALs of dead servers split, so that their regions find all edits when they are opened again.
+"""Gets the WALs of dead servers split, so that their regions find all edits when they are opened again.
 
     1. fence     WALs/<server> is renamed to WALs/<server>-splitting: the server cannot begin another WAL
-    2. split     each WAL gets a task, which a live server does; WALs of hbase:meta come first
+    2. split     each WAL gets a task, which a live server carries out; WALs of hbase:meta come first
     3. archive   a WAL that was split goes to oldWALs, or to corrupt if the worker has marked it so
     4. end       the task is deleted after that, and the folder when it is empty
 
@@ -12,11 +12,11 @@ The tasks by which live RegionServers split the WALs:
 
     UNASSIGNED → OWNED (by a worker, which writes it again as its heartbeat) → DONE, ERR or RESIGNED
 
-A dead server is one that has a folder of WALs and no session. Each region that it served, or was opening or closing, waits in
-`decide` until the folder is gone. So a failure needs no list of regions, and a master that finds half of one goes on with it.
+A dead server is a server with a folder of WALs and without a session. Each region that it served, or was opening or closing,
+waits in `decide` until the folder is gone. So a recovery needs no list of regions, and a new master goes on with a half-done one.
 
-`advance` takes all steps that can be taken now, and waits for nothing. What it does follows from the folders and the tasks alone,
-so another process can go on at any step. A WAL of no length is split like the others: the worker finds no edit in it.
+`advance` takes all steps that can be taken now, and never waits. Its steps follow from the folders and the tasks alone, so
+another process can go on at any step. An empty WAL is split like the others: the worker finds no edit in it.
 
 Source: HBase's MasterFileSystem.splitLog, SplitLogManager, WALSplitter.finishSplitLogFile, SplitLogTask, ZKSplitLog,
 ZKSplitLogManagerCoordination (branch-1.4).
@@ -49,16 +49,16 @@ from walferry.master.errors import SplitFailed
 from walferry.master.master_calls import ServerRegistry
 from walferry.master.writes import NOT_AS_READ
 
-CORRUPT = "corrupt"  # HBase's folder for WALs that could not be read to their end, and its mark in STAGING
-STAGING = "splitWAL"  # where workers keep what they have not finished
+CORRUPT = "corrupt"  # HBase's folder for WALs that could not be read to the end, and its mark in STAGING
+STAGING = "splitWAL"  # where workers keep unfinished output
 HEARTBEAT_SECONDS = 120.0  # hbase.splitlog.manager.timeout
 MAX_RESUBMITS = 3  # hbase.splitlog.max.resubmit
-RESCAN_SECONDS = 60.0  # after this time without a change, workers are told to look again
+RESCAN_SECONDS = 60.0  # after this time without a change, workers are made to look again
 RESCAN = "RESCAN"
 
 
 class TaskState(IntEnum):
-    """How far a WAL's split is."""
+    """The state of a WAL's split."""
 
     UNASSIGNED = 0
     OWNED = 1
@@ -69,7 +69,7 @@ class TaskState(IntEnum):
 
 @dataclass(frozen=True)
 class Task:
-    """A task as read. `wal` is the WAL's path below the WAL root, `worker` the server that wrote the task last."""
+    """A task as read. `wal` is the WAL's path below the WAL root, `worker` the last server that wrote the task."""
 
     wal: str
     state: TaskState
@@ -78,7 +78,7 @@ class Task:
 
 
 def read_tasks(zk: KazooClient, nodes: ZNodes) -> tuple[dict[str, Task], list[ZNodeValueError]]:
-    """Read all tasks by the paths of their WALs, and what is wrong with those that cannot be read."""
+    """Read all tasks by the paths of their WALs, and the errors of unreadable tasks."""
     tasks, broken = {}, []
     for name, found in read_children(zk, nodes.split_tasks).items():
         if name.startswith(RESCAN):
@@ -100,7 +100,7 @@ def read_tasks(zk: KazooClient, nodes: ZNodes) -> tuple[dict[str, Task], list[ZN
 
 
 class TaskWrites:
-    """Changes tasks under the master's role; `me` is the name by which the tasks know this master."""
+    """Changes tasks under the master's role; `me` is this master's name in the tasks."""
 
     def __init__(self, zk: KazooClient, nodes: ZNodes, lock: FencedLock, me: ServerName) -> None:
         self._zk = zk
@@ -109,23 +109,23 @@ class TaskWrites:
         self._me = me
 
     def create(self, wal: str) -> bool:
-        """Create the task of a WAL. False if it has one already. Raises the role's errors, ConnectError."""
+        """Create the task of a WAL. Returns False if the WAL has one already. Raises the role's errors, ConnectError."""
         return self._write(lambda multi: multi.create(self._path(wal), self._value(TaskState.UNASSIGNED)))
 
     def submit_again(self, task: Task) -> bool:
-        """Give a task to another worker. False if it is not as read any more. Raises the role's errors, ConnectError."""
+        """Give a task to another worker. Returns False if the task has changed since. Raises the role's errors, ConnectError."""
         value = self._value(TaskState.UNASSIGNED)
         return self._write(lambda multi: multi.set_data(self._path(task.wal), value, task.version))
 
     def delete(self, task: Task) -> bool:
-        """Delete a task. False if it is not as read any more. Raises the role's errors, ConnectError."""
+        """Delete a task. Returns False if the task has changed since it was read. Raises the role's errors, ConnectError."""
         return self._write(lambda multi: multi.delete(self._path(task.wal), task.version))
 
     def wake_workers(self) -> None:
-        """Make all workers look for tasks, which they do by themselves only when a task comes or goes. Raises ConnectError."""
+        """Make all workers look for tasks. By themselves they look only when a task comes or goes. Raises ConnectError."""
         path = f"{self._nodes.split_tasks}/{RESCAN}"
         made = retried(self._zk, self._zk.create, path, self._value(TaskState.DONE), ephemeral=True, sequence=True)
-        with suppress(NoNodeError):  # an earlier try was carried out
+        with suppress(NoNodeError):  # an earlier try deleted it
             retried(self._zk, self._zk.delete, made)
 
     def _write(self, operations: Callable[[TransactionRequest], None]) -> bool:
@@ -145,7 +145,7 @@ class TaskWrites:
 
 @dataclass(frozen=True)
 class SplitProgress:
-    """What is left of a dead server's WALs, and what is in the way. `left` 0: all were split, and its folder is gone."""
+    """How many of a dead server's WALs are left, and the error. With `left` 0 all were split, and the folder is gone."""
 
     server: ServerName
     left: int
@@ -154,7 +154,7 @@ class SplitProgress:
 
 @dataclass
 class _Watched:
-    """What this process has seen of a task."""
+    """This process's observations of a task."""
 
     version: int
     since: float
@@ -164,7 +164,7 @@ class _Watched:
 def servers_with_wals(root: str) -> frozenset[ServerName]:
     """List the servers that have a folder of WALs, live ones too. Raises WrongRoot, StoreError.
 
-    Files, and folders that have no server's name, are passed over.
+    Files, and folders whose name is not a server's, are skipped.
     """
     WalStore(root).check_root()
     found = set()
@@ -179,7 +179,7 @@ def servers_with_wals(root: str) -> frozenset[ServerName]:
 
 
 def with_meta_wals(root: str, dead: Iterable[ServerName]) -> frozenset[ServerName]:
-    """Pick the dead servers that have a WAL of hbase:meta to be split. Raises StoreError."""
+    """Return the dead servers with an unsplit WAL of hbase:meta. Raises StoreError."""
     folders = {server: f"{root.rstrip('/')}/{WALS}/{server}" for server in dead}
     return frozenset(
         server
@@ -189,7 +189,7 @@ def with_meta_wals(root: str, dead: Iterable[ServerName]) -> frozenset[ServerNam
 
 
 def fence(root: str, server: ServerName) -> None:
-    """Rename a dead server's folder, so that it cannot begin another WAL. Does nothing if that is done. Raises StoreError."""
+    """Rename a dead server's folder, so that it cannot begin another WAL. Does nothing if already done. Raises StoreError."""
     folder = f"{root}/{WALS}/{server}"
     if not exists(folder):
         return
@@ -202,7 +202,7 @@ def fence(root: str, server: ServerName) -> None:
 
 
 class WalSplitting:
-    """The splits of one holder of the master's role."""
+    """The WAL splits of one holder of the master's role."""
 
     def __init__(
         self,
@@ -249,7 +249,7 @@ class WalSplitting:
         return progress
 
     def _fenced_wals(self, server: ServerName) -> list[str]:
-        """The paths of a dead server's WALs below the root, after it was fenced."""
+        """Return the paths of a dead server's WALs below the root, after it was fenced."""
         self._hold.check()
         if is_live(self._zk, self._nodes, str(server)):
             raise SplitFailed(f"{server} is alive, so its WALs are left to it", "Stop the server first")
@@ -260,7 +260,7 @@ class WalSplitting:
     def _advance(
         self, server: ServerName, wals: list[str], tasks: dict[str, Task], live: frozenset[ServerName], meta_first: bool
     ) -> int:
-        """Take the next step of each WAL of a server. Returns how many WALs are left."""
+        """Take the next step of each WAL of a server. Returns how many are left."""
         folder = f"{WALS}/{server}{SPLITTING}"
         left, failed = 0, []
         for wal in wals:
@@ -279,7 +279,7 @@ class WalSplitting:
                     failed.append(wal)
         for wal, task in tasks.items():
             if wal.startswith(f"{folder}/") and wal not in wals and task.state is not TaskState.OWNED:
-                self._writes.delete(task)  # its WAL was archived before
+                self._writes.delete(task)  # the task's WAL was archived before
         if failed:
             raise SplitFailed(
                 f"{len(failed)} WALs of {server} could not be split, the first is {failed[0]}",
@@ -291,7 +291,7 @@ class WalSplitting:
         return left
 
     def _look_after(self, task: Task, live: frozenset[ServerName]) -> bool:
-        """Give a task that does not get on to another worker. False if it was given away too often, and is deleted."""
+        """Give a task without progress to another worker. Returns False if it was given away too often, and deletes it."""
         now = self._clock()
         seen = self._seen.setdefault(task.wal, _Watched(task.version, now))
         if seen.version != task.version:
@@ -307,7 +307,7 @@ class WalSplitting:
             if task.state is TaskState.OWNED and idle < HEARTBEAT_SECONDS:
                 return True
             if seen.resubmits >= MAX_RESUBMITS and task.state is TaskState.OWNED:
-                return True  # HBase too lets a slow worker go on then
+                return True  # HBase also lets a slow worker go on then
             if seen.resubmits >= MAX_RESUBMITS:
                 self._writes.delete(task)
                 del self._seen[task.wal]
@@ -318,7 +318,7 @@ class WalSplitting:
         return True
 
     def _archive(self, wal: str) -> None:
-        """Move a WAL that was split to where HBase keeps it."""
+        """Move a split WAL to the folder where HBase keeps it."""
         name = wal.rpartition("/")[2]
         source, staging = f"{self._root}/{wal}", f"{self._root}/{STAGING}/{name}"
         corrupt = exists(f"{staging}/{CORRUPT}")
@@ -334,7 +334,7 @@ class WalSplitting:
 
 
 def dead_servers(zk: KazooClient, nodes: ZNodes, wal_root: str) -> frozenset[ServerName]:
-    """List the servers whose WALs have to be split. Raises StoreError, ClusterError, ConnectError.
+    """List the servers whose WALs must be split. Raises StoreError, ClusterError, ConnectError.
 
     The live servers are read after the folders: a server that starts in between is not taken for dead.
     """
@@ -346,7 +346,7 @@ def recover(
 ) -> list[SplitProgress]:
     """Take the next steps for the WALs of all dead servers. Raises the role's errors, StoreError, ConnectError.
 
-    A server that only lost its session hears at its next report that it is dead, before its WALs are touched.
+    A server that only lost its session learns at its next report that it is dead; it is given up before its WALs are touched.
     """
     dead = dead_servers(zk, nodes, wal_root)
     for server in dead:

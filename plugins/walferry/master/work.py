@@ -1,6 +1,6 @@
-"""Does what operators ask for: takes the master's role, begins, makes passes until it is done, and gives the role back.
+"""Carries out operators' requests: takes the master's role, begins, makes passes until it is done, and gives the role back.
 
-While an HMaster is active, only `unstick` does something: it gives up opens that the HMaster waits for in vain (`beside`).
+While an HMaster is active, only `unstick` acts: it gives up opens that the HMaster waits for in vain (`beside_active_master`).
 """
 
 from __future__ import annotations
@@ -41,10 +41,10 @@ Tell = Callable[[str], None]
 
 @dataclass(frozen=True)
 class WorkTerms:
-    """How a run has the role. RegionServers call `host`:`port`; without a host, the name of this machine is taken.
+    """The terms under which a run holds the role. RegionServers call `host`:`port`; the default host is this machine's name.
 
-    `listen` is the address to listen on, the host's by default. `holder` is the run's name for people; a killed attempt of the
-    same `run` is put out at once.
+    `listen` is the address to listen on, by default the host's address. `holder` is the run's name for people; a killed attempt
+    of the same `run` loses the role at once.
     """
 
     holder: str
@@ -57,7 +57,7 @@ class WorkTerms:
 
 
 def cluster_of(session: Session) -> Cluster:
-    """The regions' side of a session's cluster. Raises NotHBase1, ClusterError, ConnectError."""
+    """Return the connections to a session's cluster for looks at its regions. Raises NotHBase1, ClusterError, ConnectError."""
     check_hbase_1(session)
     source = session.source
     return Cluster(session.zk, session.nodes, session.own, CalledServers(source.login), source.wal_root, source.login)
@@ -67,7 +67,7 @@ def check_hbase_1(session: Session) -> None:
     """Raise NotHBase1 if a live RegionServer says that it is HBase 2 or later."""
     try:
         servers = sorted(live_servers(session.zk, session.nodes))
-    except ClusterError:  # ZooKeeper has lost everything, or this is not the cluster's base
+    except ClusterError:  # ZooKeeper has lost all data, or this is not the cluster's base
         return
     paths = [f"{session.nodes.rs}/{server}" for server in servers]
     for server, path, found in zip(servers, paths, read_all(session.zk, paths), strict=True):
@@ -78,7 +78,7 @@ def check_hbase_1(session: Session) -> None:
 
 @contextmanager
 def at_work(session: Session, terms: WorkTerms, tell: Tell) -> Iterator[tuple[Cluster, Role, Master]]:
-    """Be the cluster's master for the length of a block.
+    """Act as the cluster's master while the block runs.
 
     Raises LiveMaster, RoleHeld, NoClusterId, WrongFiles, CannotListen, StoreError, ConnectError.
     """
@@ -94,7 +94,7 @@ def at_work(session: Session, terms: WorkTerms, tell: Tell) -> Iterator[tuple[Cl
 
 
 def once(tell: Tell) -> Tell:
-    """Tell each line only once: passes come every second, and most of them say what the pass before has said."""
+    """Make a `tell` that drops repeated lines: passes come every second, and mostly repeat the lines of the pass before."""
     told: set[str] = set()
 
     def tell_new(line: str) -> None:
@@ -108,9 +108,10 @@ def once(tell: Tell) -> Tell:
 def carry_out(
     session: Session, ask: Callable[[ClusterSnapshot], OperatorRequest], terms: WorkTerms, tell: Tell
 ) -> ClusterSnapshot:
-    """Do what is asked, as the cluster's master. Returns the last look.
+    """Carry out the request that `ask` makes from a look, as the cluster's master. Returns the last look.
 
-    Raises Refused, NotSettled, LiveMaster and the role's other errors, StoreError, ClusterError, ConnectError.
+    `tell` gets the progress in lines for people. Raises Refused, NotSettled, LiveMaster and the role's other errors, StoreError,
+    ClusterError, ConnectError.
     """
     with at_work(session, terms, tell) as (cluster, role, master):
         request = ask(look_and_decide(cluster, terms.limit_seconds))
@@ -138,10 +139,10 @@ def carry_out(
 def until_settled(
     one_try: Callable[[], tuple[ClusterSnapshot, list[str]]], give_up: float, terms: WorkTerms, role: Role | None = None
 ) -> ClusterSnapshot:
-    """Try until a look finds nothing left, and return that look. `one_try` returns a look and what is left, in words.
+    """Try until a look finds no work left, and return that look. `one_try` returns a look and the remaining work in words.
 
-    Between tries it makes sure that `role` is still held. Raises NotSettled after `give_up` (time.monotonic), the role's errors,
-    and what `one_try` raises.
+    Between tries this checks that `role` is still held. Raises NotSettled after `give_up` (time.monotonic), the role's errors,
+    and the errors of `one_try`.
     """
     while True:
         looked, left = one_try()
@@ -157,7 +158,7 @@ def until_settled(
 
 
 def _first_problem(begun: Sequence[PassOutcome]) -> WalferryError | None:
-    """Say why a region was not touched. The others are brought to their end before this is told."""
+    """Return why a region was not touched. The other regions are finished before this error is raised."""
     for outcome in begun:
         if outcome.error is not None:
             return outcome.error
@@ -172,7 +173,7 @@ def unstick_beside(
 ) -> ClusterSnapshot:
     """Give up opens that an active HMaster waits for, and wait until it has assigned these regions. Returns the last look.
 
-    Raises Refused, NotSettled, NoLiveMaster, RoleHeld, StoreError, ClusterError, ConnectError.
+    `ask` and `tell`: see `carry_out`. Raises Refused, NotSettled, NoLiveMaster, RoleHeld, StoreError, ClusterError, ConnectError.
     """
     cluster = cluster_of(session)
     with beside_master(session.zk, session.nodes, session.own, terms.holder, terms.run) as writes:
@@ -195,7 +196,7 @@ def unstick_beside(
 
 
 def _not_settled(left: list[str], seconds: float) -> NotSettled:
-    """Make the error that names what is not at its end."""
+    """Make the error that names the unfinished regions."""
     more = f"; and {len(left) - MAX_LEFT} more" if len(left) > MAX_LEFT else ""
     problem = f"after {seconds:.0f} s this is not at its end: {'; '.join(left[:MAX_LEFT])}{more}"
     return NotSettled(problem, "What was begun is written in ZooKeeper: the next run, or an HMaster, goes on with it")

@@ -1,7 +1,7 @@
 """The only way to change the znode of a region in transition: by a row of the table of transitions, at the version that was read.
 
-A master's change is one multi with the checks of its role (`base.zk.fenced_lock`), and carries the change of the region's plan
-with it. So a master that has lost its role can change nothing, and a plan is there exactly as long as its transitions need it.
+A master's change is one multi with the checks of its role (`base.zk.fenced_lock`), and it includes the change of the region's
+plan. So a master that has lost its role can change nothing, and a plan exists exactly as long as its transitions need it.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ NOT_AS_READ = (BadVersionError, NodeExistsError, NoNodeError)
 class Change:
     """One transition of one region. `seen` is the znode as read, None if there was none.
 
-    `server` is the server that acts next, for transitions that choose one; the others keep the znode's.
+    `server` is the server that acts next, for transitions that choose a server; other transitions keep the znode's server.
     """
 
     transition: Transition
@@ -42,14 +42,14 @@ class Change:
 
 @dataclass(frozen=True)
 class PlanChange:
-    """What becomes of a region's plan: `seen` as read (None: there was none), `plan` from now on (None: deleted)."""
+    """The change of a region's plan: `seen` is the plan as read (None: there was none), `plan` the new plan (None: deleted)."""
 
     seen: StoredPlan | None
     plan: Plan | None
 
 
 class MasterWrites:
-    """The changes of the holder of the master's role, or of an `actor` that has the role's lock for something else."""
+    """Writes the changes of the holder of the master's role, or of another `actor` with the role's lock."""
 
     def __init__(self, zk: KazooClient, nodes: ZNodes, own: OwnZNodes, lock: FencedLock, actor: Actor = Actor.MASTER) -> None:
         self._zk = zk
@@ -59,7 +59,7 @@ class MasterWrites:
         self._actor = actor
 
     def write(self, change: Change, plan: PlanChange | None = None) -> RegionInTransition | None:
-        """Make the change and return the znode as the change left it, None if it was deleted.
+        """Make the change and return the znode after it; None if the znode was deleted.
 
         Raises StateChanged if the znode or the plan is not as read, IllegitimateTransition, the role's errors, ConnectError.
         """
@@ -69,10 +69,10 @@ class MasterWrites:
         return written
 
     def write_all(self, changes: Sequence[tuple[Change, PlanChange | None]]) -> list[RegionInTransition | StateChanged | None]:
-        """Make changes of different regions, each as `write` does, many of them under way at a time.
+        """Make changes of different regions, each as `write` does, many of them at a time.
 
-        A StateChanged is returned in its change's place. Raises IllegitimateTransition before anything is written, the role's
-        errors and ConnectError.
+        A StateChanged is returned in place of its change's znode. Raises IllegitimateTransition before anything is written, the
+        role's errors and ConnectError.
         """
         znodes = [_after(change, self._actor) for change, _ in changes]
         values = [_value(znode) for znode in znodes]
@@ -98,7 +98,7 @@ class MasterWrites:
         return read_region(self._zk, self._nodes, encoded_name(name))
 
     def _is_done(self, encoded: str, value: bytes | None) -> bool:
-        """Whether an earlier try of a write with unknown outcome was carried out: its value holds its time in milliseconds."""
+        """Return whether an earlier try of a write with unknown outcome succeeded: its value contains its time in ms."""
         path = self._nodes.region_in_transition(encoded)
         retried(self._zk, self._zk.sync, path)
         try:
@@ -113,7 +113,7 @@ def _value(znode: RegionInTransition | None) -> bytes | None:
 
 
 def _after(change: Change, actor: Actor) -> RegionInTransition | None:
-    """The znode as the change leaves it, at the version that follows the one seen; None if it is deleted."""
+    """Return the znode after the change, at the version after the one seen; None if the znode is deleted."""
     rule, seen = change.transition.rule, change.seen
     where = f"region {encoded_name(change.name)}: {change.transition.name}"
     if rule.actor is not actor:

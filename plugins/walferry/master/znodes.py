@@ -3,7 +3,7 @@
     <base>/region-in-transition/<encoded name>
     value = [ prefix ] "PBUF" RegionTransition{ 1 event_type_code, 2 region_name, 3 create_time, 4 server_name, 5 payload }
 
-The prefix is that of HBase's ZooKeeper client (`hbase.values`). Values are written without it: all readers accept that. The
+The prefix comes from HBase's ZooKeeper client (`hbase.values`). Values are written without it: all readers accept that. The
 `create_time` is the writer's clock at its transition, so an age is taken from ZooKeeper's own time (`mtime`) instead.
 
 Source: HBase's ZKAssign, RegionTransition (branch-1.4), ZooKeeper.proto.
@@ -26,7 +26,7 @@ from walferry.hbase.names import ServerName
 from walferry.hbase.values import PBUF, decode_message
 from walferry.master.states import RegionState
 
-MAX_REGION_NAME_BYTES = 64 * 1024 + 1024  # a row key has at most 32,767 bytes, as has a table's name with its namespace
+MAX_REGION_NAME_BYTES = 64 * 1024 + 1024  # a row key has at most 32,767 bytes, and so has a table's name with its namespace
 MAX_PROBLEM_CHARS = 500
 META_ENCODED_NAME = "1588230740"
 _ENCODED_NAME = re.compile(r"[0-9a-f]{32}|[0-9]{1,10}")
@@ -34,7 +34,7 @@ _ENCODED_NAME = re.compile(r"[0-9a-f]{32}|[0-9]{1,10}")
 
 @dataclass(frozen=True)
 class RegionInTransition:
-    """What the znode of a region says, and at which version. `server` is the one that acts next, or acted last.
+    """The contents of a region's znode, and its version. `server` is the server that acts next, or acted last.
 
     `created_ms` and `changed_ms` are by ZooKeeper's clock; a change that was just made has our time. `created_zxid` is the
     transaction that created the znode.
@@ -58,21 +58,21 @@ class RegionInTransition:
 
 @dataclass(frozen=True)
 class BrokenZNode:
-    """A znode that cannot be read as a region in transition. Only this region has to wait until it is mended."""
+    """A znode that cannot be read as a region in transition. Only this region must wait until the znode is repaired."""
 
     encoded_name: str
     error: ZNodeValueError
 
 
 def encoded_name(name: bytes) -> str:
-    """Take the encoded name out of a region's full name. hbase:meta's has none: it is a constant."""
+    """Take the encoded name out of a region's full name. hbase:meta's full name contains none: its encoded name is a constant."""
     if name.startswith(b"hbase:meta,,1") and not name.endswith(b"."):
         return META_ENCODED_NAME
     return name.rstrip(b".").rpartition(b".")[2].decode("ascii", "replace")
 
 
 def is_encoded_name(text: str) -> bool:
-    """Whether the text can be a region's encoded name, and so a part of paths."""
+    """Return whether the text can be a region's encoded name, and so a part of paths."""
     return _ENCODED_NAME.fullmatch(text) is not None
 
 
@@ -95,7 +95,7 @@ def read_regions(zk: KazooClient, nodes: ZNodes) -> tuple[dict[str, RegionInTran
 
 
 def decode_region(found: ZNode, path: str) -> RegionInTransition:
-    """Decode a znode's value. Raises ZNodeValueError, also if the znode is that of another region."""
+    """Decode a znode's value. Raises ZNodeValueError, also if the znode belongs to another region."""
     try:
         message = decode_message(pb.RegionTransition, found.value, path)
     except ZNodeValueError as error:

@@ -1,5 +1,5 @@
-"""What operators are shown: how replication stands, and what WALs hold.
+"""What operators are shown: how replication stands, and the contents of WALs.
 
-status        lag, what is left, what holds it, and what is wrong
+status        lag, backlog, the runs that hold it, and findings
 inspection    the cells of WALs, for people and as JSON
 """

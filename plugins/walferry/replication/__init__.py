@@ -1,10 +1,10 @@
-"""HBase's replication as this library sees it: where edits come from, which of them a peer gets, and where they go.
+"""HBase's replication as this library sees it: the source of edits, the edits that a peer gets, and their targets.
 
 peers        replication peers, and all of their settings
 source       the source cluster, and its connection
 queues       replication queues in ZooKeeper: reading, leases, claims
-filters      what of a WAL a peer gets
+filters      the edits of a WAL that a peer gets
 sinks        the slave's RegionServers, by requests
 locks        locks under which one run, or one task, ships a peer's edits
-retention    what becomes of WALs: HBase's log cleaner, the archive
+retention    how long WALs are kept: HBase's log cleaner, the archive
 """

@@ -1,4 +1,4 @@
-"""Reads connections from where Airflow keeps them. Airflow itself, which takes a second or more, is imported only by that."""
+"""Reads connections from where Airflow keeps them. Only these functions import Airflow, which takes a second or more."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ MAX_SHOWN_CHARS = 250
 
 
 def from_airflow(conn_id: str) -> SourceCluster:
-    """Read the connection from where Airflow keeps it, outside of any task: as `airflow connections get` does.
+    """Read the connection from where Airflow keeps it, outside of any task, as `airflow connections get` does.
 
-    That is Airflow's environment, its secrets backends, and its database. Raises SourceError.
+    Airflow keeps connections in its environment, its secrets backends, and its database. Raises SourceError.
     """
     check_id(conn_id)
     conn = _kept(conn_id)
@@ -28,7 +28,7 @@ def from_airflow(conn_id: str) -> SourceCluster:
 
 
 def slave_from_airflow(conn_id: str) -> SlaveConnection:
-    """Read the connection of a slave as `from_airflow` does. Raises SourceError."""
+    """Read a slave's connection as `from_airflow` does. Raises SourceError."""
     conn = _kept(conn_id)
     if conn is None:
         raise slave_not_defined(conn_id)
@@ -43,18 +43,18 @@ def _kept(conn_id: str) -> Any:
         return Connection.get_connection_from_secrets(conn_id)
     except AirflowNotFoundException:
         return None
-    except AirflowException as error:  # whose text may hold what is to stay secret
+    except AirflowException as error:  # the error's text may contain a secret
         raise SourceError(f"connection {conn_id!r} cannot be read from Airflow: {type(error).__name__}") from None
 
 
 def check_id(conn_id: str) -> None:
-    """Raises SourceError for what a form gave that is not a connection's id: secrets backends make paths of ids."""
+    """Raise SourceError for a text from a form that is not a connection's id: secrets backends make paths of ids."""
     if not is_conn_id(conn_id):
         raise SourceError(f"{one_line(repr(conn_id), MAX_SHOWN_CHARS)} is not a connection's id")
 
 
 def not_defined(conn_id: str) -> SourceError:
-    """What to raise of a connection that Airflow has not found. It does not find one either that it cannot read."""
+    """Return the error for a connection that Airflow has not found. Airflow does not find a connection that it cannot read."""
     if text := os.environ.get(f"AIRFLOW_CONN_{conn_id.upper()}"):
         try:
             from_text(text, conn_id)
@@ -67,17 +67,17 @@ def not_defined(conn_id: str) -> SourceError:
 
 
 def checked(conn: Any, conn_id: str) -> SourceCluster:
-    """The source cluster that an Airflow connection describes. Raises SourceError."""
-    if conn.conn_type not in CONN_TYPES:  # before its extra is read, unless it is one that tells by it what it is
+    """Return the source cluster that an Airflow connection describes. Raises SourceError."""
+    if conn.conn_type not in CONN_TYPES:  # before its extra is read, unless its extra says what it is
         check_is_hbase(conn_id, Fields(conn.conn_type, None, None, {"wal_root": ""}, False))
-    # Not the password itself: it only matters whether there is one.
+    # Not the password itself: it only matters whether the connection has one.
     fields = {"conn_type": conn.conn_type, "host": conn.host, "port": conn.port, "extra": conn.extra}
     return from_text(json.dumps({**fields, "password": "set" if conn.password else ""}), conn_id)
 
 
 def checked_slave(conn: Any, conn_id: str) -> SlaveConnection:
-    """What an Airflow connection says of a slave. Raises SourceError."""
-    if conn.conn_type not in CONN_TYPES:  # before its extra is read, of which nothing is to be told
+    """Return the slave that an Airflow connection describes. Raises SourceError."""
+    if conn.conn_type not in CONN_TYPES:  # before its extra is read, which no error may show
         return slave_from_fields(Fields(conn.conn_type, None, None, {}, False), conn_id)
     fields = {"conn_type": conn.conn_type, "host": conn.host, "port": conn.port, "extra": conn.extra}
     return slave_from_text(json.dumps({**fields, "password": "set" if conn.password else ""}), conn_id)

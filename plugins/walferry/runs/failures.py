@@ -1,6 +1,6 @@
-"""Failures of several reasons, as a report finds them, and the report in the log of its task.
+"""Failures with several reasons, as a report finds them, and the report in its task's log.
 
-The command uses reports too, so nothing of Airflow is imported here.
+The command uses reports too, so this module does not import Airflow.
 """
 
 from __future__ import annotations
@@ -12,15 +12,15 @@ from typing import ClassVar
 from walferry.base.errors import WalferryError
 
 MAX_REASONS = 10
-MAX_NOTE_CHARS = 300  # of a line for the note on a run
+MAX_NOTE_CHARS = 300  # of a line for the run's note
 IN_REPORT = "see `failures` in the XCom return_value of this task"
-WARNINGS = ("WARNING ", "GONE ", "QUARANTINED ", "DROPPED ")  # how lines begin that are warnings
+WARNINGS = ("WARNING ", "GONE ", "QUARANTINED ", "DROPPED ")  # the beginnings of lines that are warnings
 
 log = logging.getLogger(__name__)
 
 
 class Failures(WalferryError):
-    """Several reasons for one failure, each a line of the log. What has failed is known; trying the same again does not help."""
+    """Several reasons for one failure, each a line of the log. The causes are known; trying the same again does not help."""
 
     retry_helps = False
     prefix: ClassVar[str] = ""  # of each line
@@ -39,11 +39,11 @@ class ReportedFailures(Failures):
 
 
 def say(text: str) -> None:
-    """Log the lines. Those of the first failures are left out: the task ends with them, so that they come last."""
+    """Log the lines. Lines about the first failures are left out: the task ends with them, so that they come last."""
     failures = 0
     for line in text.splitlines():
         failures += (failed := line.startswith(ReportedFailures.prefix))
         if line.startswith(WARNINGS):
             log.warning("%s", line.removeprefix("WARNING "))
         elif not failed or failures > MAX_REASONS:
-            print(line, flush=True)  # whatever the level of Airflow's logging
+            print(line, flush=True)  # at any level of Airflow's logging

@@ -1,4 +1,4 @@
-"""What operators type into forms, checked against what exists before anything is done: queues and servers, times, tables."""
+"""Checks what operators type into forms against what exists, before anything is done: queues, servers, times, tables."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from walferry.hbase.names import ServerName, parse_queue_id, without_default_nam
 if TYPE_CHECKING:
     from walferry.replication.queues.dead_servers import RecoveredQueue
 
-MAX_NAMED = 20  # of what is there instead
+MAX_NAMED = 20  # of existing names in an error
 
 
 class InputError(WalferryError):
-    """A parameter names something that is not there, or that is not to be touched; the message says what there is instead."""
+    """A parameter names something that does not exist or must not be touched. The message lists what exists instead."""
 
     retry_helps = False
 
 
 def pick_server(text: str, dead: Collection[str], live: Collection[str]) -> str:
-    """The server that `text` names; a server that is neither dead nor live may have been recovered before. Raises InputError."""
+    """Return the server that `text` names. A server that is neither dead nor live may be recovered already. Raises InputError."""
     name = text.strip()
     there = f"Dead servers with queues of managed peers: {named(dead)}"
     if name in live:
@@ -37,9 +37,9 @@ def pick_server(text: str, dead: Collection[str], live: Collection[str]) -> str:
 def pick_queues(
     peer: str, ref: str, there: Sequence[RecoveredQueue], peers: Collection[str], live: Collection[str]
 ) -> list[RecoveredQueue]:
-    """The recovered queue `ref`, written "server/queue id", or all queues of `peer`, or all queues. Raises InputError.
+    """Return the recovered queue `ref`, written "server/queue id", or all queues of `peer`, or all queues. Raises InputError.
 
-    `there` are all recovered queues, `peers` the ids of all peers, `live` the servers that run.
+    `there` are all recovered queues, `peers` the ids of all peers, `live` the live servers.
     """
     if ref:
         return [_pick_queue(peer, ref, there, live)]
@@ -79,21 +79,21 @@ def _pick_queue(peer: str, ref: str, there: Sequence[RecoveredQueue], live: Coll
 
 
 def was_called(queue: RecoveredQueue, ref: str) -> bool:
-    """Whether this is the queue `ref`, written "server/queue id", or what has become of it when it was claimed."""
+    """Return whether this is the queue `ref`, written "server/queue id", or the queue that a claim made of it."""
     server, _, name = ref.partition("/")
-    claimed_since = f"{name}-{server}"  # as the queue is called then, or how its name begins
+    claimed_since = f"{name}-{server}"  # the queue's name after the claim, or the beginning of that name
     return queue.ref == ref or queue.queue_id == claimed_since or queue.queue_id.startswith(f"{claimed_since}-")
 
 
 def named(names: Iterable[str]) -> str:
-    """List names for a message, but not too many of them."""
+    """List names for a message, and leave some out if there are too many."""
     all_names = list(names)
     more = f" and {len(all_names) - MAX_NAMED} more" if len(all_names) > MAX_NAMED else ""
     return (", ".join(all_names[:MAX_NAMED]) or "none") + more
 
 
 def moment(name: str, text: Any) -> datetime:
-    """The time that the parameter `name` gives, with its zone. Raises InputError."""
+    """Return the time, with its zone, that the parameter `name` gives. Raises InputError."""
     try:
         found = datetime.fromisoformat(str(text))
     except ValueError:
@@ -106,5 +106,5 @@ def moment(name: str, text: Any) -> datetime:
 
 
 def tables_of(params: Mapping[str, Any]) -> list[str]:
-    """The tables of the parameter `tables` as HBase names them: those of the default namespace are without it."""
+    """Return the tables of the parameter `tables` as HBase names them: tables of the default namespace are without it."""
     return [without_default_namespace(name.strip()) for name in params["tables"] or ()]

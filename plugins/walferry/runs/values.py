@@ -1,4 +1,4 @@
-"""What tasks hand to each other: frozen values, and their form as XComs in Airflow's database.
+"""The values that tasks pass to each other: frozen, and with a form as XComs in Airflow's database.
 
 However many queues there are, an XCom stays small: lists are bounded, and texts are cut.
 """
@@ -15,22 +15,22 @@ MAX_NAME_CHARS = 300  # of a server, a queue or a WAL group
 
 
 class XComValue:
-    """A mixin for dataclasses of plain fields: their form as an XCom is a dict."""
+    """A mixin for dataclasses of plain fields. Their form as an XCom is a dict."""
 
     def to_xcom(self) -> dict[str, Any]:
-        """The value as JSON knows it."""
+        """Return the value in types of JSON."""
         return {field.name: _plain(getattr(self, field.name)) for field in fields(self)}  # type: ignore[arg-type]
 
     @classmethod
     def from_xcom(cls, value: Mapping[str, Any]) -> Self:
-        """The value that `to_xcom` wrote; fields that another version has written are left out."""
+        """Return the value that `to_xcom` wrote. Fields that another version has written are left out."""
         known = {field.name for field in fields(cls)}  # type: ignore[arg-type]
         return cls(**{name: item for name, item in value.items() if name in known})
 
 
 @dataclass(frozen=True)
 class ChosenPeers(XComValue):
-    """The peers of a run, and what the Master said of them: some may be `refused`. `at` is in seconds since the epoch."""
+    """The peers of a run, and the Master's answer about them: some may be `refused`. `at` is in seconds since the epoch."""
 
     peers: Sequence[str]
     refused: Sequence[str]
@@ -39,14 +39,14 @@ class ChosenPeers(XComValue):
 
 @dataclass(frozen=True)
 class RollReport(XComValue):
-    """How many RegionServers have begun new WALs for a run, and what to tell of those that have not."""
+    """How many RegionServers have begun new WALs for a run, and why others have not."""
 
     servers: int
     problems: Sequence[str] = ()
 
     @classmethod
     def of(cls, servers: int, failures: Mapping[str, str]) -> RollReport:
-        """The report of a roll; of very many failures only some are told."""
+        """Return the report of a roll. It keeps only some of very many failures."""
         told = [f"roll of {server}: {why}"[:MAX_TEXT_CHARS] for server, why in list(failures.items())[:MAX_PROBLEMS]]
         more = len(failures) - len(told)
         return cls(servers, [*told, f"roll of {more:,} more servers failed: see the log of the task roll"] if more else told)
@@ -54,7 +54,7 @@ class RollReport(XComValue):
 
 @dataclass(frozen=True)
 class PlanProblem(XComValue):
-    """What will stop the shipping of a WAL group, as far as can be told beforehand."""
+    """A problem that will stop the shipping of a WAL group, as far as the plan can know."""
 
     server: str
     queue: str
@@ -79,48 +79,48 @@ class Planned(XComValue):
     swept: int = 0  # WALs without edits that have left their queues
     held: int = 0  # dead servers' WAL groups that a recovery holds
     oldest: int | None = None  # when the oldest WAL to ship was begun, in ms since the epoch
-    turn: int = 0  # of the right to ship the peer, as the plan has seen it
+    turn: int = 0  # number of the turn to ship the peer, when the plan was made
     left_to: str = ""  # which other run ships the peer, or why none does
 
     @classmethod
     def from_xcom(cls, value: Mapping[str, Any]) -> Self:
-        """The plan that `to_xcom` wrote."""
+        """Return the plan that `to_xcom` wrote."""
         problems = tuple(PlanProblem.from_xcom(problem) for problem in value.get("problems", ()))
         return super().from_xcom({**value, "problems": problems})
 
 
 @dataclass(frozen=True)
 class Claimed(XComValue):
-    """What the claim of a dead server has moved. `task` is the task instance that claimed it."""
+    """The queues that the claim of a dead server has moved. `task` is the task instance that claimed them."""
 
     server: str
-    peers: Sequence[str] = ()  # whose queues of this server the run may drain, wherever they lie
+    peers: Sequence[str] = ()  # the run may drain their queues of this server, wherever they lie
     moved: int = 0
-    left: Sequence[str] = ()  # why other queues are left to others
+    left: Sequence[str] = ()  # why other queues were left
     task: str = ""
 
 
 @dataclass(frozen=True)
 class Selected(XComValue):
-    """Recovered queues that were chosen by hand: all of these peers, or only the one called `queue` then."""
+    """Recovered queues that were chosen by hand: all of these peers' queues, or only the one that was called `queue` then."""
 
     peers: Sequence[str]
     queue: str = ""
 
 
 def run_of(ti: Any) -> str:
-    """The run of a task, named with its DAG: runs of two DAGs may have the same id."""
+    """Return the run of a task, named with its DAG: runs of two DAGs may have the same id."""
     return f"{ti.dag_id}/{ti.run_id}"
 
 
 def bounded(problems: Iterable[PlanProblem]) -> tuple[Sequence[PlanProblem], int]:
-    """The first problems, with their texts cut, and how many are left out."""
+    """Return the first problems, with their texts cut, and how many are left out."""
     every = list(problems)
     return tuple(_cut(problem) for problem in every[:MAX_PROBLEMS]), max(0, len(every) - MAX_PROBLEMS)
 
 
 def _plain(value: Any) -> Any:
-    """As JSON knows it: Airflow takes no tuples."""
+    """Return the value in types of JSON: Airflow takes no tuples."""
     if isinstance(value, XComValue):
         return value.to_xcom()
     return [_plain(item) for item in value] if isinstance(value, (tuple, list)) else value

@@ -1,9 +1,9 @@
-"""What `walferry check` and the DAG check_connections look at, a finding each.
+"""The checks of `walferry check` and of the DAG check_connections. Each check gives a finding.
 
-    source     all of a source, its peers and their slaves; whoever checks begins here
-    peers      one peer: its configuration, its slave, its tables there, its queues
-    logins     whether a login can be used on this machine: its files, and a ticket from the KDC
-    servers    asks many servers side by side, and says what each of them has said, or why it has not
+    source     checks all of a source, its peers and their slaves; callers begin here
+    peers      checks one peer: its configuration, its slave, its tables there, its queues
+    logins     checks whether a login can be used on this machine: its files, and a ticket from the KDC
+    servers    asks many servers in parallel, and reports each server's answer, or why there is none
 
-It changes nothing but the time of a znode of Walferry's own.
+These checks change nothing but the time of a znode of Walferry's own.
 """

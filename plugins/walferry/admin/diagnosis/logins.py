@@ -1,4 +1,4 @@
-"""Whether a login can be used on this machine: its files, and a ticket from the KDC."""
+"""Checks whether a login can be used on this machine: its files, and a ticket from the KDC."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ TICKET_SECONDS = 20.0  # the Kerberos libraries wait for each KDC of a realm, on
 
 
 def login_findings(about: str, login: Login) -> Iterator[Finding]:
-    """Look at what a login names; nothing if the cluster is not secured. `about` says whose it is."""
+    """Check the files and the ticket of a login; nothing if the cluster is not secured. `about` says whose login it is."""
     if login.kerberos is not None:
         if login.kerberos.keytab is not None:
             yield _keytab(login.kerberos.keytab, login.kerberos.principal, about)
@@ -47,9 +47,9 @@ def _keytab(path: str, principal: str | None, about: str) -> Finding:
 
 
 def _ticket(kerberos: Kerberos, about: str) -> Finding:
-    """Get a ticket, and wait for it not for too long: a KDC that is silent must not hold up the rest."""
+    """Get a ticket, and wait only for a bounded time: a silent KDC must not hold up the other checks."""
     credential = Credential(kerberos)
-    credential.forget()  # tickets of its own, so that the KDC is asked
+    credential.forget()  # forget cached tickets, so that the KDC is asked
     try:
         within(TICKET_SECONDS, credential.get, str(credential))
     except TimeoutError:
@@ -80,7 +80,7 @@ def _password(path: str, about: str) -> Finding:
 
 
 def _open_to_others(about: str, login: Login) -> Iterator[Finding]:
-    """Files with secrets that every user of this machine can read."""
+    """Yield findings on files with secrets that every user of this machine can read."""
     tls = [each for each in (login.tls, login.zookeeper.tls) if each is not None]
     secret = [
         login.kerberos.keytab if login.kerberos else None,
@@ -90,7 +90,7 @@ def _open_to_others(about: str, login: Login) -> Iterator[Finding]:
     for path in dict.fromkeys(each for each in secret if each is not None):
         try:
             mode = os.stat(path).st_mode
-        except OSError:  # which is told above
+        except OSError:  # an earlier finding reports it
             continue
         if mode & stat.S_IROTH:
             advice = "chmod o-r, and give it to the user who runs this"

@@ -1,4 +1,4 @@
-"""Whether a peer can be shipped, its slave takes shipments, and its edits find their place there."""
+"""Checks whether a peer can be shipped, its slave takes shipments, and its edits find their place there."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ MAX_TOLD = 5
 
 
 def check_managed(admin: PeerAdmin, peer_id: str) -> Iterator[Finding]:
-    """Look at a managed peer and its slave. Its tables and queues are looked at if the slave can be shipped to.
+    """Check a managed peer and its slave. Check its tables and queues, too, if the slave can be shipped to.
 
     Raises MissingPeer, ZNodeValueError, ConnectError.
     """
@@ -48,7 +48,7 @@ def check_managed(admin: PeerAdmin, peer_id: str) -> Iterator[Finding]:
 
 
 def shipped_by_others(peer: Peer) -> Finding:
-    """What to tell of a peer that is not managed."""
+    """Return the finding on a peer that is not managed."""
     about = f"peer {peer.id}"
     if peer.state == ENABLED:
         return well("shipping", "it is not managed: HBase ships it", about)
@@ -60,7 +60,7 @@ def shipped_by_others(peer: Peer) -> Finding:
 
 
 def slave_access(source: SourceCluster, peer: Peer) -> Generator[Finding, None, bool]:
-    """Whether the connection to a peer's slave leads to it, and lets us write there. Returns whether a RegionServer answers."""
+    """Check that the connection to a peer's slave leads to it, and lets us write there. Return whether a RegionServer answers."""
     about = f"slave of peer {peer.id}"
     conn_id = source.conn_id_of(peer.cluster_key, peer.slave_conn_id)
     try:
@@ -100,7 +100,7 @@ def _configuration(session: Session, peer_id: str) -> str:
 
 
 def _tables(admin: PeerAdmin, peer: Peer, about: str) -> list[Finding]:
-    """Whether what the peer gets has a place at the slave. Raises WalferryError."""
+    """Check whether the peer's tables and families exist at the slave. Raises WalferryError."""
     if not (peer.replicate_all or peer.namespaces or peer.table_cfs):
         return [note("tables", "it gets no table", f"`peers set-table-cfs {shell_word(peer.id)} …` chooses tables", about)]
     tables = {} if peer.replicate_all else peer.table_cfs or {}
@@ -114,7 +114,7 @@ def _tables(admin: PeerAdmin, peer: Peer, about: str) -> list[Finding]:
 
 
 def _queues(session: Session, peer_id: str, about: str) -> list[Finding]:
-    """What is left to ship, and what stands in the way. Raises WalferryError."""
+    """Report the peer's backlog, and what stands in its way. Raises WalferryError."""
     plan = plan_peer(replace(session, look_only=True), peer_id)
     stuck = [f"WAL group {group.group}: {group.problem}" for group in plan.groups if group.problem]
     more = [f"{len(stuck) - MAX_TOLD:,} more WAL groups are stuck"] if len(stuck) > MAX_TOLD else []

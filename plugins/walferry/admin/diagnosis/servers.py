@@ -1,4 +1,4 @@
-"""Asks many servers side by side, and says what each of them has said, or why it has not."""
+"""Asks many servers in parallel, and reports each server's answer, or why there is none."""
 
 from __future__ import annotations
 
@@ -27,17 +27,17 @@ Call = Callable[[Connection], object]
 
 
 def get_server_info(connection: Connection) -> object:
-    """A call that needs no right, and costs the server nothing. What the server says against it is an answer too."""
+    """Make a call that needs no right and costs the server nothing. An error from the server is an answer too."""
     try:
         return connection.call("GetServerInfo", b"", ReplicateWALEntryResponse)  # any message without required fields works
-    except AccessDenied:  # it does not let us in
+    except AccessDenied:  # the server does not let us in
         raise
     except RemoteError as error:
         return error
 
 
 def replicate_nothing(connection: Connection) -> object:
-    """A shipment without entries: it changes nothing, and needs the right that shipments need.
+    """Send a shipment without entries: it changes nothing, and needs the right that shipments need.
 
     AccessController wants global WRITE (preReplicateLogEntries); ReplicationSink.replicateEntries returns at once.
     """
@@ -45,7 +45,7 @@ def replicate_nothing(connection: Connection) -> object:
 
 
 def ask(servers: Sequence[ServerName], login: Login, call: Call = get_server_info) -> dict[ServerName, Answer]:
-    """Ask all of them. Whoever has not answered after ALL_SECONDS in all is left behind."""
+    """Ask all servers. Do not wait longer than ALL_SECONDS in all for their answers."""
     give_up = time.monotonic() + ALL_SECONDS
     pool = ThreadPoolExecutor(min(ASKED_AT_ONCE, max(1, len(servers))))
     try:
@@ -56,12 +56,12 @@ def ask(servers: Sequence[ServerName], login: Login, call: Call = get_server_inf
 
 
 def is_answer(answer: Answer) -> bool:
-    """Whether the server has answered."""
+    """Return whether the server has answered."""
     return isinstance(answer, str)
 
 
 def silent(answers: dict[ServerName, Answer], advice: str, about: str = "") -> list[Finding]:
-    """Findings of those that have not answered, or do not let us in, not too many of them. `advice` is for the former."""
+    """Return findings on a bounded number of servers that did not answer, with `advice`, or that do not let us in."""
     errors = [(server, answer) for server, answer in answers.items() if isinstance(answer, RpcError)]
     found = [_silent(server, error, advice, about) for server, error in errors[:MAX_TOLD]]
     if len(errors) > MAX_TOLD:
@@ -70,20 +70,20 @@ def silent(answers: dict[ServerName, Answer], advice: str, about: str = "") -> l
 
 
 def _silent(server: ServerName, error: RpcError, advice: str, about: str) -> Finding:
-    if isinstance(error, AccessDenied | NotAuthenticated):  # which say themselves what to do
+    if isinstance(error, AccessDenied | NotAuthenticated):  # these errors say themselves what to do
         return wrong("RegionServers", f"{server} does not let us in: {error}", about=about)
     return wrong("RegionServers", f"{server} does not answer: {error}", advice, about)
 
 
 def answering(answers: dict[ServerName, Answer]) -> str:
-    """How many have answered, and how their connections are protected."""
+    """Return how many servers have answered, and how their connections are protected."""
     protected = {answer for answer in answers.values() if isinstance(answer, str)}
     counted = f"{sum(map(is_answer, answers.values())):,} of {len(answers):,} answer"
     return ", ".join([counted, *sorted(filter(None, protected))])
 
 
 def may_write(server: ServerName, login: Login, about: str) -> Finding:
-    """Whether shipments are accepted of us."""
+    """Check whether the server accepts shipments from us."""
     answer = ask([server], login, replicate_nothing)[server]
     if isinstance(answer, AccessDenied):
         return wrong("rights", answer, _grant(login, "W", "the slave"), about)
@@ -93,7 +93,7 @@ def may_write(server: ServerName, login: Login, about: str) -> Finding:
 
 
 def grant_admin(login: Login) -> str:
-    """What to do if we have no ADMIN right on the source."""
+    """Return the advice for a login without the ADMIN right on the source."""
     return _grant(login, "A", "the source")
 
 

@@ -1,4 +1,4 @@
-"""Looks at all that Walferry needs of a source, from the files of a login to the queues of each peer.
+"""Checks everything that Walferry needs of a source, from the files of a login to the queues of each peer.
 
 login       files, a ticket from the KDC
 source      ZooKeeper and its ACLs, Walferry's own root, RegionServers, the Master, ADMIN, WAL folders, dead servers' queues
@@ -44,9 +44,9 @@ SERVED = ("1.", "2.")
 def check(
     source: SourceCluster, peer_ids: Sequence[str] = (), connect_seconds: float = CONNECT_TIMEOUT_SECONDS
 ) -> Iterator[Finding]:
-    """Look at a source, and at these peers and their slaves, or at all peers and at what dead servers have left.
+    """Check a source, and these peers and their slaves; without `peer_ids`, all peers and what dead servers have left.
 
-    Findings come one after the other, and each cause is told once.
+    It yields the findings one after the other, and reports each cause once.
     """
     return once(_check(source, peer_ids, connect_seconds))
 
@@ -62,7 +62,7 @@ def _check(source: SourceCluster, peer_ids: Sequence[str], connect_seconds: floa
                 yield wrong("own root" if isinstance(refused, ForeignRoot) else "ZooKeeper's ACLs", refused)
             cluster = checked("cluster", lambda: f"id {cluster_id(zk, session.nodes)} under {session.nodes.base}")
             yield cluster
-            if cluster.severity is Severity.WELL:  # else there is nothing more to look at
+            if cluster.severity is Severity.WELL:  # otherwise the source cannot be checked any further
                 if refused is None:
                     yield _own_root(session)
                 yield from found_by("RegionServers", lambda: _servers(session))
@@ -77,7 +77,7 @@ def _check(source: SourceCluster, peer_ids: Sequence[str], connect_seconds: floa
 
 
 def _refused(session: Session) -> NoAccess | ForeignRoot | None:
-    """Why no znodes that belong to those whom HBase's own belong to may be created below a root of ours."""
+    """Return why znodes with the owners of HBase's own znodes cannot be created below our root; None if they can."""
     try:
         share(session.zk, owners_of(session), session.own.root)
     except (NoAccess, ForeignRoot) as error:
@@ -102,7 +102,7 @@ def _own_root(session: Session) -> Finding:
 
 
 def _servers(session: Session) -> Iterator[Finding]:
-    """The RegionServers that are live: their release, and whether they answer. Other children of their znode are told."""
+    """Check the live RegionServers: their release, and whether they answer. Report other children of their znode."""
     names = children(session.zk, session.nodes.rs) or []
     if odd := [name for name in names if not is_server_name(name)]:
         shown = ", ".join(repr(name) for name in odd[:MAX_TOLD]) + (", …" if len(odd) > MAX_TOLD else "")
@@ -125,7 +125,7 @@ def _release(session: Session, servers: Sequence[ServerName], answers: str) -> F
         try:
             znode = read(session.zk, path)
             versions.add((decode_server_version(znode.value, path) if znode else None) or "unknown")
-        except (WalferryError, NoAuthError):  # HBase keeps these znodes to itself: whether we get at them is told below
+        except (WalferryError, NoAuthError):  # HBase keeps these znodes to itself: a finding below says whether we get at them
             versions.add("unknown")
     text = f"{answers}; HBase {', '.join(sorted(versions))}"
     odd = [version for version in versions if version != "unknown" and not version.startswith(SERVED)]
@@ -135,7 +135,7 @@ def _release(session: Session, servers: Sequence[ServerName], answers: str) -> F
 
 
 def _master(session: Session) -> Iterator[Finding]:
-    """The Master, and whether we have ADMIN: without it the Master tells nobody its peers."""
+    """Check the Master, and whether we have ADMIN: without it the Master does not return its peers."""
     try:
         peers = master_peers(session)
     except MasterSilent as error:
@@ -163,7 +163,7 @@ def _storage(session: Session) -> str:
 
 
 def _dead_servers(session: Session) -> list[Finding]:
-    """Queues that get no new WALs: of managed peers, and of peers that are gone."""
+    """Check the queues that get no new WALs: queues of managed peers, and queues of peers that are gone."""
     dead = find_dead(session)
     peers = set(children(session.zk, session.nodes.peers) or ())
     orphans = [queue for queue in recovered_queues(session) if queue.peer_id not in peers]
@@ -183,7 +183,7 @@ def _dead_servers(session: Session) -> list[Finding]:
 
 
 def _peers(session: Session, peer_ids: Sequence[str]) -> Iterator[Finding]:
-    """Look at these peers as at managed ones, or at all."""
+    """Check these peers as managed ones, or all peers."""
     peers: dict[str, Peer | None] = dict.fromkeys(peer_ids)
     if not peer_ids:
         listing = read_peers(session.zk, session.nodes)

@@ -1,5 +1,5 @@
-"""Parameters of runs: what a form proposes, what an operator typed, which runs are refused.
+"""Parameters of runs: the values that a form proposes, the values that an operator typed, and the runs that are refused.
 
 choices       the recovered queues that a form proposes
-run_checks    checks whether a run may begin, in its first task, before anything is done
+run_checks    checks in a run's first task, before anything is done, whether the run may begin
 """

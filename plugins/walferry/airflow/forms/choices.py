@@ -1,8 +1,8 @@
 """The recovered queues that a form proposes.
 
-A DAG file is parsed all the time and must not contact ZooKeeper. So the queues that tasks have seen last are kept in an Airflow
-Variable, {connection: [queue, …]}, which is read when the file is parsed. They are proposals only, and may be out of date; the
-run checks what is typed in. A change makes a new version of the DAG, but changes are as rare as deaths of servers.
+Airflow parses a DAG file all the time, so the file must not contact ZooKeeper. The tasks therefore keep the queues that they saw
+last in an Airflow Variable, {connection: [queue, …]}, and the DAG file reads it. The queues are proposals only and may be out of
+date; the run checks the typed value. A change makes a new version of the DAG, but changes are as rare as deaths of servers.
 """
 
 from __future__ import annotations
@@ -21,23 +21,23 @@ if TYPE_CHECKING:
 VARIABLE = "walferry_recovered_queues"
 MAX_CONNECTIONS = 10
 MAX_QUEUES = 50  # of one connection
-MAX_CHARS = 500  # a longer one is not proposed
+MAX_CHARS = 500  # a longer name is not proposed
 
 log = logging.getLogger(__name__)
 
 
 def proposed() -> list[str]:
-    """The queues to propose, as "server/queue id"; none if the variable is missing or not valid."""
+    """Return the queues to propose, as "server/queue id"; none if the variable is missing or not valid."""
     return sorted({queue for queues in _read().values() for queue in queues})
 
 
 def proposed_peers() -> list[str]:
-    """The peers of these queues."""
+    """Return the peers of these queues."""
     return sorted({queue.rpartition("/")[2].partition("-")[0] for queue in proposed()})
 
 
 def refresh(source: SourceCluster, source_conn_id: str) -> None:
-    """Let the forms propose the recovered queues that are there now."""
+    """Make the forms propose the recovered queues that exist now."""
     from walferry.replication.queues.dead_servers import recovered_queues  # DAG files import this module, but no ZooKeeper client
     from walferry.replication.source.session import open_session
 
@@ -51,7 +51,7 @@ def refresh(source: SourceCluster, source_conn_id: str) -> None:
 
 
 def keep(source_conn_id: str, queues: Iterable[str]) -> None:
-    """Propose these queues of a connection's cluster from now on. Failures are only logged, since no work depends on them."""
+    """Propose these queues of a connection's cluster from now on. A failure is only logged, since no work depends on it."""
     try:
         known = _read()
         now = [queue for queue in sorted(queues) if len(queue) <= MAX_CHARS][:MAX_QUEUES]
@@ -65,7 +65,7 @@ def keep(source_conn_id: str, queues: Iterable[str]) -> None:
 
 
 def _read() -> dict[str, list[str]]:
-    """Read the variable, and drop whatever `keep` would not have written."""
+    """Read the variable, and drop everything that `keep` would not have written."""
     try:
         value: Any = Variable.get(VARIABLE, default=None, deserialize_json=True)
     except Exception as error:

@@ -1,4 +1,4 @@
-"""Checks whether a run may begin, in its first task, before anything is done."""
+"""Checks in a run's first task, before anything is done, whether the run may begin."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from airflow.sdk import Context, get_current_context
 
 from walferry.runs.input import InputError, named
 
-# For a DAG's `allowed_run_types`: all but backfills. Airflow then refuses a backfill before it clears earlier runs.
+# For a DAG's `allowed_run_types`: all types but backfills. Airflow then refuses a backfill before it clears earlier runs.
 RUN_TYPES = ["scheduled", "manual", "operator_triggered", "asset_triggered"]
-# Airflow itself adds this to a run's conf: TriggerDagRunOperator does, for OpenLineage.
+# Airflow's TriggerDagRunOperator adds this to a run's conf, for OpenLineage.
 ADDED_BY_AIRFLOW = frozenset({"openlineage"})
 MAX_NAME_CHARS = 100
 
 
 def check_run() -> Context:
-    """Refuse a backfill, and a conf with parameters that the DAG does not have. Returns the run's context. Raises InputError."""
+    """Refuse a backfill, and a conf with parameters that the DAG does not have. Return the run's context. Raises InputError."""
     context = get_current_context()
     run = context["dag_run"]
     if str(getattr(run.run_type, "value", run.run_type)) == "backfill":
@@ -32,7 +32,10 @@ def check_run() -> Context:
 
 
 def check_conf(dag_id: str, conf: Mapping[str, Any], known: Collection[str], params: Mapping[str, Any]) -> None:
-    """Refuse names that are not parameters of the DAG, and values that Airflow has not handed on. Raises InputError."""
+    """Refuse names that are not parameters of the DAG, and values that Airflow did not pass on. Raises InputError.
+
+    `known` are the DAG's parameters, and `params` their values as Airflow gives them to the run.
+    """
     there = f"Parameters of {dag_id}: {named(known)}. Nothing was done"
     unknown = [str(name) for name in conf if name not in known and name not in ADDED_BY_AIRFLOW]
     if unknown:

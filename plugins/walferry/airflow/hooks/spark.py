@@ -1,4 +1,4 @@
-"""spark-submit as this project runs it: found beside Python, local by default, quiet, and ended with all of its processes."""
+"""spark-submit as this project runs it: found next to Python, local by default, quiet, and ended with all of its processes."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ from walferry.jobs.quick_start import quick_start
 from walferry.jobs.session_settings import kerberos_settings
 
 LOCAL_MASTER = "local[*]"
-TERMINATION_SECONDS = 3.0  # Airflow kills a task 5 s after it asked it to end
+TERMINATION_SECONDS = 3.0  # Airflow kills a task 5 s after asking it to end
 QUIET = {"spark.log.level": "WARN", "spark.ui.showConsoleProgress": "false"}
-# A local job is one process for one batch: it does not listen on the network, and looks for no port.
+# A local job is one process for one batch. It does not listen on the network and looks for no port.
 LOCAL = {"spark.ui.enabled": "false", "spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
 _LIBC = ctypes.CDLL(None) if sys.platform == "linux" else None
 _PR_SET_PDEATHSIG = 1
@@ -43,7 +43,7 @@ class WalferrySubmitHook(SparkSubmitHook):
 
     @classmethod
     def get_connection(cls, conn_id: str) -> Any:
-        """The connection, or Spark on this machine if there is none of that name (the provider would use YARN)."""
+        """Return the connection, or Spark on this machine if the connection does not exist (the provider would use YARN)."""
         try:
             return super().get_connection(conn_id)
         except AirflowNotFoundException:
@@ -52,8 +52,8 @@ class WalferrySubmitHook(SparkSubmitHook):
     def submit(self, application: str = "", **kwargs: Any) -> str | None:
         """Run spark-submit to its end. On Linux it also ends when this process is killed without notice.
 
-        Otherwise the job would go on by itself, and the next try of the task would find that it holds all queues. Raises
-        AirflowException if it fails, or at once if no master of a standalone cluster can be reached: Spark tries for a minute.
+        Otherwise the job would go on by itself, and the task's next try would find it holding all queues. Raises AirflowException
+        if the job fails, or at once if no master of a standalone cluster can be reached: Spark tries for a minute.
         """
         if why := unreachable(_standalone_masters(self._connection["master"])):
             advice = f"Correct host and port of the connection {self._conn_id}, or start the master"
@@ -73,16 +73,16 @@ class WalferrySubmitHook(SparkSubmitHook):
 
     @property
     def last_lines(self) -> Sequence[str]:
-        """The end of what spark-submit has printed, without secrets: from the first exception on, if there was one."""
+        """Return the end of spark-submit's output without secrets: from the first exception on, if there was one."""
         return tuple(self._mask_cmd([line]) for line in self._last_submit_log_lines)
 
     @property
     def status(self) -> int:
-        """With what spark-submit has ended; 0 if it has not."""
+        """Return the exit status of spark-submit; 0 if it has not ended."""
         return (self._submit_sp.poll() or 0) if self._submit_sp else 0
 
     def _process_spark_submit_log(self, itr: Iterator[Any]) -> None:
-        """Log what spark-submit prints. What Spark warns of is a warning here, too; the provider logs all lines as INFO."""
+        """Log the output of spark-submit. Spark's warnings are warnings here, too; the provider logs all lines as INFO."""
         logger, self._log = self.log, Levelled(self.log)
         try:
             super()._process_spark_submit_log(itr)
@@ -108,7 +108,7 @@ class WalferrySubmitHook(SparkSubmitHook):
 
 
 def _standalone_masters(url: str) -> list[tuple[str, int]]:
-    """Host and port of each master in spark://host:port,host:port; none for other masters, and for what Spark will not accept."""
+    """Return host and port of each master in spark://host:port,host:port; none for other masters, and for invalid ones."""
     found = [re.fullmatch(r"(.+):(\d{1,5})", server) for server in url.removeprefix("spark://").split(",")]
     return [(each[1], int(each[2])) for each in found if each] if url.startswith("spark://") and all(found) else []
 

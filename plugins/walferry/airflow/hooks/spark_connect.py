@@ -19,7 +19,7 @@ _HOST_NAME = re.compile(r"[A-Za-z0-9_]([A-Za-z0-9_.-]{0,252}[A-Za-z0-9_.])?", re
 
 
 class SparkConnectError(WalferryError):
-    """A connection to a Spark Connect server that cannot be used as it is."""
+    """A connection to a Spark Connect server cannot be used as it is."""
 
     retry_helps = False
 
@@ -28,7 +28,7 @@ class WalferryConnectHook(SparkConnectHook):
     """Reads a connection: host, port, login (whose sessions), password (the server's token), extra `use_ssl` and `tasks`."""
 
     def address(self) -> Address | None:
-        """Where the server is; None if there is no such connection. Raises WalferryError, which names the field at fault."""
+        """Return the server's address; None without such a connection. Raises WalferryError, which names the wrong field."""
         from walferry.jobs.connect.server import DEFAULT_PORT, Address
 
         try:
@@ -36,7 +36,7 @@ class WalferryConnectHook(SparkConnectHook):
         except AirflowNotFoundException:
             return None
         host = (conn.host or "").removeprefix("sc://")
-        if not _is_host(host):  # and is not shown: a token may have been put there
+        if not _is_host(host):  # the error does not show the host: a token may have been put there
             raise SparkConnectError(
                 f"connection {self._conn_id!r}: its host must be just a server's name or address",
                 "The port and the token (the password) have fields of their own, `use_ssl` is in its extra",
@@ -61,7 +61,7 @@ class WalferryConnectHook(SparkConnectHook):
 
 
 def _is_host(text: str) -> bool:
-    """Whether this is the name of a host, or an IP address, in brackets or not."""
+    """Return whether the text is the name of a host, or an IP address, in brackets or not."""
     try:
         ipaddress.ip_address(text[1:-1] if text[:1] == "[" and text[-1:] == "]" else text)
     except ValueError:

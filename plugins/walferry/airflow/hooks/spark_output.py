@@ -1,4 +1,4 @@
-"""What spark-submit prints: at which level a line is logged, and why a job has failed."""
+"""Reads the output of spark-submit: the level of each log line, and why a job failed."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ from typing import Any
 from walferry.base.texts import one_line
 
 MAX_LINE_CHARS = 1000
-# As Spark's log4j2.properties has it: 26/11/23 16:00:00 WARN TaskSetManager: …
+# As Spark's log4j2.properties formats it: 26/11/23 16:00:00 WARN TaskSetManager: …
 _LEVEL = re.compile(r"^\d\d/\d\d/\d\d \d\d:\d\d:\d\d (WARN|ERROR|FATAL) ")
 _METHODS = {"WARN": "warning", "ERROR": "error", "FATAL": "error"}
 _ERROR = re.compile(r"^(?:Caused by: |Exception in thread \"[^\"]*\" )?[A-Za-z_][\w.$]*(?:Error|Exception)\b")
 _IN_A_TRACE = re.compile(r"^\s*(?:at |\.\.\. \d+ more|File \"|Traceback |[\^~]+\s*$)")
-_GOES_ON = re.compile(r"^\d\d/\d\d/\d\d \d\d:\d\d:\d\d (?!ERROR |FATAL )")  # Spark itself: it has not failed of this
-# How our own jobs end (walferry.jobs.submitted): a slave's words behind it are not Spark's.
+_GOES_ON = re.compile(r"^\d\d/\d\d/\d\d \d\d:\d\d:\d\d (?!ERROR |FATAL )")  # a line of Spark's that is not the cause
+# Our own jobs end with this (walferry.jobs.submitted): the slave's words behind it are not Spark's.
 _OURS = re.compile(r"^(?:nothing is shipped|nothing is compared|the initial snapshot has stopped): ")
 _JSON = ("{", "[{", "[]")  # a result, for programs
 _KILLED, MAX_SIGNAL = 128, 64  # a shell adds the number of a signal
-# What is known of failures that beginners meet first: what Spark says, and what to do.
+# Failures that beginners meet first: Spark's message, and what to do.
 _KNOWN = (
     (
         re.compile(r"JAVA_HOME is not set|java: (?:command )?not found|[/ ]java: No such file|Unable to locate a Java"),
@@ -60,7 +60,7 @@ _KNOWN = (
 
 
 class Levelled:
-    """A task's logger, but a line of Spark's is a warning or an error if Spark calls it one."""
+    """Wraps a task's logger, and logs a line of Spark's as a warning or an error if Spark says so."""
 
     def __init__(self, logger: Any) -> None:
         self._logger = logger
@@ -78,9 +78,9 @@ class Levelled:
 
 
 def failure(lines: Sequence[str], status: int = 1) -> str:
-    """Why a job has failed, by the end of its output and the exit status; empty if neither tells anything.
+    """Return why a job failed, from the end of its output and the exit status; empty if neither gives a reason.
 
-    That is what our own job says of it, or what is known of such failures, or the last error that is named, or the last line.
+    The reason is our own job's message, or the advice for a known failure, or the last error in the output, or its last line.
     """
     text = [stripped[:MAX_LINE_CHARS] for line in lines if (stripped := line.strip()) and not stripped.startswith(_JSON)]
     told = [line for line in text if not _IN_A_TRACE.match(line)] or text
@@ -103,7 +103,7 @@ def failure(lines: Sequence[str], status: int = 1) -> str:
 
 
 def not_started(error: OSError) -> str:
-    """What to tell of a spark-submit that cannot be started."""
+    """Return the error text for a spark-submit that cannot be started."""
     return (
         f"spark-submit cannot be started: {one_line(str(error), MAX_LINE_CHARS)}. Install Walferry's extra `spark` where the "
         "task runs, or have spark-submit on its PATH"

@@ -1,6 +1,6 @@
-"""Links on tasks in Airflow's UI: to where the task's peer stands on the replication page, and to Spark's own UI.
+"""Links on tasks in Airflow's UI: to the task's peer on the replication page, and to Spark's own UI.
 
-Airflow's task runner stores an operator's links when the task has ended, as XComs; an empty text gives no button.
+Airflow's task runner stores an operator's links as XComs when the task has ended; an empty text gives no button.
 """
 
 from __future__ import annotations
@@ -20,19 +20,19 @@ if TYPE_CHECKING:
     from airflow.sdk.types import TaskInstanceKey
 
 MAX_CHARS = 2000
-UI = "ui"  # in the extra of a connection to Spark: where its jobs are shown
+UI = "ui"  # in the extra of a connection to Spark: the address where Spark's jobs are shown
 
 log = logging.getLogger(__name__)
 
 
 def page_of(source: str, peer: str) -> str:
-    """The address of the replication page with this peer's rows, below Airflow's own path."""
+    """Return the address of the replication page with this peer's rows, below Airflow's own path."""
     path = urlsplit(conf.get("api", "base_url", fallback="/") or "/").path.rstrip("/")
     return f"{path}/plugin/{URL_ROUTE}/{URL_ROUTE}/replication?{urlencode({'source': source, 'peer': peer})}"
 
 
 def web_address(text: object) -> str:
-    """The text if it is the address of a web page, else an empty one. A script, a file or a password is none."""
+    """Return the text if it is the address of a web page, else an empty text. Scripts, files and passwords are not."""
     if not isinstance(text, str) or len(text) > MAX_CHARS or not all("!" <= char <= "~" for char in text):
         return ""
     try:
@@ -50,22 +50,22 @@ class ReplicationLink(BaseOperatorLink):
     name = "Replication"
 
     def get_link(self, operator: BaseOperator, *, ti_key: TaskInstanceKey) -> str:
-        """The address; empty if the task has not come to know its peer."""
+        """Return the address; empty if the task does not know its peer yet."""
         shown: Mapping[str, str] = getattr(operator, "shown", None) or {}
         return page_of(**shown) if shown.get("peer") else ""
 
 
 @attrs.define()
 class SparkLink(BaseOperatorLink):
-    """Leads to what shows Spark's jobs, if the connection that the job went through says where that is.
+    """Leads to the UI that shows Spark's jobs, if the job's connection gives its address.
 
-    The driver of a job has a UI only while the job runs, and a local one has none.
+    A job's driver has a UI only while the job runs, and a local driver has none.
     """
 
     name = "Spark"
 
     def get_link(self, operator: BaseOperator, *, ti_key: TaskInstanceKey) -> str:
-        """The address; empty if no job was started, or nothing is known."""
+        """Return the address; empty if no job was started, or no address is known."""
         conn_id = getattr(operator, "ran_through", "")
         if not conn_id:
             return ""

@@ -59,25 +59,25 @@ HFILES_FROM = Param(
 )
 SHIP_PARAMS = {"broken_wals": BROKEN_WALS, "sink": SINK, "hfiles_from": HFILES_FROM}
 NOT_KEPT = "what the run was to drain is not kept any more, or cannot be read: clear its task plan"
-# XComs that tell the report why a batch's job was not started.
+# XComs that say in the report why a batch's job was not started.
 LEFT_TO, SLAVE_DOWN = "left_to", "slave_down"
 
 
 class ShipWalsOperator(SparkJobOperator):
-    """Ships what `peer` has queued, or skips itself if `plan` has nothing to ship. Logs how far the job is.
+    """Ships the queued WALs of `peer`, or skips itself if `plan` has nothing to ship. Logs the job's progress.
 
     All else is in the run's parameters: `deadline`, `broken_wals`, `sink`, `hfiles_from` and `source_conn_id`. A killed or failed
     job may be submitted again at any time: it goes on from the positions in ZooKeeper. A job that came to its end is not
-    submitted again: what failed in it is for the next batch. But if nothing is wrong with the groups, and only the source's
-    ZooKeeper was away, the task is tried again.
+    submitted again, because the next batch ships the groups that failed in it. But the task is tried again if nothing is wrong
+    with the groups, and only the source's ZooKeeper was away.
 
-    While the job of a batch runs, the run holds the peer lock; a run that finds the peer in another run's hands skips the task.
-    So does one that finds the peer paused. If the slave is down, the task fails at once and starts no job: the next batch tries
-    again.
+    While a batch's job runs, the run holds the peer lock. The task is skipped if another run holds the lock, or if the peer is
+    paused. If the slave is down, the task fails at once and starts no job: the next batch tries again.
 
-    A `recovery` drains the queues that its plan has noted (shipping/drains.py). No next batch comes for these. The job ships what
-    no other run holds; the rest is waited for until the deadline; and the task is tried again while the slave is down. A job that
-    its deadline has ended before it had shipped all of them has failed. Cleared, it goes on from there.
+    A `recovery` drains the queues that its plan has noted (shipping/drains.py). No next batch comes for these queues. The job
+    ships the WAL groups that no other run holds, and the task waits for the others until the deadline. The task is tried again
+    while the slave is down. A job fails if its deadline ends it before it has shipped all groups. If the task is cleared, it goes
+    on from there.
     """
 
     template_fields: Sequence[str] = (*SparkJobOperator.template_fields, "peer", "plan")
@@ -89,7 +89,7 @@ class ShipWalsOperator(SparkJobOperator):
         self.recovery = recovery
 
     def pre_execute(self, context: Context) -> None:
-        """Let the task be killed some time after its deadline, and its link lead to the peer even if it is skipped."""
+        """Let the task be killed some time after its deadline, and make its link lead to the peer even if the task is skipped."""
         self.shown = {"source": context["params"]["source_conn_id"], "peer": self.peer}
         deadline = int(context["params"]["deadline"])
         waiting = deadline if self.recovery else 0
@@ -97,7 +97,7 @@ class ShipWalsOperator(SparkJobOperator):
 
     @ends_plainly
     def execute(self, context: Context) -> None:
-        """Take the peer lock, look whether its slave is there, then submit the job and wait for it."""
+        """Take the peer lock, check whether the slave is up, then submit the job and wait for it."""
         from walferry.replication.locks.peer_lock import PeerLocked
         from walferry.runs.steps import batch
 
@@ -114,14 +114,14 @@ class ShipWalsOperator(SparkJobOperator):
             with batch.holding_peer(source, planned, run_of(context["ti"])):
                 self._check_slave(context, source)
                 only = batch.not_held(source, self.peer) if planned.held else ()
-                if planned.held and not only:  # a job for no group would be one for all
+                if planned.held and not only:  # a job without named groups would ship all groups
                     self._leave(context, f"peer {self.peer}: all that is left to ship is in the hands of recoveries")
                 self._judge(context, self._ship(context, source, planned, only))
         except PeerLocked as error:
             self._leave(context, str(error))
 
     def _drain(self, context: Context, source: SourceCluster, planned: Planned) -> None:
-        """Run the job, and again for queues that were in other runs' hands then, once they are free or the deadline is over."""
+        """Run the job. Run it again for queues that other runs held, once these are free or the deadline is over."""
         from walferry.runs.steps import recovery
 
         rounds: list[tuple[_EndedJob, bool]] = []
@@ -136,22 +136,22 @@ class ShipWalsOperator(SparkJobOperator):
         self._judge(context, *rounds[-1])
 
     def _leave(self, context: Context, to: str) -> NoReturn:
-        """Skip the task; the report says to which run the peer is left."""
+        """Skip the task, and say in the report which run ships the peer."""
         context["ti"].xcom_push(LEFT_TO, to)
         raise AirflowSkipException(to)
 
     def _leave_if_paused(self, context: Context, source: SourceCluster) -> None:
-        """Skip the task if its job has failed because the peer was paused since its plan was made."""
+        """Skip the task if its job has failed because the peer was paused after its plan was made."""
         from walferry.runs.steps import batch
 
         paused = None
-        with suppress(WalferryError):  # the job's own error tells more
+        with suppress(WalferryError):  # the job's own error says more
             paused = batch.why_paused(source, self.peer)
         if paused:
             self._leave(context, paused)
 
     def _check_slave(self, context: Context, source: SourceCluster) -> None:
-        """Raises AirflowFailException if the slave is down: a job would only find out the same, later and at some cost."""
+        """Raise AirflowFailException if the slave is down: a job would only find out the same, later and at some cost."""
         from walferry.runs.steps import batch
 
         why = batch.why_down(source, self.peer)
@@ -161,7 +161,7 @@ class ShipWalsOperator(SparkJobOperator):
             raise AirflowFailException(f"{reason}. The backlog is kept, and the next batch tries again")
 
     def _ship(self, context: Context, source: SourceCluster, planned: Planned, only: Sequence[str] = ()) -> _EndedJob:
-        """Run the job to its end. `only` are the WAL groups that it ships; none named: all."""
+        """Run the job to its end. It ships the WAL groups `only`, or all groups if none are named."""
         from walferry.hbase.files.quarantine import BrokenWals
         from walferry.runs.steps import batch
         from walferry.shipping.ship_run import ShipRun
@@ -186,7 +186,7 @@ class ShipWalsOperator(SparkJobOperator):
         return _EndedJob(None, late=[s.group for s in after if s.status == "deadline" and s not in before])
 
     def _judge(self, context: Context, job: _EndedJob, free: bool = True) -> None:
-        """Raise the error that tells Airflow whether to submit a failed job again. Some groups were `free` when it began."""
+        """Raise the error that makes Airflow retry a failed job or not. Some groups were `free` when the job began."""
         if job.late:
             raise AirflowFailException(
                 f"peer {self.peer}: the deadline of {context['params']['deadline']} s came before all of {', '.join(job.late)} "
@@ -196,7 +196,7 @@ class ShipWalsOperator(SparkJobOperator):
             return
         if not job.failed:
             raise job.error  # it was killed or could not start: try again
-        if self.recovery:  # for which no next batch comes
+        if self.recovery:  # no next batch comes for its queues
             again = [s for s in job.failed if s.passing or s.status == "slave-down" or (s.status == "held" and free)]
         else:
             again = list(job.failed) if all(s.passing for s in job.failed) else []
@@ -212,7 +212,7 @@ class ShipWalsOperator(SparkJobOperator):
 
 @dataclass(frozen=True)
 class _EndedJob:
-    """How a job has ended: with which error, which groups have failed, and which ones the deadline has cut short."""
+    """How a job ended: its error, the groups that failed, and the groups that the deadline cut short."""
 
     error: AirflowException | None
     failed: Sequence[GroupSummary] = ()
@@ -220,10 +220,10 @@ class _EndedJob:
 
 
 def _failed_groups(before: Sequence[GroupSummary], after: Sequence[GroupSummary]) -> list[GroupSummary]:
-    """The groups that failed, if the job has come to an end with all of them; else none.
+    """Return the groups that failed, if the job has come to an end with all of them; else none.
 
-    What an earlier job of the same run has left does not count: this one may have been killed before it wrote anything. But a job
-    that finds a group held leaves that group's summary as it finds it.
+    Summaries that an earlier job of the same run left do not count: this job may have been killed before it wrote anything. But
+    if a job finds a group held, it does not change that group's summary.
     """
     if any(s.status == "running" for s in after):
         return []

@@ -1,4 +1,4 @@
-"""What the operators that run a job on Spark have in common: it goes to a Spark Connect server, or through spark-submit."""
+"""The common base of operators that run a job on Spark, through a Spark Connect server or through spark-submit."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ from walferry.replication.source.cluster import SourceCluster
 if TYPE_CHECKING:
     from walferry.jobs.connect.connect_job import ConnectJob
 
-# Where spark_jobs lie if neither beside plugins nor where pip puts them: section [walferry] of airflow.cfg, or
+# The folder spark_jobs, if it lies neither next to plugins nor where pip puts it: section [walferry] of airflow.cfg, or
 # AIRFLOW__WALFERRY__SPARK_JOBS.
 CONFIG = ("walferry", "spark_jobs")
 BESIDE_PLUGINS = Path(__file__).resolve().parents[4] / "spark_jobs"
 SPARK_JOBS = BESIDE_PLUGINS if BESIDE_PLUGINS.is_dir() else Path(sys.prefix) / "share" / "walferry" / "spark_jobs"
 SCRIPT = "run_job.py"
-BY_SPARK_SUBMIT = "by_spark_submit"  # the XCom that tells a report why a job went through spark-submit
-STARTUP_SECONDS = 120  # what a job may take beside its deadline: Spark's start, the last answers of the slave, the summaries
+BY_SPARK_SUBMIT = "by_spark_submit"  # the XCom that says in the report why spark-submit ran a job
+STARTUP_SECONDS = 120  # what a job may take on top of its deadline: Spark's start, the slave's last answers, the summaries
 MAX_ERROR_CHARS = 2000
 
 log = logging.getLogger(__name__)
@@ -43,8 +43,8 @@ log = logging.getLogger(__name__)
 class SparkJobOperator(LiteralFields, SparkSubmitOperator):
     """Runs a job of the library. Renders no text of any field.
 
-    The job runs on the Spark Connect server of the connection `connect_conn_id`. If there is no such connection, or the server
-    cannot run the job to its end, spark-submit runs it. Spark itself is then set up through the connection `conn_id`,
+    The job runs on the Spark Connect server of the connection `connect_conn_id`. If the connection does not exist, or the server
+    cannot run the job to its end, spark-submit runs the job. Spark itself is then set up through the connection `conn_id`,
     spark-defaults.conf, or `conf`.
     """
 
@@ -57,11 +57,11 @@ class SparkJobOperator(LiteralFields, SparkSubmitOperator):
         super().__init__(conn_id=conn_id, conf=conf, **kwargs)
         self._connect = ThroughConnect(connect_conn_id)
         self._killed = False
-        self.shown: dict[str, str] = {}  # what the replication page is to show: source, peer and queue
-        self.ran_through = ""  # the connection to the Spark that has run a job
+        self.shown: dict[str, str] = {}  # source, peer and queue, which the replication page is to show
+        self.ran_through = ""  # the connection to the Spark that ran a job
 
     def source_for(self, conn_id: str, peer: str) -> SourceCluster:
-        """The source as a job for the peer gets it. The task's links lead to the peer from now on. Raises WalferryError."""
+        """Return the source for a job of the peer. From now on the task's links lead to the peer. Raises WalferryError."""
         from walferry.runs.steps import batch
 
         self.shown = {"source": conn_id, "peer": peer}
@@ -98,14 +98,14 @@ class SparkJobOperator(LiteralFields, SparkSubmitOperator):
             raise AirflowException(not_started(error)) from error
 
     def on_kill(self) -> None:
-        """End the job; none begins after this. Airflow calls it from a signal's handler, after which the task goes on."""
+        """End the job, and let no other one begin. Airflow calls this from a signal's handler, after which the task goes on."""
         submitting, self._killed = self._hook is not None, True
         if submitting:
             super().on_kill()
         self._connect.interrupt()
 
     def check_alive(self) -> None:
-        """Raises AirflowException if the task is to end."""
+        """Raise AirflowException if the task is to end."""
         if self._killed:
             raise AirflowException("the task was killed: it begins no Spark job")
 
@@ -114,12 +114,12 @@ class SparkJobOperator(LiteralFields, SparkSubmitOperator):
             conf=self.conf or {}, conn_id=self._conn_id, name=self.name, py_files=self.py_files,
             application_args=self.application_args,
         )  # fmt: skip
-        self.check_alive()  # the last thing before spark-submit is started
+        self.check_alive()  # the last step before spark-submit is started
         return hook
 
 
 class ThroughConnect:
-    """Runs jobs of one task through the server of a connection, if there is such a connection."""
+    """Runs a task's jobs through the server of a connection, if the connection exists."""
 
     def __init__(self, conn_id: str) -> None:
         self.conn_id = conn_id
@@ -127,9 +127,9 @@ class ThroughConnect:
         self._ended = False  # by us
 
     def run(self, job: Job) -> str | None:
-        """Run a job; None if it has come to its end, else why the server did not run it: empty if there is no connection.
+        """Run a job. Return None if it came to its end, else why the server did not run it: empty if there is no connection.
 
-        Raises AirflowException if the job has failed or was ended on purpose, and WalferryError if it may not begin.
+        Raises AirflowException if the job failed or was ended on purpose, and WalferryError if it may not begin.
         """
         try:
             address = WalferryConnectHook(self.conn_id).address()
@@ -163,7 +163,7 @@ class ThroughConnect:
         return None
 
     def interrupt(self) -> None:
-        """End the job that is under way, and begin none after this. A signal's handler may call this."""
+        """End the running job, and begin none after this. A signal's handler may call this."""
         self._ended = True
         if self._under_way is None:
             return
@@ -171,10 +171,10 @@ class ThroughConnect:
 
         try:
             self._under_way.interrupt()
-        except ConnectFailed as error:  # then the server ends it, as no client follows it any more
+        except ConnectFailed as error:  # the server then ends the job, as no client follows it any more
             log.warning("%s", error)
 
 
 def _say(text: str) -> None:
-    """Log a line of a job. What a cluster or the server says in it can neither end it nor control a terminal."""
+    """Log a line of a job. Text from a cluster or the server can neither end the line nor control a terminal."""
     log.info("%s", one_line(text, MAX_LINE_CHARS))

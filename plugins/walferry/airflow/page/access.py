@@ -1,6 +1,6 @@
-"""Who may see the page, and which of its forms a user is offered: Airflow itself is asked, as for its own pages.
+"""Decides who may see the page, and which of its forms a user is offered, by asking Airflow as Airflow's own pages do.
 
-It imports Airflow, so the app is made with it at the first request only.
+This module imports Airflow, so it is imported at the first request only, when the app is made.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ from fastapi import Depends, HTTPException, Request
 from walferry.airflow.page.forms import DAGS
 from walferry.airflow.page.links import REPLICATE
 
-# Who may see the runs that ship may see how they stand.
+# A user who may see the shipping runs may see the state of their peers.
 may_see: Callable[..., Any] = requires_access_dag("GET", param_dag_id=REPLICATE)
 _MAY_TRIGGER = {dag_id: requires_access_dag("POST", DagAccessEntity.RUN, dag_id) for dag_id in DAGS}
 
 
 def may_trigger(request: Request, user: Any = Depends(get_user)) -> frozenset[str]:  # noqa: B008
-    """The DAGs of which the user may trigger runs. The form of another one would only be refused by Airflow."""
+    """Return the DAGs of which the user may trigger runs. Airflow would only refuse the form of any other DAG."""
     return frozenset(dag_id for dag_id, check in _MAY_TRIGGER.items() if _allows(check, request, user))
 
 

@@ -1,4 +1,4 @@
-"""The page's routes. All of them read only, and each needs the permission that `make_app` is given."""
+"""The page's routes. All of them only read, and each needs the permission that `make_app` is given."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from walferry.airflow.page.sources import ShownSource
 
 STATIC = Path(__file__).parent / "static"
 STATIC_TYPES = {".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml"}
-# Looks may wait for ZooKeeper, so they have places of their own: Airflow's API goes on whatever they wait for.
+# Looks may wait for ZooKeeper, so they have threads of their own: Airflow's API goes on meanwhile.
 MOST_AT_ONCE = 8
 HEADERS = {
     "Content-Security-Policy": "default-src 'none'; style-src 'self'; script-src 'self'; img-src 'self'; connect-src 'self'; "
@@ -42,10 +42,10 @@ def make_app(
     may_trigger: Callable[..., frozenset[str]],
     links: Links,
 ) -> FastAPI:
-    """The page's app.
+    """Return the page's app.
 
-    `names` lists the connections that are shown, and `look` looks at one. Two dependencies know the user: `may_see` refuses, and
-    `may_trigger` gives the DAGs whose forms are offered.
+    `names` lists the connections that are shown, and `look` returns the status of one of them. Two dependencies know the user:
+    `may_see` refuses users, and `may_trigger` returns the DAGs whose forms are offered.
     """
     app = FastAPI(docs_url=None, redoc_url=None, openapi_url=None, dependencies=[Depends(may_see)])
     rendering = Rendering(links, _version())
@@ -80,11 +80,11 @@ def make_app(
 
 
 def _answer_errors(app: FastAPI, rendering: Rendering) -> None:
-    """Adds the headers to all answers, and pages of their own to those that refuse or fail."""
+    """Add the headers to all answers, and pages of our own to the answers that refuse or fail."""
 
     @app.exception_handler(StarletteHTTPException)
     async def refused(request: Request, error: StarletteHTTPException) -> HTMLResponse:
-        # The frame may not open pages outside of itself, so one who has to log in again there does so in it.
+        # The frame may not open pages outside itself, so a user who has to log in again does so inside it.
         framed = request.headers.get("sec-fetch-dest") == "iframe"
         return HTMLResponse(rendering.refusal(error.status_code, framed=framed), error.status_code)
 
@@ -101,6 +101,6 @@ def _answer_errors(app: FastAPI, rendering: Rendering) -> None:
 
 @functools.cache
 def _version() -> str:
-    """Changes with the static files, so that a browser takes no old ones."""
+    """Return a text that changes with the static files, so that a browser does not use old ones."""
     digest = hashlib.sha256(b"".join(path.read_bytes() for path in sorted(STATIC.iterdir()) if path.suffix in STATIC_TYPES))
     return digest.hexdigest()[:12]

@@ -1,4 +1,4 @@
-"""What a viewer asks for, from the page's address. Whatever makes no sense there is left out."""
+"""Reads the viewer's choices from the page's address. Values that make no sense there are left out."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from enum import StrEnum
 from typing import Any, TypeVar
 from urllib.parse import urlencode
 
-MAX_CHARS = 300  # of a text
+MAX_CHARS = 300  # of a text value
 SIZES = (25, 50, 100, 200)
 MAX_PAGE = 1_000_000
 
@@ -23,7 +23,7 @@ class AskedKind(StrEnum):
 
 
 class Order(StrEnum):
-    """What a table is sorted by."""
+    """The columns by which a table can be sorted."""
 
     LAG = "lag"
     LEFT = "left"
@@ -46,7 +46,7 @@ E = TypeVar("E", bound=StrEnum)
 
 @dataclass(frozen=True)
 class Filters:
-    """What is asked for. Empty texts ask for everything."""
+    """The viewer's choices. Empty texts choose everything."""
 
     source: str = ""
     peer: str = ""
@@ -58,14 +58,14 @@ class Filters:
     page: int = 1
 
     def query(self, **changes: Any) -> str:
-        """The query of an address that asks for the same, but with these changes. A change begins at the first page again."""
+        """Return the query of an address with the same choices but these changes. A change begins at the first page again."""
         changed = replace(self, **({"page": 1} | changes))
         told = {each.name: getattr(changed, each.name) for each in fields(changed)}
         return "?" + urlencode({name: str(value) for name, value in told.items() if value != getattr(_DEFAULT, name)})
 
     @property
     def filters(self) -> bool:
-        """Whether it asks for some queues only."""
+        """Return whether the choices exclude some queues."""
         return bool(self.peer or self.kind or self.state or self.text)
 
 

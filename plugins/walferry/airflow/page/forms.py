@@ -1,7 +1,7 @@
-"""What to enter into Airflow's forms to act on what the page shows.
+"""Values for Airflow's forms, by which a viewer acts on the rows of the page.
 
-The page itself changes nothing. Airflow's form for a run takes no values through its address, so the page shows them as the JSON
-that the form's field "Configuration JSON" takes, beside a link to the DAG.
+The page itself changes nothing. Airflow's form for a run takes no values through its address, so the page shows them next to a
+link to the DAG, as the JSON that the form's field "Configuration JSON" takes.
 """
 
 from __future__ import annotations
@@ -21,31 +21,31 @@ DAGS = (REPLICATE, DRAIN, BACKFILL, FAILOVER)
 
 @dataclass(frozen=True)
 class Form:
-    """A run to be triggered: of which DAG, what for, and with which parameters."""
+    """A run to be triggered: its DAG, its purpose, and its parameters."""
 
     dag_id: str
     title: str
-    conf: str  # JSON in ASCII, so that whatever a name hides can be seen
+    conf: str  # JSON in ASCII, so that hidden characters in a name can be seen
 
 
 def ship(conn_id: str, peer: PeerStatus) -> Form:
-    """Ship what is queued for a managed peer."""
+    """Return the form that ships the queued WALs of a managed peer."""
     return _form(REPLICATE, "Ship this peer now", source_conn_id=conn_id, peer=peer.id)
 
 
 def drain(conn_id: str, queue: QueueStatus) -> Form:
-    """Drain a recovered queue."""
+    """Return the form that drains a recovered queue."""
     return _form(DRAIN, "Drain this queue", source_conn_id=conn_id, queue=f"{queue.server}/{queue.queue_id}")
 
 
 def drop(conn_id: str, queue: QueueStatus) -> Form:
-    """Say what is in a queue whose peer is gone; to delete it is a choice that the form leaves open."""
+    """Return the form that reports on a queue whose peer is gone. The viewer may choose in it to delete the queue."""
     name = f"{queue.server}/{queue.queue_id}"
     return _form(DRAIN, "Look into this queue", source_conn_id=conn_id, queue=name, dry_run=True, delete_orphan=False)
 
 
 def backfill(conn_id: str, peer: PeerStatus, at_ms: int) -> Form | None:
-    """Ship again to a peer what was written since the oldest of its WALs was begun; None if it has none."""
+    """Return the form that ships to a peer again all edits since its oldest WAL was begun; None if it has no WAL."""
     begun = min((group.oldest.begun_ms for queue in peer.queues or () for group in queue.groups), default=None)
     if begun is None or not formats.iso(begun) or begun >= at_ms:
         return None
@@ -56,7 +56,7 @@ def backfill(conn_id: str, peer: PeerStatus, at_ms: int) -> Form | None:
 
 
 def failover(conn_id: str, server: DeadServerStatus) -> Form | None:
-    """Claim and drain the queues of a dead server."""
+    """Return the form that claims and drains the queues of a dead server."""
     if not is_server_name(server.name):
         return None
     return _form(FAILOVER, "Recover this server", source_conn_id=conn_id, server=server.name)

@@ -1,4 +1,4 @@
-"""Addresses of Airflow's own pages. Names of runs come from ZooKeeper, so only what can be a DAG's and a run's name is linked."""
+"""Addresses of Airflow's own pages. Names of runs come from ZooKeeper, so only valid names of a DAG and a run are linked."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ from urllib.parse import quote, urlencode
 
 SHIPS = "peer.ship"  # the task that ships, in a run of REPLICATE
 REPLICATE = "replicate_peer"
-URL_ROUTE = "walferry"  # of the page in Airflow's UI
-MAX_RUN_CHARS = 250  # Airflow's own bound of names of DAGs and of runs
+URL_ROUTE = "walferry"  # the page's route in Airflow's UI
+MAX_RUN_CHARS = 250  # Airflow's own limit for names of DAGs and of runs
 _DAG = re.compile(r"[\w-][\w.-]*", re.ASCII)
 _TRY = re.compile(r"\.\d+$")
 
 
 @dataclass(frozen=True)
 class RunLink:
-    """A run of a DAG, and where Airflow shows it and the logs of the task that ships; None if that task's name is not known."""
+    """A run of a DAG, and its address in Airflow with the logs of the task that ships; None if that task's name is not known."""
 
     dag_id: str
     run_id: str
@@ -31,11 +31,11 @@ class Links:
     root: str
 
     def dag(self, dag_id: str) -> str:
-        """A DAG's page, with the button that opens its form."""
+        """Return the address of a DAG's page, with the button that opens its form."""
         return f"{self.root}dags/{quote(dag_id, safe='')}"
 
     def run(self, name: str, *, with_try: bool) -> RunLink | None:
-        """The run that a note of Walferry names "DAG/run", or "DAG/run.try" if `with_try`; None if it cannot be one."""
+        """Return the run that a note names "DAG/run", or "DAG/run.try" if `with_try`; None if the name is not valid."""
         dag_id, _, run_id = name.partition("/")
         run_id = _TRY.sub("", run_id) if with_try else run_id
         if not _DAG.fullmatch(dag_id) or len(name) > 2 * MAX_RUN_CHARS or run_id in ("", ".", "..") or not run_id.isprintable():
@@ -44,6 +44,6 @@ class Links:
         return RunLink(dag_id, run_id, href, f"{href}/tasks/{SHIPS}/mapped" if dag_id == REPLICATE else None)
 
     def login(self, *, framed: bool) -> str:
-        """Airflow's login, which leads back to the page: to the page alone if Airflow's frame for it has asked."""
+        """Return Airflow's login, which leads back to the page: to the page alone if Airflow's frame for it has asked."""
         page = f"{self.root}{URL_ROUTE}/replication" if framed else f"{self.root}plugin/{URL_ROUTE}"
         return f"{self.root}api/v2/auth/login?" + urlencode({"next": page})

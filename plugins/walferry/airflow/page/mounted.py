@@ -25,7 +25,7 @@ NAVIGATION = {
 
 
 class MountedPage:
-    """An ASGI app that makes the real one when it is called first."""
+    """An ASGI app that makes the real app at its first call."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()

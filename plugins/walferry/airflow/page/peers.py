@@ -1,4 +1,4 @@
-"""What is said of a peer first: one word for its condition, as a badge, and the order of peers, the worst one first."""
+"""A peer's condition in one word, as a badge, and the order of peers, the worst one first."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ _LEVELS = (ERROR, WARNING, INFO, NEUTRAL, SUCCESS)  # the worst one first
 
 @dataclass(frozen=True)
 class Badge:
-    """A word on a coloured ground; the word says it all."""
+    """A word on a coloured ground. The word alone is enough to understand it."""
 
     word: str
     level: str
 
 
 def condition(peer: PeerStatus) -> Badge:
-    """How a peer is, in a word."""
+    """Return a peer's condition in a word."""
     checks = (
         (peer.stuck is not None, Badge("Stuck", ERROR)),
         (peer.refusal is not None, Badge("Refused", ERROR)),
@@ -36,7 +36,7 @@ def condition(peer: PeerStatus) -> Badge:
 
 
 def badge_of_group(group: GroupStatus) -> Badge:
-    """How a WAL group is, in a word."""
+    """Return a WAL group's condition in a word."""
     if group.failing_since_ms is not None:
         return Badge("Failing", ERROR)
     if group.oldest.problem is not None:
@@ -49,10 +49,10 @@ def badge_of_group(group: GroupStatus) -> Badge:
 
 
 def worst_first(peer: PeerStatus) -> tuple[Any, ...]:
-    """The key by which peers are sorted."""
+    """Return the key by which peers are sorted."""
     return _LEVELS.index(condition(peer).level), *longest_first(peer.replicationLag), peer.id
 
 
 def longest_first(age: Age) -> tuple[int, int]:
-    """The key by which ages are sorted: those that are not known, then the longest."""
+    """Return the key by which ages are sorted: unknown ones first, then the longest."""
     return (0, 0) if age.ms is None else (1, -age.ms)

@@ -1,7 +1,7 @@
-"""The last day of a peer as two curves: lag, and bytes shipped a second. They are drawn as SVG by the templates.
+"""The last day of a peer as two curves: lag, and bytes shipped a second. The templates draw them as SVG.
 
-Each sample has a place of its own on the x axis. Where there is no sample the curve is broken; where a sample says that the value
-is not known, the place is marked.
+Each sample has a place of its own on the x axis. Where there is no sample, the curve is broken. Where a sample says that the
+value is not known, the place is marked.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ LATE = 0.85  # a label takes up to 14% of a narrow plot
 
 @dataclass(frozen=True)
 class Point:
-    """A sample's value on the curve. `bound` tells that it is not exact."""
+    """A sample's value on the curve. `bound` says that the value is not exact."""
 
     x: int
     value: float | None
@@ -39,7 +39,7 @@ class Line:
 
 @dataclass(frozen=True)
 class Curve:
-    """What is drawn, and the same in words."""
+    """A curve to draw, and the same in words."""
 
     name: str
     lines: tuple[Line, ...]
@@ -57,7 +57,7 @@ class Tick:
 
     @property
     def late(self) -> bool:
-        """Whether there may be no room for the label between the tick and the right border."""
+        """Whether the label may not fit between the tick and the right border."""
         return self.x > LATE * WIDTH
 
 
@@ -70,7 +70,7 @@ class Plot:
 
 
 def plot_of(samples: Iterable[Sample], at: float) -> Plot | None:
-    """The plot of the day that ends at `at`, in seconds since the epoch; None if no sample is of that day."""
+    """Return the plot of the day that ends at `at`, in seconds since the epoch; None if no sample is of that day."""
     last = int(at) // INTERVAL_SECONDS
     shown = [sample for sample in samples if last - SAMPLES < sample.interval <= last]
     if not shown:
@@ -110,7 +110,7 @@ def _told(point: Point, told: Callable[[float], str]) -> str:
 
 
 def _lines(points: Sequence[Point], top: float) -> Iterable[Line]:
-    """Parts of the curve: each ends at a gap, or where the certainty changes."""
+    """Yield parts of the curve: each ends at a gap, or where the certainty changes."""
     part: list[Point] = []
     for point, after in pairwise([*points, None]):
         if point is None or point.value is None:
@@ -122,7 +122,7 @@ def _lines(points: Sequence[Point], top: float) -> Iterable[Line]:
 
 
 def _places(part: Sequence[Point], top: float) -> Iterable[str]:
-    """Where the points lie. Each is as wide as its interval, so that one alone can be seen."""
+    """Yield the points' places. Each point is as wide as its interval, so that a single point can be seen."""
     for point in part:
         y = HEIGHT - (HEIGHT - 2) * (point.value or 0) / top if top else HEIGHT
         yield f"{point.x},{y:.1f}"

@@ -1,4 +1,4 @@
-"""Turns what is known of the sources into HTML."""
+"""Turns the sources' statuses into HTML."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ from walferry.replication.retention.survey import Fate
 TEMPLATES = Path(__file__).parent / "templates"
 MAX_NAME_CHARS = 200
 OLD_SECONDS = 60.0  # a status is a few seconds old, unless ZooKeeper has fallen silent
-MAX_PEERS = 30  # that are shown in full; the filter shows others
-MAX_LISTED = 100  # servers, regions, problems
+MAX_PEERS = 30  # shown in full; the filter shows others
+MAX_LISTED = 100  # of servers, regions, problems
 MAX_QUEUES = 20  # of one peer that keep files in oldWALs
 MAX_CHOICES = 500  # peers to choose from
 REFUSALS = {
@@ -39,13 +39,13 @@ REFUSALS = {
     404: "There is no such page.",
     405: "This page can only be read.",
 }
-_PART_END = re.compile(r"[,/]|%2C(?=.)|\.(?=\d{13})")  # none of them is a part of what `escape` writes
+_PART_END = re.compile(r"[,/]|%2C(?=.)|\.(?=\d{13})")  # `escape` writes none of these characters
 FAILED = "The page failed; the api server's log says why."
 
 
 @dataclass(frozen=True)
 class ShownPeer:
-    """A peer with what is made of it."""
+    """A peer with the values that are computed from it."""
 
     peer: PeerStatus
     badge: Badge
@@ -89,18 +89,18 @@ class Rendering:
             MAX_CHOICES=MAX_CHOICES,
         )
         for name in self._environment.list_templates():
-            self._environment.get_template(name)  # compiles it, which the first viewer is not to wait for
+            self._environment.get_template(name)  # compiles it, so that the first viewer does not wait for that
 
     def page(self, seen: Sequence[ShownSource], wanted: Filters, may: frozenset[str]) -> str:
-        """The whole page, with the forms of the DAGs that the viewer may trigger."""
+        """Return the whole page, with the forms of the DAGs that the viewer may trigger."""
         return self._render("page.html", sections=_sections(seen, wanted), asked=wanted, may=may)
 
     def content(self, seen: Sequence[ShownSource], wanted: Filters, may: frozenset[str]) -> str:
-        """The part that changes."""
+        """Return the part of the page that changes."""
         return self._render("content.html", sections=_sections(seen, wanted), asked=wanted, may=may)
 
     def refusal(self, status: int, *, framed: bool = False) -> str:
-        """The page of an answer that refuses or fails."""
+        """Return the page of an answer that refuses or fails."""
         return self._render("refusal.html", status=status, why=REFUSALS.get(status, FAILED), framed=framed)
 
     def _render(self, name: str, **values: Any) -> str:
@@ -108,12 +108,12 @@ class Rendering:
 
 
 def _name(text: str, chars: int = MAX_NAME_CHARS) -> Markup:
-    """A long name as HTML: as text, which a narrow column may break behind its parts."""
+    """Return a long name as HTML text that a narrow column may break behind the name's parts."""
     return Markup(_PART_END.sub(r"\g<0><wbr>", str(escape(visible(str(text), chars)))))
 
 
 def _key(text: str) -> str:
-    """A part of an id: names have characters that ids may not have."""
+    """Return a part of an id: names may have characters that ids may not have."""
     return hashlib.sha256(str(text).encode("utf-8", "surrogatepass")).hexdigest()[:12]
 
 

@@ -17,7 +17,7 @@ _NO_GROUP = unknown("the queue has no WALs that can be read")
 
 @dataclass(frozen=True)
 class GroupRow:
-    """A WAL group in a queue; a queue without any has one row all the same."""
+    """A WAL group in a queue. A queue without WAL groups also has one row."""
 
     queue: QueueStatus
     group: GroupStatus | None
@@ -25,7 +25,7 @@ class GroupRow:
 
     @property
     def badge(self) -> Badge:
-        """How the group is, in a word."""
+        """The group's condition in a word."""
         if self.orphaned:
             return Badge("Orphaned", ERROR)
         if self.group is None:
@@ -35,24 +35,24 @@ class GroupRow:
 
 @dataclass(frozen=True)
 class Page:
-    """One page of the rows that were asked for."""
+    """One page of the rows that the viewer chose."""
 
     rows: tuple[GroupRow, ...]
     number: int
     pages: int
     found: int  # rows on all pages
     of: int  # rows without filters
-    first: int  # the number of its first row among those that were found
+    first: int  # the number of the page's first row among the rows that were found
 
 
 def rows_of(status: SourceStatus) -> list[GroupRow]:
-    """All rows of a source."""
+    """Return all rows of a source."""
     owned = [queue for peer in status.peers or () for queue in peer.queues or ()]
     return [*_rows(owned, orphaned=False), *_rows(status.orphaned or (), orphaned=True)]
 
 
 def page_of(rows: Sequence[GroupRow], asked: Filters) -> Page:
-    """The page that is asked for, or the last one if there are not so many."""
+    """Return the page that the viewer chose, or the last page if there are fewer."""
     found = sorted((row for row in rows if _fits(row, asked)), key=_KEYS[asked.order])
     pages = max(1, -(-len(found) // asked.size))
     number = min(asked.page, pages)

@@ -1,6 +1,6 @@
 """Which sources the page shows, and what is known of each.
 
-A viewer may not choose a connection: only those that Airflow's configuration names are looked at, in section [walferry] as
+A viewer may not choose any connection. Only the connections in Airflow's configuration are shown, in section [walferry] as
 `page_sources`, separated by commas, or as AIRFLOW__WALFERRY__PAGE_SOURCES.
 """
 
@@ -20,12 +20,12 @@ from walferry.observe.status.statuses import Statuses
 from walferry.replication.retention.survey import OldWalSurvey
 from walferry.replication.source.cluster import DEFAULT_CONN_ID, SourceCluster, SourceError
 
-CONNECTION_SECONDS = 30.0  # for which a connection is kept: a secrets backend may be slow
+CONNECTION_SECONDS = 30.0  # how long a connection is kept: a secrets backend may be slow
 WAIT_SECONDS = 10.0
-LOOK_SECONDS = 2.0  # for which a look is kept
-PATIENCE_SECONDS = 0.5  # that a viewer waits for a new look, while there is an older one
-FIRST_SECONDS = 15.0  # that a viewer waits for the first one
-MORE_SECONDS = 0.3  # after its begin a look waits no more for files, slaves and oldWALs; a refresh has them seconds later
+LOOK_SECONDS = 2.0  # how long a look is kept
+PATIENCE_SECONDS = 0.5  # how long a viewer waits for a new look, while there is an older one
+FIRST_SECONDS = 15.0  # how long a viewer waits for the first look
+MORE_SECONDS = 0.3  # after its begin a look stops waiting for files, slaves and oldWALs; a refresh has them seconds later
 MAX_PROBLEM_CHARS = 1000
 _CREDENTIALS = re.compile(r"(?<=//)[^/@\s]*@")
 _SECRETS = re.compile(r"""(?i)((?:password|passwd|secret|token)[\w.-]*["']?\s*[=:]\s*["']?)[^&\s,;'"]+""")
@@ -35,13 +35,13 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class ShownSource:
-    """What is known of a source. If nothing can be known of it, `problem` says why."""
+    """The status of a source. If nothing can be known of it, `problem` says why."""
 
     conn_id: str
     problem: str | None = None
     status: SourceStatus | None = None
     histories: Mapping[str, Sequence[Sample]] = field(default_factory=dict)  # by peer
-    old_wals: OldWalSurvey | None = None  # None: it is listed for the first time
+    old_wals: OldWalSurvey | None = None  # None: oldWALs is being listed for the first time
     asked_ms: int = 0  # when a viewer asked
 
 
@@ -54,16 +54,16 @@ class Sources:
         self._looks = Cached(self._look, LOOK_SECONDS, PATIENCE_SECONDS)
 
     def names(self) -> list[str]:
-        """The ids of the connections that are shown."""
+        """Return the ids of the connections that are shown."""
         from airflow.configuration import conf
 
         listed = conf.get("walferry", "page_sources", fallback=DEFAULT_CONN_ID).split(",")
         return list(dict.fromkeys(name.strip() for name in listed if name.strip()))
 
     def look(self, conn_id: str) -> ShownSource:
-        """What is known of a source, or was known last if a new look takes long.
+        """Return the status of a source, or its last known status if a new look takes long.
 
-        It never raises: what is wrong is told, without secrets and without a traceback.
+        It never raises: the status says what is wrong, without secrets and without a traceback.
         """
         found, began = None, time.monotonic()
         while found is None and time.monotonic() - began < FIRST_SECONDS:
@@ -91,7 +91,7 @@ class Sources:
 
 
 def without_secrets(text: str) -> str:
-    """The text as one bounded line, without what may be a password in a URL or a setting."""
+    """Return the text as one bounded line, without anything that may be a password in a URL or a setting."""
     return one_line(_SECRETS.sub(r"\1…", _CREDENTIALS.sub("…@", text)), MAX_PROBLEM_CHARS)
 
 

@@ -19,10 +19,10 @@ from walferry.replication.source.session import open_session
 
 
 class DeadServersSensor(PlainSensor):
-    """Waits until a dead server's queues of managed peers are there to be drained, in the triggerer, without polling.
+    """Waits in the triggerer, without polling, until a dead server's queues of managed peers can be drained.
 
-    It looks at the queues, not at deaths that it has seen: it also finds servers that died while no sensor ran, and finds them
-    again in each run until their queues are drained. It does not mistake the end of its own session for a death.
+    The sensor looks at the queues, not at deaths that it has seen. So it also finds servers that died while no sensor ran, and
+    finds them again in each run until their queues are drained. It does not mistake the end of its own session for a death.
 
     Returns {"servers": {name: [queue, …]}}, each queue as "server under which it lies/queue id".
     """
@@ -35,7 +35,7 @@ class DeadServersSensor(PlainSensor):
 
     @ends_plainly
     def execute(self, context: Context) -> dict[str, Any]:
-        """Look once, and leave the waiting to the trigger."""
+        """Look once, and let the trigger wait."""
         try:
             source = HBaseSourceHook(self.source_conn_id).get_conn()
             with open_session(source) as session:

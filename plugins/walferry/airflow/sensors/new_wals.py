@@ -20,12 +20,12 @@ from walferry.replication.source.session import open_session
 
 
 class NewWalsSensor(PlainSensor):
-    """Waits until closed WALs are queued for `peer` that this sensor has not seen yet, in the triggerer, without polling.
+    """Waits in the triggerer, without polling, until closed WALs that this sensor has not seen yet are queued for `peer`.
 
     A mark in ZooKeeper, under `key` (by default `dag_id.task_id`), says what the sensor has seen. It moves on when the task
     succeeds, so after a crash the same WALs are announced again. Two runs of a DAG that wait at the same time get different WALs.
 
-    Returns {"peer", "wals": how many, "newest": {group: timestamp in ms}}. A peer that must not be shipped fails it at once.
+    Returns {"peer", "wals": how many, "newest": {group: timestamp in ms}}. It fails at once if the peer must not be shipped.
     """
 
     template_fields: Sequence[str] = ("peer", "key", "source_conn_id")
@@ -38,7 +38,7 @@ class NewWalsSensor(PlainSensor):
 
     @ends_plainly
     def execute(self, context: Context) -> dict[str, Any]:
-        """Look once, and leave the waiting to the trigger."""
+        """Look once, and let the trigger wait."""
         try:
             with open_session(self._source()) as session:
                 found = find_new(session, self.peer, self._key(context))
@@ -50,9 +50,9 @@ class NewWalsSensor(PlainSensor):
 
     @ends_plainly
     def execute_complete(self, context: Context, event: dict[str, Any], until: float | None = None) -> dict[str, Any]:
-        """Take what the trigger found, or wait on, until the time `until`, if another run has taken it.
+        """Return what the trigger found, or wait on until the time `until` if another run has taken it.
 
-        `until` is lost in `dag.test()`, which resumes a task with the event only.
+        `dag.test()` loses `until`, because it resumes a task with the event only.
         """
         if "error" in event:
             raise AirflowFailException(event["error"])

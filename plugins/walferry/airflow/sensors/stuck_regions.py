@@ -14,11 +14,12 @@ from walferry.replication.source.cluster import DEFAULT_CONN_ID
 
 
 class StuckRegionsSensor(PlainSensor):
-    """Waits until a region has been in one state longer than `limit_seconds`, in the triggerer, without polling.
+    """Waits in the triggerer, without polling, until a region has been in one state longer than `limit_seconds`.
 
-    It looks at the znodes of regions in transition of a cluster of HBase 1. What is stuck when it begins is found at once.
+    It looks at the znodes of regions in transition of a cluster of HBase 1. Regions that are stuck when it begins are found at
+    once.
 
-    Returns {"regions": [{"region", "state", "server", "seconds"}, …], "stuck": how many}. Of very many, the oldest are named.
+    Returns {"regions": [{"region", "state", "server", "seconds"}, …], "stuck": how many}. Of many, it names the oldest.
     """
 
     template_fields: Sequence[str] = ("source_conn_id",)
@@ -31,7 +32,7 @@ class StuckRegionsSensor(PlainSensor):
         self.source_conn_id = source_conn_id
 
     def execute(self, context: Context) -> None:
-        """Leave the waiting to the trigger."""
+        """Let the trigger wait."""
         self.defer(
             trigger=StuckRegionsTrigger(self.limit_seconds, self.source_conn_id),
             method_name="execute_complete",

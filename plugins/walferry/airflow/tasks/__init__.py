@@ -1,13 +1,13 @@
-"""The tasks of the DAGs: those of a batch, of recoveries, of choosing queues by hand, and what all of them share.
+"""The tasks of the DAGs: of a batch, of recoveries, of the choice of queues by hand, and the code that all tasks share.
 
 batch               the tasks of a batch: peers → roll → for each peer plan → ship → report
 checks              the task of the DAG that checks connections
-common              what the tasks of all DAGs share, and what a run has reported, kept for as long as the run exists
+common              the code that the tasks of all DAGs share; it keeps a run's reports for as long as the run exists
 initial_snapshot    the tasks of an initial snapshot
-recovery            what the DAGs of recovery have in common, and the tasks by which people choose recovered queues
+recovery            the common tasks of the DAGs of recovery, and the tasks by which people choose recovered queues
 regions             the tasks of the DAGs for regions of HBase 1: report → act → check, and start → report → check
 replay              the tasks that ship an interval again: plan → ship → report
-retention           the tasks of the retention DAG: report → check, and beside them the archive's TTL
-verification        the tasks of a verification: peers → for each peer compare, and beside it clocks → report
-watch               the task of the watching DAG: look, send metrics, and tell of what is wrong
+retention           the tasks of the retention DAG: report → check, and in parallel the archive's TTL
+verification        the tasks of a verification: peers → for each peer compare, and in parallel clocks → report
+watch               the task of the watching DAG: look, send metrics, and notify people of what is wrong
 """

@@ -20,18 +20,18 @@ from walferry.runs.failures import Failures
 from walferry.runs.reports.batch import BatchFailed, BatchReport, Steps
 from walferry.runs.values import ChosenPeers, Planned, RollReport, run_of
 
-PEER_NAME = label("task.op_kwargs['peer']")  # so pass it by name
+PEER_NAME = label("task.op_kwargs['peer']")  # pass the peer by name, for this label
 GROUP = "peer"  # the task group that is mapped over the peers
 CHOSEN, ROLLED = "chosen", "rolled"  # XComs
 
 
 class RollFailed(Failures):
-    """Some RegionServers have begun no new WALs. What lies in closed WALs is shipped, and the next batch rolls again."""
+    """Some RegionServers did not begin new WALs. The edits in closed WALs are shipped, and the next batch rolls again."""
 
 
 @task
 def peers() -> list[str]:
-    """The peers of this run: the one asked for, or all that are managed now."""
+    """Return the peers of this run: the chosen one, or all peers that are managed now."""
     from walferry.runs.steps import batch
 
     context = check_run()
@@ -42,7 +42,7 @@ def peers() -> list[str]:
 
 @task
 def roll(peers: Sequence[str]) -> None:
-    """Have the RegionServers begin new WALs, once for all peers."""
+    """Make the RegionServers begin new WALs, once for all peers."""
     from walferry.runs.steps import batch
 
     context = get_current_context()
@@ -60,10 +60,10 @@ def roll(peers: Sequence[str]) -> None:
         raise RollFailed(rolled.problems, "see the warnings above")
 
 
-# Also if the roll failed: the WALs that are closed are shipped all the same, and the report says so.
+# Runs also if the roll failed: the closed WALs are shipped all the same, and the report names the failure.
 @task_of_peer(map_index_template=PEER_NAME, trigger_rule=TriggerRule.ALL_DONE)
 def plan(peer: str) -> dict[str, Any]:
-    """What there is to ship for the peer."""
+    """Return what the batch has to ship for the peer."""
     from walferry.runs.steps import batch
 
     ti = get_current_context()["ti"]
@@ -76,7 +76,7 @@ def plan(peer: str) -> dict[str, Any]:
 
 @task_of_peer(map_index_template=PEER_NAME, trigger_rule=TriggerRule.ALL_DONE)
 def report(peer: str, planned: dict[str, Any] | None) -> None:
-    """Tell what was shipped for the peer, as text in the log and as XCom; fails if anything was not."""
+    """Report what was shipped for the peer, as text in the log and as XCom. Fails if anything was not shipped."""
     from walferry.runs.steps import batch
 
     ti = get_current_context()["ti"]
@@ -106,7 +106,7 @@ def _chosen(ti: Any) -> ChosenPeers:
 
 
 def _steps(ti: Any) -> Steps:
-    """How the run's roll, and this branch's plan and ship, have ended."""
+    """Return how the run's roll, and this branch's plan and ship, have ended."""
 
     def told(step: str, key: str) -> Any:
         return ti.xcom_pull(task_ids=f"{GROUP}.{step}", key=key, map_indexes=ti.map_index)

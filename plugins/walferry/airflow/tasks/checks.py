@@ -1,4 +1,4 @@
-"""The task of the DAG that checks connections: it tells each finding in its log, and fails with those that are wrong."""
+"""The task of the DAG that checks connections. It logs each finding, and fails with the findings that are wrong."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ log = logging.getLogger(__name__)
 
 
 class ConnectionFailures(Failures):
-    """Something does not work that a connection leads to."""
+    """Something that a connection leads to does not work."""
 
 
 @task
 def check() -> None:
-    """Walk through all that the connections have to lead to."""
+    """Check everything that the connections have to lead to."""
     from walferry.admin.diagnosis import source as checks
 
     context = check_run()

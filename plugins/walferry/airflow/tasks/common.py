@@ -1,9 +1,8 @@
-"""What the tasks of all DAGs share: parameters, the source cluster, retries, and telling the report what went wrong.
+"""The code that the tasks of all DAGs share: parameters, the source cluster, retries, and problems for the report.
 
-What a run has reported is kept for as long as the run exists. When a run, or its report, is cleared, Airflow deletes the report's
-XCom. Usually nothing is left to ship by then, so the new report alone would show zeros where the run has shipped something. The
-reports of all attempts are kept in Airflow's task state store, which clearing leaves alone, and each report includes the earlier
-ones.
+This module keeps a run's reports for as long as the run exists. When a run, or its report, is cleared, Airflow deletes the
+report's XCom. Usually nothing is left to ship by then, so the new report alone would show zeros although the run has shipped
+edits. So Airflow's task state store, which clearing does not touch, keeps all reports, and each report includes the earlier ones.
 """
 
 from __future__ import annotations
@@ -38,7 +37,7 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 MAX_PROBLEM_CHARS = 4000
-PROBLEM = "problem"  # the XCom that tells the report why a task has failed
+PROBLEM = "problem"  # the XCom that says in the report why a task failed
 SOURCE = Param(
     DEFAULT_CONN_ID,
     type="string",
@@ -47,8 +46,8 @@ SOURCE = Param(
     description="Airflow connection of the cluster whose replication queues are shipped.",
 )
 KEY = "reports"
-MAX_KEPT = 10  # the newest reports of one run are kept whole; of older ones only the totals are
-# Figures that say how things stand now.
+MAX_KEPT = 10  # the newest reports of one run are kept whole; of older reports only the totals are kept
+# Figures that describe the present state.
 NOT_ADDED = ("sizeOfLogQueue", "bytesToShip", "bytesDone", "failedRecoverQueues", *AGES, "timestampOfNextToReplicate")
 TOLD = ("completedLogs", "shippedOps", "shippedBytes")
 
@@ -58,9 +57,9 @@ log = logging.getLogger(__name__)
 def dag_args(
     *, minutes: int, retries: int = 2, about: str = "replication", run_types: list[str] | None = RUN_TYPES
 ) -> dict[str, Any]:
-    """Arguments that DAGs have in common: each task may take so many minutes, and is tried again if that can help.
+    """Return the arguments that DAGs have in common: each task may take `minutes`, and is tried again if that can help.
 
-    `about` is a tag, and `run_types` are the kinds of runs that Airflow lets begin; None: all.
+    `about` is a tag. `run_types` are the kinds of runs that Airflow lets begin; None: all kinds.
     """
     default_args = {
         "retries": retries,
@@ -76,12 +75,12 @@ def dag_args(
 
 
 def peer_param(description: str) -> Param:
-    """The parameter of DAGs that are for one peer, or for all if it is empty."""
+    """Return the parameter of DAGs that are for one peer, or for all peers if the parameter is empty."""
     return Param(None, type=["null", "string"], pattern=r"^[^-/\s]*$", title="Peer", description=description)
 
 
 class PeerTask(LiteralTask):
-    """A task made of a function with an argument `peer`, which leads to that peer on the replication page."""
+    """A task made of a function with an argument `peer`. The task's link leads to that peer on the replication page."""
 
     operator_extra_links = (ReplicationLink(),)
 
@@ -92,18 +91,18 @@ class PeerTask(LiteralTask):
 
 
 def task_of_peer(**kwargs: Any) -> Callable[[Callable[P, R]], Task[P, R]]:
-    """Make a PeerTask of a function."""
+    """Return a decorator that makes a PeerTask of a function."""
     return task_decorator_factory(decorated_operator_class=PeerTask, **kwargs)
 
 
 def source() -> SourceCluster:
-    """The cluster that this run's parameter names. Raises SourceError."""
+    """Return the cluster that this run's parameter names. Raises SourceError."""
     return HBaseSourceHook(get_current_context()["params"]["source_conn_id"]).get_conn()
 
 
 @contextmanager
 def telling(what: str = "") -> Iterator[None]:
-    """Leave what goes wrong in the block to the report, as the task's XCom `problem`: the task's name, and what it says."""
+    """Leave an error of the block for the report, as the task's XCom `problem`: the task's name, and the error's text."""
     try:
         yield
     except WalferryError as error:
@@ -113,20 +112,20 @@ def telling(what: str = "") -> Iterator[None]:
 
 
 def name_of(ti: Any) -> str:
-    """A task instance's name, with its number if it is mapped, as Airflow tells states."""
+    """Return a task instance's name, with its number if it is mapped, as Airflow writes it in the tasks' states."""
     return str(ti.task_id) if ti.map_index in (None, -1) else f"{ti.task_id}_{ti.map_index}"
 
 
 def state_of(ti: Any, task_id: str, map_index: int = -1) -> str | None:
-    """How a task of the run has ended."""
+    """Return how a task of the run has ended."""
     states = ti.get_task_states(dag_id=ti.dag_id, task_ids=[task_id], run_ids=[ti.run_id], map_index=map_index)
     return next(iter(states[ti.run_id].values()), None)
 
 
 def tell(report: Mapping[str, Any], text: str, note: str, run_id: str | None) -> None:
-    """Tell a report, with those of earlier attempts: as text in the log, as XCom, and as a line for the run's note.
+    """Log a report together with the reports of earlier attempts, and leave it as XCom and as a line for the run's note.
 
-    `run_id` names the attempt that was planned; None: nothing was.
+    `run_id` names the attempt that was planned; None: nothing was planned.
     """
     context = get_current_context()
     ti = context["ti"]
@@ -139,12 +138,12 @@ def tell(report: Mapping[str, Any], text: str, note: str, run_id: str | None) ->
 def with_earlier(context: Context, attempt: str, report: Mapping[str, Any]) -> dict[str, Any]:
     """Add the `totals` of the whole run and the reports of its `earlier` attempts to this report, and keep it for later.
 
-    A report that was kept under the same attempt's name is replaced. It counts if the attempt's summaries are gone by now.
+    It replaces a report of the same attempt, but keeps that report's figures if the attempt's summaries are gone by now.
     """
     store = context["task_state_store"]
     try:
         known: Any = store.get(KEY, [])
-    except AirflowRuntimeError as error:  # a report of this attempt alone is better than none
+    except AirflowRuntimeError as error:  # a report of this attempt alone is better than no report
         log.warning("the reports of earlier attempts could not be read: %s", error)
         return {**report, "attempt": attempt, "earlier": []}
     kept: list[dict[str, Any]] = known
@@ -161,7 +160,7 @@ def with_earlier(context: Context, attempt: str, report: Mapping[str, Any]) -> d
 
 
 def as_lines(report: Mapping[str, Any]) -> list[str]:
-    """One line for the log about each earlier attempt."""
+    """Return one line for the log about each earlier attempt."""
     return [
         f"Attempt {entry['attempt']} of this run has reported"
         + (f" of peer {entry['peer']}: " if "peer" in entry else ": ")
@@ -171,7 +170,7 @@ def as_lines(report: Mapping[str, Any]) -> list[str]:
 
 
 def added(totals: Mapping[str, Any], earlier: list[dict[str, Any]]) -> dict[str, Any]:
-    """Add the totals of earlier attempts; figures that are not counts stay as they are now, and the last known age is kept."""
+    """Add the totals of earlier attempts. Figures that are not counts stay as they are now, and the last known age is kept."""
     result = dict(totals)
     for other in earlier:
         for name, value in other.items():

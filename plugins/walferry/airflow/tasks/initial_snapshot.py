@@ -29,7 +29,7 @@ log = logging.getLogger(__name__)
 
 @task
 def check() -> dict[str, list[str]]:
-    """Check whether the copy may begin. The log has all tables with their families, the XCom the first ones."""
+    """Check whether the copy may begin. The log lists all tables with their families, the XCom the first ones."""
     from walferry.initial_snapshot.job import CopyRun, check_queued, chosen_tables
     from walferry.load.copy_records import Records
     from walferry.replication.peers.slave_tables import slave_tables
@@ -58,10 +58,10 @@ def check() -> dict[str, list[str]]:
     return dict(list(found.items())[:MAX_TABLES])
 
 
-# Also after a job that was killed, which could not delete its snapshots itself.
+# Runs also after a job that was killed, which could not delete its snapshots itself.
 @task(trigger_rule=TriggerRule.ALL_DONE)
 def clean_up() -> None:
-    """Delete snapshots that the copy has left at the source; another run's are left to it."""
+    """Delete snapshots that the copy has left at the source. Another run's snapshots are left to that run."""
     from walferry.initial_snapshot.snapshots import delete_snapshots
     from walferry.replication.locks.peer_lock import turn_of
     from walferry.replication.source.session import open_session
@@ -79,7 +79,7 @@ def clean_up() -> None:
 
 @task
 def report() -> dict[str, Any]:
-    """Tell what was copied; the XCom has the same as the log."""
+    """Report what was copied. The XCom contains the same as the log."""
     from walferry.load.copy_records import Records, as_xcom
     from walferry.replication.source.session import open_session
 
@@ -101,7 +101,7 @@ def initial_snapshot_tasks() -> None:
 class CopyTablesOperator(SparkJobOperator):
     """Copies the tables of a new peer, by the run's parameters `peer`, `tables` and `allow_not_empty`.
 
-    The job has no deadline. A killed or failed one may be submitted again at any time: it goes on with the regions that are left.
+    The job has no deadline. A killed or failed job may be submitted again at any time: it goes on with the regions that are left.
     """
 
     @ends_plainly
@@ -134,7 +134,7 @@ class ShipQueueOperator(LiteralFields, TriggerDagRunOperator):
 
     @ends_plainly
     def execute(self, context: Context) -> None:
-        """Start the run. Airflow's task runner waits for it."""
+        """Start the run. Airflow's task runner then waits for it."""
         try:
             super().execute(context)
         except DagIsPaused as error:

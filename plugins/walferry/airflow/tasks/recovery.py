@@ -1,14 +1,15 @@
-"""What the DAGs of recovery have in common: claim → plan → drain → clean up → report, and their parameters.
+"""The common tasks of the DAGs of recovery: claim → plan → drain → clean up → report, and their parameters.
 
-    claim       mapped by server; a retry of the same run goes on with its claim, another run's claim is waited for
-    plan        the queues where they lie now; WALs with nothing to ship leave them here, unless another run holds their group
-    drain       mapped by peer: one Spark job drains all queues of the peer, as `plan` has noted them in ZooKeeper
-    clean_up    the znodes of the dead servers, once they are empty
-    report      ends as failed if a queue was not drained; the run does, too
+    claim       mapped by server; a retry goes on with its run's claim, and waits for another run's claim
+    plan        lists the queues where they lie now, and takes WALs with nothing to ship out of them, unless another run holds
+                their group
+    drain       mapped by peer: one Spark job drains all queues of the peer that `plan` has noted in ZooKeeper
+    clean_up    removes the znodes of the dead servers, once they are empty
+    report      fails if a queue was not drained, and the run fails with it
 
 A failed server or queue stops no other. The only state is in ZooKeeper, so every task may be cleared, retried or killed.
 
-People choose recovered queues by the tasks select → gone_peers; then comes what all recoveries have.
+If people choose the queues, the tasks select → gone_peers come before these.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ if TYPE_CHECKING:
 
 
 class RecoveryFailed(ReportedFailures):
-    """Something of a recovery was left undone."""
+    """A recovery did not do all of its work."""
 
 
 DEADLINE = Param(
@@ -47,22 +48,22 @@ DEADLINE = Param(
     title="Deadline",
     description="Seconds after which the Spark job of a peer stops reading and retrying. The rest stays queued; the run fails.",
 )
-ALSO = "gone_peers"  # the task whose lines `also` are, where there is one
-SELECTED = "selected"  # the XCom of the first task that says which queues were chosen by hand
+ALSO = "gone_peers"  # the task whose lines `also` contains, if the DAG has it
+SELECTED = "selected"  # the XCom in which the first task leaves the queues that were chosen by hand
 ORPHANS = "orphans"  # the same, for queues whose peer is gone
-DRAINS = "drains"  # the XCom of plan that says where it has noted all queues, also those that need no job
-MAX_NOTES = 200  # lines of select that the report tells too
+DRAINS = "drains"  # the XCom in which plan leaves where it has noted all queues, also queues that need no job
+MAX_NOTES = 200  # of select's lines that the report repeats
 MAX_REMOVED = 500  # names of servers in an XCom
 CLAIM_RETRIES = 6  # while another run claims the server: a claim takes seconds, a killed claimer's session 20 s to end
-DRAIN_RETRIES = 3  # of a job that was killed or could not start, or that another run was faster than
+DRAIN_RETRIES = 3  # of a job that was killed or could not start, or whose queues another run drained first
 
 log = logging.getLogger(__name__)
 
 
 def recover(first: str, servers: Any, also: Any = None) -> None:
-    """Wire the steps: claim what is left of `servers`, then drain the queues that were chosen, or else what the claims are for.
+    """Wire the steps: claim what is left of `servers`, then drain the chosen queues, or else the claimed ones.
 
-    `first` is the task that chose these; it may leave lines for the report as its XCom `notes`, and the chosen queues as
+    `first` is the task that chose them. It may leave lines for the report as its XCom `notes`, and the chosen queues as
     `selected`. `also` may return more lines.
     """
     planned = plan(first, claim.expand(server=servers))
@@ -89,10 +90,10 @@ def claim(server: str) -> dict[str, Any]:
     return replace(claimed, task=name_of(ti)).to_xcom()
 
 
-# Also if a claim failed: the other servers' queues are drained all the same, and the report tells.
+# Runs also if a claim failed: the other servers' queues are drained all the same, and the report names the failure.
 @task(trigger_rule=TriggerRule.ALL_DONE)
 def plan(first: str, claims: Any) -> list[dict[str, Any]]:
-    """The arguments of the drains, peer by peer; what each of them drains is noted in ZooKeeper."""
+    """Return the drains' arguments, peer by peer. The queues that each drain ships are noted in ZooKeeper."""
     from walferry.runs.steps import recovery
 
     context = get_current_context()
@@ -112,7 +113,7 @@ def plan(first: str, claims: Any) -> list[dict[str, Any]]:
 
 @task(trigger_rule=TriggerRule.ALL_DONE)
 def clean_up() -> list[str]:
-    """Remove the queues and znodes of dead servers that are empty now, unless another run claims the server."""
+    """Remove the empty queues and znodes of dead servers, unless another run claims the server."""
     from walferry.runs.steps import recovery
 
     ti = get_current_context()["ti"]
@@ -125,7 +126,7 @@ def clean_up() -> list[str]:
 
 @task(trigger_rule=TriggerRule.ALL_DONE)
 def report(first: str, also: Sequence[str] | None) -> None:
-    """Tell what was done and what is left, as text in the log and as XCom."""
+    """Report what was done and what is left, as text in the log and as XCom."""
 
     context = get_current_context()
     ti = context["ti"]
@@ -137,7 +138,7 @@ def report(first: str, also: Sequence[str] | None) -> None:
 
 
 def _recovered(ti: Any, first: str, also: Sequence[str]) -> Recovery:
-    """What the run's tasks have done, and what ZooKeeper says of it now."""
+    """Return what the run's tasks have done, and the present state in ZooKeeper."""
     from walferry.runs.steps import recovery
 
     states = _states(ti)
@@ -160,7 +161,7 @@ def _recovered(ti: Any, first: str, also: Sequence[str]) -> Recovery:
 
 
 def _noted(ti: Any) -> dict[str, Any]:
-    """Where the plan has noted the run's drains."""
+    """Return where the plan has noted the run's drains."""
     return ti.xcom_pull(task_ids="plan", key=DRAINS) or {"run_id": "", "peers": (), "queues": 0}
 
 
@@ -172,31 +173,31 @@ def _drains(ti: Any) -> list[Drain]:
 
 
 def _states(ti: Any) -> dict[str, str | None]:
-    """How the run's tasks stand, mapped ones by number."""
+    """Return how the run's tasks have ended, mapped tasks by number."""
     states: dict[str, str | None] = ti.get_task_states(dag_id=ti.dag_id, run_ids=[ti.run_id])[ti.run_id]
     return states
 
 
 def _that_succeeded(claims: Sequence[dict[str, Any] | None] | None, states: Mapping[str, str | None]) -> list[Claimed]:
-    """The claims of this try of the run.
+    """Return the claims of this try of the run.
 
-    A task instance's XComs go when it starts again. When a run is cleared and has fewer servers then, the XComs of the instances
-    that it no longer has are still there.
+    A task instance's XComs are deleted when it starts again. If a run is cleared and then has fewer servers, the XComs of the
+    task instances that no longer exist are still there.
     """
     every = [Claimed.from_xcom(claim) for claim in claims or () if claim]
     return [claim for claim in every if states.get(claim.task) == "success"]
 
 
 def _failed_steps(states: Mapping[str, str | None]) -> list[str]:
-    """The tasks that have failed, mapped ones by number; a drain's failure is in what became of its queue."""
+    """Return the failed tasks, mapped tasks by number, without drains: a drain's failure shows in its queue's outcome."""
     return sorted(name for name, state in states.items() if state == "failed" and not name.startswith("drain_"))
 
 
 @task
 def select() -> list[str]:
-    """Choose the queues to drain; a dry run chooses none, and tells what would be done with them.
+    """Choose the queues to drain. A dry run chooses none, and reports what would be done with them.
 
-    Returns the dead servers that still have unclaimed ones.
+    Returns the dead servers that still have unclaimed queues.
     """
     from walferry.runs.steps import recovery
 

@@ -1,6 +1,6 @@
 """The tasks of the DAGs for regions of HBase 1: report → act → check, and start → report → check.
 
-Their report is what one look at a cluster's regions has found: as text for the log, and as a dict for Airflow, bounded in size.
+The report contains the findings of one look at a cluster's regions: as text for the log, and as a bounded dict for Airflow.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 NOTHING = "Nothing is to be done."
 IN_LOG = "see the log of the task before this one"
-ROLE_PARAMS = {  # of a run that acts as the cluster's master
+ROLE_PARAMS = {  # parameters of a run that acts as the cluster's master
     "limit_minutes": Param(
         10, type="number", minimum=0, maximum=10_000, title="Minutes in one state",
         description="How long a live RegionServer may take to open or close a region before the region counts as stuck.",
@@ -61,7 +61,7 @@ class RegionsWarning(Failures):
 
 @task
 def report() -> dict[str, Any]:
-    """Tell which regions are in transition or not served, and what would be done, as text in the log and as XCom."""
+    """Report which regions are in transition or not served, and what would be done, as text in the log and as XCom."""
     from walferry.master import requests, snapshot, work
     from walferry.replication.source.session import open_session
 
@@ -74,9 +74,9 @@ def report() -> dict[str, Any]:
 
 @task
 def act(before: dict[str, Any]) -> dict[str, Any]:
-    """Bring regions to the end of their transitions: as the cluster's master, or beside an HMaster what can be done there.
+    """Bring regions to the end of their transitions: as the cluster's master, or next to an HMaster as far as possible there.
 
-    If this is a dry run, or there is nothing to do, the role is not taken. Returns the report of how things stand afterwards.
+    In a dry run, or if there is nothing to do, the role is not taken. Returns the report of the state afterwards.
     """
     from walferry.master import requests, snapshot, work
     from walferry.replication.source.session import open_session
@@ -122,14 +122,14 @@ def start() -> None:
 
 @task
 def check(after: dict[str, Any]) -> None:
-    """Fail if regions need people, so that they show in the run, and Airflow's callbacks can tell of them."""
+    """Fail if regions need an operator, so that they show in the run, and Airflow's callbacks can report them."""
     if after["findings"]:
         raise RegionsWarning([Finding(**each).line for each in after["findings"]], IN_LOG)
     print("No region is stuck.")
 
 
 def terms() -> WorkTerms:
-    """How this run has the master's role, by its parameters."""
+    """Return how this run takes the master's role, from the run's parameters."""
     from walferry.master.work import WorkTerms
 
     context = get_current_context()
@@ -140,7 +140,7 @@ def terms() -> WorkTerms:
 
 
 def _told(looked: ClusterSnapshot, lines: Sequence[str]) -> dict[str, Any]:
-    """Tell how regions stand, and what was done or would be done."""
+    """Report the state of the regions, and what was done or would be done."""
     from walferry.master.survey import survey
 
     found = RegionsReport(survey(looked), lines)
@@ -150,13 +150,13 @@ def _told(looked: ClusterSnapshot, lines: Sequence[str]) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class RegionsReport:
-    """A survey, and what was done or would be done."""
+    """A survey of regions, and what was done or would be done."""
 
     survey: RegionSurvey
     lines: Sequence[str] = ()
 
     def as_text(self) -> str:
-        """The report for the log."""
+        """Return the report for the log."""
         found = self.survey
         lines = found.summary()
         lines += [f"WARNING {finding.line}" for finding in found.findings[:MAX_ROWS]]
@@ -169,7 +169,7 @@ class RegionsReport:
         return "\n".join([*lines, *_lines(self.lines)])
 
     def to_xcom(self) -> dict[str, Any]:
-        """The report for Airflow's database."""
+        """Return the report for Airflow's database."""
         found, findings = self.survey, self.survey.findings
         return {
             "ok": not findings,

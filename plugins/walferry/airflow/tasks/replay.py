@@ -74,7 +74,7 @@ def plan() -> dict[str, Any]:
 
 @task(trigger_rule=TriggerRule.ALL_DONE)
 def report(planned: dict[str, Any] | None) -> None:
-    """Tell what was shipped, as text in the log and as XCom; fails if anything was not."""
+    """Report what was shipped, as text in the log and as XCom. Fails if anything was not shipped."""
     from walferry.runs.steps import batch
     from walferry.runs.steps import replay as steps
 
@@ -97,8 +97,8 @@ def report(planned: dict[str, Any] | None) -> None:
 class ReplayIntervalOperator(SparkJobOperator):
     """Ships the interval of `plan` again, or skips itself if there is no WAL. Logs its progress.
 
-    All else is in the run's parameters. A failed job may be submitted again: it goes on with the WALs that are not done. If
-    the job has ended because its peer was paused, it is not submitted again, as it would only stop again.
+    All else is in the run's parameters. A failed job may be submitted again: it goes on with the WALs that are not done. If the
+    job ended because its peer was paused, it is not submitted again, as it would only stop again.
     """
 
     template_fields: Sequence[str] = (*SparkJobOperator.template_fields, "plan")
@@ -135,11 +135,11 @@ class ReplayIntervalOperator(SparkJobOperator):
 
 
 def _fail_if_paused(source: SourceCluster, planned: PlannedInterval) -> None:
-    """Raises AirflowFailException if a job has failed because its peer is paused: no retry helps until it is resumed."""
+    """Raise AirflowFailException if a job failed because its peer is paused: no retry helps until the peer is resumed."""
     from walferry.runs.steps import batch
 
     paused = None
-    with suppress(WalferryError):  # the job's own error tells more
+    with suppress(WalferryError):  # the job's own error says more
         paused = batch.why_paused(source, planned.peer)
     if paused:
         raise AirflowFailException(

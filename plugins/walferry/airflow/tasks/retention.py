@@ -1,6 +1,7 @@
-"""The tasks of the retention DAG: report → check, and beside them the archive's TTL.
+"""The tasks of the retention DAG: report → check, and in parallel the archive's TTL.
 
-Their report is what lies in oldWALs, what keeps it there and until when there is room: for people, and as a dict for Airflow.
+The report says which WALs lie in oldWALs, what keeps them there and how long the disk has room: as text, and as a dict for
+Airflow.
 """
 
 from __future__ import annotations
@@ -35,12 +36,12 @@ MAX_TEXT_CHARS = 1000
 
 
 class RetentionWarning(Failures):
-    """Thresholds are passed; each line says which, and what to do."""
+    """Thresholds are passed. Each line names a threshold, and what to do."""
 
 
 @task
 def report() -> dict[str, Any]:
-    """Tell what lies in oldWALs and what keeps it there, as text in the log and as XCom."""
+    """Report which WALs lie in oldWALs and what keeps them there, as text in the log and as XCom."""
     from walferry.replication.retention.limits import OldWalLimits
 
     context = check_run()
@@ -52,7 +53,7 @@ def report() -> dict[str, Any]:
 
 
 def report_of(cluster: SourceCluster, ttl_seconds: float, limits: OldWalLimits, listed: int) -> RetentionReport:
-    """Survey oldWALs. Raises WalferryError."""
+    """Survey oldWALs, and find what exceeds `limits`. The report lists the oldest `listed` WALs. Raises WalferryError."""
     from walferry.hbase.files.store import OLD_WALS
     from walferry.replication.retention.limits import exceeded
     from walferry.replication.retention.survey import survey
@@ -65,7 +66,7 @@ def report_of(cluster: SourceCluster, ttl_seconds: float, limits: OldWalLimits, 
 
 @task
 def check(found: dict[str, Any]) -> None:
-    """Fail if there are findings, so that they show in the run, and Airflow's callbacks can tell of them."""
+    """Fail if there are findings, so that they show in the run, and Airflow's callbacks can report them."""
     if found["findings"]:
         raise RetentionWarning([Finding(**each).line for each in found["findings"]], "see the log of the task report")
     print("No threshold is passed.")
@@ -87,7 +88,7 @@ def expire_archive() -> None:
 
 @dataclass(frozen=True)
 class RetentionReport:
-    """A survey of oldWALs, and what is wrong. The oldest `listed` WALs are shown one by one."""
+    """A survey of oldWALs, and the findings. The oldest `listed` WALs are shown one by one."""
 
     url: str
     survey: OldWalSurvey
@@ -95,12 +96,12 @@ class RetentionReport:
     listed: int
 
     def as_text(self) -> str:
-        """The report for the log."""
+        """Return the report for the log."""
         lines = [f"WARNING {finding.line}" for finding in self.findings]
         return "\n".join([*lines, *self._amounts(), "", *self._blockers(), "", self._forecast(), "", *self._wals()])
 
     def to_xcom(self) -> dict[str, Any]:
-        """The report for Airflow's database, bounded in size."""
+        """Return the report for Airflow's database, bounded in size."""
         blockers, wals, forecast = self.survey.blockers, self._oldest_first(), self.survey.forecast
         return {
             "ok": not self.findings,
@@ -207,7 +208,7 @@ class RetentionReport:
 
 
 def archive_text(url: str, days: float, expired: Expired) -> str:
-    """What was deleted from the archive, for the log."""
+    """Return a text for the log on what was deleted from the archive."""
     deleted = f"{expired.deleted:,} copies older than {days:g} days ({expired.deleted_bytes:,} bytes) were deleted"
     return f"Archive {url}: {deleted}, {expired.kept:,} ({expired.kept_bytes:,} bytes) are kept."
 

@@ -1,4 +1,4 @@
-"""The tasks of a verification: peers → for each peer compare, and beside it clocks → report."""
+"""The tasks of a verification: peers → for each peer compare, and in parallel clocks → report."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ GROUP = "peer"
 
 @task
 def peers() -> list[str]:
-    """The peers of this run: the one asked for, whether it is Walferry's or not, or all that are managed now.
+    """Return the peers of this run: the chosen one, whether it is managed or not, or all peers that are managed now.
 
-    Checks the parameters, and deletes the results of peers that are gone.
+    It checks the parameters, and deletes the results of peers that are gone.
     """
     from walferry.replication.peers.reading import read_peer, read_peers
     from walferry.replication.source.session import open_session
@@ -48,7 +48,7 @@ def peers() -> list[str]:
 
 @task_of_peer(map_index_template=PEER_NAME)
 def clocks(peer: str) -> dict[str, Any]:
-    """How far the clocks of the RegionServers on both sides are ahead of this machine's."""
+    """Return how far the clocks of the RegionServers on both sides are ahead of this machine's clock."""
     from walferry.base.zk.client import connected
     from walferry.hbase.layout import ZNodes
     from walferry.replication.peers.reading import read_peer, slave_of
@@ -65,10 +65,10 @@ def clocks(peer: str) -> dict[str, Any]:
     return {"source": list(map(asdict, ours)), "slave": list(map(asdict, theirs))}
 
 
-# Also if the job failed: what it has found until then is told.
+# Runs also if the job failed, and reports what the job has found until then.
 @task_of_peer(map_index_template=PEER_NAME, trigger_rule=TriggerRule.ALL_DONE)
 def report(peer: str) -> None:
-    """Tell how the two sides compare, as text in the log and as XCom; fails if they differ."""
+    """Report how the two sides compare, as text in the log and as XCom. Fails if they differ."""
     from walferry.replication.source.session import open_session
     from walferry.verification.results import read_result
 
@@ -76,7 +76,7 @@ def report(peer: str) -> None:
     state = state_of(ti, f"{GROUP}.compare", ti.map_index)
     measured = ti.xcom_pull(task_ids=f"{GROUP}.clocks", map_indexes=ti.map_index) or {}
     with open_session(source(), look_only=True) as session:
-        outcomes = read_result(session, peer, run_of(ti))  # None if the job has left nothing
+        outcomes = read_result(session, peer, run_of(ti))  # None if the job has left no result
     found = VerificationReport(peer, outcomes, state, measured)
     say(found.as_text())
     leave_note(get_current_context(), found.note)
@@ -118,7 +118,7 @@ class VerifyPeerOperator(SparkJobOperator):
 
 
 def options_of(params: Mapping[str, Any]) -> Options:
-    """The run's parameters as options. Raises InputError."""
+    """Return the run's parameters as options. Raises InputError."""
     from walferry.hbase.binary_text import from_binary_text
     from walferry.verification.job import Options
 

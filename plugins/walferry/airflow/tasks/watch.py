@@ -1,11 +1,12 @@
 """The task of the watching DAG: look, send metrics, and notify people of what is wrong.
 
-It fails when there is something to notify of, is skipped while what people were notified of goes on, and succeeds if all is well.
-So whatever hangs on Airflow's failures tells of each finding at once, then after growing intervals, and not each minute.
+The task fails when there is a finding to notify of. It is skipped while findings go on of which people were notified, and
+succeeds if all is well. So everything that hangs on Airflow's failures reports each finding at once, then after growing
+intervals, and not each minute.
 
 An administrator names Airflow's notifiers, or other callables that take a task's context, in Airflow's configuration, never in a
-form or a Variable: section [walferry], option `notifiers`, the dotted path of one of them or of a list, such as
-`company.alerts.REPLICATION`. Their templates have `alert`, the text.
+form or a Variable: section [walferry], option `notifiers`. Its value is the dotted path of a notifier or of a list of notifiers,
+such as `company.alerts.REPLICATION`. Their templates can use `alert`, the text.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ from walferry.runs.failures import MAX_REASONS, Failures
 
 VARIABLE = "walferry_notified"  # {connection: {"notified": …, "old_wals_at": …}}
 MAX_CONNECTIONS = 20
-OLD_WALS_EVERY = 600.0  # seconds: it is listed as a whole
+OLD_WALS_EVERY = 600.0  # seconds between two looks: oldWALs is listed as a whole
 MAX_LINES = 50
 OPTION = ("walferry", "notifiers")
 
@@ -37,7 +38,7 @@ log = logging.getLogger(__name__)
 
 
 class ReplicationFindings(Failures):
-    """Something is wrong of which people are to be notified."""
+    """Something is wrong, and people are to be notified of it."""
 
 
 @task
@@ -66,12 +67,12 @@ def watch() -> None:
 
 
 def _end(new: tuple[str, ...], over: tuple[str, ...], quiet: tuple[str, ...]) -> None:
-    """Tell in the log, whose last line is what this run ends with."""
+    """Log the findings. The last line of the log is how this run ends."""
     for line in over[:MAX_LINES]:
         log.info("%s", line)
     for line in quiet[:MAX_LINES]:
         log.warning("%s", line)
-    for line in new[MAX_REASONS:MAX_LINES]:  # the run ends with the first ones
+    for line in new[MAX_REASONS:MAX_LINES]:  # the run ends with the first lines
         log.error("%s", line)
     if new:
         raise ReplicationFindings(new, "see the page Replication, or `walferry status`")
@@ -81,7 +82,7 @@ def _end(new: tuple[str, ...], over: tuple[str, ...], quiet: tuple[str, ...]) ->
 
 
 def _kept(conn_id: str) -> dict[str, Any]:
-    """What earlier runs have left of the connection; begun anew if it makes no sense."""
+    """Return what earlier runs have left for the connection; an empty state if it makes no sense."""
     mine = _variable().get(conn_id)
     found = mine if isinstance(mine, Mapping) else {}
     at = found.get("old_wals_at")
@@ -89,7 +90,7 @@ def _kept(conn_id: str) -> dict[str, Any]:
 
 
 def _keep(conn_id: str, state: Mapping[str, Any], before: Mapping[str, Any]) -> None:
-    """Leave it to the next run. A failure is logged: then people are notified again of what goes on."""
+    """Leave the state for the next run. A failure is only logged: then people are notified again of findings that go on."""
     if state == before:
         return
     try:
@@ -116,14 +117,14 @@ class NotNotifiers(WalferryError):
 
 
 def notifiers() -> Sequence[Notifier]:
-    """Those of the configuration. Raises NotNotifiers."""
+    """Return the notifiers of the configuration. Raises NotNotifiers."""
     named = conf.get(*OPTION, fallback="")
     if not named:
         return ()
     where = f"option {OPTION[1]} in section [{OPTION[0]}] of Airflow's configuration, {named!r}"
     try:
         found: Any = conf.getimport(*OPTION)
-    except Exception as error:  # whatever the module raises
+    except Exception as error:  # any error that the module raises
         raise NotNotifiers(f"{where}, cannot be imported: {type(error).__name__}: {error}") from error
     every = list(found) if isinstance(found, (list, tuple)) else [found]
     if not all(callable(each) for each in every):
@@ -132,13 +133,13 @@ def notifiers() -> Sequence[Notifier]:
 
 
 def notify(those: Sequence[Notifier], context: Mapping[str, Any], text: str) -> bool:
-    """Tell them. Returns whether one was told, or there is none to tell; what goes wrong with others is logged."""
+    """Notify people. Return whether a notifier succeeded or there are none; the failures of others are logged."""
     told = 0
     for each in those:
         try:
             copy.copy(each)({**context, "alert": text})  # a notifier renders its fields in place
             told += 1
-        except Exception as error:  # it is not ours, and must keep neither the others nor the run from going on
-            # Its text is not shown: it often has the address that was called, which for webhooks is the secret.
+        except Exception as error:  # a notifier is not our code, and must keep neither the others nor the run from going on
+            # The error's text is not shown: it often contains the address that was called, which is the secret of a webhook.
             log.error("the notifier %s has failed: %s", type(each).__name__, type(error).__name__)
     return bool(told) or not those

@@ -1,4 +1,4 @@
-"""What our triggers have in common: each waits for what a stream of a source's cluster announces.
+"""The common base of our triggers: each waits for the announcements of a stream of a source's cluster.
 
 Serialized triggers name the connection; addresses and credentials stay in it.
 """
@@ -20,7 +20,7 @@ if TYPE_CHECKING:  # DAG files name triggers, and are parsed without kazoo
 
 
 class SourceTrigger(BaseTrigger):
-    """A trigger that is made anew from its class path and `arguments`, one of which is `source_conn_id`."""
+    """A trigger that can be made again from its class path and `arguments`, which include `source_conn_id`."""
 
     def __init__(self, **arguments: Any) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
@@ -28,11 +28,11 @@ class SourceTrigger(BaseTrigger):
         self._stream: Watcher | None = None
 
     def serialize(self) -> tuple[str, dict[str, Any]]:
-        """Class path and arguments."""
+        """Return the class path and the arguments."""
         return f"{type(self).__module__}.{type(self).__name__}", self.arguments
 
     async def source(self) -> SourceCluster:
-        """The connection's cluster. Raises SourceError."""
+        """Return the connection's cluster. Raises SourceError."""
         return await asyncio.to_thread(HBaseSourceHook(self.arguments["source_conn_id"]).get_conn)
 
     async def cleanup(self) -> None:
@@ -42,10 +42,10 @@ class SourceTrigger(BaseTrigger):
 
 
 class OnceTrigger(SourceTrigger):
-    """Fires once, for a sensor: with what the stream announces, or with {"error": why there is nothing to wait for}."""
+    """Fires once, for a sensor: with the stream's announcement, or with {"error": why there is nothing to wait for}."""
 
     async def run(self) -> AsyncIterator[TriggerEvent]:
-        """Wait for the stream; yields one event."""
+        """Wait for the stream and yield one event."""
         try:
             async with await self.open_stream() as stream:
                 self._stream = stream
@@ -55,9 +55,9 @@ class OnceTrigger(SourceTrigger):
         yield TriggerEvent(event)  # type: ignore[no-untyped-call]
 
     async def open_stream(self) -> Any:
-        """The stream of the connection's cluster. Raises SourceError."""
+        """Return the stream of the connection's cluster. Raises SourceError."""
         raise NotImplementedError
 
     def payload(self, found: Any) -> dict[str, Any]:
-        """The event of what the stream has announced."""
+        """Return the event for the stream's announcement."""
         raise NotImplementedError

@@ -1,12 +1,12 @@
 """Triggers that fire when RegionServers have died and left queues of managed peers.
 
-Two uses, and so two classes: `DeadServersTrigger` waits once, for the sensor; `DeadServersEventTrigger` fires again and again,
+There are two classes for two uses: `DeadServersTrigger` waits once, for the sensor; `DeadServersEventTrigger` fires repeatedly,
 for an asset's watcher:
 
     Asset("hbase-dead-servers", watchers=[AssetWatcher(name="hbase_source", trigger=DeadServersEventTrigger())])
 
-A trigger remembers nothing beyond its own life: it announces what ZooKeeper says is left to do. That includes deaths that came
-while no triggerer ran, and, after a restart of the triggerer, whatever was announced before and is still undone.
+A trigger remembers nothing beyond its own life: it announces the queues that ZooKeeper still lists. These include deaths that
+came while no triggerer ran, and, after a restart of the triggerer, everything that was announced before and is still undone.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ if TYPE_CHECKING:  # DAG files name the trigger, and are parsed without kazoo
 
 log = logging.getLogger(__name__)
 
-RETRY_SECONDS = 60.0  # until an asset's watcher looks again at a connection or cluster that is not as it should be
-MAX_QUEUES = 20  # of a server in an event, which is kept in Airflow's database; a run reads the queues afresh
+RETRY_SECONDS = 60.0  # until an asset's watcher looks again at a wrong connection or cluster
+MAX_QUEUES = 20  # of a server in an event, which is kept in Airflow's database; a run reads the queues again
 
 
 class DeadServersTrigger(OnceTrigger):
@@ -38,19 +38,19 @@ class DeadServersTrigger(OnceTrigger):
         super().__init__(source_conn_id=source_conn_id)
 
     async def open_stream(self) -> DeadServersStream:
-        """The stream of the connection's cluster. Raises SourceError."""
+        """Return the stream of the connection's cluster. Raises SourceError."""
         return open_stream(await self.source())
 
     def payload(self, found: Iterable[DeadServer]) -> dict[str, Any]:
-        """What is announced."""
+        """Return the event's payload."""
         return payload(found)
 
 
 class DeadServersEventTrigger(SourceTrigger, BaseEventTrigger):
-    """Fires for servers that have newly died, for several at once if they died together.
+    """Fires for servers that have newly died, once for several servers that died together.
 
-    It fires again, after 10 minutes and then after longer and longer pauses, while a server's queues are there and no run claims
-    or drains them: the run that it began may have failed.
+    It fires again, after 10 minutes and then after longer and longer pauses, while a server's queues exist and no run claims or
+    drains them: the run that it began may have failed.
     """
 
     def __init__(self, source_conn_id: str = DEFAULT_CONN_ID) -> None:
@@ -72,12 +72,12 @@ class DeadServersEventTrigger(SourceTrigger, BaseEventTrigger):
 
 
 def open_stream(source: SourceCluster, told: Mapping[str, ServersTold] | None = None) -> DeadServersStream:
-    """The stream of a cluster."""
+    """Return the stream of a cluster."""
     from walferry.replication.queues.dead_servers import DeadServersStream
 
     return DeadServersStream(source, told)
 
 
 def payload(dead: Iterable[DeadServer]) -> dict[str, Any]:
-    """What is announced: {"servers": {name: [queue, …]}}, each queue as "server/queue id" and only the first MAX_QUEUES."""
+    """Return {"servers": {name: [queue, …]}}, each queue as "server/queue id" and only the first MAX_QUEUES."""
     return {"servers": {server.name: [queue.ref for queue in server.queues[:MAX_QUEUES]] for server in dead}}

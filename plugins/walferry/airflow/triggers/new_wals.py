@@ -1,11 +1,11 @@
 """Triggers that fire when closed WALs are queued for a managed peer.
 
-Two uses, and so two classes: `NewWalsTrigger` waits once, for the sensor, which moves the mark itself when it resumes;
-`NewWalsEventTrigger` fires again and again, for an asset's watcher:
+There are two classes for two uses: `NewWalsTrigger` waits once, for the sensor, which moves the mark itself when it resumes;
+`NewWalsEventTrigger` fires repeatedly, for an asset's watcher:
 
     Asset("hbase-backlog", watchers=[AssetWatcher(name="peer-1", trigger=NewWalsEventTrigger(peer="1", key="replicate_peer"))])
 
-With both, a WAL that was announced before a crash but not dealt with is announced again; a WAL that was dealt with is not.
+With both, a WAL that was announced before a crash but not dealt with is announced again. A WAL that was dealt with is not.
 """
 
 from __future__ import annotations
@@ -36,36 +36,36 @@ class NewWalsTrigger(OnceTrigger):
         super().__init__(peer=peer, key=key, source_conn_id=source_conn_id)
 
     async def open_stream(self) -> NewWalsStream:
-        """The stream of the connection's cluster. Raises SourceError."""
+        """Return the stream of the connection's cluster. Raises SourceError."""
         return NewWalsStream(await self.source(), self.arguments["peer"], self.arguments["key"])
 
     def payload(self, found: NewWals) -> dict[str, Any]:
-        """What is announced."""
+        """Return the event's payload."""
         return payload(self.arguments["peer"], found)
 
 
 class NewWalsEventTrigger(SourceTrigger, BaseEventTrigger):
-    """Fires whenever closed WALs beyond the mark are queued; `key` should name the asset or DAG that it is for."""
+    """Fires whenever closed WALs beyond the mark are queued. `key` should name the asset or DAG that uses the trigger."""
 
     def __init__(self, peer: str, key: str, source_conn_id: str = DEFAULT_CONN_ID) -> None:
         super().__init__(peer=peer, key=key, source_conn_id=source_conn_id)
 
     def shared_stream_key(self) -> Hashable:
-        """One stream for each mark: the triggerer moves the mark on when the events are in Airflow's database."""
+        """Return a key for each mark: the triggerer moves the mark on when the events are in Airflow's database."""
         return (__name__, *(self.arguments[name] for name in ("source_conn_id", "peer", "key")))
 
     @classmethod
     def create_shared_stream_producer(cls, kwargs: dict[str, Any]) -> NewWalsProducer:
-        """The stream's other end."""
+        """Return the producer of the stream."""
         return NewWalsProducer(**kwargs)
 
     async def filter_shared_stream(self, shared_stream: AsyncIterator[dict[str, Any]]) -> AsyncIterator[TriggerEvent]:
-        """Every announcement is an event."""
+        """Yield an event for every announcement."""
         async for event in shared_stream:
             yield TriggerEvent(event)  # type: ignore[no-untyped-call]
 
     async def run(self) -> AsyncIterator[TriggerEvent]:
-        """The same without a shared stream: the mark moves when the next event is asked for."""
+        """Yield the events without a shared stream: the mark moves when the next event is asked for."""
         producer = NewWalsProducer(**self.arguments)
         try:
             async for event, found in producer.open_stream():
@@ -76,7 +76,7 @@ class NewWalsEventTrigger(SourceTrigger, BaseEventTrigger):
 
 
 class NewWalsProducer(SharedStreamProducer):
-    """Announces new WALs of one peer, and moves the mark over what has been persisted."""
+    """Announces new WALs of one peer, and moves the mark over the announcements that Airflow has stored."""
 
     def __init__(self, peer: str, key: str, source_conn_id: str = DEFAULT_CONN_ID) -> None:
         self._peer = peer
@@ -86,7 +86,7 @@ class NewWalsProducer(SharedStreamProducer):
         self._announced: dict[str, int] = {}  # by group, beyond the mark
 
     async def open_stream(self) -> AsyncGenerator[tuple[dict[str, Any], NewWals], None]:
-        """Yield announcements for ever, each with what `advance` needs. Raises SourceError."""
+        """Yield announcements for ever, each with the value that `advance` needs. Raises SourceError."""
         source = await asyncio.to_thread(HBaseSourceHook(self._source_conn_id).get_conn)
         self._stream = NewWalsStream(source, self._peer, self._key)
         while True:
@@ -100,9 +100,9 @@ class NewWalsProducer(SharedStreamProducer):
             yield payload(self._peer, found), found
 
     async def advance(self, batch: Sequence[AdvanceItem]) -> None:
-        """Move the mark over what Airflow has stored; the rest is announced again."""
+        """Move the mark over the announcements that Airflow has stored for every subscriber; others are announced again."""
         for item in batch:
-            if item.outcome.acked:
+            if item.outcome.is_clean:
                 await self.commit(item.broker_payload)
             else:
                 self._forget(item.broker_payload)
@@ -127,5 +127,5 @@ class NewWalsProducer(SharedStreamProducer):
 
 
 def payload(peer: str, found: NewWals) -> dict[str, Any]:
-    """What is announced: the peer, how many closed WALs are new, and the newest of each group that has any (milliseconds)."""
+    """Return the peer, how many closed WALs are new, and the newest WAL of each group that has any (milliseconds)."""
     return {"peer": peer, "wals": found.count, "newest": dict(found.newest)}

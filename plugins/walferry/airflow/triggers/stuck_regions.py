@@ -21,13 +21,13 @@ class StuckRegionsTrigger(OnceTrigger):
         super().__init__(limit_seconds=limit_seconds, source_conn_id=source_conn_id)
 
     async def open_stream(self) -> StuckRegionsStream:
-        """The stream of the connection's cluster. Raises SourceError."""
+        """Return the stream of the connection's cluster. Raises SourceError."""
         from walferry.master.stuck_stream import StuckRegionsStream
 
         return StuckRegionsStream(await self.source(), self.arguments["limit_seconds"])
 
     def payload(self, found: Sequence[StuckRegion]) -> dict[str, Any]:
-        """What is announced: the regions that have been in one state for longest, and how many there are."""
+        """Return the regions that have been in one state for longest, and how many there are."""
         longest = sorted(found, key=lambda each: (-each.seconds, each.region))[:MAX_REGIONS]
         regions = [
             {

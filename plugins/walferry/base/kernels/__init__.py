@@ -1,4 +1,4 @@
-"""Compiled primitives that the codecs share: compiling and caching kernels, and what kernels read and write with.
+"""Compiles and caches kernels, and reads and writes bytes in them, for all codecs.
 
 compiled    compiles kernels
 read        reads varints, protobuf fields and integers from a buffer, and hashes bytes

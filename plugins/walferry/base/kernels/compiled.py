@@ -3,13 +3,13 @@
     unmanaged  for kernels that Python calls
     inlined    for kernels that only other kernels call: their code becomes part of the caller's
 
-Kernels release the GIL. They must not allocate arrays. In return they need none of numba's reference counts, which makes kernels
-that call each other in a loop five times as fast. Indexing with an unsigned integer avoids the check for negative indices and
-lets bytes be read as words.
+Kernels release the GIL. They must not allocate arrays. So they need no reference counts of numba, which makes kernels that call
+each other in a loop five times as fast. Indexing with an unsigned integer avoids the check for negative indices, and lets the
+compiler read bytes as words.
 
 Kernels that Python calls are cached on disk, because every Spark worker needs them. numba reuses a cached kernel while the
-kernel's own module is unchanged, even if a kernel that it calls has changed in another module. Therefore a digest of that module
-and of all that it imports of this library is part of the cached name.
+kernel's own module is unchanged, even if a kernel that it calls has changed in another module. Therefore a digest of the kernel's
+module and of all library modules that it imports is part of the cached name.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def unmanaged(kernel: Kernel) -> Kernel:
     options: dict[str, Any] = {"nogil": True, "_nrt": False}
     try:
         return cast(Kernel, njit(cache=True, **options)(kernel))
-    except RuntimeError:  # no folder for the cache can be written: compile in each process
+    except RuntimeError:  # no folder for the cache is writable: compile in each process
         return cast(Kernel, njit(**options)(kernel))
 
 
@@ -44,7 +44,7 @@ def inlined(kernel: Kernel) -> Kernel:
 
 
 def sources_of(module: str) -> set[str]:
-    """The modules whose code may be in a kernel of `module`, by name: itself, what it imports, what these import, and so on."""
+    """Return, by name, the modules whose code may be in a kernel of `module`: itself and all its direct and indirect imports."""
     found, left = set(), {module}
     while left:
         name = left.pop()
@@ -63,7 +63,7 @@ def _digest(module: str) -> str:
 
 @functools.cache
 def _imported(module: str) -> set[str]:
-    """The modules of this library that a module imports. They are imported by the time that its kernels are made."""
+    """Return the modules of this library that a module imports. They are loaded by the time that its kernels are made."""
     found = set()
     for package, names in _IMPORT.findall(_source(module)):
         found |= {package.decode(), *(f"{package.decode()}.{name.decode()}" for name in re.findall(rb"\w+", names))}

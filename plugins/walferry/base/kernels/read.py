@@ -1,8 +1,8 @@
 """Reads varints, protobuf fields and integers from a buffer, and hashes bytes.
 
-A buffer is an array of bytes. Positions count from its start. Only `read_varint` and `read_field` check that what
-they read lies within the range; callers of the other kernels have checked it before. A negative "position after" is INCOMPLETE
-(more bytes are needed) or OVERLONG (the bytes are not a varint).
+A buffer is an array of bytes. Positions count from its start. Only `read_varint` and `read_field` check that their bytes lie
+within the range; callers of the other kernels have checked it before. A negative "position after" is INCOMPLETE (more bytes are
+needed) or OVERLONG (the bytes are not a varint).
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ OVERLONG: Final = -2
 
 
 class WireType(enum.IntEnum):
-    """How a protobuf field is encoded: the low three bits of its tag. HBase uses no groups (3 and 4)."""
+    """The encodings of protobuf fields: the low three bits of a tag. HBase uses no groups (3 and 4)."""
 
     VARINT = 0
     FIXED64 = 1
@@ -35,7 +35,7 @@ class WireType(enum.IntEnum):
 def read_varint(buf: Bytes, pos: int, end: int) -> tuple[int, int]:
     """Return (value as int64, position after it) of the varint at `pos`.
 
-    The position is INCOMPLETE or OVERLONG if there is none.
+    Without a varint there, the position is INCOMPLETE or OVERLONG.
     """
     value = 0
     shift = 0
@@ -55,9 +55,8 @@ def read_varint(buf: Bytes, pos: int, end: int) -> tuple[int, int]:
 def read_field(buf: Bytes, pos: int, end: int) -> tuple[int, int, int, int]:
     """Return (tag, value, start, position after it) of the protobuf field at `pos`.
 
-    `value` is a varint's, and 0 for other wire types. `start` is where the value begins, or, for a field of bytes, where its
-    bytes begin. The position after is negative if the value is malformed or leaves the range. The tag is 0 if there is no sound
-    tag.
+    `value` is the value of a varint, and 0 for other wire types. `start` is the start of the value, or of the bytes in a bytes
+    field. The position after is negative if the value is malformed or leaves the range. The tag is 0 if there is no sound tag.
     """
     tag, start = read_varint(buf, pos, end)
     if start < 0 or tag < 8:
@@ -121,8 +120,8 @@ def read_word(buf: Bytes, pos: int) -> Any:
 
 @inlined
 def same_bytes(a: Bytes, a_start: int, b: Bytes, b_start: int, length: int) -> bool:
-    """Tell whether two ranges hold the same bytes."""
-    for i in range(length - 1, -1, -1):  # noqa: SIM110  numba compiles no generators. Neighbours differ at their ends
+    """Return whether two ranges contain the same bytes."""
+    for i in range(length - 1, -1, -1):  # noqa: SIM110  numba compiles no generators. Neighbouring rows differ at their ends
         if a[np.uint64(a_start + i)] != b[np.uint64(b_start + i)]:
             return False
     return True

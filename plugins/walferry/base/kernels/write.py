@@ -1,4 +1,4 @@
-"""Writes varints, integers and copies of bytes. The caller has made sure that there is room."""
+"""Writes varints, integers and copies of bytes. The caller has made sure that the buffer has room."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def copy_bytes(out: Bytes, at: int, buf: Bytes, start: int, length: int) -> int:
 
 @inlined
 def move_bytes(out: Bytes, at: int, buf: Bytes, start: int, length: int) -> int:
-    """Copy as `copy_bytes`, also towards the start of the same buffer, word by word. Returns the position after the copy."""
+    """Copy like `copy_bytes`, but word by word, also towards the same buffer's start. Returns the position after the copy."""
     to, source, size = np.uint64(at), np.uint64(start), np.uint64(length)
     eight = np.uint64(8)
     i = np.uint64(0)

@@ -1,4 +1,4 @@
-"""Parses protobuf messages from outside: from files, znodes and sockets. Some stand behind their length, a varint of 32 bits."""
+"""Parses protobuf messages from outside: from files, znodes and sockets. A varint of 32 bits, the length, precedes some."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _MAX_VARINT32_BYTES = 5
 
 
 def varint(value: int) -> bytes:
-    """A number that is not negative as a varint."""
+    """Encode a non-negative number as a varint."""
     out = bytearray()
     while value > 0x7F:
         out.append(value & 0x7F | 0x80)
@@ -22,12 +22,12 @@ def varint(value: int) -> bytes:
 
 
 def delimited(message: bytes) -> bytes:
-    """The message behind its length."""
+    """Return the message with its length before it."""
     return varint(len(message)) + message
 
 
 def length_at(data: bytes, position: int) -> tuple[int, int] | None:
-    """A length of 32 bits in `data`, and the position after it; None if there is none, or not all of it."""
+    """Return the 32-bit length at `position` of `data`, and the position after it; None if it is missing or incomplete."""
     length = 0
     for i, byte in enumerate(data[position : position + _MAX_VARINT32_BYTES]):
         length |= (byte & 0x7F) << 7 * i
@@ -37,9 +37,9 @@ def length_at(data: bytes, position: int) -> tuple[int, int] | None:
 
 
 def parse_message(kind: type[M], data: bytes) -> M:
-    """Parse the message in `data` so that it can be relied on. Raises DecodeError.
+    """Parse the message in `data`, and check that it is complete and its strings are text. Raises DecodeError.
 
-    protobuf itself accepts a proto2 message that lacks required fields, and gives bytes for a string that is not UTF-8.
+    protobuf itself accepts a proto2 message without its required fields, and returns bytes for a string that is not UTF-8.
     """
     message = kind.FromString(data)
     if not message.IsInitialized():
@@ -50,9 +50,9 @@ def parse_message(kind: type[M], data: bytes) -> M:
 
 
 def unknown_fields(message: Message, known: Collection[tuple[int, int]] = ()) -> list[str]:
-    """The fields in the message, and in those within it, that this code does not know: "Message field 12", each once.
+    """Return the unknown fields of the message, and of the messages within it, as "Message field 12", each once.
 
-    `known` are fields of the message that another of its versions has, by number and wire type.
+    `known` are fields of the message in another of its versions, by number and wire type.
     """
     found = {
         f"{message.DESCRIPTOR.name} field {field.field_number}": None
@@ -67,18 +67,18 @@ def unknown_fields(message: Message, known: Collection[tuple[int, int]] = ()) ->
 
 
 def unknown_numbers(message: Message, known: tuple[int, int]) -> list[int]:
-    """The values of a field that another version of the message has, by number and wire type, as unsigned numbers."""
+    """Return the values of another version's field, given by number and wire type, as unsigned numbers."""
     return [int(field.data) for field in _unknown(message) if (field.field_number, field.wire_type) == known]
 
 
 def _unknown(message: Message) -> list[Any]:
-    """UnknownField objects, which protobuf does not type."""
+    """Return the message's UnknownField objects, which protobuf does not type."""
     fields = UnknownFieldSet(message)
     return [fields[i] for i in range(len(fields))]
 
 
 def _lacking(message: Message) -> str:
-    """The name of the first required field that is not there. A hostile message may lack millions, so they are not listed."""
+    """Return the name of the first missing required field. A hostile message may lack millions, so this does not list them."""
     for field in message.DESCRIPTOR.fields:
         if field.is_required and not message.HasField(field.name):
             return field.name
@@ -93,7 +93,7 @@ def _lacking(message: Message) -> str:
 
 
 def _not_text(message: Message) -> str | None:
-    """The name of the first field that should be text but is not."""
+    """Return the name of the first field that should be text but is not."""
     for field, value in message.ListFields():
         values = value if field.is_repeated else [value]
         if field.type == field.TYPE_STRING:

@@ -1,11 +1,11 @@
-"""SASL DIGEST-MD5 without I/O (RFC 2831), the client's side, with qop auth: for ZooKeeper's logins by a password.
+"""Implements the client's side of SASL DIGEST-MD5 (RFC 2831) without I/O, with qop auth, for password logins to ZooKeeper.
 
     server    realm="zk-sasl-md5",nonce="…",charset=utf-8,algorithm=md5-sess
     client    username="…",realm="…",nonce="…",cnonce="…",nc=00000001,qop=auth,digest-uri="zookeeper/zk-sasl-md5",response=<hex>
     server    rspauth=<hex>
 
-The last message proves that the server knows the password, or has it in the form in which it is used here. Who listens to the
-exchange can try passwords on it; only TLS keeps it from others.
+The last message proves that the server knows the password, or its hashed form that this protocol uses. An eavesdropper can try
+passwords on the exchange; only TLS hides it.
 """
 
 from __future__ import annotations
@@ -23,23 +23,23 @@ _FIRST_USE = "00000001"  # of a nonce
 
 
 class DigestError(WalferryError):
-    """The server's side of a login by a password makes no sense, or does not prove that it knows the password."""
+    """The server's message in a password login is malformed, or does not prove that the server knows the password."""
 
     retry_helps = False
 
 
 class DigestClient:
-    """One login of `user` at the service `uri`, e.g. "zookeeper/zk-sasl-md5". The password is text in UTF-8."""
+    """One login of `user` at the service `uri`, e.g. "zookeeper/zk-sasl-md5". The password is UTF-8 text."""
 
     def __init__(self, user: str, password: bytes, uri: str) -> None:
         self._user = user
         self._password = password
         self._uri = uri
         self._expected = ""  # the server's proof
-        self.proved = False  # by the server too
+        self.proved = False  # whether the server has proved itself too
 
     def answer(self, token: bytes) -> bytes:
-        """The answer to the challenge; after that, nothing, if the server's proof is right. Raises DigestError."""
+        """Answer the challenge; then check the server's proof, and return nothing. Raises DigestError."""
         found = _directives(token)
         if not self._expected:
             return self._respond(found)
@@ -84,7 +84,7 @@ def _directives(token: bytes) -> dict[str, str]:
 
 
 def _in_hash(text: str) -> bytes:
-    """RFC 2831, 2.1.2.1: as ISO 8859-1 if it can be, even where everything else is UTF-8."""
+    """Encode a text for the hash: in ISO 8859-1 if possible, even if everything else is UTF-8 (RFC 2831, 2.1.2.1)."""
     try:
         return text.encode("latin-1")
     except UnicodeEncodeError:
@@ -96,4 +96,4 @@ def _escaped(text: str) -> str:
 
 
 def _md5(data: bytes) -> hashlib._Hash:
-    return hashlib.md5(data, usedforsecurity=False)  # the protocol has no other; it must work on machines in FIPS mode too
+    return hashlib.md5(data, usedforsecurity=False)  # the protocol has no other hash; it must work on machines in FIPS mode too

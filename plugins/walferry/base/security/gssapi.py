@@ -1,7 +1,7 @@
-"""Kerberos through the system's GSSAPI library, MIT's libgssapi_krb5 (RFC 2744; MIT's gssapi_ext.h for credential stores).
+"""Speaks Kerberos through the system's GSSAPI library, MIT's libgssapi_krb5 (RFC 2744; credential stores: MIT's gssapi_ext.h).
 
-The library is loaded at the first use: clusters without Kerberos need none. It is called by ctypes, because the packages that
-bind it have no builds for Linux, and Walferry has to install without a compiler. Calls that talk to a KDC let other threads run.
+The library is loaded at the first use: clusters without Kerberos do not need it. ctypes calls it: the packages that bind it have
+no builds for Linux, and Walferry must install without a compiler. Calls that talk to a KDC let other threads run.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ MAX_STATUS_CHARS = 500
 
 _COMPLETE = 0
 _CONTINUE_NEEDED = 1
-_ROUTINE_ERRORS = 0xFFFF0000  # calling and routine errors stand in the upper half of a major status
+_ROUTINE_ERRORS = 0xFFFF0000  # the upper half of a major status contains calling and routine errors
 _BY_GSSAPI, _BY_MECHANISM = 1, 2
 _INITIATE = 1
 _MUTUAL, _REPLAY, _SEQUENCE, _CONFIDENTIAL, _INTEGRITY = 2, 4, 8, 16, 32
@@ -39,24 +39,24 @@ _AT_THE_KDC = (
     "Compare the server's principal and host name with the principals that the KDC has, and see whether the realm's KDC can be "
     "reached"
 )
-_generations = itertools.count(1)  # of tickets, of the whole process
-_NO_REASON = "Success"  # the mechanism's words where it has none for what GSSAPI itself has found
-# With a keytab that has no key of the principal, the library looks for tickets in a cache, and says that it found none.
+_generations = itertools.count(1)  # of tickets, counted in the whole process
+_NO_REASON = "Success"  # the mechanism's text if GSSAPI itself found the error
+# If a keytab has no key of the principal, the library looks for tickets in a cache, and reports that it found none.
 _REWORDED = {"No credentials cache found": "its keytab holds no key of it"}
 
 
 class KerberosError(WalferryError):
-    """Kerberos refused something; the message says what, of whom, and why in the library's words."""
+    """Kerberos refused something; the message says what, for which principal, and why, in the library's words."""
 
 
 class NoKey(KerberosError):
-    """The keytab cannot be read here, or has no key of the principal. Waiting does not help: somebody has to see to the file."""
+    """The keytab is unreadable here, or lacks the principal's key. Waiting does not help: an operator must correct the file."""
 
     retry_helps = False
 
 
 class HostNotNamed(KerberosError):
-    """A slave names a host with which its connection does not let the principal be used. Nothing was said to it."""
+    """A slave names a host at which its connection does not allow the principal. Nothing was sent to the host."""
 
     retry_helps = False
 
@@ -71,7 +71,7 @@ class HostNotNamed(KerberosError):
 
 
 def check_host(kerberos: Kerberos, host: str) -> None:
-    """Raises HostNotNamed if an identity may not be used with the servers of a host."""
+    """Raise HostNotNamed if an identity may not be used with the servers of a host."""
     if not kerberos.may_meet(host):
         raise HostNotNamed(kerberos, host)
 
@@ -83,7 +83,7 @@ class KerberosMissing(KerberosError):
 
 
 class KdcSilent(KerberosError):
-    """No KDC has answered in the time that there was."""
+    """No KDC has answered in time."""
 
     def __init__(self, credential: Credential, server: str) -> None:
         super().__init__(
@@ -110,11 +110,11 @@ class _Store(ctypes.Structure):
 
 @functools.cache
 def library() -> ctypes.CDLL:
-    """The library. Raises KerberosMissing if this machine has none."""
+    """Return the library. Raises KerberosMissing if this machine has none."""
     for name in LIBRARIES:
         try:
             loaded = ctypes.CDLL(name)
-            _ = loaded.gss_acquire_cred_from  # MIT's; other makers' lack it
+            _ = loaded.gss_acquire_cred_from  # only MIT's library has this
         except (OSError, AttributeError):
             continue
         return loaded
@@ -137,23 +137,22 @@ class Credential:
         return self.kerberos.principal or "the principal of the credential cache"
 
     def forget(self) -> None:
-        """Use none of the tickets got so far again, another credential's neither."""
+        """Never use any of the present tickets again, nor another credential's."""
         with self._lock:
             self._distrusted_at = time.monotonic()
             self._generation = next(_generations)
 
     def distrust(self) -> None:
-        """Forget the tickets because they did not help: the server may have another key by now, or they have ended.
+        """Forget tickets that did not help: the server may have a new key by now, or the tickets have expired.
 
-        Tickets that are as good as new are kept: they are not what is wrong, and the memory of what was forgotten is not given
-        back.
+        This keeps tickets that are almost new: they are not the cause, and the memory of forgotten tickets is never freed.
         """
         if time.monotonic() - self._distrusted_at >= DISTRUST_SECONDS:
             self.forget()
 
     @property
     def cache_name(self) -> str | None:
-        """The cache with the tickets from a keytab; None without a keytab."""
+        """The name of the cache with the tickets from a keytab; None without a keytab."""
         if self.kerberos.keytab is None:
             return None
         with self._lock:
@@ -161,7 +160,7 @@ class Credential:
         return f"MEMORY:walferry-{hashlib.sha256(cache).hexdigest()}"
 
     def acquire(self) -> c_void_p:
-        """A handle to the credential, to be released by the caller. Raises KerberosError."""
+        """Return a handle to the credential, which the caller must release. Raises KerberosError."""
         keytab = self.kerberos.keytab
         if keytab is not None and (why := problem_of(keytab, self.kerberos.principal)):
             raise NoKey(f"no ticket for {self}: {why}")
@@ -183,7 +182,7 @@ class Credential:
         return credential
 
     def get(self) -> None:
-        """Get a ticket, if there is none yet. Raises KerberosError, also if the tickets of kinit have ended."""
+        """Get a ticket, if there is none yet. Raises KerberosError, also if the tickets of kinit have expired."""
         minor, left, credential = c_uint32(), c_uint32(), self.acquire()
         try:
             library().gss_inquire_cred(byref(minor), credential, None, byref(left), None, None)
@@ -195,14 +194,14 @@ class Credential:
 
 @functools.lru_cache(maxsize=64)
 def credential_of(kerberos: Kerberos) -> Credential:
-    """The tickets of an identity in this process."""
+    """Return the tickets of an identity in this process."""
     return Credential(kerberos)
 
 
 class Context:
     """The security context between one identity and one server, from the first token to the last message (RFC 2743).
 
-    `server` is a principal: DNS has no say in who it is. Nothing is delegated to it.
+    `server` is a principal, so DNS does not influence its identity. Nothing is delegated to it.
     """
 
     def __init__(self, credential: Credential, server: str) -> None:
@@ -217,7 +216,7 @@ class Context:
             library().gss_delete_sec_context(byref(minor), byref(self._handle), none)
 
     def step(self, token: bytes) -> bytes:
-        """Answer the server's token, which is empty at the begin. The answer may be empty too. Raises KerberosError."""
+        """Answer the server's token, which is empty at the beginning. The answer may be empty too. Raises KerberosError."""
         lib = library()
         minor, out, granted = c_uint32(), _Buffer(), c_uint32()
         mechanism, _keep = _oid(_KERBEROS)
@@ -233,7 +232,7 @@ class Context:
             advice = f"{_AT_THE_KDC} {_by_settings()}" if kerberos.keytab else _advice(kerberos)
             _check(major, minor, f"{self._credential} got no access to {self._server}", advice=advice)
         except KerberosError:
-            self._credential.distrust()  # they may have ended: the library renews them at half of their time, but not at any time
+            self._credential.distrust()  # they may have expired: the library renews them at half of their time, but not always
             raise
         finally:
             _release("gss_release_name", target)
@@ -245,7 +244,7 @@ class Context:
         return _taken(out)
 
     def wrap(self, data: bytes | bytearray | memoryview, *, encrypt: bool) -> bytes:
-        """A token with `data`, signed, and encrypted if asked for. Raises KerberosError."""
+        """Return a token with `data`, signed, and encrypted if `encrypt`. Raises KerberosError."""
         minor, encrypted, out = c_uint32(), c_int(), _Buffer()
         given, _keep = _buffer(data)
         major = library().gss_wrap(
@@ -258,7 +257,7 @@ class Context:
         return token
 
     def unwrap(self, token: bytes | bytearray | memoryview, *, encrypted: bool) -> bytes:
-        """The data of a token from the server. Raises KerberosError if it was touched, or is not encrypted."""
+        """Return the data of a token from the server. Raises KerberosError if it was changed, or is not encrypted as expected."""
         minor, was_encrypted, out = c_uint32(), c_int(), _Buffer()
         given, _keep = _buffer(token)
         major = library().gss_unwrap(byref(minor), self._handle, byref(given), byref(out), byref(was_encrypted), None)
@@ -269,7 +268,7 @@ class Context:
         return data
 
     def wrap_limit(self, size: int, *, encrypt: bool) -> int:
-        """The most bytes that `wrap` turns into a token of at most `size` bytes. Raises KerberosError."""
+        """Return the most bytes that `wrap` turns into a token of at most `size` bytes. Raises KerberosError."""
         minor, limit = c_uint32(), c_uint32()
         major = library().gss_wrap_size_limit(
             byref(minor), self._handle, c_int(encrypt), c_uint32(0), c_uint32(size), byref(limit)
@@ -285,7 +284,7 @@ def _advice(kerberos: Kerberos) -> str:
 
 
 def _by_settings() -> str:
-    """Where the libraries look for krb5.conf, and whether they find it."""
+    """Return a text with the places where the libraries look for krb5.conf, and whether they find it."""
     paths = os.environ.get("KRB5_CONFIG") or "/etc/krb5.conf"
     there = any(os.path.exists(path) for path in paths.split(os.pathsep))
     return f"(KRB5_CONFIG, krb5.conf: {paths if there else f'there is no {paths}'})"
@@ -297,13 +296,13 @@ def _oid(encoded: bytes) -> tuple[_Oid, Any]:
 
 
 def _buffer(data: bytes | bytearray | memoryview) -> tuple[_Buffer, Any]:
-    """A descriptor of `data`, and what must be kept while it is used. Only `bytes` are not copied."""
+    """Return a descriptor of `data`, and the object to keep during its use. Only `bytes` are not copied."""
     kept = c_char_p(data if isinstance(data, bytes) else bytes(data))
     return _Buffer(len(data), ctypes.cast(kept, c_void_p)), kept
 
 
 def _taken(buffer: _Buffer) -> bytes:
-    """The bytes that the library returned, which are released."""
+    """Return a copy of the bytes that the library returned, and release them."""
     data = ctypes.string_at(buffer.value, buffer.length) if buffer.length and buffer.value else b""
     minor = c_uint32()
     library().gss_release_buffer(byref(minor), byref(buffer))
@@ -329,7 +328,7 @@ def _check(
     major: int, minor: c_uint32, problem: str, *, advice: str = "", exactly: bool = False,
     reworded: Mapping[str, str] = _AS_THEY_ARE,
 ) -> None:  # fmt: skip
-    """Raise a KerberosError if a call failed. `exactly`: also for what is only noteworthy, such as a message that came twice."""
+    """Raise a KerberosError if a call failed. `exactly`: also for mere warnings, such as a message that came twice."""
     if major & 0xFFFFFFFF & (0xFFFFFFFF if exactly else _ROUTINE_ERRORS):
         words = _status(minor.value, _BY_MECHANISM) if minor.value else ""
         if words in ("", _NO_REASON):

@@ -1,4 +1,4 @@
-"""Reads which principals a keytab has keys of. The keys themselves are skipped.
+"""Reads which principals have keys in a keytab. It skips the keys themselves.
 
 MIT's file format, version 2 (MIT Kerberos, doc/formats/keytab_file_format.rst; krb5's lib/krb5/keytab/kt_file.c). Big-endian:
 
@@ -26,7 +26,7 @@ _LENGTH = struct.Struct(">H")
 _REST = struct.Struct(">IIBH")  # name type, time, version, encryption
 _LONG_VERSION = struct.Struct(">I")
 _ESCAPED = {"\\": "\\\\", "/": "\\/", "@": "\\@", "\n": "\\n", "\t": "\\t", "\b": "\\b", "\0": "\\0"}  # krb5_unparse_name
-# The kinds of keys that are in use (RFC 3961 and its successors), by their numbers.
+# The kinds of keys in use (RFC 3961 and its successors), by their numbers.
 _ENCRYPTIONS = {
     1: "des-cbc-crc", 3: "des-cbc-md5", 16: "des3-cbc-sha1", 17: "aes128-cts-hmac-sha1-96", 18: "aes256-cts-hmac-sha1-96",
     19: "aes128-cts-hmac-sha256-128", 20: "aes256-cts-hmac-sha384-192", 23: "arcfour-hmac", 25: "camellia128-cts-cmac",
@@ -35,13 +35,13 @@ _ENCRYPTIONS = {
 
 
 class KeytabError(WalferryError):
-    """A file is not a keytab, or not a whole one."""
+    """A file is not a keytab, or is not complete."""
 
     retry_helps = False
 
 
 class KeytabUnreadable(KeytabError):
-    """There is no such file, or this process may not read it."""
+    """The file does not exist, or this process may not read it."""
 
     def __init__(self, path: str, why: str) -> None:
         super().__init__(
@@ -52,7 +52,7 @@ class KeytabUnreadable(KeytabError):
 
 @dataclass(frozen=True)
 class KeytabEntry:
-    """A key, but for its bytes."""
+    """A key without its bytes."""
 
     principal: str  # "walferry/host@REALM", as klist writes it
     version: int
@@ -61,12 +61,12 @@ class KeytabEntry:
 
     @property
     def encryption_name(self) -> str:
-        """The kind of the key, as krb5.conf calls it."""
+        """The key's kind, with its name in krb5.conf."""
         return _ENCRYPTIONS.get(self.encryption, f"encryption {self.encryption}")
 
 
 def read_keytab(path: str) -> list[KeytabEntry]:
-    """The entries of the keytab at `path`. Raises KeytabError, which names the path."""
+    """Return the entries of the keytab at `path`. Raises KeytabError, which names the path."""
     try:
         with open(path, "rb") as file:
             data = file.read(MAX_KEYTAB_BYTES + 1)
@@ -81,7 +81,7 @@ def read_keytab(path: str) -> list[KeytabEntry]:
 
 
 def parse_keytab(data: bytes) -> list[KeytabEntry]:
-    """The entries of a keytab's bytes. Raises ValueError, which names the offset."""
+    """Return the entries in a keytab's bytes. Raises ValueError, which names the offset."""
     if data[:2] != _MAGIC:
         raise ValueError("it does not begin as a keytab of version 2 does")
     entries = []
@@ -105,16 +105,16 @@ def parse_keytab(data: bytes) -> list[KeytabEntry]:
 
 
 def principals(entries: Iterable[KeytabEntry]) -> str:
-    """The principals of the entries, for people; not too many of them."""
+    """Return the principals of the entries as text for people, but not too many of them."""
     names = sorted({one_line(each.principal, 200) for each in entries})
     more = f" and {len(names) - MAX_NAMED:,} more" if len(names) > MAX_NAMED else ""
     return (", ".join(names[:MAX_NAMED]) or "none") + more
 
 
 def problem_of(path: str, principal: str | None) -> str | None:
-    """Why tickets cannot be got by the keytab at `path`; None if it can be read and has a key of the principal.
+    """Return why the keytab at `path` cannot get tickets; None if it is readable and contains a key of the principal.
 
-    Keytabs of other formats are left to the Kerberos libraries.
+    The Kerberos libraries check keytabs of other formats.
     """
     try:
         entries = read_keytab(path)

@@ -1,7 +1,7 @@
-"""Logins: as whom Walferry talks to a cluster, and what it demands of the cluster's servers.
+"""Defines logins: Walferry's identity at a cluster, and the proof that it demands of the cluster's servers.
 
-A login holds no secrets, because it travels in arguments and logs. It names files that hold them: keytabs, private keys,
-passwords. They must be readable on each machine that talks to the cluster.
+A login contains no secrets, because it travels in arguments and logs. It names the files that contain them: keytabs, private
+keys, passwords. These files must be readable on each machine that talks to the cluster.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ MAX_PASSWORD_BYTES = 1024
 
 
 class Protection(StrEnum):
-    """What SASL does to each message, from weak to strong, by the names of hbase.rpc.protection."""
+    """SASL's protection of each message, from weak to strong, by the names of hbase.rpc.protection."""
 
     AUTHENTICATION = "authentication"  # nothing: qop auth
     INTEGRITY = "integrity"  # a checksum: qop auth-int
@@ -25,34 +25,34 @@ class Protection(StrEnum):
 
     @property
     def at_least(self) -> frozenset[Protection]:
-        """This protection and those that are stronger."""
+        """This protection and all stronger ones."""
         every = list(Protection)
         return frozenset(every[every.index(self) :])
 
 
 @dataclass(frozen=True, kw_only=True)
 class Kerberos:
-    """A Kerberos identity. Without a keytab, the tickets in the process's credential cache are used, and nothing renews them."""
+    """A Kerberos identity. Without a keytab, it uses the tickets in the process's credential cache, which nothing renews."""
 
-    principal: str | None = None  # "walferry/host@REALM"; None: the one of the credential cache
+    principal: str | None = None  # "walferry/host@REALM"; None: the principal of the credential cache
     keytab: str | None = None  # path
-    protection: Protection | None = None  # the weakest that is accepted; None: see of_hbase and of_namenodes
+    protection: Protection | None = None  # the weakest accepted one; None: see of_hbase and of_namenodes
     servers: tuple[str, ...] = ()  # principals of HBase's servers, e.g. "hbase/_HOST@REALM"; none: that, in our own realm
-    hosts: tuple[str, ...] = ()  # hosts of slaves with which it may be used: names, or patterns such as "*.west.example.com"
-    only_hosts: bool = False  # whether it is used with a slave, which may name any host, and so with `hosts` alone
+    hosts: tuple[str, ...] = ()  # allowed hosts of slaves: names, or patterns such as "*.west.example.com"
+    only_hosts: bool = False  # whether it is for a slave, which may name any host, and so for `hosts` alone
 
     @property
     def of_hbase(self) -> Protection:
-        """The weakest protection that is accepted of HBase's servers."""
+        """The weakest protection that is accepted from HBase's servers."""
         return self.protection or Protection.AUTHENTICATION
 
     @property
     def of_namenodes(self) -> Protection:
-        """The weakest protection that is accepted of NameNodes: what they say decides what is read, and believed to be WALs."""
+        """The weakest protection that is accepted from NameNodes: their answers decide which bytes are read and taken as WALs."""
         return self.protection or Protection.INTEGRITY
 
     def may_meet(self, host: str) -> bool:
-        """Whether it may be used with the servers of a host."""
+        """Return whether this identity may be used with the servers of a host."""
         name = host.lower().rstrip(".")
         return not self.only_hosts or any(fnmatchcase(name, each.lower().replace("[", "[[]")) for each in self.hosts)
 
@@ -64,16 +64,16 @@ class Kerberos:
 
 @dataclass(frozen=True, kw_only=True)
 class Tls:
-    """How to talk TLS. The server's certificate must be signed by one in `ca`, and must be for the host that is asked."""
+    """Settings for TLS. An authority in `ca` must have signed the server's certificate, which must be for the called host."""
 
     ca: str  # path of the accepted authorities, PEM
     certificate: str | None = None  # path of our own certificate and its chain, PEM
-    key: str | None = None  # path of its private key, PEM; None: it stands in `certificate`
+    key: str | None = None  # path of its private key, PEM; None: `certificate` contains it
     key_password_file: str | None = None  # path of a file with the key's password
 
 
 class ZooKeeperAuth(StrEnum):
-    """How to log in to ZooKeeper."""
+    """The ways to log in to ZooKeeper."""
 
     NONE = "none"
     KERBEROS = "kerberos"  # SASL GSSAPI, as the login's Kerberos principal
@@ -85,7 +85,7 @@ class ZooKeeperLogin:
     """A login to a ZooKeeper ensemble."""
 
     auth: ZooKeeperAuth = ZooKeeperAuth.NONE
-    server: str = f"zookeeper/{HOST}"  # the servers' principal, without a realm: in our own
+    server: str = f"zookeeper/{HOST}"  # the servers' principal; without a realm, our own realm
     user: str | None = None  # for DIGEST
     password_file: str | None = None  # for DIGEST: path of a file with the password
     tls: Tls | None = None
@@ -93,21 +93,21 @@ class ZooKeeperLogin:
 
 @dataclass(frozen=True, kw_only=True)
 class Login:
-    """As whom to talk to a cluster: to its HBase servers, to its ZooKeeper, and to its HDFS, which takes `kerberos` alone."""
+    """The login to a cluster: to its HBase servers, its ZooKeeper, and its HDFS, which uses only `kerberos`."""
 
     user: str | None = None  # effective user of RPCs without Kerberos; None: the process's user
     kerberos: Kerberos | None = None
-    tls: Tls | None = None  # of HBase's RPC
+    tls: Tls | None = None  # for HBase's RPC
     zookeeper: ZooKeeperLogin = field(default_factory=ZooKeeperLogin)
 
     def without_password(self) -> Login:
-        """The same login for another cluster: all but the password for ZooKeeper."""
+        """Return this login for another cluster: without the password for ZooKeeper."""
         if self.zookeeper.auth is not ZooKeeperAuth.DIGEST:
             return self
         return replace(self, zookeeper=replace(self.zookeeper, auth=ZooKeeperAuth.NONE, user=None, password_file=None))
 
     def for_slaves(self, *more_hosts: str) -> Login:
-        """The same login for a slave: its principal is used with its `hosts`, and `more_hosts`, alone."""
+        """Return this login for a slave: its principal is used only with its `hosts` and `more_hosts`."""
         if self.kerberos is None:
             return self
         hosts = tuple(dict.fromkeys((*self.kerberos.hosts, *more_hosts)))
@@ -115,7 +115,7 @@ class Login:
 
 
 def login_from(fields: Mapping[str, Any]) -> Login:
-    """The login of which `asdict` has made `fields`. Raises TypeError, ValueError, AttributeError for anything else."""
+    """Return the login from which `asdict` made `fields`. Raises TypeError, ValueError, AttributeError for other fields."""
     kerberos, tls, zookeeper = fields.get("kerberos"), fields.get("tls"), fields.get("zookeeper") or {}
     return Login(
         user=fields.get("user"),
@@ -141,7 +141,7 @@ UNSECURED = Login()
 
 
 def password_in(path: str) -> bytes:
-    """The password in a file, without the end of its line. Raises OSError, and ValueError for what is too long to be one."""
+    """Return the password in a file, without the line's end. Raises OSError, and ValueError if it is too long."""
     with open(path, "rb") as file:
         found = file.read(MAX_PASSWORD_BYTES + 1)
     if len(found) > MAX_PASSWORD_BYTES:

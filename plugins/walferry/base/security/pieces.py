@@ -1,4 +1,4 @@
-"""Cuts what is sent into pieces that are protected one by one."""
+"""Cuts outgoing bytes into pieces that are protected one by one."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ Buffer = bytes | bytearray | memoryview
 
 
 def pieces(buffers: Sequence[Buffer], size: int) -> Iterator[bytes]:
-    """The same bytes in pieces of `size`; the last may be shorter."""
+    """Yield the same bytes in pieces of `size`; the last may be shorter."""
     kept: list[Buffer] = []
     held = 0
     for buffer in buffers:

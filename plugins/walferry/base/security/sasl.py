@@ -1,4 +1,4 @@
-"""SASL's GSSAPI mechanism, as a client (RFC 4752). It has no I/O: tokens in, tokens out.
+"""Implements the client of SASL's GSSAPI mechanism (RFC 4752) without I/O: tokens in, tokens out.
 
 client                            server
 token*                  ⇄         token*             until the security context is established (RFC 2743)
@@ -24,7 +24,7 @@ _FRAME = struct.Struct(">i")
 
 
 class ProtectionRefused(KerberosError):
-    """The server does not offer a protection that is strong enough."""
+    """The server does not offer a strong enough protection."""
 
     retry_helps = False
 
@@ -32,7 +32,7 @@ class ProtectionRefused(KerberosError):
 class GssapiClient:
     """The client's side of one negotiation. `least` is the weakest accepted protection; the strongest is taken.
 
-    `setting` is the name of the server's setting for what it offers.
+    `setting` is the name of the server's setting for the protections that it offers.
     """
 
     def __init__(
@@ -42,15 +42,15 @@ class GssapiClient:
         self._context = context
         self._server = server
         self._accepted = least.at_least
-        self.protection: Protection | None = None  # once it is negotiated, and nothing more is to come
-        self.max_token_bytes = _NO_LIMIT  # that the server takes
+        self.protection: Protection | None = None  # set once the negotiation is complete
+        self.max_token_bytes = _NO_LIMIT  # the server's limit
 
     def first(self) -> bytes:
-        """The first token. Raises KerberosError."""
+        """Return the first token. Raises KerberosError."""
         return self._context.step(b"")
 
     def answer(self, token: bytes) -> bytes:
-        """The answer to the server's token. Raises KerberosError, ProtectionRefused."""
+        """Return the answer to the server's token. Raises KerberosError, ProtectionRefused."""
         if self.protection is not None:
             raise KerberosError(f"{self._server} goes on with a negotiation that has ended")
         if not self._context.established:
@@ -83,13 +83,13 @@ def _named(protections: Iterable[Protection]) -> str:
 
 
 class Wraps:
-    """What goes both ways once integrity or privacy was negotiated: int32 length, wrapped bytes, as HBase frames them.
+    """Wraps the bytes of both directions once integrity or privacy is negotiated, in HBase's frames: int32 length, token.
 
-    The bytes inside are a stream: the border of a wrap means nothing.
+    The bytes inside form a stream: the borders between wraps mean nothing.
     """
 
     def __init__(self, context: Context, protection: Protection, most_sent: int, most_received: int) -> None:
-        """`most_sent` and `most_received` are bytes a token, which the server takes, and which is accepted from it."""
+        """`most_sent` and `most_received` limit the bytes of a token to the server and from the server."""
         self._context = context
         self._encrypt = protection is Protection.PRIVACY
         self._piece = max(1, context.wrap_limit(most_sent, encrypt=self._encrypt))
@@ -97,13 +97,13 @@ class Wraps:
         self._arrived = bytearray()
 
     def outgoing(self, buffers: Sequence[Buffer]) -> Iterator[bytes]:
-        """The frames for `buffers`, one after the other as they are asked for. Raises KerberosError."""
+        """Yield the frames for `buffers` one after the other. Raises KerberosError."""
         for piece in pieces(buffers, self._piece):
             token = self._context.wrap(piece, encrypt=self._encrypt)
             yield _FRAME.pack(len(token)) + token
 
     def incoming(self, data: Buffer) -> bytes:
-        """The bytes of the wraps that `data` completes, often none. Raises KerberosError."""
+        """Return the bytes of the wraps that `data` completes, often none. Raises KerberosError."""
         self._arrived += data
         found = []
         while len(self._arrived) >= _FRAME.size:

@@ -1,11 +1,11 @@
-"""Tickets for single servers, in credential caches of their own, for a library that logs in by itself.
+"""Keeps tickets for single servers in credential caches of their own, for a library that logs in by itself.
 
-hdfs-native asks GSSAPI for a ticket for whoever the other side says that it is, and has our ticket-granting ticket forwarded to
-it (GSS_C_DELEG_FLAG). So it gets a cache in which there is no ticket-granting ticket, only those for the servers that were meant:
-without one nothing can be forwarded, and no other server can be asked for.
+hdfs-native asks GSSAPI for a ticket for whatever server the other side claims to be, and makes GSSAPI forward our ticket-granting
+ticket to it (GSS_C_DELEG_FLAG). So it gets a cache without a ticket-granting ticket, with tickets only for the intended servers.
+Then nothing can be forwarded, and the library cannot get a ticket for any other server.
 
-The cache is one in the memory of the Kerberos library (libkrb5), which GSSAPI's uses too, and hdfs-native with it. It is filled
-by ctypes, as `gssapi.py` says; the structures are those of krb5.h, where they have stayed the same since MIT Kerberos 1.0.
+The cache lies in the memory of the Kerberos library (libkrb5), which the GSSAPI library uses too, and so does hdfs-native. ctypes
+fills it, for the reasons in `gssapi.py`. The structures come from krb5.h, and have not changed since MIT Kerberos 1.0.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from dataclasses import dataclass
 from walferry.base.security.gssapi import MAX_STATUS_CHARS, Credential, KerberosError, library
 from walferry.base.texts import one_line
 
-NO_KEYS = "MEMORY:walferry-no-keys"  # a keytab without keys. Else a library would look into one of the environment's
+NO_KEYS = "MEMORY:walferry-no-keys"  # a keytab without keys. Else a library would use the environment's keytab
 _UNKNOWN_TYPE = 0  # KRB5_NT_UNKNOWN: without DNS, whatever krb5.conf says (dns_canonicalize_hostname, rdns)
 _numbers = itertools.count()
 
@@ -55,14 +55,14 @@ class Service:
 
 
 class TicketCache:
-    """Tickets of a credential for some services, which live as long as this object. `principal` is whose they are.
+    """Tickets of a credential for some services, which live as long as this object. They belong to `principal`.
 
     A service that the KDC does not know is left out. Raises KerberosError, also if the KDC knows none of them.
     """
 
     def __init__(self, credential: Credential, services: Collection[Service]) -> None:
         self.name = f"MEMORY:walferry-{os.getpid()}-{next(_numbers)}"
-        credential.get()  # so that there is a ticket-granting ticket, and no old one
+        credential.get()  # ensures that there is a fresh ticket-granting ticket
         with _Library() as kerberos:
             tickets = kerberos.cache_of(credential)
             mine = kerberos.cache(self.name)
@@ -80,13 +80,13 @@ class TicketCache:
         self.renew_at = now + (min(ends) - now) / 2
 
     def __del__(self) -> None:
-        if hasattr(self, "principal"):  # else it was never made
+        if hasattr(self, "principal"):  # else the cache was never made
             with suppress(KerberosError), _Library() as kerberos:
                 kerberos.destroy(self.name)
 
 
 def principal_of(service: Service) -> str:
-    """The principal of a service, for GSSAPI. It has an empty realm if the KDC is to find that out. DNS is not asked.
+    """Return a service's principal for GSSAPI. Its realm is empty if the KDC must find it out. This does not ask DNS.
 
     Raises KerberosError.
     """
@@ -95,10 +95,10 @@ def principal_of(service: Service) -> str:
 
 
 class _Library:
-    """libkrb5 for the length of a block, after which all that was made in it is freed."""
+    """libkrb5 for the length of a block. At its end all objects made in it are freed."""
 
     def __init__(self) -> None:
-        self._functions = library()  # what it depends on is found through it
+        self._functions = library()  # its dependencies are found through it
         self._context = c_void_p()
         self._made = ExitStack()
 
@@ -128,7 +128,7 @@ class _Library:
         self._made.callback(getattr(self._functions, function), self._context, *args)
 
     def _made_by(self, function: str, free: str, *args: object) -> c_void_p:
-        """What a function makes, which is freed at the block's end. Raises KerberosError."""
+        """Return the object that a function makes, and free it at the block's end. Raises KerberosError."""
         found = c_void_p()
         self.call(function, *args, byref(found))
         self._free(free, found)
@@ -157,7 +157,7 @@ class _Library:
         self.call("krb5_cc_destroy", found)
 
     def cache_of(self, credential: Credential) -> c_void_p:
-        """The cache with the ticket-granting ticket of a credential: its own, or one of the environment's."""
+        """Return the cache with a credential's ticket-granting ticket: its own, or one of the environment's."""
         if (name := credential.cache_name) is not None:
             return self.cache(name)
         if (principal := credential.kerberos.principal) is None:
@@ -168,9 +168,9 @@ class _Library:
         return self._made_by("krb5_cc_get_principal", "krb5_free_principal", cache)
 
     def copy_ticket(self, tickets: c_void_p, client: c_void_p, service: Service, to: c_void_p) -> int | None:
-        """Get a ticket for a service, and put it into a cache. Returns when it ends; None if the KDC does not know the service.
+        """Get a ticket for a service, and put it into a cache. Returns its end time; None if the KDC does not know the service.
 
-        It is put there under each name by which GSSAPI may look for it: krb5.conf decides whether the realm is found out first.
+        The cache gets it under each name by which GSSAPI may look for it: krb5.conf decides whether the realm is found out first.
         """
         wanted = self.principal(service)
         with self._ticket(tickets, client, wanted) as ticket:
@@ -181,7 +181,7 @@ class _Library:
                 copy = _Creds.from_buffer_copy(ticket)
                 copy.server = self._parsed(name).value
                 self.call("krb5_cc_store_cred", to, byref(copy))
-            return int(ticket.endtime) & 0xFFFFFFFF  # a number of seconds without a sign, beyond 2038
+            return int(ticket.endtime) & 0xFFFFFFFF  # unsigned seconds, for times after 2038
 
     @contextmanager
     def _ticket(self, tickets: c_void_p, client: c_void_p, server: c_void_p) -> Iterator[_Creds | None]:

@@ -1,4 +1,4 @@
-"""TLS without I/O: bytes in, bytes out (ssl.SSLObject). A server's certificate is always checked, and the host it is for."""
+"""Speaks TLS without I/O: bytes in, bytes out (ssl.SSLObject). It always checks a server's certificate and its host name."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ class TlsError(WalferryError):
 
 
 class TlsSettingsError(TlsError):
-    """A file that a login names cannot be used; the message names it."""
+    """A file that a login names is unusable; the message names it."""
 
     retry_helps = False
 
 
 class TlsClient:
-    """The client's side of one TLS connection to `host`. First comes `handshake`. Raises TlsError, TlsSettingsError."""
+    """The client's side of one TLS connection to `host`. Call `handshake` first. Raises TlsError, TlsSettingsError."""
 
     def __init__(self, tls: Tls, host: str) -> None:
         self._host = host
@@ -40,7 +40,7 @@ class TlsClient:
             raise TlsError(f"no certificate can be for {one_line(repr(host), MAX_REASON_CHARS)}: {_words(error)}") from error
 
     def handshake(self) -> Generator[bytes, bytes, None]:
-        """Yield what is to be sent, maybe nothing, and take what has come in answer. Raises TlsError."""
+        """Yield the bytes to send, maybe none, and take the received answer. Raises TlsError."""
         while True:
             try:
                 self._object.do_handshake()
@@ -59,12 +59,12 @@ class TlsClient:
 
     @property
     def to_send(self) -> bytes:
-        """What the last step of the handshake left to be sent."""
+        """The bytes that the last step of the handshake left to be sent."""
         return self._out.read()
 
     @property
     def version(self) -> str:
-        """The protocol that was agreed on, e.g. "TLSv1.3"."""
+        """The agreed protocol, e.g. "TLSv1.3"."""
         return self._object.version() or "TLS"
 
     @property
@@ -73,13 +73,13 @@ class TlsClient:
         return self._object.getpeercert(binary_form=True) or b""
 
     def outgoing(self, buffers: Sequence[Buffer]) -> Iterator[bytes]:
-        """The encrypted bytes of `buffers`, piece by piece as they are asked for."""
+        """Yield the encrypted bytes of `buffers`, piece by piece."""
         for piece in pieces(buffers, ENCRYPTED_AT_ONCE):
             self._object.write(piece)
             yield self._out.read()
 
     def incoming(self, data: Buffer) -> bytes:
-        """The bytes that `data` decrypts to, often none. Raises TlsError."""
+        """Return the bytes that `data` decrypts to, often none. Raises TlsError."""
         self._in.write(data)
         found = []
         try:
@@ -92,13 +92,13 @@ class TlsClient:
             pass
         except ssl.SSLZeroReturnError:
             pass  # the end of the connection follows
-        except ssl.SSLError as error:  # among them: our certificate is refused, which TLS 1.3 tells after the handshake
+        except ssl.SSLError as error:  # e.g. a refusal of our certificate, which TLS 1.3 reports after the handshake
             raise _explained(self._host, error) from error
         return b"".join(found)
 
 
 def context_of(tls: Tls) -> ssl.SSLContext:
-    """The settings of a login, with its files as they are now: certificates change while jobs run. Raises TlsSettingsError."""
+    """Return a login's settings with its files' present contents: certificates change while jobs run. Raises TlsSettingsError."""
     paths = [path for path in (tls.ca, tls.certificate, tls.key, tls.key_password_file) if path is not None]
     try:
         return _context(tls, tuple(_state(path) for path in paths))
@@ -108,7 +108,7 @@ def context_of(tls: Tls) -> ssl.SSLContext:
 
 
 def _state(path: str) -> tuple[int, int]:
-    """What changes with a file. OSError, which names it, if it cannot be read: those of OpenSSL do not name theirs."""
+    """Return a value that changes with the file. Raises OSError with the file's name if it is unreadable, unlike OpenSSL."""
     with open(path, "rb") as file:
         found = os.fstat(file.fileno())
     return found.st_mtime_ns, found.st_ino
@@ -116,14 +116,14 @@ def _state(path: str) -> tuple[int, int]:
 
 @functools.lru_cache(maxsize=64)
 def _context(tls: Tls, _: tuple[tuple[int, int], ...]) -> ssl.SSLContext:
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)  # which checks certificate and host name
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)  # this checks certificate and host name
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     try:
         context.load_verify_locations(cafile=tls.ca)
     except ssl.SSLError as error:
         raise TlsSettingsError(f"{tls.ca} holds no certificates in PEM that can be read: {_words(error)}") from error
     if tls.certificate is not None:
-        # An empty password, because OpenSSL would ask for one at the terminal.
+        # Without a password, OpenSSL would ask for one at the terminal, so give it an empty one.
         password = _password(tls.key_password_file) if tls.key_password_file else b""
         try:
             context.load_cert_chain(tls.certificate, tls.key, password)

@@ -1,4 +1,4 @@
-"""Waits for calls of libraries that cannot be given a time: Kerberos asks its KDCs for up to a minute each, and longer."""
+"""Limits the wait for library calls without a time limit: Kerberos asks each of its KDCs for up to a minute, and longer."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from typing import TypeVar
 
 T = TypeVar("T")
 
-MOST_LEFT_BEHIND = 32  # of those that wait for the same
+MOST_LEFT_BEHIND = 32  # calls that wait for the same thing
 
 
 @dataclass(frozen=True)
 class Slow:
-    """A call that may take long, and a name of what it waits for: an identity, and the realm whose KDCs are asked."""
+    """A call that may take long. `what` names the thing it waits for: an identity, and the realm whose KDCs are asked."""
 
     call: Callable[[], bytes]
     what: str
@@ -27,10 +27,10 @@ class Slow:
 
 
 def within(seconds: float, call: Callable[[], T], what: str = "") -> T:
-    """The result of `call`. Raises TimeoutError if it does not come in time; the call then goes on behind our back, to no end.
+    """Return the result of `call`. Raises TimeoutError if it takes too long; the call then goes on in the background, unused.
 
-    So many calls that wait for `what` can be left behind; further ones wait for a place. Calls that wait for something else have
-    places of their own: the silent KDCs of one cluster must not hold up the logins to another.
+    At most MOST_LEFT_BEHIND calls that wait for `what` can be under way; further calls wait for a place. Calls that wait for
+    something else have places of their own: the silent KDCs of one cluster must not hold up the logins to another.
     """
     give_up = time.monotonic() + seconds
     places = _places(what)
@@ -46,7 +46,7 @@ def within(seconds: float, call: Callable[[], T], what: str = "") -> T:
         finally:
             places.release()
 
-    threading.Thread(target=run, daemon=True, name="walferry-kerberos").start()  # which no end of the process waits for
+    threading.Thread(target=run, daemon=True, name="walferry-kerberos").start()  # the process does not wait for it at its end
     return result.result(max(0.0, give_up - time.monotonic()))
 
 

@@ -1,15 +1,15 @@
-"""To whom the znodes belong that a client creates, and whether Walferry's root is theirs alone.
+"""Decides who owns the znodes that a client creates, and whether these owners alone can write to Walferry's root.
 
-A session with a login creates znodes that belong to those that HBase's own znodes belong to (`belongs_as`); one without a login
-creates znodes that belong to all, as everything there does.
+A session with a login gives its znodes the owners of HBase's own znodes (`belongs_as`). The znodes of a session without a login
+are open to all, like everything there.
 
-What lies below the root counts: that edits are shipped, where files lie that a load has left. So with logins a session uses only
-a root that nobody else can ever have written to (`claim_root`). ZooKeeper proves that: the root's ACL names nobody else, and has
-been the same since the root was made (`aversion` is 0; no client can set it back). As nobody else may make a znode below such a
-root, all that is there is ours, and no list of it is needed. A root that others made, perhaps with our ACL in the end, or whose
-ACL was changed, is refused; `take_over` makes it ours at an operator's word (`walferry own-root`).
+Znodes below the root matter: they say which edits are shipped, and where a load has left files. So with a login, a session uses
+only a root to which no other user can ever have written (`claim_root`). ZooKeeper proves that: the root's ACL names no other
+user, and has been the same since the root was made (`aversion` is 0; no client can set it back). Other users cannot make a znode
+below such a root, so everything there is ours, and no list of it is needed. A root that others made, perhaps with our ACL in the
+end, or whose ACL was changed, is refused; `take_over` makes it ours at an operator's command (`walferry own-root`).
 
-The root is made in one request with its ACL and a child: nobody who may delete below its parent can replace a root that is not
+One request makes the root with its ACL and a child: users who may delete below its parent cannot replace a root that is not
 empty.
 """
 
@@ -27,7 +27,7 @@ from walferry.base.zk.client import Refusal, commit, expected, retried, whose
 from walferry.base.zk.errors import Contention, ForeignRoot, NoAccess
 
 WORLD = "world"
-CHILD = "clock"  # of the root; `just_written` tells ZooKeeper's time by it
+CHILD = "clock"  # a child of the root; `just_written` reads ZooKeeper's time from it
 TRIES = 20  # a try fails if another client makes or deletes the root meanwhile
 MAX_NAMED = 10
 _LETTERS = ((Permissions.CREATE, "c"), (Permissions.DELETE, "d"), (Permissions.READ, "r"), (Permissions.WRITE, "w"),
@@ -35,7 +35,7 @@ _LETTERS = ((Permissions.CREATE, "c"), (Permissions.DELETE, "d"), (Permissions.R
 
 
 def share(zk: KazooClient, models: Sequence[str], root: str) -> None:
-    """Let what a session with a login creates belong to those that HBase's znodes belong to, and have the root for them alone.
+    """Give the znodes of a session with a login the owners of HBase's znodes, and claim the root for these owners alone.
 
     Raises ForeignRoot, NoAccess, Contention, ConnectError.
     """
@@ -44,11 +44,11 @@ def share(zk: KazooClient, models: Sequence[str], root: str) -> None:
 
 
 def belongs_as(zk: KazooClient, models: Sequence[str]) -> bool:
-    """Let what a session with a login creates belong to those that the first existing one of the znodes `models` belongs to.
+    """Give the znodes of a session with a login the owners of the first existing znode of `models`.
 
-    So the cluster that made `models` can delete what we create there, and nobody else can change it. Without a model, what the
-    session creates is its own. Returns whether there are owners: not without a login, nor where the model belongs to all.
-    Raises NoAccess, ConnectError.
+    So the cluster that made `models` can delete our znodes there, and no one else can change them. Without a model, the session
+    itself owns its znodes. Returns whether there are owners: not without a login, nor if the model is open to all. Raises
+    NoAccess, ConnectError.
     """
     if zk.default_acl is None:
         return False
@@ -61,14 +61,14 @@ def belongs_as(zk: KazooClient, models: Sequence[str]) -> bool:
 
 
 def check_root(zk: KazooClient, models: Sequence[str], root: str) -> None:
-    """Check what `share` does, for a session that only looks, and make nothing. Raises ForeignRoot, NoAccess, ConnectError."""
+    """Check the same as `share`, for a session that only reads, and make nothing. Raises ForeignRoot, NoAccess, ConnectError."""
     found = root_of(zk, root) if belongs_as(zk, models) else None
     if found is not None and (problem := problem_of(zk, *found)):
         raise ForeignRoot(whose(zk).name, root, problem)
 
 
 def claim_root(zk: KazooClient, root: str) -> None:
-    """Make sure that the root is there, and that nobody but the owners of this session's znodes can ever have written to it.
+    """Make sure that the root exists, and that only the owners of this session's znodes can ever have written to it.
 
     Raises ForeignRoot, NoAccess, Contention, ConnectError.
     """
@@ -89,7 +89,7 @@ def claim_root(zk: KazooClient, root: str) -> None:
 
 
 def root_of(zk: KazooClient, root: str) -> tuple[list[ACL], ZnodeStat] | None:
-    """The root's ACL and stat; None if it is not there. Raises ForeignRoot if it does not let this login look, ConnectError."""
+    """Return the root's ACL and stat; None if it is missing. Raises ForeignRoot if this login may not read them, ConnectError."""
     try:
         return _look(zk, root)
     except NoAuthError as error:
@@ -97,7 +97,7 @@ def root_of(zk: KazooClient, root: str) -> tuple[list[ACL], ZnodeStat] | None:
 
 
 def problem_of(zk: KazooClient, acl: Sequence[ACL], stat: ZnodeStat) -> str | None:
-    """Why others may have written to a znode of this ACL, or below it; None if they cannot have."""
+    """Return why others may have written to a znode with this ACL, or below it; None if they cannot have."""
     if others := _strangers(zk, acl):
         return f"it can be changed by {', '.join(others[:MAX_NAMED])}, whom HBase's znodes do not belong to"
     if stat.aversion:
@@ -106,7 +106,7 @@ def problem_of(zk: KazooClient, acl: Sequence[ACL], stat: ZnodeStat) -> str | No
 
 
 def acl_of(zk: KazooClient, path: str) -> list[ACL] | None:
-    """Who may do what with a znode; None if it does not exist. Raises NoAccess, ConnectError."""
+    """Return a znode's ACL; None if the znode does not exist. Raises NoAccess, ConnectError."""
     try:
         found = _look(zk, path)
     except NoAuthError as error:
@@ -115,12 +115,12 @@ def acl_of(zk: KazooClient, path: str) -> list[ACL] | None:
 
 
 def readable_by_all(zk: KazooClient) -> list[ACL] | None:
-    """The ACL for a znode that belongs to the same, but that all clients read; None if all znodes belong to all."""
+    """Return the ACL for a znode with the same owners that all clients can read; None if all znodes are open to all."""
     return None if zk.default_acl is None else [*zk.default_acl, *READ_ACL_UNSAFE]
 
 
 def shown(acl: Sequence[ACL]) -> str:
-    """An ACL as ZooKeeper's own client takes it: "sasl:hbase:cdrwa"."""
+    """Return an ACL in the syntax of ZooKeeper's own client: "sasl:hbase:cdrwa"."""
     return ",".join(
         f"{entry.id.scheme}:{entry.id.id}:{''.join(letter for bit, letter in _LETTERS if entry.perms & bit)}" for entry in acl
     )
@@ -135,14 +135,14 @@ def _look(zk: KazooClient, path: str) -> tuple[list[ACL], ZnodeStat] | None:
 
 
 def _strangers(zk: KazooClient, acl: Sequence[ACL]) -> list[str]:
-    """Who may change a znode, but for those that a session's own znodes belong to, as "digest:mallory:…"."""
+    """Return the users who may change a znode, except the owners of the session's own znodes, as "digest:mallory:…"."""
     ours = {entry.id for entry in zk.default_acl or ()}
     others = {entry.id for entry in acl if entry.perms & ~Permissions.READ} - ours
     return sorted(f"{each.scheme}:{each.id}" for each in others)
 
 
 def _make(zk: KazooClient, root: str) -> None:
-    """Make the root; it does no harm if another client does so just now."""
+    """Make the root; another client may do so at the same time."""
 
     def make() -> Refusal | None:
         multi = zk.transaction()

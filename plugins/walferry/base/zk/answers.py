@@ -1,4 +1,4 @@
-"""Bounds what a ZooKeeper server may answer, and ends the connection to one whose answers make no sense."""
+"""Bounds the answers of ZooKeeper servers, and ends the connection to a server whose answers make no sense."""
 
 import ssl
 import struct
@@ -9,8 +9,8 @@ from kazoo.protocol.connection import ConnectionDropped
 
 from walferry.base.zk.secured import SecuredClient
 
-MAX_SKIPPED_BYTES = 512 << 20  # of an answer that is read to its end, but not kept, so that the connection can be used on
-SKIP_BYTES = 1 << 20  # read at once of such an answer
+MAX_SKIPPED_BYTES = 512 << 20  # of an answer that is read to its end but dropped, so that the connection stays usable
+SKIP_BYTES = 1 << 20  # bytes of a dropped answer that are read at once
 REPLY_HEADER = struct.Struct(">iqi")  # xid, zxid, error
 
 
@@ -20,7 +20,7 @@ def bound_answers(zk: SecuredClient, most_bytes: int) -> None:
     zk.handler.most_bytes = most_bytes
 
     def skipped(length: int, timeout: float) -> bytes:
-        """The answer's header, with an error in place of what follows."""
+        """Read and drop an answer; return its header, with an error in place of the rest."""
         xid, zxid, error = REPLY_HEADER.unpack(read(REPLY_HEADER.size, timeout))
         left = length - REPLY_HEADER.size
         while left:
@@ -43,7 +43,7 @@ def bound_answers(zk: SecuredClient, most_bytes: int) -> None:
 
 
 def drop_unreadable(zk: SecuredClient) -> None:
-    """Drop a server whose answer cannot be parsed. It would end kazoo's thread, and with it the client for good."""
+    """Drop a server whose answer cannot be parsed: such an answer would end kazoo's thread, and so the client for good."""
     read = zk._connection._read_socket
 
     def dropping(timeout: float) -> Any:

@@ -1,7 +1,7 @@
-"""A ZooKeeper client whose calls always end.
+"""Provides a ZooKeeper client whose calls always end.
 
 kazoo's synchronous calls have no time limit: while a client tries to reconnect, a call may hang until the ensemble is back. Here
-a call waits `call_timeout` seconds at most for its answer, and reads are tried again after a lost connection.
+a call waits at most `call_timeout` seconds for its answer, and reads are repeated after a lost connection.
 """
 
 import contextlib
@@ -46,14 +46,14 @@ _kazoo_log.setLevel(logging.ERROR)
 
 SESSION_TIMEOUT_SECONDS = 20.0
 CONNECT_TIMEOUT_SECONDS = 30.0
-TCP_TIMEOUT_SECONDS = 4.0  # for each server; then the next one is tried
+TCP_TIMEOUT_SECONDS = 4.0  # for each server, before the next one is tried
 FIRST_LOOK_SECONDS = 2.0  # a healthy ensemble accepts a connection within this time
 UNREACHABLE_SECONDS = 5.0  # a server that is starting may refuse connections for this long
-LAST_LOOK_SECONDS = 1.0  # for each server, to tell an unreachable one from a silent one
+LAST_LOOK_SECONDS = 1.0  # for each server, to distinguish an unreachable one from a silent one
 CALL_TIMEOUT_SECONDS = 30.0
 CLOSE_SECONDS = 2.0  # an ensemble's time to acknowledge the end of a session
 PIPELINED_READS = 256
-TOO_LONG = object()  # in the place of an answer
+TOO_LONG = object()  # stands in the place of an answer
 MAX_ANSWER_BYTES = 64 << 20  # a znode has at most 1 MiB by default; a list of children may be longer (jute.maxbuffer)
 
 # The request may have been carried out, or may still be when this session reconnects.
@@ -71,7 +71,7 @@ class _BoundedResult(AsyncResult):  # type: ignore[misc]  # kazoo has no types
 
 @dataclass(frozen=True)
 class Whose:
-    """How messages name an ensemble, and what they say to check if it is away or belongs to another cluster."""
+    """The name of an ensemble in messages, and the settings to check if it is away or belongs to another cluster."""
 
     name: str
     check: str
@@ -92,8 +92,8 @@ class _BoundedHandler(SequentialThreadingHandler):  # type: ignore[misc]
         self.whose = whose
         self._socket: Any = None
         self._hung_up = False
-        self.dropped = False  # whether a server has ended a connection before it had a session
-        self.no_zookeeper = False  # whether what was taken for a server has answered with something else
+        self.dropped = False  # whether a server has ended a connection before the session began
+        self.no_zookeeper = False  # whether a supposed server has answered in another protocol
         self.encrypted: Callable[[socket.socket, str, tuple[str, int]], socket.socket] = lambda sock, host, address: sock
         self.unreached: Callable[[tuple[str, int], str], None] = lambda server, address: None
 
@@ -115,9 +115,9 @@ class _BoundedHandler(SequentialThreadingHandler):  # type: ignore[misc]
     def select(
         self, readers: Sequence[Any], writers: Sequence[Any], _: Sequence[Any], timeout: float
     ) -> tuple[list[Any], list[Any], list[Any]]:
-        """Wait as select.select does, several times for each request. kazoo's own way makes and closes an epoll each time.
+        """Wait as select.select does, several times for each request. kazoo's own method makes and closes an epoll each time.
 
-        A socket whose TLS layer holds decrypted bytes can be read, though nothing more has arrived.
+        A socket whose TLS layer holds decrypted bytes is readable although nothing more has arrived.
         """
         held = [each for each in readers if isinstance(each, ssl.SSLSocket) and each.pending()]
         waiting = select.poll()
@@ -129,11 +129,11 @@ class _BoundedHandler(SequentialThreadingHandler):  # type: ignore[misc]
         return readable, [each for each in writers if each.fileno() in ready], []
 
     def hang_up(self) -> None:
-        """Close the connection and open no other, so that nothing waits for the server any more."""
+        """Close the connection and open no other, so that no call waits for the server any more."""
         self._hung_up = True
         if self._socket is not None:
             with contextlib.suppress(OSError):
-                socket.socket.shutdown(self._socket, socket.SHUT_RDWR)  # an SSLSocket's own would forget that it encrypts
+                socket.socket.shutdown(self._socket, socket.SHUT_RDWR)  # SSLSocket.shutdown would forget that the socket encrypts
 
 
 def connect(
@@ -145,10 +145,10 @@ def connect(
     most_bytes: int = MAX_ANSWER_BYTES,
     login: Login = UNSECURED,
 ) -> SecuredClient:
-    """Start a client of the ensemble "host:port,host:port"; all times in seconds. `disconnect` ends it.
+    """Start a client of the ensemble `quorum` ("host:port,host:port"); all times in seconds. `disconnect` ends it.
 
-    An answer of more than `most_bytes` is not kept: the request fails with MarshallingError. A server that announces a far longer
-    one is dropped.
+    `call_timeout` limits each call, and `whose` names the ensemble in messages. An answer of more than `most_bytes` is dropped:
+    the request fails with MarshallingError. A server that announces a far longer answer is disconnected.
 
     Raises ConnectError if no server answers within `timeout`, or if none can be reached within UNREACHABLE_SECONDS; LoginFailed
     or LoginRefused, which are ConnectErrors, if the login fails.
@@ -171,7 +171,7 @@ def connect(
     drop_unreadable(zk)
     why = _start(zk, timeout)
     if not zk.connected:
-        refusal = zk.refusal  # before this client hangs up itself
+        refusal = zk.refusal  # before this client itself closes the connection
         disconnect(zk)
         if refusal is not None:
             raise refusal
@@ -182,9 +182,9 @@ def connect(
 
 
 def _start(zk: SecuredClient, timeout: float) -> str | None:
-    """Connect as KazooClient.start does, but give up early if no server can be reached, or some refuse the login.
+    """Connect as KazooClient.start does, but give up early if no server is reachable, or if servers refuse the login.
 
-    KazooClient.start tries an unknown host for the whole `timeout`. Returns why no server can be reached, if that is known; the
+    KazooClient.start tries an unknown host for the whole `timeout`. Returns why no server is reachable, if that is known; the
     caller checks whether the client is connected.
     """
     began = time.monotonic()
@@ -198,7 +198,7 @@ def _start(zk: SecuredClient, timeout: float) -> str | None:
         if not reachable and not answered:
             why = unreachable(zk.hosts, TCP_TIMEOUT_SECONDS)
             reachable = why is None
-        # Until then, another server of the ensemble may be a good one.
+        # Until then, another server of the ensemble may be reachable.
         if (why or answered) and time.monotonic() - began >= UNREACHABLE_SECONDS:
             break
         zk.settled.wait(min(1.0, left))
@@ -206,7 +206,7 @@ def _start(zk: SecuredClient, timeout: float) -> str | None:
 
 
 def disconnect(zk: KazooClient) -> None:
-    """End the session and its threads, even if the ensemble is away or silent. kazoo would wait for it for a session's time."""
+    """End the session and its threads, even if the ensemble is away or silent. kazoo would wait for the session's timeout."""
     hang_up = threading.Timer(CLOSE_SECONDS if zk.connected else 0, zk.handler.hang_up)
     hang_up.start()
     try:
@@ -232,7 +232,7 @@ def connected(
 
 
 def retried(zk: KazooClient, call: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-    """Make a call that may be repeated; try it again if the connection is lost. Raises ConnectError in the end."""
+    """Make a repeatable call, and repeat it if the connection is lost. Raises ConnectError in the end."""
     try:
         result: T = zk.retry(call, *args, **kwargs)
     except AuthFailedError as error:
@@ -243,12 +243,12 @@ def retried(zk: KazooClient, call: Callable[P, T], *args: P.args, **kwargs: P.kw
 
 
 def unanswered(zk: KazooClient, how: str) -> ConnectError:
-    """The error of a client whose ensemble does not answer: why, if it does not take the client's login any more."""
+    """Return the error for an ensemble that does not answer: the refusal of the client's login, if that is the reason."""
     return refusal_of_login(zk) or ConnectError(f"ZooKeeper of {whose(zk).name} at {hosts(zk)} {how}")
 
 
 def refusal_of_login(zk: KazooClient) -> ConnectError | None:
-    """Why the client has no session, if that is because of its login."""
+    """Return why the client has no session, if its login is the reason."""
     return zk.refusal if isinstance(zk, SecuredClient) else None
 
 
@@ -258,7 +258,7 @@ def hosts(zk: KazooClient) -> str:
 
 
 def whose(zk: KazooClient) -> Whose:
-    """How messages name the client's ensemble, as `connect` was told."""
+    """Return the name of the client's ensemble in messages, which `connect` got."""
     return getattr(zk.handler, "whose", SOURCE)
 
 
@@ -306,7 +306,7 @@ def children_all(zk: KazooClient, paths: Sequence[str], watch: Watch | None = No
 
 
 def children_each(zk: KazooClient, paths: Sequence[str], watch: Watch | None = None) -> list[list[str] | AnswerTooLong | None]:
-    """As `children_all`, but with an error in the place of each list that is too long."""
+    """Do the same as `children_all`, but with an error in the place of each list that is too long."""
     found = _pipelined(zk, paths, lambda path: zk.get_children_async(path, watch=watch), _or_too_long)
     return [
         AnswerTooLong(path, zk.handler.most_bytes) if names is TOO_LONG else names and sorted(names)
@@ -329,7 +329,7 @@ def _or_too_long(pending: Any) -> Any:
 
 
 def read_all(zk: KazooClient, paths: Sequence[str]) -> list[ZNode | None]:
-    """Read the znodes in the order of the paths, with pipelined requests; None for each that does not exist."""
+    """Read the znodes in the order of the paths, with pipelined requests. A missing znode gives None."""
     return [None if found is None else ZNode(*found) for found in _pipelined(zk, paths, zk.get_async)]
 
 
@@ -341,14 +341,14 @@ def read_children(zk: KazooClient, path: str) -> dict[str, ZNode]:
 
 
 def stat_all(zk: KazooClient, paths: Sequence[str]) -> list[ZnodeStat | None]:
-    """The stats of the znodes in the order of the paths, without their values; None for each that does not exist."""
+    """Return the znodes' stats in the order of the paths, without their values. A missing znode gives None."""
     return _pipelined(zk, paths, zk.exists_async)
 
 
 def _pipelined(
     zk: KazooClient, paths: Sequence[str], request: Callable[[str], Any], answer: Callable[[Any], Any] = _or_none
 ) -> list[Any]:
-    """Send the requests for the paths and collect the answers; None for each znode that does not exist."""
+    """Send the requests for the paths and collect the answers. A missing znode gives None."""
 
     def some(paths: Sequence[str]) -> list[Any]:
         return [answer(pending) for pending in [request(path) for path in paths]]
@@ -361,26 +361,26 @@ def _pipelined(
 
 @dataclass(frozen=True)
 class Refusal:
-    """The operation, counted from 0, for which ZooKeeper refused a whole multi, and why."""
+    """The operation, counted from 0, that made ZooKeeper refuse a whole multi, and the reason."""
 
     operation: int
     error: Exception
 
 
 def commit(transaction: TransactionRequest) -> Refusal | None:
-    """Send a multi once; None if it was carried out. Raises one of OUTCOME_UNKNOWN if that is not known."""
+    """Send a multi once. Returns None if it was carried out. Raises one of OUTCOME_UNKNOWN if that is not known."""
     return refusal_of(transaction.commit())
 
 
 def expected(refusal: Refusal | None, *errors: type[Exception]) -> Refusal | None:
-    """The refusal, whose error must be one of these: raises any other error. None if the multi was carried out."""
+    """Return the refusal (None if the multi was carried out). Its error must be one of these; any other error is raised."""
     if refusal is not None and not isinstance(refusal.error, errors):
         raise refusal.error
     return refusal
 
 
 def refusal_of(results: Sequence[Any]) -> Refusal | None:
-    """Find out of a multi's results why it was refused; None if it was carried out."""
+    """Return from a multi's results why it was refused; None if it was carried out."""
     for i, result in enumerate(results):
         if isinstance(result, Exception) and not isinstance(result, (RolledBackError, RuntimeInconsistency)):
             return Refusal(i, result)

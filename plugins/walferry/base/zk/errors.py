@@ -1,4 +1,4 @@
-"""Errors about a ZooKeeper ensemble, whatever it stores."""
+"""Errors about a ZooKeeper ensemble, whatever data it stores."""
 
 from walferry.base.errors import WalferryError
 from walferry.base.texts import one_line
@@ -15,17 +15,17 @@ class ConnectError(WalferryError):
 
 
 class LoginFailed(ConnectError):
-    """A login to the ensemble failed, for a reason that may pass: no ticket to be had, or a server that hung up."""
+    """A login to the ensemble failed for a reason that may pass: there was no ticket, or a server closed the connection."""
 
 
 class LoginRefused(LoginFailed):
-    """The ensemble does not take the login, or is not one to which it may be shown."""
+    """The ensemble does not accept the login, or must not see it."""
 
     retry_helps = False
 
 
 class NoAccess(WalferryError):
-    """A znode does not let the login do what is needed."""
+    """A znode does not allow the login a necessary operation."""
 
     retry_helps = False
 
@@ -34,7 +34,7 @@ class NoAccess(WalferryError):
 
 
 class ForeignRoot(WalferryError):
-    """Others may have written to Walferry's own root, or can."""
+    """Other users can write to Walferry's own root, or may have done so."""
 
     retry_helps = False
 
@@ -48,7 +48,7 @@ class ForeignRoot(WalferryError):
 
 
 class AnswerTooLong(WalferryError):
-    """A znode has more children, by the length of their names, than a client takes."""
+    """A znode has more children, by the length of their names, than a client accepts."""
 
     retry_helps = False
 
@@ -62,7 +62,7 @@ class AnswerTooLong(WalferryError):
 
 
 class ZNodeValueError(WalferryError):
-    """A znode's bytes are not what is to be there: HBase's own, or a record of Walferry's."""
+    """A znode's bytes are not the expected value of HBase, or record of Walferry."""
 
     def __init__(self, znode: str, reason: str, advice: str) -> None:
         super().__init__(f"znode {znode}: {reason}", advice)
@@ -84,8 +84,8 @@ class RefusedRequest(WalferryError):
 
 
 def known(error: Exception) -> WalferryError:
-    """The error as one of ours, if it is that or kazoo's. Raises it if it is neither."""
-    from kazoo.exceptions import KazooException  # a command imports it only if it needs ZooKeeper
+    """Return the error as one of Walferry's if it is Walferry's or kazoo's. Raises any other error."""
+    from kazoo.exceptions import KazooException  # a command imports kazoo only if it needs ZooKeeper
 
     if isinstance(error, WalferryError):
         return error

@@ -1,20 +1,20 @@
-"""A right that has one holder at a time. Only the holder can write under it.
+"""Implements a right with one holder at a time. Only the holder can write under it.
 
     <path>                   persistent, each acquisition raises its version; {"holder", "since", …} as JSON
     <path>/holder-<token>    ephemeral of the holder's session; each acquisition has a token of its own
     <path>/held              ephemeral too; all holders use this name, so there are never two
 
 A holder acquires the right with one multi, which sets the path at the version that was read without a holder, and creates both
-ephemerals. Each write is one multi as well and begins with checks: the path still has the holder's version, the holder's znode
-exists, and everything else that the write depends on is as it was read. So a holder that has lost its session or its right can
-change nothing, whatever it believes, even if the path was deleted meanwhile and counts from 0 again. And a client that read the
-path before that cannot put out the later holder.
+ephemerals. Each write is also one multi, and begins with checks: the path still has the holder's version, the holder's znode
+exists, and everything else that the write depends on is unchanged. So a holder that has lost its session or its right cannot
+change anything, whatever it believes, even if the path was deleted meanwhile and counts from 0 again. And a client that read the
+path before the deletion cannot displace the later holder.
 
 The holder may delete the path, and any client may while the path has no children.
 
-Some holders send requests to another cluster, which nothing fences. The record of such a holder says in "calls" for how many
-seconds they may take effect after the holder's end (right.py). A holder that gives the right up writes how much of that is left,
-and "ended". Then the seconds count from the time of that write; otherwise nobody knows when the holder ended, and they count from
+Some holders send requests to another cluster, and nothing fences these requests. The record of such a holder says in "calls" for
+how many seconds they may take effect after the holder's end (right.py). A holder that gives the right up writes the rest of that
+time, and "ended". Then the seconds count from the time of that write. Otherwise the holder's end is unknown, and they count from
 the next acquisition.
 """
 
@@ -57,7 +57,7 @@ from walferry.base.zk.right import NEVER, has_heard, spare_seconds
 from walferry.base.zk.session_time import now
 
 ACQUIRE_TRIES = 50  # a try fails if another client acquires and releases in between
-PATIENCE_SECONDS = 60.0  # how long to wait for an ensemble that does not answer
+PATIENCE_SECONDS = 60.0  # the wait for an ensemble that does not answer
 RETRY_SECONDS = 0.1
 PIPELINED_WRITES = 256
 HELD = "held"
@@ -76,14 +76,14 @@ class Guard:
 
     path: str
     version: int
-    broken: Callable[[], WalferryError]  # makes the error if it has not
+    broken: Callable[[], WalferryError]  # makes the error if the check fails
 
 
 @dataclass(frozen=True)
 class WriteOutcome:
     """The result of a write whose checks all passed."""
 
-    refusal: Refusal | None  # None: done. Otherwise its operation counts from the first one after the checks
+    refusal: Refusal | None  # None: done. Otherwise `operation` counts from the first one after the checks
     maybe_before: bool  # an earlier try of this write may have been carried out
 
 
@@ -112,13 +112,13 @@ class FencedLock:
         self._why_lost = "the ZooKeeper session ended"
         self._record: Record = {}
         self._before = ZNode(b"", None)
-        self.quiet_at = NEVER  # a moment of `heard.now`, from which no request of an earlier holder takes effect
+        self.quiet_at = NEVER  # the moment of `heard.now` from which no request of an earlier holder takes effect
 
     def acquire(self, holder: str, run: str | None = None, **details: str) -> Record:
-        """Become the holder. Returns the last holder's record, empty if there was none.
+        """Become the holder. Returns the last holder's record, which is empty if there was none.
 
-        A holder with the same `run` is a killed attempt of that run, and is put out at once; without `run` no holder is.
-        `details` go into the record beside the holder. Raises `held_error`, ConnectError.
+        A holder with the same `run` is a killed attempt of that run, and is displaced at once; without `run` no holder is
+        displaced. `details` go into the record, with the holder. Raises `held_error`, ConnectError.
         """
         self._zk.add_listener(self._on_state)
         try:
@@ -128,7 +128,7 @@ class FencedLock:
         except BaseException:
             self._zk.remove_listener(self._on_state)
             raise
-        if self.lost.is_set():  # a session ended meanwhile, perhaps the one that acquired it
+        if self.lost.is_set():  # a session ended meanwhile, perhaps the one that acquired the right
             self.release()
             raise self._lost("the ZooKeeper session ended")
         return before
@@ -140,12 +140,12 @@ class FencedLock:
 
     @property
     def token(self) -> str:
-        """A name of this acquisition, which its record has too."""
+        """A name of this acquisition, which its record also contains."""
         return self._znode.rpartition("-")[2]
 
     def is_sure(self) -> bool:
-        """Whether this client surely has the right now. Raises `lost_error` if it has surely lost it."""
-        heard = has_heard(self._zk)  # first: what is heard later may be of a new session
+        """Return whether this client surely has the right now. Raises `lost_error` if it has surely lost the right."""
+        heard = has_heard(self._zk)  # first: a later answer may belong to a new session
         self.check()
         return heard
 
@@ -159,7 +159,7 @@ class FencedLock:
             raise self._lost()
 
     def write(self, operations: Operations, guards: Sequence[Guard] = ()) -> WriteOutcome:
-        """Write in one multi, behind the checks. It is repeated while its outcome is unknown, so the operations must bear that.
+        """Write in one multi, after the checks. It is repeated while its outcome is unknown, so the operations must allow that.
 
         Raises `lost_error`, the error of a broken guard, ConnectError.
         """
@@ -169,7 +169,7 @@ class FencedLock:
     def write_all(self, writes: Sequence[Operations], guards: Sequence[Guard] = ()) -> list[WriteOutcome]:
         """Make writes that do not depend on each other, each as `write` does, many of them under way at a time.
 
-        Raises what `write` does, at the first write that fails so; the others may have been carried out.
+        Raises the errors of `write` at the first write that fails; the others may have been carried out.
         """
         outcomes: list[WriteOutcome] = []
         for start in range(0, len(writes), PIPELINED_WRITES):
@@ -196,7 +196,7 @@ class FencedLock:
             znode = read(self._zk, self.path)
             if refusal.operation == 0 or znode is None or (znode.value, znode.stat.version) != (value, self._version + 1):
                 raise self._refused(1 - min(refusal.operation, 1))
-        self._record = record  # as written now, or by an earlier try whose answer was lost
+        self._record = record  # written now, or by an earlier try whose answer was lost
         self._version += 1
 
     def _pipelined(self, writes: Sequence[Operations], guards: Sequence[Guard]) -> list[WriteOutcome]:
@@ -246,10 +246,10 @@ class FencedLock:
         return WriteOutcome(Refusal(refusal.operation - checks, refusal.error), maybe_before)
 
     def release(self, *, forget: bool = False, calls_seconds: float = 0.0) -> None:
-        """Give the right up, so that the next holder need not wait for the session's end. Harmless if the right is lost already.
+        """Give up the right, so that the next holder need not wait for the session's end. Harmless if the right is already lost.
 
-        With `forget` the path and its record are deleted too: for a right to something that is gone for good. The record of a
-        holder that sends requests stays as long as these may take effect: for `calls_seconds` more.
+        With `forget` this also deletes the path and its record, for a right to something that is gone for good. The record of a
+        holder that sends requests stays while these may take effect: for `calls_seconds` more.
         """
         self._zk.remove_listener(self._on_state)
         calls_seconds = max(calls_seconds, self.quiet_at - now(), 0.0)
@@ -267,7 +267,7 @@ class FencedLock:
                     multi.set_data(self.path, left, self._version)
                 if commit(multi) is None:
                     return
-            # refused: an earlier try was carried out, or another client has the right already
+            # refused: an earlier try was carried out, or another client already has the right
 
         try:
             retried(self._zk, give_up)
@@ -299,7 +299,7 @@ class FencedLock:
         zk, path = self._zk, self.path
         self._znode = f"{path}/holder-{uuid.uuid4().hex}"
         since = datetime.now(UTC).isoformat(timespec="seconds")
-        maybe_ours: Record | None = None  # the record that our request has overwritten, if it was carried out
+        maybe_ours: Record | None = None  # the record that our request has overwritten, if the request was carried out
         for _ in range(ACQUIRE_TRIES):
             retried(zk, zk.ensure_path, path)
             if maybe_ours is not None:
@@ -307,7 +307,7 @@ class FencedLock:
             # In this order: an acquisition after the first read changes the version, whatever the second read finds.
             znode, holders = read(zk, path), children(zk, path)
             if znode is None or holders is None:
-                continue  # the last holder has just released and deleted it
+                continue  # the last holder has just released and deleted the path
             if maybe_ours is not None and self._znode in (f"{path}/{holder}" for holder in holders) and self._is_ours():
                 return maybe_ours
             self._before = znode
@@ -334,7 +334,7 @@ class FencedLock:
         raise Contention(f"{path} changed {ACQUIRE_TRIES} times while it was being acquired; try again later")
 
     def _is_ours(self) -> bool:
-        """Whether a request with unknown outcome was carried out in the present session."""
+        """Return whether a request with unknown outcome was carried out in the present session."""
         ours = read(self._zk, self._znode)
         if ours is None or not self._zk.client_id or ours.stat.ephemeralOwner != self._zk.client_id[0]:
             return False
@@ -344,7 +344,7 @@ class FencedLock:
 
 
 def is_held(zk: KazooClient, path: str) -> bool:
-    """Whether the right at `path` has a holder now."""
+    """Return whether the right at `path` has a holder now."""
     return bool(children(zk, path))
 
 
@@ -355,23 +355,23 @@ def read_record(zk: KazooClient, path: str) -> Record:
 
 
 def record_of(value: bytes) -> Record:
-    """The record in the value of a fenced lock's path; empty if it makes no sense."""
+    """Return the record in the value of a fenced lock's path; empty if it makes no sense."""
     known = decode_or_none(dict[str, Any], value) or {}
     return {one_line(name, MAX_TEXT_CHARS): one_line(str(text), MAX_TEXT_CHARS) for name, text in known.items()}
 
 
 def calls_left(left: ZNode, clock: ZNode | None) -> float:
-    """For how many seconds requests of a fenced lock's last holder may take effect from now on; `left` is what it has left at
-    the path.
+    """Return for how many more seconds requests of a fenced lock's last holder may take effect; `left` is the znode that the
+    holder left at the path.
 
-    `clock` is any znode that was just written; without it the holder counts as one that has ended just now.
+    `clock` is any znode that was just written; without it, the holder counts as having ended just now.
     """
     record = record_of(left.value)
     seconds = _calls_seconds(record)
     if not seconds or ENDED not in record:
         return seconds and seconds + spare_seconds(seconds)
     passed = 0.0 if clock is None else (clock.stat.mtime - left.stat.mtime) / 1000
-    return max(0.0, seconds - max(0.0, passed))  # a server that leads the ensemble since may have a clock that is behind
+    return max(0.0, seconds - max(0.0, passed))  # the clock of a new leader of the ensemble may be behind
 
 
 def _calls_seconds(record: Record) -> float:
@@ -383,7 +383,7 @@ def _calls_seconds(record: Record) -> float:
 
 
 def _calls_of_both(record: Record, before: Record) -> Record:
-    """What the record of a new holder says of requests: its own, and those of the holder before, if it is killed meanwhile."""
+    """Return a new holder's record of requests: its own and the previous holder's, in case it is killed meanwhile."""
     return {CALLS: f"{max(_calls_seconds(record), _calls_seconds(before)):.1f}"} if CALLS in record else {}
 
 

@@ -1,8 +1,8 @@
-"""Logs a session in to ZooKeeper, and says why that fails.
+"""Logs a session in to ZooKeeper, and reports why that fails.
 
-ZooKeeper's SASL has no negotiation of mechanisms: the server's JAAS file decides, and the client has to know. A request with a
-token is answered by one, or by nothing at the end (ZooKeeperServer.processSasl). A server without SASL answers with nothing to
-the first token, and takes the session as an anonymous one. That is refused here.
+ZooKeeper's SASL does not negotiate mechanisms: the server's JAAS file decides, and the client has to know. The server answers a
+token with a token, or with nothing at the end (ZooKeeperServer.processSasl). A server without SASL answers the first token with
+nothing, and treats the session as an anonymous one. This client refuses that.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ from walferry.base.security.waiting import within
 from walferry.base.zk.errors import LoginFailed, LoginRefused
 
 KDC_SECONDS = 10.0  # the Kerberos libraries wait for each KDC of a realm, one after the other
-DIGEST_URI = "zookeeper/zk-sasl-md5"  # ZooKeeper's servers all have this one (SecurityUtils.java)
+DIGEST_URI = "zookeeper/zk-sasl-md5"  # all ZooKeeper servers use this one (SecurityUtils.java)
 
 Exchange = Callable[[bytes], bytes | None]  # sends a token, and returns the server's
 
 
 class _Mechanism(Protocol):
     @property
-    def ends(self) -> bool: ...  # whether the server may say nothing any more
+    def ends(self) -> bool: ...  # whether the server may answer with nothing now
 
     def first(self) -> bytes: ...
 
@@ -86,13 +86,13 @@ class _Password:
 
 
 class Proof:
-    """What proves to the servers of an ensemble who we are. It reads keytab or password anew for each connection."""
+    """Proves our identity to the servers of an ensemble. It reads keytab or password again for each connection."""
 
     def __init__(self, login: Login) -> None:
         self._login = login
 
     def __str__(self) -> str:
-        """As whom this logs in."""
+        """Return the identity of this login."""
         at = self._login.zookeeper
         if at.auth is ZooKeeperAuth.DIGEST:
             return f"user {at.user} (password in {at.password_file})"
@@ -102,7 +102,7 @@ class Proof:
         return f"{kerberos.principal} (keytab {kerberos.keytab})" if kerberos.keytab else kerberos.principal
 
     def prove(self, host: str, exchange: Exchange) -> None:
-        """Log in at the server on `host`. Raises KerberosError, DigestError, LoginFailed, and what `exchange` raises."""
+        """Log in at the server on `host`. Raises KerberosError, DigestError, LoginFailed, and the errors of `exchange`."""
         mechanism = self._mechanism(host)
         token: bytes | None = mechanism.first()
         while token is not None:
@@ -115,7 +115,7 @@ class Proof:
             token = mechanism.answer(answer or b"")
 
     def forget(self) -> None:
-        """Try the next time without the tickets that were used so far: the server may have another key by now."""
+        """Do not use the present tickets next time: the server may have a new key by now."""
         if self._login.kerberos is not None and self._login.zookeeper.auth is ZooKeeperAuth.KERBEROS:
             credential_of(self._login.kerberos).distrust()
 
@@ -137,19 +137,19 @@ class Proof:
 
 
 def server_principal(login: Login, host: str) -> str:
-    """The principal that ZooKeeper's server on `host` must have: without a realm in its pattern, one of our own realm."""
+    """Return the principal that ZooKeeper's server on `host` must have. A pattern without a realm means our own realm."""
     server = login.zookeeper.server.replace(HOST, host.lower())
     realm = login.kerberos.realm if login.kerberos else None
     return f"{server}@{realm}" if "@" not in server and realm else server
 
 
 def proof_of(login: Login) -> Proof | None:
-    """What a login proves itself with; None if it is anonymous."""
+    """Return the proof of a login; None if the login is anonymous."""
     return None if login.zookeeper.auth is ZooKeeperAuth.NONE else Proof(login)
 
 
 def password_of(path: str) -> bytes:
-    """The password in a file. Raises LoginRefused."""
+    """Return the password in a file. Raises LoginRefused."""
     try:
         password = password_in(path)
     except OSError as error:
@@ -165,10 +165,10 @@ def password_of(path: str) -> bytes:
 
 
 class Refusals:
-    """Why the servers of an ensemble did not take a login since one of them last did, and whether another try has any hope.
+    """The refusals of a login by an ensemble's servers since one last accepted it, and whether another try has any hope.
 
-    A server is tried twice: it may have ended the connection for another reason, or have another key by now. A name may be that
-    of several servers, which are told apart by their addresses.
+    Each server is tried twice: it may have ended the connection for another reason, or have a new key by now. One name may belong
+    to several servers, which differ by their addresses.
     """
 
     TRIES = 2
@@ -184,24 +184,24 @@ class Refusals:
         return bool(self._errors)
 
     def clear(self) -> None:
-        """Forget them, because a server has taken the login."""
+        """Forget the refusals, because a server has accepted the login."""
         self._tries.clear()
         self._errors.clear()
         self._unreached.clear()
 
     def add(self, server: tuple[str, int], error: WalferryError, address: str = "", *, tries: int = 1) -> None:
-        """Note a failed login; `tries` is TRIES if there is no sense in another one. No address: that of the only one."""
+        """Note a failed login. `tries` is TRIES if another try makes no sense. Without `address`, the name has one server."""
         found = self._tries.setdefault(server, {})
         found[address] = found.get(address, 0) + tries
-        self._unreached.discard((server, address))  # it is there again
+        self._unreached.discard((server, address))  # the server is reachable again
         self._errors[server] = error
 
     def unreached(self, server: tuple[str, int], address: str) -> None:
-        """Note an address that could not be connected to: it is not waited for, once others of that name have refused."""
+        """Note an unreachable address: once the name's other servers have refused, this one is not waited for."""
         self._unreached.add((server, address))
 
     def hopeless(self, servers: list[tuple[str, int]]) -> bool:
-        """Whether each of the servers has refused the login for good."""
+        """Return whether every server has refused the login for good."""
         return all(self._is_hopeless((host.strip(), port)) for host, port in servers)
 
     def _is_hopeless(self, server: tuple[str, int]) -> bool:
@@ -212,9 +212,9 @@ class Refusals:
         return all((server, address) in self._unreached or tries.get(address, 0) >= self.TRIES for address in every)
 
     def error(self) -> LoginFailed:
-        """All of it in one error."""
+        """Return all refusals in one error."""
         told: dict[str, str] = {}
-        errors = dict(self._errors)  # the client's thread may add one
+        errors = dict(self._errors)  # the client's thread may add an error
         for (host, port), error in errors.items():
             problem = str(error).removesuffix(f". {error.advice}") if error.advice else str(error)
             told.setdefault(problem, f"{host}:{port}")

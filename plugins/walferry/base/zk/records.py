@@ -1,8 +1,8 @@
-"""Records in znodes: JSON of bounded size, compressed where it is large.
+"""Reads and writes records in znodes: JSON of bounded size, compressed if it is large.
 
-A record is written over the one before (`put`), or only as the successor of the one that was read (`update`), or by the holder of
-a lease or lock (`put_fenced`, `set_fenced`, `delete_fenced`, with the fence's own checks in the same multi). It is read with
-`decode`, which takes nothing for granted: whoever may write to ZooKeeper may have put anything there.
+There are three ways to write a record: over the previous one (`put`), only as the successor of the one that was read (`update`),
+or by the holder of a lease or lock (`put_fenced`, `set_fenced`, `delete_fenced`, with the fence's own checks in the same multi).
+`decode` reads it, and takes nothing for granted: any user who may write to ZooKeeper may have put anything there.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ from walferry.base.texts import one_line
 from walferry.base.zk.client import OUTCOME_UNKNOWN, Refusal, expected, read, retried, unanswered
 from walferry.base.zk.errors import MAX_ERROR_CHARS, Contention, ZNodeValueError
 
-COMPRESSED_FROM_BYTES = 16 << 10  # smaller ones can be read with ZooKeeper's own client
+COMPRESSED_FROM_BYTES = 16 << 10  # smaller ones stay readable in ZooKeeper's own client
 DELETED_AT_ONCE = 500  # znodes in one multi, with paths of some 150 bytes; ZooKeeper's limit is 1 MB
 UPDATE_TRIES = 50  # a try fails if another client writes between the read and the write
-_ZLIB = b"x"  # begins each value that is compressed; no JSON begins so
+_ZLIB = b"x"  # begins each compressed value; no JSON begins with it
 
 Fence = Callable[[Callable[[TransactionRequest], None]], Refusal | None]  # sends a multi behind checks, perhaps repeatedly
 
@@ -37,15 +37,15 @@ T = TypeVar("T")
 
 
 def encode(record: Any) -> bytes:
-    """The value of a znode that holds the record: a `Record`, or plain values."""
+    """Return a znode's value for the record: a `Record`, or plain values."""
     text = (record.to_json() if isinstance(record, Record) else text_of(record)).encode()
     return text if len(text) < COMPRESSED_FROM_BYTES else zlib.compress(text)
 
 
 def decode(kind: type[T], value: bytes, most_bytes: int = MAX_BYTES) -> T:
-    """The record of this kind, such as a `Record` or a dict[str, int], in a znode's value. Raises NotARecord.
+    """Return the record of this kind, such as a `Record` or a dict[str, int], in a znode's value. Raises NotARecord.
 
-    `most_bytes` is the most that its JSON may have.
+    `most_bytes` limits its JSON.
     """
     text = _unpacked(value, most_bytes)
     if isinstance(kind, type) and issubclass(kind, Record):
@@ -55,7 +55,7 @@ def decode(kind: type[T], value: bytes, most_bytes: int = MAX_BYTES) -> T:
 
 
 def decode_or_none(kind: type[T], value: bytes, most_bytes: int = MAX_BYTES) -> T | None:
-    """As `decode`, but None for what is no such record."""
+    """Do the same as `decode`, but return None for anything that is not a record of this kind."""
     try:
         return decode(kind, value, most_bytes)
     except NotARecord:
@@ -63,28 +63,28 @@ def decode_or_none(kind: type[T], value: bytes, most_bytes: int = MAX_BYTES) -> 
 
 
 def wrong_record(path: str, what: str, error: ValueError, advice: str) -> ZNodeValueError:
-    """The error of a znode that does not hold `what`, such as "a plan"."""
+    """Return the error for a znode that does not contain `what`, such as "a plan"."""
     return ZNodeValueError(path, f"it is not {what}: {one_line(str(error), MAX_ERROR_CHARS)}", advice)
 
 
 def put(zk: KazooClient, path: str, value: bytes) -> int:
-    """Write a znode, whatever it holds, or make it and its parents. Returns its version. Raises ConnectError."""
+    """Write a znode whatever its value, or make it and its parents. Returns its version. Raises ConnectError."""
     try:
         return int(retried(zk, zk.set, path, value).version)
     except NoNodeError:
         try:
             retried(zk, zk.create, path, value, makepath=True)
-        except NodeExistsError:  # made meanwhile, perhaps by a request of ours whose answer was lost
+        except NodeExistsError:  # made meanwhile, perhaps by our own request whose answer was lost
             return int(retried(zk, zk.set, path, value).version)
         return 0
 
 
 def update(zk: KazooClient, path: str, change: Callable[[bytes | None], bytes | None], tries: int = UPDATE_TRIES) -> bool:
-    """Replace a znode's value by what `change` makes of it, or make the znode and its parents.
+    """Replace a znode's value by the result of `change`, or make the znode and its parents.
 
-    `change` is called with the value as it is (None: there is no znode), again after each write of another client, and returns
-    None to leave it as it is. Returns whether this call has written, or may have: a try whose answer was lost leaves nothing to
-    change. `tries` is how often another client may be faster. Raises Contention, ConnectError.
+    `change` gets the present value (None: there is no znode), again after each write of another client, and returns None to leave
+    the value unchanged. Returns whether this call has written, or may have: after a try whose answer was lost, there may be
+    nothing left to change. Another client may be faster `tries` times. Raises Contention, ConnectError.
     """
     maybe_ours, left = False, tries
     while left:
@@ -111,7 +111,7 @@ def update(zk: KazooClient, path: str, change: Callable[[bytes | None], bytes | 
 
 
 def put_fenced(zk: KazooClient, fence: Fence, path: str, value: bytes) -> None:
-    """As `put`, but only as long as the fence lets the write through. Raises what the fence raises, ConnectError."""
+    """Do the same as `put`, but only while the fence lets the write through. Raises the fence's errors, ConnectError."""
     retried(zk, zk.ensure_path, path.rpartition("/")[0])
     refusal = fence(lambda multi: multi.create(path, value))
     if refusal is not None and isinstance(refusal.error, NodeExistsError):
@@ -121,9 +121,9 @@ def put_fenced(zk: KazooClient, fence: Fence, path: str, value: bytes) -> None:
 
 
 def set_fenced(zk: KazooClient, fence: Fence, path: str, value: bytes, version: int | None) -> int | None:
-    """Replace what a znode has at this version (None: make the znode), as long as the fence lets the write through.
+    """Replace a znode's value at this version (None: make the znode), while the fence lets the write through.
 
-    Returns the new version; None if another client has written or deleted it. Raises what the fence raises, ConnectError.
+    Returns the new version; None if another client has written or deleted the znode. Raises the fence's errors, ConnectError.
     """
     if version is None:
         refusal = fence(lambda multi: multi.create(path, value))
@@ -138,7 +138,7 @@ def set_fenced(zk: KazooClient, fence: Fence, path: str, value: bytes, version: 
 
 
 def delete_fenced(fence: Fence, paths: Sequence[str]) -> None:
-    """Delete znodes, as far as they are there, as long as the fence lets the writes through. Raises what the fence raises."""
+    """Delete the existing ones of these znodes, while the fence lets the writes through. Raises the fence's errors."""
     for start in range(0, len(paths), DELETED_AT_ONCE):
         left = list(paths[start : start + DELETED_AT_ONCE])
 

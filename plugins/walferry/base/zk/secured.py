@@ -1,7 +1,7 @@
-"""Puts TLS and logins under kazoo's client. A session counts as connected only once it has logged in.
+"""Adds TLS and logins to kazoo's client. A session counts as connected only once it has logged in.
 
-kazoo has both by itself, but reports a session as connected before its login, goes on with the next server for ever after a
-refused certificate, takes each authority that the machine knows, and leaves out why a login failed.
+kazoo itself has both, but it reports a session as connected before its login, goes on with the next server for ever after a
+refused certificate, accepts each authority that the machine knows, and does not report why a login failed.
 """
 
 from __future__ import annotations
@@ -39,9 +39,9 @@ _TALKS_TLS = LoginRefused(
 
 
 class SecuredClient(KazooClient):  # type: ignore[misc]  # kazoo has no types
-    """kazoo's client with a login. `settled` is set once it has a session, or has given up.
+    """kazoo's client with a login. `settled` is set once the client has a session, or has given up.
 
-    What a client with a login creates is its own alone, unless `default_acl` or a request says something else.
+    Only the client itself owns the znodes that it creates with a login, unless `default_acl` or a request says otherwise.
     """
 
     def __init__(self, login: Login, whose: str, **options: Any) -> None:
@@ -62,16 +62,16 @@ class SecuredClient(KazooClient):  # type: ignore[misc]  # kazoo has no types
 
     @property
     def refusal(self) -> LoginFailed | None:
-        """Why this client has no session, if a login failed since it last had one."""
+        """Why this client has no session, if a login failed since its last session."""
         return self._refusals.error() if self._refusals else None
 
     @property
     def over(self) -> bool:
-        """Whether this client has given up for good, because no server takes its login."""
+        """Whether this client has given up for good, because no server accepts its login."""
         return self.settled.is_set() and self._state in _ENDED
 
     def wants_tls(self, seconds: float) -> bool:
-        """Whether a server talks TLS, which this login does not. Such a server ends the connection without a word."""
+        """Return whether a server uses TLS and this login does not. Such a server ends the connection without an error."""
         if self.login.zookeeper.tls is not None:
             return False
         for server in self.hosts:
@@ -80,12 +80,12 @@ class SecuredClient(KazooClient):  # type: ignore[misc]  # kazoo has no types
         return bool(self._refusals)
 
     def tls_ended(self, error: ssl.SSLError) -> None:
-        """Tell of TLS that failed after its handshake: with TLS 1.3, a server refuses a client's certificate then."""
+        """Report TLS that failed after its handshake: with TLS 1.3, a server refuses a client's certificate then."""
         if not self.connected and "ALERT" in (error.reason or ""):
             raise self._refused(tls_error(error)) from error
 
     def _encrypted(self, sock: socket.socket, host: str, address: tuple[str, int]) -> socket.socket:
-        """The new connection as it is to be used: inside TLS, if the login wants that."""
+        """Return the new connection, inside TLS if the login demands it."""
         self._server, self._address = (host, address[1]), address[0]
         tls = self.login.zookeeper.tls
         if tls is None:
@@ -100,10 +100,10 @@ class SecuredClient(KazooClient):  # type: ignore[misc]  # kazoo has no types
             raise self._refused(tls_error(error)) from error
 
     def _refused(self, error: WalferryError, *, for_good: bool = False) -> Exception:
-        """Note a failed login; returns what makes kazoo go on to the next server, or give up."""
+        """Note a failed login. Returns the exception that makes kazoo go on to the next server, or give up."""
         tries = Refusals.TRIES if for_good or not error.retry_helps else 1
         if self._had_session and (error.retry_helps or isinstance(error, NoKey)):
-            # The session goes on for as long as the ensemble keeps it: a KDC may be back soon, a keytab is just being replaced.
+            # Keep the session as long as the ensemble does: a KDC may be back soon, or a keytab is just being replaced.
             tries = 0
         self._refusals.add(self._server, error, self._address, tries=tries)
         kind = AuthFailedError if self._refusals.hopeless(self.hosts) else ConnectionDropped
@@ -122,7 +122,7 @@ class SecuredClient(KazooClient):  # type: ignore[misc]  # kazoo has no types
             self.settled.set()
 
     def _log_in(self, host: str, timeout: float) -> None:
-        """Log the new connection to `host` in, in place of kazoo's own way."""
+        """Log in on the new connection to `host`. This replaces kazoo's own login."""
         if self._proof is None:
             raise RuntimeError("kazoo logs an anonymous client in")
         xid = 0
@@ -151,14 +151,14 @@ class SecuredClient(KazooClient):  # type: ignore[misc]  # kazoo has no types
         connection._write(int_struct.pack(len(request)) + request, timeout)
         try:
             header, answer, offset = connection._read_header(timeout)
-        except ConnectionDropped as error:  # as servers before 3.5 do with a login that they refuse
+        except ConnectionDropped as error:  # servers before 3.5 hang up on a login that they refuse
             raise LoginFailed("the server has ended the connection during the login", advice) from error
         except struct.error as error:
             raise _unreadable() from error
         if header.xid != xid:
             raise LoginFailed("the server answers another request than the login's")
         if header.err:
-            kind = LoginRefused if self.login.zookeeper.user else LoginFailed  # a key may be on its way, a password is wrong
+            kind = LoginRefused if self.login.zookeeper.user else LoginFailed  # a key may arrive soon, but a password is wrong
             raise kind("the server refuses the login", advice)
         try:
             found: bytes | None = SASL.deserialize(answer, offset)[0]
@@ -191,7 +191,7 @@ def _handshaken(sock: socket.socket, tls: Tls, host: str) -> ssl.SSLSocket:
 
 
 def tls_error(error: Exception) -> TlsError | LoginRefused:
-    """Say what is wrong after TLS has failed, in the handshake or at the first read."""
+    """Return the reason why TLS has failed, in the handshake or at the first read."""
     words = one_line(str(getattr(error, "reason", None) or error), MAX_REASON_CHARS)
     if isinstance(error, ssl.SSLCertVerificationError):
         return LoginRefused(
@@ -212,7 +212,7 @@ def tls_error(error: Exception) -> TlsError | LoginRefused:
 def _talks_tls(server: tuple[str, int], seconds: float) -> bool:
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname = False
-    context.verify_mode = ssl.CERT_NONE  # nothing is said to the server, nor believed
+    context.verify_mode = ssl.CERT_NONE  # nothing is sent to the server, nor believed
     try:
         with socket.create_connection(server, seconds) as sock, context.wrap_socket(sock):
             return True

@@ -1,13 +1,13 @@
-"""For how long a client's session surely goes on, as far as the client itself can know.
+"""Tracks for how long a client's session surely goes on, as far as the client itself can know.
 
 ZooKeeper ends a session when it has not heard from the client for the session's negotiated time. The client cannot know when
-ZooKeeper last heard from it, but it knows when it *sent* the last request or ping that was answered, and ZooKeeper has not heard
-that one before. So a session goes on for its negotiated time from that moment at least, whatever has happened to the network or
-to this process since.
+ZooKeeper last heard from it, but it knows when it *sent* the last answered request or ping, which ZooKeeper cannot have heard
+earlier. So a session goes on for at least its negotiated time from that moment, whatever has happened to the network or to this
+process since.
 
 The clock is CLOCK_BOOTTIME. It goes on while the process is stopped, while its threads wait for a processor, and while the
-machine is suspended, when CLOCK_MONOTONIC stands still. If a hypervisor stops a whole machine, none of its clocks may tell. Then
-what was just going to be sent is sent late, which no client can prevent, and the first answer of ZooKeeper ends the rest.
+machine is suspended, when CLOCK_MONOTONIC stands still. If a hypervisor stops a whole machine, perhaps none of its clocks shows
+it. Then the part about to be sent goes out late, which no client can prevent, and ZooKeeper's first answer ends the rest.
 """
 
 from __future__ import annotations
@@ -20,38 +20,38 @@ PING_XID = -2
 
 
 def now() -> float:
-    """Seconds on a clock that goes on while this process or its machine sleeps."""
+    """Return the seconds on a clock that goes on while this process or its machine sleeps."""
     return time.clock_gettime(time.CLOCK_BOOTTIME)
 
 
 class Heard:
-    """When the last answered request of a client was sent. Its connection's thread writes it, any thread may read it."""
+    """The time at which a client sent its last answered request. The connection's thread writes it, any thread may read it."""
 
     def __init__(self) -> None:
         self.session_seconds = 0.0  # as negotiated
         self._at = float("-inf")
-        self._sent: deque[tuple[int, float]] = deque()  # requests and pings that are not answered
+        self._sent: deque[tuple[int, float]] = deque()  # unanswered requests and pings
 
     @property
     def seconds(self) -> float:
-        """How long ago the last answered request was sent."""
+        """The seconds since the last answered request was sent."""
         return now() - self._at
 
     def connected(self, began: float, session_seconds: float) -> None:
-        """A server has taken the session up, over a connection that was begun at a moment of `now`."""
+        """Note that a server has accepted the session, over a connection that was begun at a moment of `now`."""
         self.session_seconds = session_seconds
         self._at = max(self._at, began)
 
     def connecting(self) -> None:
-        """No request that was sent before is going to be answered."""
+        """Note that no request sent before will be answered."""
         self._sent.clear()
 
     def sending(self, xid: int) -> None:
-        """A request is going to be sent."""
+        """Note that a request is going to be sent."""
         self._sent.append((xid, now()))
 
     def answered(self, xid: int) -> None:
-        """The answer to a request has come. Answers come in the order of the requests; what is no answer is passed over."""
+        """Note the answer to a request. Answers come in the order of the requests; other messages are ignored."""
         if all(each != xid for each, _ in self._sent):
             return
         while True:
@@ -62,7 +62,7 @@ class Heard:
 
 
 def listen(connection: Any) -> Heard:
-    """Note what is sent and answered over kazoo's connection, which has no seam of its own for that."""
+    """Note the requests and answers on kazoo's connection, by replacing its methods: kazoo offers no hook for this."""
     heard = Heard()
     connect, submit, read = connection._connect, connection._submit, connection._read_header
 

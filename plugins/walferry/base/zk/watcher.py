@@ -1,6 +1,6 @@
-"""Reads ZooKeeper from an event loop whenever something has changed there. It uses ZooKeeper's watches and does not poll.
+"""Reads ZooKeeper from an event loop whenever something has changed there, by ZooKeeper's watches and without polling.
 
-kazoo works in its own threads. Blocking calls run in threads of the loop's executor, and watches come back by
+kazoo works in its own threads. Blocking calls run in threads of the loop's executor, and watches reach the loop by
 call_soon_threadsafe. Watches end with the connection, so after each loss everything is read again, which sets new watches.
 """
 
@@ -21,7 +21,7 @@ from walferry.base.zk.secured import SecuredClient
 
 log = logging.getLogger(__name__)
 
-SETTLE_SECONDS = 1.0  # from the first change to the look: changes come in swarms, for example when all servers roll
+SETTLE_SECONDS = 1.0  # between the first change and the read: changes come in swarms, for example when all servers roll
 RECONNECT_SECONDS = 5.0
 
 T = TypeVar("T")
@@ -29,7 +29,7 @@ Look = Callable[[KazooClient, Watch], T | None]
 
 
 class Watcher:
-    """One session with an ensemble. Use `async with`, or `close` it in the end, so that no session or thread is left."""
+    """One session with an ensemble. Use `async with`, or call `close` in the end, so that no session or thread is left."""
 
     def __init__(self, quorum: str, login: Login) -> None:
         self._quorum = quorum
@@ -45,10 +45,10 @@ class Watcher:
         await self.call(lambda _: None)
 
     async def first(self, look: Look[T], pause: Callable[[], float | None] = lambda: None) -> T:
-        """Call `look` until it finds something, and return that. Each change that its watches report leads to another call.
+        """Call `look` until it finds something, and return its finding. Each change that its watches report causes another call.
 
-        After each call, `pause()` gives the seconds after which `look` is called even without a change (None: it is not). If the
-        session is lost or the ensemble is away, this waits for it. Raises LoginRefused, and whatever else `look` raises.
+        After each call, `pause()` returns the seconds until `look` is called even without a change (None: only after a change).
+        If the session is lost or the ensemble is away, this waits for it. Raises LoginRefused, and the errors of `look`.
         """
         while True:
             self._changed.clear()
@@ -77,7 +77,7 @@ class Watcher:
         self._changed.set()
 
     async def close(self) -> None:
-        """End the session, in a thread that ends by itself: even if this call is cancelled, nothing is left."""
+        """End the session in a thread that ends by itself: even if this call is cancelled, no session or thread is left."""
         await asyncio.to_thread(self._close)
 
     async def __aenter__(self) -> Self:

@@ -1,13 +1,13 @@
-"""Reads serialized Java objects, as far as key stores contain them (Java Object Serialization Specification, chapter 6).
+"""Reads the serialized Java objects that key stores contain (Java Object Serialization Specification, chapter 6).
 
-Walferry has its own reader because a library for any object logs what it reads, and these are keys.
+Walferry has its own reader because the library for all kinds of objects logs the values that it reads, and these are keys.
 
     stream    = 0xACED 0x0005 content
     content   = 0x70 (null) | 0x71 int32 (a handle) | 0x73 class values | 0x74 UTF | 0x75 class int32 element* | 0x7E class name
     class     = 0x72 UTF name, int64, uint8 flags, uint16 count (uint8 type, UTF name [, content])*, annotation, superclass
               | 0x70 | 0x71 int32
-    values    = those of the topmost superclass's fields, with an annotation if the class writes itself; …; those of the class's
-    own annotation = (0x77 uint8 length, bytes | content)* 0x78
+    values    = values of the topmost superclass's fields, with an annotation if the class writes itself; …; values of its own
+    annotation = (0x77 uint8 length, bytes | content)* 0x78
 """
 
 from __future__ import annotations
@@ -25,22 +25,22 @@ _MAX_DEPTH = 20
 
 
 class NotJava(ValueError):
-    """The bytes are not a serialized Java object, or not one that key stores contain. The message shows none of them."""
+    """The bytes are not a serialized Java object of the kinds in key stores. The message shows none of the bytes."""
 
 
 @dataclass(frozen=True)
 class JavaObject:
-    """An object: the name of its class, and its fields including those of the superclasses."""
+    """An object: the name of its class, and its fields, including the superclasses' fields."""
 
     name: str
     fields: dict[str, Any] = field(repr=False)  # str, bytes (a byte[]), numbers, None, JavaObject
 
     def text(self, name: str) -> str:
-        """The value of a String field. Raises NotJava."""
+        """Return the value of a String field. Raises NotJava."""
         return str(self._of(name, str))
 
     def octets(self, name: str) -> bytes:
-        """The value of a byte[] field. Raises NotJava."""
+        """Return the value of a byte[] field. Raises NotJava."""
         return bytes(self._of(name, bytes))
 
     def _of(self, name: str, kind: type) -> Any:

@@ -4,7 +4,7 @@
     entry  = int32 tag UTF alias int64 date …         tag 1: private key, 2: certificate, 3: secret key
     secret = a serialized SealedObjectForKeyProtector: the serialized key, encrypted with PBEWithMD5AndTripleDES
 
-A JKS store (0xFEEDFEED) is the same with tags 1 and 2 only, so it contains no secret keys.
+A JKS store (0xFEEDFEED) has the same format with tags 1 and 2 only, so it contains no secret keys.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ _DIGEST_BYTES = 20
 
 
 class WrongPassword(ValueError):
-    """Decryption with the password does not give what was encrypted."""
+    """The password is not the one that was used to encrypt."""
 
 
 class _PbeParameters(Sequence):  # type: ignore[misc]
@@ -54,10 +54,10 @@ Unlock = Callable[[str], tuple[str, bytes]]
 
 
 def secret_keys(data: bytes, store_password: str | None) -> dict[str, Unlock]:
-    """Find the secret keys: for each alias, a function that takes the key's password and returns the key's algorithm and bytes.
+    """Return, for each alias of a secret key, a function from the key's password to the key's algorithm and bytes.
 
-    That function raises WrongPassword. With `store_password` the store's digest is checked, which may raise WrongPassword. Raises
-    ValueError if `data` is not such a store.
+    That function raises WrongPassword. With `store_password`, this checks the store's digest, and may raise WrongPassword too.
+    Raises ValueError if `data` is not a JCEKS store.
     """
     if store_password is not None:
         secret = store_password.encode("utf-16-be") + b"Mighty Aphrodite"
@@ -114,11 +114,11 @@ def _unseal(sealed: JavaObject, password: str) -> tuple[str, bytes]:
 
 def _derive(password: str, salt: bytes, iterations: int) -> bytes:
     """Derive key and IV like SunJCE's PBES1Core: iterated MD5 of each half of the salt, which must differ, and the password."""
-    secret = password.encode("ascii", "replace")  # Java accepts no other password for a key
+    secret = password.encode("ascii", "replace")  # Java accepts only ASCII passwords for a key
     halves = [salt[:4], salt[4:]]
     if halves[0] == halves[1]:
         first = halves[0]
-        halves[0] = bytes((first[3], first[0], first[1], first[3]))  # SunJCE means to reverse them but makes a mistake
+        halves[0] = bytes((first[3], first[0], first[1], first[3]))  # SunJCE means to reverse the bytes, but makes a mistake
     derived = b""
     for half in halves:
         for _ in range(iterations):

@@ -1,9 +1,9 @@
 """Reads the secret keys of a PKCS12 key store as Java writes it (sun.security.pkcs12.PKCS12KeyStore, RFC 7292).
 
 A secret key is a SecretBag in a SafeContents that is not encrypted as a whole. The bag contains an EncryptedPrivateKeyInfo, and
-the decrypted PrivateKeyInfo has the key's algorithm and its bytes. Keys are locked with PBES2 (PBKDF2 with HMAC, AES-CBC; Java 16
-and later, 8u301) or with pbeWithSHAAnd3-KeyTripleDES-CBC (before). A MAC over everything shows whether the store's password is
-right.
+the decrypted PrivateKeyInfo contains the key's algorithm and bytes. Keys are encrypted with PBES2 (PBKDF2 with HMAC, AES-CBC;
+Java 16 and later, 8u301) or with pbeWithSHAAnd3-KeyTripleDES-CBC (before). A MAC over everything shows whether the store's
+password is right.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class _Purpose(enum.IntEnum):
 
 
 class _PlainKey(Sequence):  # type: ignore[misc]
-    """PrivateKeyInfo for any algorithm. asn1crypto's own class only knows the algorithms of key pairs."""
+    """PrivateKeyInfo for any algorithm. asn1crypto's own class knows only the algorithms of key pairs."""
 
     _fields = [  # noqa: RUF012 - asn1crypto's way
         ("version", Integer),
@@ -51,10 +51,10 @@ class _PlainKey(Sequence):  # type: ignore[misc]
 
 
 def secret_keys(data: bytes, store_password: str | None) -> dict[str, Unlock]:
-    """Find the secret keys: for each alias, a function that takes the key's password and returns the key's algorithm and bytes.
+    """Return, for each alias of a secret key, a function from the key's password to the key's algorithm and bytes.
 
-    That function raises WrongPassword. With `store_password` the store's MAC is checked, which may raise WrongPassword. Raises
-    ValueError if `data` is not such a store.
+    That function raises WrongPassword. With `store_password`, this checks the store's MAC, and may raise WrongPassword too.
+    Raises ValueError if `data` is not a PKCS12 store.
     """
     try:
         store = pkcs12.Pfx.load(data, strict=True)
@@ -69,7 +69,7 @@ def _secrets(store: pkcs12.Pfx) -> dict[str, Unlock]:
     found: dict[str, Unlock] = {}
     for content in store.authenticated_safe:
         if content["content_type"].native != "data":
-            continue  # encrypted as a whole: certificates
+            continue  # contents that are encrypted as a whole are certificates
         for bag in pkcs12.SafeContents.load(content["content"].native):
             if bag["bag_id"].native != "secret_bag" or bag["bag_value"]["secret_type_id"].native != _SHROUDED_KEY:
                 continue

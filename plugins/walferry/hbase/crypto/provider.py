@@ -1,4 +1,4 @@
-"""The cluster's key provider: reads a key store like HBase's KeyStoreKeyProvider, and unwraps the keys of WALs with it.
+"""Reads a cluster's key store like HBase's KeyStoreKeyProvider, and unwraps the keys of WALs with it.
 
     jceks:///etc/hbase/conf/hbase.jceks?passwordFile=/etc/hbase/conf/hbase.passwords
 
@@ -6,8 +6,8 @@ This is the value of hbase.crypto.keyprovider.parameters: the path of a key stor
 the password of each alias. Instead of `passwordFile` it may give `passwordEnv`, the name of an environment variable with the one
 password of the store and its keys. HBase's `password` is refused, because the URL travels in arguments and is written to logs.
 
-A WAL does not name its key. So each of the provider's aliases is tried (hbase.crypto.wal.key.name, hbase.crypto.master.key.name
-and hbase.crypto.master.alternate.key.name), and the hash beside the wrapped key shows which one fits.
+A WAL does not name its key. So the provider tries each of its aliases (hbase.crypto.wal.key.name, hbase.crypto.master.key.name
+and hbase.crypto.master.alternate.key.name). The hash stored with the wrapped key shows which alias fits.
 
 Source: HBase's KeyStoreKeyProvider, EncryptionUtil.unwrapWALKey, Encryption.hashWithAlg, AES (branch-2.6).
 """
@@ -25,7 +25,7 @@ from urllib.parse import unquote, unquote_plus, urlsplit
 
 from walferry.base.errors import WalferryError
 
-DEFAULT_KEY_NAMES = ("hbase",)  # HBase's default is the name of the user that its servers run as
+DEFAULT_KEY_NAMES = ("hbase",)  # HBase's default is the name of its servers' user
 AES_KEY_BYTES = (16, 24, 32)
 WAL_KEY_BYTES = 16  # HBase's AES
 IV_BYTES = 16
@@ -52,7 +52,7 @@ class KeyProviderError(WalferryError):
 
 @dataclass(frozen=True)
 class KeyStoreUrl:
-    """The parts of a key provider's URL. `parse` refuses a URL that holds a password."""
+    """The parts of a key provider's URL. `parse` refuses a URL that contains a password."""
 
     path: str
     password_file: str | None = None
@@ -60,7 +60,7 @@ class KeyStoreUrl:
 
     @classmethod
     def parse(cls, url: str) -> KeyStoreUrl:
-        """Parse a URL. Raises KeyProviderError, whose text repeats nothing that may be a secret."""
+        """Parse a URL. Raises KeyProviderError, whose text never repeats a possible secret."""
         try:
             parts = urlsplit(url)
         except ValueError:
@@ -87,25 +87,25 @@ class KeyStoreUrl:
 class KeyProvider:
     """Unwraps the keys of WALs. Reads the key store and the passwords once, at the first use.
 
-    Raises KeyProviderError for a URL that is wrong or holds a password.
+    Raises KeyProviderError for a URL that is wrong or contains a password.
     """
 
     def __init__(self, url: str, names: Sequence[str] = (), environ: Mapping[str, str] | None = None) -> None:
         self._text = url
         self._url = KeyStoreUrl.parse(url)
         self._names = tuple(names) or DEFAULT_KEY_NAMES
-        self._environ = environ  # None: the environment of the process that asks for a key
+        self._environ = environ  # None means the environment of the process that asks for a key
         self._keys: dict[str, bytes | str] | None = None
 
     def __repr__(self) -> str:
         return f"KeyProvider({self._url.path!r}, names={self._names!r})"
 
     def __reduce__(self) -> tuple[type[KeyProvider], tuple[str, tuple[str, ...]]]:
-        """Pickle it as new, e.g. for a Spark worker, without any key or password."""
+        """Pickle the provider as new, e.g. for a Spark worker, without any key or password."""
         return KeyProvider, (self._text, self._names)
 
     def __call__(self, wrapped: bytes) -> bytes:
-        """Unwrap the key of a WAL, given `encryption_key` of its header. Raises KeyProviderError."""
+        """Unwrap the key of a WAL, given the `encryption_key` of its header. Raises KeyProviderError."""
         if self._keys is None:
             self._keys = self._load()
         return self._unwrap(_parse(wrapped), self._keys)
@@ -127,7 +127,7 @@ class KeyProvider:
         )
 
     def _load(self) -> dict[str, bytes | str]:
-        """The AES key of each name, or what is wrong with it. Raises KeyProviderError if the store itself cannot be read."""
+        """Return the AES key of each name, or the problem with it. Raises KeyProviderError if the store itself is unreadable."""
         from walferry.hbase.crypto.jceks import JCEKS_MAGIC, JKS_MAGIC, WrongPassword, secret_keys
         from walferry.hbase.crypto.pkcs12 import secret_keys as pkcs12_secret_keys
 
@@ -159,7 +159,7 @@ class KeyProvider:
         return found
 
     def _passwords(self) -> tuple[str | None, dict[str, str]]:
-        """The password of the store and all its keys, or the passwords of single keys."""
+        """Return the password of the store and all its keys, or the passwords of single keys."""
         if self._url.password_env is None:
             assert self._url.password_file is not None
             return None, parse_properties(_read(self._url.password_file, "password file"))
@@ -179,7 +179,7 @@ class KeyProvider:
 
 @dataclass(frozen=True)
 class _Wrapped:
-    """A WAL's wrapped key, as its header has it."""
+    """A WAL's wrapped key, from its header."""
 
     data: bytes
     length: int
@@ -214,7 +214,7 @@ def _parse(wrapped: bytes) -> _Wrapped:
         message = parse_message(WrappedKey, wrapped[start : start + length])
     except DecodeError:
         raise KeyProviderError(damaged) from None
-    # HBase has always written the hash. Without it, a wrong key would look like a damaged file, which may be given up.
+    # HBase has always written the hash. Without it, a wrong key would look like a damaged file, which a run may give up.
     if length > len(wrapped) - start or not message.hash:
         raise KeyProviderError(damaged)
     if message.algorithm.upper() != "AES":
@@ -259,7 +259,7 @@ def parse_properties(data: bytes) -> dict[str, str]:
         if not unfinished and (not line or line[0] in "#!"):
             continue
         line = unfinished + line
-        if (len(line) - len(line.rstrip("\\"))) % 2:  # its end is escaped
+        if (len(line) - len(line.rstrip("\\"))) % 2:  # the line's end is escaped
             unfinished = line[:-1]
             continue
         unfinished = ""

@@ -1,4 +1,4 @@
-"""Finds out, before a run, whether this user may do to a cluster's folders on HDFS what Walferry does.
+"""Finds out, before a run, whether this user has the rights that Walferry needs on a cluster's folders on HDFS.
 
 WALs, oldWALs and archive belong to the user that HBase runs as. HBase's master gives them the mode 700 at each start, unless
 hbase.rootdir.perms and hbase.wal.dir.perms say otherwise.
@@ -18,13 +18,13 @@ from walferry.hbase.files.namenode import NameNodeError, NameNodeRefused
 from walferry.hbase.files.namenodes import namenodes, path_of
 from walferry.hbase.files.store import OLD_WALS, WALS
 
-READ, WRITE = 5, 7  # a folder's bits: list and enter; and also make, move and delete what is in it
+READ, WRITE = 5, 7  # a folder's bits: list and enter; and also make, move and delete its contents
 _WHAT = {READ: "read", WRITE: "write to"}
 
 
 @dataclass(frozen=True)
 class Need:
-    """A folder (URL), what is done to it (READ, WRITE), and what for.."""
+    """A folder (URL), the mode in which Walferry uses it (READ, WRITE), and the purpose."""
 
     folder: str
     mode: int
@@ -32,7 +32,7 @@ class Need:
 
 
 def needs_of(wal_root: str, *, archive: str | None = None, quarantine: str | None = None) -> list[Need]:
-    """List what shipping needs of a source's folders (URLs)."""
+    """List the needs of shipping in a source's folders (URLs)."""
     found = [
         Need(f"{wal_root}/{WALS}", READ, "to read WALs that are not archived yet"),
         Need(f"{wal_root}/{OLD_WALS}", READ, "to read archived WALs"),
@@ -42,9 +42,9 @@ def needs_of(wal_root: str, *, archive: str | None = None, quarantine: str | Non
 
 
 def missing_rights(needs: Sequence[Need]) -> str | None:
-    """Say in one message what this user may not do, and what to do about it. None if nothing is missing, or not known.
+    """Return one message with this user's missing rights and the remedy. None if nothing is known to be missing.
 
-    Only folders on hdfs:// are looked at, each with the login of its cluster; one that does not exist is passed over.
+    This checks only folders on hdfs://, each with its cluster's login, and skips folders that do not exist.
     """
     missing = [line for need in needs if urlsplit(need.folder).scheme == "hdfs" and (line := _refusal(need))]
     if not missing:
@@ -65,6 +65,6 @@ def _refusal(need: Need) -> str | None:
             denied = "AccessControlException" in str(error)
             return f"this user may not {_WHAT[need.mode]} {need.folder}, {need.why} ({error})" if denied else None
         except (OSError, NameNodeError, KerberosError, DecodeError):
-            continue  # what uses the folder says so
+            continue  # the later use of the folder reports it
         return None
     return None

@@ -1,4 +1,4 @@
-"""The clients of remote file systems: one a process for each scheme, host and login. All of their calls go through `remote`."""
+"""Keeps the clients of remote file systems, one in each process for each scheme, host and login. Calls go through `remote`."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from walferry.hbase.files.hdfs import login_problem, new_file_system
 from walferry.hbase.files.logins import HDFS_SCHEMES, login_at
 from walferry.hbase.files.namenodes import namenodes, path_of, server_of
 
-MOST_KEPT = 64  # clients, the latest ones. Each has threads, and a slave may name another host for each load
+MOST_KEPT = 64  # the latest clients. Each has threads, and a slave may name another host for each load
 REMOTE_TIMEOUT_SECONDS = 120.0  # for one request; longer than a NameNode's failover takes
 _ADVICE = "Check wal_root and the file system's settings (HADOOP_CONF_DIR)"
 
@@ -50,7 +50,7 @@ T = TypeVar("T")
 
 
 def file_system(url: str) -> Any:
-    """fsspec's file system for a URL: one a process for each scheme, host and login, with its connections.
+    """Return fsspec's file system for a URL: one in a process for each scheme, host and login, with its connections.
 
     Raises HdfsLoginFailed, StoreError.
     """
@@ -74,13 +74,13 @@ def file_system(url: str) -> Any:
         _file_systems.pop(key, None)
         _file_systems[key] = made
         if len(_file_systems) > MOST_KEPT:
-            del _file_systems[next(iter(_file_systems))]  # open files keep theirs
+            del _file_systems[next(iter(_file_systems))]  # open files keep their client
     return made
 
 
 def _other_file_system(url: str) -> Any:
-    # fsspec's own cache keeps one a thread, for ever.
-    # The path is left out: fsspec would interpret "::" in it, as in the name of an IPv6 host's folder.
+    # fsspec's own cache would keep one file system for each thread, for ever.
+    # The URL has no path here: fsspec would interpret "::" in it, as in the name of an IPv6 host's folder.
     parts = urlsplit(url)
     return fsspec.core.url_to_fs(f"{parts.scheme}://{parts.netloc}/", skip_instance_cache=True)[0]
 
@@ -106,9 +106,9 @@ def _hdfs(url: str) -> Any:
 
 
 def _forget(url: str) -> None:
-    """Make a new client for the next use of a URL.
+    """Drop a URL's client, so that the next use makes a new one.
 
-    The tickets of this one may be for a key that a server had before, or it may wait for a NameNode that is not active any more.
+    The old client's tickets may be for an old key of a server, or it may wait for a NameNode that is no longer active.
     """
     parts = urlsplit(url)
     with _file_systems_lock:
@@ -116,7 +116,7 @@ def _forget(url: str) -> None:
 
 
 def _failed(url: str, error: BaseException) -> StoreError:
-    """What a file system could not do. A NameNode's refusal comes with its whole stack trace, of which the first line is kept."""
+    """Return the error for a failed call. Of a NameNode's refusal, which comes with its stack trace, keep the first line."""
     text = str(error).partition("\n")[0].partition("\\n")[0]
     if isinstance(error, RuntimeError) and scheme(url) in HDFS_SCHEMES:
         if "Permission denied" in text:
@@ -132,7 +132,7 @@ def _failed(url: str, error: BaseException) -> StoreError:
 
 
 def _without_namenode(url: str, otherwise: str) -> StoreError:
-    """What to say where perhaps no NameNode is active, or `otherwise`."""
+    """Return the error that no NameNode is active if that is so, and else an error with the text `otherwise`."""
     if scheme(url) not in HDFS_SCHEMES:
         return StoreError(f"{url}: {otherwise}. {_ADVICE}")
     _forget(url)
@@ -142,9 +142,10 @@ def _without_namenode(url: str, otherwise: str) -> StoreError:
 
 
 def remote(url: str, call: Callable[[], T]) -> T:
-    """What `call` returns, or FileNotFoundError or StoreError naming the URL.
+    """Return the result of `call`, or raise FileNotFoundError or StoreError with the URL.
 
-    hdfs-native waits for a NameNode that has stopped answering for ever, so the call has a thread of its own, which is given up.
+    hdfs-native waits for ever for a NameNode that has stopped answering. So the call has a thread of its own, which is abandoned
+    after REMOTE_TIMEOUT_SECONDS.
     """
     outcome: SimpleQueue[tuple[T, None] | tuple[None, BaseException]] = SimpleQueue()
 
@@ -165,7 +166,7 @@ def remote(url: str, call: Callable[[], T]) -> T:
         raise error
     if error is not None:
         raise _failed(url, error) from error
-    return value  # type: ignore[return-value]  # there is a value where there is no error
+    return value  # type: ignore[return-value]  # without an error there is a value
 
 
 def scheme(url: str) -> str:
@@ -173,6 +174,6 @@ def scheme(url: str) -> str:
 
 
 def local_path(url: str) -> str:
-    """Hadoop writes file:/a, file:///a and file://localhost/a for the same file, and encodes nothing."""
+    """Return a URL's local path. Hadoop writes file:/a, file:///a and file://localhost/a for one file, and encodes nothing."""
     path = url.removeprefix("file:")
     return path[path.index("/", 2) :] if path.startswith("//") else path

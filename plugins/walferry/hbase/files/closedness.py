@@ -1,15 +1,15 @@
-"""Tells whether a WAL's file is complete. Only then the end of the file is the end of its edits.
+"""Decides whether a WAL's file is complete. Only then is the end of the file the end of its edits.
 
-A WAL is closed when it has a trailer, or when HBase has fenced off its writer and its length is final: HBase has archived the
-file, or has renamed the dead server's folder to split its WALs. A live server closes a WAL a moment after it has queued the next
-one, and the master renames a dead server's folder once it has noticed the death, so waiting a little helps.
-The newest WAL of a live server's group is still being written: do not ask about it.
+A WAL is closed if it has a trailer, or if HBase has fenced off its writer and its length is final: HBase has archived the file,
+or has renamed the dead server's folder to split its WALs. Waiting a little helps: a live server closes a WAL a moment after it
+has queued the next one, and the master renames a dead server's folder once it has noticed the death. A live server still writes
+the newest WAL of its group: do not ask about it.
 
 The last bytes of a file may only look like a trailer, because a client's value can end like one. Reading the entries shows
-whether they are one (`trailer_required` of `read_windows`). If they are not, ask again with the length at which they were not
-(`not_trailers`).
+whether they are a trailer (`trailer_required` of `read_windows`). If they are not, ask again with the file's length at that time
+in `not_trailers`.
 
-The length of an open file is never taken for its end: HDFS tells outsiders a stale length of a file that is being written.
+The length of an open file never counts as its end: HDFS shows readers a stale length of a file that is being written.
 """
 
 from __future__ import annotations
@@ -31,20 +31,20 @@ POLL_SECONDS = 0.25
 
 @dataclass(frozen=True)
 class Closed:
-    """`end` is the offset of what looks like the trailer; None for a file that was not closed cleanly: its size is its end."""
+    """Closed. `end` is the offset of the apparent trailer, or None if the file was not closed cleanly and ends at its size."""
 
     end: int | None
 
 
 @dataclass(frozen=True)
 class Open:
-    """Not closed yet, and the reason to think so."""
+    """Not closed yet, with the reason for this answer."""
 
     reason: str
 
 
 class WalNotClosed(WalferryError):
-    """The WAL did not close in time; the message says what it waits for."""
+    """The WAL did not close in time; the message says what delays it."""
 
     def __init__(self, url: str, reason: str, waited_seconds: float) -> None:
         super().__init__(f"{url} is not closed after {waited_seconds:g} s: {reason}", "It stays queued; the next run takes it up")
@@ -63,9 +63,9 @@ class WalMissing(WalferryError):
 
 
 def closedness(store: WalStore, location: WalLocation, not_trailers: Collection[int] = ()) -> Closed | Open:
-    """Whether the file at `location` is complete. If its length is among `not_trailers`, its last bytes are not a trailer.
+    """Return whether the file at `location` is complete. At the lengths in `not_trailers`, its last bytes are not a trailer.
 
-    Raises FileNotFoundError if it has moved on, StoreError.
+    Raises FileNotFoundError if the file has moved on, StoreError.
     """
     with store.open(location) as file:
         size, like_closed = file.size, looks_closed(file)
@@ -75,7 +75,7 @@ def closedness(store: WalStore, location: WalLocation, not_trailers: Collection[
     if like_closed is None:
         what = "its last bytes cannot be read"
         if not location.fenced and not store.is_growing(location):
-            return Closed(None)  # what reads the file says what is wrong with it
+            return Closed(None)  # the reader of the file reports what is wrong with it
     if not location.fenced:
         return Open(f"{what}, and HBase has neither archived it nor begun to split it")
     if store.has_no_writer(location):
@@ -91,7 +91,7 @@ def await_closed(
     *,
     timeout_seconds: float = CLOSE_TIMEOUT_SECONDS,
 ) -> WalLocation:
-    """Where the closed WAL lies, with its final size; `dead_servers` are those its queue came from.
+    """Wait until the WAL is closed, and return its location and final size. Its queue came from `dead_servers`.
 
     Raises WalNotClosed after `timeout_seconds` seconds, WalMissing, StoreError.
     """
@@ -105,7 +105,7 @@ def await_closed(
         except FileNotFoundError:
             state = Open("it is being moved")
         if isinstance(state, Closed):
-            # Recovering its length may have added to it.
+            # The recovery of the file's length may have increased it.
             return store.locate(wal, dead_servers) or location
         if time.monotonic() >= give_up:
             raise WalNotClosed(location.url, state.reason, timeout_seconds)
@@ -113,7 +113,7 @@ def await_closed(
 
 
 def looks_closed(file: OpenWal) -> bool | None:
-    """Whether a file's last bytes look like a trailer. None if they cannot be had. Raises StoreError."""
+    """Return whether a file's last bytes look like a trailer, or None if they are unreadable. Raises StoreError."""
     start = max(0, file.size - len(EMPTY_TRAILER))
     try:
         return ends_like_closed(file.read_at(start, file.size - start), file.size)

@@ -1,4 +1,4 @@
-"""What goes wrong with files."""
+"""The errors of working with files."""
 
 from __future__ import annotations
 
@@ -7,27 +7,27 @@ from walferry.hbase.wal.errors import WalError
 
 
 class StoreError(WalferryError):
-    """The file system did not do what was asked of it; the message names the file or folder."""
+    """The file system did not carry out a request; the message names the file or folder."""
 
 
 class HdfsLoginFailed(StoreError):
-    """HDFS and this process do not agree on who this is; the message names the NameNode, principal and keytab."""
+    """The login at HDFS failed; the message names the NameNode, principal and keytab."""
 
 
 class NoFileRight(StoreError):
-    """The user may not do this to a file or folder; of HDFS, the message names the user, the folder and its owner."""
+    """The user lacks a right on a file or folder; on HDFS, the message names the user, the folder and its owner."""
 
     retry_helps = False
 
 
 class NoActiveNameNode(StoreError):
-    """No NameNode of a highly available HDFS is active; the message names the name service and what each NameNode is."""
+    """No NameNode of a highly available HDFS is active; the message names the name service and each NameNode's state."""
 
 
 class UnreadableBytes(StoreError, WalError):
-    """The file is there, but its bytes from `offset` on are not to be had. What is before them can be read.
+    """The file exists, but its bytes from `offset` on are unreadable. The bytes before them are readable.
 
-    `lost` tells whether each copy that the file system knows is damaged or gone, so that only somebody else's copy helps.
+    If `lost`, every copy that the file system knows is damaged or gone, so only a copy from elsewhere helps.
     """
 
     def __init__(self, path: str, offset: int, reason: str, advice: str, *, lost: bool = False) -> None:

@@ -1,8 +1,8 @@
-"""Which of the NameNodes of a highly available HDFS is active.
+"""Finds the active NameNode of a highly available HDFS.
 
-hdfs-native looks for the active one by itself, in the order of the Hadoop configuration, and tries again for about a minute while
-there is none. But it waits without a limit for a NameNode whose machine is silent, so a client gets the active one first. And in
-the end it only reports what the last NameNode said, so this module says it of all.
+hdfs-native looks for the active NameNode by itself, in the order of the Hadoop configuration, and tries again for about a minute
+while there is none. But it waits without a limit for a NameNode whose machine is silent, so a client's settings list the active
+one first. And hdfs-native reports only the last NameNode's answer, so this module reports all answers.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ ACTIVE, STANDBY = "active", "standby"
 
 
 def preferred(url: str) -> dict[str, str]:
-    """Settings for a client of a URL that put the active NameNode of each name service first.
+    """Return settings for a client of a URL that list the active NameNode of each name service first.
 
-    hdfs-native passes over what has blanks around it in the configuration, as Hadoop does not, so all is named without them.
+    Unlike Hadoop, hdfs-native ignores configured values with blanks around them, so these settings repeat all without blanks.
     """
     settings = {}
     for service, servers in name_services(url).items():
@@ -35,7 +35,7 @@ def preferred(url: str) -> dict[str, str]:
 
 
 def no_active(url: str) -> str | None:
-    """Say which name service behind a URL has no active NameNode, and what each of its NameNodes is. None if all have one."""
+    """Return a text with a URL's first name service without an active NameNode, and its NameNodes' states; None without one."""
     for service, servers in name_services(url).items():
         states = _states(url, servers)
         if _active_of(states) is None:
@@ -49,7 +49,7 @@ def _active_of(states: Mapping[str, str]) -> str | None:
 
 
 def _states(url: str, servers: Mapping[str, Server]) -> dict[str, str]:
-    """What each NameNode is, by its id: all are asked at the same time, and none is waited for once an active one is found."""
+    """Return each NameNode's state by its id. Ask all at the same time, and stop waiting once an active one is found."""
     said = side_by_side(lambda name: _state(url, servers[name]), servers, CALL_SECONDS, lambda state: state == ACTIVE)
     return dict.fromkeys(servers, "does not answer") | said
 

@@ -1,13 +1,13 @@
-"""Clients of HDFS: hdfs-native, with the login of the folder that is used.
+"""Makes clients of HDFS: hdfs-native, with the login of the used folder.
 
-hdfs-native takes its settings from HADOOP_CONF_DIR. What a login has goes before that, so one process can use secured and
-unsecured clusters, each as another principal. Before a client is used, `login_problem` tries the login: hdfs-native itself waits
-for ever for a NameNode that demands Kerberos of a client without it, and believes one that does not demand it of a client that
-has it.
+hdfs-native takes its settings from HADOOP_CONF_DIR. A login's settings override them, so one process can use secured and
+unsecured clusters, each as another principal. Before a client is used, `login_problem` tries the login. Without this, hdfs-native
+waits for ever if a NameNode demands Kerberos and the client has none, and trusts a NameNode that does not demand the client's
+Kerberos login.
 
-hdfs-native also believes what a NameNode says of its name, and hands on our ticket-granting ticket to it. So a client has tickets
-for the NameNodes that have proved their names, and for nobody else: see base/security/tickets.py. At half of their life a new
-client takes its place.
+hdfs-native also believes the name that a NameNode gives, and forwards our ticket-granting ticket to it. So a client has tickets
+only for NameNodes that have proved their names: see base/security/tickets.py. At half of the tickets' life a new client replaces
+the old one.
 """
 
 from __future__ import annotations
@@ -37,25 +37,26 @@ _NO_LOGIN = (
     "Give its cluster's connection a principal and a keytab, or set hadoop.security.authentication in HADOOP_CONF_DIR and kinit"
 )
 
-_proved: dict[Server, Service] = {}  # what each NameNode has last proved to be
+_proved: dict[Server, Service] = {}  # the principal that each NameNode has last proved
 
 T = TypeVar("T")
 
 
 def new_file_system(url: str, more: Mapping[str, str]) -> Any:
-    """fsspec's file system for a URL, with a client of its own that has some `more` settings. Nothing is connected to yet.
+    """Return fsspec's file system for a URL, with a client of its own and `more` settings for it. It does not connect yet.
 
-    It is used as its folder's login says; the client's `tickets` are those that it has, or None. Raises RuntimeError if
-    hdfs-native does not know the NameNodes, KerberosError.
+    The client uses the folder's login; its attribute `tickets` contains its tickets, or None. Raises RuntimeError if hdfs-native
+    does not know the NameNodes, KerberosError.
     """
-    from hdfs_native import Client  # its library takes a while to load, and not all file systems are HDFS
+    from hdfs_native import Client  # this library takes a while to load, and not all file systems are HDFS
 
     parts = urlsplit(url)
     server = parts.netloc.rpartition("@")[2]
     root = f"{parts.scheme}://{server}"
-    # Without fsspec's reading of URLs, which makes the name of a name service lower case. Its cache keeps one a thread, for ever.
+    # This avoids fsspec's parsing of URLs, which puts the name of a name service into lower case, and its cache, which keeps one
+    # file system for each thread, for ever.
     system: Any = fsspec.get_filesystem_class(parts.scheme)(server, skip_instance_cache=True)
-    system._strip_protocol = path_of  # its own ends a path at "#", "?" or ";", which names of families may have
+    system._strip_protocol = path_of  # fsspec's own ends a path at "#", "?" or ";", which names of families may contain
     kerberos = login_in_effect(url)
     settings = {**_settings_of(kerberos), **more}
     tickets, by = None, {}
@@ -68,9 +69,9 @@ def new_file_system(url: str, more: Mapping[str, str]) -> Any:
 
 
 def _services(url: str, kerberos: Kerberos) -> list[Service]:
-    """Whom a client of a URL may have to prove itself to.
+    """Return the services to which a client of a URL may have to prove its identity.
 
-    A NameNode that could not be asked, such as one of two that is down, is taken to be what the others are, on its own host.
+    A NameNode that could not be asked, e.g. because it is down, is assumed to have the others' service name, on its own host.
     """
     servers = namenodes(url)
     proved = {_proved[each] for each in servers if each in _proved}
@@ -80,9 +81,9 @@ def _services(url: str, kerberos: Kerberos) -> list[Service]:
 
 
 def _by_tokens(url: str) -> bool:
-    """Whether hdfs-native logs in by the delegation tokens of the environment, which only it knows how to use.
+    """Return whether hdfs-native logs in by the environment's delegation tokens, which only hdfs-native can use.
 
-    It does so if there are no tickets: where there are both, a NameNode could have it take the tickets, and hand them on.
+    It does so only without tickets: if it had both, a NameNode could make it use the tickets and forward them.
     """
     if login_at(url) is not None or not os.environ.get(_TOKENS):
         return False
@@ -94,10 +95,10 @@ def _by_tokens(url: str) -> bool:
 
 
 def _settings_of(kerberos: Kerberos | None) -> dict[str, str]:
-    """What a client must be told beside HADOOP_CONF_DIR.
+    """Return the settings that a client needs in addition to HADOOP_CONF_DIR.
 
-    A secured cluster's DataNodes listen on ports below 1024, or demand SASL of their clients. hdfs-native uses SASL if the latter
-    is set, to whatever, and never for such ports; what it takes then is the strongest protection that the DataNode offers.
+    A secured cluster's DataNodes listen on ports below 1024, or demand SASL of their clients. hdfs-native uses SASL if any data
+    protection is set, but never for ports below 1024, and takes the strongest protection that the DataNode offers.
     """
     if kerberos is None:
         return {}
@@ -106,9 +107,9 @@ def _settings_of(kerberos: Kerberos | None) -> dict[str, str]:
 
 
 def login_in_effect(url: str) -> Kerberos | None:
-    """As whom a URL is used: as its folder's login says, else as HADOOP_CONF_DIR and the environment do.
+    """Return the login for a URL: its folder's login, or else the login of HADOOP_CONF_DIR and the environment.
 
-    The environment's tickets are used in a folder that a slave has named only with NameNodes that HADOOP_CONF_DIR names.
+    In a folder that a slave has named, the environment's tickets are used only with NameNodes that HADOOP_CONF_DIR names.
     """
     if (kerberos := login_at(url)) is not None:
         return kerberos
@@ -119,10 +120,10 @@ def login_in_effect(url: str) -> Kerberos | None:
 
 
 def login_problem(url: str) -> str | None:
-    """Say why no NameNode behind a URL lets us in, as whom, and what to do. None if one does, or if no login is needed.
+    """Return why no NameNode of a URL lets us in, with our identity and the remedy. None if one does, or no login is needed.
 
-    A login that no NameNode has taken is a problem too, and so is one that is not what it must be, whatever the others are:
-    hdfs-native would go on without a login where it is not demanded.
+    A login that no NameNode has accepted is a problem too: hdfs-native would go on without a login if none is demanded. So is a
+    NameNode with a wrong identity, whatever the other NameNodes answer.
     """
     if _by_tokens(url):
         return None
@@ -146,7 +147,7 @@ def login_problem(url: str) -> str | None:
 
 
 def ask(host: str, port: int, url: str, call: Callable[[NameNode], T]) -> T:
-    """What `call` gets of a NameNode, as the login of the URL. Raises OSError, NameNodeError, KerberosError, DecodeError."""
+    """Call a NameNode with the URL's login, and return the result. Raises OSError, NameNodeError, KerberosError, DecodeError."""
     known = hadoop_settings()
     expected = known.get(f"{_PRINCIPAL}.pattern") or known.get(_PRINCIPAL)
     with NameNode(host, port, login_in_effect(url), expected) as namenode:

@@ -1,4 +1,4 @@
-"""Finds many WALs at once. It lists each folder that may have some of them once, and keeps only those that were asked for."""
+"""Finds many WALs at once. It lists each folder that may contain some of them once, and keeps only the wanted WALs."""
 
 from __future__ import annotations
 
@@ -9,18 +9,18 @@ from walferry.hbase.files.store import OLD_WALS, SPLITTING, WALS, WalLocation, W
 from walferry.hbase.files.systems import list_folder
 from walferry.hbase.names import WalName
 
-SINGLY = 50  # up to this many WALs are looked for one by one, because oldWALs may have a million others
+SINGLY = 50  # up to this many WALs are looked for one by one, because oldWALs may contain a million others
 
-_Wanted = Mapping[str, tuple[WalName, Sequence[str]]]  # by file name: the WAL, and the servers whose folders may have it
+_Wanted = Mapping[str, tuple[WalName, Sequence[str]]]  # by file name: the WAL, and the servers whose folders may contain it
 
 
 def locate_all(
     store: WalStore, wanted: Sequence[tuple[WalName, Sequence[str]]], refused: dict[str, NoFileRight] | None = None
 ) -> dict[str, WalLocation]:
-    """Find the WALs, by name, as calls of WalStore.locate would. Those that are nowhere are left out.
+    """Find the WALs, by name, as calls of WalStore.locate would. WALs that are nowhere are left out.
 
-    A WAL that moves from one folder to the next between two listings is looked for singly. WALs that the user may not look at
-    are put into `refused`, up to SINGLY of them. Raises StoreError.
+    A WAL that moves from one folder to the next between two listings is looked for singly. WALs that the user may not access go
+    into `refused`, up to SINGLY of them. Raises StoreError.
     """
     by_name = {wal.text: (wal, dead_servers) for wal, dead_servers in wanted}
     found = _listed(store, by_name) if len(by_name) > SINGLY else {}
@@ -40,7 +40,7 @@ def locate_all(
 
 
 def _listed(store: WalStore, wanted: _Wanted) -> dict[str, WalLocation]:
-    """What the listings show. WALs move down the list of places only, so the later finding is the newer one."""
+    """Find WALs in the listings. WALs only move down the list of places, so the later place is the newer one."""
     servers = {server for wal, dead in wanted.values() for server in (*([str(wal.server)] if wal.server else []), *dead)}
     found: dict[str, WalLocation] = {}
     folders = list_folder(f"{store.root}/{WALS}", lambda name: name.removesuffix(SPLITTING) in servers)
@@ -56,7 +56,7 @@ def _listed(store: WalStore, wanted: _Wanted) -> dict[str, WalLocation]:
 
 
 def _in_folder(store: WalStore, folder: str, wanted: _Wanted) -> dict[str, WalLocation]:
-    """The wanted WALs in a server's folder."""
+    """Return the wanted WALs in a server's folder."""
     splitting, archived = folder.endswith(SPLITTING), folder.startswith(OLD_WALS)
     server = folder.rpartition("/")[2].removesuffix(SPLITTING)
     sizes = list_folder(f"{store.root}/{folder}", lambda name: name in wanted and _may_lie_at(server, *wanted[name]))

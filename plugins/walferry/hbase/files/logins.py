@@ -1,9 +1,9 @@
-"""As whom this process uses which part of which HDFS.
+"""Keeps the login with which this process uses each part of each HDFS.
 
 The functions for files take URLs, and one process works on the files of several clusters, as different principals of different
-realms. So whoever knows a cluster's login says once, for each of its folders, that everything below is used as that principal.
-A slave names folders too, for single loads: such a name must not decide as whom any other folder is used.
-The registry is the process's own. A process that was forked from it has the same.
+realms. So the code that knows a cluster's login registers it once for each of its folders, for everything below the folder. A
+slave names folders too, for single loads: such a name must not decide which login any other folder uses. Each process has its own
+registry, and a forked process inherits it.
 """
 
 from __future__ import annotations
@@ -17,15 +17,14 @@ HDFS_SCHEMES = ("hdfs", "viewfs")
 MOST_LENT = 1000  # far more than a process loads at a time
 
 _logins: dict[str, Kerberos | None] = {}  # by the URL of a folder, without a slash at its end
-_lent: dict[str, Kerberos | None] = {}  # the same of folders that slaves have named, the latest last
+_lent: dict[str, Kerberos | None] = {}  # the same for folders that slaves have named, the latest last
 _lock = threading.Lock()
 
 
 def log_in(folder: str, kerberos: Kerberos | None) -> None:
-    """From now on use everything below a folder (a URL) as this principal, in this process.
+    """Use this login from now on for everything below a folder (a URL), in this process.
 
-    None: as the Hadoop configuration and the environment say. Nothing is connected to. Folders that are not on HDFS are passed
-    over.
+    None means the login of the Hadoop configuration and the environment. This does not connect. It ignores folders outside HDFS.
     """
     if urlsplit(folder).scheme in HDFS_SCHEMES:
         with _lock:
@@ -33,9 +32,9 @@ def log_in(folder: str, kerberos: Kerberos | None) -> None:
 
 
 def lend(folder: str, kerberos: Kerberos | None) -> None:
-    """Use a folder that a slave has made for one load, and nothing beside it, as this principal.
+    """Use this login for a folder that a slave has made for one load, and for nothing outside that folder.
 
-    So many are remembered; then the oldest is forgotten.
+    The latest MOST_LENT folders are remembered.
     """
     if urlsplit(folder).scheme in HDFS_SCHEMES:
         with _lock:
@@ -46,9 +45,9 @@ def lend(folder: str, kerberos: Kerberos | None) -> None:
 
 
 def login_at(url: str) -> Kerberos | None:
-    """As whom a URL is used: by the login of the innermost folder that it is in.
+    """Return the login for a URL: the login of the innermost registered folder that contains it.
 
-    What is in none of the folders is used as the first one of the same file system that was logged in to.
+    A URL outside all folders gets the login of the folder on the same file system that was registered first.
     """
     parts = urlsplit(url)
     same = f"{parts.scheme}://{parts.netloc}"
@@ -60,14 +59,14 @@ def login_at(url: str) -> Kerberos | None:
 
 
 def is_lent(url: str) -> bool:
-    """Whether a URL is in a folder that a slave has named."""
+    """Return whether a URL is in a folder that a slave has named."""
     with _lock:
         found = _innermost(url)
         return found is not None and found[0] is _lent
 
 
 def _innermost(url: str) -> tuple[dict[str, Kerberos | None], str] | None:
-    """The innermost of the known folders that a URL is in, and where it is known."""
+    """Return the innermost registered folder that contains a URL, after the registry that contains the folder."""
     folder = url.rstrip("/")
     while folder:
         for known in (_logins, _lent):

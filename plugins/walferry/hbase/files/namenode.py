@@ -1,7 +1,7 @@
-"""Talks to one NameNode: Hadoop's RPC, version 9, as a user who only says who it is, or with Kerberos.
+"""Talks to one NameNode in Hadoop's RPC, version 9, with a user name that nothing proves, or with Kerberos.
 
-hdfs-native does all work on files. It has no call for the disk's space. And where NameNode and client disagree on security, it
-waits for ever, or takes what it gets. So `hdfs.py` finds out here whether a login works, before hdfs-native is used.
+hdfs-native does all work on files, but it has no call for the disk's space. And if NameNode and client disagree on security, it
+waits for ever, or accepts whatever it gets. So `hdfs.py` first finds out here whether a login works.
 
     connection   = "hrpc", version, service class 0, auth: -33 SASL
     negotiation  = messages RpcSasl, call -33, each in a frame as below (Hadoop's SaslRpcClient):
@@ -13,7 +13,7 @@ waits for ever, or takes what it gets. So `hdfs.py` finds out here whether a log
     request      = int32 total, delimited RpcRequestHeader, delimited RequestHeader, delimited request
     response     = int32 total, delimited RpcResponseHeader, delimited response
 
-With integrity or privacy, context, requests and responses are a stream of bytes in messages RpcSasl: WRAP, a token.
+With integrity or privacy, context, requests and responses form a stream of bytes in messages RpcSasl: WRAP, a token.
 """
 
 from __future__ import annotations
@@ -55,11 +55,11 @@ _SUCCESS, _NEGOTIATE, _INITIATE, _CHALLENGE, _RESPONSE, _WRAP = range(6)
 _RPC_PROTECTION = "hadoop.rpc.protection"
 _BRACES = re.compile(r"\{([^{}]*)\}")
 _NAME = re.compile(r"[A-Za-z0-9_.-]{1,255}")
-_OWN_HOST = f"*/{HOST}"  # what a NameNode must be if no setting says it
+_OWN_HOST = f"*/{HOST}"  # the principal that a NameNode must have if no setting names one
 
 
 class NameNodeError(WalferryError):
-    """A NameNode answered in no known way. The message does not name the NameNode, nor do those of its subclasses."""
+    """A NameNode gave an unknown answer. Neither this message nor the subclasses' messages name the NameNode."""
 
 
 class NameNodeRefused(NameNodeError):
@@ -71,22 +71,22 @@ class LoginRefused(NameNodeError):
 
 
 class WrongNameNode(LoginRefused):
-    """Who answers is not what the NameNode must be: it has another name, or does without Kerberos."""
+    """The answering server is not the expected NameNode: it has another name, or does not use Kerberos."""
 
 
 class NameNode(Closing):
     """A connection to a NameNode; a context manager that closes it. Calls raise OSError, NameNodeError, DecodeError."""
 
     def __init__(self, host: str, port: int, kerberos: Kerberos | None, expected: str | None = None) -> None:
-        """Connect and log in. `expected` is the principal that the NameNode must have, or a pattern of it as Hadoop takes them;
-        _HOST stands for the host. By default it must be one of that host.
+        """Connect and log in. The NameNode must have the principal `expected`, or match it if it is a pattern of Hadoop's. _HOST
+        in it stands for the host. By default any principal of that host is accepted.
 
         Raises OSError, LoginRefused, KerberosError, DecodeError.
         """
         if kerberos is not None:
             check_host(kerberos, host)
         self._host = host
-        self.service: Service | None = None  # what the NameNode has proved to be, if it was asked for a proof
+        self.service: Service | None = None  # the principal that the NameNode has proved, if it had to prove one
         self._client = uuid4().bytes
         self._calls = 0
         self._session: _Session | None = None
@@ -107,22 +107,22 @@ class NameNode(Closing):
             raise
 
     def close(self) -> None:
-        """Hang up."""
+        """Close the connection."""
         self._sock.close()
 
     def space(self) -> pb.GetFsStatsResponse:
-        """The file system's disks, in bytes (ClientProtocol.getFsStats)."""
+        """Return the sizes of the file system's disks, in bytes (ClientProtocol.getFsStats)."""
         return parse_message(pb.GetFsStatsResponse, self._call("getFsStats"))
 
     def check_access(self, path: str, mode: int) -> None:
-        """Ask whether this user may do something to a file or folder (ClientProtocol.checkAccess).
+        """Check that this user has a right on a file or folder (ClientProtocol.checkAccess).
 
-        `mode` has bits as in a file's mode: 1 execute, 2 write, 4 read. Raises NameNodeRefused, which says why not.
+        `mode` consists of bits as in a file's mode: 1 execute, 2 write, 4 read. Raises NameNodeRefused with the reason if not.
         """
         self._call("checkAccess", pb.CheckAccessRequest(path=path, mode=mode))
 
     def _call(self, method: str, request: Message | None = None) -> bytes:
-        """The response to a request, by default one that has no fields."""
+        """Send a request and return the response, by default a message without fields."""
         self._give_up = time.monotonic() + CALL_SECONDS
         call = pb.RequestHeader(methodName=method, declaringClassProtocolName=_PROTOCOL, clientProtocolVersion=1)
         self._send(_frame(_header(self._calls, self._client), call, request or b"\0"))
@@ -133,7 +133,7 @@ class NameNode(Closing):
         return _first(rest)[0]
 
     def _begin_simple(self) -> None:
-        # Without SASL, a NameNode that demands Kerberos hangs up, and what it says before is lost with what it has not read.
+        # Without SASL, a NameNode that demands Kerberos hangs up. Its answer gets lost if it has not read all of our bytes.
         self._send_sasl(pb.RpcSasl(state=_NEGOTIATE))
         methods = {each.method: each for each in self._receive_sasl().auths}
         if "SIMPLE" not in methods:
@@ -153,7 +153,7 @@ class NameNode(Closing):
         try:
             self._exchange(client)
         except LoginRefused:
-            credential.distrust()  # the tickets may be for a key that the server had before
+            credential.distrust()  # the tickets may be for an old key of the server
             raise
         if client.protection is None:
             raise LoginRefused("has ended the negotiation before both sides had proved who they are")
@@ -217,7 +217,7 @@ class NameNode(Closing):
 
 
 class _Session(NamedTuple):
-    """What integrity or privacy puts around each message."""
+    """Wraps each message for integrity or privacy."""
 
     context: Context
     protection: Protection
@@ -230,7 +230,7 @@ class _Session(NamedTuple):
 
 
 def _chosen(offer: pb.RpcSasl) -> pb.SaslAuth:
-    """Kerberos, of the methods that a NameNode offers. WrongNameNode also if it would do without: hdfs-native would, too."""
+    """Return the offered method Kerberos. Raises WrongNameNode, also if SIMPLE is offered: hdfs-native would use that."""
     methods = {each.method: each for each in offer.auths}
     if offer.state != _NEGOTIATE or "KERBEROS" not in methods or "SIMPLE" in methods:
         offered = one_line(", ".join(sorted(methods)), MAX_TEXT_CHARS) or "nothing"
@@ -243,10 +243,10 @@ def _chosen(offer: pb.RpcSasl) -> pb.SaslAuth:
 
 
 def _check_name(service: Service, expected: str, host: str) -> None:
-    """Raises WrongNameNode if a NameNode on `host` says that it is another one than the expected, or matches no such pattern.
+    """Raise WrongNameNode if a NameNode on `host` has a name other than the expected one, or does not match that pattern.
 
-    _HOST is the name by which the host is called here. Hadoop's client takes the one that the resolver has for its address
-    (SecurityUtil.getServerPrincipal), but that is whatever the owner of the address says.
+    _HOST stands for the host's name in our URL. Hadoop's client takes the resolver's name for the host's address
+    (SecurityUtil.getServerPrincipal), but the owner of the address can choose that name.
     """
     pattern = expected.partition("@")[0]
     names = _NAME.fullmatch(service.name) and _NAME.fullmatch(service.host)
@@ -259,7 +259,7 @@ def _check_name(service: Service, expected: str, host: str) -> None:
 
 
 def _matches(name: str, pattern: str) -> bool:
-    """Whether a name matches a pattern of Hadoop's (GlobPattern): *, ?, [abc] and {one,another}. Upper case does not matter."""
+    """Return whether a name matches a pattern of Hadoop's (GlobPattern): *, ?, [abc], {one,another}. Case does not matter."""
     if braces := _BRACES.search(pattern):
         before, after = pattern[: braces.start()], pattern[braces.end() :]
         return any(_matches(name, f"{before}{each}{after}") for each in braces[1].split(","))
@@ -267,7 +267,7 @@ def _matches(name: str, pattern: str) -> bool:
 
 
 def _words(header: pb.RpcResponseHeader) -> str:
-    """The first line of an exception: its class and its message."""
+    """Return the first line of an exception: its class and its message."""
     text = f"{header.exceptionClassName.rpartition('.')[2]}: {header.errorMsg.partition(chr(10))[0]}"
     return one_line(text, MAX_TEXT_CHARS)
 
@@ -287,7 +287,7 @@ def _split(frame: bytes) -> tuple[pb.RpcResponseHeader, bytes]:
 
 
 def _first(data: bytes) -> tuple[bytes, bytes]:
-    """The first delimited message, and what follows it. Raises DecodeError."""
+    """Return the first delimited message, and the bytes after it. Raises DecodeError."""
     found = length_at(data, 0)
     if found is None or len(data) < sum(found):
         raise DecodeError("a message is cut off")

@@ -1,8 +1,8 @@
-"""What URLs on HDFS mean: a path, and the NameNodes, as hdfs-native finds them: host and port, or a name service of the
-Hadoop configuration.
+"""Finds the path and the NameNodes of a URL on HDFS, as hdfs-native does: host and port, or a name service of the Hadoop
+configuration.
 
-The URLs are Hadoop's, as HBase writes them: nothing in a path is encoded, and no character begins a query or a fragment, so a
-name of HBase's is put into a path as it is.
+The URLs are Hadoop's, as HBase writes them. Nothing in a path is encoded, and no character begins a query or a fragment, so
+HBase's names go into a path unchanged.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ Server = tuple[str, int]  # host and port
 
 
 def path_of(url: str) -> str:
-    """The path in its file system of a URL on HDFS, taken literally; a path is returned as it is."""
+    """Return the literal path of a URL on HDFS; a path is returned unchanged."""
     if url.startswith("/"):
         return url
     rest = url.partition(":")[2]
@@ -46,7 +46,7 @@ def namenodes(url: str, environ: Mapping[str, str] = os.environ) -> list[tuple[s
 
 
 def name_services(url: str, environ: Mapping[str, str] = os.environ) -> dict[str, dict[str, Server]]:
-    """The NameNodes, by their ids, of each name service behind an hdfs:// or viewfs:// URL."""
+    """Return the NameNodes, by their ids, of each name service behind an hdfs:// or viewfs:// URL."""
     settings = hadoop_settings(environ)
     parts = _with_host(url, settings)
     if parts.port is not None:
@@ -62,12 +62,12 @@ def name_services(url: str, environ: Mapping[str, str] = os.environ) -> dict[str
 
 
 def server_of(url: str, environ: Mapping[str, str] = os.environ) -> str:
-    """The NameNode or name service of a URL, without a user's name; empty if neither it nor fs.defaultFS says one."""
+    """Return the NameNode or name service of a URL, without a user's name; empty if neither it nor fs.defaultFS names one."""
     return _with_host(url, hadoop_settings(environ)).netloc.rpartition("@")[2]
 
 
 def _with_host(url: str, settings: Mapping[str, str]) -> SplitResult:
-    """The parts of a URL; where it has no host (hdfs:///hbase), the default file system's is meant, as in Hadoop."""
+    """Return the parts of a URL. If it has no host (hdfs:///hbase), take the default file system's host, as Hadoop does."""
     parts = urlsplit(url)
     if parts.netloc or (default := urlsplit(settings.get("fs.defaultFS", ""))).scheme != parts.scheme:
         return parts
@@ -75,7 +75,7 @@ def _with_host(url: str, settings: Mapping[str, str]) -> SplitResult:
 
 
 def configured_hosts(settings: Mapping[str, str]) -> tuple[str, ...]:
-    """The hosts of all NameNodes that a Hadoop configuration names."""
+    """Return the hosts of all NameNodes that a Hadoop configuration names."""
     addresses = [value for key, value in settings.items() if key.startswith("dfs.namenode.rpc-address")]
     default = urlsplit(settings.get("fs.defaultFS", ""))
     addresses += [default.netloc.rpartition("@")[2]] if default.scheme == "hdfs" else []
@@ -83,19 +83,19 @@ def configured_hosts(settings: Mapping[str, str]) -> tuple[str, ...]:
 
 
 def key_servers(settings: Mapping[str, str]) -> list[str]:
-    """The hosts of the key servers for encryption zones that a Hadoop configuration names ("kms://https@kms1;kms2:9600/kms")."""
+    """Return the hosts of a Hadoop configuration's key servers for encryption zones ("kms://https@kms1;kms2:9600/kms")."""
     path = settings.get("hadoop.security.key.provider.path", "")
     hosts = path.partition("@")[2].partition("/")[0].rpartition(":")[0] if path.startswith("kms://") else ""
     return [host for host in hosts.split(";") if host]
 
 
 def _ids(settings: Mapping[str, str], service: str) -> list[str]:
-    """The ids of a name service's NameNodes."""
+    """Return the ids of a name service's NameNodes."""
     return [each.strip() for each in settings.get(f"dfs.ha.namenodes.{service}", "").split(",") if each.strip()]
 
 
 def web_addresses(url: str, environ: Mapping[str, str] = os.environ) -> list[str]:
-    """List host:port of the web server of each NameNode behind an hdfs:// URL; empty if the configuration does not tell."""
+    """List host:port of the web server of each NameNode behind an hdfs:// URL; empty if the configuration has none."""
     settings = hadoop_settings(environ)
     parts = _with_host(url, settings)
     service = parts.netloc.rpartition("@")[2] if parts.port is None else ""
@@ -103,12 +103,12 @@ def web_addresses(url: str, environ: Mapping[str, str] = os.environ) -> list[str
     ids = _ids(settings, service)
     keys = [f"{key}.{service}.{each}" for each in ids] or [f"{key}.{service}" if service else key, key]
     found = [server for each in dict.fromkeys(keys) if (server := _host_and_port(settings.get(each, "")))]
-    # A NameNode that listens on all addresses is reached at the host of the URL.
+    # A NameNode that listens on all addresses is reachable at the URL's host.
     return [address(str(parts.hostname) if host in ("0.0.0.0", "::", "") else host, port) for host, port in found]
 
 
 def address(host: str, port: int) -> str:
-    """host:port, as URLs and Hadoop's settings have it: an address of IPv6 stands in brackets."""
+    """Return host:port as in URLs and Hadoop's settings, with an IPv6 address in brackets."""
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 
@@ -118,7 +118,7 @@ def _host_and_port(text: str) -> tuple[str, int] | None:
 
 
 def hadoop_settings(environ: Mapping[str, str] = os.environ) -> dict[str, str]:
-    """Read the Hadoop configuration's files, as far as they are there and can be read."""
+    """Read the files of the Hadoop configuration that exist and are readable."""
     folder = environ.get("HADOOP_CONF_DIR") or (f"{environ['HADOOP_HOME']}/etc/hadoop" if environ.get("HADOOP_HOME") else None)
     found: dict[str, str] = {}
     for file in _FILES if folder else ():

@@ -1,16 +1,16 @@
-"""Decides what becomes of a broken WAL: one whose end is missing, or of which bytes do not belong in a WAL or are lost.
+"""Decides how a run treats a broken WAL: its end is missing, or some of its bytes are lost or cannot belong to a WAL.
 
     stop             its WAL group stops at the exact offset and keeps the WAL queued; the other groups go on
     whole-entries    a file that was cut off inside its last entry ends before that entry; any other damage stops the group
-    quarantine       what lies before the damage is shipped, the file is copied to the quarantine folder with a note of what was
-                     skipped, and the group goes on with its next WAL: the slave loses edits, as the run's parameter asks for
+    quarantine       the bytes before the damage are shipped, the file is copied to the quarantine folder with a note of the
+                     skipped part, and the group goes on with its next WAL: the slave loses edits, as the run's parameter asks for
 
     <quarantine>/<wal>              the file
     <quarantine>/<wal>.<peer>.json  the note: Skipped
 
 A dead server's WALs end with their last whole entry under every policy: its last writes were never acknowledged to a client.
-hbase/wal/torn.py says how an entry that was cut off is told from damage. A part of an entry may end like a trailer. That is
-possible only in the WAL that was written last, where it counts as cut off, as it does when HBase recovers the server's edits.
+hbase/wal/torn.py distinguishes an entry that was cut off from damage. A part of an entry may end like a trailer. That is possible
+only in the server's last WAL, where the entry counts as cut off, as it does when HBase recovers the server's edits.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from walferry.hbase.wal.errors import WalCorruptError, WalError, WalTruncatedErr
 
 
 class BrokenWals(StrEnum):
-    """How a run deals with broken WALs."""
+    """The policies of a run for broken WALs."""
 
     STOP = "stop"
     WHOLE_ENTRIES = "whole-entries"
@@ -48,12 +48,12 @@ class Skipped:
     wal: str
     peer: str
     run_id: str
-    found_at: str  # its URL then
+    found_at: str  # its URL at that time
     size: int
     shipped_to: int  # everything before this offset was shipped or filtered out
     error: str
     time: str
-    lost: list[tuple[int, int]]  # begin and end of what nothing gives: the copy has zeros there
+    lost: list[tuple[int, int]]  # begin and end of unreadable bytes: the copy contains zeros there
 
     @property
     def bytes(self) -> int:
@@ -61,24 +61,24 @@ class Skipped:
 
 
 def ends_with_its_whole_entries(policy: BrokenWals, *, live: bool) -> bool:
-    """Whether a file that was cut off, of a live server or of a dead one, ends with its last whole entry."""
+    """Return whether a file that was cut off, of a live or a dead server, ends with its last whole entry."""
     return not live or policy is BrokenWals.WHOLE_ENTRIES
 
 
 def to_be_quarantined(policy: BrokenWals, error: WalError) -> bool:
-    """Whether to put this file aside. A file of an unsupported kind, or with a wrong position, never is."""
+    """Return whether to put this file aside. Files of an unsupported kind, or with a wrong position, are never put aside."""
     return policy is BrokenWals.QUARANTINE and is_broken(error)
 
 
 def is_broken(error: BaseException) -> bool:
-    """Whether a file's bytes are wrong or lost. Bytes that a DataNode may still have, which does not answer, are not lost."""
+    """Return whether a file's bytes are wrong or lost. Bytes that a silent DataNode may still have are not lost."""
     return isinstance(error, (WalCorruptError, WalTruncatedError)) or (isinstance(error, UnreadableBytes) and error.lost)
 
 
 def quarantine(folder: str, location: WalLocation, wal: str, peer: str, run_id: str, shipped_to: int, error: WalError) -> Skipped:
-    """Copy what is left of the file, and a note, to `folder` (a URL), replacing earlier ones.
+    """Copy the readable bytes of the file, and a note, to `folder` (a URL). They replace earlier copies.
 
-    Raises StoreError, FileNotFoundError.
+    The note says that everything before `shipped_to` was shipped. Raises StoreError, FileNotFoundError.
     """
     lost = copy_what_is_left(location.url, f"{folder}/{wal}")
     skipped = Skipped(

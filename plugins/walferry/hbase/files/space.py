@@ -1,6 +1,6 @@
-"""The disk space of the file system behind a URL.
+"""Finds out the disk space of the file system behind a URL.
 
-hdfs-native has no call for it, so a NameNode is asked directly. Object stores have no limit that could be asked for.
+hdfs-native has no call for it, so this asks a NameNode directly. Object stores do not report any limit.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ from walferry.hbase.files.namenodes import namenodes
 
 @dataclass(frozen=True)
 class Space:
-    """The size of a file system and what is left of it, in bytes on its disks."""
+    """The size of a file system and its free space, in bytes on its disks."""
 
     capacity: int
     remaining: int
 
 
 def space_at(url: str) -> Space:
-    """The space of the file system that has this folder. Raises StoreError if it is not known, saying why."""
+    """Return the space of this folder's file system. Raises StoreError with the reason if it is not known."""
     kind = scheme(url)
     if kind == "file":
         try:
@@ -49,7 +49,7 @@ def space_at(url: str) -> Space:
 
 
 def bytes_on_disk(url: str) -> tuple[int, int]:
-    """The bytes of all files in a folder, and how many they take on the disks, where each copy counts. Raises StoreError."""
+    """Return the bytes of all files in a folder, and the bytes that all their copies take on the disks. Raises StoreError."""
     if scheme(url) not in HDFS_SCHEMES:
         raise StoreError(f"{url}: only HDFS keeps copies that can be counted")
     system = file_system(url)

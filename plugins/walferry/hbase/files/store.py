@@ -1,15 +1,15 @@
 """Finds and opens a WAL wherever it lies now.
 
     <wal root>/WALs/<server>/<wal>                still open, or just closed
-    <wal root>/WALs/<server>-splitting/<wal>      a dead server's: HBase is recovering its edits
+    <wal root>/WALs/<server>-splitting/<wal>      a dead server's WAL: HBase is recovering its edits
     <wal root>/oldWALs/<wal>                      archived
     <wal root>/oldWALs/<server>/<wal>             archived, with hbase.separate.oldlogdir.by.regionserver
 
 A WAL moves down this list, never up, so a search in this order finds it even if it moves meanwhile. HBase moves files by renaming
-them, so a file that is open stays readable. Opening a file that has moved since it was found raises FileNotFoundError, and the
-caller looks for it again.
+them, so an open file stays readable. Opening a file that has moved since it was found raises FileNotFoundError, and the caller
+looks for it again.
 
-WALs may lie on local disks or HDFS only: other file systems do not tell whether the length of a file that was never closed is
+WALs may lie on local disks or HDFS only: other file systems do not show whether the length of a file that was never closed is
 final.
 """
 
@@ -35,7 +35,7 @@ class WrongRoot(StoreError):
 
 @dataclass(frozen=True)
 class WalLocation:
-    """Where a WAL was found."""
+    """The place where a WAL was found."""
 
     url: str
     size: int  # bytes; too small for a file on HDFS that is still being written
@@ -44,7 +44,7 @@ class WalLocation:
 
     @property
     def fenced(self) -> bool:
-        """Whether all servers are shut out of writing to the file."""
+        """Whether no server can write to the file any more."""
         return self.archived or self.splitting
 
 
@@ -68,7 +68,7 @@ class WalStore:
         self._is_a_root = False
 
     def check_root(self) -> None:
-        """Check that the root has a folder of WALs, as each cluster's has. Raises WrongRoot, StoreError."""
+        """Check that the root contains a folder of WALs, as every cluster's root does. Raises WrongRoot, StoreError."""
         self._is_a_root = self._is_a_root or any(_exists(f"{self.root}/{folder}") for folder in (WALS, OLD_WALS))
         if self._is_a_root:  # not checked again for each missing WAL
             return
@@ -79,7 +79,7 @@ class WalStore:
         )
 
     def locate(self, wal: WalName, dead_servers: Sequence[str] = ()) -> WalLocation | None:
-        """Find the WAL's present place; `dead_servers` are those that its queue came from. None if it is in none of `places`.
+        """Find the WAL's present place; its queue came from `dead_servers`. Returns None if it is in none of `places`.
 
         Raises StoreError if the file system does not answer.
         """
@@ -106,7 +106,7 @@ class WalStore:
         return open_wal(location.url, patience=patience)
 
     def has_no_writer(self, location: WalLocation) -> bool:
-        """Whether the length of a file that no server writes any more is final.
+        """Return whether the length of a file that no server writes any more is final.
 
         On HDFS a file has a writer until it is closed, and until then readers see a stale length. So this asks the NameNode to
         close the file, as HBase does before it reads a WAL that was not closed cleanly. That may take some seconds, so call this
@@ -132,9 +132,10 @@ class WalStore:
         return remote(location.url, ask)
 
     def is_growing(self, location: WalLocation) -> bool:
-        """Whether the file was not closed and may therefore be longer than its length says.
+        """Return whether the file was not closed and may therefore be longer than its reported length.
 
-        Only a file on HDFS may. The NameNode counts its last block as a full one. Raises FileNotFoundError, StoreError.
+        Only HDFS has such files: the NameNode counts an open file's last block as a full one. Raises FileNotFoundError,
+        StoreError.
         """
         if scheme(location.url) not in HDFS_SCHEMES:
             return False

@@ -1,8 +1,8 @@
-"""Files by URL, whatever file system they lie on.
+"""Reads and writes files by URL, on any file system.
 
 Local files are read directly, all others through fsspec: hdfs:// and viewfs:// by hdfs-native, which takes its settings (name
-services, Kerberos) from HADOOP_CONF_DIR and its user from the login of the folder (logins.py), or without Kerberos from
-HADOOP_USER_NAME; s3a:// and the like if their fsspec package is there.
+services, Kerberos) from HADOOP_CONF_DIR and its user from the folder's login (logins.py), or without Kerberos from
+HADOOP_USER_NAME; s3a:// and the like if their fsspec package is installed.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from walferry.hbase.files.logins import HDFS_SCHEMES
 from walferry.hbase.files.unreadable import DAMAGED, readable_bytes, readable_pieces, reason_on_hdfs
 
 COPY_BYTES = 8 << 20
-READ_PATIENCE_SECONDS = 10.0  # with a read that fails: a DataNode that is restarted, or a connection that is cut
+READ_PATIENCE_SECONDS = 10.0  # with a failing read: a DataNode restarts, or a connection is cut
 FIRST_PAUSE_SECONDS = 1.0
 _SEE_LOG = "The machine's log says more"
 _MODIFIED_KEYS = ("mtime", "LastModified", "last_modified", "modified", "updated", "created")  # of fsspec's file systems
@@ -41,7 +41,7 @@ class FolderEntry:
 
     name: str
     size: int  # bytes
-    modified: float | None  # seconds since the epoch; None if the file system does not tell
+    modified: float | None  # seconds since the epoch; None if the file system does not report it
     is_folder: bool
 
 
@@ -51,7 +51,7 @@ class OpenWal(Protocol):
     size: int
 
     def read_at(self, offset: int, length: int) -> bytes:
-        """`length` bytes from `offset` on; fewer only at the end of the file."""
+        """Return `length` bytes from `offset` on; fewer only at the end of the file."""
         ...
 
     def close(self) -> None: ...
@@ -62,27 +62,27 @@ class OpenWal(Protocol):
 
 
 def open_wal(url: str, *, patience: float = 0.0) -> OpenWal:
-    """The file behind a URL, for reads at any offset from any thread. Raises FileNotFoundError, StoreError.
+    """Open the file behind a URL for reads at any offset from any thread. Raises FileNotFoundError, StoreError.
 
-    Its reads raise UnreadableBytes. One that fails on HDFS is tried again for about `patience` seconds.
+    Its reads raise UnreadableBytes. On HDFS, a failed read is repeated for about `patience` seconds.
     """
     return _LocalFile(url) if scheme(url) == "file" else _RemoteFile(url, patience)
 
 
 def write_file(url: str, data: bytes) -> None:
-    """Write a file as a whole, with its folder; one that is there is replaced. Raises StoreError."""
+    """Write a whole file, make its folder, and replace an existing file. Raises StoreError."""
     with NewFile(url, in_place=False) as file:
         file.write(data)
 
 
 def copy_file(source: str, target: str) -> None:
-    """Copy a file to another place, with its folder; one that is there is replaced. Raises StoreError, FileNotFoundError."""
+    """Copy a file, make the target's folder, and replace an existing file. Raises StoreError, FileNotFoundError."""
     with open_wal(source, patience=READ_PATIENCE_SECONDS) as file:
         _copy((file.read_at(offset, COPY_BYTES) for offset in range(0, file.size, COPY_BYTES)), source, file.size, target)
 
 
 def copy_what_is_left(source: str, target: str) -> list[tuple[int, int]]:
-    """Copy a file as `copy_file` does, with zeros in the place of lost bytes; returns where these begin and end."""
+    """Copy a file as `copy_file` does, with zeros in place of lost bytes. Returns where the lost bytes begin and end."""
     holes: list[tuple[int, int]] = []
     with open_wal(source) as file:
         _copy(readable_pieces(file.read_at, file.size, COPY_BYTES, holes), source, file.size, target)
@@ -100,10 +100,10 @@ def _copy(pieces: Iterable[bytes], source: str, size: int, target: str) -> None:
 
 
 class NewFile:
-    """A file that is being written, with its folder, in pieces of COPY_BYTES. Raises StoreError, as its methods do.
+    """A file that is being written in pieces of COPY_BYTES. It makes its folder. It and its methods raise StoreError.
 
     A context manager: if the block raises, the file is deleted. Unless it is written `in_place`, it gets its name at the block's
-    end, and one that is there is replaced.
+    end, and then replaces an existing file.
     """
 
     def __init__(self, url: str, *, in_place: bool = True) -> None:
@@ -117,7 +117,7 @@ class NewFile:
         self._file: Any = remote(url, lambda: self._system.open(self._part, "wb"))
 
     def write(self, data: bytes | memoryview) -> None:
-        """Add to the file. The data is copied."""
+        """Append a copy of the data to the file."""
         self._held.append(bytes(data))
         self._size += len(data)
         if self._size >= COPY_BYTES:
@@ -163,7 +163,7 @@ def _put_in_place(system: Any, part: str, path: str) -> None:
 
 
 def file_size(url: str) -> int:
-    """Bytes of the file behind a URL. Raises FileNotFoundError, StoreError."""
+    """Return the size in bytes of the file behind a URL. Raises FileNotFoundError, StoreError."""
     if scheme(url) == "file":
         try:
             return os.stat(local_path(url)).st_size
@@ -181,7 +181,7 @@ def file_size(url: str) -> int:
 def list_folder(url: str, wanted: Callable[[str], bool]) -> dict[str, int]:
     """List the wanted files and folders of a folder, with their sizes in bytes. Empty if the folder does not exist.
 
-    The others are not kept, however many there are. Raises StoreError.
+    Unwanted names are not kept in memory, however many there are. Raises StoreError.
     """
     try:
         return {entry.name: entry.size for entry in _entries(url, wanted)}
@@ -200,30 +200,30 @@ def list_entries(url: str) -> list[FolderEntry]:
 
 
 def delete_file(url: str) -> None:
-    """Delete a file; one that is gone is passed over. Raises StoreError."""
+    """Delete a file, if it exists. Raises StoreError."""
     system, path = _system_and_path(url)
     with suppress(FileNotFoundError):
         remote(url, lambda: system.rm_file(path))
 
 
 def delete_empty_folder(url: str) -> None:
-    """Delete a folder unless there is something in it."""
+    """Delete a folder if it is empty."""
     system, path = _system_and_path(url)
     with suppress(FileNotFoundError, StoreError):
         remote(url, lambda: system.rmdir(path))
 
 
 def exists(url: str) -> bool:
-    """Whether there is a file or folder. Raises StoreError."""
+    """Return whether a file or folder exists. Raises StoreError."""
     if scheme(url) == "file":
         return os.path.lexists(local_path(url))
     return remote(url, lambda: bool(file_system(url).exists(url)))
 
 
 def rename(source: str, target: str) -> None:
-    """Rename a file or folder within its file system; nothing is replaced, and the target's parent must be there.
+    """Rename a file or folder within its file system. This never replaces anything, and the target's parent must exist.
 
-    Raises FileNotFoundError if there is no source, StoreError, also if the target exists.
+    Raises FileNotFoundError if the source does not exist, and StoreError, also if the target exists.
     """
     if not exists(source):
         raise FileNotFoundError(errno.ENOENT, "no such file", source)
@@ -239,20 +239,20 @@ def rename(source: str, target: str) -> None:
 
 
 def make_folder(url: str) -> None:
-    """Make a folder with its parents; one that is there stays. Raises StoreError."""
+    """Make a folder with its parents, unless it exists. Raises StoreError."""
     path = local_path(url) if scheme(url) == "file" else url
     remote(url, lambda: file_system(url).makedirs(path, exist_ok=True))
 
 
 def delete_folder(url: str) -> None:
-    """Delete a folder with all that is in it; one that is gone is passed over. Raises StoreError."""
+    """Delete a folder with its contents, if it exists. Raises StoreError."""
     if exists(url):
         path = local_path(url) if scheme(url) == "file" else url
         remote(url, lambda: file_system(url).rm(path, recursive=True))
 
 
 def touch(url: str) -> None:
-    """Set a file's time to now, from which HBase's cleaners count. Raises FileNotFoundError, StoreError."""
+    """Set a file's modification time, from which HBase's cleaners count, to now. Raises FileNotFoundError, StoreError."""
     if scheme(url) == "file":
         os.utime(local_path(url))
         return
@@ -282,12 +282,12 @@ def _remote_entries(url: str) -> Iterator[FolderEntry]:
         for status in system.client.list_status(path, False):
             yield FolderEntry(_last(status.path), int(status.length), status.modification_time / 1000, bool(status.isdir))
         return
-    for info in system.ls(path, detail=True, refresh=True):  # other runs write there too, so no cached listing will do
+    for info in system.ls(path, detail=True, refresh=True):  # other runs write there too, so a cached listing will not do
         yield FolderEntry(_last(info["name"]), int(info["size"] or 0), _modified(info), info["type"] == "directory")
 
 
 def _modified(info: Mapping[str, Any]) -> float | None:
-    """When a file was written last, under the name that its file system has for it."""
+    """Return the time of a file's last write, under any of the names that file systems give it."""
     for key in _MODIFIED_KEYS:
         value = info.get(key)
         if isinstance(value, datetime):
@@ -302,7 +302,7 @@ def _last(path: str) -> str:
 
 
 def read_fd(fd: int, offset: int, length: int) -> bytes:
-    """`length` bytes of an open file from `offset` on; fewer only at the end of the file."""
+    """Return `length` bytes of an open file from `offset` on; fewer only at the end of the file."""
     data = os.pread(fd, length, offset)
     while 0 < len(data) < length and (more := os.pread(fd, length - len(data), offset + len(data))):
         data += more
@@ -357,12 +357,12 @@ class _RemoteFile(Closing):
         try:
             return remote(self._url, lambda: self._read(offset, length))
         except StoreError as error:
-            if type(error) is not StoreError or scheme(self._url) not in HDFS_SCHEMES:  # a login's, or without a NameNode
+            if type(error) is not StoreError or scheme(self._url) not in HDFS_SCHEMES:  # of a login or a NameNode
                 raise
             return self._read_again(offset, length, error, began + self._patience)
 
     def _read_again(self, offset: int, length: int, error: StoreError, give_up: float) -> bytes:
-        """Try again what has failed, with the DataNodes that have the bytes by now. Raises UnreadableBytes."""
+        """Repeat a failed read, with the DataNodes that have the bytes by now. Raises UnreadableBytes."""
         pause = FIRST_PAUSE_SECONDS
         while time.monotonic() + pause < give_up:
             log.info("%s: a read at byte %d has failed; trying again in %g s", self._url, offset, pause)
@@ -373,17 +373,17 @@ class _RemoteFile(Closing):
                 return remote(self._url, lambda: self._read(offset, length))
             except StoreError as again:
                 error = again
-        self._patience = 0.0  # the next read need not wait for what this one has waited for
+        self._patience = 0.0  # the next read need not wait for the same trouble
         reason, found = reason_on_hdfs(self._url, error.__cause__, str(error).removeprefix(f"{self._url}: ")), length
-        if reason.lost:  # a DataNode that does not answer would be waited for at each step
+        if reason.lost:  # else each step would wait for a silent DataNode
             found = readable_bytes(lambda at, count: remote(self._url, lambda: self._read(at, count)), offset, length)
         lost, at = found < length, offset + (found if found < length else 0)
         self._unreadable = UnreadableBytes(self._url, at, reason.why, reason.advice, lost=lost)
         raise self._unreadable from error
 
     def _open(self) -> tuple[Any, threading.Lock]:
-        """The file, and a lock, as seek and read belong together."""
-        # Whole windows are asked for; a cache of fsspec's own would only copy them.
+        """Return the file and a lock: a seek and the read after it must not be separated."""
+        # Callers read whole windows; fsspec's cache would only copy them.
         return file_system(self._url).open(self._url, "rb", cache_type="none"), threading.Lock()
 
     def _read(self, offset: int, length: int) -> bytes:

@@ -1,8 +1,8 @@
-"""Bytes of a file that its file system does not give: what of them can be had, and why the rest cannot.
+"""Handles bytes that a file system cannot read: finds the readable ones among them, and the reason for the rest.
 
-hdfs-native only says that all DataNodes of a block have failed, whatever the reason. If there are none, the NameNode knows no
-copy of the block. If one of them does not answer, it may have a sound copy. If all answer, their copies are damaged: a DataNode
-sends checksums, and hdfs-native compares them.
+hdfs-native reports only that all DataNodes of a block have failed, whatever the reason. If the block has no DataNodes, the
+NameNode knows no copy of it. If a DataNode does not answer, it may have a sound copy. If all answer, their copies are damaged: a
+DataNode sends checksums, and hdfs-native compares them.
 """
 
 from __future__ import annotations
@@ -17,21 +17,21 @@ from walferry.base.texts import one_line, shell_word
 from walferry.hbase.files.errors import UnreadableBytes
 from walferry.hbase.files.namenodes import hadoop_settings, path_of
 
-DAMAGED = (errno.EIO, errno.EBADMSG, errno.EUCLEAN)  # what a local disk says of a bad sector or a wrong checksum
-SKIPPED_BYTES = 64 << 10  # given up at once where bytes cannot be had
+DAMAGED = (errno.EIO, errno.EBADMSG, errno.EUCLEAN)  # a local disk's errors for a bad sector or a wrong checksum
+SKIPPED_BYTES = 64 << 10  # the size of a hole around unreadable bytes
 _CONNECT_SECONDS = 5.0
 _MAX_TEXT_CHARS = 300
-_MAX_NODES = 10  # more copies of a block than any file has
+_MAX_NODES = 10  # no block has more copies
 _ALL_FAILED = "All DataNodes failed"
 _NODE = re.compile(r'ip_addr: \\?"([^"\\]*)\\?", host_name: \\?"([^"\\]*)\\?",.{0,300}?xfer_port: (\d{1,5})')
 
 Read = Callable[[int, int], bytes]
-"""Reads so many bytes from an offset on."""
+"""Reads from an offset on a number of bytes."""
 
 
 @dataclass(frozen=True)
 class Reason:
-    """Why bytes are not to be had, what to do, and whether each copy that the file system knows is damaged or gone."""
+    """Why bytes are unreadable, the remedy, and whether every copy that the file system knows is damaged or gone."""
 
     why: str
     advice: str
@@ -39,7 +39,7 @@ class Reason:
 
 
 def reason_on_hdfs(url: str, error: BaseException | None, text: str) -> Reason:
-    """Why bytes on HDFS cannot be read; `error` is what hdfs-native has raised, or None if it has not answered."""
+    """Find out why bytes on HDFS are unreadable. `error` is hdfs-native's error, or None if it did not answer."""
     said = str(error or "")
     nodes = list(dict.fromkeys(_NODE.findall(said)))[:_MAX_NODES]
     fsck = f"hdfs fsck {shell_word(path_of(url))} -files -blocks -locations"
@@ -60,9 +60,9 @@ def reason_on_hdfs(url: str, error: BaseException | None, text: str) -> Reason:
 
 
 def readable_bytes(read: Read, offset: int, length: int) -> int:
-    """How many bytes from `offset` on can be read, of `length` that cannot be read at once. Reads some 25 times.
+    """Return how many of `length` bytes from `offset` on are readable, if one read of all of them fails. Reads about 25 times.
 
-    `length` if no byte is found that cannot be read: then it is the file system's mood.
+    Returns `length` if it finds no unreadable byte: then the file system's failure was temporary.
     """
     readable, not_all = 0, length
     if not _can_be_read(read, offset, 1):
@@ -79,13 +79,13 @@ def readable_bytes(read: Read, offset: int, length: int) -> int:
 def _can_be_read(read: Read, offset: int, length: int) -> bool:
     try:
         read(offset, length)
-    except Exception:  # whatever it is: it is told of the whole
+    except Exception:  # any error: the caller reports the error of the whole read
         return False
     return True
 
 
 def readable_pieces(read: Read, size: int, piece: int, holes: list[tuple[int, int]]) -> Iterator[bytes]:
-    """Yield a file of `size` bytes in pieces, with zeros for what is lost, and note in `holes` where. Raises StoreError."""
+    """Yield a file of `size` bytes in pieces, with zeros for lost bytes, and note their places in `holes`. Raises StoreError."""
     offset = 0
     while offset < size:
         try:
@@ -102,5 +102,5 @@ def readable_pieces(read: Read, size: int, piece: int, holes: list[tuple[int, in
         else:
             yield data
             offset += len(data)
-            if not data:  # it became shorter
+            if not data:  # the file became shorter
                 return

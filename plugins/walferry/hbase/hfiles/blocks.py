@@ -1,22 +1,22 @@
-"""Frames the blocks of an HFile, compressed and with checksums, and hands them to whoever writes the file.
+"""Frames the blocks of an HFile, compressed and with checksums, and passes them to the function that writes the file.
 
     block = magic[8], int32 diskLen, int32 rawLen, int64 previous, int8 checksumType, int32 16384, int32 dataEnd, data, checksums
-    checksums = { uint32 crc }*          one of each 16 KB of header and data, the last of fewer bytes
+    checksums = { uint32 crc }*          one for each 16 KB of header and data, the last for fewer bytes
 
-`diskLen` counts what follows the header, with the checksums. `rawLen` is the length of the data before it was compressed.
-`dataEnd` is the length of header and data. `previous` is the offset of the block of the same kind before, or -1.
+`diskLen` counts the bytes after the header, with the checksums. `rawLen` is the length of the data before compression. `dataEnd`
+is the length of header and data. `previous` is the offset of the previous block of the same kind, or -1.
 
-CRC32C is Castagnoli's polynomial, reflected (RFC 3720, B.4), 16 bytes at a time by as many tables (after Intel's "slicing by 8").
-CRC32 is zlib's. Data is compressed as Hadoop's codecs frame it:
+CRC32C is Castagnoli's polynomial, reflected (RFC 3720, B.4), 16 bytes at a time with 16 tables (after Intel's "slicing by 8").
+CRC32 is zlib's. Compressed data has the framing of Hadoop's codecs:
 
     GZ            a gzip member
     SNAPPY, LZ4   unit{1}                               unit = int32 rawLen, { int32 length, block }*
 
 A block of a unit has at most 128 KB of raw bytes: readers decompress each into a buffer of 256 KB by default.
 
-ZSTD has two framings that exclude each other, Hadoop's (a plain frame) and that of HBase's own codec (units), and the family does
-not say which one the slave's servers expect. So families with ZSTD get uncompressed files, as do those with codecs that the
-libraries here do not have (LZO, BZIP2, LZMA, BROTLI). The slave's next compaction compresses them.
+ZSTD has two framings that exclude each other, the framing of Hadoop (a plain frame) and of HBase's own codec (units), and the
+family does not say which one the slave's servers expect. So families with ZSTD get uncompressed files, and so do families with
+codecs that our libraries lack (LZO, BZIP2, LZMA, BROTLI). The slave's next compaction compresses them.
 
 Source: HBase's HFileBlock.Writer, BlockType, ChecksumUtil, ChecksumType, Compression.Algorithm, ReusableStreamGzipCodec
 (branch-2.6); Hadoop's BlockCompressorStream.
@@ -41,7 +41,7 @@ from walferry.base.kernels.write import put_int
 
 _HEADER = struct.Struct(">8siiqBii")
 HEADER_BYTES: Final = _HEADER.size
-CHECKED_BYTES: Final = 16 << 10  # that a checksum is of
+CHECKED_BYTES: Final = 16 << 10  # bytes for each checksum
 _CRC_BYTES: Final = 4
 WORD: Final = 8
 _POLYNOMIAL: Final = 0x82F63B78
@@ -50,7 +50,7 @@ _GZIP_WBITS: Final = 31
 
 
 class Compression(enum.IntEnum):
-    """The codecs in which files are written, with their codes in a file's trailer."""
+    """The codecs that files are written with, and their codes in a file's trailer."""
 
     GZ = 1
     NONE = 2
@@ -59,7 +59,7 @@ class Compression(enum.IntEnum):
 
 
 class Checksum(enum.IntEnum):
-    """The kinds that HBase knows, with their codes (NULL is none)."""
+    """The kinds of checksums that HBase knows, with their codes (NULL means no checksums)."""
 
     CRC32 = 1
     CRC32C = 2
@@ -81,7 +81,7 @@ class BlockKind(enum.Enum):
 
 @dataclass(frozen=True)
 class Placed:
-    """Where a block lies, and its length there with header and checksums. `raw_bytes` is that of its data, not compressed."""
+    """A block's offset and length in the file, with header and checksums. `raw_bytes` is the length of its uncompressed data."""
 
     offset: int
     disk_bytes: int
@@ -89,9 +89,9 @@ class Placed:
 
 
 class BlockWriter:
-    """Writes blocks one after the other. `position` is where the next one begins.
+    """Writes blocks one after the other. The next block begins at `position`.
 
-    `write` takes a buffer that it must not keep: it is filled anew.
+    `write` must not keep the buffer that it gets: the next block reuses it.
     """
 
     def __init__(self, write: Callable[[memoryview], object], compression: Compression, checksum: Checksum) -> None:
@@ -124,13 +124,13 @@ class BlockWriter:
         return placed
 
     def put_bytes(self, data: memoryview) -> None:
-        """Write bytes that are not a block's."""
+        """Write bytes that do not belong to a block."""
         self._write(data)
         self.position += len(data)
 
 
 def _compressor(codec: Compression) -> Callable[[memoryview], bytes] | None:
-    """The function that compresses a block's data; None if it stays as it is."""
+    """Return the function that compresses a block's data, or None if the data stays uncompressed."""
     if codec is Compression.NONE:
         return None
     if codec is Compression.GZ:
@@ -148,7 +148,7 @@ def _unit(data: memoryview, codec: pa.Codec) -> bytes:
 
 
 def checksums(kind: Checksum, data: Bytes) -> bytes:
-    """The checksums of a block's header and data."""
+    """Return the checksums of a block's header and data."""
     if kind is Checksum.CRC32:
         starts = range(0, len(data), CHECKED_BYTES)
         crcs = [zlib_ng.crc32(data[start : start + CHECKED_BYTES].data) for start in starts]
@@ -159,7 +159,7 @@ def checksums(kind: Checksum, data: Bytes) -> bytes:
 
 
 def _tables() -> NDArray[np.uint32]:
-    """`tables[k, b]` is the checksum of byte b and k zeros after it, without the inversions at begin and end."""
+    """Return `tables`: `tables[k, b]` is the checksum of byte b and k zeros, without the inversions at begin and end."""
     tables = np.empty((2 * WORD, 256), np.uint32)
     tables[0] = np.arange(256)
     for _ in range(8):
@@ -182,7 +182,7 @@ def _crc32c(data: Bytes, out: Bytes, tables: NDArray[np.uint32]) -> None:
         crc = np.uint64(0xFFFFFFFF)
         while pos + words <= end:
             first, second = np.uint64(0), np.uint64(0)
-            for i in range(eight):  # becomes two loads
+            for i in range(eight):  # the compiler makes two loads of this
                 first |= np.uint64(data[pos + i]) << (i * eight)
                 second |= np.uint64(data[pos + eight + i]) << (i * eight)
             first ^= crc

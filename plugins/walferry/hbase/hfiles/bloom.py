@@ -1,13 +1,13 @@
-"""Bloom filters of an HFile: which rows, prefixes of rows, or columns of rows it may have, and which rows have deleted families.
+"""Writes an HFile's bloom filters: of its rows, prefixes of rows or columns of rows, and of the rows with deleted families.
 
     chunk  = bits, the lowest bit of each byte first
     meta   = int32 3, int64 bytes, int32 hashes, int32 hashType, int64 keys, int64 maxKeys, int32 chunks, vint len, comparator,
              { int64 offset, int32 diskBytes, vint keyLen, key }{chunks}
     key    = the row | its prefix | of ROWCOL: a cell's key with row and qualifier, no family, timestamp 2^63 - 1, type 255
 
-A chunk has 128 KB and takes as many keys as keep false answers below one in a hundred. The last one is folded in half as often as
-its keys allow. The hash is MurmurHash 2.0 (type 1), once with seed 0 and once with the first hash as its seed; the bits are first
-+ i * second.
+A chunk has 128 KB, and takes keys as long as false answers stay below one in a hundred. The last chunk is folded in half as often
+as its keys allow. The hash is MurmurHash 2.0 (type 1), once with seed 0 and once with the first hash as its seed; the bits are
+first + i * second.
 
 Source: HBase's CompoundBloomFilterWriter, BloomFilterChunk, BloomFilterUtil, BloomFilterFactory, MurmurHash, RowColBloomHashKey.
 """
@@ -40,11 +40,11 @@ _LN2_SQUARED: Final = math.log(2) * math.log(2)
 _META = struct.Struct(">iqiiqqi")
 _MASK: Final = 0xFFFFFFFF
 _MULTIPLIER: Final = 0x5BD1E995
-COLUMN_KEY_BYTES: Final = 12  # of the key of a column beside row and qualifier
+COLUMN_KEY_BYTES: Final = 12  # bytes of a column's key without its row and qualifier
 
 
 class Bloom(enum.IntEnum):
-    """What a family's filters are made of: HBase's BloomType."""
+    """The parts of cells that a family's filters contain: HBase's BloomType."""
 
     NONE = 0
     ROW = 1
@@ -54,16 +54,16 @@ class Bloom(enum.IntEnum):
 
 @dataclass(frozen=True)
 class Shape:
-    """How many hashes a key has, and how many keys a chunk takes."""
+    """The number of hashes of a key, and the number of keys that fit into a chunk."""
 
     hashes: int
     max_keys: int
 
 
 def shape_of(bloom: Bloom) -> Shape:
-    """The shape of chunks that makes false answers as rare as they should be."""
+    """Return the shape of chunks that keeps false answers below the error rate."""
     rate = ERROR_RATE
-    if bloom is Bloom.ROWCOL:  # which is asked for row and column
+    if bloom is Bloom.ROWCOL:  # readers ask it for the row and for the column
         rate = np.float32(1 - math.sqrt(np.float32(1) - rate))
     bits, log = CHUNK_BYTES * 8, math.log(float(rate))
     hashes = math.ceil(math.log(2) * (bits // int(bits * (_LN2_SQUARED / -log))))
@@ -84,7 +84,7 @@ class BloomWriter:
 
     @property
     def keys(self) -> int:
-        """How many keys are in all chunks but the current one."""
+        """The number of keys in all chunks but the current one."""
         return self._keys
 
     def begin_chunk(self, first_key: bytes) -> None:
@@ -93,7 +93,7 @@ class BloomWriter:
         self._first_key = first_key
 
     def end_chunk(self, keys: int) -> None:
-        """End the current chunk, if there is one, which has so many keys."""
+        """End the current chunk, which contains `keys` keys, if there is one."""
         if self._first_key is None:
             return
         bits, max_keys = self.bits, self.shape.max_keys
@@ -107,7 +107,7 @@ class BloomWriter:
         self._first_key, self.bits = None, np.zeros(0, np.uint8)
 
     def write_chunk(self, out: BlockWriter) -> Placed | None:
-        """Write the first chunk that has ended and is not written."""
+        """Write the first ended chunk that is not written yet, if there is one."""
         if not self._full:
             return None
         first_key, bits = self._full.pop(0)
@@ -116,7 +116,7 @@ class BloomWriter:
         return placed
 
     def meta(self) -> bytes:
-        """The filter's metadata, once all of its chunks are written."""
+        """Return the filter's metadata, once all of its chunks are written."""
         comparator = _ROWCOL_COMPARATOR if self.bloom is Bloom.ROWCOL else b""
         head = _META.pack(VERSION, self._bytes, self.shape.hashes, MURMUR, self._keys, self._max_keys, len(self._chunks))
         return head + encode_vint(len(comparator)) + comparator + encode_root(self._chunks)
@@ -124,7 +124,7 @@ class BloomWriter:
 
 @inlined
 def _murmur(buf: Bytes, start: int, length: int, seed: int) -> int:
-    """Return MurmurHash 2.0 of `buf[start:start + length]`, from 0 on, as HBase computes it: its last bytes are signed."""
+    """Return HBase's MurmurHash 2.0 of `buf[start:start + length]`, as a number from 0 on. It takes the last bytes as signed."""
     value = (seed ^ length) & _MASK
     words = length >> 2
     for i in range(words):
@@ -154,7 +154,7 @@ def add_key(bits: Bytes, hashes: int, buf: Bytes, start: int, length: int) -> No
 
 @inlined
 def is_new_key(bloom: int, prefix_len: int, buf: Bytes, pos: int, before: Bytes, before_pos: int) -> bool:
-    """Tell whether the cell at `pos` of `buf` has another key in the filter than the cell before."""
+    """Return whether the cell at `pos` of `buf` has another key in the filter than the cell before."""
     start, length = row_of(buf, pos)
     other, other_len = row_of(before, before_pos)
     if bloom == Bloom.ROWPREFIX_FIXED_LENGTH:
@@ -170,7 +170,7 @@ def is_new_key(bloom: int, prefix_len: int, buf: Bytes, pos: int, before: Bytes,
 
 @inlined
 def column_key(buf: Bytes, pos: int, out: Bytes) -> int:
-    """Write the key of ROWCOL of the cell at `pos` to `out`. Returns its length."""
+    """Write the ROWCOL key of the cell at `pos` to `out`. Returns its length."""
     row, row_len = row_of(buf, pos)
     qualifier, qualifier_len = qualifier_of(buf, pos)
     at = copy_bytes(out, put_int(out, 0, row_len, 2), buf, row, row_len)

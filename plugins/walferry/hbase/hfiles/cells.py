@@ -1,12 +1,12 @@
-"""The layout of a cell in a data block of an HFile and in a sorted run, and the order of HBase's CellComparator.
+"""Reads and compares cells in an HFile's data blocks and in sorted runs, in the order of HBase's CellComparator.
 
     cell = int32 keyLen, int32 valLen, key, value, uint16 tagsLen, tags        key and tags as in a WAL, see hbase/wal/cells.py
     run  = { cell, int64 sequence id, int64 write time }*                      of the edit that the cell is of; the time in ms
 
-Integers are big-endian. All cells of a file and of a run have one family, so the order is by row, qualifier, timestamp (the
-latest first) and type (the highest code first). Rows and qualifiers are in the order of their unsigned bytes.
+Integers are big-endian. All cells of a file or a run have one family, so they are sorted by row, qualifier, timestamp (the latest
+first) and type (the highest code first). Rows and qualifiers are in the order of their unsigned bytes.
 
-`checked_end` checks a cell's lengths. The other kernels rely on that and check nothing again.
+`checked_end` checks a cell's lengths. The other kernels rely on that check and do not repeat it.
 
 Source: HBase's NoneEncoder, KeyValueUtil, CellComparatorImpl (branch-2.6).
 """
@@ -29,14 +29,14 @@ SEQUENCE_ID: Final = 8
 WRITE_TIME: Final = 8
 EDIT: Final = SEQUENCE_ID + WRITE_TIME  # bytes that follow a cell in a run
 MAX_CELL: Final = MAX_ENTRY_BYTES + LENGTHS  # a cell of a WAL with the length of its tags, even if it has none
-BROKEN: Final = -2  # beside INCOMPLETE
+BROKEN: Final = -2  # distinct from INCOMPLETE
 
 
 @inlined
 def checked_end(buf: Bytes, pos: int, end: int) -> int:
     """Return the position after the cell at `pos`.
 
-    It is INCOMPLETE if the cell leaves the range, and BROKEN if its lengths contradict each other.
+    The result is INCOMPLETE if the cell leaves the range, and BROKEN if its lengths contradict each other.
     """
     if end - pos < MIN_CELL:
         return INCOMPLETE
@@ -60,7 +60,7 @@ def checked_end(buf: Bytes, pos: int, end: int) -> int:
 
 @inlined
 def _uint16(buf: Bytes, pos: int) -> int:
-    """Return the uint16 at `pos` as an int64: numba would compare it with one as floats."""
+    """Return the uint16 at `pos` as an int64: numba compares a uint16 with an int64 as floats."""
     return int(np.int64(read_uint16(buf, pos)))
 
 
@@ -137,7 +137,7 @@ def edit_of(buf: Bytes, after: int) -> tuple[int, int]:
 
 @inlined
 def has_tag(buf: Bytes, pos: int, kind: int) -> bool:
-    """Tell whether the cell at `pos` has a tag of type `kind`."""
+    """Return whether the cell at `pos` has a tag of type `kind`."""
     tag, length = tags_of(buf, pos)
     end = tag + length
     while tag + MIN_TAG <= end:
@@ -149,7 +149,7 @@ def has_tag(buf: Bytes, pos: int, kind: int) -> bool:
 
 @inlined
 def has_same_content(a: Bytes, i: int, b: Bytes, j: int) -> bool:
-    """Tell whether two cells have the same value and tags."""
+    """Return whether two cells have the same value and tags."""
     if value_len_of(a, i) != value_len_of(b, j):
         return False
     x, y = value_start(a, i), value_start(b, j)

@@ -1,7 +1,7 @@
-"""Cuts sorted runs at a row, for a region of the slave that has been split since its runs were made.
+"""Cuts sorted runs at a row, because a region of the slave was split after its runs were made.
 
-A run has the rows of one region in order, so each new region's share of it is one range of its bytes. Where that begins is found
-by going from cell to cell, because their lengths are all that tells where the next one is.
+A run contains the rows of one region in order, so each new region's share is one range of its bytes. To find the start of that
+range, `cut` walks from cell to cell, because only a cell's lengths show where the next cell begins.
 """
 
 from __future__ import annotations
@@ -23,16 +23,16 @@ _LARGEST: Final = MAX_CELL + EDIT
 
 
 class _Stop(enum.IntEnum):
-    """Why `_find` stops."""
+    """The reasons why `_find` stops."""
 
-    FOUND = 0  # at a cell whose row is not before the one that is looked for
-    PART_ENDS = 1  # at the end of what has been read, or at a cell that goes on behind it
+    FOUND = 0  # at a cell whose row is not before the wanted row
+    PART_ENDS = 1  # at the end of the part, or at a cell that goes on behind it
     NOT_A_CELL = 2
 
 
 @dataclass(frozen=True)
 class RunPart:
-    """The bytes of a run from `start` to `end`, which are a run of their own. Offsets in errors count from `start`."""
+    """The bytes of a run from `start` to `end`, as a run of its own. Offsets in errors count from `start`."""
 
     run: RandomAccess
     start: int
@@ -53,10 +53,10 @@ class RunPart:
 
 
 def cut(run: RandomAccess, row: bytes, *, chunk_bytes: int = CHUNK_BYTES) -> int:
-    """Return the offset of the first cell of a run whose row is at or after `row`; the run's size if there is none.
+    """Return the offset of a run's first cell whose row is at or after `row`, or the run's size if there is none.
 
-    About `chunk_bytes` are held, or a cell that is longer. What follows the cell is not read. Raises BrokenRun, and what reading
-    raises.
+    Holds about `chunk_bytes`, or one longer cell. Does not read on after the chunk with the cell. Raises BrokenRun, and the
+    errors of reading.
     """
     wanted = np.frombuffer(row, np.uint8)
     least = max(chunk_bytes, MIN_CELL + EDIT)
@@ -88,7 +88,7 @@ def _read(run: RandomAccess, offset: int, length: int) -> Bytes:
 
 @unmanaged
 def _find(part: Bytes, row: Bytes) -> tuple[int, int]:
-    """Return a _Stop, and the position in `part` where it is."""
+    """Return a _Stop, and its position in `part`."""
     pos = 0
     while pos < part.size:
         after = checked_end(part, pos, part.size)

@@ -1,4 +1,4 @@
-"""Encodes cells within data blocks: what a cell has in common with the one before is left out.
+"""Encodes cells within data blocks: each cell omits the bytes that it shares with the previous cell.
 
     encoded block = int16 encoding, int32 rawLen, data           rawLen is the length that the block would have without encoding
     ROW_INDEX_V1  = int16 encoding, cell*, int32 rows, { int32 offset }{rows}, int32 length of all cells
@@ -8,15 +8,15 @@
     lengths       = [ vint keyLen ], [ vint valLen ], vint common
     tags          = vint tagsLen, tags
 
-`common` counts the bytes that the two keys have in common at their beginning, without timestamp and type except for PREFIX. Both
-have the same family, so it counts as common if the rows are equal; DIFF and FAST_DIFF leave it out in any case. The first cell of
-a block has nothing in common, and FAST_DIFF writes its whole key. What the flags say is equal is left out.
+`common` counts the first bytes that the two keys share, without timestamp and type except for PREFIX. Both keys have the same
+family, so it counts as common if the rows are equal; DIFF and FAST_DIFF omit it in any case. The first cell of a block has
+nothing in common, and FAST_DIFF writes its whole key. Parts that a flag marks as equal are omitted.
 
     DIFF flags       1 same keyLen, 2 same valLen, 4 same type, 8 the time is the difference to the one before,
                      16 × (bytes of it - 1), 128 the difference is negative   time: little-endian, in as few bytes as it needs
     FAST_DIFF flags  1 × (common first bytes of the time, at most 7), 8 same keyLen, 16 same valLen, 32 same type, 64 same value
 
-ROW_INDEX_V1 leaves nothing out, and tells where each row begins, counted from the first cell.
+ROW_INDEX_V1 omits nothing, and lists where each row begins, counted from the first cell.
 
 `vint` is protobuf's varint. Source: HBase's PrefixKeyDeltaEncoder, DiffKeyDeltaEncoder, FastDiffDeltaEncoder,
 BufferedDataBlockEncoder, RowIndexEncoderV1, PrivateCellUtil.findCommonPrefixInFlatKey (branch-2.6).
@@ -51,14 +51,14 @@ from walferry.hbase.hfiles.cells import (
 )
 from walferry.hbase.wal.cells import KEY_TAIL
 
-MOST_ADDED: Final = 32  # bytes by which a cell may grow
-ROW_OFFSET: Final = 4  # bytes of it
+MOST_ADDED: Final = 32  # the most bytes by which a cell can grow
+ROW_OFFSET: Final = 4  # bytes of a row's offset
 ROW_LENGTH: Final = 2
 TIME_BYTES: Final = 8
 
 
 class Encoding(enum.IntEnum):
-    """The encodings of blocks in which files are written, with their codes: HBase's DataBlockEncoding."""
+    """The encodings that blocks are written with, and their codes: HBase's DataBlockEncoding."""
 
     NONE = 0
     PREFIX = 2
@@ -79,7 +79,7 @@ class DiffFlag(enum.IntEnum):
 
 
 class FastFlag(enum.IntEnum):
-    """The flags of FAST_DIFF, beside the bytes of the time that are common."""
+    """The flags of FAST_DIFF other than the number of common bytes of the time."""
 
     SAME_KEY_LEN = 8
     SAME_VALUE_LEN = 16
@@ -98,7 +98,7 @@ def _common_bytes(a: Bytes, i: int, b: Bytes, j: int, most: int) -> int:
 
 @inlined
 def _common_key(buf: Bytes, pos: int, before: Bytes, at: int, whole: bool) -> int:
-    """Return how many first bytes of their keys two cells of one family have in common; with timestamp and type if `whole`."""
+    """Return how many first bytes the keys of two cells of one family share; with timestamp and type if `whole`."""
     row, row_len = row_of(buf, pos)
     other, other_len = row_of(before, at)
     if row_len != other_len:
@@ -116,7 +116,7 @@ def _common_key(buf: Bytes, pos: int, before: Bytes, at: int, whole: bool) -> in
 
 @inlined
 def _put_row_and_qualifier(buf: Bytes, pos: int, common: int, out: Bytes, to: int) -> int:
-    """Write what follows the first `common` bytes of a cell's key, without family, timestamp and type."""
+    """Write the rest of a cell's key after its first `common` bytes, without family, timestamp and type."""
     key = pos + LENGTHS
     row, row_len = row_of(buf, pos)
     start, length = qualifier_of(buf, pos)
@@ -128,7 +128,7 @@ def _put_row_and_qualifier(buf: Bytes, pos: int, common: int, out: Bytes, to: in
 
 @inlined
 def _bytes_needed(number: int) -> int:
-    """Return how many bytes a number that is not negative needs, at least one."""
+    """Return how many bytes a non-negative number needs, at least one."""
     count = 1
     while number > 255:
         number >>= 8
@@ -204,7 +204,7 @@ def _put_fast_diff(buf: Bytes, pos: int, is_first: bool, before: Bytes, at: int,
 def put_cell(encoding: int, buf: Bytes, pos: int, is_first: bool, before: Bytes, at: int, out: Bytes, to: int) -> int:
     """Write the cell at `pos` to a block. Returns the position after it.
 
-    `is_first` tells whether it is the block's first one; otherwise the one before is at `at` of `before`.
+    If the cell is not the block's first (`is_first`), the previous cell lies at `before[at:]`.
     """
     if encoding in (Encoding.NONE, Encoding.ROW_INDEX_V1):
         return copy_bytes(out, to, buf, pos, cell_end(buf, pos) - pos)
@@ -219,14 +219,14 @@ def put_cell(encoding: int, buf: Bytes, pos: int, is_first: bool, before: Bytes,
 
 
 def block_head(encoding: Encoding, raw_bytes: int) -> bytes:
-    """What comes before a block's cells, which have `raw_bytes` without encoding."""
+    """Return the bytes before a block's cells, which have `raw_bytes` without encoding."""
     if encoding is Encoding.NONE:
         return b""
     return struct.pack(">h", encoding) + (b"" if encoding is Encoding.ROW_INDEX_V1 else struct.pack(">i", raw_bytes))
 
 
 def block_tail(encoding: Encoding, cells: Bytes) -> bytes:
-    """What follows a block's cells."""
+    """Return the bytes after a block's cells."""
     if encoding is not Encoding.ROW_INDEX_V1:
         return b""
     offsets: Ints = np.empty(len(cells) // MIN_CELL + 1, np.int64)
@@ -236,7 +236,7 @@ def block_tail(encoding: Encoding, cells: Bytes) -> bytes:
 
 @unmanaged
 def _row_offsets(cells: Bytes, offsets: Ints) -> int:
-    """Write to `offsets` where each row of some cells begins. Returns how many there are."""
+    """Write to `offsets` where each row of the cells begins. Returns the number of rows."""
     rows, pos, before = 0, 0, 0
     while pos < cells.size:
         if rows == 0 or compare_rows(cells, pos, cells, before) != 0:

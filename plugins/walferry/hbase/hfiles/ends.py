@@ -1,7 +1,7 @@
-"""By what a file is known again once somebody has moved it: its size, and the bytes at its end.
+"""Recognizes a file after it was moved, by its size and the bytes at its end.
 
-A bulk load gives a file another name. Its end, from the block of file information on, says what the file holds and who wrote it:
-keys, times, counts, and BULKLOAD_SOURCE_TASK, which no other file has if its writer puts a random number into it.
+A bulk load renames a file. The file's end, from the block of file information on, describes its contents and its writer: keys,
+times, counts, and BULKLOAD_SOURCE_TASK, which is unique if the writer puts a random number into it.
 """
 
 from __future__ import annotations
@@ -25,19 +25,19 @@ class FileEnd:
 
     @classmethod
     def of(cls, file: RandomAccess, start: int) -> FileEnd:
-        """The end of a file from `start` on. Raises what reading it raises."""
+        """Return the end of a file from `start` on. Raises the errors of reading the file."""
         digest = sha256()
         for offset in range(start, file.size, READ_BYTES):
             digest.update(file.read_at(offset, min(READ_BYTES, file.size - offset)))
         return cls(file.size, start, digest.digest())
 
     def is_that_of(self, file: RandomAccess) -> bool:
-        """Whether this is the end of a file. Raises what reading it raises."""
+        """Return whether `file` has this end. Raises the errors of reading the file."""
         return file.size == self.size and FileEnd.of(file, self.start) == self
 
 
 class EndWriter:
-    """Passes on what is written to a file, and makes its end from where `begin` was called."""
+    """Passes on the bytes written to a file, and computes the file's end from the point where `begin` was called."""
 
     def __init__(self, write: Callable[[memoryview], object]) -> None:
         self._write = write
@@ -52,9 +52,9 @@ class EndWriter:
             self._hash.update(data)
 
     def begin(self) -> None:
-        """From here on bytes belong to the end."""
+        """Let the end begin with the next byte."""
         self._start = self._size
 
     def end(self) -> FileEnd:
-        """The end of the file as it is written now."""
+        """Return the end of the file as written so far."""
         return FileEnd(self._size, self._start, self._hash.digest())

@@ -1,4 +1,4 @@
-"""What can be wrong with what HFiles are made of. Every error names the thing, the place and what to do."""
+"""The errors in the input of HFiles. Every error names the thing, the place and the remedy."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _SHOWN_BYTES: Final = 100  # of a row or a qualifier
 
 
 class HFileError(WalferryError):
-    """No HFile can be made of what is there."""
+    """No HFile can be made of the input."""
 
     retry_helps = False
 
@@ -40,7 +40,7 @@ class NoSuchStore(HFileError):
 
 
 class BrokenRun(HFileError):
-    """A sorted run is not one: it was cut or damaged on its way."""
+    """A sorted run was cut off or damaged on its way."""
 
     retry_helps = True
     advice = "Run again; if it comes back, the machine's memory or disk, or the network below Spark's shuffle, changes data"
@@ -51,7 +51,7 @@ class BrokenRun(HFileError):
 
 
 class TooManyRuns(HFileError):
-    """A store has more sorted runs than are merged at once."""
+    """A store has more sorted runs than can be merged at once."""
 
     advice = "Each WAL has a run of each store that it has edits of: load fewer WALs at a time, or send the table's edits by RPC"
 
@@ -60,7 +60,7 @@ class TooManyRuns(HFileError):
 
 
 class OrderUnknown(HFileError):
-    """Which of two edits with one key came later is not known. Each is given as its sequence id and write time."""
+    """It is not known which of two edits with one key came later. Each is given as its sequence id and write time."""
 
     advice = (
         "The table was dropped, truncated or restored between the two, the clocks of the source's servers differ, or two clients "
@@ -73,7 +73,7 @@ class OrderUnknown(HFileError):
 
 
 class BadCells(HFileError):
-    """The cells for a file are not sorted, are not of one family, or are not cells. No file is made of them."""
+    """The cells for a file are not sorted, not of one family, or malformed. No file is made of them."""
 
     retry_helps = True
     advice = "Run again; if it comes back, it is a defect: report it with this message"
@@ -83,7 +83,7 @@ class BadCells(HFileError):
 
 
 class BadFamily(HFileError):
-    """A family of the slave has a setting with which no file can be written."""
+    """A family of the slave has a setting that makes it impossible to write its files."""
 
     def __init__(self, family: str, name: str, value: str, expected: str) -> None:
         super().__init__(

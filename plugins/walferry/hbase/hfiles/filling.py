@@ -1,7 +1,7 @@
-"""Fills the data blocks of an HFile with cells, and notes what the rest of the file says of them. One compiled pass.
+"""Fills an HFile's data blocks with cells, and counts them for the rest of the file, in one compiled pass.
 
 A block ends before the first cell at which it has reached its size, except between cells with equal keys. A cell's keys go into
-the bloom filters before that, so that a chunk that is full when a block ends may have the next block's first key.
+the bloom filters before its block may end. So a chunk that is full when a block ends may contain the next block's first key.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from walferry.hbase.hfiles.encodings import MOST_ADDED, ROW_OFFSET, Encoding, pu
 from walferry.hbase.wal.cells import CellType
 
 NONE: Final = -1
-LAST: Final = -2  # where the cell before lies: in the array of this name
+LAST: Final = -2  # the previous cell lies in the array `last`
 LATEST: Final = (1 << 63) - 1
 
 
@@ -39,21 +39,21 @@ class Fill(enum.IntEnum):
     """The elements of the state of a file that is being written."""
 
     POS = 0  # of the next cell of the chunk
-    OUT = 1  # where it goes in the block
+    OUT = 1  # its place in the block
     RAW = 2  # bytes that the block's cells have without encoding
-    ENCODED = 3  # and with it
+    ENCODED = 3  # bytes that they have with encoding
     READY = 4  # 1 once the next cell has been checked and has its keys in the filters
     BEFORE = 5  # the cell before: its position, LAST, or NONE
-    SAME_KEY = 6  # 1 if it has the next cell's key
-    SAME_ROW = 7  # and if it has the next cell's row
-    ROW_DELETED = 8  # 1 if its row is in the filter of deleted families
+    SAME_KEY = 6  # 1 if the cell before has the next cell's key
+    SAME_ROW = 7  # 1 if the cell before has the next cell's row
+    ROW_DELETED = 8  # 1 if the row of the cell before is in the filter of deleted families
     KEYS = 9  # in the current chunk of the filter
-    DELETED_KEYS = 10  # and of that of deleted families
+    DELETED_KEYS = 10  # keys in the current chunk of the filter of deleted families
     CELLS = 11
     KEY_BYTES = 12
     VALUE_BYTES = 13
     LARGEST = 14  # bytes of the largest cell
-    LARGEST_AT = 15  # its position in the chunk; NONE if it lies in an earlier one
+    LARGEST_AT = 15  # its position in the chunk; NONE if it lies in an earlier chunk
     MAX_TAGS = 16
     MIN_TIME = 17
     MAX_TIME = 18
@@ -62,11 +62,11 @@ class Fill(enum.IntEnum):
 
 
 class FillStop(enum.IntEnum):
-    """Why `fill_block` stops before the next cell."""
+    """The reasons why `fill_block` stops before the next cell."""
 
     CHUNK_ENDS = 0
     BLOCK_FULL = 1
-    NO_ROOM = 2  # the block's buffer is too small for it
+    NO_ROOM = 2  # the block's buffer is too small for the cell
     FILTER_FULL = 3
     DELETES_FULL = 4
     NOT_A_CELL = 5
@@ -75,18 +75,18 @@ class FillStop(enum.IntEnum):
 
 
 Layout = tuple[int, int, int, int, int, int, int, int]
-"""Block size, encoding, kind of bloom filter, length of its prefix, hashes and keys of its chunks, and of those of deletes."""
+"""Block size, encoding, kind of bloom filter, length of its prefix, hashes and keys of its chunks and of the deletes' chunks."""
 
 
 @inlined
 def _is_family_deletion(kind: int) -> bool:
-    """Tell whether a cell's type deletes a family, or one version of all of its columns."""
+    """Return whether a cell's type deletes a family, or one version of all of its columns."""
     return kind in (CellType.DELETE_FAMILY, CellType.DELETE_FAMILY_VERSION)
 
 
 @inlined
 def _order(chunk: Bytes, pos: int, before: Bytes, at: int, state: Ints) -> int:
-    """Compare a cell with the one before, and note what follows of that. Returns a Stop: CHUNK_ENDS if all is well."""
+    """Compare a cell with the previous one, and note the result. Returns a FillStop: CHUNK_ENDS if all is well."""
     family, family_len = family_of(chunk, pos)
     other, other_len = family_of(before, at)
     if compare_bytes(chunk, family, family_len, before, other, other_len) != 0:
@@ -104,7 +104,7 @@ def _filter(
     chunk: Bytes, pos: int, before: Bytes, at: int, has_before: bool, layout: Layout, bits: Bytes, deletes: Bytes, scratch: Bytes,
     state: Ints,
 ) -> int:  # fmt: skip
-    """Put a cell's keys into the filters. Returns a Stop: CHUNK_ENDS if all is well."""
+    """Put a cell's keys into the filters. Returns a FillStop: CHUNK_ENDS if all is well."""
     _, _, bloom, prefix_len, hashes, max_keys, delete_hashes, max_deletes = layout
     is_new = bloom != Bloom.NONE and (not has_before or is_new_key(bloom, prefix_len, chunk, pos, before, at))
     is_deletion = max_deletes > 0 and state[Fill.ROW_DELETED] == 0 and _is_family_deletion(type_of(chunk, pos))
@@ -128,7 +128,7 @@ def _filter(
 
 @inlined
 def _note(chunk: Bytes, pos: int, state: Ints) -> None:
-    """Note what the file's information says of a cell."""
+    """Count a cell for the file information."""
     key_len, val_len, kind, time = key_len_of(chunk, pos), value_len_of(chunk, pos), type_of(chunk, pos), timestamp_of(chunk, pos)
     _, tags_len = tags_of(chunk, pos)
     size = 4 + LENGTHS + key_len + val_len + (TAGS_LENGTH + tags_len if tags_len > 0 else 0)
@@ -138,7 +138,7 @@ def _note(chunk: Bytes, pos: int, state: Ints) -> None:
     state[Fill.KEY_BYTES] += key_len
     state[Fill.VALUE_BYTES] += val_len
     state[Fill.MAX_TAGS] = max(state[Fill.MAX_TAGS], tags_len)
-    lowest = 0 if kind in (CellType.DELETE_COLUMN, CellType.DELETE_FAMILY) else time  # these delete from 0 on
+    lowest = 0 if kind in (CellType.DELETE_COLUMN, CellType.DELETE_FAMILY) else time  # these delete timestamps from 0 on
     state[Fill.MIN_TIME] = min(state[Fill.MIN_TIME], lowest)
     state[Fill.MAX_TIME] = max(state[Fill.MAX_TIME], time)
     if kind == CellType.PUT:
@@ -151,9 +151,9 @@ def _note(chunk: Bytes, pos: int, state: Ints) -> None:
 def fill_block(
     chunk: Bytes, last: Bytes, layout: Layout, bits: Bytes, deletes: Bytes, scratch: Bytes, out: Bytes, state: Ints
 ) -> int:
-    """Write the chunk's cells from POS on to the block `out`. Returns a Stop. `last` is the last cell of the chunk before.
+    """Write the chunk's cells from POS on to the block `out`. Returns a FillStop. `last` is the previous chunk's last cell.
 
-    After a Stop that the caller has seen to, the call goes on with the same cell.
+    Once the caller has handled the FillStop, the next call goes on with the same cell.
     """
     block_size, encoding = layout[0], layout[1]
     pos = state[Fill.POS]

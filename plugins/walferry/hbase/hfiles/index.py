@@ -1,14 +1,14 @@
-"""The index of an HFile's blocks, built from the leaves up as HBase does.
+"""Writes the index of an HFile's blocks, from the leaves up as HBase does.
 
     root block    = { int64 offset, int32 diskBytes, vint keyLen, key }* [ middle ]
     middle        = int64 offset, int32 diskBytes, int32 entry            of the leaf with the middle entry, if there are leaves
     other blocks  = int32 count, { int32 start }{count + 1}, { int64 offset, int32 diskBytes, key }{count}
 
-Starts count from the end of all starts; the last one is the entries' length. `vint` is that of Hadoop. A key sorts after all
-cells of the block before, and not after the first of its own block.
+Starts count from the end of all starts; the last start is the entries' length. `vint` is Hadoop's. A key sorts after all cells of
+the previous block, and not after the first cell of its own block.
 
 Entries are collected until they fill a leaf, which is written between the data blocks. In a small file without a full leaf, they
-become the root. A root that is too large is written as blocks of an intermediate level, and the root refers to these.
+become the root. The entries of a too large root are written as blocks of an intermediate level, and the root refers to these.
 
 Source: HBase's HFileBlockIndex.BlockIndexWriter, NoOpIndexBlockEncoder, WritableUtils (branch-2.6).
 """
@@ -33,7 +33,7 @@ _EMPTY_LEAF_BYTES: Final = 8
 
 @dataclass(frozen=True)
 class IndexEntry:
-    """A block, and the key under which it is found."""
+    """A block, and its key in the index."""
 
     key: bytes
     offset: int
@@ -41,18 +41,18 @@ class IndexEntry:
 
     @classmethod
     def of(cls, key: bytes, block: Placed) -> IndexEntry:
-        """The entry of a block that was written."""
+        """Return the entry of a block that was written."""
         return cls(key, block.offset, block.disk_bytes)
 
 
 @dataclass(frozen=True)
 class RootIndex:
-    """What the trailer says of the index."""
+    """The facts about the index that go into the trailer."""
 
     offset: int
     entries: int
     levels: int
-    raw_bytes: int  # of all its blocks
+    raw_bytes: int  # of all blocks of the index
 
 
 class BlockIndex:
@@ -62,7 +62,7 @@ class BlockIndex:
         self._leaf: list[IndexEntry] = []
         self._leaf_bytes = _EMPTY_LEAF_BYTES
         self._root: list[IndexEntry] = []
-        self._counts: list[int] = []  # of data blocks up to each leaf
+        self._counts: list[int] = []  # the number of data blocks up to each leaf
         self._blocks = 0
         self._raw_bytes = 0
 
@@ -73,7 +73,7 @@ class BlockIndex:
         self._blocks += 1
 
     def write_leaf(self, out: BlockWriter, *, closing: bool) -> Placed | None:
-        """Write the leaf if it is full, or if the file ends and there are others."""
+        """Write the leaf if it is full, or if the file ends and has other leaves."""
         if not self._leaf or (not self._root if closing else self._leaf_bytes < MAX_BLOCK_BYTES):
             return None
         placed = out.put(BlockKind.LEAF_INDEX, _encoded(self._leaf))
@@ -95,14 +95,14 @@ class BlockIndex:
         return RootIndex(placed.offset, len(root), levels, self._raw_bytes + placed.raw_bytes)
 
     def _middle(self) -> bytes:
-        """Where the entry in the middle of all leaves lies."""
+        """Return the encoded place of the entry in the middle of all leaves."""
         entry = (self._counts[-1] - 1) // 2
         leaf = bisect_right(self._counts, entry)
         before = self._counts[leaf - 1] if leaf else 0
         return _MIDDLE.pack(self._root[leaf].offset, self._root[leaf].disk_bytes, entry - before)
 
     def _write_level(self, entries: Sequence[IndexEntry], out: BlockWriter) -> list[IndexEntry]:
-        """Write entries as blocks of an intermediate level. Returns the entries of these."""
+        """Write entries as blocks of an intermediate level. Returns the entries of these blocks."""
         parents: list[IndexEntry] = []
         block: list[IndexEntry] = []
         size = 0
@@ -118,12 +118,12 @@ class BlockIndex:
 
 
 def encode_root(entries: Sequence[IndexEntry]) -> bytes:
-    """Entries as a root block has them."""
+    """Encode entries as in a root block."""
     return b"".join(_PLACE.pack(e.offset, e.disk_bytes) + encode_vint(len(e.key)) + e.key for e in entries)
 
 
 def _encoded(entries: Sequence[IndexEntry]) -> bytes:
-    """Entries as leaves and intermediate blocks have them."""
+    """Encode entries as in leaves and intermediate blocks."""
     parts = [_PLACE.pack(e.offset, e.disk_bytes) + e.key for e in entries]
     starts = [0]
     for part in parts:
@@ -132,7 +132,7 @@ def _encoded(entries: Sequence[IndexEntry]) -> bytes:
 
 
 def encode_vint(number: int) -> bytes:
-    """A number that is not negative as Hadoop's VInt: itself up to 127, else 0x90 minus its length, and its bytes."""
+    """Encode a non-negative number as Hadoop's VInt: itself up to 127, else 0x90 minus its length, and its bytes."""
     if number <= 127:
         return bytes([number])
     length = (number.bit_length() + 7) // 8

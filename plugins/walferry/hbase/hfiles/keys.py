@@ -1,4 +1,4 @@
-"""Keys of cells outside of kernels: for the index of a file, its bloom filters and its information.
+"""Makes keys of cells for a file's index, bloom filters and information. Kernels do not use this module.
 
     key = int16 rowLen, row, int8 famLen, family, qualifier, int64 timestamp, int8 type
 
@@ -25,7 +25,7 @@ class Key:
 
     @classmethod
     def at(cls, buf: Bytes, pos: int) -> Key:
-        """The key of the cell at `pos`."""
+        """Return the key of the cell at `pos`."""
         start = pos + LENGTHS
         return cls(buf[start : start + int.from_bytes(buf[pos : pos + 4].tobytes(), signed=True)].tobytes())
 
@@ -47,12 +47,12 @@ class Key:
 
 
 def first_key(row: bytes, family: bytes = b"", qualifier: bytes = b"") -> bytes:
-    """The key that sorts before those of all cells of a row, or of one of its columns."""
+    """Return the key that sorts before the keys of all cells of a row, or of one of its columns."""
     return len(row).to_bytes(2) + row + bytes([len(family)]) + family + qualifier + _FIRST
 
 
 def key_between(before: Key | None, first: Key) -> bytes:
-    """A short key that sorts after `before` and not after `first`, which are of one family and not equal."""
+    """Return a short key that sorts after `before` and not after `first`. The two have one family and differ."""
     if before is None:
         return first.data
     if (row := _between(before.row, first.row)) is not None:
@@ -63,7 +63,7 @@ def key_between(before: Key | None, first: Key) -> bytes:
 
 
 def _between(left: bytes, right: bytes) -> bytes | None:
-    """The shortest bytes after `left` and not after `right`, which sorts after it; None if they are equal."""
+    """Return the shortest bytes that sort after `left` and not after `right`, or None if the two are equal."""
     common = next((i for i, (a, b) in enumerate(zip(left, right, strict=False)) if a != b), min(len(left), len(right)))
     if common == len(left):
         return None if common == len(right) else left + b"\0"

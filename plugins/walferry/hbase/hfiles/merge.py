@@ -1,13 +1,13 @@
 """Merges the sorted runs of one store into the cells of its file.
 
-Of cells with equal keys the latest is written: the one with the largest sequence id, else that of the run that is given last. In
-a memstore it replaces those of its own edit. The others stay there, but no scan shows them and the next flush drops them. There
-is one exception. A cell with a TTL of its own stops hiding earlier edits once it expires, so the latest of these is written after
-it, as HBase writes it: in a file, the first of the cells with one key counts. If it is not known which cell is the
-latest, the merge ends with OrderUnknown, see order.py.
+Of cells with equal keys the merge writes only the latest: the cell with the largest sequence id, or else the cell of the last
+run. In a memstore, this cell would replace the cells of its own edit. Cells of other edits would stay there, but no scan shows
+them and the next flush drops them. There is one exception. A cell with a TTL of its own stops hiding earlier edits once it
+expires, so the latest of these is written after it, as HBase does: in a file, the first of the cells with one key counts. If it
+is not known which cell is the latest, the merge ends with OrderUnknown, see order.py.
 
-Runs may lie anywhere. Of each, a part is in memory; a tournament of all runs finds the next cell (Knuth's tree of losers: each
-inner node holds the run that lost there, so that a run that has moved on only meets the losers on its way to the root).
+Runs may lie anywhere. A part of each run is in memory, and a tournament of all runs finds the next cell. It is Knuth's tree of
+losers: each inner node holds the run that lost there, so a run that has moved on meets only the losers on its way to the root.
 """
 
 from __future__ import annotations
@@ -44,16 +44,16 @@ MIN_PART_BYTES: Final = 16 << 10  # of a run: reading less at once would take lo
 MAX_PART_BYTES: Final = 1 << 20
 MAX_RUNS: Final = 1 << 14
 NOTHING: Final = -1
-LAST: Final = -2  # where the cell before lies: in the array of this name
+LAST: Final = -2  # the previous cell lies in the array `last`
 
 
 def merge_runs(
     runs: Sequence[RandomAccess], *, memory_bytes: int = MEMORY_BYTES, chunk_bytes: int = CHUNK_BYTES
 ) -> Iterator[Bytes]:
-    """Yield the cells of all runs in order, as buffers of whole cells of about `chunk_bytes` bytes.
+    """Yield the cells of all runs in order, as buffers of whole cells with about `chunk_bytes` bytes.
 
-    About `memory_bytes` are held of the runs, or 16 KB of each if these are more, and whatever cells need that are longer. Raises
-    BrokenRun, OrderUnknown, TooManyRuns, and what reading raises.
+    Holds about `memory_bytes` of the runs, or 16 KB of each run if that is more, and the room for longer cells. Raises BrokenRun,
+    OrderUnknown, TooManyRuns, and the errors of reading.
     """
     if len(runs) > MAX_RUNS:
         raise TooManyRuns(len(runs), MAX_RUNS)
@@ -62,31 +62,31 @@ def merge_runs(
 
 
 class MergePart(enum.IntEnum):
-    """The rows of the table of runs: where a run's part lies in the buffer."""
+    """The rows of the table of runs: the place of a run's part in the buffer."""
 
     BEGIN = 0
-    ROOM = 1  # bytes from BEGIN on that are the run's
-    AT = 2  # its next cell; NOTHING once there is none
-    END = 3  # of the bytes that have been read
-    LEFT = 4  # bytes that have not
+    ROOM = 1  # bytes from BEGIN on that belong to the run
+    AT = 2  # the run's next cell; NOTHING once there is none
+    END = 3  # the end of the bytes that have been read
+    LEFT = 4  # the number of bytes not yet read
 
 
 class MergeState(enum.IntEnum):
     """The elements of the state in which `merge_into` stops and goes on."""
 
-    OUT = 0  # bytes written of the chunk
+    OUT = 0  # bytes of the chunk written so far
     BEFORE = 1  # the last cell in the chunk, or LAST, or NOTHING
     MOVED = 2  # the run that has moved on and not yet met the others; NOTHING if there is none
     RIVAL = 3  # the element of `written` that the next cell contradicts
 
 
 class MergeStop(enum.IntEnum):
-    """Why `merge_into` stops."""
+    """The reasons why `merge_into` stops."""
 
     DONE = 0
     FULL = 1  # the next cell does not fit into the chunk
     READ = 2  # the rest of the run MOVED must be read
-    BROKEN = 3  # it is at something that is not a cell
+    BROKEN = 3  # the run MOVED is at bytes that are not a cell
     CONTRADICTION = 4  # the next cell may be earlier or later than RIVAL
 
 
@@ -139,7 +139,7 @@ class _Merge:
                 return
 
     def _read(self, run: int) -> None:
-        """Read more of a run: move what is left of its part to the part's beginning, and fill up the rest."""
+        """Read more of a run: move the rest of its part to the part's beginning, and fill up the room."""
         begin, room, at, end, left = (int(number) for number in self._parts[:, run])
         if left == 0:
             raise self._broken(run, "the run ends within a cell")
@@ -156,7 +156,7 @@ class _Merge:
         self._parts[MergePart.AT :, run] = begin, begin + held + length, left - length
 
     def _widen(self, run: int) -> None:
-        """Double the room of one run, whose next cell is longer than that, at the end of a larger buffer."""
+        """Move a run whose next cell is longer than its room to twice the room, at the end of a larger buffer."""
         begin, room = int(self._parts[MergePart.BEGIN, run]), int(self._parts[MergePart.ROOM, run])
         if room > MAX_CELL + EDIT:
             raise self._broken(run, f"a cell is longer than {MAX_CELL} bytes")
@@ -186,7 +186,7 @@ class _Merge:
 
 @inlined
 def _settle(buffer: Bytes, parts: Ints, run: int) -> int:
-    """Tell whether a run's next cell is in memory, or the run is at its end (DONE), or what is to do (READ, BROKEN)."""
+    """Return DONE if a run's next cell is in memory or the run is at its end, and otherwise READ or BROKEN."""
     at, end = parts[MergePart.AT, run], parts[MergePart.END, run]
     if at == NOTHING:
         return int(MergeStop.DONE.value)
@@ -203,7 +203,7 @@ def _settle(buffer: Bytes, parts: Ints, run: int) -> int:
 
 @inlined
 def _is_before(buffer: Bytes, parts: Ints, a: int, b: int) -> bool:
-    """Tell whether the next cell of run `a` comes before that of run `b`, another one."""
+    """Return whether the next cell of run `a` comes before the next cell of another run `b`."""
     i, j = parts[MergePart.AT, a], parts[MergePart.AT, b]
     if i == NOTHING or j == NOTHING:
         return bool(j == NOTHING)
@@ -216,7 +216,7 @@ def _is_before(buffer: Bytes, parts: Ints, a: int, b: int) -> bool:
 
 @inlined
 def _play(buffer: Bytes, parts: Ints, losers: Ints, run: int) -> None:
-    """Let a run meet the losers on its way to the root, where the winner is written."""
+    """Let a run meet the losers on its way to the root, and enter the winner there."""
     node = (run + losers.size) >> 1
     while node > 0:
         if _is_before(buffer, parts, losers[node], run):
@@ -227,7 +227,7 @@ def _play(buffer: Bytes, parts: Ints, losers: Ints, run: int) -> None:
 
 @unmanaged
 def enter(buffer: Bytes, parts: Ints, losers: Ints, run: int) -> int:
-    """Let a run enter the tournament: it waits at the first node where nobody is. Returns a Stop: DONE if it has entered."""
+    """Let a run enter: losers stay at their nodes, the winner waits at an empty one. Returns a MergeStop: DONE on entry."""
     stop = _settle(buffer, parts, run)
     if stop != MergeStop.DONE:
         return stop
@@ -245,7 +245,7 @@ def enter(buffer: Bytes, parts: Ints, losers: Ints, run: int) -> int:
 
 @unmanaged
 def merge_into(buffer: Bytes, parts: Ints, losers: Ints, state: Ints, written: Ints, last: Bytes, out: Bytes) -> int:
-    """Write the next cells to `out`. Returns a Stop. `last` is the last cell of the chunk before."""
+    """Write the next cells to `out`. Returns a MergeStop. `last` is the last cell of the previous chunk."""
     if state[MergeState.MOVED] != NOTHING:
         stop = _settle(buffer, parts, state[MergeState.MOVED])
         if stop != MergeStop.DONE:

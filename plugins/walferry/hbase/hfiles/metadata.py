@@ -1,10 +1,10 @@
-"""What an HFile says of itself: the file information, and the trailer at its end.
+"""Writes an HFile's metadata: the file information, and the trailer at its end.
 
     information = "PBUF", delimited FileInfoProto: names and values, sorted by name
     trailer     = "TRABLK\\"$", delimited FileTrailerProto, zeros, int32 minor version << 24 | major version        4096 bytes
 
-The file counts as the result of a bulk load (BULKLOAD_TIMESTAMP), and not of a major compaction: it may have markers of deletion
-and what they delete. All tags are written, and no number of each edit (mvcc), which a load would replace by its own.
+The file is marked as made for a bulk load (BULKLOAD_TIMESTAMP) and not by a major compaction: it may contain delete markers and
+the cells that they delete. It contains all tags, but no edit's number (mvcc), which a load would replace by its own.
 
 Source: HBase's HFileInfo, HFileWriterImpl, StoreFileWriter, HFileOutputFormat2, FixedFileTrailer (branch-2.6).
 """
@@ -35,7 +35,7 @@ _FALSE: Final[bytes] = b"\0"
 
 @dataclass(frozen=True)
 class Origin:
-    """Where a file comes from: when it is made, in ms since the epoch, and by what."""
+    """A file's origin: the time when it is made, in ms since the epoch, and the task that makes it."""
 
     created_ms: int
     task: str
@@ -43,7 +43,7 @@ class Origin:
 
 @dataclass(frozen=True)
 class Contents:
-    """What is in a file: its first and last key, that of its largest cell, and what the kernel has counted."""
+    """A file's contents: its first and last key, the key of its largest cell, and the kernel's counts."""
 
     first: Key
     last: Key
@@ -51,17 +51,17 @@ class Contents:
     counted: Ints
 
     def number(self, what: Fill) -> int:
-        """A number that the kernel has counted."""
+        """Return one of the kernel's counts."""
         return int(self.counted[what])
 
     @property
     def cells(self) -> int:
-        """How many cells there are."""
+        """The number of cells."""
         return self.number(Fill.CELLS)
 
 
 def file_information(settings: FileSettings, origin: Origin, contents: Contents) -> bytes:
-    """The data of the block of file information."""
+    """Return the data of the file information block."""
     entries = {
         b"BULKLOAD_TIMESTAMP": _int64(origin.created_ms),
         b"BULKLOAD_SOURCE_TASK": origin.task.encode(),
@@ -92,7 +92,7 @@ def file_information(settings: FileSettings, origin: Origin, contents: Contents)
 
 
 def filter_key(settings: FileSettings, key: Key) -> bytes:
-    """A cell's key in the bloom filter, as the filter's index has it."""
+    """Return the key of the bloom filter's index for a cell."""
     if settings.bloom is Bloom.ROWCOL:
         return first_key(key.row, b"", key.qualifier)
     return key.row[: settings.prefix_len] if settings.bloom is Bloom.ROWPREFIX_FIXED_LENGTH else key.row
@@ -100,7 +100,7 @@ def filter_key(settings: FileSettings, key: Key) -> bytes:
 
 @dataclass(frozen=True)
 class Offsets:
-    """Where the parts of a file lie. `raw_bytes` is that of its blocks, not compressed, except those of its index."""
+    """The offsets of a file's parts. `raw_bytes` is the uncompressed size of all its blocks but the index blocks."""
 
     information: int
     first_data: int
@@ -109,7 +109,7 @@ class Offsets:
 
 
 def trailer(settings: FileSettings, cells: int, index: RootIndex, offsets: Offsets) -> bytes:
-    """The file's last bytes."""
+    """Return the file's last bytes."""
     message = pb.FileTrailerProto(
         file_info_offset=offsets.information,
         load_on_open_data_offset=index.offset,

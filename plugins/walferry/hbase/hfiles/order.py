@@ -1,20 +1,20 @@
-"""Tells whether it is known which of the cells with one key came later: sequence ids and write times must agree about that.
+"""Decides whether the order of cells with one key is known: their sequence ids and write times must agree on it.
 
-Sequence ids of a source's region begin anew when its table is dropped and created again, truncated, or restored from a snapshot.
-Then the cell with the larger one can be of the table's earlier life, and the earlier edit. The write time of an edit goes on
-growing. So the order of two edits is known if the one with the larger sequence id was not written earlier, or if both numbers are
-equal: then it is one edit. Otherwise either the sequence ids or the clocks are wrong. Cells with the same value and tags may have
-any order.
+The sequence ids of a source's region start again when its table is dropped and created again, truncated, or restored from a
+snapshot. Then the cell with the larger sequence id may belong to the table's earlier life, and be the earlier edit. Write times
+go on growing. So the order of two edits is known if the edit with the larger sequence id was not written earlier. It is also
+known if both numbers are equal: then it is one edit. Otherwise either the sequence ids or the clocks are wrong. Cells with the
+same value and tags may have any order.
 
-Cells with one key come by falling sequence ids, and each is compared with all of them that have been **written**:
+Cells with one key come by falling sequence ids. Each is compared with all cells of its key that have been **written**:
 
-- Without a TTL, that is one cell, which hides all others. What order these have among themselves makes no difference. To compare
-  neighbours only would not do: if the second cell has the content of the first, and was written later than both others, the
-  contradiction between the first and the third would not be seen.
-- A cell with a TTL has others behind it, and to compare with the last of them would not do, for the same reason. It is enough to
-  know the lowest write time of all, and the lowest of those with another content than the last one. When a cell of other content
-  is written behind them, the first becomes the second: if one of them has the new cell's content, it stands before a cell of
-  other content, and so was not written earlier than that.
+- Without a TTL, this is one cell, which hides all others. The order among the others makes no difference. A comparison of
+  neighbours alone would not do: if the second cell has the first cell's content and was written later than both others, it would
+  hide the contradiction between the first and the third.
+- A cell with a TTL has others behind it. For the same reason, a comparison with the last of them alone would not do. It is enough
+  to know two times: the lowest write time of all, and the lowest of the cells whose content differs from the last cell's. When a
+  cell of other content is written behind them, the first time becomes the second: a cell among them with the new cell's content
+  stands before a cell of other content, and so was not written earlier than that cell.
 """
 
 from __future__ import annotations
@@ -35,23 +35,23 @@ _NEVER: Final = (1 << 63) - 1
 
 
 class Written(enum.IntEnum):
-    """What is known of the cells that have been written with one key. Rows of a table: each has a NUMBER, and a write TIME."""
+    """The rows of the table of cells that have been written with one key. Each row has a NUMBER, and a write TIME."""
 
-    LAST = 0  # the last of them
-    EARLIEST = 1  # that with the lowest write time
-    OTHERS = 2  # that with the lowest of those with another content than the last one; _NEVER if there are none
+    LAST = 0  # the last cell
+    EARLIEST = 1  # the cell with the lowest write time
+    OTHERS = 2  # the one with the lowest among cells whose content differs from the last cell's; _NEVER without such a cell
 
 
 def new_table() -> Ints:
-    """The table `written`, before any cell has been."""
+    """Return the table `written` before any cell is written."""
     return np.zeros((len(Written), 2), np.int64)
 
 
 @inlined
 def rival_of(written: Ints, number: int, time: int, holder: Bytes, at: int, buf: Bytes, pos: int) -> int:
-    """Return a row of `written` that may be later than the cell at `pos` or earlier; KNOWN if there is none.
+    """Return a row of `written` whose order with the cell at `pos` is unknown, or KNOWN if there is no such row.
 
-    The cell is of an edit with this sequence id and write time. `holder[at:]` is the last cell written, with the same key.
+    The cell's edit has the sequence id `number` and write time `time`. `holder[at:]` is the last cell written with its key.
     """
     is_other_edit = number == written[Written.LAST, NUMBER] and time != written[Written.LAST, TIME]
     if time <= written[Written.EARLIEST, TIME] and not is_other_edit:
@@ -76,7 +76,7 @@ def note_first(written: Ints, number: int, time: int) -> None:
 
 @inlined
 def note_next(written: Ints, number: int, time: int, is_same: bool) -> None:
-    """Note that a cell is written with the last one's key. `is_same`: with its content too."""
+    """Note that a cell with the last cell's key is written. `is_same`: it also has the last cell's content."""
     if not is_same:
         _put(written, Written.OTHERS, written[Written.EARLIEST, NUMBER], written[Written.EARLIEST, TIME])
     if time < written[Written.EARLIEST, TIME]:

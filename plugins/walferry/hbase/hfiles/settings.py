@@ -1,4 +1,4 @@
-"""How a file is written: what the slave's family says, as far as it can be followed."""
+"""Derives the settings for writing a file from the slave's family, as far as files can follow them."""
 
 from __future__ import annotations
 
@@ -18,20 +18,20 @@ PREFIX_LENGTH = "RowPrefixBloomFilter.prefix_length"
 
 @dataclass(frozen=True)
 class FileSettings:
-    """What a file is like. The defaults are HBase's."""
+    """The settings for writing a file. The defaults are HBase's."""
 
-    block_bytes: int = 64 << 10  # at which a block ends, not compressed
+    block_bytes: int = 64 << 10  # the uncompressed size at which a block ends
     compression: Compression = Compression.NONE
     encoding: Encoding = Encoding.NONE
     bloom: Bloom = Bloom.ROW
-    prefix_len: int = 0  # of a row, for ROWPREFIX_FIXED_LENGTH
+    prefix_len: int = 0  # bytes of a row, for ROWPREFIX_FIXED_LENGTH
     checksum: Checksum = Checksum.CRC32C
 
 
 def settings_of(family: str, attributes: Mapping[str, str]) -> tuple[FileSettings, tuple[str, ...]]:
-    """The settings for a family with these attributes and configuration, and those of them that its files do not follow.
+    """Return the settings for a family with these attributes and configuration, and the attributes that its files ignore.
 
-    Such files are sound: HBase's next compaction writes them as the family says. Raises BadFamily.
+    Such files are sound, and HBase's next compaction rewrites them with all attributes. Raises BadFamily.
     """
     compression, other_codec = _chosen(Compression, attributes, "COMPRESSION", Compression.NONE)
     encoding, other_encoding = _chosen(Encoding, attributes, "DATA_BLOCK_ENCODING", Encoding.NONE)
@@ -53,13 +53,13 @@ E_ = TypeVar("E_", Compression, Encoding)
 
 
 def _chosen(kind: type[E_], attributes: Mapping[str, str], name: str, default: E_) -> tuple[E_, tuple[str, ...]]:
-    """What an attribute says, or the default with "NAME=value" if files cannot be written like that."""
+    """Return an attribute's value, or the default and "NAME=value" if files cannot be written with that value."""
     value = attributes.get(name, default.name)
     return (kind[value], ()) if value in kind.__members__ else (default, (f"{name}={value}",))
 
 
 def _number(family: str, attributes: Mapping[str, str], name: str, default: int, most: int) -> int:
-    """The number that an attribute says. Raises BadFamily unless it is between 1 and `most`."""
+    """Return an attribute's number. Raises BadFamily unless it is between 1 and `most`."""
     value = attributes.get(name, str(default))
     number = int(value) if value.isdecimal() and len(value) < 12 else 0
     if not 1 <= number <= most:

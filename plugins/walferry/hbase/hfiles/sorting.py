@@ -1,8 +1,7 @@
-"""Sorts cells that lie anywhere in a buffer, by their positions. Of cells with equal keys, the latest comes first.
+"""Sorts the positions of cells that lie anywhere in a buffer. Of cells with equal keys, the latest comes first.
 
-A comparison that has to look at two cells misses the cache twice, so each cell's row is represented by eight of its bytes, those
-that follow what all rows of the group have in common. Most comparisons need no more. Sorting by merging reads and writes the
-positions one after the other.
+A comparison that reads two cells misses the cache twice. So eight bytes stand for each cell's row: the bytes after the prefix
+that all rows of the group share. Most comparisons need no more. A merge sort reads and writes the positions one after the other.
 """
 
 from __future__ import annotations
@@ -18,12 +17,12 @@ from walferry.hbase.hfiles.cells import cell_end, compare_keys, row_of
 
 Words = NDArray[np.uint64]
 
-_INSERTION: Final = 16  # so many positions are sorted by insertion
+_INSERTION: Final = 16  # up to this many positions are sorted by insertion
 
 
 @unmanaged
 def group_positions(groups: NDArray[np.int32], positions: Ints, count: int, first: Ints, grouped: Ints) -> None:
-    """Write the first `count` positions to `grouped`, group by group, each backwards; group g's begin at `first[g]`."""
+    """Write the first `count` positions to `grouped` by group, each group backwards. Group g begins at `first[g]`."""
     first[:] = 0
     for i in range(count):
         first[groups[i] + 1] += 1
@@ -33,14 +32,14 @@ def group_positions(groups: NDArray[np.int32], positions: Ints, count: int, firs
         group = groups[i]
         grouped[first[group]] = positions[i]
         first[group] += 1
-    for g in range(first.size - 1, 0, -1):  # each has become the beginning of the next one
+    for g in range(first.size - 1, 0, -1):  # each has become the beginning of the next group
         first[g] = first[g - 1]
     first[0] = 0
 
 
 @inlined
 def common_prefix(buf: Bytes, positions: Ints, start: int, end: int) -> int:
-    """Return how many bytes the rows of the cells at `positions[start:end]` have in common at their beginning."""
+    """Return how many first bytes the rows of the cells at `positions[start:end]` share."""
     row, common = row_of(buf, positions[start])
     for i in range(start + 1, end):
         other, length = row_of(buf, positions[i])
@@ -54,7 +53,7 @@ def common_prefix(buf: Bytes, positions: Ints, start: int, end: int) -> int:
 
 @inlined
 def _word_after(buf: Bytes, pos: int, skipped: int) -> Any:
-    """Return eight bytes of a cell's row from `skipped` on as a number that sorts as they do; zeros follow a row's end."""
+    """Return eight bytes of a cell's row from `skipped` on as a number that sorts like them; zeros follow a row's end."""
     row, length = row_of(buf, pos)
     word = np.uint64(0)
     for k in range(skipped, skipped + 8):
@@ -64,7 +63,7 @@ def _word_after(buf: Bytes, pos: int, skipped: int) -> Any:
 
 @inlined
 def _is_before(buf: Bytes, a: int, a_word: Any, b: int, b_word: Any) -> bool:
-    """Tell whether the cell at `a` must come before the one at `b`, which comes first if nothing decides."""
+    """Return whether the cell at `a` must come before the cell at `b`. If they are equal, `b` comes first."""
     if a_word != b_word:
         return bool(a_word < b_word)
     difference = compare_keys(buf, a, buf, b)
@@ -108,9 +107,9 @@ def _merge_halves(
 def sort_positions(
     buf: Bytes, positions: Ints, start: int, end: int, words: Words, other_positions: Ints, other_words: Words
 ) -> None:
-    """Sort `positions[start:end]`, those of cells that an int64 follows: the larger is the later one.
+    """Sort `positions[start:end]`. An int64 follows each cell; of cells with equal keys, the larger number is the later cell.
 
-    Of cells with equal keys and numbers, the one that stands first stays first. The other arrays are as long as `positions`.
+    Cells with equal keys and numbers keep their order. The other arrays are as long as `positions`.
     """
     if end - start < 2:
         return

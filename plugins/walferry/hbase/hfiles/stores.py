@@ -1,6 +1,6 @@
-"""The stores of the slave's tables: a region's share of one family. Each has files of its own, and so runs of its own.
+"""Numbers the stores of the slave's tables. A store is a region's share of one family, with files and so runs of its own.
 
-Kernels know stores by numbers: all families of a table's first region, all families of its second one, and so on.
+Kernels know stores by numbers: all families of a table's first region, all families of its second region, and so on.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ UNKNOWN = -1
 
 @dataclass(frozen=True)
 class TargetTable:
-    """A table of the slave: its families, and the first row of each of its regions, in order; the first region's is empty."""
+    """A table of the slave: its families, and its regions' first rows in order. The first region's row is empty."""
 
     families: tuple[bytes, ...]
     starts: tuple[bytes, ...]
@@ -31,7 +31,7 @@ class TargetTable:
 
 @dataclass(frozen=True)
 class Store:
-    """`region_start` is the first row of the region, which names it within its table."""
+    """A store. `region_start` is the region's first row, which identifies the region within its table."""
 
     table: bytes
     region_start: bytes
@@ -39,11 +39,11 @@ class Store:
 
 
 Names = tuple[Ints, Bytes]
-"""Where each name begins and the last one ends, and the names one after the other."""
+"""The start of each name and the end of the last, and the names one after the other."""
 
 
 class Stores:
-    """All stores of some tables, with the tables as kernels need them."""
+    """All stores of some tables, and arrays that describe the tables to kernels."""
 
     def __init__(self, tables: Mapping[bytes, TargetTable]) -> None:
         for name, table in tables.items():
@@ -65,18 +65,18 @@ class Stores:
         self.families = _flat([family for table in targets for family in table.families])
 
     def number(self, table: bytes) -> int:
-        """The number of a table, or UNKNOWN."""
+        """Return the number of a table, or UNKNOWN."""
         return self.tables.get(table, UNKNOWN)
 
     @property
     def arrays(self) -> tuple[Ints, Ints, Ints, Ints, Bytes, Ints, Bytes]:
-        """First region, family and store of each table, first rows and families: what kernels find stores with."""
+        """First region, family and store of each table, first rows and families. Kernels find stores with them."""
         return (self.first_region, self.first_family, self.first_store, *self.starts, *self.families)
 
 
 @inlined
 def find_family(buf: Bytes, family: int, length: int, table: int, first_family: Ints, names: Ints, data: Bytes) -> int:
-    """Return which of its table's families `buf[family:family + length]` is, or UNKNOWN."""
+    """Return the index of the family `buf[family:family + length]` in its table, or UNKNOWN."""
     for f in range(first_family[table], first_family[table + 1]):
         if names[f + 1] - names[f] == length and compare_bytes(buf, family, length, data, names[f], length) == 0:
             return int(f - first_family[table])
@@ -85,7 +85,7 @@ def find_family(buf: Bytes, family: int, length: int, table: int, first_family: 
 
 @inlined
 def find_region(buf: Bytes, row: int, length: int, table: int, first_region: Ints, starts: Ints, data: Bytes) -> int:
-    """Return which of its table's regions has the row `buf[row:row + length]`."""
+    """Return the index of the region in its table that contains the row `buf[row:row + length]`."""
     low, high = first_region[table], first_region[table + 1]
     while high - low > 1:
         middle = (low + high) // 2

@@ -1,10 +1,10 @@
-"""Writes an HFile (version 3) of one store, as HBase's StoreFileWriter would.
+"""Writes an HFile (version 3) of one store like HBase's StoreFileWriter.
 
     file = { data block | leaf of the index | chunk of a bloom filter }*
            { intermediate block of the index }*, root of the index, root of an index without entries, file information
-           [ metadata of the bloom filter ], [ metadata of that of deleted families ], trailer
+           [ metadata of the bloom filter ], [ metadata of the filter of deleted families ], trailer
 
-After each data block follow the leaves and chunks that are full by then, and after the last one the rest of them.
+Full leaves and chunks follow the data block with which they became full. The rest of them follow the last data block.
 
 Source: HBase's HFileWriterImpl, StoreFileWriter (branch-2.6).
 """
@@ -38,7 +38,7 @@ _PROBLEMS = {
 
 @dataclass(frozen=True)
 class WrittenFile:
-    """What was written. `end` begins with the file information."""
+    """A file that was written. `end` begins with the file information."""
 
     end: FileEnd
     cells: int
@@ -49,10 +49,10 @@ class WrittenFile:
 def write_file(
     write: Callable[[memoryview], object], cells: Iterable[Bytes], settings: FileSettings, origin: Origin
 ) -> WrittenFile | None:
-    """Write a file of `cells`: buffers of whole cells, all in order. None if there are none: nothing is written then.
+    """Write a file of `cells`: buffers of whole cells, all in order. Without any cell, write nothing and return None.
 
-    `write` takes the file's bytes one after the other, and must not keep the buffers that it gets. Raises BadCells, and what
-    `cells` and `write` raise; then what is written is not a file.
+    `write` takes the file's bytes one after the other, and must not keep the buffers that it gets. Raises BadCells, and the
+    errors of `cells` and `write`; the written bytes are not a file then.
     """
     file = _File(write, settings, origin)
     for chunk in cells:
@@ -77,17 +77,17 @@ class _File:
         self._state: Ints = np.zeros(len(Fill), np.int64)
         self._state[[Fill.OUT, Fill.BEFORE, Fill.LARGEST_AT]] = self._head, NONE, NONE
         self._state[[Fill.MIN_TIME, Fill.MAX_TIME, Fill.FIRST_PUT]] = LATEST, -1, LATEST
-        self._last: Bytes = np.empty(0, np.uint8)  # the last cell of the chunk before
+        self._last: Bytes = np.empty(0, np.uint8)  # the last cell of the previous chunk
         self._first_of_file: Key | None = None
         self._first_of_block: Key | None = None
-        self._last_of_block: Key | None = None  # of the one before
+        self._last_of_block: Key | None = None  # of the previous block
         self._largest = Key(b"")
         self._data: list[int] = []  # offsets of the first and the last data block
         self._raw_bytes = 0
 
     def _numbers(self) -> Layout:
         settings, bloom, deletes = self._settings, self._bloom.shape, self._deletes.shape
-        # A filter of columns knows the rows of deleted families, too.
+        # A filter of columns also contains the rows of deleted families.
         max_deletes = 0 if settings.bloom is Bloom.ROWCOL else deletes.max_keys
         return (
             settings.block_bytes, int(settings.encoding), int(settings.bloom), settings.prefix_len, bloom.hashes, bloom.max_keys,
@@ -113,7 +113,7 @@ class _File:
         self._keep(chunk)
 
     def _see_to(self, stop: FillStop, chunk: Bytes) -> None:
-        """Make room for the cell before which the kernel has stopped."""
+        """Make room for the cell at which the kernel has stopped."""
         state = self._state
         match stop:
             case FillStop.BLOCK_FULL:
@@ -139,7 +139,7 @@ class _File:
         return Key.at(self._last, 0) if before == LAST else Key.at(chunk, before)
 
     def _keep(self, chunk: Bytes) -> None:
-        """Keep what is needed of a chunk that has ended."""
+        """Keep the cells of an ended chunk that are still needed."""
         state = self._state
         if (largest := int(state[Fill.LARGEST_AT])) != NONE:
             self._largest, state[Fill.LARGEST_AT] = Key.at(chunk, largest), NONE
@@ -164,7 +164,7 @@ class _File:
         state[[Fill.OUT, Fill.RAW, Fill.ENCODED]] = self._head, 0, 0
 
     def _write_between(self, *, closing: bool) -> None:
-        """Write the leaf and the chunks that are full, or all of them if the file ends."""
+        """Write the full leaf and the full chunks, or all of them if the file ends."""
         state = self._state
         if (placed := self._index.write_leaf(self._out, closing=closing)) is not None:
             self._count(placed)

@@ -1,7 +1,7 @@
 """Calls to a RegionServer's AdminService (Admin.proto) other than shipping.
 
-A master of HBase 1 has servers open and close regions by it (branch-1.4). What the server answers to an open or a close says
-little: OPENED and `closed` also come when nothing happens. The region's znode and `online_regions` say what is.
+A master of HBase 1 makes servers open and close regions through this service (branch-1.4). The answer to an open or a close
+proves little: OPENED and `closed` also come when nothing happens. The region's znode and `online_regions` show its state.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ from walferry.hbase.rpc.connection import CALL_TIMEOUT_SECONDS, Address, Connect
 from walferry.hbase.rpc.errors import AccessDenied, RemoteError, RpcError
 
 SERVICE = "AdminService"
-# The longest answers are exceptions, with a stack trace. Many servers may be asked side by side, and not all mean well.
+# The longest answers are exceptions, with a stack trace. We may ask many servers side by side, and some may be hostile.
 MAX_RESPONSE_BYTES = 4 * 1024 * 1024
-MAX_REGIONS_BYTES = 16 * 1024 * 1024  # 10,000 regions with keys of 750 bytes; parsed they take 35 times that at worst
+MAX_REGIONS_BYTES = 16 * 1024 * 1024  # 10,000 regions with keys of 750 bytes; once parsed they take up to 35 times as much
 
 
 def roll_wal_writer(server: Address, *, login: Login = UNSECURED, timeout: float = CALL_TIMEOUT_SECONDS) -> None:
@@ -31,10 +31,10 @@ def roll_wal_writer(server: Address, *, login: Login = UNSECURED, timeout: float
 
 
 def why_silent(server: Address, *, login: Login = UNSECURED, timeout: float) -> RpcError | None:
-    """Why the server does not answer a call that costs it nothing; None if it does, whatever it says.
+    """Return why the server does not answer a call that costs it nothing, or None if it answers anything.
 
-    Shipments do not occupy its handlers for such calls (ADMIN_QOS). They need no right, so AccessDenied means that the server
-    does not let us in.
+    Shipments do not occupy the handlers of this call (ADMIN_QOS). The call needs no permission, so AccessDenied means that the
+    server does not let us in.
     """
     try:
         with connect(server, login=login, timeout=timeout) as connection:
@@ -51,12 +51,12 @@ def why_silent(server: Address, *, login: Login = UNSECURED, timeout: float) -> 
 def connect(
     server: Address, *, login: Login = UNSECURED, timeout: float = CALL_TIMEOUT_SECONDS, most_bytes: int = MAX_RESPONSE_BYTES
 ) -> Connection:
-    """A connection to a server's AdminService, to be used as a context manager."""
+    """Return a connection to a server's AdminService, to be used as a context manager."""
     return Connection(server.host, server.port, SERVICE, login=login, call_timeout=timeout, max_response_bytes=most_bytes)
 
 
 class AnotherServer(RpcError):
-    """Another server has taken the host and port of the one that was asked."""
+    """Another server has taken the host and port of the server that we asked."""
 
     def __init__(self, asked: ServerName, found: str) -> None:
         super().__init__(f"{found} answers in place of {asked}", "Its session with ZooKeeper will end; then try again")
@@ -66,7 +66,7 @@ def online_regions(server: ServerName, *, login: Login = UNSECURED, timeout: flo
     """List the regions that the server serves now. Raises an RpcError, also if another server answers in its place."""
     with connect(server, login=login, timeout=timeout, most_bytes=MAX_REGIONS_BYTES) as connection:
         answer = connection.call("GetOnlineRegion", pb.GetOnlineRegionRequest(), pb.GetOnlineRegionResponse)
-        # Asked afterwards: if the server is replaced between the two calls, the later one tells.
+        # Asked afterwards: if the server is replaced between the two calls, the later call shows it.
         who = connection.call("GetServerInfo", pb.GetServerInfoRequest(), pb.GetServerInfoResponse).server_info.server_name
         if (who.host_name.lower(), who.port, who.start_code) != (server.host.lower(), server.port, server.start_code):
             raise AnotherServer(server, f"{who.host_name[:200]},{who.port},{who.start_code}")
@@ -83,7 +83,7 @@ def open_regions(
 ) -> None:
     """Ask the server to open regions, each at the version of its OFFLINE znode. Raises an RpcError.
 
-    hbase:meta names the server from then on under `now_ms`. A server with another start code refuses.
+    From then on hbase:meta names the server, with the timestamp `now_ms`. A server with another start code refuses.
     """
     request = pb.OpenRegionRequest(serverStartCode=server.start_code, master_system_time=now_ms)
     for region, version in regions:
@@ -95,9 +95,9 @@ def open_regions(
 def close_regions(
     server: ServerName, versions: Mapping[str, int], *, login: Login = UNSECURED, timeout: float = CALL_TIMEOUT_SECONDS
 ) -> dict[str, RemoteError]:
-    """Ask the server to close regions by encoded name, each at the version of its CLOSING znode. Returns what it refused.
+    """Ask the server to close regions by encoded name, each at the version of its CLOSING znode. Returns its refusals.
 
-    Raises an RpcError at the first call that gets no answer: the regions after that one are not asked for.
+    Raises an RpcError at the first call without an answer, and does not ask for the regions after it.
     """
     refused = {}
     with connect(server, login=login, timeout=timeout, most_bytes=MAX_REGIONS_BYTES) as connection:
@@ -110,7 +110,7 @@ def close_regions(
 
 
 def close_copy(server: ServerName, encoded_name: str, *, login: Login = UNSECURED, timeout: float = CALL_TIMEOUT_SECONDS) -> None:
-    """Ask the server to close a copy of a region that must not be there, without a word to ZooKeeper. Raises an RpcError."""
+    """Ask the server to close an unwanted copy of a region without touching ZooKeeper. Raises an RpcError."""
     with connect(server, login=login, timeout=timeout, most_bytes=MAX_REGIONS_BYTES) as connection:
         _close(connection, server, encoded_name, None)
 

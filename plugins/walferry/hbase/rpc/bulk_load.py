@@ -1,4 +1,4 @@
-"""Bulk loads: a RegionServer takes over HFiles as a region's own (ClientService in Client.proto, SecureBulkLoadManager).
+"""Bulk-loads HFiles: a RegionServer takes them into a region (ClientService in Client.proto, SecureBulkLoadManager).
 
     PrepareBulkLoad     the server makes a folder, into which every user may write. Its path is the token
     BulkLoadHFile       the server moves the files into the region. Each call gets one sequence number: its cells count as written
@@ -20,15 +20,15 @@ LOAD_TIMEOUT_SECONDS = 300.0  # the server reads each file's index, and may have
 
 
 def prepare(server: Connection, table: str, region: bytes) -> str:
-    """Have a folder made for the files. Returns its URL on the server's file system. Raises an RpcError."""
+    """Ask the server to make a folder for the files. Returns its URL on the server's file system. Raises an RpcError."""
     request = pb.PrepareBulkLoadRequest(table_name=table_message(table), region=_specifier(region))
     return server.call("PrepareBulkLoad", request, pb.PrepareBulkLoadResponse).bulk_token
 
 
 def load(server: Connection, region: bytes, token: str, files: Sequence[tuple[bytes, str]], cluster_ids: Sequence[str]) -> bool:
-    """Load files, each with its family, into the region. Returns whether they were loaded; the server's log says why not.
+    """Load files, each with its family, into the region. Returns whether they were loaded; if not, the server's log says why.
 
-    Clusters with these ids do not get the load by the slave's own replication. Raises an RpcError.
+    The slave's own replication does not pass the load on to clusters with the ids `cluster_ids`. Raises an RpcError.
     """
     request = pb.BulkLoadHFileRequest(
         region=_specifier(region), assign_seq_num=True, bulk_token=token, cluster_ids=cluster_ids,
@@ -38,16 +38,16 @@ def load(server: Connection, region: bytes, token: str, files: Sequence[tuple[by
 
 
 def store_files(admin: Connection, region: bytes, families: Sequence[bytes]) -> list[str]:
-    """List the paths of a region's files, <region>/<family>/<name>, by its server's AdminService. Raises an RpcError.
+    """Ask the region's server for the paths of the region's files, <region>/<family>/<name>. Raises an RpcError.
 
-    A load moves a file to the name <unique>_SeqId_<number>_; without a number it has none (HRegionFileSystem).
+    A load renames a file to <unique>_SeqId_<number>_, without that part if it has no number (HRegionFileSystem).
     """
     request = pb.GetStoreFileRequest(region=_specifier(region), family=families)
     return list(admin.call("GetStoreFile", request, pb.GetStoreFileResponse).store_file)
 
 
 def cleanup(server: Connection, region: bytes, token: str) -> None:
-    """Have the folder deleted, whether it is there or not. Raises an RpcError."""
+    """Ask the server to delete the folder, which need not exist. Raises an RpcError."""
     request = pb.CleanupBulkLoadRequest(bulk_token=token, region=_specifier(region))
     server.call("CleanupBulkLoad", request, pb.CleanupBulkLoadResponse)
 

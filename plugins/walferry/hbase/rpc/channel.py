@@ -1,4 +1,4 @@
-"""A socket with layers on it that turn what is sent and received into something else: TLS, SASL's protection, or both."""
+"""Defines a socket with layers that transform the bytes sent and received: TLS, SASL's protection, or both."""
 
 from __future__ import annotations
 
@@ -23,41 +23,41 @@ ANY = -1
 
 Step = bytes | int | Slow
 Steps = Generator[Step, bytes, T]
-"""A dialogue without I/O. It yields bytes to be sent, or how many bytes it has to get (ANY: what comes; empty at the end), or a
-call that may take long, whose result it gets. What goes wrong in that is raised where it was yielded, TimeoutError too."""
+"""A dialogue without I/O. It yields bytes to be sent, the number of bytes that it needs (ANY: the next ones; empty at the end),
+or a call that may take long, and gets that call's result. An error of the step, TimeoutError too, is raised at the yield."""
 
 
 class Layer(Protocol):
-    """What a channel sends and receives, as it is on the way."""
+    """Transforms a channel's bytes between the caller and the wire."""
 
     def outgoing(self, buffers: Sequence[Buffer]) -> Iterable[Buffer]:
-        """What is sent for `buffers`."""
+        """Return the bytes to send for `buffers`."""
         ...
 
     def incoming(self, data: Buffer) -> bytes:
-        """What `data` means, as far as that is known yet."""
+        """Return the bytes that the received `data` stand for, as far as they are known yet."""
         ...
 
 
 class Channel:
-    """One connection. Deadlines are on time.monotonic; None means not to wait. Raises OSError, and what the layers raise."""
+    """One connection. Deadlines are on time.monotonic; None means not to wait. Raises OSError and the layers' errors."""
 
     def __init__(self, sock: socket.socket) -> None:
         self.sock = sock
         self._layers: list[Layer] = []
-        self._held = bytearray()  # received, and not asked for yet
+        self._held = bytearray()  # received, but not yet asked for
 
     def add(self, layer: Layer) -> None:
-        """Put a layer on top of the others. Raises CodecError if there are bytes which that layer has not seen.
+        """Put a layer on top of the others. Raises CodecError if bytes have arrived that the layer has not seen.
 
-        They would be taken for what the server has said under the layer's protection, and anybody may have sent them.
+        Such bytes would count as protected by the layer, although anyone on the network may have sent them.
         """
         if self._held:
             raise CodecError(f"{len(self._held)} bytes came before the connection was protected")
         self._layers.append(layer)
 
     def run(self, steps: Steps[T], deadline: float) -> T:
-        """Lead a dialogue to its end, and return its result. Raises EOFError if the other side ends it."""
+        """Run a dialogue to its end, and return its result. Raises EOFError if the other side ends it."""
         came = b""
         try:
             wanted = next(steps)
@@ -81,7 +81,7 @@ class Channel:
     def send(self, buffers: Sequence[Buffer], deadline: float, may_go_on: Callable[[], None] | None = None) -> None:
         """Send all buffers in order, without copying big ones if there is no layer. Raises TimeoutError at the deadline.
 
-        `may_go_on` is asked before each part that is handed to the kernel, and at least once in ASK_SECONDS.
+        `may_go_on` is called before each part goes to the kernel, and at least every ASK_SECONDS.
         """
         if not self._layers:
             _send_all(self.sock, buffers, deadline, may_go_on)
@@ -90,7 +90,7 @@ class Channel:
             _send_all(self.sock, [piece], deadline, may_go_on)
 
     def receive(self, deadline: float | None) -> bytes:
-        """Wait for bytes; empty at the end of the connection. Raises TimeoutError, or BlockingIOError without a deadline."""
+        """Return the next bytes, or none at the connection's end. Raises TimeoutError, or BlockingIOError without a deadline."""
         if self._held:
             data = bytes(self._held)
             self._held.clear()
@@ -105,7 +105,7 @@ class Channel:
 
     @property
     def has_input(self) -> bool:
-        """Tell whether the other end has closed the connection or sent something that was not taken yet."""
+        """Whether the other end has closed the connection, or has sent bytes that were not read yet."""
         if self._held:
             return True
         try:
@@ -113,7 +113,7 @@ class Channel:
             if not self._layers:
                 self.sock.recv(1, socket.MSG_PEEK)
                 return True
-            # TLS has messages of its own between calls, which are no input.
+            # Between calls TLS sends messages of its own, which are not input.
             self._held += self.receive(None)
         except BlockingIOError:
             return False
@@ -127,7 +127,7 @@ class Channel:
             self.sock.shutdown(socket.SHUT_RDWR)
 
     def close(self, *, abort: bool = False) -> None:
-        """Close the connection; with `abort`, the kernel drops what is not sent yet, and the other side learns of it at once."""
+        """Close the connection. With `abort`, the kernel drops unsent bytes, and the other side learns of it at once."""
         if abort:
             with contextlib.suppress(OSError):  # it is closed already
                 self.sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
@@ -144,7 +144,7 @@ class Channel:
         return bytes(found[:count])
 
     def _outgoing(self, buffers: Sequence[Buffer], layers: int) -> Iterator[Buffer]:
-        """The buffers as they are beneath the uppermost of `layers` layers."""
+        """Yield the bytes that the lowest `layers` layers make of the buffers, from the uppermost of these layers down."""
         for piece in self._layers[layers - 1].outgoing(buffers):
             if layers == 1:
                 yield piece
@@ -158,7 +158,7 @@ class Channel:
 
 
 def remaining(deadline: float) -> float:
-    """The seconds until `deadline`. Raises TimeoutError if it is over."""
+    """Return the seconds until `deadline`. Raises TimeoutError if it has passed."""
     seconds = deadline - time.monotonic()
     if seconds <= 0:
         raise TimeoutError
@@ -179,9 +179,9 @@ def _send_all(
         try:
             sent = sock.sendmsg(pending[first : first + _IOV_MAX])
         except TimeoutError as error:
-            if error.errno is not None:  # the kernel's: the other side's machine takes nothing
+            if error.errno is not None:  # the kernel's error: the other side's machine takes nothing
                 raise
-            continue  # ours: the deadline is looked at next
+            continue  # our own limit: check the deadline next
         while first < len(pending) and sent >= len(pending[first]):
             sent -= len(pending[first])
             first += 1
@@ -190,7 +190,7 @@ def _send_all(
 
 
 def _gather(buffers: Sequence[Buffer]) -> Iterator[Buffer]:
-    """Yield the same bytes in fewer buffers: runs of small ones are joined, big ones stay as they are."""
+    """Yield the same bytes in fewer buffers: join runs of small buffers, and leave big ones as they are."""
     start = 0
     for i in [i for i, length in enumerate(map(len, buffers)) if length >= _SMALL_BYTES]:
         if start < i:

@@ -17,14 +17,14 @@ _MANY_ROWS = 0x7FFFFFFF  # an answer's size is limited by bytes
 
 
 def connect(server: Address, *, login: Login = UNSECURED, timeout: float = CALL_TIMEOUT_SECONDS) -> Connection:
-    """A connection to a RegionServer for scans, to be used as a context manager. Cells come with their tags."""
+    """Return a connection to a RegionServer for scans, to be used as a context manager. Cells come with their tags."""
     codec = KEY_VALUE_CODEC_WITH_TAGS
     return Connection(server.host, server.port, SERVICE, login=login, cell_codec=codec, call_timeout=timeout)
 
 
 @dataclass(frozen=True)
 class ScanAnswer:
-    """What one call of a scan returned. Heartbeats have no cells."""
+    """The result of one call of a scan. Heartbeats contain no cells."""
 
     cells: memoryview  # in the layout of hbase/wal/cells.py
     count: int
@@ -33,7 +33,7 @@ class ScanAnswer:
 
 
 class RegionScanner:
-    """A scanner at one region. Its first call opens it. The server closes it at the region's end, or after a minute unused."""
+    """A scanner of one region. Its first call opens it. The server closes it at the region's end, or after a minute unused."""
 
     def __init__(self, connection: Connection, region: bytes, scan: pb.Scan, *, rows_a_call: int = _MANY_ROWS) -> None:
         self._connection = connection
@@ -46,17 +46,17 @@ class RegionScanner:
         self._ended = False
 
     def next(self, seconds: float | None = None) -> ScanAnswer:
-        """Ask for the next cells, within `seconds` if given. Raises an RpcError, after which the scanner is useless."""
+        """Ask for the next cells, within `seconds` if given. After an RpcError the scanner is useless."""
         try:
             response, cells = self._connection.call_for_cells("Scan", self._request(), pb.ScanResponse, timeout=seconds)
         except RemoteError:
             raise
         except RpcError:
-            self._ended = True  # the server frees the scanner by itself; to wait for it once more would take as long again
+            self._ended = True  # the server frees the scanner by itself; another wait would take as long again
             raise
         self._scanner_id = response.scanner_id if response.HasField("scanner_id") else self._scanner_id
         count = sum(response.cells_per_result)
-        # Servers before HBase 1.1 only tell the end by an answer without results.
+        # Servers before HBase 1.1 show the end only by an answer without results.
         more = response.more_results_in_region if response.HasField("more_results_in_region") else count > 0
         if response.HasField("more_results") and not response.more_results:
             more = False
@@ -65,7 +65,7 @@ class RegionScanner:
         return ScanAnswer(cells, count, partial, more)
 
     def close(self) -> None:
-        """Let the server free what the scanner holds, if it is still open."""
+        """Ask the server to free the scanner's resources if the scanner is still open."""
         if self._scanner_id is None or self._ended:
             return
         request = pb.ScanRequest(scanner_id=self._scanner_id, close_scanner=True, number_of_rows=0)

@@ -9,8 +9,8 @@
     delimited        = varint32 length, message
 
 All int32 are big-endian; `total` does not count its own four bytes. The header's CellBlockMeta gives the length of a cell block,
-and the codec that the connection header names writes its cells. Nothing follows a response header with an exception. With call id
--1, it answers no call, and the server closes the connection.
+and the codec that the connection header names writes its cells. Nothing follows a response header with an exception. An exception
+with call id -1 does not answer a call; the server then closes the connection.
 """
 
 from __future__ import annotations
@@ -32,9 +32,9 @@ Buffer = bytes | bytearray | memoryview  # of one-byte items, so that len() is b
 KEY_VALUE_CODEC_WITH_TAGS = "org.apache.hadoop.hbase.codec.KeyValueCodecWithTags"
 # Like HBase's sender, Walferry keeps its requests under 95 % of the server's hbase.ipc.max.request.size (256 MiB).
 MAX_REQUEST_BYTES = int(0.95 * 256 * 1024 * 1024)
-# Answers have bytes to kilobytes. Exceptions bring stack traces, and a list of peers may be long.
+# Most answers have bytes to kilobytes. Exceptions contain stack traces, and a list of peers may be long.
 MAX_RESPONSE_BYTES = 64 * 1024 * 1024
-NO_CALL = 0xFFFFFFFF  # call id -1 as the uint32 that it is on the wire
+NO_CALL = 0xFFFFFFFF  # call id -1, as a uint32 on the wire
 INT32 = struct.Struct(">i")
 
 
@@ -61,21 +61,21 @@ class Result:
 
 @dataclass(frozen=True)
 class Failure:
-    """The exception that call `call_id` ended in, or, with call id NO_CALL, the whole connection."""
+    """The exception that ended call `call_id`, or the whole connection if the id is NO_CALL."""
 
     call_id: int
     exception: pb.ExceptionResponse
 
 
 def preamble(auth: AuthMethod = AuthMethod.SIMPLE) -> bytes:
-    """The first six bytes of a connection."""
+    """Return the first six bytes of a connection."""
     return b"HBas" + bytes((0, auth))
 
 
 def connection_header(service: str, user: str | None, cell_codec: str | None = None) -> bytes:
-    """The frame after the preamble: protobuf service, effective user, and the codec's class if cell blocks will be sent.
+    """Return the frame after the preamble: protobuf service, effective user, and the codec's class if cell blocks follow.
 
-    After an authentication there must be no user: another name than the full principal would count as an impersonation.
+    After an authentication `user` must be None: any name but the full principal would count as an impersonation.
     """
     header = pb.ConnectionHeader(service_name=service)
     if user is not None:
@@ -94,10 +94,10 @@ def encode_request(
     *,
     timeout_ms: int = 0,
 ) -> list[Buffer]:
-    """Encode one request as buffers to be sent in this order. `param` and `cell_block` are not copied.
+    """Encode one request as buffers to be sent in this order, without copying `param` and `cell_block`.
 
-    `param` is the encoded parameter message, whole or in pieces. The server chooses the priority by method. Raises
-    RequestTooLarge.
+    `param` is the encoded parameter message, whole or in pieces. The server chooses the priority by method, and begins no request
+    after `timeout_ms` (0: not sent). Raises RequestTooLarge.
     """
     pieces = [param] if isinstance(param, (bytes, bytearray, memoryview)) else list(param)
     param_bytes, cell_bytes = check_size(method, pieces, cell_block)
@@ -111,7 +111,7 @@ def encode_request(
 
 
 def check_size(method: str, param: Buffer | Sequence[Buffer], cell_block: Sequence[Buffer] = ()) -> tuple[int, int]:
-    """The bytes of a request's parameter and of its cells. Raises RequestTooLarge if together they are over MAX_REQUEST_BYTES."""
+    """Return the bytes of a request's parameter and cells. Raises RequestTooLarge if their sum is over MAX_REQUEST_BYTES."""
     pieces = [param] if isinstance(param, (bytes, bytearray, memoryview)) else param
     param_bytes, cell_bytes = sum(map(len, pieces)), sum(map(len, cell_block))
     if param_bytes + cell_bytes > MAX_REQUEST_BYTES:
@@ -120,16 +120,16 @@ def check_size(method: str, param: Buffer | Sequence[Buffer], cell_block: Sequen
 
 
 class ResponseParser:
-    """Collects what a server sends until responses are whole. Holds only what has arrived, and no frame over `max_bytes`."""
+    """Collects a server's bytes until responses are whole. Holds only bytes that have arrived, and no frame over `max_bytes`."""
 
     def __init__(self, max_bytes: int = MAX_RESPONSE_BYTES) -> None:
         self._max_bytes = max_bytes
         self._buffer = bytearray()
-        self._offset = 0  # of the buffer's first byte in the stream, for messages
+        self._offset = 0  # the offset of the buffer's first byte in the stream, for messages
 
     @property
     def missing(self) -> int:
-        """The bytes that are missing until the response that has begun is whole, or until its length is known."""
+        """The number of bytes still missing from the unfinished response, or from its length."""
         if len(self._buffer) < INT32.size:
             return INT32.size - len(self._buffer)
         (total,) = INT32.unpack_from(self._buffer)
@@ -154,7 +154,7 @@ class ResponseParser:
 
 
 def _parse_frame(frame: bytes, offset: int) -> Result | Failure:
-    """Parse one response without its int32. `offset` is its place in the stream."""
+    """Parse one response without its leading int32. `offset` is its place in the stream."""
     start, end = delimited_range(frame, 0, "response header", offset)
     try:
         header = parse_message(pb.ResponseHeader, frame[start:end])
@@ -170,7 +170,7 @@ def _parse_frame(frame: bytes, offset: int) -> Result | Failure:
 
 
 def delimited_range(frame: bytes, position: int, what: str, offset: int) -> tuple[int, int]:
-    """The start and the end, both within the frame, of the message whose length stands at `position`. Raises CodecError.
+    """Return the start and end, within the frame, of the message whose length is at `position`. Raises CodecError.
 
     `what` names the message for the error, and `offset` is the frame's place in the stream.
     """

@@ -1,4 +1,4 @@
-"""A blocking connection to one HBase server, for one call at a time, each with a deadline."""
+"""Defines a blocking connection to one HBase server, for one call at a time, each with a deadline."""
 
 from __future__ import annotations
 
@@ -39,14 +39,14 @@ from walferry.hbase.rpc.errors import (
 CONNECT_TIMEOUT_SECONDS = 10.0
 CALL_TIMEOUT_SECONDS = 60.0  # hbase.rpc.timeout
 MOST_DELIVERY_SECONDS, LEAST_DELIVERY_SECONDS = 20.0, 2.0
-_LATE_SECONDS = 0.1  # for an answer that has arrived while the caller waited for another server
+_LATE_SECONDS = 0.1  # for an answer that arrived while the caller waited for another server
 
 M = TypeVar("M", bound=Message)
 T = TypeVar("T")
 
 
 class Address(Protocol):
-    """Where a server listens, e.g. a ServerName."""
+    """The address at which a server listens, e.g. a ServerName."""
 
     @property
     def host(self) -> str: ...
@@ -56,7 +56,7 @@ class Address(Protocol):
 
 @dataclass(frozen=True)
 class Security:
-    """What protects an open connection."""
+    """The protection of an open connection."""
 
     protection: Protection | None  # by Kerberos
     tls: str | None  # the protocol, e.g. "TLSv1.3"
@@ -64,7 +64,7 @@ class Security:
 
 @dataclass(frozen=True)
 class _Call:
-    """A call that has `seconds`, until `deadline` on time.monotonic."""
+    """A call with a time limit: `seconds` in all, until `deadline` on time.monotonic."""
 
     method: str
     seconds: float
@@ -72,15 +72,15 @@ class _Call:
 
 
 def delivery_seconds(seconds: float) -> float:
-    """How long the server's machine may leave a part of a request untaken that has `seconds`; then the connection is given up.
+    """Return how long bytes of a request with a limit of `seconds` may stay unacknowledged before the connection is given up.
 
-    Less than the time for which such a request may take effect beyond its own (base/zk/right.py).
+    That is less than the extra time for which such a request may still take effect (base/zk/right.py).
     """
     return min(MOST_DELIVERY_SECONDS, max(LEAST_DELIVERY_SECONDS, seconds / 3))
 
 
 def default_user() -> str:
-    """The operating system's name of the user that runs this process. Raises RpcError if the user has no name."""
+    """Return the operating system's name of the user that runs this process. Raises RpcError if the user has no name."""
     try:
         return getpass.getuser()
     except (KeyError, OSError) as error:
@@ -91,8 +91,8 @@ def default_user() -> str:
 class Connection(Closing):
     """A connection to `service` ("AdminService", "MasterService") of the server at host:port.
 
-    The connection is opened by the first call, and again by the call after a failure. Only one thread at a time may use it,
-    except for `interrupt`. `login` says as whom, and what is demanded of the server.
+    The first call opens the connection, and so does the call after a failure. Only one thread at a time may use it, except for
+    `interrupt`. `login` says who we are and what the server must prove; `cell_codec` is the Java class for cell blocks.
     """
 
     def __init__(
@@ -117,7 +117,7 @@ class Connection(Closing):
         self._call_timeout = call_timeout
         self._channel: Channel | None = None
         self.security: Security | None = None  # of the open connection
-        self._principal: str | None = None  # the server's, if it was found by trying
+        self._principal: str | None = None  # the server's principal, if it was found by trying
         self._max_response_bytes = max_response_bytes
         self._parser = codec.ResponseParser(max_response_bytes)
         self._call_id = 0
@@ -126,7 +126,7 @@ class Connection(Closing):
 
     @property
     def is_open(self) -> bool:
-        """Whether the next call needs not connect first, as far as this side knows."""
+        """Whether the connection is open, as far as this side knows, so that the next call need not connect first."""
         return self._channel is not None and not self._channel.has_input
 
     def call(
@@ -140,7 +140,7 @@ class Connection(Closing):
     ) -> M:
         """Send one request and wait for its answer, for at most `timeout` seconds in all (None means the connection's timeout).
 
-        `param` is a message, or an encoded one, whole or in pieces.
+        `param` is a message, or an encoded message, whole or in pieces. `cell_block` contains cells in `cell_codec`.
 
         Raises an RpcError. Unless it is a RemoteError or RequestTooLarge, the server may or may not have executed the request.
         """
@@ -155,14 +155,14 @@ class Connection(Closing):
         *,
         timeout: float | None = None,
     ) -> tuple[M, memoryview]:
-        """Do the same as `call`, and return the cell block that came with the answer too. It is written in `cell_codec`."""
+        """Do the same as `call`, and also return the answer's cell block, which is written in `cell_codec`."""
         self.begin(method, param, timeout=timeout)
         return self.end(lambda result: (parse_message(response_type, result.message), result.cells))
 
     def open(self, seconds: float) -> None:
-        """Connect now, within `seconds` or the connection's timeout, if that is not done yet. Otherwise the first call does it.
+        """Connect now, if not yet connected, within `seconds` or the connection's timeout. Without this the first call connects.
 
-        Raises ConnectionFailed and RpcTimeout. `interrupt` ends it as it ends a call that is still connecting.
+        Raises ConnectionFailed and RpcTimeout. `interrupt` ends this as it ends a call that is still connecting.
         """
         try:
             with self._typed_errors(_Call("connecting", seconds, deadline := time.monotonic() + seconds)):
@@ -181,13 +181,13 @@ class Connection(Closing):
         connect_timeout: float | None = None,
         may_go_on: Callable[[], None] | None = None,
     ) -> None:
-        """Send a request as `call` does; its answer is what `end` waits for. So calls to several servers run side by side.
+        """Send a request as `call` does. `end` waits for the answer, so calls to several servers can run side by side.
 
-        If the call has to connect first, at most `connect_timeout` of these seconds are for that, where the connection's own
-        timeout is too long. `may_go_on` is asked before each part of the request is sent; what it raises ends the call, and a
-        connection over which a part was sent already.
+        If the call has to connect first, that takes at most `connect_timeout` of these seconds, or the connection's own connect
+        timeout if it is shorter. `may_go_on` is called before each part of the request is sent. An error that it raises ends the
+        call, and closes the connection if a part was already sent.
 
-        Raises as `call`; then there is nothing to end.
+        Raises the errors of `call`; then there is nothing to `end`.
         """
         seconds = self._call_timeout if timeout is None else timeout
         self._call_id = (self._call_id + 1) % 0x7FFFFFFF
@@ -197,7 +197,7 @@ class Connection(Closing):
             codec.check_size(method, encoded, cell_block)
             with self._typed_errors(call):
                 channel = self._connected(call.deadline, min(self._connect_timeout, connect_timeout or self._connect_timeout))
-                # The server begins no call after this time. So one that has timed out here is not begun there much later.
+                # The server does not begin the call after this time. So it does not begin a call long after it timed out here.
                 left = math.ceil(remaining(call.deadline) * 1000)
                 patience = int(delivery_seconds(seconds) * 1000)
                 channel.sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, patience)
@@ -209,10 +209,10 @@ class Connection(Closing):
         self._under_way = call
 
     def end(self, parse: Callable[[Result], T]) -> T:
-        """Wait for the answer to what `begin` has sent, and parse it. Raises as `call`; what `parse` raises as a DecodeError or
-        CodecError is a ProtocolError.
+        """Wait for the answer to the request of `begin`, and parse it. Raises the errors of `call`. A DecodeError or CodecError
+        of `parse` becomes a ProtocolError.
 
-        An answer that has arrived in time is taken, even if the caller comes late for it.
+        An answer that arrived in time is returned even if the caller asks for it late.
         """
         call, self._under_way = self._under_way, None
         if call is None:
@@ -227,12 +227,12 @@ class Connection(Closing):
 
     @contextlib.contextmanager
     def _typed_errors(self, call: _Call) -> Iterator[None]:
-        """Raise what goes wrong in a call as an RpcError, and close a connection that cannot be used any more."""
+        """Turn the errors of a call into RpcErrors, and close a connection that is no longer usable."""
         try:
             yield
         except TimeoutError as error:
             self._close(abort=True)
-            if error.errno is not None:  # the kernel has given the connection up
+            if error.errno is not None:  # the kernel has given up the connection
                 raise ConnectionFailed(self.server, f"{call.method}: {error}") from error
             raise RpcTimeout(self.server, call.method, call.seconds) from error
         except (codec.CodecError, DecodeError) as error:
@@ -254,7 +254,7 @@ class Connection(Closing):
         self._close(abort=self._under_way is not None)
 
     def _close(self, *, abort: bool) -> None:
-        """Close the connection; with `abort`, a request on it is not to reach the server any more, if it has not yet."""
+        """Close the connection. With `abort`, a request that has not reached the server yet must not reach it any more."""
         if self._channel is not None:
             self._channel.close(abort=abort)
             self._channel = None
@@ -272,7 +272,7 @@ class Connection(Closing):
 
     def _connected(self, deadline: float, connect_timeout: float) -> Channel:
         if self._channel is not None and self._channel.has_input:
-            self.close()  # between calls a server only tells that it closed the connection
+            self.close()  # between calls, the only input is that the server closed the connection
         if self._channel is None:
             self._channel = self._connect(deadline, connect_timeout)
             self._parser = codec.ResponseParser(self._max_response_bytes)
@@ -289,12 +289,12 @@ class Connection(Closing):
         except PrincipalNotTold as error:
             *others, last = error.candidates
         for principal in others:
-            with contextlib.suppress(KerberosError, SaslRefused):  # it is another one then
+            with contextlib.suppress(KerberosError, SaslRefused):  # then the server has another principal
                 return self._connect_to(principal, give_up, remaining(give_up))
         return self._connect_to(last, give_up, remaining(give_up))
 
     def _connect_to(self, principal: str | None, give_up: float, seconds: float) -> Channel:
-        """Connect to the server, which has this principal; None: it is configured, or the server is asked."""
+        """Connect to the server with this principal. If it is None, use the configured one, or ask the server."""
         try:
             sock = socket.create_connection(self._address, timeout=seconds)
         except TimeoutError as error:
@@ -321,7 +321,7 @@ class Connection(Closing):
         return channel
 
     def _perhaps(self) -> str:
-        """Why a server hangs up most often without a word."""
+        """Return the most frequent reason why a server hangs up without an error."""
         if self._login.tls is None:
             return "If it wants TLS (hbase.server.netty.tls.enabled), set tls_ca in its connection"
         if self._login.tls.certificate is None:
@@ -329,7 +329,7 @@ class Connection(Closing):
         return "Its log says more"
 
     def _secure(self, channel: Channel, principal: str | None, give_up: float) -> Security:
-        """Do what the login demands before anything else is said."""
+        """Set up the protection that the login demands, before anything else is sent."""
         server = negotiation.Server(self._address[0], self.server)
         tls, protection = None, None
         if self._login.tls is not None:
@@ -357,7 +357,7 @@ class Connection(Closing):
                 self._close(abort=True)
 
     def _receive(self, channel: Channel, deadline: float | None) -> Result:
-        """Wait for the result of the call under way, or, without a deadline, take what has arrived. Raises its RemoteError."""
+        """Return the result of the call under way; without a deadline, do not wait for it. Raises the server's RemoteError."""
         while True:
             data = channel.receive(deadline)
             if not data:
@@ -373,8 +373,8 @@ class Connection(Closing):
 
 
 def first_to_answer(connections: Sequence[Connection]) -> int:
-    """Wait until `end` of one of the connections has something to do: an answer has come, the call has been ended, or its time is
-    over. Returns its place. All have a call under way."""
+    """Return the index of a connection whose `end` need not wait long, as soon as there is one: an answer has come, its call was
+    ended, or its time is over. Each connection has a call under way."""
     poll, places = select.poll(), dict[int, int]()
     for place, connection in enumerate(connections):
         channel, call = connection._channel, connection._under_way

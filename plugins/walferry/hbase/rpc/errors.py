@@ -1,4 +1,4 @@
-"""What can go wrong in a call to an HBase server, as types that callers can tell apart.
+"""Defines the errors of a call to an HBase server as types that callers can tell apart.
 
 RpcError
 ├── ConnectionFailed          no connection, or it broke: the request may or may not have been executed
@@ -46,7 +46,7 @@ class RpcError(WalferryError):
 class ConnectionFailed(RpcError):
     """`server` (host:port) could not be reached, or the connection broke for `reason`."""
 
-    _problem: ClassVar[str] = "connection to {} failed: {}"  # of server and reason
+    _problem: ClassVar[str] = "connection to {} failed: {}"  # filled with server and reason
 
     def __init__(self, server: str, reason: str) -> None:
         super().__init__(self._problem.format(server, reason))
@@ -71,7 +71,7 @@ class RpcTimeout(RpcError):
 
 
 class RequestTooLarge(RpcError):
-    """A request has `size` bytes, but a server takes only `limit`; nothing was sent."""
+    """A request has `size` bytes, but a server accepts only `limit`; nothing was sent."""
 
     retry_helps = False
     advice = "Ship fewer or smaller entries in one request"
@@ -85,9 +85,9 @@ class RequestTooLarge(RpcError):
 
 
 class NotAuthenticated(ConnectionFailed):
-    """`server` and this side could not make sure of each other. `reason` says who did not accept what, and what to do.
+    """`server` and this side could not authenticate each other. `reason` says which side refused what, and what to do.
 
-    `others_may` tells whether other servers of the cluster may do better, because this one is not what they should be.
+    `others_may` says whether other servers of the cluster may succeed, because this server is not set up as it should be.
     """
 
     _problem = "no authenticated connection to {}: {}"
@@ -95,11 +95,11 @@ class NotAuthenticated(ConnectionFailed):
     def __init__(self, server: str, reason: str, *, retry_helps: bool = True, others_may: bool = False) -> None:
         super().__init__(server, reason)
         self.others_may = retry_helps or others_may
-        self.retry_helps = retry_helps  # type: ignore[misc]  # what failed underneath decides
+        self.retry_helps = retry_helps  # type: ignore[misc]  # the underlying error decides
 
 
 class SaslRefused(NotAuthenticated):
-    """The server, taken for `principal`, refused our identity, with an exception of Java `class_name` and a `message`."""
+    """The server, which should be `principal`, refused our identity with the exception of Java `class_name` and `message`."""
 
     def __init__(self, server: str, principal: str, class_name: str, message: str) -> None:
         words = f"{class_name.rpartition('.')[2]}: {message}"
@@ -113,7 +113,7 @@ class SaslRefused(NotAuthenticated):
 
 
 class NotSecured(NotAuthenticated):
-    """The server says that it does without Kerberos, which the login demands."""
+    """The server says that it does not use Kerberos, which the login demands."""
 
     def __init__(self, server: str) -> None:
         super().__init__(
@@ -126,7 +126,7 @@ class NotSecured(NotAuthenticated):
 
 
 class WrongServerPrincipal(NotAuthenticated):
-    """The server says that it is `found`, which is none of the principals that are accepted."""
+    """The server says that it is `found`, which is not one of the accepted principals."""
 
     def __init__(self, server: str, found: str, accepted: Sequence[str]) -> None:
         super().__init__(
@@ -139,7 +139,7 @@ class WrongServerPrincipal(NotAuthenticated):
 
 
 class PrincipalNotTold(NotAuthenticated):
-    """The server cannot say which of its `candidates` it is, as HBase before 2.6 cannot. It has closed the connection."""
+    """The server cannot say which of the principals `candidates` it has, like HBase before 2.6. It has closed the connection."""
 
     def __init__(self, server: str, candidates: Sequence[str]) -> None:
         names = ", ".join(candidates)
@@ -148,9 +148,9 @@ class PrincipalNotTold(NotAuthenticated):
 
 
 class RemoteError(RpcError):
-    """The exception that `server` answered with: Java `class_name`, its `message`, and whether the server rules out a retry.
+    """The exception in the answer of `server`: Java `class_name`, its `message`, and whether the server rules out a retry.
 
-    `stack_trace` is the server's, cut at MAX_TRACE_CHARS.
+    `stack_trace` is the server's stack trace, cut at MAX_TRACE_CHARS.
     """
 
     def __init__(self, server: str, class_name: str, message: str, do_not_retry: bool = False, stack_trace: str = "") -> None:
@@ -168,7 +168,7 @@ class RemoteError(RpcError):
 class TableNotFound(RemoteError):
     """The server does not know table `table` (None if the server did not name it).
 
-    A caller that knows the table for certain says so: a name in a server's message is only what seems to be one.
+    A caller that knows the table for certain passes its name: a name found in a server's message is only a guess.
     """
 
     retry_helps = False
@@ -183,7 +183,7 @@ class TableNotFound(RemoteError):
 
     @property
     def table(self) -> str | None:
-        """The table's name: the caller's, or as the server's message has it."""
+        """The table's name, as the caller gave it or as the server's message contains it."""
         return _table_in(self.message) if self._table is None else self._table
 
     def _problem_and_advice(self) -> tuple[str, str]:
@@ -199,13 +199,13 @@ class ColumnFamilyNotFound(RemoteError):
 
     @property
     def family(self) -> str | None:
-        """The family's name, as the server's message has it."""
+        """The family's name in the server's message."""
         match = _FAMILY.search(self.message)
         return match[1] if match else None
 
     @property
     def table(self) -> str | None:
-        """The table's name, as the server's message has it."""
+        """The table's name in the server's message."""
         match = _FAMILY.search(self.message)
         return match[2] if match else None
 
@@ -228,13 +228,13 @@ class AccessDenied(RemoteError):
 
 
 class CellTooLarge(RemoteError):
-    """A cell has more bytes than the server takes; `limit` is None if the server did not say how many these are."""
+    """A cell has more bytes than the server accepts. `limit` is None if the server did not name its limit."""
 
     retry_helps = False
 
     @property
     def limit(self) -> int | None:
-        """The server's limit in bytes, as its message has it."""
+        """The server's limit in bytes, as its message says."""
         match = _LIMIT.search(self.message)
         return int(match[1]) if match else None
 
@@ -291,7 +291,7 @@ _BY_CLASS: dict[str, type[RemoteError]] = {
     "UnsupportedCellCodecException": FatalConnection,
     "UnsupportedCompressionCodecException": FatalConnection,
     "RegionServerStoppedException": ServerStopped,
-    "StoppedRpcClientException": ServerStopped,  # the client through which a sink writes is already closed
+    "StoppedRpcClientException": ServerStopped,  # the sink's own client is already closed
     "LocalConnectionClosedException": ServerStopped,
     "MasterStoppedException": ServerStopped,
     "RegionServerAbortedException": ServerAborted,
@@ -300,13 +300,13 @@ _BY_CLASS: dict[str, type[RemoteError]] = {
     "PleaseHoldException": ServerNotReady,
     "CallDroppedException": ServerOverloaded,
     "CallQueueTooBigException": CallQueueTooBig,
-    "IllegalArgumentException": RemoteError,  # e.g. a name that no table can have
+    "IllegalArgumentException": RemoteError,  # e.g. an illegal table name
 }
 # A sink writes through its own client, which wraps these in exceptions that look as if a retry could help.
 _CAUSES_THAT_DECIDE = re.compile(r"\b(TableNotFoundException|NoSuchColumnFamilyException|IllegalArgumentException)\b: ?(.*)")
 _CLIENT_CLOSED = re.compile(r"\b(Client|Connection) (is )?(already )?closed\b", re.IGNORECASE)  # ReadOnlyZKClient and others
-# A server refuses such a cell with an exception that has no class of its own, and a sink's client before it sends it. What the
-# text says of the cell, above all its row, comes before the limit and may be longer than what is kept of a trace.
+# A server, or a sink's client before sending, refuses a cell that is too large with an exception of a general class. In its text
+# the cell's description, mostly its row, precedes the limit, and may be longer than the part of a trace that is kept.
 _TOO_LARGE = re.compile(r"DoNotRetryIOException: Cell(\[| with size )|\bKeyValue size too large\b")
 _LIMIT = re.compile(r"with size \d{1,18} exceeds limit of (\d{1,18}) bytes")
 _FAMILY = re.compile(r"Column family (\S+) does not exist in region .*? in table '([^']+)'")
@@ -318,7 +318,7 @@ _TABLE_PATTERNS = (
 
 
 def remote_error(server: str, exception: ExceptionResponse) -> RemoteError:
-    """The typed error for the exception that `server` (host:port) answered with."""
+    """Return the typed error for the exception in the answer of `server` (host:port)."""
     trace = exception.stack_trace[:MAX_TRACE_CHARS]
     class_name = one_line(exception.exception_class_name, MAX_CLASS_NAME_CHARS) or "unnamed exception"
     kind = _BY_CLASS.get(re.split(r"[.$]", class_name)[-1])
@@ -331,12 +331,12 @@ def remote_error(server: str, exception: ExceptionResponse) -> RemoteError:
     if kind is None:
         kind = ServerStopped if _CLIENT_CLOSED.search(message) else RemoteError
     if issubclass(kind, ServerStopped):
-        do_not_retry = False  # some are DoNotRetryIOExceptions, but they only rule out this server
+        do_not_retry = False  # some of them are DoNotRetryIOExceptions, but that rules out only this server
     return kind(server, class_name, message, do_not_retry, trace)
 
 
 def _message(class_name: str, trace: str) -> str:
-    """The text before the first frame of a Java stack trace, without the class name, and the innermost cause."""
+    """Return the text before the first frame of a Java stack trace, without the class name, and the innermost cause."""
     head, _, frames = trace.partition("\n\tat ")
     head = " ".join(head.removeprefix(class_name).removeprefix(":").split())
     causes = re.findall(r"^Caused by: (.*)$", frames, re.MULTILINE)

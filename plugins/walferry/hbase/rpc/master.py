@@ -1,7 +1,7 @@
 """Calls to the master about replication peers, tables and snapshots (MasterService in Master.proto, Replication.proto).
 
-RegionServers cache what they know about a peer and do not watch znodes, so these calls are the only way to change a peer. A
-change is a procedure that the master runs. The functions return once it is finished, when every live RegionServer knows of it.
+RegionServers cache a peer's state and do not watch its znodes, so these calls are the only way to change a peer. The master runs
+a procedure for each change. The functions return once it is finished: then every live RegionServer knows the change.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from walferry.hbase.rpc.errors import RemoteError, RpcTimeout
 SERVICE = "MasterService"
 PROCEDURE_TIMEOUT_SECONDS = 180.0
 CREATE_TIMEOUT_SECONDS = 600.0  # a table may have thousands of regions, which the master assigns before it answers
-SNAPSHOT_TIMEOUT_SECONDS = 600.0  # a flush of all of a table's regions is part of it
+SNAPSHOT_TIMEOUT_SECONDS = 600.0  # a snapshot includes a flush of all of a table's regions
 _POLL_SECONDS = 0.1
 _MAX_POLL_SECONDS = 2.0
 
@@ -34,7 +34,7 @@ class ProcedureFailed(RemoteError):
 
 
 def connect(master: Address, *, login: Login = UNSECURED, timeout: float = CALL_TIMEOUT_SECONDS) -> Connection:
-    """A connection to the active master, to be used as a context manager. `timeout` limits each call, in seconds."""
+    """Return a connection to the active master, to be used as a context manager. `timeout` limits each call, in seconds."""
     return Connection(master.host, master.port, SERVICE, login=login, call_timeout=timeout)
 
 
@@ -58,7 +58,7 @@ def add_peer(master: Connection, peer_id: str, config: pb.ReplicationPeer, *, en
 
 
 def update_peer_config(master: Connection, peer_id: str, config: pb.ReplicationPeer) -> None:
-    """Replace a peer's configuration by `config`, which must be complete: get the configuration, change it, and pass it here.
+    """Replace a peer's configuration by `config`, which must be complete: get it with `get_peer`, change it and pass it here.
 
     The master merges the entries of `configuration`, so none can be removed. Raises PeerNotFound or RpcError.
     """
@@ -67,7 +67,7 @@ def update_peer_config(master: Connection, peer_id: str, config: pb.ReplicationP
 
 
 def enable_peer(master: Connection, peer_id: str) -> None:
-    """Have the RegionServers ship a peer. Raises PeerNotFound, or RemoteError if it is already enabled."""
+    """Enable a peer, so that the RegionServers ship it. Raises PeerNotFound, or RemoteError if it is already enabled."""
     request = pb.EnableReplicationPeerRequest(peer_id=peer_id)
     _run(master, "EnableReplicationPeer", peer_id, request, pb.EnableReplicationPeerResponse)
 
@@ -79,9 +79,9 @@ def remove_peer(master: Connection, peer_id: str) -> None:
 
 
 def wait_procedure(master: Connection, what: str, proc_id: int, *, timeout: float = PROCEDURE_TIMEOUT_SECONDS) -> None:
-    """Poll until procedure `proc_id` is finished. A procedure that the master has forgotten counts as finished.
+    """Poll until procedure `proc_id`, `what` in errors, is finished. One that the master has forgotten counts as finished.
 
-    Raises ProcedureFailed with the master's reason, RpcTimeout after `timeout` seconds (the procedure goes on), RpcError.
+    Raises ProcedureFailed with the master's reason, RpcTimeout after `timeout` seconds (the procedure goes on), and RpcError.
     """
     request = pb.GetProcedureResultRequest(proc_id=proc_id)
     response = _polled(
@@ -96,7 +96,7 @@ def wait_procedure(master: Connection, what: str, proc_id: int, *, timeout: floa
 
 
 def _polled(ask: Callable[[], M], is_done: Callable[[M], bool], too_late: RpcTimeout) -> M:
-    """The first answer that says that it is done. Raises `too_late` after its seconds."""
+    """Call `ask` until `is_done` accepts the answer, and return it. Raises `too_late` after its seconds."""
     give_up, pause = time.monotonic() + too_late.seconds, _POLL_SECONDS
     while not is_done(answer := ask()):
         if time.monotonic() + pause > give_up:
@@ -117,7 +117,7 @@ def _run(
 
 
 def _unless(exception: str, call: Callable[[], object]) -> bool:
-    """Make a call. Returns False if it ends in this exception of the server."""
+    """Make a call. Returns False if the server answers with this exception."""
     try:
         call()
     except RemoteError as error:
@@ -128,12 +128,12 @@ def _unless(exception: str, call: Callable[[], object]) -> bool:
 
 
 def lacks_call(error: RemoteError, method: str) -> bool:
-    """Tell whether the master answered that it does not have the call `method`, because it is older than the call."""
+    """Return whether the master answered that it does not know the call `method`, because it is older than the call."""
     return f"UnsupportedOperationException: {method}" in f"{error.class_name}: {error.message}\n{error.stack_trace}"
 
 
 def replicated_families(master: Connection, tables: Collection[str]) -> dict[str, dict[str, bool]]:
-    """For each of the tables ("table" or "namespace:table") that exists, tell which families' edits are replicated.
+    """Return, for each existing table of `tables` ("table" or "namespace:table"), the families whose edits are replicated.
 
     With AccessController the user needs ADMIN or CREATE on the tables. Raises an RpcError.
     """
@@ -141,23 +141,23 @@ def replicated_families(master: Connection, tables: Collection[str]) -> dict[str
 
 
 def all_replicated_families(master: Connection) -> dict[str, dict[str, bool]]:
-    """Tell the same for all tables but HBase's own."""
+    """Return the replicated families of all tables but HBase's own."""
     return {name: _families(schema) for name, schema in table_schemas(master).items()}
 
 
 def table_message(table: str) -> pb.TableName:
-    """The message of "table" or "namespace:table"."""
+    """Return the message that names "table" or "namespace:table"."""
     namespace, _, name = table.rpartition(":")
     return pb.TableName(namespace=(namespace or "default").encode(), qualifier=name.encode())
 
 
 def table_schemas(master: Connection, tables: Collection[str] | None = None) -> dict[str, pb.TableSchema]:
-    """Get the schemas of the tables that exist, or of all user tables. Fields that we do not know are kept in them.
+    """Get the schemas of those of `tables` that exist, or of all user tables. The schemas keep fields unknown to us.
 
     With AccessController the user needs ADMIN or CREATE on the tables. Raises an RpcError.
     """
     if tables is not None and not tables:
-        return {}  # a request without names asks for all tables
+        return {}  # a request without names would ask for all tables
     request = pb.GetTableDescriptorsRequest(include_sys_tables=tables is not None)
     for table in tables or ():
         request.table_names.append(table_message(table))
@@ -166,21 +166,21 @@ def table_schemas(master: Connection, tables: Collection[str] | None = None) -> 
 
 
 def create_table(master: Connection, schema: pb.TableSchema, split_keys: Sequence[bytes]) -> bool:
-    """Make a table and wait until it is enabled. Returns False if it exists already. Raises an RpcError."""
+    """Create a table and wait until it is enabled. Returns False if it exists already. Raises an RpcError."""
     request, name = pb.CreateTableRequest(table_schema=schema, split_keys=split_keys), table_text(schema.table_name)
     make = partial(_run, master, "CreateTable", name, request, pb.CreateTableResponse, CREATE_TIMEOUT_SECONDS)
     return _unless("TableExistsException", make)
 
 
 def create_namespace(master: Connection, namespace: str) -> bool:
-    """Make a namespace. Returns False if it exists already. Raises an RpcError."""
+    """Create a namespace. Returns False if it exists already. Raises an RpcError."""
     request = pb.CreateNamespaceRequest(namespaceDescriptor=pb.NamespaceDescriptor(name=namespace.encode()))
     make = partial(_run, master, "CreateNamespace", namespace, request, pb.CreateNamespaceResponse, CREATE_TIMEOUT_SECONDS)
     return _unless("NamespaceExistException", make)
 
 
 def server_reports(master: Connection) -> dict[str, int]:
-    """For each live RegionServer, tell when it made its last report to the master, in ms by its own clock. Raises an RpcError.
+    """Return the time of each live RegionServer's last report to the master, in ms by its own clock. Raises an RpcError.
 
     The RegionServers report every hbase.regionserver.msginterval, by default 3 s.
     """
@@ -192,14 +192,14 @@ def server_reports(master: Connection) -> dict[str, int]:
 
 
 def has_namespace(master: Connection, namespace: str) -> bool:
-    """Tell whether the namespace exists. With AccessController the user needs ADMIN on it. Raises an RpcError."""
+    """Return whether the namespace exists. With AccessController the user needs ADMIN on it. Raises an RpcError."""
     request = pb.GetNamespaceDescriptorRequest(namespaceName=namespace)
     call = partial(master.call, "GetNamespaceDescriptor", request, pb.GetNamespaceDescriptorResponse)
     return _unless("NamespaceNotFoundException", call)
 
 
 def _families(schema: pb.TableSchema) -> dict[str, bool]:
-    """The families (`family_text`), each with whether its scope is not 0, which is also the default."""
+    """Return the families (`family_text`), each with whether its scope differs from 0, the default."""
     return {
         family_text(family.name): any(a.first == b"REPLICATION_SCOPE" and a.second != b"0" for a in family.attributes)
         for family in schema.column_families
@@ -221,12 +221,12 @@ def take_snapshot(master: Connection, name: str, table: str) -> None:
 
 
 def completed_snapshots(master: Connection) -> list[str]:
-    """Name all complete snapshots that the user may see: with AccessController their own. Raises an RpcError."""
+    """Return the names of all complete snapshots that the user may see: with AccessController, their own. Raises an RpcError."""
     response = master.call("GetCompletedSnapshots", pb.GetCompletedSnapshotsRequest(), pb.GetCompletedSnapshotsResponse)
     return [snapshot.name for snapshot in response.snapshots]
 
 
 def delete_snapshot(master: Connection, name: str) -> None:
-    """Delete a snapshot; it is fine if there is none. Raises an RpcError."""
+    """Delete a snapshot, which need not exist. Raises an RpcError."""
     request = pb.DeleteSnapshotRequest(snapshot=pb.SnapshotDescription(name=name))
     _unless("SnapshotDoesNotExistException", partial(master.call, "DeleteSnapshot", request, pb.DeleteSnapshotResponse))

@@ -1,4 +1,4 @@
-"""How a connection to an HBase server begins, up to the first request, without I/O (ServerRpcConnection, NettyRpcConnection).
+"""Negotiates a connection to an HBase server up to the first request, without I/O (ServerRpcConnection, NettyRpcConnection).
 
     plain        = preamble(SIMPLE), connection header                              and no answer
     kerberos     = [ask], preamble(KERBEROS), token exchange, connection header     and no answer
@@ -8,9 +8,9 @@
     refusal                                              ⇐ int32 1, int32 length, Java class, int32 length, message
     not secured                                          ⇐ int32 0, int32 -88
 
-After the last token, which is the client's, the server says nothing if it agrees. A refusal comes in place of the first response.
-With integrity or privacy everything from the connection header on is wrapped: see base/security/sasl.py. All of this may be
-inside TLS, which HBase serves on the same port.
+The client sends the last token. If the server agrees, it sends nothing; a refusal comes in place of the first response. With
+integrity or privacy everything from the connection header on is wrapped: see base/security/sasl.py. All of this may be inside
+TLS, which HBase serves on the same port.
 """
 
 from __future__ import annotations
@@ -48,19 +48,19 @@ _SENT_AT_ONCE = 1 << 20
 _SUCCESS, _ERROR, _SIMPLE = 0, 1, -88
 _MAX_TEXT_BYTES = 64 * 1024
 _MAX_PRINCIPAL_CHARS = 500
-_NOT_A_PREAMBLE = "Expected HEADER="  # ServerRpcConnection.processPreamble, and SimpleRpcServer's of HBase 1
+_NOT_A_PREAMBLE = "Expected HEADER="  # in ServerRpcConnection.processPreamble, and in HBase 1's SimpleRpcServer
 
 
 @dataclass(frozen=True)
 class Server:
-    """Whom a connection is to: a host as ZooKeeper has it, and `host:port` for messages."""
+    """The server of a connection: its host as ZooKeeper names it, and `host:port` for messages."""
 
     host: str
     name: str
 
 
 def tls(client: TlsClient) -> Steps[Layer]:
-    """Make a connection a TLS connection. Raises TlsError."""
+    """Start TLS on a connection. Raises TlsError."""
     handshake = client.handshake()
     try:
         out = next(handshake)
@@ -77,9 +77,9 @@ def tls(client: TlsClient) -> Steps[Layer]:
 def kerberos(
     server: Server, login: Kerberos, max_response_bytes: int, principal: str | None = None
 ) -> Steps[tuple[Protection, list[Layer]]]:
-    """Authenticate both sides, and return what was agreed on, and the layers to be put on the connection.
+    """Authenticate both sides, and return the agreed protection and the layers to put on the connection.
 
-    `principal` is the server's, where that is known. Raises KerberosError, SaslRefused, NotSecured, WrongServerPrincipal,
+    `principal` is the server's principal if it is known. Raises KerberosError, SaslRefused, NotSecured, WrongServerPrincipal,
     PrincipalNotTold, CodecError.
     """
     check_host(login, server.host)
@@ -99,7 +99,7 @@ def kerberos(
             came = yield from _token(server, principal)
             yield _framed((yield Slow(partial(client.answer, came), kdcs)))
     except SaslRefused:
-        credential.distrust()  # the tickets may be for a key that the server had before
+        credential.distrust()  # the tickets may be for an old key of the server
         raise
     layers: list[Layer] = [LateRefusal(server, principal, credential)]
     if client.protection is not Protection.AUTHENTICATION:
@@ -109,16 +109,16 @@ def kerberos(
 
 
 def candidates(server: Server, login: Kerberos) -> list[str]:
-    """The principals that the server may have."""
+    """Return the principals that the server may have."""
     realm = login.realm
     patterns = login.servers or (f"{DEFAULT_SERVICE}/{HOST}",)
-    # The realm comes before the host: a host is what a znode says, and must not choose the realm.
+    # The realm is added before the host is filled in: the host comes from a znode, and must not choose the realm.
     whole = [pattern if "@" in pattern or realm is None else f"{pattern}@{realm}" for pattern in patterns]
     return list(dict.fromkeys(pattern.replace(HOST, server.host.lower()) for pattern in whole))
 
 
 def _principal_of(server: Server, login: Kerberos) -> Generator[Step, bytes, str]:
-    """The server's principal. If there are several candidates, the server is asked, as HBase's own client does."""
+    """Return the server's principal. If there are several candidates, ask the server, as HBase's own client does."""
     known = candidates(server, login)
     if len(known) == 1:
         return known[0]
@@ -135,7 +135,7 @@ def _principal_of(server: Server, login: Kerberos) -> Generator[Step, bytes, str
             raise PrincipalNotTold(server.name, known)
         raise error
     found = parse_message(pb.SecurityPreamableResponse, answers[0].message).server_principal
-    if found not in known:  # nobody vouches for the answer
+    if found not in known:  # the answer is not authenticated
         raise WrongServerPrincipal(server.name, one_line(found, _MAX_PRINCIPAL_CHARS), known)
     return found
 
@@ -155,7 +155,7 @@ def _token(server: Server, principal: str) -> Generator[Step, bytes, bytes]:
 
 
 def _refusal(server: Server, principal: str) -> Generator[Step, bytes, SaslRefused]:
-    """The refusal whose status has been read."""
+    """Read the rest of a refusal, whose status has already been read."""
     texts = []
     for limit in (MAX_CLASS_NAME_CHARS, MAX_MESSAGE_CHARS):
         (length,) = INT32.unpack((yield INT32.size))
@@ -167,7 +167,7 @@ def _refusal(server: Server, principal: str) -> Generator[Step, bytes, SaslRefus
 
 
 class LateRefusal:
-    """The layer that finds a refusal in place of the first response. It stands beneath the wraps, because it is not wrapped."""
+    """The layer that finds a refusal in place of the first response. It lies beneath the wraps: a refusal is not wrapped."""
 
     def __init__(self, server: Server, principal: str, credential: Credential) -> None:
         self._server = server
@@ -177,17 +177,17 @@ class LateRefusal:
         self._passed = False
 
     def outgoing(self, buffers: Sequence[Buffer]) -> Iterable[Buffer]:
-        """Change nothing."""
+        """Return the buffers unchanged."""
         return buffers
 
     def incoming(self, data: Buffer) -> bytes:
-        """Pass on all but a refusal. Raises SaslRefused, CodecError."""
+        """Return the bytes unless they are a refusal. Raises SaslRefused, CodecError."""
         if self._passed:
             return bytes(data)
         self._first += data
         if len(self._first) < INT32.size:
             return b""
-        # No response and no wrap is that short.
+        # Every response and every wrap is longer.
         if INT32.unpack_from(self._first) != (_ERROR,):
             self._passed = True
             data, self._first = self._first, b""

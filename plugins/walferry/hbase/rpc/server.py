@@ -1,10 +1,10 @@
-"""A small HBase RPC server: the counterpart of `connection`, for services that HBase's own servers call.
+"""Runs a small HBase RPC server, the counterpart of `connection`, for services that HBase's own servers call.
 
-Each connection has a thread of its own, which answers its calls one after the other. Whatever a client does, it can hold only
-that thread, and only until a deadline: for its hello, for a request that has begun to arrive, for taking an answer, and between
-requests. If there are too many connections, the one that has been idle longest makes room for a new one.
+Each connection has a thread of its own, which answers its calls one after the other. A client can hold up only that thread, and
+only until a deadline. There is one for its hello, for a request that has begun to arrive, for taking an answer, and between
+requests. If there are too many connections, the server closes the longest idle one to make room for a new one.
 
-Only SIMPLE authentication is served, so callers are whoever they say they are. Listen only where HBase's servers listen too.
+The server supports only SIMPLE authentication, so it believes any name of a caller. Listen only where HBase's servers listen.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class Caller:
-    """Who calls: the address that the server sees, and the user that the client says it is."""
+    """The caller: the address that the server sees, and the user name that the client claims."""
 
     host: str
     user: str
@@ -45,7 +45,7 @@ class Caller:
 
 @dataclass(frozen=True)
 class Method:
-    """A method of a service: the type of its parameter, and what answers it. `answer` may raise Refused."""
+    """A method of a service: its parameter's type, and the function that answers it. `answer` may raise CallRefused."""
 
     parameter: type[Message]
     answer: Callable[[Any, Caller], Message]
@@ -56,7 +56,7 @@ Services = Mapping[str, Mapping[str, Method]]  # by the names in HBase's .proto 
 
 @dataclass(frozen=True)
 class ServerLimits:
-    """What clients may take. `waiting_bytes` bounds what has arrived of the unfinished requests of all connections together."""
+    """The limits for clients. `waiting_bytes` bounds the bytes of unfinished requests on all connections together."""
 
     connections: int = 1024
     request_bytes: int = 64 * MIB
@@ -67,14 +67,14 @@ class ServerLimits:
 
 
 class CannotListen(RpcError):
-    """The server's address cannot be listened on."""
+    """The server cannot listen on its address."""
 
     def __init__(self, host: str, port: int, reason: str) -> None:
         super().__init__(f"cannot listen on {host}:{port}: {reason}", "Give an address of this machine, and a free port")
 
 
 class RpcServer(Closing):
-    """Serves `services` at `host` until `close`. Port 0 means that the system chooses one."""
+    """Serves `services` at `host` until `close`. Port 0 lets the system choose a port."""
 
     def __init__(self, services: Services, host: str = "127.0.0.1", port: int = 0, limits: ServerLimits | None = None) -> None:
         self._services = services
@@ -82,7 +82,7 @@ class RpcServer(Closing):
         self._listener = _listen(host, port)
         self.port: int = self._listener.getsockname()[1]
         self._lock = threading.Lock()
-        self._open: dict[socket.socket, float] = {}  # and when each was last heard of
+        self._open: dict[socket.socket, float] = {}  # open connections, and when each last sent something
         self._threads: set[threading.Thread] = set()
         self._waiting_bytes = 0
         self._closing = False
@@ -121,7 +121,7 @@ class RpcServer(Closing):
                 self._threads.add(thread)
             try:
                 thread.start()
-            except RuntimeError as error:  # no more threads can be had
+            except RuntimeError as error:  # the system allows no more threads
                 log.warning("a connection of %s is refused: %s", address[0], error)
                 self._forget(sock, thread)
 
@@ -163,12 +163,12 @@ class RpcServer(Closing):
             self._forget(sock, threading.current_thread())
 
     def _received(self, sock: socket.socket, parser: RequestParser) -> Iterator[bytes]:
-        """Yield what arrives. Raises TimeoutError if the client is over its time."""
+        """Yield the bytes that arrive. Raises TimeoutError if the client exceeds its time."""
         limits = self._limits
         began, frames, was_between = time.monotonic(), 0, False
         while True:
             now, arriving = time.monotonic(), parser.held > 0
-            # The hello's time runs from its beginning, a request's from its first byte.
+            # The hello's time runs from the connection's start, a request's time from its first byte.
             if parser.frames != frames or was_between:
                 began, frames = now, parser.frames
             was_between = bool(parser.service) and not arriving
@@ -186,7 +186,7 @@ class RpcServer(Closing):
             yield data
 
     def _count(self, more: int) -> None:
-        """Count the bytes of requests that are not whole yet. Raises Refused if they are too many."""
+        """Count the bytes of unfinished requests. Raises CallRefused if they are too many."""
         with self._lock:
             limit = self._limits.waiting_bytes
             if more > 0 and self._waiting_bytes + more > limit:
@@ -222,7 +222,7 @@ def _listen(host: str, port: int) -> socket.socket:
 
 
 def _say_last(sock: socket.socket, answer: bytes) -> None:
-    """Send why the connection is closed. What the client still sends is dropped, or the answer would be lost with it."""
+    """Send the reason for closing the connection, then drop further input: unread input would make the client lose the answer."""
     give_up = time.monotonic() + _LAST_WORDS_SECONDS
     with contextlib.suppress(OSError):
         sock.settimeout(_LAST_WORDS_SECONDS)

@@ -1,6 +1,6 @@
-"""Decodes what a client sends and encodes the answers, without any I/O: the server's side of `codec`, whose layouts it shares.
+"""Decodes a client's requests and encodes the answers, without any I/O: the server's side of `codec`, with the same layouts.
 
-A client may also send -1 in place of a request's length. That is a ping, which is not answered.
+A client may also send -1 in place of a request's length. That is a ping, and gets no answer.
 
 Source: HBase's RpcServer.Connection and RpcServer.Call (branch-1.4).
 """
@@ -24,7 +24,7 @@ _PING = -1
 _HBASE = "org.apache.hadoop.hbase"
 _PREAMBLE = preamble(AuthMethod.SIMPLE)
 _MAGIC = _PREAMBLE[:4]
-_MAX_HEADER_BYTES = 64 * 1024  # of a connection header; it names a user and two classes
+_MAX_HEADER_BYTES = 64 * 1024  # the limit of a connection header, which names a user and two classes
 
 
 class JavaException(enum.StrEnum):
@@ -44,7 +44,7 @@ class JavaException(enum.StrEnum):
 
 
 class CallRefused(WalferryError):
-    """The exception that a call or a whole connection is answered with."""
+    """The exception with which the server answers a call or ends a whole connection."""
 
     def __init__(self, kind: JavaException, message: str, *, do_not_retry: bool = False) -> None:
         super().__init__(one_line(message, MAX_TEXT_CHARS))
@@ -54,7 +54,7 @@ class CallRefused(WalferryError):
 
 @dataclass(frozen=True)
 class ReceivedCall:
-    """A call as it came, with its method's name cut to one line. `param` is the encoded parameter message."""
+    """A call as received, with its method's name cut to one line. `param` is the encoded parameter message."""
 
     call_id: int
     method: str
@@ -62,25 +62,25 @@ class ReceivedCall:
 
 
 class RequestParser:
-    """Collects what a client sends until requests are whole. Holds only what has arrived, and no frame over `max_bytes`."""
+    """Collects a client's bytes until requests are whole. Holds only bytes that have arrived, and no frame over `max_bytes`."""
 
     def __init__(self, services: Collection[str], max_bytes: int) -> None:
-        self.service = ""  # the one that the client has asked for, once its connection header has come
+        self.service = ""  # the service in the client's connection header, once that has come
         self.user = ""
-        self.frames = 0  # that were whole, and pings
+        self.frames = 0  # the number of whole frames and pings
         self._services = services
         self._max_bytes = max_bytes
         self._buffer = bytearray()
-        self._offset = 0  # of the buffer's first byte in the stream, for messages
+        self._offset = 0  # the offset of the buffer's first byte in the stream, for messages
         self._has_preamble = False
 
     @property
     def held(self) -> int:
-        """The bytes of a preamble or frame that is not whole yet."""
+        """The number of bytes of an unfinished preamble or frame."""
         return len(self._buffer)
 
     def feed(self, data: Buffer) -> Iterator[ReceivedCall]:
-        """Yield the requests that `data` completes, in order. Raises Refused, after which the connection is unusable."""
+        """Yield the requests that `data` completes, in order. Raises CallRefused, after which the connection is unusable."""
         self._buffer += data
         if not self._has_preamble and not self._take_preamble():
             return
@@ -111,7 +111,7 @@ class RequestParser:
         return True
 
     def _take_frame(self) -> bytes | None:
-        """The next whole frame without its length; None if it has not arrived yet."""
+        """Return the next whole frame without its length, or None if it has not arrived yet."""
         limit = self._max_bytes if self.service else _MAX_HEADER_BYTES
         while len(self._buffer) >= INT32.size:
             (length,) = INT32.unpack_from(self._buffer)
@@ -136,7 +136,7 @@ class RequestParser:
         self._offset += length
 
     def _take_header(self, frame: bytes, offset: int) -> None:
-        # The client names the codec of its cell blocks too. No service here takes or gives any.
+        # The client also names the codec of its cell blocks. No service here uses cell blocks.
         header = parse_message(pb.ConnectionHeader, frame)
         if header.service_name not in self._services:
             raise CallRefused(JavaException.UNKNOWN_SERVICE, f"service {header.service_name!r} is not served", do_not_retry=True)
@@ -164,7 +164,7 @@ def encode_result(call_id: int, result: Message) -> bytes:
 
 
 def encode_refusal(refused: CallRefused, call_id: int = NO_CALL) -> bytes:
-    """Encode the exception that a call ends in; without a call id the whole connection."""
+    """Encode the exception that ends a call, or the whole connection if there is no call id."""
     header = pb.ResponseHeader(call_id=call_id)
     exception = header.exception
     exception.exception_class_name = refused.kind

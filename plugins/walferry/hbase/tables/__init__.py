@@ -1,8 +1,8 @@
-"""Reads tables of a cluster through its RegionServers.
+"""Reads a cluster's tables through its RegionServers.
 
 tables     a cluster's tables: their regions, and scans
-regions    regions, and where hbase:meta says they are
+regions    regions, and their servers in hbase:meta
 scan       a scan across regions, which outlives moves, splits, merges and lost scanners
 rows       cell blocks as rows of cells
-errors     what can go wrong while a table is read
+errors     the errors of reading a table
 """

@@ -1,4 +1,4 @@
-"""What can go wrong while a table is read."""
+"""The errors of reading a table."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from walferry.base.errors import WalferryError
 
 
 class MissingTable(WalferryError):
-    """hbase:meta has no region of the table."""
+    """hbase:meta contains no region of the table."""
 
     retry_helps = False
 
@@ -16,7 +16,7 @@ class MissingTable(WalferryError):
 
 
 class TooManyRegions(WalferryError):
-    """hbase:meta tells of more regions of `what`, such as "table t", than are kept in memory."""
+    """hbase:meta contains more regions of `what`, such as "table t", than Walferry keeps in memory."""
 
     retry_helps = False
 
@@ -32,7 +32,7 @@ class RegionUnavailable(WalferryError):
 
 
 class RowTooLarge(WalferryError):
-    """A row has more bytes than are kept in memory."""
+    """A row has more bytes than Walferry keeps in memory."""
 
     retry_helps = False
 
@@ -41,7 +41,7 @@ class RowTooLarge(WalferryError):
 
 
 class ScanGivenUp(WalferryError):
-    """A scan has got no answer from a table's region for a long time."""
+    """A table's region has not answered a scan for a long time."""
 
     def __init__(self, table: str, row: bytes, seconds: float, reason: str) -> None:
         super().__init__(

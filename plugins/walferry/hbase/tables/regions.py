@@ -1,4 +1,4 @@
-"""Regions, and the rows of hbase:meta that say where they are.
+"""Reads the rows of hbase:meta that describe regions and name their servers.
 
     row of a region     <table>,<start key>,<region id>.<encoded name>.     this is also the region's name
     info:regioninfo     "PBUF" RegionInfo
@@ -33,9 +33,9 @@ META_REGION = b"hbase:meta,,1"
 INFO = b"info"
 ENABLED = "ENABLED"
 MAX_ENCODED_CHARS = 100
-MAX_ADDRESS_BYTES = 300  # of a server: a host's name has at most 253
+MAX_ADDRESS_BYTES = 300  # the limit of a server's address; a host's name has at most 253
 _TABLE_STATE = (b"table", b"state")
-_LAST_ID = b"99999999999999"  # behind all region ids
+_LAST_ID = b"99999999999999"  # sorts after all region ids
 
 
 @dataclass(frozen=True)
@@ -49,19 +49,19 @@ class Region:
 
     @property
     def encoded_name(self) -> str:
-        """The name of the region's folder, fit to be shown: HBase's are of hexadecimal digits."""
+        """The name of the region's folder, safe to show. HBase's own names consist of hexadecimal digits."""
         return visible(self.name.rstrip(b".").rpartition(b".")[2].decode("ascii", "replace"), MAX_ENCODED_CHARS)
 
     def has(self, row: bytes) -> bool:
-        """Tell whether the row lies within the region."""
+        """Return whether the row lies within the region."""
         return self.start <= row and (not self.end or row < self.end)
 
 
 @dataclass(frozen=True)
 class TableInMeta:
-    """What hbase:meta tells of a table: its open regions in the order of their rows, and its state.
+    """A table's rows in hbase:meta: its open regions in the order of their rows, and its state.
 
-    The state is ENABLED if hbase:meta tells none, as on HBase 1.
+    The state is ENABLED if hbase:meta contains none, as on HBase 1.
     """
 
     regions: tuple[Region, ...]
@@ -69,25 +69,25 @@ class TableInMeta:
 
 
 def first_meta_row(table: str) -> bytes:
-    """The row before a table's first region."""
+    """Return the row of hbase:meta before a table's first region."""
     return table.encode() + b",,"
 
 
 def meta_row_after(table: str) -> bytes:
-    """The row after a table's last region, as hbase:meta sorts its rows."""
+    """Return the row after a table's last region, in the order of hbase:meta."""
     return table.encode() + b" ,,"
 
 
 def last_meta_row_of(table: str, row: bytes) -> bytes:
-    """The last place at which the region of a table's row can stand."""
+    """Return the last row of hbase:meta at which the region that contains `row` can be."""
     return b",".join((table.encode(), row, _LAST_ID))
 
 
 @dataclass(frozen=True)
 class MetaRow:
-    """What a row of hbase:meta says of a region: its full name, its description, and its server if it has one.
+    """A region's row in hbase:meta: its full name, its description, and its server if it has one.
 
-    `opened_ms` is the timestamp of what it says of the server, 0 without one.
+    `opened_ms` is the timestamp of the cell that names the server, or 0 without a server.
     """
 
     name: bytes
@@ -97,7 +97,7 @@ class MetaRow:
 
     @property
     def may_be_open(self) -> bool:
-        """Whether it is a region that serves rows: neither the parent of a split nor a replica."""
+        """Whether the region can serve rows: it is neither the parent of a split nor a replica."""
         return not (self.info.split or self.info.offline or self.info.replica_id)
 
 
@@ -111,17 +111,17 @@ def regions_in(blocks: Iterable[Rows]) -> Iterator[Region]:
 
 
 def region_of(row: MetaRow) -> Region:
-    """The region that a row of hbase:meta tells of."""
+    """Return the region that a row of hbase:meta describes."""
     return Region(row.name, row.info.start_key, row.info.end_key, row.server)
 
 
 def table_of(meta_row: bytes) -> str:
-    """The table that a row of hbase:meta tells of. No table has a comma in its name."""
+    """Return the table that a row of hbase:meta belongs to. A table's name cannot contain a comma."""
     return meta_row.partition(b",")[0].decode("utf-8", "replace")
 
 
 def table_state(name: bytes, cells: bytes) -> str | None:
-    """The table's state that a row of hbase:meta tells; None if it tells none. Raises RegionUnavailable if it cannot be read."""
+    """Return the table's state in a row of hbase:meta, or None without one. Raises RegionUnavailable if it is unreadable."""
     value = next((cell.value for cell in split_cells(cells) if cell.column == _TABLE_STATE), None)
     if value is None:
         return None
@@ -132,7 +132,7 @@ def table_state(name: bytes, cells: bytes) -> str | None:
 
 
 def read_meta_row(name: bytes, cells: bytes) -> MetaRow | None:
-    """Read a row of hbase:meta; None if it only tells of a region's past. Raises RegionUnavailable if it cannot be read."""
+    """Read a row of hbase:meta. Returns None if only its past is in it. Raises RegionUnavailable if it is unreadable."""
     found_cells = {cell.column[1]: cell for cell in split_cells(cells)}
     info = {qualifier: cell.value for qualifier, cell in found_cells.items()}
     value = info.get(b"regioninfo", b"")
@@ -155,7 +155,7 @@ def _server(info: dict[bytes, bytes]) -> ServerName | None:
     return _server_at(address, start_code) if len(address) <= MAX_ADDRESS_BYTES else None
 
 
-@lru_cache(maxsize=1024)  # there are many regions to a server
+@lru_cache(maxsize=1024)  # each server has many regions
 def _server_at(address: bytes, start_code: bytes) -> ServerName | None:
     host, colon, port = address.rpartition(b":")
     if not (colon and port.isdigit() and len(start_code) == 8):

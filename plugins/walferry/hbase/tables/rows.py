@@ -1,4 +1,4 @@
-"""Cell blocks as rows of cells. One compiled pass checks the cells and finds where rows begin."""
+"""Splits cell blocks into rows of cells. One compiled pass checks the cells and finds where rows begin."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from walferry.hbase.wal.problems import Problem
 
 
 class BrokenCells(ValueError):
-    """A cell block that cannot be HBase's."""
+    """The cell block cannot come from HBase."""
 
 
 @dataclass(frozen=True)
 class Rows:
-    """Rows in a buffer. Cell i lies at `cells[i]` to `cells[i + 1]`, and row i has the cells `rows[i]` to `rows[i + 1]`."""
+    """Rows in a buffer. Cell i lies at `cells[i]` to `cells[i + 1]`; row i consists of the cells `rows[i]` to `rows[i + 1]`."""
 
     data: Bytes
     cells: Ints
@@ -29,17 +29,17 @@ class Rows:
         return len(self.rows) - 1
 
     def row(self, i: int) -> bytes:
-        """The cells of row i."""
+        """Return the cells of row i."""
         return self.data[self.cells[self.rows[i]] : self.cells[self.rows[i + 1]]].tobytes()
 
     def key(self, i: int) -> bytes:
-        """The key of row i."""
+        """Return the key of row i."""
         cell = int(self.cells[self.rows[i]])
         length = int(self.data[cell + 12]) << 8 | int(self.data[cell + 13])
         return self.data[cell + 14 : cell + 14 + length].tobytes()
 
     def first(self, count: int) -> Rows:
-        """The first `count` rows, in the same buffer."""
+        """Return the first `count` rows, in the same buffer."""
         return Rows(self.data, self.cells[: int(self.rows[count]) + 1], self.rows[: count + 1])
 
 
@@ -66,7 +66,7 @@ def _same_row(buf: Bytes, one: int, other: int) -> bool:
 
 @unmanaged
 def index_rows_into(buf: Bytes, cells: Ints, rows: Ints) -> tuple[int, int, int]:
-    """Fill `cells` and `rows` as Rows has them. Returns (number of rows, problem or 0, where)."""
+    """Fill `cells` and `rows` for a Rows. Returns (number of rows, problem or 0, the problem's offset)."""
     count, found, pos, end = len(cells) - 1, 0, 0, len(buf)
     for i in range(count):
         after, status = check_cell(buf, pos, end)

@@ -1,8 +1,8 @@
-"""A scan of a table, region by region, that yields each row once and whole.
+"""Scans a table region by region, and yields each row once and whole.
 
-A region that moves, splits or merges, a server that dies, and a scanner whose lease is over end a region's scanner. The scan then
-looks up the region of the row after the last whole row that it has yielded, and goes on there. So a row that came in part is
-read again from its start, and is always one state of the row.
+A region's scanner ends early if the region moves, splits or merges, its server dies, or the scanner's lease expires. The scan
+then looks up the region of the row after the last row that it has yielded, and goes on there. So it reads a row that came only in
+part again from its start, and each yielded row is one state of the row.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ ALL_VERSIONS = 0x7FFFFFFF
 MAX_ROW_BYTES = 1 << 30
 _FIRST_PAUSE_SECONDS = 0.1
 _LONGEST_PAUSE_SECONDS = 5.0
-# The server wants no retry of the call, but a new scanner goes on.
+# The server forbids a retry of the call, but a new scanner can go on.
 _SCANNER_IS_GONE = frozenset(
     {"UnknownScannerException", "OutOfOrderScannerNextException", "ScannerResetException", "LeaseException"}
 )
@@ -34,10 +34,10 @@ _SCANNER_IS_GONE = frozenset(
 
 @dataclass(frozen=True)
 class ScanSpec:
-    """What to read: rows from `start_row` to before `stop_row` (empty: no limit), of some families (empty: of all).
+    """The rows to read: from `start_row` to before `stop_row` (empty: no limit), in some families (empty: all).
 
-    `time_range` is from a timestamp to before another one, in milliseconds. A `raw` scan also returns delete markers and what
-    they hide.
+    `time_range` is from a timestamp to before another one, in milliseconds. A `raw` scan also returns delete markers and the
+    cells that they hide.
     """
 
     start_row: bytes = b""
@@ -49,7 +49,7 @@ class ScanSpec:
     answer_bytes: int = 2 * 1024 * 1024
 
     def message(self, start_row: bytes) -> pb.Scan:
-        """The message that opens a scanner at `start_row`."""
+        """Return the message that opens a scanner at `start_row`."""
         scan = pb.Scan(
             start_row=start_row, stop_row=self.stop_row, max_versions=self.max_versions, cache_blocks=False,
             max_result_size=self.answer_bytes,
@@ -64,20 +64,20 @@ class ScanSpec:
 
 
 class RegionPlace(Protocol):
-    """Where a table's regions are."""
+    """Locates a table's regions."""
 
     @property
     def table(self) -> str:
         """The table's name."""
 
     def locate(self, row: bytes, *, known: bool = False) -> Region:
-        """The open region of the row. Raises RegionUnavailable, MissingTable or an RpcError.
+        """Return the open region of the row. Raises RegionUnavailable, MissingTable or an RpcError.
 
-        With `known`, it may be the region that was found last, which may have moved since.
+        With `known`, it may be the last region found, which may have moved since.
         """
 
     def connection(self, region: Region) -> Connection:
-        """A connection to the region's server. Raises RegionUnavailable."""
+        """Return a connection to the region's server. Raises RegionUnavailable."""
 
 
 class Patience:
@@ -109,10 +109,10 @@ def scan_rows(
 ) -> Iterator[Rows]:
     """Yield the rows that `spec` asks for, in order, in blocks. A single row must fit in memory.
 
-    `seconds` is asked before each call how long that may take; what it raises ends the scan. A server that only sends heartbeats
-    keeps the patience up, but not this.
+    `seconds` returns the time limit of the next call; an error that it raises ends the scan. Heartbeats reset the patience, but
+    do not extend this limit.
 
-    Raises ScanGivenUp when the patience is over, RowTooLarge, MissingTable, or an RpcError that another try cannot mend.
+    Raises ScanGivenUp when the patience is over, RowTooLarge, MissingTable, or an RpcError that another try cannot solve.
     """
     row, known = spec.start_row, True
     while not _is_over(place.table, row, spec.stop_row):
@@ -121,7 +121,7 @@ def scan_rows(
             known = True
             with closing(RegionScanner(place.connection(region), region.name, spec.message(row))) as scanner:
                 for block in _blocks(scanner, place.table, patience, seconds):
-                    row = block.key(len(block) - 1) + b"\0"  # the least key after the last one
+                    row = block.key(len(block) - 1) + b"\0"  # the smallest key after the last one
                     yield block
         except (RpcError, RegionUnavailable) as error:
             if not _another_try_helps(error):
@@ -136,14 +136,14 @@ def scan_rows(
 
 
 def _is_over(table: str, row: bytes, stop_row: bytes) -> bool:
-    """Whether nothing is left from `row` on. HBase takes a scan that begins at its stop row for a Get of this row."""
-    if not stop_row or table == META:  # whose rows are not in the order of their bytes; no row of it is its own stop row
+    """Return whether no row is left from `row` on. HBase takes a scan that begins at its stop row for a Get of this row."""
+    if not stop_row or table == META:  # hbase:meta's rows are not in byte order, and a scan of it never begins at its stop row
         return False
     return row >= stop_row
 
 
 def _blocks(scanner: RegionScanner, table: str, patience: Patience, seconds: Callable[[], float] | None) -> Iterator[Rows]:
-    """Yield a region's whole rows. A row that an answer has only begun is kept until its rest has come."""
+    """Yield a region's whole rows. A row that an answer contains only in part is kept until its rest has come."""
     kept: list[ScanAnswer] = []  # parts of one row, whose key is `key`
     key, more = b"", True
     while more:
@@ -174,7 +174,7 @@ def _blocks(scanner: RegionScanner, table: str, patience: Patience, seconds: Cal
 
 
 def index_answer(answer: ScanAnswer, table: str) -> Rows:
-    """Find the rows of an answer. Raises ProtocolError if its cells are not HBase's."""
+    """Find the rows of an answer. Raises ProtocolError if its cells cannot come from HBase."""
     try:
         return index_rows(answer.cells, answer.count)
     except BrokenCells as error:

@@ -1,4 +1,4 @@
-"""A cluster's tables: their regions, and scans."""
+"""Lists the regions of a cluster's tables, and scans the tables."""
 
 from __future__ import annotations
 
@@ -42,12 +42,12 @@ from walferry.hbase.tables.scan import PATIENCE_SECONDS, Patience, RegionPlace, 
 from walferry.hbase.values import decode_message, server_in
 
 MAX_REGIONS = 500_000  # more than the largest known clusters have in all
-MAX_REGION_BYTES = 128 << 20  # of their names and keys
+MAX_REGION_BYTES = 128 << 20  # the size of the regions' names and keys
 _NEAREST_REGIONS = 4
 
 
 class Tables(Closing):
-    """The tables of the cluster whose ZooKeeper client is given. A context manager, for one thread at a time."""
+    """The tables of the cluster of a ZooKeeper client. A context manager, for one thread at a time."""
 
     def __init__(
         self, zk: KazooClient, nodes: ZNodes, *, login: Login = UNSECURED, patience_seconds: float = PATIENCE_SECONDS,
@@ -68,15 +68,15 @@ class Tables(Closing):
         self._connections.clear()
 
     def interrupt(self) -> None:
-        """From another thread, at the end: let the call under way fail now. The next one to the same server fails too."""
+        """Make the call under way fail now, from another thread and at the end: the next call to the same server fails too."""
         for connection in list(self._connections.values()):
             connection.interrupt()
 
     def regions(self, table: str, seconds: Callable[[], float] | None = None) -> list[Region]:
         """List a table's regions in the order of their rows.
 
-        Raises MissingTable, TooManyRegions, ScanGivenUp, RpcError; and what `seconds` raises, which is asked before each call
-        how long that may take.
+        `seconds` returns the time limit of the next call. Raises MissingTable, TooManyRegions, ScanGivenUp, RpcError, and the
+        errors of `seconds`.
         """
         spec = ScanSpec(first_meta_row(table), meta_row_after(table), families=(INFO,))
         found = _Counted(f"table {table}")
@@ -88,7 +88,7 @@ class Tables(Closing):
         return sorted(found.regions[table], key=lambda region: region.start)
 
     def all_tables(self, wanted: Callable[[str], bool]) -> dict[str, TableInMeta]:
-        """Read all tables with names that are wanted, in one scan of hbase:meta, however many there are.
+        """Read all tables whose names are wanted in one scan of hbase:meta.
 
         Raises TooManyRegions, RegionUnavailable, ScanGivenUp, RpcError.
         """
@@ -116,7 +116,7 @@ class Tables(Closing):
         return scan_rows(self.place(table), spec, Patience(self._patience_seconds))
 
     def last_region(self, table: str) -> Region | None:
-        """The region of a table that was found last."""
+        """Return the region of the table that was found last."""
         return self._last_regions.get(table)
 
     def found(self, table: str, region: Region) -> Region:
@@ -125,11 +125,11 @@ class Tables(Closing):
         return region
 
     def place(self, table: str) -> RegionPlace:
-        """Where the table's regions are, one by one."""
+        """Return the locator of the table's regions."""
         return _MetaPlace(self) if table == META else _TablePlace(self, table)
 
     def connection(self, server: ServerName) -> Connection:
-        """The connection to a server for scans, which is made once."""
+        """Return the connection to a server for scans, which is made only once."""
         if server not in self._connections:
             self._connections[server] = client.connect(server, login=self.login, timeout=self._call_seconds)
         return self._connections[server]
@@ -137,7 +137,7 @@ class Tables(Closing):
 
 @dataclass
 class _Counted:
-    """Regions by table, no more than fit in memory. `what` says in errors whose they are."""
+    """Regions by table, no more than fit in memory. Errors name their owner as `what`."""
 
     what: str
     regions: dict[str, list[Region]] = field(default_factory=lambda: defaultdict(list))
@@ -150,7 +150,7 @@ class _Counted:
         self.count_row(len(region.name) + len(region.start) + len(region.end))
 
     def count_row(self, size: int) -> None:
-        """Count a row of hbase:meta, of which so many bytes are kept. Raises TooManyRegions."""
+        """Count a row of hbase:meta, of which `size` bytes are kept. Raises TooManyRegions."""
         self.count += 1
         self.size += size
         if self.count > MAX_REGIONS or self.size > MAX_REGION_BYTES:
@@ -159,7 +159,7 @@ class _Counted:
 
 @dataclass(frozen=True)
 class _MetaPlace:
-    """hbase:meta, which has one region. ZooKeeper tells its server."""
+    """Locates the only region of hbase:meta. ZooKeeper names its server."""
 
     tables: Tables
     table: str = META
@@ -178,7 +178,7 @@ class _MetaPlace:
 
 @dataclass(frozen=True)
 class _TablePlace:
-    """A table whose regions hbase:meta tells."""
+    """Locates a table's regions in hbase:meta."""
 
     tables: Tables
     table: str
@@ -191,7 +191,7 @@ class _TablePlace:
             for region in islice(regions, _NEAREST_REGIONS):
                 if region.has(row):
                     return self.tables.found(self.table, region)
-        self.tables.regions(self.table)  # raises MissingTable if that is the reason
+        self.tables.regions(self.table)  # raises MissingTable if the table does not exist
         raise RegionUnavailable(f"hbase:meta has no open region of table {self.table} for row {row[:100]!r}")
 
     def connection(self, region: Region) -> Connection:
@@ -202,7 +202,7 @@ class _TablePlace:
     def _regions_from(self, row: bytes) -> Generator[Region]:
         """Yield the open regions that begin at or before the row, from the last to the first.
 
-        Any number of rows of hbase:meta may be passed over, e.g. of splits' parents.
+        It may skip any number of rows of hbase:meta, e.g. the rows of splits' parents.
         """
         scan = pb.Scan(start_row=last_meta_row_of(self.table, row), stop_row=first_meta_row(self.table), reversed=True)
         scan.column.add(family=INFO)

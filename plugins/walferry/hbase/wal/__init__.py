@@ -3,8 +3,8 @@
 reader                                        a file as a series of windows, whether plain, encrypted or compressed
 windows, bounds, torn                         windows, and where a file's entries end
 header                                        the two ends of a file
-scan, keys, cells, check, problems            entries, their parts, and what can be wrong with them
+scan, keys, cells, check, problems            entries, their parts, and the faults in them
 arrow, decoded_keys                           entries as columns
 codecs                                        compressed and encrypted files
-errors                                        what can be wrong with a file
+errors                                        the errors of reading a file
 """

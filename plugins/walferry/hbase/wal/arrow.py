@@ -1,4 +1,4 @@
-"""Decodes WALs to Arrow record batches: one row for each cell, in file order.
+"""Decodes WALs to Arrow record batches with one row for each cell, in file order.
 
     column        type            what
     region        string          encoded region name, as in the region's folder
@@ -13,14 +13,14 @@
     type          string          Put, Delete, DeleteFamilyVersion, DeleteColumn or DeleteFamily; also Minimum and Maximum, which
                                   HBase uses for searches and, if a client puts such a cell, keeps like a Put
     value         binary
-    tags          binary          empty, or (uint16 length of type and data, int8 type, data)* as HBase has them
+    tags          binary          empty, or (uint16 length of type and data, int8 type, data)* as HBase stores them
     key_offset    int64           file offset of the cell's entry: the position from which reading begins with it
     next_offset   int64           file offset just after the entry: the position once the entry has been handled
 
-No column has nulls. Entries without cells have no rows.
+No column contains nulls. An entry without cells has no row.
 
-The cells of indexed entries are copied into columns as Arrow has them: the bytes of all cells one after the other, and int32
-offsets into them, one more than there are cells. Entries come from `scan_entries`, which has checked every length.
+The cells of indexed entries are copied into columns in Arrow's layout: the bytes of all cells one after the other, and the int32
+offsets of the cells in them, plus one for the end. The entries come from `scan_entries`, which has checked every length.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ from walferry.hbase.wal.scan import EntryIndex
 from walferry.hbase.wal.windows import PartialTail, RandomAccess, UnwrapKey, Window
 
 BATCH_BYTES = 16 << 20
-DECODING_WINDOW_BYTES = 4 << 20  # half of shipping's, so that a window and its columns stay in the cache and in malloc's arenas
+DECODING_WINDOW_BYTES = 4 << 20  # half of shipping's: a window and its columns stay in the cache and in malloc's arenas
 MAX_BATCH_BYTES = 1 << 30  # with a last row of 256 MiB this is still within Arrow's 32-bit offsets
 
 SCHEMA = pa.schema(
@@ -82,8 +82,8 @@ def read_batches(
 ) -> Iterator[pa.RecordBatch]:
     """Yield the cells of a closed WAL from `position` on, in batches with SCHEMA.
 
-    Arguments and errors are those of `read_windows`. A batch has at most about `batch_bytes` bytes (up to MAX_BATCH_BYTES), or
-    one row.
+    Takes the arguments and raises the errors of `read_windows`. A batch contains at most about `batch_bytes` bytes (up to
+    MAX_BATCH_BYTES), or one row.
     """
     if not 0 < batch_bytes <= MAX_BATCH_BYTES:
         raise ValueError(f"a batch may have 1 to {MAX_BATCH_BYTES} bytes, not {batch_bytes}")
@@ -132,7 +132,7 @@ def _batch(columns: Columns, cluster_ids: ClusterIds, window: Window) -> pa.Reco
 
 
 def _cluster_ids_column(cluster_ids: ClusterIds, entry: Ints) -> pa.Array:
-    """The list of ids of each cell's entry."""
+    """Return a column with the cluster ids of each cell's entry."""
     kind = SCHEMA.field("cluster_ids").type
     offsets = np.zeros(len(entry) + 1, dtype=np.int32)
     texts = pa.array([str(uuid) for uuid in cluster_ids.ids], pa.string())
@@ -168,8 +168,8 @@ class IntColumn(enum.IntEnum):
 
 
 CLUSTER_ID_BYTES: Final = 40  # 36 of text, 4 of offset
-# The bytes that a row takes beyond its cell's: offsets, one for the list of cluster ids among them, integers, and the two offsets
-# into the file.
+# The bytes that a row takes in addition to its cell's bytes: its offsets in the columns (including the list of cluster ids), its
+# integers, and its two file offsets.
 FIXED_BYTES: Final[int] = 4 * (len(BytesColumn) + 1) + 8 * (len(IntColumn) + 1)
 
 _NAMES = np.frombuffer("".join(kind.hbase_name for kind in CellType).encode(), dtype=np.uint8)
@@ -191,7 +191,7 @@ class Columns:
     ints: Ints  # [IntColumn, row]
 
     def bytes_of(self, column: BytesColumn) -> Bytes:
-        """The bytes of all cells in one column."""
+        """Return the bytes of all cells in one column."""
         return self.data[self.starts[column] : self.starts[column] + self.sizes[column]]
 
 
@@ -225,7 +225,7 @@ def lengths_of(buf: Bytes, pos: int) -> tuple[int, int, int, int, int]:
 def measure(
     buf: Bytes, cells: tuple[Ints, ...], keys: tuple[Ints, ...], names: tuple[Ints, ...], cursor: Ints, limit: int, sizes: Ints
 ) -> int:
-    """Return how many cells from `cursor` on fit into `limit` bytes, at least one if there is one. Their bytes go to `sizes`."""
+    """Return how many cells from `cursor` on fit into `limit` bytes, at least one if any is left. `sizes` gets their bytes."""
     cells_start, cell_count, _ = cells
     _, region_len, _, table_len = names
     sizes[:] = 0

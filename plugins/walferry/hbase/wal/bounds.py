@@ -1,4 +1,4 @@
-"""Which bytes of a file are read as entries, and where they end."""
+"""Finds the range of a file that contains entries."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from walferry.hbase.wal.windows import RandomAccess
 
 @dataclass(frozen=True)
 class WalBytes:
-    """The bytes of a WAL. `path` is what errors call it."""
+    """The bytes of a WAL. Errors call the file `path`."""
 
     file: RandomAccess
     path: str
-    _cut_short: set[int] = field(default_factory=set)  # where `read_some` has given fewer bytes
+    _cut_short: set[int] = field(default_factory=set)  # offsets at which `read_some` returned too few bytes
 
     @property
     def size(self) -> int:
@@ -26,7 +26,7 @@ class WalBytes:
         return self.file.size
 
     def read(self, offset: int, length: int) -> Bytes:
-        """Read `length` bytes from `offset` on. Raises OSError if there are fewer, which must not be taken for the file's end."""
+        """Read `length` bytes from `offset` on. Raises OSError if it gets fewer: that must not be mistaken for the file's end."""
         buf = np.frombuffer(self.file.read_at(offset, length), dtype=np.uint8)
         if len(buf) < length:
             what = f"{len(buf)} of {length} bytes were read, of a file of {self.size}"
@@ -34,9 +34,9 @@ class WalBytes:
         return buf
 
     def read_some(self, offset: int, length: int) -> Bytes:
-        """Read as `read` does; where some of the bytes cannot be had, those before them.
+        """Read as `read` does, but return the bytes before the first unreadable byte if there are any.
 
-        Asked for the same offset again, or where there are none before, it raises what the file raises.
+        If no byte is readable, or on a second call with the same offset, this raises the file's own error.
         """
         try:
             return self.read(offset, length)
@@ -49,18 +49,18 @@ class WalBytes:
 
 @dataclass(frozen=True)
 class Bounds:
-    """The range of a file that is read, from `start` to `end`, and where its trailer begins if its last bytes are one."""
+    """The range of a file that is read, from `start` to `end`, and the start of its trailer if it seems to have one."""
 
     first_entry: int
     start: int
     end: int
-    trailer: int | None = None  # as HBase writes it: no entry can begin there
-    other_trailer: int | None = None  # one with fields: it is a trailer if no entry begins there
+    trailer: int | None = None  # a trailer as HBase writes it: no entry can begin there
+    other_trailer: int | None = None  # a trailer with fields: it is one only if no entry begins there
     knows_tail: bool = True
 
     @classmethod
     def of(cls, wal: WalBytes, first_entry: int) -> Bounds:
-        """Everything after the header. A tail that cannot be had is told only where the entries lead to it."""
+        """Return everything after the header. An unreadable tail becomes an error only once the entries lead to it."""
         tail = _tail(wal, TAIL_BYTES)
         if tail is None and (tail := _tail(wal, len(EMPTY_TRAILER))) is None:
             return cls(first_entry, first_entry, wal.size, knows_tail=False)
@@ -70,19 +70,19 @@ class Bounds:
         return cls(first_entry, first_entry, wal.size, trailer, trailer_start(tail, wal.size))
 
     def is_end(self, wal: WalBytes, offset: int) -> bool:
-        """Tell whether only a trailer, or a part of one, follows from `offset` on, where no entry begins."""
+        """Return whether only a trailer, or a part of one, follows `offset`. No entry begins at `offset`."""
         if self.end < wal.size:
             return False
         rest = wal.size - offset
         if not self.knows_tail and rest <= TAIL_BYTES:
-            wal.read(offset, rest)  # raises what it is that cannot be had
+            wal.read(offset, rest)  # raises the error of the unreadable bytes
         if 0 < rest < len(EMPTY_TRAILER):
             return is_partial_trailer(wal.read(offset, rest).tobytes())
         return offset in (self.trailer, self.other_trailer)
 
 
 def _tail(wal: WalBytes, length: int) -> bytes | None:
-    """The file's last bytes; None if some of them cannot be had."""
+    """Return the file's last bytes, or None if some of them are unreadable."""
     length = min(wal.size, length)
     try:
         return wal.read(wal.size - length, length).tobytes()

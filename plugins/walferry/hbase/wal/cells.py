@@ -1,11 +1,11 @@
-"""The layout of a cell, as uncompressed WALs and the cell blocks of HBase's RPC have it, and the one way to take it apart.
+"""Takes cells apart: the layout of a cell in uncompressed WALs and in the cell blocks of HBase's RPC.
 
-    cell = int32 kvLen, int32 keyLen, int32 valLen, key, value [, uint16 tagsLen, tags]     kvLen counts what follows it
+    cell = int32 kvLen, int32 keyLen, int32 valLen, key, value [, uint16 tagsLen, tags]     kvLen counts the bytes after it
     key  = int16 rowLen, row, int8 famLen, family, qualifier, int64 timestamp, int8 type    keyLen bytes
     tags = { uint16 length, int8 type, data }*                                              length counts type and data
 
 Integers are big-endian. `check_cell` (hbase/wal/check.py) checks the lengths once, when a window is scanned. Everything here
-relies on that and checks nothing again.
+relies on that check and does not repeat it.
 
 Source: HBase's KeyValue, KeyValueUtil, TagType (branch-2.6).
 """
@@ -31,7 +31,7 @@ MAX_FAMILY: Final = 127
 MAX_TAGS: Final = 0x7FFF
 MIN_TAG: Final = 3  # its length and its type
 
-# The family of the cells in which RegionServers note what they do, and the qualifier of bulk loads among them (WALEdit.java).
+# The family of the cells in which RegionServers record their own events, and the qualifier of bulk loads (WALEdit.java).
 META_FAMILY: Final[bytes] = b"METAFAMILY"
 BULK_LOAD: Final[bytes] = b"HBASE::BULK_LOAD"
 
@@ -39,7 +39,7 @@ BULK_LOAD: Final[bytes] = b"HBASE::BULK_LOAD"
 class CellType(enum.IntEnum):
     """The types of HBase's KeyValue.Type.
 
-    HBase uses MINIMUM and MAXIMUM for searches. It also accepts them in a client's put, and its sink puts such cells.
+    HBase uses MINIMUM and MAXIMUM for searches. It also accepts them in a client's put, and its sink writes them like a Put.
     """
 
     MINIMUM = 0
@@ -98,7 +98,7 @@ def tags_start(buf: Bytes, pos: int) -> int:
 
 @inlined
 def has_tag(buf: Bytes, pos: int, kind: int) -> bool:
-    """Tell whether the cell at `pos` has a tag of type `kind`."""
+    """Return whether the cell at `pos` has a tag of type `kind`."""
     tag, end = tags_start(buf, pos) + 2, cell_end(buf, pos)
     while tag + MIN_TAG <= end:
         if read_uint8(buf, tag + 2) == kind:
@@ -119,7 +119,7 @@ _LENGTHS = struct.Struct(">iii")
 
 @dataclass(frozen=True)
 class Cell:
-    """One cell's bytes, for the few cells that are not handled by kernels."""
+    """One cell's bytes, for the few cells that Python code handles instead of kernels."""
 
     data: bytes
 
@@ -161,15 +161,15 @@ class Cell:
 
     @property
     def tags(self) -> bytes:
-        """The tags without the length of them all; empty if there are none."""
+        """The tags without the total length before them; empty if the cell has no tags."""
         return self.data[self._value_end + 2 :]
 
     def with_value(self, value: bytes) -> Cell:
-        """This cell with another value."""
+        """Return this cell with another value."""
         return self._with(value, self.data[self._value_end :])
 
     def with_tags(self, tags: bytes) -> Cell:
-        """This cell with other tags."""
+        """Return this cell with other tags."""
         return self._with(self.value, len(tags).to_bytes(2) + tags if tags else b"")
 
     def _with(self, value: bytes, after: bytes) -> Cell:
@@ -197,5 +197,5 @@ def split_tags(tags: bytes) -> Iterator[tuple[int, bytes, bytes]]:
 
 
 def encode_tag(kind: TagType, data: bytes) -> bytes:
-    """One tag's bytes."""
+    """Return one tag's bytes."""
     return (1 + len(data)).to_bytes(2) + bytes([kind]) + data

@@ -1,7 +1,7 @@
 """Checks every length of an entry's cells before anything relies on it.
 
-Whatever HBase's own reader refuses (KeyValueUtil.checkKeyValueBytes) is a problem. A sink checks nothing, and once a slave has
-such a cell in its WAL, its RegionServers can neither replicate nor recover that WAL.
+A cell that HBase's own reader refuses (KeyValueUtil.checkKeyValueBytes) is a problem. A sink checks nothing, and once a slave's
+WAL contains such a cell, its RegionServers can neither replicate nor recover that WAL.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _TYPES: Final[int] = sum(1 << kind for kind in CellType if kind is not CellType.
 
 @inlined
 def tags_fit(buf: Bytes, pos: int, end: int) -> bool:
-    """Tell whether `buf[pos:end]` is a series of whole tags."""
+    """Return whether `buf[pos:end]` is a series of whole tags."""
     while end - pos >= MIN_TAG:
         length = read_uint16(buf, pos)
         if length < 1 or length > end - pos - 2:
@@ -30,7 +30,7 @@ def tags_fit(buf: Bytes, pos: int, end: int) -> bool:
 
 @inlined
 def is_type(code: int) -> bool:
-    """Tell whether a cell may have the type `code`."""
+    """Return whether a cell may have the type `code`."""
     return code == CellType.MAXIMUM or (code <= CellType.DELETE_FAMILY and _TYPES >> code & 1 == 1)
 
 
@@ -38,8 +38,8 @@ def is_type(code: int) -> bool:
 def check_cell(buf: Bytes, pos: int, end: int) -> tuple[int, int]:
     """Check the cell at `pos`. Returns (position, status).
 
-    The position is the one after the cell if the status is Problem.NONE, the offset of what is wrong if it is another Problem,
-    and the least end of the range that is needed if it is INCOMPLETE.
+    If the status is Problem.NONE, the position is the one after the cell. If it is another Problem, the position is the fault's
+    offset. If it is INCOMPLETE, the position is the smallest end of the range with which the check can go on.
     """
     if end - pos < CELL_LENGTHS:
         return pos + MIN_CELL, INCOMPLETE
@@ -71,7 +71,7 @@ def check_cell(buf: Bytes, pos: int, end: int) -> tuple[int, int]:
 
 @inlined
 def check_cells(buf: Bytes, start: int, end: int, count: int, limit: int) -> tuple[int, int]:
-    """Check `count` cells from `start` on, none of which may end after `limit`. Returns the same as `check_cell`."""
+    """Check `count` cells from `start` on, which must end by `limit`. Returns the same as `check_cell`."""
     pos = start
     for left in range(count, 0, -1):
         if left * MIN_CELL > limit - pos:

@@ -1,6 +1,6 @@
-"""What decoding needs of WALKeys beyond their index: the cluster ids, and names that are text.
+"""Decodes the parts of WALKeys that their index lacks: the cluster ids, and the check that names are text.
 
-Names of regions and tables are UTF-8 in HBase (TableName), and Arrow's strings must be.
+Names of regions and tables are UTF-8 in HBase (TableName), and Arrow's strings must be UTF-8.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class ClusterIds:
 class DecodedKeys:
     """The cluster ids of the first `count` entries.
 
-    If these are not all entries, `wrong` says what is wrong with the next key.
+    If the keys end there because the next one is faulty, `wrong` says why.
     """
 
     count: int
@@ -61,7 +61,7 @@ def _cluster_ids(first: Ints, ids: NDArray[np.uint64]) -> ClusterIds:
 
 
 def _first_bad_name(buf: Bytes, entries: EntryIndex) -> int:
-    """The first entry whose region or table is not UTF-8, or the number of entries."""
+    """Return the first entry whose region or table is not UTF-8, or the number of entries."""
     first_bad = len(entries)
     known: set[bytes] = set()
     for start, length in ((entries.region_start, entries.region_len), (entries.table_start, entries.table_len)):
@@ -81,7 +81,7 @@ def _first_bad_name(buf: Bytes, entries: EntryIndex) -> int:
 
 @inlined
 def is_ascii(buf: Bytes, start: int, length: int) -> bool:
-    """Tell whether all of `buf[start:start + length]` is below 128."""
+    """Return whether every byte of `buf[start:start + length]` is below 128."""
     seen = np.uint8(0)
     for i in range(np.uint64(start), np.uint64(start + length)):
         seen |= buf[i]
@@ -90,7 +90,7 @@ def is_ascii(buf: Bytes, start: int, length: int) -> bool:
 
 @unmanaged
 def first_not_ascii(buf: Bytes, entry: int, start: Ints, length: Ints) -> int:
-    """Return the first entry, from `entry` on, whose name has a byte above 127, or the number of entries."""
+    """Return the first entry, from `entry` on, whose name contains a byte above 127, or the number of entries."""
     while entry < start.size and is_ascii(buf, start[entry], length[entry]):
         entry += 1
     return entry
@@ -98,7 +98,7 @@ def first_not_ascii(buf: Bytes, entry: int, start: Ints, length: Ints) -> int:
 
 @unmanaged
 def cluster_ids_into(buf: Bytes, key_start: Ints, key_end: Ints, first: Ints, ids: NDArray[np.uint64]) -> int:
-    """Write the least and the most significant half of entry i's ids to `ids[first[i]:first[i + 1]]`.
+    """Write the least and the most significant halves of entry i's ids to `ids[first[i]:first[i + 1]]`.
 
     Returns the first entry with a malformed id, or the number of entries.
     """

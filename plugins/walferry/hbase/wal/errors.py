@@ -1,4 +1,4 @@
-"""What can be wrong with a WAL. Every error names the file, the offset in it, the reason and what to do."""
+"""The errors of reading a WAL. Every error names the file, the offset in it, the reason and the remedy."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class WalError(WalferryError):
 
 
 class WalCorruptError(WalError):
-    """The bytes at `offset` are not what a WAL has there. The whole entries before it have been handed out."""
+    """The bytes at `offset` cannot be part of a WAL there. The reader has yielded the whole entries before them."""
 
     retry_helps = False
     advice = (
@@ -26,11 +26,11 @@ class WalCorruptError(WalError):
 
 
 class WalOverrunError(WalCorruptError):
-    """The entry at `offset` goes on where the entries of the file must have ended."""
+    """The entry at `offset` goes on beyond the point where the file's entries must end."""
 
 
 class WalTornError(WalOverrunError):
-    """The entry at `offset` goes on beyond the file, which ends like a trailer: it was cut off, or its lengths are damaged.
+    """The entry at `offset` goes on beyond the file, which ends like a trailer. It was cut off, or its lengths are damaged.
 
     The file has `have` bytes from `offset` on.
     """
@@ -49,7 +49,7 @@ class WalUnclosedError(WalError):
 
 
 class WalTruncatedError(WalError):
-    """The file ends inside an entry or inside its header: at least `need` bytes are needed from `offset` on, `have` are there."""
+    """The file ends inside an entry or its header: it needs at least `need` bytes from `offset` on and has `have`."""
 
     advice = (
         "Normal for a file still being written and for the last file of a crashed server: wait until it is closed, or, "
@@ -63,14 +63,14 @@ class WalTruncatedError(WalError):
 
 
 class WalUnsupportedError(WalError):
-    """A sound WAL of a kind that cannot be read: its values or cells are in a codec that Walferry does not know."""
+    """A sound WAL that Walferry cannot read, because it does not know the codec of its values or cells."""
 
     retry_helps = False
     advice = "HBase's own tools read such files: `hbase wal` prints them, WALPlayer applies them to a cluster"
 
 
 class WalKeyError(WalError):
-    """A sound encrypted WAL whose key cannot be had."""
+    """The key of a sound encrypted WAL is not available."""
 
     retry_helps = False
     advice = "Nothing of the file is lost: once the key is there, reading goes on where it stopped"
@@ -84,5 +84,5 @@ class WalPositionError(WalError):
 
     @classmethod
     def within_entry(cls, path: str, position: int, entry: int) -> WalPositionError:
-        """The error for a position within the entry at `entry`."""
+        """Return the error for a position within the entry at `entry`."""
         return cls(path, position, f"no entry begins here; the one at byte {entry} goes on beyond it")

@@ -1,10 +1,10 @@
-"""The two ends of a WAL file.
+"""Reads the two ends of a WAL file.
 
     file    = "PWAL" varint(len) WALHeader entry* trailer
     trailer = WALTrailer int32(size of WALTrailer) "LAWP"      absent after an unclean close; WALTrailer has no fields yet
 
 A client's value may end in the same bytes as a trailer, so the file's last bytes alone prove nothing. A trailer begins where the
-last entry ends, and only the reader, which walks the entries, knows where that is. All releases of HBase write an empty trailer.
+last entry ends, and only the reader, which walks the entries, knows that place. All releases of HBase write an empty trailer.
 
 Source: HBase's AbstractProtobufWALReader and AbstractProtobufLogWriter (branch-2.6), ProtobufLogReader and -Writer (branch-1.4).
 """
@@ -25,13 +25,13 @@ from walferry.hbase.wal.errors import WalCorruptError, WalTruncatedError, WalUns
 MAGIC = b"PWAL"
 TRAILER_MAGIC = b"LAWP"
 EMPTY_TRAILER = struct.pack(">i", 0) + TRAILER_MAGIC
-MAX_HEADER_BYTES = 64 << 10  # HBase writes about 80 bytes; a wrapped encryption key adds some hundred
+MAX_HEADER_BYTES = 64 << 10  # HBase writes about 80 bytes; a wrapped encryption key adds a few hundred
 MAX_TRAILER_BYTES = 1 << 10
 TAIL_BYTES = MAX_TRAILER_BYTES + len(EMPTY_TRAILER)
 
 
 class ValueCodec(enum.IntEnum):
-    """The codecs whose values can be read: ordinals of HBase's Compression.Algorithm."""
+    """The readable codecs of values, by their ordinals in HBase's Compression.Algorithm."""
 
     GZ = 1
     NONE = 2
@@ -41,14 +41,14 @@ class ValueCodec(enum.IntEnum):
 
 
 _PACKAGE = "org.apache.hadoop.hbase.regionserver.wal."
-_SECURE_CODEC = _PACKAGE + "SecureWALCellCodec"  # it writes plain cells if there is no key
+_SECURE_CODEC = _PACKAGE + "SecureWALCellCodec"  # this codec writes plain cells if the WAL has no key
 _PLAIN_CODECS = ("", _PACKAGE + "WALCellCodec", _SECURE_CODEC)
 _WRITERS = ("", "ProtobufLogWriter", "AsyncProtobufLogWriter", "SecureProtobufLogWriter", "SecureAsyncProtobufLogWriter")
 
 
 @dataclass(frozen=True)
 class Compression:
-    """What is compressed in a compressed WAL's cells, besides rows, families and qualifiers."""
+    """The parts of a compressed WAL's cells that are compressed in addition to rows, families and qualifiers."""
 
     tags: bool
     values: ValueCodec | None
@@ -56,13 +56,13 @@ class Compression:
 
 @dataclass(frozen=True)
 class Header:
-    """What a WAL says about itself. `first_entry` is the file offset of the first entry, or of an empty WAL's trailer."""
+    """A WAL's header. `first_entry` is the file offset of the first entry, or of an empty WAL's trailer."""
 
     first_entry: int
     writer: str
     cell_codec: str
     compression: Compression | None
-    wrapped_key: bytes | None = None  # the WAL's key, encrypted with the cluster's, if the cells are encrypted
+    wrapped_key: bytes | None = None  # the WAL's key, encrypted with the cluster's key; None if the cells are plain
 
 
 def parse_header(head: bytes, path: str) -> Header:
@@ -86,10 +86,10 @@ def parse_header(head: bytes, path: str) -> Header:
 
 
 def trailer_start(tail: bytes, file_length: int) -> int | None:
-    """Where the trailer would begin, given the file's last bytes (`TAIL_BYTES` suffice), or None if there cannot be one.
+    """Return where the trailer would begin, given the file's last bytes (`TAIL_BYTES` suffice), or None if it has none.
 
-    Like HBase, this accepts bytes as a trailer only if the message parses. The bytes may still be the end of a value: they are
-    the trailer if the last entry ends where they begin.
+    Like HBase, this accepts bytes as a trailer only if the message parses. The bytes may still be the end of a value; they are
+    the trailer only if the last entry ends where they begin.
     """
     if len(tail) < len(EMPTY_TRAILER) or not tail.endswith(TRAILER_MAGIC):
         return None
@@ -99,27 +99,27 @@ def trailer_start(tail: bytes, file_length: int) -> int | None:
     if not 0 <= size <= min(MAX_TRAILER_BYTES, size_at) or start <= len(MAGIC):
         return None
     try:
-        parse_message(Empty, tail[size_at - size : size_at])  # WALTrailer has no fields either, so any field is an unknown one
+        parse_message(Empty, tail[size_at - size : size_at])  # WALTrailer has no fields either, so every field is unknown
     except DecodeError:
         return None
     return start
 
 
 def ends_like_closed(tail: bytes, file_length: int) -> bool:
-    """Tell whether the file's last bytes are the trailer that HBase writes, or a value that ends like it.
+    """Return whether the file's last bytes are the trailer that HBase writes, or a value that ends like it.
 
-    Bytes that would be a trailer with fields do not count: an entry may begin with them, but none begins with an empty trailer.
+    Bytes that would be a trailer with fields do not count: an entry may begin with them, but not with an empty trailer.
     """
     return tail.endswith(EMPTY_TRAILER) and file_length > len(MAGIC) + len(EMPTY_TRAILER)
 
 
 def is_partial_trailer(rest: bytes) -> bool:
-    """Tell whether `rest`, all that follows a file's last entry, is a trailer whose last bytes were never written."""
+    """Return whether `rest`, all that follows a file's last entry, is a trailer whose last bytes were never written."""
     return len(rest) < len(EMPTY_TRAILER) and EMPTY_TRAILER.startswith(rest)
 
 
 def _header_length(head: bytes, path: str) -> tuple[int, int]:
-    """The length of the WALHeader message and the offset at which it begins."""
+    """Return the length of the WALHeader message and the offset at which it begins."""
     found = length_at(head, len(MAGIC))
     if found is None:
         if len(head) >= len(MAGIC) + 5:
@@ -149,7 +149,7 @@ def _compression(header: WALHeader, path: str) -> Compression | None:
 
 
 def _require_readable(header: WALHeader, compression: Compression | None, path: str) -> None:
-    """Refuse what this reader would misread."""
+    """Refuse a file that this reader would misread."""
     if compression is not None and header.cell_codec_cls_name == _SECURE_CODEC:
         raise WalUnsupportedError(path, 0, "the WAL is compressed and has a codec with which HBase cannot read it either")
     if header.cell_codec_cls_name not in _PLAIN_CODECS:

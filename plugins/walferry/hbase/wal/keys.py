@@ -1,4 +1,4 @@
-"""The one reader of WALKeys, and of the ids of clusters in them and in other messages.
+"""Reads WALKeys, and the cluster ids in them and in other messages. Nothing else parses them.
 
     WALKey      = 1 bytes encoded_region_name, 2 bytes table_name, 3 uint64 log_sequence_number, 4 uint64 write_time,
                   5 UUID cluster_id (old), 6 FamilyScope scopes*, 7 uint32 following_kv_count, 8 UUID cluster_ids*,
@@ -7,7 +7,7 @@
     UUID        = 1 uint64 least_sig_bits, 2 uint64 most_sig_bits, both required
 
 Every release of HBase writes the required fields first, in the order of their numbers. Other bytes that happen to be a message
-seldom begin so.
+seldom begin this way.
 
 Source: HBase's WAL.proto, HBase.proto, WALKeyImpl.getBuilder (branch-2.6).
 """
@@ -110,8 +110,8 @@ def parse_key(buf: Bytes, start: int, end: int, table: Ints, entry: int) -> int:
 def read_key_length(buf: Bytes, pos: int, end: int) -> tuple[int, int, int]:
     """Return (start of the WALKey, its end, status) for the entry at `pos`.
 
-    The status is Problem.NONE, another Problem, or INCOMPLETE. If it is INCOMPLETE, the second number is the least end of the
-    range that is needed.
+    The status is Problem.NONE, another Problem, or INCOMPLETE. If it is INCOMPLETE, the second number is the smallest end of the
+    range with which reading can go on.
     """
     key_len, key = read_varint(buf, pos, end)
     if key == INCOMPLETE:
@@ -125,8 +125,8 @@ def read_key_length(buf: Bytes, pos: int, end: int) -> tuple[int, int, int]:
 def read_entry_key(buf: Bytes, pos: int, end: int, table: Ints, row: int) -> tuple[int, int, int]:
     """Parse the WALKey of the entry at `pos` to `table[:, row]`. Returns (start of the key, start of the cells, status).
 
-    If the status is a Problem, the first number is its offset; if it is INCOMPLETE, the first is the least end of the range
-    needed.
+    If the status is a Problem, the first number is its offset. If it is INCOMPLETE, the first is the smallest end of the range
+    with which reading can go on.
     """
     key, cells, status = read_key_length(buf, pos, end)
     if status == INCOMPLETE:
@@ -172,20 +172,20 @@ def read_uuid(buf: Bytes, pos: int, end: int) -> tuple[int, int, bool]:
 
 
 def from_halves(least: int, most: int) -> UUID:
-    """The UUID of two unsigned halves."""
+    """Return the UUID of two unsigned halves."""
     return UUID(int=most << 64 | least)
 
 
 def from_message(message: pb.UUID) -> UUID:
-    """The UUID in a parsed message."""
+    """Return the UUID in a parsed message."""
     return from_halves(message.least_sig_bits, message.most_sig_bits)
 
 
 def halves(uuid: UUID) -> tuple[int, int]:
-    """The least and the most significant half, unsigned."""
+    """Return the least and the most significant half, unsigned."""
     return uuid.int & (2**64 - 1), uuid.int >> 64
 
 
 def halves_array(uuid: UUID) -> Ints:
-    """The two halves as `read_uuid` returns them: the same bits as int64."""
+    """Return the two halves as `read_uuid` does: the same bits as int64."""
     return np.array(halves(uuid), np.uint64).view(np.int64)

@@ -1,4 +1,4 @@
-"""What can be wrong with the bytes of an entry, as kernels report it."""
+"""The problems that kernels find in the bytes of an entry."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ import enum
 from dataclasses import dataclass
 from typing import Final
 
-MAX_ENTRY_BYTES: Final = 256 << 20  # hbase.ipc.max.request.size: what a client can send at once
+MAX_ENTRY_BYTES: Final = 256 << 20  # hbase.ipc.max.request.size: the most that a client can send at once
 MAX_KEY_BYTES: Final = 16 << 20
 
 
 class Problem(enum.IntEnum):
-    """Kernels return 0 or a positive number: NONE, or what is wrong. Negative numbers say what they need to go on."""
+    """Kernels return NONE (0), or a positive number for a problem. A negative number says what they need to go on."""
 
     NONE = 0
     BAD_KEY_LENGTH = 1
@@ -60,7 +60,7 @@ _REASONS = {
 
 @dataclass(frozen=True)
 class Fault:
-    """A problem and its offset, in the buffer or in the file as the context says."""
+    """A problem and its offset. The context says whether that is an offset in the buffer or in the file."""
 
     offset: int
     problem: Problem
@@ -71,5 +71,5 @@ class Fault:
         return self.problem.reason
 
     def shifted(self, base: int) -> Fault:
-        """The fault of a buffer that lies at offset `base` of the file, with its offset in the file."""
+        """Return this fault of a buffer with its offset in the file, in which the buffer lies at `base`."""
         return Fault(base + self.offset, self.problem)

@@ -1,6 +1,6 @@
-"""Reads a WAL file as a series of windows: buffers that hold whole entries, with their index.
+"""Reads a WAL file as a series of windows: buffers with whole entries, and their index.
 
-The caller opens files and says where they lie. Nothing here knows about file systems.
+The caller opens the files. Nothing here knows about file systems.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ MAX_WINDOW_BYTES = MAX_SEALED_ENTRY_BYTES + MAX_KEY_BYTES + 16  # encrypted entr
 
 
 Stage = Callable[[Bytes, int], FilePart]
-"""Makes a part of the file's bytes and their offset in the file."""
+"""Turns bytes of the file, and their offset in it, into a part."""
 
 
 def read_windows(
@@ -48,21 +48,21 @@ def read_windows(
     unwrap_key: UnwrapKey | None = None,
     trailer_required: bool = False,
 ) -> Iterator[Window]:
-    """Yield the entries of a closed WAL from `position` on, in windows of about `window_bytes` bytes that are never empty.
+    """Yield the entries of a closed WAL from `position` on, in non-empty windows of about `window_bytes` bytes.
 
-    `path` is what errors call the file. Position 0 means the first entry. An entry that is larger than a window gets a larger
-    one. The windows of an encrypted WAL have its entries as those of a plain one; `unwrap_key` gets its key.
+    Errors call the file `path`. Position 0 means the first entry. A window grows for an entry that is larger than it. The windows
+    of an encrypted WAL contain plain entries; `unwrap_key` gets its key.
 
     A file that ends inside an entry or inside its header ends with WalTruncatedError, or silently if `partial_tail` is "stop". A
-    trailer that was written only in part is not an error. An entry was not cut off, and is an error, if another entry begins
-    within what there is of it. As with every error, the windows before it have been yielded by then.
+    trailer that was written only in part is not an error. If another entry begins within the unfinished entry's bytes, the file
+    was not cut off there, and this raises an error in either case. Before any error, the windows before it have been yielded.
 
-    The trailer is what follows the last entry. If the file's last bytes look like one but lie within an entry, they belong to the
-    entry. A caller that considers the file closed because of them sets `trailer_required`, and gets a WalUnclosedError in that
-    case, after the whole entries.
+    The trailer follows the last entry. If the file's last bytes look like a trailer but lie within an entry, they belong to the
+    entry. A caller that considers the file closed because of these bytes sets `trailer_required`, and then gets a
+    WalUnclosedError after the whole entries.
 
-    Raises WalCorruptError, WalTruncatedError, WalUnsupportedError, WalPositionError, WalKeyError, what `file` raises, and OSError
-    if `file` gives fewer bytes than there are.
+    Raises WalCorruptError, WalTruncatedError, WalUnsupportedError, WalPositionError, WalKeyError, the errors of `file`, and
+    OSError if `file` returns fewer bytes than it has.
     """
     wal = WalBytes(file, path)
     windows = _read_windows(wal, position, window_bytes, partial_tail, unwrap_key, trailer_required)
@@ -114,14 +114,14 @@ def _read_windows(
 
 
 def _header(wal: WalBytes, position: int, partial_tail: PartialTail, trailer_required: bool) -> Header | None:
-    """The file's header, or None if the file ends within it and the caller accepts that."""
+    """Return the file's header, or None if the file ends within it and the caller accepts that."""
     wanted = min(wal.size, MAX_HEADER_BYTES)
     head = wal.read_some(0, wanted)
     try:
         return parse_header(head.tobytes(), wal.path)
     except WalTruncatedError:
         if len(head) < wanted:
-            wal.read(0, wanted)  # raises what it is that cannot be had
+            wal.read(0, wanted)  # raises the error of the unreadable bytes
         if position > wal.size and not trailer_required:
             raise WalPositionError(wal.path, position, f"the file ends at byte {wal.size}, within its header") from None
         if any(find_entry(head, 0, hints) != NONE for hints in (KeyHints(), KeyHints(compressed=True))):
@@ -133,7 +133,7 @@ def _header(wal: WalBytes, position: int, partial_tail: PartialTail, trailer_req
 
 
 def _is_closed(windows: WindowsToEnd) -> bool:
-    """Tell whether the entries end at the trailer, as far as they can be read."""
+    """Return whether the entries end at the trailer, as far as they can be read."""
     try:
         while True:
             next(windows)
@@ -144,7 +144,7 @@ def _is_closed(windows: WindowsToEnd) -> bool:
 
 
 def _stage_of(header: Header, path: str, unwrap_key: UnwrapKey | None) -> Stage:
-    """The stage for a file. Raises WalKeyError."""
+    """Return the stage for a file. Raises WalKeyError."""
     if header.wrapped_key is None:
         return plain
     if unwrap_key is None:
@@ -156,7 +156,7 @@ def _stage_of(header: Header, path: str, unwrap_key: UnwrapKey | None) -> Stage:
 
 
 def plain(buf: Bytes, base: int) -> FilePart:
-    """The stage for a plain WAL."""
+    """Turn bytes of a plain WAL into a part: the stage for plain files."""
     scan = scan_entries(buf, 0, len(buf))
     return FilePart(
         Window(buf, base, scan.index), base + scan.consumed, scan.fault and scan.fault.shifted(base), base + scan.need
@@ -177,13 +177,13 @@ def _uncompressed_windows(
         base, pos, length = pos, part.consumed, window_bytes
         at_end = base + len(buf) == end
         if pos == end or ((at_end or part.fault is not None) and bounds.is_end(wal, pos)):
-            if bounds.first_entry < pos == start and end - pos < len(EMPTY_TRAILER):  # or they are zeros at an entry's end
+            if bounds.first_entry < pos == start and end - pos < len(EMPTY_TRAILER):  # could be zeros ending an entry
                 _require_boundary(wal, bounds, window_bytes, stage)
             return pos == bounds.trailer
         if part.fault is None and not at_end:
-            if pos == base:  # not even one entry, so it needs a larger window
+            if pos == base:  # the window is too small for even one entry
                 length = max(min(2 * len(buf), MAX_WINDOW_BYTES), part.need - base)
-                del buf, part  # it is read anew: do not hold it twice
+                del buf, part  # the bytes are read again: do not hold them twice
             continue
         if pos == start > bounds.first_entry:
             _require_boundary(wal, bounds, window_bytes, stage)
@@ -195,7 +195,7 @@ def _uncompressed_windows(
 
 
 def _error(wal: WalBytes, part: FilePart, bounds: Bounds, hints: KeyHints) -> WalError:
-    """The error that stopped the reading of a part."""
+    """Return the error that stopped the reading of a part."""
     fault = part.fault
     if fault is None:
         return unfinished(wal, part.consumed, part.need, bounds, hints)
@@ -229,7 +229,7 @@ def _compressed_windows(
         wanted = min(length, end - pos)
         buf = wal.read_some(pos, wanted)
         at_end = pos + len(buf) == end
-        expanding = expander.feed(buf, pos, at_end or len(buf) < wanted)  # what follows cannot be had
+        expanding = expander.feed(buf, pos, at_end or len(buf) < wanted)  # the bytes after the buffer are unreadable
         while True:
             try:  # only around `feed`: an error of the expanded entries does not mean the file's end
                 expanded = next(expanding, None)
@@ -265,7 +265,7 @@ def _wanted(expanded: Expanded, start: int, path: str) -> Iterator[Window]:
     scan = scan_entries(expanded.buf, 0, len(expanded.buf))
     found, expected = np.append(scan.index.entry_start, scan.consumed), np.append(expanded.start, len(expanded.buf))
     count = min(len(found), len(expected))
-    # This many entries begin and end where they should.
+    # The entries before `whole` begin and end where they should.
     whole = int(np.append(np.flatnonzero(found[:count] != expected[:count]), count)[0]) - 1
     window = Window(expanded.buf, 0, scan.index, expanded.file_start, expanded.file_end)
     if first < whole:

@@ -1,10 +1,10 @@
-"""Finds the entries of an uncompressed WAL in a buffer by one compiled pass.
+"""Finds the entries of an uncompressed WAL in a buffer in one compiled pass.
 
     entry = varint(key length) WALKey cell{following_kv_count}          see keys.py and cells.py; varints are protobuf's
 
-Nothing says how long an entry is, so its cells have to be walked. Source: HBase's ProtobufWALStreamReader (branch-2.6).
+The format does not store an entry's length, so the scan walks the cells. Source: HBase's ProtobufWALStreamReader (branch-2.6).
 
-Kernels get a buffer and a range, check every length against the range's end before they use it, and never read outside of the
+Kernels get a buffer and a range. They check every length against the range's end before they use it, and never read outside the
 range.
 """
 
@@ -35,7 +35,7 @@ class ScanState(enum.IntEnum):
 
 @dataclass(frozen=True)
 class EntryIndex:
-    """Where entries lie in a buffer: arrays with one element for each entry, in file order.
+    """The places of entries in a buffer: arrays with one element for each entry, in file order.
 
     Offsets count from the buffer's start. An entry is `buf[entry_start:cells_end]`: its key's length, the key
     `buf[key_start:key_end]`, and its cells `buf[cells_start:cells_end]`, where `cells_start == key_end` and `cells_end` is the
@@ -63,19 +63,19 @@ class EntryIndex:
 
 @dataclass(frozen=True)
 class EntryScan:
-    """What was found in a range of a buffer: whole entries up to `consumed`, where an unfinished or broken entry begins."""
+    """The entries in a range of a buffer: whole ones up to `consumed`, where an unfinished or broken entry begins."""
 
     index: EntryIndex
     consumed: int
     fault: Fault | None  # with its offset in the buffer
-    need: int  # end of the range that would show more of an unfinished entry; `consumed` if there is none
+    need: int  # end of the range that would show more of an unfinished entry; `consumed` without one
 
 
 def scan_entries(buf: Bytes, start: int, end: int) -> EntryScan:
     """Index the entries that lie wholly in `buf[start:end]`, where `start` is the start of an entry.
 
-    The scan stops before an entry that leaves the range, and before one that cannot be a WAL's (`fault`). Raises ValueError if
-    the range leaves the buffer.
+    The scan stops before an entry that leaves the range, and before bytes that cannot be a WAL entry (`fault`). Raises ValueError
+    if the range leaves the buffer.
     """
     if not 0 <= start <= end <= len(buf):
         raise ValueError(f"bytes {start} to {end} are not within a buffer of {len(buf)} bytes")
@@ -89,9 +89,9 @@ def scan_entries(buf: Bytes, start: int, end: int) -> EntryScan:
 
 
 def read_only(buf: Bytes) -> Bytes:
-    """A read-only view of `buf`.
+    """Return a read-only view of `buf`.
 
-    Read-only and writable arrays are two types to numba, so kernels are compiled for one of them.
+    Read-only and writable arrays are two types to numba, so kernels are compiled only for read-only ones.
     """
     view = buf.view()
     view.flags.writeable = False
@@ -99,7 +99,7 @@ def read_only(buf: Bytes) -> Bytes:
 
 
 def widened(table: Ints) -> Ints:
-    """A table with twice as many columns, the first half of them copied."""
+    """Return a table with twice as many columns. Its first half is a copy of `table`."""
     wider = np.empty((table.shape[0], 2 * table.shape[1]), dtype=np.int64)
     wider[:, : table.shape[1]] = table
     return wider

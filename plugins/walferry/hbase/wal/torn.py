@@ -1,15 +1,15 @@
-"""What is wrong with an entry that ends beyond its file's entries: it was cut off, or its lengths are damaged.
+"""Finds out why an entry seems to end beyond its file's entries: it was cut off, or its lengths are damaged.
 
-A file that was not closed holds what its writer had written at some moment, up to some byte: at most one entry, the last, is
-unfinished. So if an entry claims more than the file has, and another entry begins within it, the claim is wrong. The other entry
-is recognized by its WALKey, which is never compressed or encrypted as a whole:
+A file that was not closed contains everything that its writer had written up to some byte, so only its last entry can be
+unfinished. If an entry claims more bytes than the file has, and another entry begins within it, the claim is wrong. The search
+knows the other entry by its WALKey, which is never compressed or encrypted as a whole:
 
     varint keyLen, keyLen bytes of fields, the required ones (1 to 4) first, all well-formed
     region = 32 hexadecimal digits | decimal digits            table = letters, digits, "_", "-", ".", ":"
              or, compressed, 0xff, varint length, these | uint16 index that the dictionary has
 
-The values in an entry that was cut off may hold clients' messages that look like keys. Therefore the names are checked too, there
-must be a number of cells, and in a file whose cells are stored plainly the first of them must be a cell.
+The values in an entry that was cut off may contain clients' messages that look like keys. The search therefore checks the names
+too, and requires a number of cells. In a file with plain cells, it also requires that a cell follows the key.
 """
 
 from __future__ import annotations
@@ -31,19 +31,19 @@ from walferry.hbase.wal.problems import Problem
 from walferry.hbase.wal.scan import read_only
 from walferry.hbase.wal.windows import WINDOW_BYTES, Window
 
-MAX_PLAUSIBLE_KEY: Final = 64 << 10  # bytes; a key has some hundred, or thousands if a table has very many families
+MAX_PLAUSIBLE_KEY: Final = 64 << 10  # bytes; a key has a few hundred, or thousands if a table has very many families
 MAX_KEY_VARINT: Final = 3
-OVERLAP: Final = MAX_PLAUSIBLE_KEY + MAX_KEY_VARINT  # of two ranges of a file, so that every key lies within one
-MIN_ENTRY_BYTES: Final = 16  # an entry with fewer has no WALKey, so the next one cannot begin before
+OVERLAP: Final = MAX_PLAUSIBLE_KEY + MAX_KEY_VARINT  # two ranges of a file overlap, so that every key lies within one
+MIN_ENTRY_BYTES: Final = 16  # fewer bytes cannot hold a WALKey, so the next entry cannot begin before
 NONE: Final = -1
 _REGION_TAG: Final[int] = KeyField.REGION << 3 | 2
 _REGION_CHARS: Final = 32
-_DECIMAL_CHARS: Final = 10  # of the names that regions had before they were hashes, as hbase:meta's still is
+_DECIMAL_CHARS: Final = 10  # the most digits of a region name before names became hashes; hbase:meta still has such a name
 
 
 @dataclass(frozen=True)
 class KeyHints:
-    """What is known about a file's WALKeys: whether they are compressed, and how many names their dictionaries hold by now."""
+    """The known facts about a file's WALKeys: whether they are compressed, and the number of names in their dictionaries."""
 
     compressed: bool = False
     regions: int = 0
@@ -52,13 +52,13 @@ class KeyHints:
 
     @classmethod
     def of(cls, dictionaries: Dictionaries) -> KeyHints:
-        """The hints for a compressed file."""
+        """Return the hints for a compressed file."""
         sizes = dictionaries.lists[ListRow.SIZE]
         return cls(compressed=True, regions=int(sizes[Dictionary.REGION]), tables=int(sizes[Dictionary.TABLE]))
 
 
 def unfinished(wal: WalBytes, entry: int, need: int, bounds: Bounds, hints: KeyHints) -> WalError:
-    """The error for an entry at `entry` that goes on, at least to `need`, beyond the end of the entries."""
+    """Return the error for an entry at `entry` that goes on, at least to `need`, beyond the end of the entries."""
     end = bounds.end
     if end < wal.size:
         return overrun(wal, entry, end)
@@ -74,15 +74,14 @@ def unfinished(wal: WalBytes, entry: int, need: int, bounds: Bounds, hints: KeyH
 
 
 def overrun(wal: WalBytes, entry: int, trailer: int) -> WalOverrunError:
-    """The error for an entry at `entry` that goes on beyond the trailer's start."""
+    """Return the error for an entry at `entry` that goes on beyond the trailer's start."""
     return WalOverrunError(wal.path, entry, _beyond(trailer))
 
 
 def without_overrun(windows: Iterable[Window], wal: WalBytes, bounds: Bounds) -> Iterator[Window]:
-    """Yield the windows. Raises WalOverrunError at an entry that ends within the trailer, which takes a damaged length.
+    """Yield the windows. Raises WalOverrunError at an entry that ends within the trailer, because its length must be damaged.
 
-    An entry may seem to end before the trailer's last byte, a P: that can be the first byte of the next entry, whose key then has
-    80 bytes.
+    An entry may seem to end just before the trailer's last byte, a P: that byte can begin a next entry with a key of 80 bytes.
     """
     for window in windows:
         trailer = bounds.trailer
@@ -100,7 +99,7 @@ def _beyond(trailer: int) -> str:
 
 
 def find_entry(buf: Bytes, start: int, hints: KeyHints) -> int:
-    """The offset in `buf`, from `start` on, at which an entry with its whole WALKey begins, or NONE."""
+    """Return the offset in `buf`, from `start` on, at which an entry with its whole WALKey begins, or NONE."""
     scratch = np.empty((KEY_ROWS, 1), np.int64)
     return int(_find_entry(read_only(buf), start, hints.compressed, hints.regions, hints.tables, hints.plain_cells, scratch))
 
@@ -109,7 +108,7 @@ def find_entry(buf: Bytes, start: int, hints: KeyHints) -> int:
 def _name(buf: Bytes, start: int, length: int, compressed: bool, known: int) -> tuple[int, int]:
     """Return (start, length) of the name in a field.
 
-    The length is 0 for an index that the dictionary has, and NONE for no name.
+    The length is 0 for an index that the dictionary contains, and NONE if there is no name.
     """
     if not compressed:
         return start, length
@@ -124,7 +123,7 @@ def _name(buf: Bytes, start: int, length: int, compressed: bool, known: int) -> 
 
 @inlined
 def _is_region(buf: Bytes, start: int, length: int) -> bool:
-    """Tell whether the bytes are an encoded region name."""
+    """Return whether the bytes are an encoded region name."""
     if length != _REGION_CHARS and not 0 < length <= _DECIMAL_CHARS:
         return False
     for i in range(start, start + length):
@@ -137,7 +136,7 @@ def _is_region(buf: Bytes, start: int, length: int) -> bool:
 
 @inlined
 def _is_table(buf: Bytes, start: int, length: int) -> bool:
-    """Tell whether the bytes can be a table's name."""
+    """Return whether the bytes can be a table's name."""
     if length <= 0:
         return False
     for i in range(start, start + length):

@@ -1,4 +1,4 @@
-"""Windows: buffers that hold whole entries of a WAL, with their index. And how callers hand files to the reader."""
+"""Defines windows (buffers with whole entries of a WAL, and their index) and the files that callers give to the reader."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from walferry.hbase.wal.scan import EntryIndex
 WINDOW_BYTES = 8 << 20
 
 UnwrapKey = Callable[[bytes], bytes]
-"""Gives the key of a WAL for the wrapped key in its header. Raises a WalferryError that says what is missing and shows no key."""
+"""Returns the key of a WAL for the wrapped key in its header. Raises a WalferryError that says what is missing, without a key."""
 PartialTail = Literal["error", "stop"]
 
 
@@ -28,7 +28,7 @@ class RandomAccess(Protocol):
     def read_at(self, offset: int, length: int) -> bytes | memoryview:
         """Read `length` bytes from `offset` on, and fewer only at the end of the file. The caller may keep the result.
 
-        Raises WalError with the offset of the first byte that cannot be had.
+        Raises WalError with the offset of the first unreadable byte.
         """
         ...
 
@@ -37,8 +37,8 @@ class RandomAccess(Protocol):
 class Window:
     """Whole entries of a file. Offsets in `index` count from the start of `buf`.
 
-    `buf` lies at offset `base` of the file. If the file's own bytes are others, because it is compressed or encrypted,
-    `file_start` and `file_end` are the file offsets of each entry.
+    `buf` lies at offset `base` of the file. If the file is compressed or encrypted, `file_start` and `file_end` are the file
+    offsets of each entry.
     """
 
     buf: Bytes
@@ -49,7 +49,7 @@ class Window:
 
     @property
     def positions(self) -> Ints:
-        """The file offset of each entry: the position from which reading would begin with it."""
+        """The file offset of each entry, which is the position to start reading with that entry."""
         return self.index.entry_start + self.base if self.file_start is None else self.file_start
 
     @property
@@ -58,16 +58,16 @@ class Window:
         return self.index.cells_end + self.base if self.file_end is None else self.file_end
 
     def entry_offset(self, entry: int) -> int:
-        """The file offset of an entry."""
+        """Return the file offset of an entry."""
         return int(self.positions[entry])
 
     def until(self, offset: int) -> Window:
-        """The entries, possibly none, that end at or before an offset of the file."""
+        """Return the entries, possibly none, that end at or before an offset of the file."""
         count = int(np.searchsorted(self.next_positions, offset, side="right"))
         return self.between(0, count)
 
     def between(self, first: int, last: int) -> Window:
-        """The entries from `first` up to but not including `last`."""
+        """Return the entries from `first` up to but not including `last`."""
         index = EntryIndex(*(getattr(self.index, f.name)[first:last] for f in fields(EntryIndex)))
         starts, ends = (None if offsets is None else offsets[first:last] for offsets in (self.file_start, self.file_end))
         return Window(self.buf, self.base, index, starts, ends)
@@ -75,13 +75,13 @@ class Window:
 
 @dataclass(frozen=True)
 class FilePart:
-    """What a stage made of a range of the file. Offsets are the file's, except within `window`."""
+    """A stage's result for a range of the file. Offsets are offsets in the file, except within `window`."""
 
     window: Window
     consumed: int  # where an unfinished or broken entry begins
     fault: Fault | None
-    need: int  # end of the range that would show more of an unfinished entry; `consumed` if there is none
+    need: int  # end of the range that would show more of an unfinished entry; `consumed` without one
 
 
 WindowsToEnd = Generator[Window, None, bool]
-"""Windows, which return in the end whether the entries end where the file's trailer begins."""
+"""A generator of windows. It returns whether the entries end where the file's trailer begins."""

@@ -1,9 +1,9 @@
-"""What operators ask WALs: who wrote this row, when, and where it lies. `walferry.cli.wal` asks.
+"""Answers operators' questions about WALs: who wrote a row, when, and where it lies. `walferry.cli.wal` asks them.
 
-    listing                          which files to look into
-    searching                        one file, and many files side by side
-    selection                        which cells of a window are wanted
-    layouts, printing, characters    cells as text for people, or as JSON
+    listing                          finds the files to search
+    searching                        searches one file, and many files in parallel
+    selection                        chooses the wanted cells of a window
+    layouts, printing, characters    print cells as text for people, or as JSON
 
-Nothing here needs ZooKeeper or a running cluster, and nothing writes files.
+Nothing here needs ZooKeeper or a running cluster, and no code here writes files.
 """

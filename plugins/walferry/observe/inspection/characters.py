@@ -1,4 +1,4 @@
-"""Writes numbers, times and bytes as printable ASCII. The caller has made sure that there is room."""
+"""Writes numbers, times and bytes as printable ASCII. The caller makes sure that the buffer has room."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def escaped_len(buf: Bytes, start: int, length: int, json: bool) -> int:
 
 @inlined
 def put_escaped(out: Bytes, at: int, buf: Bytes, start: int, length: int, json: bool) -> int:
-    """Print bytes like Bytes.toStringBinary, in JSON with its backslashes and quotation marks escaped."""
+    """Print bytes like Bytes.toStringBinary; in JSON, with its backslashes and quotation marks escaped."""
     for i in range(np.uint64(start), np.uint64(start + length)):
         byte = int(buf[i])
         if byte < 0x20 or byte > 0x7E or byte == _BACKSLASH:
@@ -86,7 +86,7 @@ def _put_digits(out: Bytes, at: int, value: int, digits: int) -> int:
 
 @inlined
 def put_time(out: Bytes, at: int, millis: int) -> int:
-    """Print a time as ISO 8601 has it, in UTC; as a number if it is not between the years 1970 and 9999."""
+    """Print a time in ISO 8601 and UTC, or as a number if it is not between the years 1970 and 9999."""
     if millis < 0 or millis >= _YEAR_10000:
         return put_number(out, at, millis)
     seconds = millis // 1000

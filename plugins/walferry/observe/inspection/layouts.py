@@ -1,7 +1,7 @@
-"""How cells are laid out: for people, much as HBase's WALPrettyPrinter prints them, and as JSON, an object a line.
+"""The layouts of cells: for people, much as HBase's WALPrettyPrinter prints them, and as JSON, an object a line.
 
-A layout is a series of pieces: literal text, and then a field of the entry or of the cell. The printer (printing.py) knows no
-other difference between the layouts than how they write lists and quotation marks.
+A layout is a series of pieces. A piece is literal text, and then a field of the entry or of the cell. For the printer
+(printing.py) the layouts differ only in how they write lists and quotation marks.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ MAX_URL_CHARS = 4000
 
 
 class Field(enum.IntEnum):
-    """What stands behind the literal of a piece. The first four are rows of the printer's table of entries (EntryRow)."""
+    """The fields that a piece can print. The first four are rows of the printer's table of entries (EntryRow)."""
 
     POSITION = 0  # file offset of the entry
     NEXT_POSITION = 1  # file offset just after it
@@ -54,7 +54,7 @@ class Piece:
 
 @dataclass(frozen=True)
 class Layout:
-    """What is printed once a file, once an entry and once a cell."""
+    """The pieces to print once a file, once an entry and once a cell."""
 
     file: str
     entry: tuple[Piece, ...]
@@ -63,7 +63,7 @@ class Layout:
 
 
 def text_layout(url: str, *, values: bool) -> Layout:
-    """For people: a line for the file, one for each entry and one for each cell."""
+    """Return the layout for people: a line for the file, one for each entry and one for each cell."""
     server = _server(url)
     entry = (
         Piece("Sequence=", Field.SEQUENCE_ID),
@@ -89,7 +89,7 @@ def text_layout(url: str, *, values: bool) -> Layout:
 
 
 def json_layout(url: str, *, values: bool) -> Layout:
-    """For programs: an object a cell, each on a line of its own."""
+    """Return the layout for programs: an object a cell, each on a line of its own."""
     cell = (
         Piece(f'{{"wal":{json.dumps(url)},"server":{json.dumps(_server(url))},"position":', Field.POSITION),
         Piece(',"next_position":', Field.NEXT_POSITION),
@@ -112,7 +112,7 @@ def json_layout(url: str, *, values: bool) -> Layout:
 
 
 def _server(url: str) -> str | None:
-    """The server that wrote a WAL, as the file's name says."""
+    """Return the server that wrote a WAL, from the file's name."""
     try:
         server = parse_wal_name(url.rpartition("/")[2]).server
     except ValueError:

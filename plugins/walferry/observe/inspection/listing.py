@@ -1,7 +1,7 @@
-"""Finds the WALs in folders, and passes over those that cannot hold what was written in a time range.
+"""Finds the WALs in folders, and leaves out WALs that cannot contain edits of a time range.
 
-A folder may be a cluster's WAL root, its WALs or oldWALs, a server's folder in them, an archive, or any folder of copies. Of a
-root, only the folders where HBase puts WALs are listed, because its tables lie there too.
+A folder may be a cluster's WAL root, its WALs or oldWALs, a server's folder in them, an archive, or any folder of copies. In a
+root, only the folders where HBase puts WALs are listed, because the root also contains the tables.
 """
 
 from __future__ import annotations
@@ -17,15 +17,15 @@ from walferry.hbase.files.clients import file_system, local_path, remote, scheme
 from walferry.hbase.files.store import OLD_WALS, SPLITTING, WALS
 from walferry.hbase.names import WalName, as_wal_name
 
-CORRUPT = "corrupt"  # where HBase puts WALs that it could not split
-MAX_DEPTH = 3  # a root, WALs, a server's folder
+CORRUPT = "corrupt"  # HBase puts WALs here that it could not split
+MAX_DEPTH = 3  # for a root, WALs, a server's folder
 # A RegionServer's clock may be corrected, and an entry gets its write time a moment before it is in a WAL.
 MARGIN_MS = 3_600_000
 
 
 @dataclass(frozen=True)
 class ListedFile:
-    """A file to look into. `name` is None if it does not have the name of a WAL."""
+    """A file to search. `name` is None if it does not have the name of a WAL."""
 
     url: str
     size: int
@@ -34,19 +34,19 @@ class ListedFile:
 
 @dataclass
 class Listing:
-    """The files found, and what could not be listed."""
+    """The files found, and the folders that could not be listed."""
 
     files: list[ListedFile] = field(default_factory=list)
     problems: list[str] = field(default_factory=list)
 
 
 def as_url(path: str) -> str:
-    """The URL of a path, or the URL itself. Hadoop's URLs are not encoded, so this one is not either."""
+    """Return the URL of a path, or the URL itself. Hadoop's URLs are not encoded, so this URL is not either."""
     return path if ":/" in path else f"file://{Path(path).absolute()}"
 
 
 def list_wals(places: Sequence[str]) -> Listing:
-    """List the WALs in files and folders (URLs), oldest first. Of several files with the same name, the largest is taken."""
+    """List the WALs in files and folders (URLs), oldest first. Of several files with the same name, take the largest."""
     listing = Listing()
     found: dict[str, ListedFile] = {}
     for place in places:
@@ -67,10 +67,10 @@ def list_wals(places: Sequence[str]) -> Listing:
 def within(files: Iterable[ListedFile], written_from: int | None, written_before: int | None) -> list[ListedFile]:
     """Leave out WALs that were begun after the time range, or finished before it, with an hour to spare for wrong clocks.
 
-    A WAL's name says when it was begun. It was finished at the latest when a later one of its group was begun.
+    A WAL's name says when the file was begun. It was finished at the latest when the next WAL of its group was begun.
     """
     files = list(files)
-    begun: dict[tuple[str, bool], list[int]] = {}  # hbase:meta's WALs follow one another, beside those of their server
+    begun: dict[tuple[str, bool], list[int]] = {}  # hbase:meta's WALs form a series of their own next to their server's
     for file in files:
         if file.name:
             begun.setdefault((file.name.group, file.name.is_meta), []).append(file.name.timestamp)
@@ -114,7 +114,7 @@ def _in_folder(url: str, depth: int) -> Iterator[tuple[str, int]]:
 
 
 def _contents(url: str) -> list[tuple[str, bool, int]]:
-    """Name, whether it is a folder, and size of all that is in a folder."""
+    """Return name, whether it is a folder, and size of each entry of a folder."""
     infos: Iterable[dict[str, Any]] = file_system(url).ls(_path(url), detail=True)
     return sorted(
         (info["name"].rstrip("/").rpartition("/")[2], info["type"] == "directory", int(info["size"] or 0)) for info in infos
@@ -122,5 +122,5 @@ def _contents(url: str) -> list[tuple[str, bool, int]]:
 
 
 def _path(url: str) -> str:
-    """What the URL's file system calls it."""
+    """Return the path of the URL in its file system."""
     return local_path(url) if scheme(url) == "file" else str(file_system(url)._strip_protocol(url))

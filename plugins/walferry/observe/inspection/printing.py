@@ -1,4 +1,4 @@
-"""Prints cells by one compiled pass. Whatever comes from a WAL becomes printable ASCII: HBase's Bytes.toStringBinary."""
+"""Prints cells in one compiled pass. All bytes from a WAL become printable ASCII, as by HBase's Bytes.toStringBinary."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class PrintProgress(enum.IntEnum):
 
     CELL = 0  # the next cell to print
     HEADED = 1  # the entry whose header has been printed last
-    NEED = 2  # bytes that the next cell takes, with its entry's header
+    NEED = 2  # bytes of the next cell, with its entry's header
 
 
 class PieceRow(enum.IntEnum):
@@ -63,7 +63,7 @@ class PieceRow(enum.IntEnum):
 
 
 class Printer:
-    """Prints the cells of one file. `path` is what errors call it."""
+    """Prints the cells of one file. Errors call the file `path`."""
 
     def __init__(self, layout: Layout, path: str) -> None:
         self._layout = layout
@@ -75,7 +75,7 @@ class Printer:
     def print(self, window: Window, selected: SelectedCells) -> Iterator[bytes]:
         """Yield the text of the selected cells in parts of about OUT_BYTES, or of one cell.
 
-        Raises WalCorruptError at an entry whose cluster ids are malformed, after the text of the entries before it.
+        Raises WalCorruptError at an entry with malformed cluster ids, after the text of the entries before it.
         """
         if not len(selected):
             return
@@ -111,7 +111,7 @@ class Printer:
 
 
 def _compiled_pieces(pieces: Sequence[Piece]) -> tuple[Ints, Bytes]:
-    """The table of pieces, and their literals one after the other."""
+    """Return the table of pieces, and their literals one after the other."""
     literals = [piece.literal.encode() for piece in pieces]
     table = np.zeros((len(PieceRow), len(pieces)), np.int64)
     table[PieceRow.LENGTH] = [len(literal) for literal in literals]
@@ -174,7 +174,7 @@ def _bytes_of(buf: Bytes, pos: int, entry: int, table: Ints, field: int) -> tupl
 
 @inlined
 def _is_empty(buf: Bytes, pos: int, entry: int, first_id: Ints, field: int) -> bool:
-    """Tell whether a field that is a list is empty."""
+    """Return whether a field that is a list is empty."""
     if field == Field.TAGS:
         return tags_start(buf, pos) + 2 + MIN_TAG > cell_end(buf, pos)
     return bool(first_id[entry + 1] == first_id[entry])
@@ -252,7 +252,7 @@ def _put_tags(out: Bytes, at: int, buf: Bytes, pos: int, json: bool) -> int:
 
 @inlined
 def _put_separator(out: Bytes, at: int, is_first: bool, json: bool) -> int:
-    """Print what stands before an element of a list. Returns the position after it."""
+    """Print the separator before an element of a list. Returns the position after it."""
     if not is_first:
         out[np.uint64(at)] = 0x2C
         at += 1

@@ -1,8 +1,8 @@
-"""Reads WALs, wherever they are moved meanwhile, and prints the cells that are wanted.
+"""Reads WALs, even if they are moved meanwhile, and prints the wanted cells.
 
-Many files are searched side by side, and their parts handed out file by file, in the order of the files. Threads do this, because
-reading and the compiled passes leave Python's lock to the others. A file whose turn has not come may have some parts ready, and
-then waits. So memory does not grow with the files, nor with what is found in them.
+Many files are searched in parallel, but their output comes file by file, in the order of the files. Threads do this, because
+reading and the compiled passes release Python's lock. A file whose turn has not come may have some parts ready, and then waits.
+So memory grows neither with the files nor with the cells that are found.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class LayoutOf(Protocol):
 
 @dataclass(frozen=True)
 class Question:
-    """What is asked of each file. `position` is the entry to begin with, and 0 the first one."""
+    """The question to each file. `position` is the entry to begin with, and 0 the first one."""
 
     selection: Selection
     layout: LayoutOf
@@ -54,9 +54,9 @@ class Question:
 
 @dataclass
 class Answer:
-    """What came of one file.
+    """The answer of one file.
 
-    `problem` says why the file could not be read to its end, `note` why there may be more of it later.
+    `problem` says why the file could not be read to its end, and `note` why the file may grow later.
     """
 
     url: str
@@ -67,9 +67,9 @@ class Answer:
 
 
 def search(url: str, question: Question, stopped: Callable[[], bool] = lambda: False) -> Iterator[bytes | Answer]:
-    """Yield what is printed of one file, in parts, and in the end the answer. Ends early once it is `stopped`.
+    """Yield the output of one file in parts, and at the end the answer. Ends early once it is `stopped`.
 
-    Raises nothing that is wrong with the file or its file system: the answer says it.
+    It raises no error of the file or its file system: the answer contains it.
     """
     answer = Answer(url)
     try:
@@ -79,7 +79,7 @@ def search(url: str, question: Question, stopped: Callable[[], bool] = lambda: F
         answer.note = f"{error.path} at byte {error.offset}: {error.reason}; it is still being written, or its server died"
     except UnreadableBytes as error:
         answer.problem = str(error)
-    except WalError as error:  # its advice is for batches
+    except WalError as error:  # the error's advice is for batches
         answer.problem = f"{error.path} at byte {error.offset}: {error.reason}"
     except IsADirectoryError:
         answer.problem = f"{url} is a folder: `wal find` looks into folders"
@@ -165,7 +165,7 @@ def _search_into(parts: _Parts, url: str, question: Question, stopped: Callable[
         for part in search(url, question, stopped):
             if not _put(parts, part, stopped):
                 return
-    except BaseException as error:  # a fault of the program: it ends the search
+    except BaseException as error:  # a fault of the program ends the search
         _put(parts, error, stopped)
 
 

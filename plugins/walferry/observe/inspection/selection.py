@@ -1,4 +1,4 @@
-"""Chooses cells of a window. Entries that are not wanted are passed over without a look at their cells."""
+"""Chooses cells of a window. The cells of entries that are not wanted are not read."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Flags = NDArray[np.bool_]
 
 @dataclass(frozen=True)
 class Selection:
-    """What is wanted. A field that is None, or empty, excludes nothing. Times are milliseconds since the epoch."""
+    """The wanted cells. A field that is None, or empty, excludes nothing. Times are milliseconds since the epoch."""
 
     row: bytes | None = None
     row_prefix: bytes = b""
@@ -31,7 +31,7 @@ class Selection:
 
 @dataclass(frozen=True)
 class SelectedCells:
-    """The chosen cells of a window, in file order: the entry that each belongs to, and where it begins in the buffer."""
+    """The chosen cells of a window, in file order: each cell's entry, and where the cell begins in the buffer."""
 
     entry: Ints
     start: Ints
@@ -63,13 +63,13 @@ def select(window: Window, selection: Selection) -> SelectedCells:
 
 
 def _flat(names: tuple[bytes, ...]) -> tuple[Ints, Bytes]:
-    """Where each name begins and the last one ends, and the names one after the other."""
+    """Return where each name begins and the last one ends, and the names one after the other."""
     return np.cumsum([0, *map(len, names)], dtype=np.int64), np.frombuffer(b"".join(names), np.uint8)
 
 
 @inlined
 def _same(a: Bytes, a_start: int, b: Bytes, b_start: int, length: int) -> bool:
-    """Tell whether two ranges hold the same bytes."""
+    """Return whether two ranges hold the same bytes."""
     for i in range(np.uint64(length)):  # noqa: SIM110 - compiled code
         if a[np.uint64(a_start) + i] != b[np.uint64(b_start) + i]:
             return False
@@ -91,7 +91,7 @@ def _keep_named(buf: Bytes, start: Ints, length: Ints, first: Ints, names: Bytes
 def _select_cells(
     buf: Bytes, cells_start: Ints, cell_count: Ints, wanted: Flags, row: Bytes, exact: bool, entries: Ints, starts: Ints
 ) -> int:
-    """Write the cells of wanted entries whose row is `row`, or begins with it if not `exact`. Returns how many there are."""
+    """Write the cells of wanted entries whose row is `row`, or begins with it if not `exact`. Returns how many it found."""
     count = 0
     for entry in range(cells_start.size):
         if not wanted[entry]:

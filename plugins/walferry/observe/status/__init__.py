@@ -1,20 +1,20 @@
-"""How replication of a source stands, for pages, commands and metrics: lag, what is left, what holds it, and what is wrong.
+"""How a source's replication stands, for pages, commands and metrics: lag, backlog, the runs that hold it, and findings.
 
-    statuses                      the statuses of sources, kept for seconds; whoever shows one begins here
-    model                         what a status has
+    statuses                      the statuses of sources, kept for seconds; callers that show a status begin here
+    model                         the fields of a status
     ages                          an age, and how certain it is
     view                          one pass over ZooKeeper
-    notes                         what runs have noted there
+    notes                         the runs' notes in ZooKeeper
     files                         sizes of WALs, and when waiting edits were written
     slaves                        whether slaves can be reached
-    history                       samples of the last day, and what adds to them
-    describing                    makes a status of all that; it reads nothing
+    history                       samples of the last day, and the functions that add to them
+    describing                    makes a status of all these; it reads nothing
     words                         a status for people
-    findings                      what is wrong, as a status tells it
-    notified                      of which of it to notify people now
+    findings                      the problems that a status shows
+    notified                      the findings to notify people of now
     measures                      a status as metrics, also for Prometheus
-    cached                        one making for many viewers
+    cached                        makes a value once for many viewers
 
-Nothing here raises for what is wrong outside: a status says what is not known, and why. Only `history` writes, and only its own
+No code here raises for problems outside: a status says what is not known, and why. Only `history` writes, and only its own
 znodes.
 """

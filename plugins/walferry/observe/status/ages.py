@@ -1,7 +1,7 @@
-"""The age of the oldest edit that is not shipped, with how certain it is.
+"""The age of the oldest edit that is not shipped, and how certain it is.
 
-A WAL's name has the time at which the file was begun, and edits are younger than their file. So without a look into any file an
-age is known to be at most so much. "Nothing waits" is an exact age of 0; what is not known never is.
+A WAL's name contains the time at which the file was begun, and edits are younger than their file. So an age has an upper bound
+even if no file is read. "Nothing waits" is an exact age of 0; an unknown age is never 0.
 """
 
 from __future__ import annotations
@@ -10,21 +10,21 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import StrEnum
 
-SKEW_MS = 60_000  # what clocks may differ
+SKEW_MS = 60_000  # how much clocks may differ
 
 
 class Certainty(StrEnum):
-    """What an age says."""
+    """How an age is to be understood."""
 
     EXACT = "exact"
     AT_MOST = "at most"
-    AT_LEAST = "at least"  # a part of what it is the age of is not known
+    AT_LEAST = "at least"  # the age of a part of the edits is not known
     UNKNOWN = "unknown"
 
 
 @dataclass(frozen=True, slots=True)
 class Age:
-    """An age in milliseconds, None if nothing is known of it. `why` says why it is not exact."""
+    """An age in milliseconds, None if it is not known. `why` says why it is not exact."""
 
     ms: int | None
     certainty: Certainty
@@ -32,7 +32,7 @@ class Age:
 
     @property
     def nothing_waits(self) -> bool:
-        """Whether it is known that there is no such edit."""
+        """Whether it is known that no edit waits."""
         return self.ms == 0 and self.certainty is Certainty.EXACT
 
 
@@ -40,22 +40,22 @@ NOTHING_WAITS = Age(0, Certainty.EXACT)
 
 
 def unknown(why: str) -> Age:
-    """An age of which nothing is known."""
+    """Return an age that is not known."""
     return Age(None, Certainty.UNKNOWN, why)
 
 
 def exactly(written_ms: int, now_ms: int) -> Age:
-    """The age of an edit that was written then; at least a millisecond, because it does wait."""
+    """Return the age of an edit that was written then; at least a millisecond, because it does wait."""
     return _aged(written_ms, now_ms, Certainty.EXACT, "")
 
 
 def at_most(since_ms: int, now_ms: int, why: str) -> Age:
-    """The age of an edit that was not written before `since_ms`."""
+    """Return the age of an edit that was not written before `since_ms`."""
     return _aged(since_ms, now_ms, Certainty.AT_MOST, why)
 
 
 def oldest(ages: Iterable[Age]) -> Age:
-    """The largest of the ages; NOTHING_WAITS if there are none."""
+    """Return the largest of the ages; NOTHING_WAITS if there are none."""
     every = list(ages)
     known = [age for age in every if age.ms is not None and age.certainty is not Certainty.UNKNOWN]
     missing = next((age for age in every if age.certainty in (Certainty.UNKNOWN, Certainty.AT_LEAST)), None)

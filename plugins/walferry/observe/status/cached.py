@@ -1,4 +1,4 @@
-"""Keeps what is expensive to make for some seconds, so that many viewers cause one making."""
+"""Keeps values that are expensive to make for some seconds, so that many viewers share one value."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ V = TypeVar("V")
 
 
 class Cached(Generic[K, V]):
-    """What `make` makes of a key, for `keep_seconds` after it was made. Its methods may be called from any thread.
+    """Keeps the values that `make` makes of keys for `keep_seconds`. Its methods may be called from any thread.
 
-    One thread makes the value of a key, whatever number of callers wait for it. A caller waits `wait_seconds` at most; if the
-    value is not made by then, it gets the one before, which may be old, or None if there was none.
+    One thread makes the value of a key, whatever number of callers wait for it. A caller waits at most `wait_seconds`. If the
+    value is not made by then, the caller gets the previous value, which may be old, or None if there was none.
     """
 
     def __init__(self, make: Callable[[K], V], keep_seconds: float, wait_seconds: float) -> None:
@@ -30,9 +30,9 @@ class Cached(Generic[K, V]):
         self._failed: dict[K, tuple[float, Exception]] = {}
 
     def get(self, key: K, wait_seconds: float | None = None) -> V | None:
-        """The value of the key. Raises what `make` has raised for it, again until `keep_seconds` are over.
+        """Return the value of the key. Raises the error of `make` for it, again until `keep_seconds` are over.
 
-        With `wait_seconds`, this caller waits so long instead; without waiting, it has the value made for others.
+        With `wait_seconds`, this caller waits that long instead; with 0, it only starts the making for later callers.
         """
         give_up = time.monotonic() + (self._wait_seconds if wait_seconds is None else wait_seconds)
         with self._changed:
@@ -46,13 +46,13 @@ class Cached(Generic[K, V]):
         return self.last(key)
 
     def last(self, key: K) -> V | None:
-        """The value that was made last, however old it is; None if there is none."""
+        """Return the value that was made last, however old it is; None if there is none."""
         with self._changed:
             made = self._made.get(key)
             return None if made is None else made[1]
 
     def known(self) -> set[K]:
-        """The keys whose values are kept, or are being made."""
+        """Return the keys whose values are kept, or are being made."""
         with self._changed:
             return self._being_made | self._made.keys() | self._failed.keys()
 
@@ -65,7 +65,7 @@ class Cached(Generic[K, V]):
         failed: Exception | None = None
         try:
             made = self._make(key)
-        except Exception as error:  # it is raised where the value is asked for
+        except Exception as error:  # `get` raises it
             failed = error
         with self._changed:
             now = time.monotonic()

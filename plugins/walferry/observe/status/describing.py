@@ -1,7 +1,7 @@
-"""Makes the status of a source of what a pass, a look at files, the slaves and the histories say. Nothing is read here.
+"""Makes a source's status from a pass over ZooKeeper, a look at files, the slaves and the histories. It reads nothing.
 
-How fast a peer is shipped, the runs that ship it tell. Between two micro-batches nothing runs, so then the history of the last
-minutes tells: what was shipped in that time, and by how much the backlog has shrunk, with what was written meanwhile.
+A peer's rate comes from the runs that ship it. Between two micro-batches no run ships, so the rate comes from the history of the
+last minutes: the bytes shipped in that time, and by how much the backlog has shrunk in spite of new edits.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ from walferry.replication.queues.reading import Queue, QueuedWal, closed_groups,
 STUCK_SECONDS = 1800.0  # micro-batches run every few minutes
 MAX_NAME_CHARS = 1000
 LEAST_SECONDS = 1.0  # for a rate
-FRESH_MS = 60_000  # for which a WAL that had nothing to ship is believed to have nothing
+FRESH_MS = 60_000  # for this time a WAL that had nothing to ship is taken to have nothing
 SILENT_MS = 30_000  # a run that ships notes its progress every few seconds
 _BEGUN = "no edit is older than its WAL's file"
 _NOTED = "the last run has noted it"
@@ -60,7 +60,7 @@ def describe(
     histories: Mapping[str, Sequence[Sample]] = MappingProxyType({}),
     problems: Sequence[str] = (),
 ) -> SourceStatus:
-    """The status as of the pass. `problems` are those of the other looks."""
+    """Return the status as of the pass. `problems` are the problems of the other looks."""
     now = int(view.at * 1000)
     queues = None if view.queues is None else [_queue(view, queue, files, now) for queue in view.queues]
     peers = None if view.peers is None else tuple(
@@ -93,12 +93,12 @@ def describe(
 
 
 def unreachable(why: str, at: float) -> SourceStatus:
-    """The status of a source that cannot be reached."""
+    """Return the status of a source that cannot be reached."""
     return SourceStatus(int(at * 1000), why)
 
 
 def _dead_servers(queues: Iterable[Queue]) -> tuple[DeadServerStatus, ...]:
-    """The dead servers from which queues came, wherever these lie now."""
+    """Return the dead servers from which queues came, wherever these lie now."""
     by_server: dict[str, list[tuple[str, bool]]] = {}
     for queue in queues:
         if not queue.live and (queue.wals or not queue.server_is_live):
@@ -141,7 +141,7 @@ def _peer(
         managed=peer.managed if peer else None,
         cluster_key=one_line(peer.cluster_key, MAX_CLUSTER_KEY_CHARS) if peer else None,
         paused=peer.paused if peer else None,
-        refusal=refusal(peer) if peer and peer.managed else None,  # others are HBase's, and nothing is wrong with that
+        refusal=refusal(peer) if peer and peer.managed else None,  # other peers are HBase's, and nothing is wrong with that
         max_lag=max_lag,
         max_lag_problem=max_lag_problem,
         slave=slave,
@@ -164,7 +164,7 @@ def _peer(
 
 
 def _max_lag(peer: Peer | None) -> tuple[float | None, str | None]:
-    """The limit in the peer's configuration, or why it makes no sense."""
+    """Return the limit in the peer's configuration, or why it makes no sense."""
     try:
         return peer.max_lag if peer else None, None
     except WalferryError as error:
@@ -172,7 +172,7 @@ def _max_lag(peer: Peer | None) -> tuple[float | None, str | None]:
 
 
 def _bytes_left(every: Sequence[GroupStatus]) -> BytesLeft | None:
-    """The bytes left of all groups; None if no file was looked at."""
+    """Return the bytes left of all groups; None if no file was looked at."""
     parts = [group.bytes_left for group in every]
     known = [part for part in parts if part is not None]
     return None if len(known) < len(parts) else sum(known, BytesLeft(0, 0))
@@ -186,12 +186,12 @@ def _lag(queues: Sequence[QueueStatus] | None, lags: Iterable[Age]) -> Age:
 
 
 def _largest(numbers: Iterable[int | None]) -> int | None:
-    """The largest of those that are known; None if none is."""
+    """Return the largest known number; None if none is known."""
     return max((number for number in numbers if number is not None), default=None)
 
 
 def _error(every: Sequence[GroupStatus], down: SlaveDown | None) -> tuple[str | None, int | None]:
-    """The error of the group that fails for the longest time, and since when; or that a run has found the slave down."""
+    """Return the error of the group that has failed for the longest time, and since when; or that a run found the slave down."""
     failing = [(group.failing_since_ms, group.error) for group in every if group.failing_since_ms is not None]
     if failing:
         since, error = min(failing, key=lambda each: each[0])
@@ -201,7 +201,7 @@ def _error(every: Sequence[GroupStatus], down: SlaveDown | None) -> tuple[str | 
 
 
 def _stuck(peer: Peer | None, every: Sequence[GroupStatus], *, held: bool, now: int) -> str | None:
-    """What has not advanced for long, though it can be shipped and no run works on it."""
+    """Return a text on WAL groups that have not advanced for long, though they can be shipped and no run works on them."""
     if held:
         return None
     waiting = [group for group in every if group.holder is None and not group.closed_lag.nothing_waits]
@@ -230,7 +230,7 @@ def _who_ships(peer: Peer | None) -> str:
 def group_status(
     view: ZooKeeperView, queue: Queue, wals: Sequence[QueuedWal], closed: Sequence[QueuedWal], files: FilesSeen | None, now: int
 ) -> GroupStatus:
-    """The status of the group with these `wals`, of which those `closed` can be shipped. `now` is in ms since the epoch."""
+    """Return the status of the group with these `wals`. Its `closed` WALs can be shipped. `now` is in ms since the epoch."""
     key = queue.id.peer_id, wals[0].name.group
     notes, holder = view.notes.groups.get(key), view.leases.get(key)
     closed_lag = _closed_lag(closed, notes, files, now)
@@ -289,7 +289,7 @@ def _closed_lag(closed: Sequence[QueuedWal], notes: GroupNotes | None, files: Fi
 
 
 def _bound(wal: WalName, notes: GroupNotes | None, now: int) -> Age:
-    """The age that an edit of this WAL has at most. As shipping goes on, the oldest waiting edit only gets younger."""
+    """Return the largest possible age of an edit of this WAL. As shipping goes on, the oldest waiting edit only gets younger."""
     noted = notes.last.summary.timestampOfNextToReplicate if notes else None
     if noted is not None and wal.timestamp < noted <= now:
         return ages.at_most(noted, now, _NOTED)
@@ -326,7 +326,7 @@ def _last_run(note: RunNote, holder: Holder | None, now: int) -> LastRun:
 
 
 def _advanced(wals: Sequence[QueuedWal], closed: Sequence[QueuedWal], notes: GroupNotes | None) -> int | None:
-    """When the group has advanced last, or else since when it could have. None if it has nothing that can be shipped."""
+    """Return when the group last advanced, or else since when it could have. None if no WAL of it can be shipped."""
     if not closed:
         return None
     after = wals[1].name.timestamp if len(wals) > 1 else closed[0].name.timestamp  # a WAL is closed when the next one is begun
@@ -342,7 +342,7 @@ def _has_progressed(note: RunNote) -> bool:
 
 
 def pace_of(groups: Iterable[GroupStatus], left: BytesLeft | None, history: Sequence[Sample], now: float) -> ShippingPace:
-    """The pace of a peer with these groups and so many bytes left."""
+    """Return the pace of a peer with these groups and `left` bytes. `now` is in seconds since the epoch."""
     shipping = [group.last_run for group in groups if group.holder]
     rates = [run.bytes_per_second for run in shipping if run is not None and run.status == Status.RUNNING]
     if running := [rate for rate in rates if rate is not None]:
@@ -366,7 +366,7 @@ def pace_of(groups: Iterable[GroupStatus], left: BytesLeft | None, history: Sequ
 
 
 def _time_left(left: BytesLeft | None, rate: float, too_slow: str) -> tuple[float | None, str]:
-    """Seconds until so many bytes are shipped; None if they are not known or will not be, and why."""
+    """Return the seconds until these bytes are shipped; None if they are not known or never will be, and why."""
     if left is None:
         return None, "no file was looked at"
     if left.unsure:

@@ -1,8 +1,8 @@
-"""What the files of queued WALs tell: their sizes, and when the first edit behind a position was written.
+"""Reads from the files of queued WALs their sizes, and when the first edit behind a position was written.
 
-A look costs one listing of each folder that has WALs which were not seen before, and opens a bounded number of files. What cannot
-change any more is kept from look to look: the size of a WAL that is closed for good, and the entry behind a position. A file that
-is not looked at in time only makes an age less exact.
+A look lists each folder that contains new WALs once, and opens a bounded number of files. It keeps values that cannot change any
+more for later looks: the size of a WAL that is closed for good, and the entry behind a position. If a file is not looked at in
+time, an age only becomes less exact.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ from walferry.replication.queues.reading import Queue, QueuedWal, closed_groups,
 from walferry.replication.source.cluster import SourceCluster
 from walferry.shipping.candidates import Candidate
 
-if TYPE_CHECKING:  # pages and commands import this, and are not to wait for numba
+if TYPE_CHECKING:  # pages and commands import this, and must not wait for numba
     from walferry.hbase.wal.windows import UnwrapKey
 
 MAX_OPENS = 64  # in one look
 LOOK_SECONDS = 5.0  # for opening files
-ROUNDS = 3  # WALs of a group that are opened in one look, as the first ones may have nothing behind their positions
-AGAIN_SECONDS = 60.0  # before a file that told nothing is opened again
+ROUNDS = 3  # WALs of a group to open in one look, as the first ones may have nothing behind their positions
+AGAIN_SECONDS = 60.0  # before a file without a result is opened again
 OPEN_SECONDS = 20.0  # before a WAL that is being written, and had nothing behind its position, is opened again
 CLOSED_FOR_MS = 120_000  # a live server closes a WAL seconds after it has begun the next one
 FAR_BYTES = 8 << 20  # a compressed WAL is read from its beginning, so one with a position beyond this is not opened
@@ -48,9 +48,9 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Read:
-    """What is behind a position: when the first entry there was written, in ms since the epoch; None: no entry is there.
+    """What is behind a position: the write time of the first entry there, in ms since the epoch; None: no entry is there.
 
-    `open_ms` is when this was read, if entries may have been added since.
+    `open_ms` is when the file was read, if entries may have been added since.
     """
 
     written_ms: int | None
@@ -59,7 +59,7 @@ class Read:
 
 @dataclass(frozen=True)
 class FilesSeen:
-    """What is known of files. WALs without a size were not found, or not looked for."""
+    """The known values of files. WALs without a size were not found, or not looked for."""
 
     at: float
     sizes: Mapping[str, int] = field(default_factory=dict)
@@ -68,12 +68,12 @@ class FilesSeen:
     problem: str | None = None  # why not all files were looked at
 
     def read_at(self, wal: str, position: int) -> Read | None:
-        """What is behind this position; None if that is not known."""
+        """Return what is behind this position; None if that is not known."""
         return self.reads.get((wal, position))
 
 
 class Files:
-    """What is known of one source's files. Looks may be asked for from any thread; one is made at a time."""
+    """The known values of one source's files. Any thread may ask for a look; one look is made at a time."""
 
     def __init__(self, source: SourceCluster) -> None:
         self._source = source
@@ -84,7 +84,7 @@ class Files:
         self._again: dict[Place, float] = {}  # when to open it again, by time.monotonic
 
     def look(self, queues: Sequence[Queue], max_opens: int = MAX_OPENS) -> FilesSeen:
-        """Look at the files of the WALs in these queues, whose positions were read. What goes wrong is told as `problem`."""
+        """Look at the files of the WALs in these queues, whose positions were read. `problem` says what went wrong."""
         with self._lock:
             at = time.time()
             queues = [replace(queue, wals=tuple(queue.wals)) for queue in queues]  # they are gone through several times
@@ -106,7 +106,7 @@ class Files:
             return FilesSeen(at, sizes, growing, dict(self._reads))
 
     def _forget(self, queues: Sequence[Queue]) -> None:
-        """Keep only what may be asked for again."""
+        """Keep only values that may be asked for again."""
         queued = {wal.name.text for queue in queues for wal in queue.wals}
         now = time.monotonic()
         self._reads = {place: read for place, read in self._reads.items() if place[0] in queued}
@@ -145,7 +145,7 @@ class _Reads:
                 self._read(turn.wal, is_open=turn.is_open)
 
     def _next(self, queue: Queue) -> Iterator[_Turn]:
-        """Of each group the first WAL that may have the oldest waiting edit, if it must be read for that."""
+        """Yield of each group the first WAL that may contain the oldest waiting edit, if it must be read for that."""
         closed = closed_groups(queue)
         for group, wals in groups(queue).items():
             for number, wal in enumerate(wals):
@@ -161,7 +161,7 @@ class _Reads:
                     break
 
     def _may_have_grown(self, read: Read, *, is_open: bool) -> bool:
-        """Whether a WAL that had nothing behind its position may have something now. Once it is closed, it is read again."""
+        """Return whether a WAL without edits behind its position may have some now. Once it is closed, it is read again."""
         return read.open_ms is not None and (not is_open or read.open_ms < self._now_ms - OPEN_SECONDS * 1000)
 
     def _read(self, wal: Candidate, *, is_open: bool) -> None:
@@ -177,7 +177,7 @@ class _Reads:
             self._kept[place] = found
 
     def _behind(self, wal: Candidate, *, is_open: bool) -> Read | None:
-        """What is behind the WAL's position; None if that cannot be known now."""
+        """Return what is behind the WAL's position; None if that cannot be known now."""
         from walferry.shipping.lag import written_behind
 
         store, position = self._store, wal.queued.position
@@ -191,13 +191,13 @@ class _Reads:
             written = written_behind(file, location.url, position, self._keys)
         if written is not None:
             return Read(written)
-        if is_open:  # HDFS shows outsiders a stale length of a file that is being written
+        if is_open:  # HDFS shows other clients an old length of a file that is being written
             return Read(None, opened_ms) if scheme(location.url) == "file" else None
         return Read(None) if isinstance(closedness(store, location), Closed) else None
 
 
 def _closed(queue: Queue) -> list[tuple[WalName, Sequence[str]]]:
-    """The queue's closed WALs, with the dead servers whose folders may have them."""
+    """Return the queue's closed WALs, with the dead servers whose folders may contain them."""
     dead_servers = _dead_servers(queue)
     return [(wal.name, dead_servers) for wals in closed_groups(queue).values() for wal in wals]
 
@@ -211,7 +211,7 @@ def _place(wal: QueuedWal) -> Place | None:
 
 
 def _maybe_unclosed(queue: Queue, found: Mapping[str, WalLocation]) -> Iterator[str]:
-    """The newest WAL of each of a dead server's groups, until HBase has archived it: its server may not have closed it."""
+    """Yield the newest WAL of each of a dead server's groups, until HBase has archived it: the server may not have closed it."""
     for wals in groups(queue).values() if not queue.live else ():
         location = found.get(wals[-1].name.text)
         if location is not None and not location.archived:
@@ -219,7 +219,7 @@ def _maybe_unclosed(queue: Queue, found: Mapping[str, WalLocation]) -> Iterator[
 
 
 def _final(queue: Queue, found: Mapping[str, WalLocation], at: float) -> Iterator[str]:
-    """The WALs that were found and do not grow any more: archived ones, and those that were closed a while ago."""
+    """Yield the WALs that were found and do not grow any more: archived WALs, and WALs that were closed a while ago."""
     closed_before = at * 1000 - CLOSED_FOR_MS
     for wals in groups(queue).values():
         for wal, newer in zip(wals, (*wals[1:], None), strict=True):
@@ -231,7 +231,7 @@ def _final(queue: Queue, found: Mapping[str, WalLocation], at: float) -> Iterato
 
 
 def _peers_in_turn(turns: Sequence[_Turn]) -> list[_Turn]:
-    """The oldest WAL of each peer first, so that no peer's WALs take all openings; the open ones last, each in its turn."""
+    """Return the oldest WAL of each peer first, so that no peer uses all openings; open WALs come last, in turn."""
     by_age = sorted(turns, key=lambda turn: (turn.is_open, turn.last_ms, turn.begun_ms))
     before: Counter[str] = Counter()
     ranked = []

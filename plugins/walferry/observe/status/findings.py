@@ -1,6 +1,6 @@
-"""What is wrong with a source's replication, as a status tells it. Nothing is read here.
+"""Finds what is wrong with a source's replication from its status. It reads nothing.
 
-A look that could not see whether something is wrong says so: then it is neither new nor over.
+If a look could not see whether there is a finding, the finding is unseen: it is then neither new nor over.
 """
 
 from __future__ import annotations
@@ -37,23 +37,23 @@ class StatusKind(StrEnum):
 
 @dataclass(frozen=True)
 class StatusFindings:
-    """What is wrong. Of what is among the `unseen`, by what it is about or by its kind, nothing is known."""
+    """The findings. Nothing is known of findings whose subject or kind is `unseen`."""
 
     findings: tuple[Finding, ...]
     unseen: frozenset[str] = frozenset()
 
     def has_seen(self, what: str) -> bool:
-        """Whether they tell if there is this finding."""
+        """Return whether the look could see if there is this finding."""
         return what not in self.unseen and what.rpartition(": ")[2] not in self.unseen
 
 
 def counts(peer: PeerStatus) -> bool:
-    """Whether findings about the peer are Walferry's to look after: its operator has not paused it."""
+    """Return whether findings about the peer count: its operator has not paused it."""
     return bool(peer.managed) and not peer.paused
 
 
 def of_peer(peer: PeerStatus, max_lag: float | None = None) -> Iterator[Finding]:
-    """What is wrong with a peer, the worst first. It may lag for so many seconds (default: as its configuration says)."""
+    """Yield a peer's findings, the worst first. It may lag `max_lag` seconds (default: its configuration's limit)."""
     about = _about(peer)
     if peer.refusal:
         yield wrong(StatusKind.REFUSED, f"it cannot be shipped: {peer.refusal}", about=about)
@@ -69,7 +69,7 @@ def of_peer(peer: PeerStatus, max_lag: float | None = None) -> Iterator[Finding]
 
 
 def of_source(status: SourceStatus, old_wals: OldWalSurvey | None, days_left: float) -> StatusFindings:
-    """What is wrong with a source. The disk under oldWALs should last for so many days; None: oldWALs was not looked at."""
+    """Return a source's findings. The disk under oldWALs should last `days_left` days; None: oldWALs was not looked at."""
     if status.unreachable is not None:
         others = frozenset(map(str, StatusKind)) - {StatusKind.UNREACHABLE}
         return StatusFindings((wrong(StatusKind.UNREACHABLE, f"the source cannot be looked at: {status.unreachable}"),), others)
@@ -90,7 +90,7 @@ def of_source(status: SourceStatus, old_wals: OldWalSurvey | None, days_left: fl
 
 
 def orphaned(status: SourceStatus) -> Iterator[Finding]:
-    """The queues of peers that do not exist."""
+    """Yield the findings on queues of peers that do not exist."""
     if status.orphaned:
         queues = status.orphaned
         shown = ", ".join(shell_word(f"{queue.server}/{queue.queue_id}") for queue in queues[:SHOWN_ORPHANS])
@@ -129,5 +129,5 @@ def _behind(peer: PeerStatus, max_lag: float | None) -> str | None:
 
 
 def _keeps(age: Age, max_lag: float) -> bool:
-    """Whether the age is known to be no larger than that many seconds."""
+    """Return whether the age is known to be at most that many seconds."""
     return age.ms is not None and age.certainty in (Certainty.EXACT, Certainty.AT_MOST) and age.ms <= max_lag * 1000

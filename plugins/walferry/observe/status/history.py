@@ -12,11 +12,11 @@
     shipped   = int64      -1: not known              bytes of cells that were acknowledged since the sample before
     wals      = int32      -1: not known              WALs that can be shipped
 
-A ring has at most 288 samples, those of one day, and so less than 11 kB. Only its writer's clock says which interval it is;
-samples of the future, which a wrong clock has left, go with the next write. Each write depends on the version that was read, so
-that of two writers none loses the other's sample, and an interval is written once.
+A ring has at most 288 samples, a day's worth, and so less than 11 kB. Only the writer's clock says which interval it is. The next
+write removes samples of the future, which a wrong clock has left. Each write depends on the version that was read, so two writers
+never lose each other's samples, and an interval is written once.
 
-The history only feeds a plot. Where a znode holds something else, a warning says so and a new history begins.
+The history only feeds a plot. If a znode holds something else, a warning says so and a new history begins.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ log = logging.getLogger(__name__)
 
 
 class HistoryError(ZNodeValueError):
-    """A znode does not hold a history."""
+    """A znode does not contain a history."""
 
     def __init__(self, znode: str, reason: str) -> None:
         super().__init__(znode, reason, "The next sample begins it anew")
@@ -78,7 +78,7 @@ class Sample:
 def sample_at(
     at: float, lag: Age, bytes_left: tuple[int, int] | None, shipped_bytes: int | None, wals_left: int | None
 ) -> Sample:
-    """The sample of the interval that has this time; `bytes_left` are those that are known, and the number of unsure WALs.
+    """Return the sample of the interval that contains `at`. `bytes_left` are the known bytes, and the number of unsure WALs.
 
     Numbers that are too large for a sample are cut to the largest that it takes.
     """
@@ -95,7 +95,7 @@ def sample_at(
 
 
 def encode(samples: Iterable[Sample]) -> bytes:
-    """The value of a history's znode."""
+    """Return the value of a history's znode."""
     return _HEAD + b"".join(
         _SAMPLE.pack(
             each.interval, _or_minus(each.lag_ms), _CERTAINTIES.index(each.certainty), _or_minus(each.bytes_left), each.unsure,
@@ -106,7 +106,7 @@ def encode(samples: Iterable[Sample]) -> bytes:
 
 
 def decode(value: bytes, znode: str) -> tuple[Sample, ...]:
-    """The samples in a znode's value, the oldest first. Raises HistoryError."""
+    """Return the samples in a znode's value, the oldest first. Raises HistoryError."""
     body = value[len(_HEAD) :]
     if not value.startswith(_HEAD):
         raise HistoryError(znode, f"{value[:16]!r} does not begin with {_HEAD!r}")
@@ -130,7 +130,7 @@ def _sample(fields: Sequence[int], znode: str) -> Sample:
 
 
 def read_histories(session: Session, peer_ids: Sequence[str]) -> tuple[dict[str, tuple[Sample, ...]], list[str]]:
-    """The histories of these peers, empty for one without, and what is wrong with others. Raises ConnectError."""
+    """Return these peers' histories, empty for a peer without one, and the others' problems. Raises ConnectError."""
     found: dict[str, tuple[Sample, ...]] = {}
     problems = []
     paths = [session.own.history(peer_id) for peer_id in peer_ids]
@@ -157,7 +157,7 @@ def record_sample(session: Session, peer_id: str, sample: Sample) -> bool:
 
 
 def _kept(value: bytes, path: str, interval: int) -> tuple[Sample, ...]:
-    """The samples of the day that ends with `interval`."""
+    """Return the samples of the day that ends with `interval`."""
     try:
         samples = decode(value, path)
     except HistoryError as error:
@@ -196,9 +196,9 @@ def _record(session: Session, peer: PeerStatus, history: Sequence[Sample], at: f
 
 
 def shipped_since(session: Session, peer_id: str, since: float) -> int:
-    """About how many bytes of cells the peer's newest runs have shipped since then, in seconds since the epoch.
+    """Return about how many bytes of cells the peer's newest runs have shipped since `since`, in seconds since the epoch.
 
-    A run's note has its sum and for how long it has been at work. So what it has shipped counts as spread evenly over that time.
+    A run's note contains its sum and for how long the run has been at work. So its bytes count as spread evenly over that time.
     """
     runs = newest_runs(session, [peer_id]).get(peer_id, [])
     paths = [f"{run.path}/{name}" for run in runs for name in run.names.values()]
@@ -208,7 +208,7 @@ def shipped_since(session: Session, peer_id: str, since: float) -> int:
             continue
         try:
             summary = checked_summary(znode.value)
-        except NotARecord:  # a pass tells of it
+        except NotARecord:  # a pass reports it
             continue
         seconds = max(summary.seconds, 0.001)
         shipped += summary.shippedBytes * min(1.0, (znode.stat.mtime / 1000 - since) / seconds)

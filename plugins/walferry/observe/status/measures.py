@@ -1,10 +1,10 @@
-r"""What is measured of a source's replication, under HBase's names where it has one: by source, and by source and peer.
+r"""The measures of a source's replication, under HBase's names where it has them: by source, and by source and peer.
 
     MEASURES    every measure: its name for StatsD and OpenTelemetry, its name for Prometheus, its unit, and what it says
     measured    the values of a status
     exposition  these in Prometheus' text format, version 0.0.4, as node_exporter's textfile collector reads it
 
-What is not known has no value and is never 0. `unknown` says of how many measures that is so, or of which ones.
+An unknown measure has no value and is never 0. `unknown` says how many measures are unknown, or which ones.
 
     file    = family*
     family  = "# HELP " name " " help "\n" "# TYPE " name " gauge\n" sample+
@@ -32,7 +32,7 @@ from walferry.replication.retention.survey import Fate, OldWalSurvey
 
 @dataclass(frozen=True, slots=True)
 class Measure:
-    """One thing that is measured. HBase counts time in ms; for Prometheus a value is divided by `per`, into base units."""
+    """One measure. HBase counts time in ms; for Prometheus a value is divided by `per`, into base units."""
 
     name: str  # HBase's form: source.<what>
     prometheus: str
@@ -42,7 +42,7 @@ class Measure:
 
 @dataclass(frozen=True, slots=True)
 class Value:
-    """The value of a measure; None: it is not known. `peer_id` is None for what is measured of the source."""
+    """The value of a measure; None: it is not known. `peer_id` is None for measures of the source."""
 
     measure: Measure
     value: float | None
@@ -100,7 +100,7 @@ _NOT_ALWAYS: Final = frozenset({"source.maxLag", "source.secondsUntilFull", "sou
 
 
 def measured(status: SourceStatus, old_wals: OldWalSurvey | None) -> list[Value]:
-    """The values of a status, known or not. oldWALs may not have been looked at: then it has none, and they are not missed."""
+    """Return the values of a status, known or not. If oldWALs was not looked at, it has no values, and none are missing."""
     own: dict[str, float | None] = {"source.up": status.unreachable is None, "source.lookedAt": status.at_ms}
     if status.unreachable is None:
         own |= _of_source(status)
@@ -113,7 +113,7 @@ def measured(status: SourceStatus, old_wals: OldWalSurvey | None) -> list[Value]
 
 
 def unknown(values: Sequence[Value]) -> dict[str | None, list[Measure]]:
-    """The measures that are not known, by peer and for the source (None); empty lists where all are."""
+    """Return the unknown measures, by peer and for the source (None); empty lists if all are known."""
     found: dict[str | None, list[Measure]] = {each.peer_id: [] for each in values}
     for each in values:
         if each.value is None:
@@ -173,12 +173,12 @@ def _of_peer(peer: PeerStatus) -> dict[str, float | None]:
 
 
 def _ms(age: Age, bound: Certainty) -> int | None:
-    """The age, if it is exact or such a bound."""
+    """Return the age, if it is exact or has this bound."""
     return age.ms if age.certainty in (Certainty.EXACT, bound) else None
 
 
 def exposition(values_by_source: Mapping[str, Sequence[Value]]) -> str:
-    """The values of sources as text; for each one that is not known a sample of `walferry_unknown`, which names it."""
+    """Return the values of sources as text; each unknown value becomes a sample of `walferry_unknown`, which names it."""
     lines: list[str] = []
     for measure in MEASURES.values():
         samples = list(_unknown(values_by_source) if measure is UNKNOWN else _samples(measure, values_by_source))

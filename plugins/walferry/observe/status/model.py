@@ -1,8 +1,9 @@
-"""What is told of a source's replication: by source, peer, queue and WAL group.
+"""The status of a source's replication: by source, peer, queue and WAL group.
 
-None always means "not known", and a field beside it says why. Names are HBase's where it has one; those that begin with a capital
-letter in `hbase shell` (`status 'replication'`) begin with a small one here, as in its metrics. Times are in ms since the epoch,
-sizes in bytes. Ids and names are as ZooKeeper has them, so whoever shows them escapes them; other texts are one bounded line.
+None always means "not known", and a field next to it says why. Names are HBase's where it has them. Names that begin with a
+capital letter in `hbase shell` (`status 'replication'`) begin with a small letter here, as in HBase's metrics. Times are in ms
+since the epoch, sizes in bytes. Ids and names are as ZooKeeper has them, so code that shows them escapes them; other texts are
+one bounded line.
 """
 
 from __future__ import annotations
@@ -47,13 +48,13 @@ class WalStatus:
 
 @dataclass(frozen=True, slots=True)
 class LastRun:
-    """What the last run that had to do with a group has noted of it."""
+    """The last run's note on a group."""
 
     run_id: str
     at_ms: int
     status: str
     error: str | None
-    broken_off: bool  # it was shipping, but its process has ended without a word
+    broken_off: bool  # it was shipping, but its process ended without a note
     ageOfLastShippedOp: int | None
     timestampOfLastShippedOp: int | None
     shippedBytes: int
@@ -68,18 +69,18 @@ class GroupStatus:
 
     group: str
     writer: str | None  # the server that wrote it, decoded; None if the name does not contain one
-    sizeOfLogQueue: int  # all of its WALs, the open one of a live server among them
+    sizeOfLogQueue: int  # all of its WALs, including the open WAL of a live server
     wals_left: int  # those that can be shipped: all but the open one
     oldest: WalStatus
     bytes_left: BytesLeft | None  # None: no file was looked at
     replicationLag: Age  # the age of the oldest edit that is not shipped; edits that the peer does not get count until read past
-    closed_lag: Age  # the same of the WALs that can be shipped now
+    closed_lag: Age  # the same for the WALs that can be shipped now
     holder: Holder | None  # None: no run ships it
     last_run: LastRun | None  # None: no run has noted anything that is still kept
     last_success_ms: int | None
     error: str | None  # why it was not shipped, since the last success
     failing_since_ms: int | None
-    advanced_ms: int | None  # when its position was set last, a WAL left it or, if neither is known, its oldest WAL was closed
+    advanced_ms: int | None  # when its position was last set or a WAL last left it, or else its oldest WAL was closed
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,19 +92,19 @@ class QueueStatus:
     queue_id: str
     kind: LagKind
     live: bool  # its server adds WALs
-    dead_servers: tuple[str, ...]  # that it came from, the first one first; the one that it still lies under is the last
+    dead_servers: tuple[str, ...]  # that it came from, the first one first, up to the server under which it still lies
     groups: tuple[GroupStatus, ...]
     problems: tuple[str, ...]
 
     @property
     def sizeOfLogQueue(self) -> int:
-        """WALs in it."""
+        """The number of its WALs."""
         return sum(group.sizeOfLogQueue for group in self.groups)
 
 
 @dataclass(frozen=True, slots=True)
 class ShippingPace:
-    """How fast WALs are shipped and when it will be done. What is None is not known, as `why` says."""
+    """How fast WALs are shipped and when all are. None is not known, and `why` says why."""
 
     bytes_per_second: float | None
     seconds_left: float | None
@@ -119,9 +120,9 @@ class PeerStatus:
     managed: bool | None
     cluster_key: str | None
     paused: bool | None  # by an operator
-    refusal: str | None  # why Walferry may not ship it, if it is managed, apart from that
-    max_lag: float | None  # seconds that its oldest edit may wait, as its configuration says
-    max_lag_problem: str | None  # why that makes no sense
+    refusal: str | None  # why Walferry may not ship it, if it is managed and not only paused
+    max_lag: float | None  # seconds that its oldest edit may wait, from its configuration
+    max_lag_problem: str | None  # why that setting makes no sense
     slave: SlaveStatus
     peer_lock: Holder | None  # the run that ships it now
     queues: tuple[QueueStatus, ...] | None  # None: the queues cannot be read
@@ -137,7 +138,7 @@ class PeerStatus:
     last_success_ms: int | None
     error: str | None
     failing_since_ms: int | None
-    stuck: str | None  # what is wrong, if nothing has advanced for long though there is something to ship
+    stuck: str | None  # what is wrong, if nothing has advanced for long though WALs can be shipped
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,7 +146,7 @@ class DeadServerStatus:
     """A dead server whose queues are not shipped yet."""
 
     name: str
-    claimed: bool  # all of them; otherwise some still lie under it
+    claimed: bool  # all queues; otherwise some still lie under it
     queues: tuple[str, ...]  # server/queue id
 
 
@@ -180,7 +181,7 @@ _FIELDS: dict[type, tuple[str, ...]] = {}
 
 
 def plain(value: Any) -> Any:
-    """A status, or a part of one, as dicts, lists, texts and numbers, for JSON."""
+    """Return a status, or a part of one, as dicts, lists, texts and numbers, for JSON."""
     if value is None or type(value) in (str, int, float, bool):
         return value
     if isinstance(value, Enum):

@@ -1,10 +1,10 @@
-"""What runs have noted in ZooKeeper of each WAL group: how the last one went, the last success, and since when it fails.
+"""Reads the runs' notes in ZooKeeper on each WAL group: the last run's result, the last success, and since when it fails.
 
     <root>/runs/<quoted znode parent>/<peer>                           notes of a slave that is down (shipping/slave_down.py)
     <root>/runs/<quoted znode parent>/<peer>/<run>/<quoted group>      GroupSummary as JSON (shipping/runs.py)
 
-Only the newest runs of each peer are looked at, and of each group only the summaries back to its last success. What is no summary
-becomes a problem that names the znode.
+Only the newest runs of each peer are looked at, and of each group only the summaries back to its last success. A znode without a
+valid summary becomes a problem that names the znode.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from walferry.engine.summary import GroupSummary, Status
 from walferry.replication.source.session import Session
 from walferry.shipping.slave_down import notes_in
 
-RUNS_LOOKED_AT = 5  # of one peer: the newest
+RUNS_LOOKED_AT = 5  # the newest runs of one peer
 MAX_SUMMARY_BYTES = 128 << 10
 MAX_SUMMARY_CHARS = 1000  # of each text in it
 _LATEST = 1 << 40  # in seconds since the epoch
@@ -32,7 +32,7 @@ Group = tuple[str, str]  # peer id and WAL group
 
 @dataclass(frozen=True)
 class RunNote:
-    """What one run has noted of a group last, and when, by ZooKeeper's clock in ms since the epoch."""
+    """The last note of one run on a group, and when it was written, by ZooKeeper's clock in ms since the epoch."""
 
     run_id: str
     at_ms: int
@@ -46,7 +46,7 @@ class RunNote:
 
 @dataclass(frozen=True)
 class GroupNotes:
-    """The notes of a group, the newest first, back to the last success as far as they were looked at."""
+    """The notes on a group, the newest first, back to the last success as far as they were looked at."""
 
     notes: tuple[RunNote, ...]
 
@@ -57,12 +57,12 @@ class GroupNotes:
 
     @property
     def last_success_ms(self) -> int | None:
-        """When the last run noted that it has shipped all that it found; None if no run that was looked at has."""
+        """When a run last noted that it shipped all that it found; None if no run that was looked at has."""
         return next((note.at_ms for note in self.notes if note.summary.status is Status.DONE), None)
 
     @property
     def failing(self) -> Sequence[RunNote]:
-        """The failures since the last success, the newest first; runs that left the group to another one do not count."""
+        """The failures since the last success, the newest first. Runs that left the group to another run do not count."""
         ended = [note for note in self.notes if note.summary.status not in (Status.RUNNING, Status.HELD)]
         count = next((i for i, note in enumerate(ended) if not note.failed), len(ended))
         return ended[:count]
@@ -78,23 +78,23 @@ class SlaveDown:
 
 @dataclass(frozen=True)
 class Notes:
-    """The notes of all groups that were asked for, and what is wrong with others."""
+    """The notes on all groups that were asked for, and problems with other znodes."""
 
     groups: Mapping[Group, GroupNotes] = field(default_factory=dict)
-    slave_down: Mapping[str, SlaveDown] = field(default_factory=dict)  # by peer: the newest
+    slave_down: Mapping[str, SlaveDown] = field(default_factory=dict)  # by peer: the newest note
     problems: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
 class NotedRun:
-    """The znode of a run, and those of its groups below it."""
+    """A run's znode, and its groups' znodes below it."""
 
     path: str
     names: Mapping[str, str]  # by group
 
 
 def read_notes(session: Session, groups: Collection[Group]) -> Notes:
-    """Read the notes of these groups. Raises ConnectError."""
+    """Read the notes on these groups. Raises ConnectError."""
     peers = sorted({peer_id for peer_id, _ in groups})
     heads = read_all(session.zk, [session.own.runs(peer_id) for peer_id in peers])
     runs = newest_runs(session, peers)
@@ -118,7 +118,7 @@ def read_notes(session: Session, groups: Collection[Group]) -> Notes:
 
 
 def newest_runs(session: Session, peers: Sequence[str]) -> dict[str, list[NotedRun]]:
-    """The newest runs of each peer, the newest first, with their groups. Raises ConnectError."""
+    """Return the newest runs of each peer, the newest first, with their groups. Raises ConnectError."""
     listed = children_all(session.zk, [session.own.runs(peer_id) for peer_id in peers])
     paths = [
         (peer_id, f"{session.own.runs(peer_id)}/{name}")
@@ -138,7 +138,7 @@ def newest_runs(session: Session, peers: Sequence[str]) -> dict[str, list[NotedR
 
 
 def _places(group: Group, runs: Iterable[NotedRun]) -> list[str]:
-    """The znodes of the group's summaries, the newest first."""
+    """Return the znodes of the group's summaries, the newest first."""
     return [f"{run.path}/{name}" for run in runs if (name := run.names.get(group[1])) is not None]
 
 
@@ -155,7 +155,7 @@ def _note(group: str, path: str, znode: ZNode, problems: list[str]) -> RunNote |
 
 
 def checked_summary(value: bytes) -> GroupSummary:
-    """The summary in a znode, with bounded texts and numbers. Raises NotARecord."""
+    """Return the summary in a znode, with bounded texts and numbers. Raises NotARecord."""
     summary = decode(GroupSummary, value, MAX_SUMMARY_BYTES)
     texts = {name: text for each in fields(summary) if isinstance(text := getattr(summary, name := each.name), str)}
     cut = {name: one_line(text, MAX_SUMMARY_CHARS) for name, text in texts.items() if name not in ("group", "status")}

@@ -1,8 +1,8 @@
-"""Which findings to notify people of now: a new one at once, one that goes on after growing intervals, and its end once.
+"""Decides of which findings to notify people now: a new one at once, a lasting one after growing intervals, its end once.
 
-Whoever calls `notifications` keeps what was notified between looks as JSON, {what it is about: [since, last, times, seen]}. A
-finding that comes and goes is one: it is over when it has been away for OVER_SECONDS. If the state is lost, people are notified
-once more of what goes on.
+The caller of `notifications` keeps the notified findings between looks as JSON, {subject: [since, last, times, seen]}. A finding
+that comes and goes is one finding: it is over when it has been away for OVER_SECONDS. If the state is lost, people are notified
+once more of findings that go on.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ from walferry.base.amounts import duration
 from walferry.base.texts import one_line
 from walferry.observe.status.findings import StatusFindings
 
-AGAIN_SECONDS = (300, 900, 3600, 4 * 3600, 86_400)  # after the first time, the second …; the last one again and again
+AGAIN_SECONDS = (300, 900, 3600, 4 * 3600, 86_400)  # after the first time, the second …; the last interval repeats
 OVER_SECONDS = 300.0
-MAX_NOTIFIED = 200  # that are kept, and told at once
+MAX_NOTIFIED = 200  # findings that are kept, and notified at once
 MAX_KEY_CHARS = 300
 
 
@@ -27,31 +27,31 @@ class Notified:
 
     since: float  # the first look that has found it
     last: float  # the last time that people were notified
-    times: int  # that they were
+    times: int  # how often people were notified
     seen: float  # the last look that has found it
 
     def again_at(self) -> float:
-        """When people are notified again, if it goes on."""
+        """Return when people are notified again, if the finding goes on."""
         return self.last + AGAIN_SECONDS[min(self.times, len(AGAIN_SECONDS)) - 1]
 
 
 @dataclass(frozen=True)
 class Notifications:
-    """What to notify people of now, one line each, and what to keep once that is done."""
+    """The lines to notify people of now, and the state to keep once that is done."""
 
-    new: tuple[str, ...]  # or goes on for long
+    new: tuple[str, ...]  # new, or lasting and due again
     over: tuple[str, ...]
-    quiet: tuple[str, ...]  # goes on, and people were notified before
+    quiet: tuple[str, ...]  # lasting, and not due again yet
     notified: Mapping[str, Notified]
 
     @property
     def text(self) -> str:
-        """All of which to notify people."""
+        """The text of the notification."""
         return "\n".join([*self.new, *self.over])
 
 
 def notifications(before: Mapping[str, Notified], seen: StatusFindings, now: float) -> Notifications:
-    """Compare the findings of a look with what the one before has left."""
+    """Compare the findings of a look with the state that the look before has left."""
     found = {finding.what[:MAX_KEY_CHARS]: finding.line for finding in seen.findings[:MAX_NOTIFIED]}
     new, over, quiet, after = [], [], [], dict[str, Notified]()
     for what, line in found.items():
@@ -79,12 +79,12 @@ def notifications(before: Mapping[str, Notified], seen: StatusFindings, now: flo
 
 
 def to_json(notified: Mapping[str, Notified]) -> dict[str, Any]:
-    """What was notified, as JSON knows it."""
+    """Return the state as JSON knows it."""
     return {what: list(astuple(each)) for what, each in notified.items()}
 
 
 def from_json(value: Any, now: float) -> dict[str, Notified]:
-    """What `to_json` wrote. What it would not have written, or comes from the future, is left out."""
+    """Return the state that `to_json` wrote. Invalid values, and values from the future, are left out."""
     items = list(value.items())[:MAX_NOTIFIED] if isinstance(value, Mapping) else ()
     return {one_line(str(what), MAX_KEY_CHARS): Notified(*each) for what, each in items if _is_notified(each, now)}
 

@@ -1,8 +1,8 @@
-"""Whether the peers' slaves can be reached, asked side by side and never waited for longer than the caller says.
+"""Finds out whether the peers' slaves can be reached. It asks them in parallel, and waits no longer than the caller says.
 
-Each slave is asked in a thread of its own, with a deadline, and its answer is kept for some seconds. A slave whose look has not
-ended is not asked again meanwhile, so a silent one takes one thread, however many viewers there are. Peers with the same cluster
-key have one slave.
+A thread of its own asks each slave, with a deadline, and the answer is kept for some seconds. A slave is not asked again while a
+look at it has not ended, so a silent slave takes one thread, however many viewers there are. Peers with the same cluster key have
+one slave.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from walferry.replication.peers.reading import ENABLED, INTER_CLUSTER_ENDPOINTS,
 from walferry.replication.sinks.of_peer import why_down
 from walferry.replication.source.cluster import SourceCluster
 
-ASK_SECONDS = 4.0  # that a slave has to answer
+ASK_SECONDS = 4.0  # a slave has this time to answer
 KEEP_SECONDS = 20.0
-STALE_SECONDS = 60.0  # from then on an answer is not told while the next one is awaited
+STALE_SECONDS = 60.0  # an older answer is not shown while the next one is awaited
 MOST_AT_ONCE = 32  # slaves that are being asked
 
 Ask = Callable[[Peer, SourceCluster, float], str | None]
@@ -34,13 +34,13 @@ class SlaveStatus:
     asked_ms: int | None = None  # when this was found out
 
 
-_Slave = tuple[str, str | None, Login]  # its cluster key, its connection, and the login of the source, which it may inherit
+_Slave = tuple[str, str | None, Login]  # its cluster key, its connection, and the source's login, which it may inherit
 
 NOT_ASKED = SlaveStatus(None, "it was not asked")
 
 
 class Slaves:
-    """What is known of the slaves of all sources. Its methods may be called from any thread."""
+    """The known statuses of all sources' slaves. Its methods may be called from any thread."""
 
     def __init__(self, ask: Ask = why_down, keep_seconds: float = KEEP_SECONDS) -> None:
         self._ask = ask
@@ -50,9 +50,9 @@ class Slaves:
         self._known: dict[_Slave, tuple[float, SlaveStatus]] = {}
 
     def statuses(self, peers: Iterable[Peer], source: SourceCluster, wait_seconds: float) -> dict[str, SlaveStatus]:
-        """The slaves' statuses by peer. Those that have not answered after `wait_seconds` are told as they were known last.
+        """Return the slaves' statuses by peer. A slave that has not answered after `wait_seconds` keeps its last known status.
 
-        Only those of managed peers are asked: nothing connects to a cluster because a peer that is not managed names it.
+        Only slaves of managed peers are asked: a peer that is not managed never causes a connection to the cluster that it names.
         """
         asked = {peer.id: peer for peer in peers}
         found = {peer_id: why for peer_id, peer in asked.items() if (why := _not_to_ask(peer))}
@@ -78,7 +78,7 @@ class Slaves:
         try:
             why = self._ask(peer, source, ASK_SECONDS)
             status = SlaveStatus(why is None, why, int(time.time() * 1000))
-        except Exception as error:  # whatever it is, it must not leave this slave as one that is being asked
+        except Exception as error:  # whatever the error is, this slave must not stay marked as being asked
             status = SlaveStatus(None, f"it could not be asked: {error!r}"[:1000], int(time.time() * 1000))
         with self._lock:
             self._known[slave] = time.monotonic(), status
@@ -92,7 +92,7 @@ class Slaves:
         return SlaveStatus(None, "it is being asked" if slave in self._asking else "too many slaves are being asked")
 
     def _forget(self) -> None:
-        """Forget slaves that nobody has asked about for long."""
+        """Forget slaves that no caller has asked about for long."""
         old = time.monotonic() - 100 * self._keep_seconds
         for slave in [slave for slave, (at, _) in self._known.items() if at < old]:
             del self._known[slave]
@@ -103,7 +103,7 @@ def _slave_of(peer: Peer, source: SourceCluster) -> _Slave:
 
 
 def _not_to_ask(peer: Peer) -> SlaveStatus | None:
-    """Why the peer's slave is not asked; None if it is."""
+    """Return why the peer's slave is not asked; None if it is asked."""
     if peer.endpoint_impl not in INTER_CLUSTER_ENDPOINTS:
         return SlaveStatus(None, f"its endpoint {peer.endpoint_impl[:200]} is not HBase's own")
     if not peer.managed:

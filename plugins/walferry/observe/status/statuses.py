@@ -1,4 +1,4 @@
-"""The statuses of source clusters, kept for seconds and shared by all that ask in this process."""
+"""The statuses of source clusters, kept for seconds and shared by all callers in this process."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ from walferry.replication.source.cluster import SourceCluster
 from walferry.replication.source.session import Session, open_session
 
 CONNECT_SECONDS = 6.0  # a page does not wait as long as a run
-STATUS_SECONDS = 5.0  # for which a status is kept
+STATUS_SECONDS = 5.0  # how long a status is kept
 FILES_SECONDS = 30.0
-OLD_WALS_SECONDS = 300.0  # listing oldWALs costs a call that answers with each of its files
+OLD_WALS_SECONDS = 300.0  # a listing of oldWALs costs a call that returns each of its files
 TTL_SECONDS = 600.0  # the default of hbase.master.logcleaner.ttl
 MAX_PROBLEM_CHARS = 1000
-FIRST_SECONDS = 20.0  # that the first one to ask waits for a pass
-WATCH_SECONDS = 5.0  # for files and slaves; what takes longer is told as unknown
+FIRST_SECONDS = 20.0  # how long the first caller waits for a pass
+WATCH_SECONDS = 5.0  # for files and slaves; values that take longer are shown as unknown
 WATCH_OLD_WALS_SECONDS = 60.0
 
 log = logging.getLogger(__name__)
@@ -41,7 +41,7 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class _Pass:
-    """What was read of ZooKeeper in one go. Without a view, `unreachable` says why there is none."""
+    """The result of one pass over ZooKeeper. Without a view, `unreachable` says why there is none."""
 
     view: ZooKeeperView | None = None
     unreachable: str = ""
@@ -50,10 +50,10 @@ class _Pass:
 
 
 class Statuses:
-    """Makes the statuses of sources. All looks at a source take the queues of one pass.
+    """Makes the statuses of sources. All looks at a source use the queues of one pass.
 
-    What is not known so many seconds after a pass is told as unknown, and is known the next time. With `from_begin` the seconds
-    of the pass are counted, too: whoever comes back soon does not wait for more where the pass alone took long.
+    Values that are not known after `files_seconds` and `slaves_seconds` are shown as unknown, and are known the next time. With
+    `from_begin` these seconds include the pass: a viewer who comes back soon does not wait longer after a slow pass.
     """
 
     def __init__(self, files_seconds: float = 1.0, slaves_seconds: float = 1.0, *, from_begin: bool = False) -> None:
@@ -69,16 +69,16 @@ class Statuses:
         self._old_wals = Cached(self._list_old_wals, OLD_WALS_SECONDS, 0.0)
 
     def of(self, source: SourceCluster) -> SourceStatus:
-        """The status of a source, a few seconds old at most, unless its ZooKeeper is silent."""
+        """Return the status of a source, a few seconds old at most, unless its ZooKeeper is silent."""
         return self._statuses.get(source) or unreachable(_silent(source), time.time())
 
     def histories(self, source: SourceCluster) -> Mapping[str, Sequence[Sample]]:
-        """The histories of the source's peers, as its last pass has read them; none before there was one."""
+        """Return the histories of the source's peers from its last pass; none before the first pass."""
         last = self._passes.last(source)
         return last.histories if last else {}
 
     def old_wals(self, source: SourceCluster, wait_seconds: float) -> OldWalSurvey | None:
-        """What lies in the source's oldWALs, minutes old at most; None while it is listed for the first time."""
+        """Return a survey of the source's oldWALs, minutes old at most; None while it is listed for the first time."""
         return self._old_wals.get(source, wait_seconds)
 
     def _make(self, source: SourceCluster) -> SourceStatus:
@@ -90,12 +90,12 @@ class Statuses:
             began = time.monotonic()
         waits = began + self._files_seconds > time.monotonic()
         if waits:
-            self._looks.get(source, 0.0)  # it is made while slaves are asked
+            self._looks.get(source, 0.0)  # the look runs while slaves are asked
         peers = [peer for peer in (read.view.peers or {}).values() if peer is not None]
         slaves = self._slaves.statuses(peers, source, began + self._slaves_seconds - time.monotonic())
         files = self._looks.get(source, began + self._files_seconds - time.monotonic()) if waits else self._looks.last(source)
         status = describe(read.view, files, slaves, read.histories, read.problems)
-        self._looks.get(source, 0.0)  # if it was not waited for, it is begun now, when it slows down nobody
+        self._looks.get(source, 0.0)  # a look that was not waited for begins now, when it slows down no caller
         return status
 
     def _pass_of(self, source: SourceCluster) -> _Pass:
@@ -117,9 +117,9 @@ class Statuses:
 
 
 def look_at_old_wals(store: WalStore, seen: ZooKeeperView, ttl_seconds: float = TTL_SECONDS) -> OldWalSurvey:
-    """List oldWALs, and find what keeps its files in the queues of a pass. What goes wrong is told as `problem`.
+    """List oldWALs, and find in the queues of a pass what keeps its files. `problem` says what went wrong.
 
-    A file that was archived since the pass was queued then, because servers queue their WALs before they use them.
+    A file that was archived since the pass was queued at the pass, because servers queue their WALs before they use them.
     """
     at = time.time()
     if seen.queues is None:
@@ -150,14 +150,14 @@ def _pass_over(source: SourceCluster) -> _Pass:
 
 @dataclass(frozen=True)
 class Watched:
-    """What one look has seen; oldWALs is None if it was not looked at."""
+    """The result of one look; oldWALs is None if it was not looked at."""
 
     status: SourceStatus
     old_wals: OldWalSurvey | None
 
 
 def look(source: Callable[[], SourceCluster], with_old_wals: bool) -> Watched:
-    """Look at the source, and record how its peers stand. What goes wrong is told by the status."""
+    """Look at the source, and record how its peers stand. The status says what went wrong."""
     try:
         cluster = source()
     except WalferryError as error:

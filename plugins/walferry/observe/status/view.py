@@ -1,9 +1,9 @@
-"""One pass over the source's ZooKeeper: everything that the status of its replication is made of.
+"""One pass over the source's ZooKeeper: everything from which its replication status is made.
 
-The number of reads grows with the servers, the queues and their WAL groups, not with the WALs: a position is read of the oldest
-WAL of each group, and of the next ones while these have one. All reads of a kind are under way together.
+The number of reads grows with the servers, the queues and their WAL groups, not with the WALs: the pass reads the position of
+each group's oldest WAL, and of the next WALs as long as these have a position. All reads of a kind run in parallel.
 
-What makes no sense becomes a problem that names its znode; the rest is read all the same.
+A znode that makes no sense becomes a problem that names it; the others are read all the same.
 """
 
 from __future__ import annotations
@@ -31,14 +31,14 @@ from walferry.replication.source.session import Session, owners_of
 
 MAX_PROBLEMS = 200
 MAX_PROBLEM_CHARS = 1000
-MAX_REGIONS = 200  # in transition, that are read one by one
+MAX_REGIONS = 200  # regions in transition that are read one by one
 
 K = TypeVar("K")
 
 
 @dataclass(frozen=True)
 class Holder:
-    """Who has a right, by the name that it gave itself, and since when, as it wrote it down; empty if it did not."""
+    """A lock's holder, by the name that it gave itself, and since when, as it wrote it; empty if it wrote nothing."""
 
     name: str
     since: str
@@ -47,7 +47,7 @@ class Holder:
 
 @dataclass(frozen=True)
 class RegionsInTransition:
-    """How many regions are in transition, and the first of them that can be read. HBase 2 keeps them in its Master."""
+    """How many regions are in transition, and the first regions that can be read. HBase 2 keeps them in its Master."""
 
     count: int
     regions: tuple[RegionInTransition, ...]
@@ -55,13 +55,13 @@ class RegionsInTransition:
 
 @dataclass(frozen=True)
 class ZooKeeperView:
-    """What one pass has read. None stands for what could not be read; `problems` says why."""
+    """The result of one pass. None stands for values that could not be read; `problems` says why."""
 
     at: float  # when it began, in seconds since the epoch
     seconds: float
     servers: tuple[str, ...] | None  # live ones
     queues: tuple[Queue, ...] | None
-    peers: Mapping[str, Peer | None] | None  # None for one that cannot be read
+    peers: Mapping[str, Peer | None] | None  # None for a peer that cannot be read
     leases: Mapping[Group, Holder] = field(default_factory=dict)  # held now
     peer_locks: Mapping[str, Holder] = field(default_factory=dict)  # by peer: held now
     hfile_refs: Mapping[str, int] = field(default_factory=dict)  # by peer
@@ -72,7 +72,7 @@ class ZooKeeperView:
 
 
 def view(session: Session) -> ZooKeeperView:
-    """Make one pass. Raises ConnectError if ZooKeeper does not answer, and what kazoo raises for a znode that may not be read."""
+    """Make one pass. Raises ConnectError if ZooKeeper does not answer, and kazoo's error for a znode that may not be read."""
     began, clock = time.time(), time.monotonic()
     problems: list[str] = []
     try:
@@ -95,7 +95,7 @@ def view(session: Session) -> ZooKeeperView:
 
 
 def _queues(session: Session, problems: list[str]) -> tuple[tuple[str, ...] | None, tuple[Queue, ...] | None]:
-    """The live servers and all queues."""
+    """Return the live servers and all queues."""
     try:
         seen = see_queues(session)
     except (ClusterError, QueuesMoving) as error:
@@ -134,7 +134,7 @@ def _peer(session: Session, peer_id: str, config: ZNode, state: ZNode | None, na
 
 
 def _leases(session: Session, wanted: Collection[Group]) -> dict[Group, Holder]:
-    """The leases that are held, of these groups. A lease that is not held has no children, but a znode while its server lives."""
+    """Return the held leases of these groups. A lease that is not held has no children, but a znode while its server lives."""
     peers = sorted({peer_id for peer_id, _ in wanted})
     listed = children_all(session.zk, [session.own.leases(peer_id) for peer_id in peers])
     there = {peer_id: set(names or ()) for peer_id, names in zip(peers, listed, strict=True)}

@@ -1,4 +1,4 @@
-"""Parts of a status in words. What is not known is never shown as 0."""
+"""Parts of a status in words. An unknown value is never shown as 0."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ NOTHING_WAITS = "none"
 
 
 def lag(age: Age) -> str:
-    """An age with its certainty, such as "at most 5 min"; `age.why` says why it is not exact."""
+    """Return an age with its certainty, such as "at most 5 min"; `age.why` says why it is not exact."""
     if age.nothing_waits:
         return NOTHING_WAITS
     if age.ms is None or age.certainty is Certainty.UNKNOWN:
@@ -21,7 +21,7 @@ def lag(age: Age) -> str:
 
 
 def left(bytes_left: BytesLeft | None) -> str:
-    """The bytes that are left, and how sure that is."""
+    """Return the bytes that are left, and how sure that is."""
     if bytes_left is None:
         return UNKNOWN
     if not bytes_left.unsure:
@@ -31,10 +31,10 @@ def left(bytes_left: BytesLeft | None) -> str:
 
 
 def rate(pace: ShippingPace) -> str:
-    """Such as "1.2 MB/s"."""
+    """Return a rate such as "1.2 MB/s"."""
     return UNKNOWN if pace.bytes_per_second is None else f"{size(pace.bytes_per_second)}/s"
 
 
 def time_left(pace: ShippingPace) -> str:
-    """How long it takes until all is shipped, at this pace."""
+    """Return how long it takes until all is shipped, at this pace."""
     return UNKNOWN if pace.seconds_left is None else duration(pace.seconds_left)

@@ -1,4 +1,4 @@
-"""What a peer gets of a source according to its configuration, and the reasons why it does not get an edit."""
+"""The rules by which a peer's configuration selects edits, and the reasons for leaving out an edit."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ _REPLICATED_SYSTEM_TABLES = (b"hbase:acl", b"hbase:labels")
 
 
 class Reason(enum.IntEnum):
-    """Why an entry is not shipped, or only in part. The report uses these names."""
+    """Why an entry is not shipped, or only partly. The report uses these names."""
 
     SHIPPED = 0
     SYSTEM_TABLE = 1
     NOT_GLOBAL = 2  # no cell's family has scope GLOBAL
     NOT_IN_PEER = 3  # the peer's namespaces or table-families exclude it
-    FROM_SLAVE = 4  # the slave has consumed it already
-    BULK_LOAD = 5  # a bulk load whose HFiles are not shipped, because the source or the connection excludes it
-    COMPACTION = 6  # this and the following are markers of what a RegionServer did, which are not replicated
+    FROM_SLAVE = 4  # the slave has already consumed it
+    BULK_LOAD = 5  # a bulk load whose HFiles are not shipped, because the source or the connection excludes the load
+    COMPACTION = 6  # this and the following are markers of a RegionServer's own actions, which are not replicated
     FLUSH = 7
     REGION_EVENT = 8
     REPLICATION_MARKER = 9
@@ -32,7 +32,7 @@ class Reason(enum.IntEnum):
 
 
 class Families(enum.IntEnum):
-    """What the peer's configuration says about a table's families."""
+    """How the peer's configuration chooses a table's families."""
 
     NONE = 0
     ALL = 1
@@ -45,9 +45,9 @@ class Families(enum.IntEnum):
 class PeerTables:
     """A peer's choice of tables, as ReplicationPeerConfig.needToReplicate reads it.
 
-    An empty set of families means all of them. Three fields are not the peer's choice. `deleted` are tables and families that
-    exist neither at the slave nor at the source, and the peer's settings say that their edits are dropped. `loaded` are families,
-    by table, whose edits the slave has got as files; other families of these tables it has not. `copied` are families that were
+    An empty set of families means all of them. Three fields are not the peer's choice. `deleted` lists tables and families that
+    exist neither at the slave nor at the source, if the peer's settings drop their edits. `loaded` lists the families, by table,
+    whose edits the slave has got as files; it has not got other families of these tables. `copied` lists the families that were
     copied after these edits were written.
     """
 
@@ -62,7 +62,7 @@ class PeerTables:
 
     @classmethod
     def of_peer(cls, peer: Peer) -> PeerTables:
-        """The choice in a peer's configuration."""
+        """Return the choice in a peer's configuration."""
         return cls(
             replicate_all=peer.replicate_all,
             namespaces=frozenset(n.encode() for n in peer.namespaces),
@@ -72,14 +72,14 @@ class PeerTables:
         )
 
     def wants(self, table: bytes, family: bytes) -> bool:
-        """Tell whether the peer gets this family of a table."""
+        """Return whether the peer gets this family of a table."""
         kind, named = self.families_of(table)
         if kind is Families.ONLY or kind is Families.ALL_BUT:
             return (family in named) == (kind is Families.ONLY)
         return kind is Families.ALL
 
     def families_of(self, table: bytes) -> tuple[Families, frozenset[bytes]]:
-        """What of `table` goes to the peer: the kind of choice, and the families that it names."""
+        """Return the kind of choice for `table`, and the families that it names."""
         kind, named = self._chosen(table)
         deleted, brought = self.deleted.get(table), self.loaded.get(table, frozenset()) | self.copied.get(table, frozenset())
         if kind in (Families.SYSTEM, Families.NONE) or (deleted is None and not brought):
@@ -90,7 +90,7 @@ class PeerTables:
         return (Families.ONLY, named - without) if kind is Families.ONLY else (Families.ALL_BUT, named | without)
 
     def _chosen(self, table: bytes) -> tuple[Families, frozenset[bytes]]:
-        """What the peer's configuration says of `table`."""
+        """Return the choice for `table` in the peer's configuration."""
         namespace, _, _ = table.rpartition(b":")
         namespace = namespace or b"default"
         if namespace == b"hbase" and table not in _REPLICATED_SYSTEM_TABLES:
@@ -112,7 +112,7 @@ class PeerTables:
 
 @dataclass(frozen=True)
 class FilterRules:
-    """Everything that decides what one peer gets from one source."""
+    """All rules that decide which edits one peer gets from one source."""
 
     source_id: UUID
     slave_id: UUID
@@ -122,7 +122,7 @@ class FilterRules:
     def of_peer(
         cls, peer: Peer, source_id: UUID, slave_id: UUID, deleted: Mapping[bytes, frozenset[bytes]] | None = None
     ) -> FilterRules:
-        """The rules that the peer's configuration makes, without the tables and families that are `deleted`.
+        """Make the rules from the peer's configuration, without `deleted` tables and families.
 
         Raises PeerError if the slave is the source itself.
         """
@@ -131,11 +131,11 @@ class FilterRules:
         return cls(source_id, slave_id, replace(PeerTables.of_peer(peer), deleted=deleted or {}))
 
     def without_loaded(self, families: Mapping[bytes, frozenset[bytes]]) -> FilterRules:
-        """These rules for WALs of which the slave has got the edits of some families, by table, as files."""
+        """Return these rules for WALs whose edits of some families, by table, the slave has got as files."""
         return replace(self, tables=replace(self.tables, loaded=families)) if families else self
 
     def without_copied(self, families: Mapping[bytes, frozenset[bytes]]) -> FilterRules:
-        """These rules for WALs that are older than the initial snapshots of some families, by table."""
+        """Return these rules for WALs that are older than the initial snapshots of some families, by table."""
         return replace(self, tables=replace(self.tables, copied=families)) if families else self
 
 

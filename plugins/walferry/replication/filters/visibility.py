@@ -6,21 +6,21 @@ A cluster with the VisibilityController writes the tags of such a cell like this
     2  varint ordinals of labels; the user must have all of them, or, for a negative ordinal, must not have the label
     2  … or these
 
-An ordinal refers to the cluster's own table `hbase:labels`. In another cluster it means another label, or none. HBase ships these
-tags as they are, unless the source's RegionServers load the coprocessor VisibilityReplication. This coprocessor replaces them by
-one tag of type 7, the expression in words, which the slave's VisibilityController turns into its own ordinals. The connection
-says what Walferry does:
+An ordinal refers to the cluster's own table `hbase:labels`. In another cluster it means a different label, or none. HBase ships
+these tags as they are, unless the source's RegionServers load the coprocessor VisibilityReplication. This coprocessor replaces
+them by one tag of type 7, the expression in words, which the slave's VisibilityController turns into its own ordinals. The
+connection decides what Walferry does:
 
     visibility_labels: refuse     the queue stops at the first such cell (default)
                        strings    the same as VisibilityReplication
                        ship       ship the tags as they are: right only if both clusters have the same `hbase:labels`
 
-If HBase cannot put a cell's labels in words (because the table lacks one, or the format is another), it ships the cell so that
-other users see it. Walferry stops there.
+If HBase cannot put a cell's labels in words (because the table lacks a label, or the format differs), it ships the cell in a way
+that lets other users see it. Walferry stops there.
 
-ReplicationSink makes one mutation of adjacent cells with the same row and type, and the slave applies the first expression in it
-to all of them. So an entry in which these expressions differ, such as a batch with two puts to one row, is shipped as several
-entries.
+ReplicationSink makes one mutation of adjacent cells with the same row and type, and the slave applies the mutation's first
+expression to all its cells. So an entry in which these expressions differ, such as a batch with two puts to one row, is shipped
+as several entries.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ CACHED_BYTES = 8 << 20
 CACHED_TAGS = 10_000
 
 ReadLabels = Callable[[], Mapping[int, bytes]]
-"""Reads the source's labels, by their ordinals, as they are now."""
+"""Reads the source's current labels, by their ordinals."""
 
 
 class LabelsRefused(WalError):
@@ -84,15 +84,15 @@ class LabelFilter:
         self._read_labels = read_labels
         self._labels: Mapping[int, bytes] = {}
         self._translated: dict[bytes, _Translated] = {}
-        self._cached = 0  # bytes of the translated tags
+        self._cached = 0  # bytes of translated tags in the cache
 
     @classmethod
     def of(cls, session: Session) -> LabelFilter:
-        """The filter for a session's source."""
+        """Return the filter for a session's source."""
         return cls(VisibilityLabels(session.source.visibility_labels), partial(visibility_labels, session.zk, session.nodes))
 
     def apply(self, window: Window, kept: KeptEdits, path: str) -> tuple[Window, KeptEdits]:
-        """Return the window as it will be shipped.
+        """Return the window in the form in which it is shipped.
 
         Raises LabelsRefused, with `path`, at the first entry that must not be shipped.
         """
@@ -112,7 +112,7 @@ class LabelFilter:
         return _with_parts(window, kept, parts)
 
     def _parts(self, window: Window, kept: KeptEdits, i: int) -> list[_Part]:
-        """An entry's cells with their labels in words, split into as many parts as there must be entries."""
+        """Return an entry's cells with their labels in words, split into one part for each new entry."""
         parts = [_Part()]
         row_and_type = expression = None
         for cell in _cells(window, kept, i):
@@ -128,7 +128,7 @@ class LabelFilter:
             try:
                 known = in_words(tags, self._labels)
             except Untranslatable:
-                self._labels = self._read_labels()  # labels are added and never removed
+                self._labels = self._read_labels()  # labels are only added, never removed
                 known = in_words(tags, self._labels)
             size = len(tags) + len(known.tags)
             if len(self._translated) < CACHED_TAGS and self._cached + size <= CACHED_BYTES:
@@ -140,7 +140,7 @@ class LabelFilter:
 @dataclass(frozen=True)
 class _Translated:
     tags: bytes
-    expression: bytes | None  # the one that the slave's VisibilityController will find
+    expression: bytes | None  # the expression that the slave's VisibilityController will find
 
 
 class _Part:
@@ -181,12 +181,12 @@ def in_words(tags: bytes, labels: Mapping[int, bytes]) -> _Translated:
     if sum(map(len, others)) + 3 + size > MAX_TAGS:
         raise Untranslatable(f"whose expression has {size} bytes, more than a cell's tags can hold")
     expression = b"|".join(b"(%b)" % b"&".join(words[ordinal] for ordinal in each) for each in ordinals)
-    # An expression of another origin beside the ordinals is dropped: it does not count here, but the slave would find it first.
+    # An expression of another origin next to the ordinals is dropped: it does not count here, but the slave would find it first.
     return _Translated(b"".join(others) + encode_tag(TagType.VISIBILITY_EXPRESSION, expression), expression)
 
 
 def _label(ordinal: int, labels: Mapping[int, bytes]) -> bytes:
-    """A label as CellVisibility.quote writes it, with `!` for a negative ordinal."""
+    """Return a label as CellVisibility.quote writes it, with `!` for a negative ordinal."""
     name = labels.get(abs(ordinal))
     if name is None:
         raise Untranslatable(f"and the source's label table has none of ordinal {abs(ordinal)}")
@@ -214,7 +214,7 @@ def _ordinals(content: bytes) -> list[int]:
 
 
 def _cells(window: Window, kept: KeptEdits, i: int) -> Iterator[Cell]:
-    """The cells that are kept of an entry."""
+    """Yield the kept cells of an entry."""
     for j in range(int(kept.span_first[i]), int(kept.span_first[i + 1])):
         yield from split_cells(window.buf[int(kept.span_start[j]) : int(kept.span_end[j])].tobytes())
 
@@ -229,7 +229,7 @@ def _where(window: Window, i: int) -> str:
 def _with_parts(window: Window, kept: KeptEdits, parts: Mapping[int, list[_Part]]) -> tuple[Window, KeptEdits]:
     """Replace the cells of some entries, each by one or more entries. The new cells follow the old ones in the buffer.
 
-    The position after each of an entry's parts but the last is the one before the entry.
+    After each of an entry's parts except the last, the position is still the one before the entry.
     """
     counts = np.ones(len(window.index), np.int64)
     counts[list(parts)] = [len(p) for p in parts.values()]
@@ -259,11 +259,11 @@ def _with_parts(window: Window, kept: KeptEdits, parts: Mapping[int, list[_Part]
 
 
 def _spans(kept: KeptEdits, taken: Ints, replaced: Mapping[int, tuple[int, int]]) -> tuple[Ints, Ints, Ints]:
-    """Where each entry's spans begin, and the spans: those of `kept` except for the entries in `replaced`."""
+    """Return where each entry's spans begin, and the spans: from `kept`, except for the entries in `replaced`."""
     counts = (kept.span_first[1:] - kept.span_first[:-1])[taken]
     counts[list(replaced)] = 1
     first = np.concatenate([[0], np.cumsum(counts)])
-    # The j-th span of entry k was the j-th of entry taken[k].
+    # The j-th span of entry k was the j-th span of entry taken[k].
     source = np.repeat(kept.span_first[:-1][taken] - first[:-1], counts) + np.arange(int(first[-1]))
     at = first[list(replaced)]
     source[at] = 0

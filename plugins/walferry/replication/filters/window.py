@@ -3,18 +3,18 @@
 In HBase's order (SystemTableWALEntryFilter, ScopeWALEntryFilter, NamespaceTableCfWALEntryFilter, ClusterMarkingEntryFilter):
 
  1. Tables of namespace `hbase` are dropped, except hbase:acl and hbase:labels.
- 2. Cells are dropped whose family is not GLOBAL in the WALKey's scopes, and so are the markers in which HBase notes what it does
-    itself (a source with hbase.replication.bulkload.enabled also keeps the scopes of these entries).
+ 2. Cells are dropped whose family is not GLOBAL in the WALKey's scopes, and so are the markers of HBase's own actions (a source
+    with hbase.replication.bulkload.enabled also keeps the scopes of these entries).
  3. Cells that the peer's namespaces and table-families exclude are dropped.
- 4. Entries that the slave has consumed already (its UUID is among the key's cluster ids) are dropped. The key of every other
-    entry gets the source's UUID, unless it has it.
+ 4. Entries that the slave has already consumed (its UUID is among the key's cluster ids) are dropped. The key of every other
+    entry gets the source's UUID, unless it already contains it.
 
-Beside these, cells of tables and families that are known to be deleted at both clusters are dropped, as HBaseInterCluster-
-ReplicationEndpoint does, and those that the slave has got as files, or that are older than an initial snapshot.
+Three more kinds of cells are dropped: cells of tables and families that are known to be deleted at both clusters, as in
+HBaseInterClusterReplicationEndpoint; cells that the slave has got as files; and cells older than an initial snapshot.
 
-Nothing is decoded or re-encoded: the result says, entry by entry, which byte spans of the buffer are to be shipped. This module
-only finds the descriptors of bulk loads and the cells with visibility labels. The sink decides about the former, visibility.py
-about the latter.
+Nothing is decoded or re-encoded: the result lists, for each entry, the byte spans of the buffer to ship. This module only finds
+the descriptors of bulk loads and the cells with visibility labels. The sink decides about the bulk loads, visibility.py about the
+labelled cells.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ from walferry.replication.filters.rules import Families, FilterRules, PeerTables
 SCOPE_BYTES: Final = 6  # of the shortest scope in a WALKey: three tags, two lengths, the scope itself
 # The qualifiers of the markers, in the order of their Reasons (WALEdit.java).
 _MARKERS = (BULK_LOAD, b"HBASE::COMPACTION", b"HBASE::FLUSH", b"HBASE::REGION_EVENT", b"HBASE::REPLICATION_MARKER")
-_REGION_EVENT = _MARKERS.index(b"HBASE::REGION_EVENT")  # goes on with "::" and the event
+_REGION_EVENT = _MARKERS.index(b"HBASE::REGION_EVENT")  # followed by "::" and the event
 _FIRST_MARKER: Final = Reason.BULK_LOAD.value
 _MALFORMED: Final = -1
 _PROBES: Final = 64  # for a table among those with similar hashes
@@ -46,24 +46,24 @@ _PROBES: Final = 64  # for a table among those with similar hashes
 
 @dataclass(frozen=True)
 class KeptEdits:
-    """What is shipped of a window. Arrays over the window's entries, except the spans.
+    """The parts of a window that are shipped. All arrays but the spans have an element for each entry of the window.
 
     Entry i's cells to ship are the buffer's bytes [span_start[j], span_end[j]) for j in [span_first[i], span_first[i + 1]).
     """
 
     reason: npt.NDArray[np.int8]
-    cells: npt.NDArray[np.int32]  # cells kept of the entry
-    rows: npt.NDArray[np.int32]  # runs of one row among them, which HBase counts as operations
+    cells: npt.NDArray[np.int32]  # kept cells of the entry
+    rows: npt.NDArray[np.int32]  # runs of cells of one row among them, which HBase counts as operations
     size: Ints  # bytes of these cells
     marked: npt.NDArray[np.bool_]  # the key already names the source
-    labelled: npt.NDArray[np.bool_]  # some of the cells kept have visibility labels
+    labelled: npt.NDArray[np.bool_]  # some of the kept cells have visibility labels
     span_first: Ints
     span_start: Ints
     span_end: Ints
 
 
 def filter_window(window: Window, rules: FilterRules, path: str) -> KeptEdits:
-    """Decide what of `window` goes to the peer.
+    """Decide which edits of `window` the peer gets.
 
     Raises WalCorruptError with `path` and the offset if a WALKey cannot be parsed.
     """
@@ -100,7 +100,7 @@ def _filter_window(window: Window, rules: FilterRules, path: str) -> KeptEdits:
         span_end=np.empty(int(index.cell_count.sum()), np.int64),
     )
     longest_key = int((index.key_end - index.key_start).max(initial=0))
-    most_scopes = longest_key // SCOPE_BYTES  # of one entry: HBase writes those of all of a table's families into each key
+    most_scopes = longest_key // SCOPE_BYTES  # in an entry: HBase writes the scopes of all of a table's families into each key
     broken = _filter(
         window.buf, index.key_start, index.key_end, index.cells_start, index.cells_end,
         table_of, kinds, family_first, family_start, family_bytes,
@@ -114,7 +114,7 @@ def _filter_window(window: Window, rules: FilterRules, path: str) -> KeptEdits:
 
 
 def uuid_field(uuid: UUID) -> bytes:
-    """One more `cluster_ids` field with `uuid`. Appended to a WALKey's bytes, it marks the key."""
+    """Return a `cluster_ids` field with `uuid`. Appended to a WALKey's bytes, the field marks the key."""
     from walferry.base.protos import hbase_pb2
 
     least, most = halves(uuid)
@@ -124,15 +124,15 @@ def uuid_field(uuid: UUID) -> bytes:
 
 
 def filtered_by_reason(kept: KeptEdits) -> dict[str, int]:
-    """How many entries are not shipped, by the name of the reason."""
+    """Return how many entries are not shipped, by the reason's name."""
     reasons = np.bincount(kept.reason, minlength=len(Reason))
     return {reason.name.lower(): int(reasons[reason]) for reason in Reason if reason is not Reason.SHIPPED and reasons[reason]}
 
 
 def distinct_tables(window: Window) -> tuple[npt.NDArray[np.int32], Ints]:
-    """The number of each entry's table, from 0 on, and the first entry of each table.
+    """Return the number of each entry's table, from 0 on, and the first entry of each table.
 
-    A table may have several numbers if there are many whose names have been chosen so that their hashes fall together.
+    A table may get several numbers if many names were chosen so that their hashes collide.
     """
     index = window.index
     table_of, first_of = np.empty(len(index), np.int32), np.empty(len(index), np.int64)
@@ -142,13 +142,13 @@ def distinct_tables(window: Window) -> tuple[npt.NDArray[np.int32], Ints]:
 
 
 def table_name(window: Window, entry: int) -> bytes:
-    """The name of an entry's table."""
+    """Return the name of an entry's table."""
     start = int(window.index.table_start[entry])
     return window.buf[start : start + int(window.index.table_len[entry])].tobytes()
 
 
 def _family_tables(window: Window, first_of: Ints, tables: PeerTables) -> tuple[npt.NDArray[np.int8], Ints, Ints, Bytes]:
-    """The peer's choice for each of the window's tables: its kind, and its families as one flat list of byte strings."""
+    """Return the peer's choice for each of the window's tables: its kind, and its families as one flat list of byte strings."""
     kinds, first, names = [], [0], list[bytes]()
     for entry in first_of:
         kind, families = tables.families_of(table_name(window, int(entry)))
@@ -159,13 +159,13 @@ def _family_tables(window: Window, first_of: Ints, tables: PeerTables) -> tuple[
 
 
 def flat(names: Sequence[bytes]) -> tuple[Ints, Bytes]:
-    """Where each name begins and the last one ends, and the names one after the other."""
+    """Return where each name begins and the last one ends, and the concatenated names."""
     return np.cumsum([0, *map(len, names)], dtype=np.int64), np.frombuffer(b"".join(names) or b"\0", np.uint8)
 
 
 @inlined
 def _same(a: Bytes, a_start: int, b: Bytes, b_start: int, length: int) -> bool:
-    """Tell whether two ranges hold the same bytes."""
+    """Return whether two ranges contain the same bytes."""
     for i in range(length):  # noqa: SIM110 - compiled code
         if a[a_start + i] != b[b_start + i]:
             return False
@@ -174,10 +174,10 @@ def _same(a: Bytes, a_start: int, b: Bytes, b_start: int, length: int) -> bool:
 
 @inlined
 def _compare(buf: Bytes, a: int, a_length: int, b: int, b_length: int) -> int:
-    """Compare two names of the buffer as HBase orders bytes: negative if the first one comes before the second."""
+    """Compare two names of the buffer as HBase orders bytes: negative if the first name comes before the second."""
     for i in range(min(a_length, b_length)):
         if buf[a + i] != buf[b + i]:
-            return -1 if buf[a + i] < buf[b + i] else 1  # a difference of bytes is without a sign for numba
+            return -1 if buf[a + i] < buf[b + i] else 1  # numba computes a difference of bytes without a sign
     return a_length - b_length
 
 
@@ -213,7 +213,7 @@ def _number_tables(buf: Bytes, start: Ints, length: Ints, slots: Ints, table_of:
 
 @inlined
 def _sift(buf: Bytes, starts: Ints, lengths: Ints, at: int, count: int) -> None:
-    """Move a name of a heap down to where it belongs."""
+    """Sift a name of a heap down to its place."""
     while 2 * at + 1 < count:
         child = 2 * at + 1
         if child + 1 < count and _compare(buf, starts[child], lengths[child], starts[child + 1], lengths[child + 1]) < 0:
@@ -227,7 +227,7 @@ def _sift(buf: Bytes, starts: Ints, lengths: Ints, at: int, count: int) -> None:
 
 @inlined
 def _sort(buf: Bytes, starts: Ints, lengths: Ints, count: int) -> None:
-    """Sort names as HBase orders bytes, by a heap: no order that somebody may have chosen takes longer than others."""
+    """Sort names as HBase orders bytes, by a heap sort: no order that a user may choose takes longer than others."""
     for at in range(count // 2 - 1, -1, -1):
         _sift(buf, starts, lengths, at, count)
     for end in range(count - 1, 0, -1):
@@ -282,7 +282,7 @@ def _read_key(
 
 @inlined
 def _in_list(buf: Bytes, pos: int, length: int, first: int, last: int, starts: Ints, data: Bytes) -> bool:
-    """Tell whether `buf[pos:pos + length]` is among the names `first` to `last`."""
+    """Return whether `buf[pos:pos + length]` is among the names `first` to `last`."""
     for f in range(first, last):  # noqa: SIM110 - compiled code
         if starts[f + 1] - starts[f] == length and _same(buf, pos, data, starts[f], length):
             return True
@@ -305,7 +305,7 @@ def _marker(buf: Bytes, pos: int, length: int, meta_start: Ints, meta_bytes: Byt
 def _is_wanted(
     buf: Bytes, family: int, length: int, kind: int, first_family: int, last_family: int, family_start: Ints, family_bytes: Bytes
 ) -> bool:
-    """Tell whether the peer gets a family of a table about which it says `kind`."""
+    """Return whether the peer gets a family of a table with the choice `kind`."""
     if kind == Families.ALL:
         return True
     if kind == Families.NONE:
@@ -316,7 +316,7 @@ def _is_wanted(
 
 @inlined
 def _is_global(buf: Bytes, family: int, length: int, scopes: int, scope_start: Ints, scope_len: Ints) -> bool:
-    """Tell whether a cell's family is among the GLOBAL families of its key, which ascend."""
+    """Return whether a cell's family is among the GLOBAL families of its key, which are in ascending order."""
     low, high = 0, scopes
     while low < high:
         middle = (low + high) // 2
@@ -348,7 +348,7 @@ def _judge_cell(
 
 @inlined
 def _stronger(why: int, other: int) -> int:
-    """Return the reason that an entry has whose cells have these two: BULK_LOAD if it is one of them, else the larger."""
+    """Return an entry's reason from two reasons of its cells: BULK_LOAD if it is one of them, else the larger."""
     if why == Reason.BULK_LOAD or other == Reason.BULK_LOAD:
         return int(Reason.BULK_LOAD.value)
     return max(why, other)
@@ -360,12 +360,12 @@ def _keep_cells(
     meta_start: Ints, meta_bytes: Bytes, scopes: int, scope_start: Ints, scope_len: Ints,
     span_start: Ints, span_end: Ints, spans: int,
 ) -> tuple[int, int, int, int, bool]:  # fmt: skip
-    """Judge one entry's cells. Returns how many spans there are now, how many cells and rows are kept, the reason if none is
-    kept, and whether any of the kept cells has visibility labels.
+    """Judge one entry's cells. Returns how many spans there are now, how many cells and rows are kept, the reason if no cell is
+    kept, and whether any kept cell has visibility labels.
 
     The reason is BULK_LOAD whenever there is a bulk load among the cells.
     """
-    begin = pos  # of the span that is being built
+    begin = pos  # start of the current span
     cells = 0
     rows = 0
     labelled = False
@@ -406,7 +406,7 @@ def _filter(
     marked: npt.NDArray[np.bool_], labelled: npt.NDArray[np.bool_],
     span_first: Ints, span_start: Ints, span_end: Ints, scope_start: Ints, scope_len: Ints,
 ) -> int:  # fmt: skip
-    """Fill the arrays of Kept. Returns -1, or the entry whose key cannot be parsed."""
+    """Fill the arrays of KeptEdits. Returns -1, or the entry whose key cannot be parsed."""
     spans = 0
     for i in range(key_start.size):
         span_first[i] = spans

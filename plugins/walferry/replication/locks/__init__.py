@@ -1,4 +1,4 @@
 """Locks in ZooKeeper under which one run, or one task of it, ships a peer's edits.
 
-peer_lock    which run holds the peer lock, and which task of that run ships rows of scans
+peer_lock    the peer lock, which one run holds at a time, and the locks of its tasks that ship rows of scans
 """

@@ -1,21 +1,22 @@
-"""The right to ship a peer, which one run at a time has.
+"""The peer lock: the right to ship a peer, which one run at a time holds.
 
     <root>/peer-locks/<quoted znode parent>/<quoted peer>     a fenced lock (base/zk/fenced_lock.py); its version counts the turns
 
-Batches overlap, so that a slow peer does not delay the others. A run that finds a peer in another run's hands leaves it to that
-run. The right only keeps runs out of each other's way; the lease on each WAL group keeps the edits safe.
+Batches overlap, so that a slow peer does not delay the others. A run that finds a peer locked by another run leaves the peer to
+that run. The peer lock only keeps runs out of each other's way; the lease on each WAL group keeps the edits safe.
 
-Tasks that ship rows of scans have no lease. They have sessions of their own, on machines of their own. So each has a fenced lock,
+Tasks that ship rows of scans have no lease. They run on different machines, with their own sessions. So each has a fenced lock,
 
     <root>/row-shipments/<quoted znode parent>/<quoted peer>/<quoted name>
 
-which says for how long its requests may take effect, and sends only while it has that, the run's attempt holds the peer lock, and
-the peer stays disabled: rows are read once the right is held, and must not come after what HBase ships of them later.
+whose record says for how long the task's requests may take effect. The task sends only while it holds this lock, the run's
+attempt holds the peer lock, and the peer stays disabled. It reads rows once it holds the lock, and they must not arrive after
+later edits of these rows that HBase ships.
 
-    a task that comes in the place of a killed one, under the same name     waits for the requests of that one
-    a run that holds the peer lock next                                    waits for the requests of all tasks before
+    a task that replaces a killed task, under the same name                waits for the killed task's requests
+    the next run that holds the peer lock                                  waits for the requests of all earlier tasks
 
-A task that ends well, with all of its requests answered, deletes its lock. Otherwise the next holder of the peer does.
+A task that succeeds, with all its requests answered, deletes its lock. Otherwise the next holder of the peer lock does.
 """
 
 from __future__ import annotations
@@ -64,9 +65,7 @@ class RightLost(WalferryError):
 
 @dataclass(frozen=True)
 class Turn:
-    """The state of a peer's right: how many turns there have been, which other run holds the peer lock now, and the record that
-    the last holder has left.
-    """
+    """The state of a peer lock: the number of turns so far, the other run that holds it now, and the last holder's record."""
 
     number: int
     other: PeerLocked | None
@@ -74,7 +73,7 @@ class Turn:
 
 
 def turn_of(session: Session, peer_id: str, run: str) -> Turn:
-    """Look at the right without taking it; a session that a killed task of `run` has left does not count as another run."""
+    """Read the peer lock without taking it. A session left by a killed task of `run` does not count as another run."""
     path = session.own.peer_lock(peer_id)
     znode = read(session.zk, path)
     if znode is None:
@@ -86,7 +85,7 @@ def turn_of(session: Session, peer_id: str, run: str) -> Turn:
 
 
 def turn_of_attempt(session: Session, peer_id: str, attempt: str) -> int | None:
-    """The number of the peer's last turn if this attempt took it (see `holding_peer`); None if another one did."""
+    """Return the number of the peer's last turn if this attempt took it (see `holding_peer`); None if another attempt did."""
     znode = read(session.zk, session.own.peer_lock(peer_id))
     if znode is None or record_of(znode.value).get("attempt") != attempt:
         return None
@@ -95,13 +94,13 @@ def turn_of_attempt(session: Session, peer_id: str, attempt: str) -> int | None:
 
 @contextmanager
 def holding_peer(source: SourceCluster, peer_id: str, run: str, holder: str, planned: int) -> Iterator[str]:
-    """Hold the peer lock while the block runs; `planned` is the number of the turn that its plan has seen.
+    """Hold the peer lock while the block runs; `planned` is the turn that the run's plan has seen.
 
-    Yields a name for this attempt of the run, by which other processes can tell whose turn it is.
+    Yields a name for this attempt of the run, by which other processes recognize the holder. `holder` names the run to people.
 
-    A session that a killed task of the same run has left is ended. If our own session ends in the meantime, the right is taken
-    again as soon as ZooKeeper answers, unless another attempt has had it since: what this one has read under its turn, to be sent
-    later, may be out of date then. Raises PeerLocked, ConnectError.
+    A session left by a killed task of the same run is ended. If our own session ends in the meantime, this takes the lock again
+    as soon as ZooKeeper answers, unless another attempt has held it since: then data that this attempt has read during its turn,
+    to be sent later, may be out of date. Raises PeerLocked, ConnectError.
     """
     with open_session(source) as session:
         right = PeerLock(session, peer_id, run, holder)
@@ -117,7 +116,7 @@ def holding_peer(source: SourceCluster, peer_id: str, run: str, holder: str, pla
 def holding_peer_after_others(
     source: SourceCluster, peer_id: str, run: str, holder: str, *, wait_seconds: float, waiting: Callable[[str], None],
 ) -> Iterator[str]:  # fmt: skip
-    """Hold the peer lock while the block runs, and wait before that for the run that has it now; `waiting` is told why.
+    """Wait for the run that holds the peer lock now, then hold the lock while the block runs. `waiting` gets the reason.
 
     Raises PeerLocked after `wait_seconds`, ConnectError.
     """
@@ -141,7 +140,7 @@ def holding_peer_after_others(
 
 
 def lock_of(session: Session, peer_id: str) -> FencedLock:
-    """The lock that the right is, not acquired."""
+    """Return the lock behind the peer lock, not acquired."""
     return FencedLock(
         session.zk,
         session.own.peer_lock(peer_id),
@@ -151,15 +150,15 @@ def lock_of(session: Session, peer_id: str) -> FencedLock:
 
 
 def await_rows(session: Session, peer_id: str) -> None:
-    """Wait until no request for rows takes effect that tasks of earlier holders of the peer have sent, and forget these tasks.
+    """Wait until no request of an earlier holder's row tasks can take effect any more, and forget these tasks.
 
-    For who holds the peer lock: a task that begins now sees that its run no longer holds the peer lock.
+    Only the holder of the peer lock may call this: an earlier holder's task that begins now sees that its run has lost the lock.
     """
     folder = session.own.row_shipments(peer_id)
     paths = [f"{folder}/{name}" for name in children(session.zk, folder) or ()]
     if not paths:
         return
-    clock = read(session.zk, session.own.peer_lock(peer_id))  # just written
+    clock = read(session.zk, session.own.peer_lock(peer_id))  # written a moment ago
     seconds = max((calls_left(left, clock) for left in read_all(session.zk, paths) if left is not None), default=0.0)
     if seconds:
         log.info("peer %s: waiting for %.0f s, as requests of an earlier run may take effect until then", peer_id, seconds)
@@ -170,7 +169,7 @@ def await_rows(session: Session, peer_id: str) -> None:
 
 
 class PeerLock:
-    """One attempt's right. Other processes can tell by `attempt` whose turn it is."""
+    """One attempt's hold of the peer lock. Other processes recognize the holder by `attempt`."""
 
     def __init__(self, session: Session, peer_id: str, run: str, holder: str) -> None:
         self._session = session
@@ -179,13 +178,13 @@ class PeerLock:
         self._holder = holder
         self.attempt = uuid.uuid4().hex
         self._hold = lock_of(self._session, self._peer_id)
-        self._turn = NO_TURN  # the number of our last one
+        self._turn = NO_TURN  # the number of our last turn
         self._ended = threading.Event()
         self._keeper = threading.Thread(target=self._keep, name=f"right to ship peer {peer_id}", daemon=True)
 
     def take(self, planned: int) -> None:
         """Take the peer lock. Raises PeerLocked, ConnectError."""
-        # A run that was overtaken must not take a turn: it would overtake others, which would ship nothing either.
+        # A run that was overtaken must not take a turn: it would overtake other runs, which then would ship nothing either.
         seen = turn_of(self._session, self._peer_id, self._run)
         if seen.other is None and seen.number != planned and seen.last.get("run", self._run) != self._run:
             raise PeerLocked(self._peer_id, *_who_and_since(seen.last), now=False)
@@ -197,7 +196,7 @@ class PeerLock:
         self._keeper.start()
 
     def give_up(self) -> None:
-        """Leave the peer to others."""
+        """Release the peer lock to other runs."""
         self._ended.set()
         self._keeper.join(JOIN_SECONDS)
         self._hold.release()
@@ -206,7 +205,7 @@ class PeerLock:
         return lock.acquire(self._holder, self._run, attempt=self.attempt)
 
     def _keep(self) -> None:
-        """Take the right anew whenever our session has ended."""
+        """Take the lock again whenever our session has ended."""
         while not self._ended.wait(LOOK_SECONDS):
             if not self._hold.lost.is_set():
                 continue
@@ -219,9 +218,9 @@ class PeerLock:
                 log.info("the right to ship peer %s is not taken anew yet: %s", self._peer_id, error)
 
     def _take_anew(self) -> None:
-        """Raises PeerLocked if another attempt has had a turn since ours; ConnectError, Contention, RightLost."""
+        """Take the lock again. Raises PeerLocked if another attempt has had a turn since; ConnectError, Contention, RightLost."""
         seen = turn_of(self._session, self._peer_id, self._run)
-        ours = (self._turn, self._turn + 1)  # the latter if we have taken it anew, and the answer was lost
+        ours = (self._turn, self._turn + 1)  # the second if we have taken the lock again, and the answer was lost
         if seen.number not in ours or seen.last.get("attempt") != self.attempt:
             raise PeerLocked(self._peer_id, *_who_and_since(seen.last), now=seen.other is not None)
         lock = lock_of(self._session, self._peer_id)
@@ -233,15 +232,15 @@ class PeerLock:
 
 
 class RowsTaken(WalferryError):
-    """Another task ships the same rows, or the session of a killed one has not ended yet."""
+    """Another task ships the same rows, or the session of a killed task has not ended yet."""
 
 
 @contextmanager
 def row_right(session: Session, peer_id: str, attempt: str, name: str, rows: str, seconds: float) -> Iterator[Right]:
-    """The right to ship some rows by requests that usually have `seconds`, once no earlier request for them can take effect.
+    """Yield the right to ship some rows, once no earlier request for these rows can take effect.
 
-    `attempt` is that of the run that holds the peer lock. Tasks with the same `name` ship the same rows; `rows` is what they are
-    for people. Raises RowsTaken, EnabledPeer, MissingPeer, ConnectError.
+    `attempt` is the attempt of the run that holds the peer lock. Tasks with the same `name` ship the same rows; `rows` describes
+    the rows for people. A request usually takes at most `seconds`. Raises RowsTaken, EnabledPeer, MissingPeer, ConnectError.
     """
     guard = disabled_guard(session.zk, session.nodes, peer_id)
     lock = FencedLock(
@@ -263,7 +262,7 @@ def row_right(session: Session, peer_id: str, attempt: str, name: str, rows: str
 
 
 class _Ground:
-    """The turn of the attempt at the peer, the task's own lock, and the peer's state."""
+    """The conditions for a row task's requests: the attempt's turn at the peer, the task's own lock, and the peer's state."""
 
     def __init__(self, session: Session, peer_id: str, attempt: str, lock: FencedLock, guard: Guard) -> None:
         self._session = session
@@ -274,22 +273,22 @@ class _Ground:
         self._lock = threading.Lock()
 
     def is_sure(self) -> bool:
-        """Whether the task surely has its right now. Raises RightLost, PeerError, ConnectError."""
+        """Return whether the task certainly has its right now. Raises RightLost, PeerError, ConnectError."""
         sure = self._fenced.is_sure()
         if turn_of_attempt(self._session, self._peer_id, self._attempt) is None:
             raise RightLost(f"this run no longer holds the lock of peer {self._peer_id}: another run has taken it")
         state = read(self._session.zk, self._guard.path)
         if state is None or state.stat.version != self._guard.version:
             raise self._guard.broken()
-        return sure and self._fenced.is_sure()  # again: what was read may be old if the process was stopped meanwhile
+        return sure and self._fenced.is_sure()  # again: the values read may be old if the process was stopped meanwhile
 
     def allow(self, seconds: float) -> None:
-        """Note that a server may carry out requests of this task for so long. Raises RightLost, ConnectError."""
+        """Note that a server may carry out requests of this task for `seconds`. Raises RightLost, ConnectError."""
         with self._lock:
             self._fenced.note(**{CALLS: f"{seconds:.1f}"})
 
     def release(self, seconds: float) -> None:
-        """Give the rows up; requests of this task may take effect for so long. One that hangs may be noting more just now."""
+        """Give the rows up. Requests of this task may take effect for `seconds`; a hanging thread may just be noting more."""
         with self._lock:
             self._fenced.release(forget=True, calls_seconds=seconds)
 

@@ -38,16 +38,16 @@ ENABLED_ADVICE = (
 )
 # HBase's own endpoints, which send whole entries to the other cluster's sinks as Walferry does.
 INTER_CLUSTER_ENDPOINTS = ("", "org.apache.hadoop.hbase.replication.regionserver.HBaseInterClusterReplicationEndpoint")
-MAX_ODD = 5  # things in a message that are not understood
+MAX_ODD = 5  # unknown items named in a message
 MAX_TEXT_CHARS = 200
-TABLE_CFS_RELEASES = ("0.", "1.0.", "1.1.", "1.2.", "1.3.")  # keep a peer's tables in a znode of their own
-# HBase 1.4 and later: `optional int64 bandwidth = 6`, always written. HBase 2 has the namespaces there, and the bandwidth in 7.
+TABLE_CFS_RELEASES = ("0.", "1.0.", "1.1.", "1.2.", "1.3.")  # keep a peer's tables in a separate znode
+# HBase 1.4 and later: `optional int64 bandwidth = 6`, always written. HBase 2 has the namespaces in 6, and the bandwidth in 7.
 BANDWIDTH_OF_HBASE_1 = (6, 0)  # number and wire type (varint)
 
 
 @dataclass(frozen=True)
 class Peer:
-    """A replication peer. Its tables have the names that WALs use: `table` in the default namespace, else `namespace:table`."""
+    """A replication peer. Its tables are named as in WALs: `table` in the default namespace, else `namespace:table`."""
 
     id: str
     cluster_key: str
@@ -57,11 +57,11 @@ class Peer:
     serial: bool = False
     replicate_all: bool = True
     namespaces: frozenset[str] = frozenset()
-    table_cfs: Mapping[str, tuple[str, ...]] | None = None  # no families: all of them
+    table_cfs: Mapping[str, tuple[str, ...]] | None = None  # without families: all families
     exclude_namespaces: frozenset[str] = frozenset()
     exclude_table_cfs: Mapping[str, tuple[str, ...]] | None = None
     bandwidth: int = 0  # bytes a second; 0: not limited
-    # What its znodes say and this code does not know. The Master does not tell of it, so it is not compared.
+    # Parts of its znodes that this code does not know. The Master does not report them, so they are not compared.
     not_understood: tuple[str, ...] = field(default=(), compare=False)
 
     @property
@@ -71,33 +71,33 @@ class Peer:
 
     @property
     def paused(self) -> bool:
-        """Whether its operator wants nothing of it to be shipped for now."""
+        """Whether its operator has paused shipping."""
         return settings.PAUSED.text(self.config).lower() == "true"
 
     @property
     def handed_back_to(self) -> str | None:
-        """The id of the peer by which HBase is to ship instead of this one. It may be gone, see `successor`."""
+        """The id of the peer through which HBase is to ship instead of this one. That peer may be gone, see `successor`."""
         return settings.HANDED_BACK_TO.text(self.config) or None
 
     @property
     def succeeds(self) -> str | None:
-        """The id of the managed peer instead of which HBase is to ship this one, or has begun to."""
+        """The id of the managed peer that this one replaces: HBase is to ship this peer instead, or has begun to."""
         return settings.SUCCEEDS.text(self.config) or None
 
     @property
     def slave_conn_id(self) -> str | None:
-        """The connection that says as whom the slave is talked to, if the peer names one."""
+        """The connection with the login to the slave, if the peer names one."""
         return settings.SLAVE_CONN_ID.text(self.config) or None
 
     @property
     def max_lag(self) -> float | None:
-        """The seconds that its oldest edit may wait; None if its operator has set no limit. Raises PeerError."""
+        """How many seconds its oldest edit may wait; None if its operator has set no limit. Raises PeerError."""
         seconds: float | None = settings.MAX_LAG.of(self)
         return seconds
 
     @property
     def slave(self) -> ClusterKey:
-        """Where the edits go. Raises PeerError if the cluster key is malformed."""
+        """The cluster key of the slave. Raises PeerError if the key is malformed."""
         try:
             return parse_cluster_key(self.cluster_key)
         except ValueError as error:
@@ -105,14 +105,14 @@ class Peer:
 
 
 def slave_of(peer_id: str, key: ClusterKey) -> Whose:
-    """How messages name the ensemble behind a peer's cluster key."""
+    """Return the name in messages of the ensemble behind a peer's cluster key."""
     where = f"the cluster key of peer {peer_id}, {key}"
     return Whose(f"the slave of peer {peer_id}", f"{where},", where)
 
 
 @dataclass(frozen=True)
 class PeerListing:
-    """The peers that could be read, and what is wrong with the others."""
+    """The peers that could be read, and the problems with the others."""
 
     peers: tuple[Peer, ...]
     problems: tuple[WalferryError, ...]
@@ -132,7 +132,7 @@ def read_peer(zk: KazooClient, nodes: ZNodes, peer_id: str) -> Peer:
 
 
 def successor(zk: KazooClient, nodes: ZNodes, peer: Peer) -> Peer | None:
-    """The peer by which HBase is to ship instead of this one, if a hand-back has begun and that peer is still there."""
+    """Return the peer through which HBase is to ship instead of this one, if a hand-back has begun and that peer exists."""
     if peer.handed_back_to is None:
         return None
     try:
@@ -142,14 +142,14 @@ def successor(zk: KazooClient, nodes: ZNodes, peer: Peer) -> Peer | None:
 
 
 def peer_of(zk: KazooClient, nodes: ZNodes, peer_id: str, config: bytes, state: bytes, names: Collection[str]) -> Peer:
-    """The peer that its znodes make, of which two were read before; `names` are those below its own. Raises ZNodeValueError."""
+    """Assemble a peer from its znodes, two of which were read before. `names`: its children. Raises ZNodeValueError."""
     path, state_path = nodes.peer(peer_id), nodes.peer_state(peer_id)
     message, status = decode_peer(config, path), decode_message(pb.ReplicationState, state, state_path)
     peer = as_peer(peer_id, message, pb.ReplicationState.State.Name(status.state), path)
     odd = [f"it has {path}/{name}" for name in sorted(names) if name not in (PEER_STATE, TABLE_CFS)]
     unknown = unknown_fields(message, [BANDWIDTH_OF_HBASE_1]) + unknown_fields(status)
     odd += [f"its message has {field}" for field in unknown]
-    # Releases that have replicate_all, or tables in the message, leave the older znode there and do not read it.
+    # Releases with replicate_all, or with tables in the message, keep the older znode but do not read it.
     if TABLE_CFS in names and not message.HasField("replicate_all") and peer.table_cfs is None:
         peer, problems = _with_table_cfs(zk, nodes, peer)
         odd += problems
@@ -157,7 +157,7 @@ def peer_of(zk: KazooClient, nodes: ZNodes, peer_id: str, config: bytes, state: 
 
 
 def _with_table_cfs(zk: KazooClient, nodes: ZNodes, peer: Peer) -> tuple[Peer, list[str]]:
-    """The peer with the tables that its znode of HBase 0.98 to 1.3 names, and what is not understood about them."""
+    """Return the peer with the tables in its znode of HBase 0.98 to 1.3, and the parts that are not understood."""
     path = nodes.peer_table_cfs(peer.id)
     znode = read(zk, path)
     text = decode_table_cfs(znode.value, path) if znode else ""
@@ -167,7 +167,7 @@ def _with_table_cfs(zk: KazooClient, nodes: ZNodes, peer: Peer) -> tuple[Peer, l
         return peer, [f"in {path}, {error}"]
     version = release(zk, nodes) if tables else None
     if version is not None and not version.startswith(TABLE_CFS_RELEASES):
-        # It copies them into the message when its Master starts: somebody has taken them away since.
+        # HBase copies the tables into the message when its Master starts, so a user has removed them since.
         how = f"HBase {version} ships all tables, until its Master starts again and takes these back: set the peer's tables anew"
         return peer, [f"{path} names tables ({one_line(text, MAX_TEXT_CHARS)}) and its message none; {how}, or delete that znode"]
     return replace(peer, table_cfs=tables, replicate_all=tables is None), []
@@ -184,21 +184,21 @@ def read_peers(zk: KazooClient, nodes: ZNodes) -> PeerListing:
         try:
             peers.append(read_peer(zk, nodes, peer_id))
         except MissingPeer:
-            continue  # removed since the listing
+            continue  # removed after the listing
         except ZNodeValueError as error:
             problems.append(error)
     return PeerListing(tuple(peers), tuple(problems))
 
 
 def check_shippable(peer: Peer) -> None:
-    """Check that the peer may be shipped now. Raises a PeerError that says why not and what to do."""
+    """Check that the peer may be shipped now. Raises a PeerError that explains why not and what to do."""
     check_ours(peer)
     if peer.paused:
         raise PausedPeer(peer.id)
 
 
 def check_ours(peer: Peer) -> None:
-    """Check that the peer is one that Walferry ships, paused or not. Raises a PeerError that says why not and what to do."""
+    """Check that the peer is one that Walferry ships, paused or not. Raises a PeerError that explains why not and what to do."""
     if not peer.managed:
         raise UnmanagedPeer(
             peer.id,
@@ -241,7 +241,7 @@ def refusal(peer: Peer) -> str | None:
 
 
 def check_understood(peer: Peer) -> None:
-    """Check that Walferry knows everything that the peer's znodes say: only then is it sure what the peer gets, and where.
+    """Check that Walferry understands all contents of the peer's znodes: only then is it certain what the peer gets, and where.
 
     Raises PeerNotUnderstood, and PeerError for a malformed cluster key.
     """
@@ -261,7 +261,7 @@ def check_understood(peer: Peer) -> None:
 
 
 def disabled_guard(zk: KazooClient, nodes: ZNodes, peer_id: str) -> Guard:
-    """Make a guard that lets writes pass only while the peer's state stays as it is now: DISABLED.
+    """Make a guard that lets writes pass only while the peer stays DISABLED, as it is now.
 
     Raises MissingPeer, EnabledPeer, ZNodeValueError.
     """
@@ -293,7 +293,7 @@ def _disabled_version(zk: KazooClient, nodes: ZNodes, peer_id: str) -> int:
 
 
 def as_peer(peer_id: str, message: pb.ReplicationPeer, state: str, znode: str) -> Peer:
-    """Turn a peer's message into a Peer; `znode` is where it was found, for errors. Raises ZNodeValueError."""
+    """Turn a peer's message into a Peer; `znode` is the message's path, for errors. Raises ZNodeValueError."""
     try:
         return Peer(
             id=peer_id,
@@ -314,14 +314,14 @@ def as_peer(peer_id: str, message: pb.ReplicationPeer, state: str, znode: str) -
 
 
 def _bandwidth(message: pb.ReplicationPeer) -> int:
-    """The bytes a second; 0 for no limit. HBase takes a negative number for none, too."""
+    """Return the bytes a second; 0 for no limit. HBase treats a negative number as no limit too."""
     older = unknown_numbers(message, BANDWIDTH_OF_HBASE_1)
     bandwidth = older[-1] if older and not message.HasField("bandwidth") else message.bandwidth
     return bandwidth if 0 < bandwidth < 1 << 63 else 0
 
 
 def _replicates_all(message: pb.ReplicationPeer) -> bool:
-    """Releases before 2.0 do not write replicate_all: there a peer with tables or namespaces replicates only these."""
+    """Return `replicate_all`. Releases before 2.0 do not write it: there, tables or namespaces in a peer exclude all others."""
     return message.replicate_all if message.HasField("replicate_all") else not (message.table_cfs or message.namespaces)
 
 

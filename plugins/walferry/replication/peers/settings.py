@@ -4,15 +4,15 @@
     peer's configuration    walferry.replication.source.ratio = 0.2              for this peer; wins over the connection's
                             hbase.replication.drop.on.deleted.table = true       HBase's own form, for these settings only
                             walferry.max_lag = 900                               a mark, which only peers have
-    peer's fields           bandwidth, namespaces, …                             HBase's own; what of them Walferry heeds
+    peer's fields           bandwidth, namespaces, …                             HBase's own; the fields that Walferry heeds
 
-What reads and checks settings, `peers set` and `peers show`, forms and docs/settings.md are made from it.
+The code that reads and checks settings, `peers set` and `peers show`, forms and docs/settings.md are all made from this table.
 
 HBase's own names are in ReplicationSource, HBaseInterClusterReplicationEndpoint, ReplicationSourceShipper,
 ReplicationSourceWALReader and ReplicationSinkManager. As in HBase, times are in milliseconds and sizes in bytes. Two defaults
-differ from HBase's because they count something else here: size.capacity and buffer.quota.
+differ from HBase's because they count something different here: size.capacity and buffer.quota.
 
-This imports no ZooKeeper client: DAG files and the source's connection import it.
+This module imports no ZooKeeper client: DAG files and the source's connection import it.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ from typing import Any, Protocol
 from walferry.base.texts import did_you_mean
 from walferry.hbase.errors import PeerError
 
-PREFIX = "walferry."  # of the peer's keys that are for Walferry; HBase ignores them
-CALL_TIMEOUT = "replication.source.shipedits.timeout"  # HBase 2 reads it from a peer's configuration, too, for its own calls
+PREFIX = "walferry."  # of the peer's keys that are for Walferry; HBase ignores these keys
+CALL_TIMEOUT = "replication.source.shipedits.timeout"  # HBase 2 also reads it from a peer's configuration, for its own calls
 MAX_SHOWN_CHARS = 100
 _SOURCE = "replication.source."
 _KIB, _MIB = 1 << 10, 1 << 20
@@ -35,15 +35,15 @@ _KIB, _MIB = 1 << 10, 1 << 20
 class SinkKind(StrEnum):
     """How edits are sent to the slave.
 
-    DIRECT costs the slave about half as much, and is the default. It needs a user who may write to the slave's tables. A slave
-    that refuses gets the edits as REPLICATE says. REPLICATE is for a slave that has to see that it is replication, because its
-    RegionServers have coprocessors or filters for it or the user's rights do not suffice otherwise.
+    DIRECT costs the slave about half as much, and is the default. It needs a user who may write to the slave's tables. If the
+    slave refuses, the edits are sent as with REPLICATE. REPLICATE is for a slave that must recognize replication, because its
+    RegionServers have coprocessors or filters for it, or because the user's rights do not suffice otherwise.
     """
 
-    DIRECT = "direct"  # its regions are written to
-    REPLICATE = "replicate"  # some of its RegionServers take the edits as HBase's own sources send them
-    HFILES = "hfiles"  # files are written of them, which it loads; what cannot go so is sent as the peer says otherwise
-    AUTO = "auto"  # as files if there are many of them
+    DIRECT = "direct"  # writes to the slave's regions
+    REPLICATE = "replicate"  # some RegionServers of the slave take the edits as HBase's own sources send them
+    HFILES = "hfiles"  # writes files, which the slave loads; edits that cannot go as files go in the peer's other way
+    AUTO = "auto"  # as files if there are many edits
 
     @property
     def makes_files(self) -> bool:
@@ -67,37 +67,37 @@ class Configured(Protocol):
 class Setting:
     """A row of the table."""
 
-    key: str  # in a peer's configuration, or HBase's field
-    values: str = ""  # which it may have, where the rest does not say so
+    key: str  # the key in a peer's configuration, or HBase's field
+    values: str = ""  # the allowed values, if the other fields do not give them
     set_by: str = ""
-    remark: str = ""  # what the documentation adds to `what`
-    what: str = ""  # what its value is, for errors
+    remark: str = ""  # an addition to `what` for the documentation
+    what: str = ""  # the meaning of the value, for errors
     least: float = 0
     most: float = 1
     unit: str = ""
-    hbase: bool = False  # HBase reads it, too, by its name alone
+    hbase: bool = False  # HBase reads the setting too, by its name alone
     kind: type = str
     default: Any = None  # in seconds, where the unit is ms
-    attribute: str = ""  # of PeerSettings
+    attribute: str = ""  # the attribute of PeerSettings
 
     @property
     def name(self) -> str:
-        """What `peers set` and the connection call it."""
+        """The name for `peers set` and the connection."""
         return self.key.removeprefix(PREFIX)
 
     @property
     def ours(self) -> bool:
-        """Whether it is Walferry's, and so in the peer's configuration."""
+        """Whether the setting is Walferry's, and so in the peer's configuration."""
         return self.key.startswith(PREFIX)
 
     @property
     def choices(self) -> tuple[str, ...]:
-        """The values that it may have, if it is a choice."""
+        """The values of a choice."""
         return ("true", "false") if self.kind is bool else tuple(self.kind) if issubclass(self.kind, StrEnum) else ()
 
     @property
     def allowed(self) -> str:
-        """The values that it may have, in words."""
+        """The allowed values, in words."""
         limits = f"from {self.least} to {self.most}"
         if self.values or self.choices:
             return self.values or " or ".join(self.choices)
@@ -106,11 +106,11 @@ class Setting:
         return f"{'a whole number' if self.kind is int or self.unit == 'ms' else 'a number'} {limits} {self.unit}".rstrip()
 
     def text(self, config: Mapping[str, str]) -> str:
-        """What a peer's configuration says. HBase's Master cannot remove a key, so an empty text stands for nothing."""
+        """Return the value's text in a peer's configuration. HBase's Master cannot remove a key, so empty means no value."""
         return config.get(self.key, "").strip()
 
     def of(self, peer: Configured) -> Any:
-        """Its value in the peer's configuration; None if that says nothing. Raises PeerError."""
+        """Return the setting's value in the peer's configuration; None if it is not set there. Raises PeerError."""
         for key in (self.key, self.name) if self.hbase else (self.key,):
             if text := peer.config.get(key, "").strip():
                 try:
@@ -120,7 +120,7 @@ class Setting:
         return None
 
     def parse(self, text: str, key: str = "") -> Any:
-        """The value that a text stands for. Raises ValueError, which names the key, the text and what is allowed."""
+        """Parse a text. Raises a ValueError that names the key, the text and the allowed values."""
         plain = text.strip().lower()
         if self.kind is str:
             return text
@@ -136,7 +136,7 @@ class Setting:
             number = float(text) if self.kind is float and self.unit != "ms" else int(text)
         except ValueError:
             return None
-        if not self.least <= number <= self.most:  # which NaN never is
+        if not self.least <= number <= self.most:  # NaN fails this too
             return None
         return number / 1000 if self.unit == "ms" else number
 
@@ -147,12 +147,12 @@ def _row(name: str, what: str, least: float = 0, most: float = 1, unit: str = ""
 
 @dataclass(frozen=True, kw_only=True)
 class PeerSettings:
-    """How a peer is shipped. Seconds and bytes."""
+    """How a peer is shipped. All times are in seconds, all sizes in bytes."""
 
     # fmt: off
     sink: SinkKind = field(default=SinkKind.DIRECT, metadata=_row(
         "sink", "how edits are sent to the slave", remark=", see [below](#how-edits-are-sent-to-the-slave). Walferry's own"))
-    otherwise: SinkKind = SinkKind.DIRECT  # how edits are sent that do not go as files; no key of its own
+    otherwise: SinkKind = SinkKind.DIRECT  # the way for edits that do not go as files; has no key of its own
     hfiles_from: int = field(default=256 * _MIB, metadata=_row(
         "hfiles.from", "the size of the WALs from which the sink auto makes files of them", 0, 1 << 50, "bytes",
         remark=". Walferry's own"))
@@ -185,7 +185,7 @@ class PeerSettings:
     buffer_bytes: int = field(default=64 * _MIB, metadata=_row(
         "replication.total.buffer.quota", "the size of the edits that a WAL group holds", _MIB, 4096 * _MIB, "bytes",
         remark=" in memory (in HBase 256 MiB, for all peers of a RegionServer)"))
-    # Of tables and families that exist neither at the slave nor at the source any more (HBaseInterClusterReplicationEndpoint).
+    # For tables and families that exist neither at the slave nor at the source any more (HBaseInterClusterReplicationEndpoint).
     drop_deleted_tables: bool = field(default=False, metadata=_row(
         "hbase.replication.drop.on.deleted.table", "whether edits of deleted tables are dropped", hbase=True,
         remark=", if the source has them no more either, see [below](#tables-and-families-that-the-slave-lacks)"))
@@ -203,17 +203,17 @@ class PeerSettings:
         return self.otherwise if self.sink.makes_files else self.sink
 
     def chosen(self, sink: SinkKind | None) -> PeerSettings:
-        """These settings for a run that asks for a sink, or for none in particular."""
+        """Return these settings for a run that asks for `sink`, or for no particular sink."""
         return self if sink is None else replace(self, sink=sink, otherwise=self.requests)
 
     @property
     def least_bytes(self) -> int:
-        """The bytes of WALs from which they are loaded as files, if the sink makes files."""
+        """How many bytes of WALs it takes to load them as files, if the sink makes files."""
         return self.hfiles_from if self.sink is SinkKind.AUTO else 0
 
     @classmethod
     def of(cls, settings: Mapping[str, str], peer: Configured) -> PeerSettings:
-        """The settings of a peer: its own, else the connection's `settings`, else the defaults. Raises PeerError."""
+        """Return a peer's settings: its own, else the connection's `settings`, else the defaults. Raises PeerError."""
         known = [setting.key for setting in (*SHIPPING, *MARKS)]
         ours = sorted(key for key, value in peer.config.items() if key.startswith(PREFIX) and value.strip())
         if unknown := [key for key in ours if key not in known]:
@@ -222,9 +222,9 @@ class PeerSettings:
                 f"its configuration has {', '.join(unknown)}, which Walferry does not know{did_you_mean(unknown, known)}",
                 f"Remove it, or correct its name; Walferry knows {MANAGED.key} and {', '.join(each.key for each in SHIPPING)}",
             )
-        PAUSED.of(peer)  # whether it is paused is never guessed
+        PAUSED.of(peer)  # raises: whether the peer is paused is never guessed
         own = {setting.attribute: value for setting in SHIPPING if (value := setting.of(peer)) is not None}
-        return cls(**parsed(settings) | own)  # the connection's were checked when it was read
+        return cls(**parsed(settings) | own)  # the connection's settings were checked when it was read
 
 
 SHIPPING = tuple(
@@ -256,7 +256,7 @@ BANDWIDTH = Setting("bandwidth", "a number of bytes a second, 0 or empty for no 
                     most=(1 << 63) - 1, unit="bytes a second", kind=int, default=0)
 CUSTOM_FILTERS = Setting("hbase.replication.source.custom.walentryfilters", "none", "HBase's shell",  # BaseReplicationEndpoint
                          "a peer with custom filters is refused, as Walferry cannot run them")
-# HBase puts these over the peer's cluster key (ReplicationUtils.getPeerClusterConfiguration).
+# HBase lets these override the peer's cluster key (ReplicationUtils.getPeerClusterConfiguration).
 OVER_THE_CLUSTER_KEY = tuple(
     Setting(key, "as in `cluster_key`", "HBase's shell", "HBase puts it over that key, so a peer with another is refused")
     for key in ("hbase.zookeeper.quorum", "hbase.zookeeper.property.clientPort", "zookeeper.znode.parent"))
@@ -279,5 +279,5 @@ SETTABLE = {each.name: each for each in (*SHIPPING, MAX_LAG, SLAVE_CONN_ID, BAND
 
 
 def parsed(settings: Mapping[str, str]) -> dict[str, Any]:
-    """Fields of PeerSettings from the names that a connection has. Raises ValueError as `Setting.parse` does."""
+    """Return the fields of PeerSettings for a connection's settings, given by name. Raises ValueError as `Setting.parse` does."""
     return {each.attribute: each.parse(settings[each.name], each.name) for each in SHIPPING if each.name in settings}

@@ -14,7 +14,7 @@ from walferry.replication.peers.reading import Peer, slave_of
 
 @contextmanager
 def slave_tables(peer: Peer, login: Login) -> Iterator[Tables]:
-    """Connect to the slave for the length of a block. Raises ConnectError, PeerError."""
+    """Connect to the slave while the block runs. Raises ConnectError, PeerError."""
     key = peer.slave
     whose, nodes = slave_of(peer.id, key), ZNodes(key.znode_parent)
     with connected(key.connect_string, whose=whose, login=login) as zk, Tables(zk, nodes, login=login) as tables:

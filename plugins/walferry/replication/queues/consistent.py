@@ -1,9 +1,4 @@
-"""Looks at queues that may be moved meanwhile.
-
-HBase moves a queue from a dead server to a live one in one multi that also bumps the cversion of replication/rs. A reader of more
-than one queue reads that cversion before and after, and reads again when it has changed. Otherwise it could miss a queue that
-moves, or see it twice.
-"""
+"""Reads queues consistently, although they may be moved meanwhile."""
 
 from __future__ import annotations
 
@@ -25,17 +20,17 @@ def looked_for(
     both: Callable[[T, T], T],
     enough: Callable[[T], bool] = lambda found: False,
 ) -> T:
-    """Call `look` as `consistent` does; in the classic layouts call it twice, and let `both` merge the findings.
+    """Call `look` as `consistent` does; in the classic layouts call it twice, and merge the two results with `both`.
 
     In these layouts a queue is copied before it is deleted, and the child version does not change in between. A reader that looks
-    only once may look at each of the two places while the queue is at the other.
+    only once may read each of the two places while the queue is at the other.
     """
     found = consistent(session, look, enough)
     return both(found, consistent(session, look, enough)) if session.nodes.locked and not enough(found) else found
 
 
 def consistent(session: Session, look: Callable[[], T], enough: Callable[[T], bool] = lambda found: False) -> T:
-    """What `look` finds while no queue moves, or what it finds if that is `enough`. Raises QueuesMoving."""
+    """Return the result of `look` once no queue moved during it, or as soon as `enough` accepts a result. Raises QueuesMoving."""
     before = _cversion(session)
     for _ in range(CONSISTENT_READ_TRIES):
         found = look()

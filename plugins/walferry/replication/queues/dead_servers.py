@@ -1,7 +1,7 @@
 """Queues that get no new WALs, and the dead servers that they came from.
 
-Such a queue was claimed from a dead server, or still lies under one. A look finds whatever is there now, so it also finds servers
-that died while no watcher was running. `DeadServersStream` announces them to an event loop.
+Such a queue was claimed from a dead server, or still lies under its znode. The functions read the queues as they are now, so they
+also find servers that died while no watcher was running. `DeadServersStream` announces them to an event loop.
 """
 
 import time
@@ -20,10 +20,10 @@ from walferry.replication.queues.reading import Queue, list_queues
 from walferry.replication.source.cluster import SourceCluster
 from walferry.replication.source.session import Session
 
-# Holds claimed queues in the 2.x layout. HBase takes it for a server's name, and its log cleaner keeps what is queued there.
+# The owner of claimed queues in the 2.x layout. HBase takes it for a server, and its log cleaner keeps the WALs queued there.
 WALFERRY_SERVER = "walferry,1,1"
-AGAIN_SECONDS = 600.0  # before a server whose queues have not changed is announced again
-MAX_AGAIN_SECONDS = 4 * 3600.0  # the pause doubles up to this: a queue that cannot be shipped starts a few runs a day
+AGAIN_SECONDS = 600.0  # before an unchanged server is announced again
+MAX_AGAIN_SECONDS = 4 * 3600.0  # the pause doubles up to this limit: a queue that cannot be shipped starts a few runs a day
 
 
 @dataclass(frozen=True)
@@ -31,15 +31,15 @@ class RecoveredQueue:
     """A queue that gets no new WALs, as it was read. `wals` are names, by group and then by age."""
 
     peer_id: str
-    server: str  # whose znode it lies under
+    server: str  # the server under whose znode the queue lies
     queue_id: str
     wals: tuple[str, ...]
     claimed: bool  # False: it lies under the dead server itself
-    unread: str = ""  # why its WALs could not be listed; then `wals` is empty
+    unread: str = ""  # why its WALs could not be listed; `wals` is empty then
 
     @property
     def has_work(self) -> bool:
-        """Whether there is something to do for it: not if it is claimed and empty."""
+        """Whether the queue needs work: a claimed, empty queue does not."""
         return bool(self.wals or self.unread or not self.claimed)
 
     @property
@@ -54,9 +54,9 @@ class RecoveredQueue:
 
     @property
     def dead_server(self) -> str:
-        """The server whose death made it a recovered queue: the last one, if it came through several servers.
+        """The server whose death made this a recovered queue: the last server, if the queue came through several.
 
-        Walferry's own pseudo server has never died: a RegionServer of 2.0 to 2.4 adopts what is queued there when it starts.
+        Walferry's own pseudo server has never died: a RegionServer of 2.0 to 2.4 adopts its queues when it starts.
         """
         if not self.claimed:
             return self.server
@@ -73,7 +73,7 @@ class DeadServer:
 
 
 def recovered_queues(session: Session, peer_id: str | None = None, watch: Watch | None = None) -> tuple[RecoveredQueue, ...]:
-    """The queues of one peer, or of all, that get no new WALs, as they lay at one moment; also queues of peers that are gone.
+    """Return the recovered queues of one peer, or of all, as they lay at one moment. Queues of removed peers are included.
 
     `watch` is called once, in a thread of the client, when a queue or a server comes or goes, or when the connection is lost.
     Raises StorageError, ClusterError, QueuesMoving, ConnectError.
@@ -82,7 +82,7 @@ def recovered_queues(session: Session, peer_id: str | None = None, watch: Watch 
 
 
 def as_recovered(queue: Queue) -> RecoveredQueue:
-    """A queue that gets no new WALs, as such."""
+    """Turn a queue that gets no new WALs into a RecoveredQueue."""
     return RecoveredQueue(
         queue.id.peer_id,
         queue.server,
@@ -94,9 +94,9 @@ def as_recovered(queue: Queue) -> RecoveredQueue:
 
 
 def find_dead(session: Session, watch: Watch | None = None) -> tuple[DeadServer, ...]:
-    """The dead servers that have left queues of peers that Walferry may ship, wherever these lie now; sorted by name.
+    """Return the dead servers that left queues of peers that Walferry may ship, wherever these queues lie now, sorted by name.
 
-    `watch` and the errors are those of `recovered_queues`.
+    `watch` and the errors are as for `recovered_queues`.
     """
     shippable = shippable_peers(session, watch)
     by_server: dict[str, list[RecoveredQueue]] = {}
@@ -107,7 +107,7 @@ def find_dead(session: Session, watch: Watch | None = None) -> tuple[DeadServer,
 
 
 def shippable_peers(session: Session, watch: Watch | None = None) -> frozenset[str]:
-    """Ids of the managed peers that Walferry may ship as they are now."""
+    """Return the ids of the managed peers that Walferry may ship as they are now."""
     if watch is not None:
         for peer_id in children(session.zk, session.nodes.peers, watch) or ():
             retried(session.zk, session.zk.exists, session.nodes.peer(peer_id), watch=watch)
@@ -124,7 +124,7 @@ def shippable_peers(session: Session, watch: Watch | None = None) -> frozenset[s
 
 @dataclass(frozen=True)
 class ServersTold:
-    """A dead server that was announced: when it is due again (time.monotonic), the pause after that, and its queues."""
+    """An announced dead server: when it is due again (time.monotonic), the pause after that, and its queues."""
 
     due: float
     pause: float
@@ -132,22 +132,22 @@ class ServersTold:
 
 
 class DeadServersStream(Watcher):
-    """Announces servers that are gone and have left queues of managed peers, while the queues are there.
+    """Announces servers that are gone and have left queues of managed peers, until the queues are gone.
 
-    It looks at what is there. So it also finds servers that died while it was not running, and it does not take the loss of its
-    own session for a death. It announces a server again after ever longer pauses while no run claims or drains its queues: the
-    run that the first announcement started may have failed.
+    The stream reads the queues as they are now. So it also finds servers that died while it was not running, and does not take
+    the loss of its own session for a death. It announces a server again, after ever longer pauses, while no run claims or drains
+    the server's queues: the run that the first announcement started may have failed.
     """
 
     def __init__(self, source: SourceCluster, told: Mapping[str, ServersTold] | None = None) -> None:
         super().__init__(source.quorum, source.login)
-        self.told = told or {}  # the servers found by the last look, or announced by an earlier stream
+        self.told = told or {}  # the servers that the last look found or an earlier stream announced
         self._source = source
 
     async def next(self) -> tuple[DeadServer, ...]:
         """Wait for dead servers that were not announced yet, or are due again.
 
-        It waits through lost sessions and while the ensemble is away. Raises ClusterError, ZNodeValueError.
+        The stream waits through lost sessions and while the ensemble is away. Raises ClusterError, ZNodeValueError.
         """
         return await self.first(self._look, self._pause)
 
@@ -175,11 +175,11 @@ class DeadServersStream(Watcher):
         return tuple(found) or None
 
     def _pause(self) -> float | None:
-        """Seconds until the next server is due; None if there is none."""
+        """Return the seconds until the next server is due; None if there is none."""
         return max(0.0, min(told.due for told in self.told.values()) - time.monotonic()) if self.told else None
 
 
 def _is_held(session: Session, dead: DeadServer) -> bool:
-    """Whether a run claims the server, or holds a WAL group of its queues."""
+    """Return whether a run claims the server, or holds a WAL group of its queues."""
     leases = (session.own.lease(queue.peer_id, group) for queue in dead.queues for group in queue.groups)
     return is_held(session.zk, session.own.claim(dead.name)) or any(is_held(session.zk, lease) for lease in leases)

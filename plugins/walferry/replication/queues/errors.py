@@ -27,7 +27,7 @@ class LastWal(WalferryError):
 
 
 class LeaseHeld(WalferryError):
-    """Another run works on this WAL group."""
+    """Another run holds this WAL group."""
 
     def __init__(self, peer_id: str, group: str, holder: str, since: str) -> None:
         super().__init__(
@@ -45,7 +45,7 @@ class LeaseLost(WalferryError):
 
 
 class LiveServer(WalferryError):
-    """The server whose queues were to be claimed is alive, so they stay its own."""
+    """The server whose queues were to be claimed is alive, so it keeps them."""
 
     retry_helps = False
 

@@ -1,6 +1,6 @@
-"""Finding a WAL or a WAL group again, beginning where it was last seen.
+"""Finds a WAL or a WAL group again, beginning where it was last seen.
 
-A plan says where it has seen each WAL group. A task that ships the group reads that one queue, and looks further only if HBase or
+A plan records where it has seen each WAL group. A task that ships the group reads that queue, and looks further only if HBase or
 Walferry may have moved the group since, or may be moving it now.
 """
 
@@ -20,12 +20,12 @@ class QueuePlace:
 
     server: str
     queue_id: str
-    wals: int  # how many of the group were queued there
-    live: bool  # the server was adding WALs
+    wals: int  # how many WALs of the group were queued there
+    live: bool  # whether the server was adding WALs
 
 
 def find_wal(session: Session, peer_id: str, wal: str) -> str | None:
-    """The znode of a WAL in any of the peer's queues; None if it is in none. Raises QueuesMoving."""
+    """Return the znode of a WAL in any of the peer's queues; None if no queue contains it. Raises QueuesMoving."""
 
     def look() -> str | None:
         paths = [f"{queue}/{wal}" for queue in queue_paths(session, peer_id)]
@@ -35,19 +35,20 @@ def find_wal(session: Session, peer_id: str, wal: str) -> str | None:
 
 
 def read_group(session: Session, peer_id: str, group: str, place: QueuePlace | None = None) -> list[Queue]:
-    """The queues that have WALs of the group, with these WALs and their positions: one queue, unless the group is just moving.
+    """Return the queues that contain WALs of the group, with only these WALs and their positions.
 
-    Only the queue at `place` is read if that is all there is of the group. Raises StorageError, QueuesMoving.
+    There is one queue, unless the group is just moving. If `place` contains the whole group, no other queue is read. Raises
+    StorageError, QueuesMoving.
     """
     queue = None if place is None else _read_at(session, group, place)
     return read_queues(session, peer_id, group) if queue is None else [queue]
 
 
 def _read_at(session: Session, group: str, place: QueuePlace) -> Queue | None:
-    """The group as it lies at `place`; None if some of it may lie elsewhere.
+    """Return the group as it lies at `place`; None if some of it may lie elsewhere.
 
-    A live server's own queue never moves. All other queues get no more WALs, so the group is there as a whole exactly if as many
-    WALs are there as were seen before.
+    A live server's own queue never moves. No other queue gets more WALs, so the whole group is at `place` exactly if as many WALs
+    are there as were seen before.
     """
     path = session.nodes.queue(place.server, place.queue_id)
     wals = [wal for name in children(session.zk, path) or () if (wal := as_wal_name(name)) is not None and wal.group == group]

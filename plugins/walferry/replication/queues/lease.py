@@ -1,18 +1,18 @@
 """The lease on a WAL group: its holder moves positions forward, and takes finished WALs out of their queues.
 
 The lease is a fenced lock (base/zk/fenced_lock.py) at <root>/leases/<cluster>/<peer>/<group>. Each write also depends on the
-peer's state, which must not have changed since the lease began, so no write is done once the peer is enabled. While a live
-server adds to the group, the lease's znode stays and names the last holder. The holder that finishes a dead server's group
-deletes it; what a killed holder has left is deleted (shipping/garbage_collection.py).
+peer's state, which must not have changed since the lease began, so no write is done once the peer is enabled. While a live server
+adds to the group, the lease's znode stays and names the last holder. The holder that finishes a dead server's group deletes the
+znode; garbage collection deletes the znodes of killed holders (shipping/garbage_collection.py).
 
-A lease is also the right to send the group's edits to the slave (base/zk/right.py). Whoever sends asks `right` before each
-request, and `release` tells the next holder for how long requests that were not answered may still take effect. So it may be
-called at any time.
+A lease is also the right to send the group's edits to the slave (base/zk/right.py). A sender asks `right` before each request.
+`release` leaves a note for the next holder: for how long unanswered requests may still take effect. So `release` may be called at
+any time.
 
 Below /hbase a lease creates nothing. It sets positions of queued WALs. It deletes finished WALs, emptied queues of dead servers,
-Walferry's own pseudo server when it is empty, and references to bulk-loaded HFiles that the slave has copied.
-HBase may move a queue between any two of our calls. A lease remembers where the group's WALs were read, and writes there; only a
-WAL that is not there any more is looked for in all queues of its peer.
+Walferry's own pseudo server when it is empty, and references to bulk-loaded HFiles that the slave has copied. HBase may move a
+queue between any two of our calls. A lease remembers where the group's WALs were read, and writes there. It looks for a WAL in
+all queues of the peer only when the WAL is not there any more.
 """
 
 import logging
@@ -40,7 +40,7 @@ from walferry.replication.queues.finding import QueuePlace, find_wal, read_group
 from walferry.replication.queues.reading import Queue
 from walferry.replication.source.session import Session
 
-HBASE_CALL_SECONDS = 60.0  # that a RegionServer's call to a slave has, by default
+HBASE_CALL_SECONDS = 60.0  # the time limit of a RegionServer's call to a slave, by default
 MAX_DIGITS = 11  # of a time in ms, which HBase reads as an int
 TRIES = 50  # a try fails if the WAL moves or its position changes between the read and the write
 
@@ -55,10 +55,10 @@ def acquire(
     session: Session, peer_id: str, group: str, holder: str, *, calls_seconds: float = 0.0,
     known: Mapping[str, float] | None = None,
 ) -> "Lease":  # fmt: skip
-    """Become the holder of a WAL group of a disabled peer; `holder` is its name for people.
+    """Become the holder of a WAL group of a disabled peer. `holder` is the name that people see.
 
-    A server may carry out a request of this holder for `calls_seconds`. `known` are leases that this process has had before, by
-    `token`, and when their requests have come to an end.
+    A server may carry out a request of this holder for `calls_seconds`. `known` lists this process's earlier leases, by `token`,
+    with the time at which their requests had ended.
 
     If the peer was disabled a moment ago, this waits until no call of its RegionServers can take effect any more.
 
@@ -77,7 +77,7 @@ def acquire(
 
 
 def lock_of(session: Session, peer_id: str, group: str) -> FencedLock:
-    """The lock that a lease is, not acquired."""
+    """Return the lock behind a lease, not acquired."""
     return FencedLock(
         session.zk,
         session.own.lease(peer_id, group),
@@ -87,12 +87,12 @@ def lock_of(session: Session, peer_id: str, group: str) -> FencedLock:
 
 
 def await_settled(session: Session, peer_id: str, guard: Guard, lock: str) -> None:
-    """Wait if the peer was disabled a moment ago. The znode of a lock, just written, shows ZooKeeper's clock."""
+    """Wait if the peer was disabled a moment ago. `lock` is the path of a lock just written: it shows ZooKeeper's clock."""
     if guard.version == 0:
         return
     state, clock = read(session.zk, guard.path), read(session.zk, lock)
     if state is None or clock is None:
-        return  # the peer was removed, or the lock is lost: each write says so
+        return  # the peer was removed, or the lock is lost: each write reports it
     pause = settling_seconds(state, clock, read_peer(session.zk, session.nodes, peer_id).config)
     if pause > 0:
         log.info("peer %s: waiting %.0f s: %s", peer_id, pause, WHY_SETTLING)
@@ -100,11 +100,11 @@ def await_settled(session: Session, peer_id: str, guard: Guard, lock: str) -> No
 
 
 def settling_seconds(state: ZNode, clock: ZNode, config: Mapping[str, str]) -> float:
-    """For how long calls of RegionServers may still take effect at the slave of a DISABLED peer of this `state` and `config`.
+    """Return for how many seconds calls of RegionServers may still take effect at the slave of a DISABLED peer.
 
     `clock` is any znode that was just written. HBase looks at the peer's state before each call, and a call under way goes on:
-    for HBASE_CALL_SECONDS, or for what the peer's configuration says if that is longer (ReplicationSourceShipper of 2.x; in 1.x
-    it is hbase.rpc.timeout), and then for as long as requests of ours may take effect beyond their time (base/zk/right.py).
+    for HBASE_CALL_SECONDS, or for the timeout in the peer's configuration if that is longer (ReplicationSourceShipper of 2.x; in
+    1.x it is hbase.rpc.timeout), and then for as long as our own requests may take effect after their timeout (base/zk/right.py).
 
     A state that was never set since the peer was added was always DISABLED, so no RegionServer ever shipped that peer.
     """
@@ -148,14 +148,14 @@ class Lease:
         self._guard = guard
         self.right = Right(self, calls_seconds, lock.quiet_at)
         self._lock = threading.Lock()
-        self._queues: dict[str, str] = {}  # where each WAL was seen last: its queue's znode
-        self._newest: dict[str, WalName] = {}  # the newest WAL of the group that was seen in a queue
+        self._queues: dict[str, str] = {}  # the queue's znode where each WAL was last seen
+        self._newest: dict[str, WalName] = {}  # the newest WAL of the group seen in any queue
         self._seen: dict[str, _Queued] = {}
-        self._finished = False  # its last WAL was removed, and no server adds to the group
+        self._finished = False  # the group's last WAL was removed, and no server adds to the group
 
     @property
     def lost(self) -> threading.Event:
-        """Set as soon as this client knows that the lease is gone, so that shipping can stop."""
+        """An event that is set as soon as this client knows that the lease is gone, so that shipping can stop."""
         return self._fenced.lost
 
     @property
@@ -164,11 +164,11 @@ class Lease:
         return self._fenced.token
 
     def is_sure(self) -> bool:
-        """Whether this client surely has the lease now. Does not look at the peer's state."""
+        """Return whether this client certainly has the lease now. Does not look at the peer's state."""
         return self._fenced.is_sure()
 
     def allow(self, seconds: float) -> None:
-        """Note that a server may carry out requests of this holder for so long."""
+        """Note that a server may carry out requests of this holder for `seconds`."""
         with self._lock:
             self._fenced.note(**{CALLS: f"{seconds:.1f}"})
 
@@ -178,9 +178,10 @@ class Lease:
         return self._guard.path, self._guard.version
 
     def read(self, place: QueuePlace | None = None) -> list[Queue]:
-        """The queues that have WALs of the group, with these WALs: one queue, unless the group is just moving.
+        """Return the queues that contain WALs of the group, with only these WALs.
 
-        Only the queue at `place` is read if that is all there is of the group. Raises StorageError, QueuesMoving.
+        There is one queue, unless the group is just moving. If `place` contains the whole group, no other queue is read. Raises
+        StorageError, QueuesMoving.
         """
         found = read_group(self._session, self.peer_id, self.group, place)
         with self._lock:
@@ -198,10 +199,9 @@ class Lease:
             self._remember(path, self._mine(children(self._zk, path) or ()))
 
     def register_position(self, wal: str, offset: int) -> None:
-        """Move the WAL's position to `offset`, the end of an entry, in whatever queue the WAL is now.
+        """Move the WAL's position to `offset`, the end of an entry, in the queue that contains the WAL now.
 
-        A position at `offset` or beyond it is not changed. Raises WalGone, PositionError, ValueError for a WAL of another
-        group.
+        A position at `offset` or beyond it is not changed. Raises WalGone, PositionError, ValueError for a WAL of another group.
         """
         self._check_group(wal)
         value = encode_position(offset)
@@ -220,8 +220,8 @@ class Lease:
     def remove_wal(self, wal: str) -> bool:
         """Take a finished WAL out of its queue. An emptied queue of a dead server is deleted, too.
 
-        The caller knows that the file is closed and that its last edit is acknowledged. Returns False if the WAL was in no queue.
-        Raises LastWal if a live server may still write to it, ValueError for a WAL of another group.
+        The caller knows that the file is closed and that its last edit is acknowledged. Returns False if no queue contained the
+        WAL. Raises LastWal if a live server may still write to it, ValueError for a WAL of another group.
         """
         self._check_group(wal)
         maybe_ours = False
@@ -243,14 +243,14 @@ class Lease:
                     self._removed(path, newer)
                     return True
                 expected(outcome.refusal, NoNodeError)
-                if newer is not None and outcome.refusal.operation == 0:  # it is the newer one that is gone
+                if newer is not None and outcome.refusal.operation == 0:  # the newer WAL is gone
                     self._newest.pop(path.rpartition("/")[0], None)
                 else:
                     self._look_further(wal)
         raise Contention(f"WAL {wal} of peer {self.peer_id} was moved {TRIES} times while it was being removed")
 
     def remove_empty_queue(self, queue_path: str) -> bool:
-        """Delete a queue of this peer that has no WALs and gets none; returns whether it is gone now.
+        """Delete a queue of this peer that contains no WALs and gets none; returns whether it is gone now.
 
         Raises ValueError for a path that is not a queue of this peer.
         """
@@ -267,7 +267,7 @@ class Lease:
     def write(self, operations: Callable[[TransactionRequest], None]) -> Refusal | None:
         """Write something of Walferry's own in one multi that is carried out only while this is the holder.
 
-        It is repeated while its outcome is unknown. Returns the first refused operation.
+        The multi is repeated while its outcome is unknown. Returns the first refused operation.
         """
         with self._lock:
             return self._write(operations).refusal
@@ -275,7 +275,7 @@ class Lease:
     def remove_hfile_refs(self, names: Sequence[str]) -> None:
         """Let HBase clean these bulk-loaded HFiles as far as this peer is concerned: the slave has their cells.
 
-        References that are already gone are passed over. Raises ValueError for a name that a file cannot have.
+        References that are already gone are skipped. Raises ValueError for a name that a file cannot have.
         """
         parent = self._nodes.hfile_refs(self.peer_id)
         for name in names:
@@ -290,11 +290,11 @@ class Lease:
     def release(self) -> None:
         """Give the lease up, so that the next holder need not wait for the session's end. A lost lease may be released, too.
 
-        The next holder sends nothing for as long as requests of this one that were not answered may take effect.
+        The next holder sends nothing for as long as unanswered requests of this holder may take effect.
 
         The znode of a finished group's lease is deleted; if the group is queued again, the next holder creates it again.
         """
-        seconds = self.right.end()  # without the lock, which a request that begins just now waits for
+        seconds = self.right.end()  # without the lock: a request that is just beginning waits for it
         with self._lock:
             self._fenced.release(forget=self._finished, calls_seconds=seconds)
 
@@ -322,13 +322,13 @@ class Lease:
         raise Contention(f"WAL {wal} of peer {self.peer_id} was moved {TRIES} times while it was being looked up")
 
     def _place_of(self, wal: str) -> str | None:
-        """The znode where the WAL was seen last, which may have moved since; None if it is in no queue of the peer."""
+        """Return the WAL's znode as last seen, which may have moved since; None if no queue of the peer contains the WAL."""
         if wal not in self._queues:
             self._look_further(wal)
         return f"{self._queues[wal]}/{wal}" if wal in self._queues else None
 
     def _look_further(self, wal: str) -> None:
-        """Look for the WAL in all queues of the peer. Queues move as a whole: what was seen beside it is expected there, too."""
+        """Look for the WAL in all queues of the peer. Queues move as a whole, so its queue's other WALs should be there too."""
         before = self._queues.pop(wal, None)
         path = find_wal(self._session, self.peer_id, wal)
         if path is None:
@@ -340,13 +340,13 @@ class Lease:
             self._newest.setdefault(now, newest)
 
     def _remember(self, queue: str, wals: Sequence[WalName]) -> None:
-        """WALs of the group that were seen in a queue."""
+        """Note the group's WALs that were seen in a queue."""
         self._queues |= {wal.text: queue for wal in wals}
         if wals:
             self._newest[queue] = max(wals, key=lambda wal: wal.timestamp)
 
     def _mine(self, names: Iterable[str]) -> list[WalName]:
-        """The names that are WALs of the group."""
+        """Return the names that are WALs of the group."""
         return [wal for name in names if (wal := as_wal_name(name)) is not None and wal.group == self.group]
 
     def _write(self, operations: Callable[[TransactionRequest], None]) -> WriteOutcome:
@@ -357,12 +357,12 @@ class Lease:
         return expected(outcome.refusal, NoNodeError, BadVersionError) is None
 
     def _is_live(self, wal_path: str) -> bool:
-        """Whether a running server adds WALs to this WAL's queue. A server that is gone never comes back under its name."""
+        """Return whether a running server adds WALs to this WAL's queue. A dead server never comes back under its name."""
         server, queue_id = self._nodes.place(wal_path.rpartition("/")[0])
         return not parse_queue_id(queue_id).recovered and is_live(self._zk, self._nodes, server)
 
     def _newer_wal(self, path: str) -> str | None:
-        """The znode of a newer WAL of the group in the same queue; None if there is none and no server adds any.
+        """Return the znode of a newer WAL of the group in the same queue; None if no newer one exists and no server adds any.
 
         Raises LastWal if a live server may still write to this WAL.
         """
@@ -382,7 +382,7 @@ class Lease:
         return f"{queue}/{newest.text}"
 
     def _removed(self, path: str, newer: str | None) -> None:
-        """Forget a WAL that was removed. With a WAL after which no server adds to the queue, an emptied queue goes too."""
+        """Forget a WAL that was removed. If no server adds to its queue, the queue is deleted once it is empty."""
         queue, _, wal = path.rpartition("/")
         self._queues.pop(wal, None)
         self._finished = False
@@ -396,7 +396,7 @@ class Lease:
                 self._delete_queue(queue)
 
     def _delete_queue(self, queue: str) -> bool:
-        """Delete the queue unless it has WALs or may get some, and Walferry's pseudo server with its last one.
+        """Delete the queue unless it contains WALs or may get some; delete Walferry's pseudo server with its last queue.
 
         Returns whether the queue is gone.
         """
@@ -407,11 +407,7 @@ class Lease:
         return True
 
     def _is_being_copied(self, queue: str) -> bool:
-        """Whether a claim in a classic layout may still copy WALs into the queue: the queue that it was claimed from is there.
-
-        If HBase does not find its copy any more it gives up copying, but still deletes the original with the WALs that are left.
-        Once the original is gone nothing is copied any more.
-        """
+        """Return whether a claim in a classic layout may still copy WALs into the queue: the original queue still exists."""
         queue_id = parse_queue_id(self._nodes.place(queue)[1])
         if not self._nodes.locked or not queue_id.recovered:
             return False

@@ -1,10 +1,10 @@
-"""Finds closed WALs of a peer that a task has not dealt with yet; a mark remembers how far it is.
+"""Finds closed WALs of a peer that a task has not dealt with yet. A mark records the task's progress.
 
     <root>/marks/<cluster>/<peer>/<key>     {group: newest timestamp dealt with} as JSON
 
-As far as queues tell, a WAL is closed when its group has a newer one, or when its server is gone. `key` names the mark's owner,
-such as an Airflow task. A mark only moves forward. Several runs may look at once, but each WAL is new to one `commit` only.
-`NewWalsStream` announces them to an event loop as they come.
+A WAL counts as closed when its group has a newer WAL, or when its server is gone. `key` names the mark's owner, such as an
+Airflow task. A mark only moves forward. Several runs may look at once, but each WAL is new to one `commit` only. `NewWalsStream`
+announces new WALs to an event loop as they come.
 """
 
 from collections.abc import Mapping
@@ -28,17 +28,17 @@ Timestamps = Mapping[str, int]  # by WAL group, in milliseconds as in WAL names
 class NewWals:
     """Closed WALs that a mark does not cover."""
 
-    newest: Timestamps  # of the groups that have any
+    newest: Timestamps  # of the groups that have closed WALs
     count: int
 
 
 def find_new(
     session: Session, peer_id: str, key: str, beside: Timestamps | None = None, watch: Watch | None = None
 ) -> NewWals | None:
-    """The peer's closed WALs that neither the mark `key` nor `beside` covers; None if there are none, or the peer is paused.
+    """Return the closed WALs that neither the mark `key` nor `beside` covers; None without any, or if the peer is paused.
 
-    `watch` is called, in a thread of the client, when anything may have changed or the connection was lost; often without need.
-    Raises PeerError if the peer must not be shipped, StorageError, ZNodeValueError, ConnectError.
+    `watch` is called, in a thread of the client, when a queue may have changed or the connection was lost, and sometimes without
+    a change. Raises PeerError if the peer must not be shipped, StorageError, ZNodeValueError, ConnectError.
     """
     nodes = session.nodes
     if watch is not None:
@@ -58,7 +58,7 @@ def find_new(
 
 
 def commit(session: Session, peer_id: str, key: str, newest: Timestamps) -> bool:
-    """Let the mark `key` cover `newest`; returns whether it did not cover all of that already. Raises WalferryError."""
+    """Let the mark `key` cover `newest`; returns whether that moved the mark. Raises WalferryError."""
     path = session.own.mark(peer_id, key)
 
     def moved_on(value: bytes | None) -> bytes | None:
@@ -68,9 +68,9 @@ def commit(session: Session, peer_id: str, key: str, newest: Timestamps) -> bool
             return None
         try:
             queued = consistent(session, lambda: queued_groups(session, peer_id))
-        except AnswerTooLong:  # a group of the mark may be in that queue
+        except AnswerTooLong:  # that queue may contain a group of the mark
             queued = frozenset(mark)
-        # A group that is no longer queued never comes back: its server had its name for one life only.
+        # A group that is no longer queued never comes back: its server never starts again under the same name.
         return encode({group: timestamp for group, timestamp in wanted.items() if group in queued or group in newest})
 
     return update(session.zk, path, moved_on)
@@ -79,7 +79,7 @@ def commit(session: Session, peer_id: str, key: str, newest: Timestamps) -> bool
 class NewWalsStream(Watcher):
     """Announces new closed WALs of one peer for one mark.
 
-    Use `async with`, or `close` it in the end, so that no session or thread is left.
+    Use `async with`, or `close` it at the end, so that no session or thread is left.
     """
 
     def __init__(self, source: SourceCluster, peer_id: str, key: str) -> None:
@@ -89,20 +89,20 @@ class NewWalsStream(Watcher):
         self._source = source
 
     async def next(self, beside: Timestamps | None = None) -> NewWals:
-        """Wait for closed WALs that neither the mark nor `beside` covers; `commit` is what moves the mark.
+        """Wait for closed WALs that neither the mark nor `beside` covers. Only `commit` moves the mark.
 
-        It waits through lost sessions and while the ensemble is away. Raises PeerError if the peer must not be shipped,
+        The stream waits through lost sessions and while the ensemble is away. Raises PeerError if the peer must not be shipped,
         StorageError, ZNodeValueError.
         """
         return await self.first(lambda zk, watch: find_new(Session(self._source, zk), self.peer_id, self.key, beside, watch))
 
     async def commit(self, newest: Timestamps) -> bool:
-        """Let the mark cover `newest`; returns whether it did not before. Raises ConnectError, WalferryError."""
+        """Let the mark cover `newest`; returns whether that moved the mark. Raises ConnectError, WalferryError."""
         return await self.call(lambda zk: commit(writing_session(self._source, zk), self.peer_id, self.key, newest))
 
 
 def _closed_wals(session: Session, peer_id: str, watch: Watch | None) -> dict[str, list[int]]:
-    """The timestamps of closed WALs by group, oldest first. A queue that cannot be listed has none: nothing of it is shipped."""
+    """Return the timestamps of closed WALs by group, oldest first. A queue that cannot be listed counts as empty."""
     closed: dict[str, list[int]] = {}
     for queue in list_queues(session, peer_id, watch, watch_wals=watch, even_unread=True):
         for group, wals in closed_groups(queue).items():
@@ -115,7 +115,7 @@ def _merged(one: Timestamps, other: Timestamps) -> dict[str, int]:
 
 
 def _mark(value: bytes | None, path: str) -> dict[str, int]:
-    """The mark in a znode's value; without a znode, everything is new."""
+    """Return the mark in a znode's value; without a znode, all WALs are new."""
     try:
         return {} if value is None else decode(dict[str, int], value)
     except NotARecord as error:

@@ -2,8 +2,8 @@
 
     replication/rs / <server> / <queue id> / <WAL>        (ZKReplicationQueueStorage.java)
 
-All steps see the queues through `list_queues`, which reads names only. Positions are read where they are needed: `read_queues`
-reads all of them, `read_begun` only those of WALs whose shipping has begun.
+All steps see the queues through `list_queues`, which reads names only. Two functions also read positions: `read_queues` reads all
+of them, `read_begun` only the positions of WALs whose shipping has begun.
 
 A queue may be moved meanwhile: see `consistent`.
 """
@@ -24,23 +24,23 @@ from walferry.hbase.values import decode_position
 from walferry.replication.queues.consistent import looked_for
 from walferry.replication.source.session import Session
 
-CVERSION = "cversion_"  # begins the znodes that HBase creates and deletes in one multi when it claims a queue
+CVERSION = "cversion_"  # the prefix of the znodes that HBase creates and deletes in one multi when it claims a queue
 
-OnOdd = Callable[[str], None]  # is told of a znode that is not a queue
+OnOdd = Callable[[str], None]  # called with the path of a znode that is not a queue
 
 
 def _pass_over(_: str) -> None:
-    """What most readers do with such znodes."""
+    """Ignore a znode that is not a queue, as most readers do."""
 
 
 class QueuedWal(NamedTuple):
     """A WAL in a queue."""
 
     name: WalName
-    path: str  # its znode when it was read; HBase may have moved it since
+    path: str  # the WAL's znode when it was read; HBase may have moved it since
     position_or_problem: int | PositionError | None  # None: the position was not read
     version: int | None = None  # of the znode, if its position was read
-    set_ms: int | None = None  # when its position was set or the WAL queued, by ZooKeeper's clock; None as with the version
+    set_ms: int | None = None  # when the position was set or the WAL queued, by ZooKeeper's clock; None as for `version`
 
     @property
     def position(self) -> int:
@@ -54,11 +54,11 @@ class QueuedWal(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class NamedWals(Sequence[QueuedWal]):
-    """WALs of a queue that are made of their names whenever they are asked for: people are shown few of those that are queued."""
+    """A queue's WALs, made from their names when asked for: people are shown few of all queued WALs."""
 
     path: str  # the queue's znode
     names: Sequence[str]
-    begun: Mapping[str, QueuedWal]  # by znode; all others are at position 0
+    begun: Mapping[str, QueuedWal]  # by znode; all other WALs are at position 0
 
     def __len__(self) -> int:
         return len(self.names)
@@ -80,7 +80,7 @@ class NamedWals(Sequence[QueuedWal]):
 
 @dataclass(frozen=True, slots=True)
 class Queue:
-    """One peer's WALs at one server, by group and then by age, oldest first."""
+    """One peer's WALs at one server, sorted by group and then by age, oldest first."""
 
     server: str
     id: QueueId
@@ -88,17 +88,17 @@ class Queue:
     wals: Sequence[QueuedWal]
     server_is_live: bool
     problems: tuple[str, ...] = ()  # children that are not WALs
-    unread: AnswerTooLong | None = None  # why its WALs could not be listed; then it has none here
+    unread: AnswerTooLong | None = None  # why its WALs could not be listed; `wals` is empty then
 
     @property
     def live(self) -> bool:
-        """Whether its server runs and still adds WALs; a queue that came from a dead server gets none."""
+        """Whether the server runs and still adds WALs; a queue that came from a dead server gets none."""
         return self.server_is_live and not self.id.recovered
 
 
 @dataclass(frozen=True)
 class SeenQueues:
-    """All queues, the servers that ran, and the znodes among them whose names make no sense."""
+    """All queues, the servers that ran, and the znodes among the queues whose names make no sense."""
 
     queues: tuple[Queue, ...]
     servers: tuple[str, ...]
@@ -124,12 +124,11 @@ def list_queues(
     session: Session, peer_id: str | None = None, watch: Watch | None = None, watch_wals: Watch | None = None, *,
     even_unread: bool = False,
 ) -> list[Queue]:  # fmt: skip
-    """All queues of a peer, or of all peers, as they lay at one moment, without positions.
-
-    Raises StorageError, QueuesMoving; and AnswerTooLong, unless queues whose WALs cannot be listed are wanted too.
+    """Return all queues of one peer, or of all, as they lay at one moment, without positions.
 
     `watch` is called when a server or a queue comes or goes, `watch_wals` when a WAL does: once, in a thread of the client, or
-    when the connection is lost.
+    when the connection is lost. Raises StorageError, QueuesMoving; and, unless `even_unread`, AnswerTooLong for a queue whose
+    WALs cannot be listed.
     """
     check_storage(session.zk, session.nodes)
     listing = looked_for(session, lambda: _listing(session, peer_id, watch, watch_wals, even_unread=even_unread), _both_listings)
@@ -137,12 +136,12 @@ def list_queues(
 
 
 def see_queues(session: Session) -> SeenQueues:
-    """All queues of all peers, with the positions that `read_begun` reads, to be shown to people.
+    """Return all queues of all peers, with the positions that `read_begun` reads, for display.
 
     Names that make no sense become problems. Raises StorageError, QueuesMoving.
     """
     check_storage(session.zk, session.nodes)
-    odd: set[str] = set()  # a look may be repeated
+    odd: set[str] = set()  # `look` may be repeated
     listing = looked_for(session, lambda: _listing(session, None, on_odd=odd.add, even_unread=True), _both_listings)
     servers = children(session.zk, session.nodes.rs) or []
     odd |= {f"{session.nodes.rs}/{name} is not a server's name" for name in servers if not is_server_name(name)}
@@ -153,9 +152,9 @@ def see_queues(session: Session) -> SeenQueues:
 
 
 def read_queues(session: Session, peer_id: str, group: str | None = None) -> list[Queue]:
-    """All queues of a peer with their positions, or those with WALs of one group and only these, as they lay at one moment.
+    """Return all queues of a peer with their positions, as they lay at one moment.
 
-    Raises StorageError, QueuesMoving.
+    With `group`, only queues with WALs of this group are returned, and only these WALs. Raises StorageError, QueuesMoving.
     """
     check_storage(session.zk, session.nodes)
 
@@ -163,7 +162,7 @@ def read_queues(session: Session, peer_id: str, group: str | None = None) -> lis
         all_queues = _listing(session, peer_id, even_unread=group is not None)
         listing = {path: of for path, queue in all_queues.items() if (of := _of_group(queue, group)).names or group is None}
         unread = [queue.unread for queue in all_queues.values() if queue.unread]
-        if unread and not listing:  # the group may be there
+        if unread and not listing:  # the queue may contain the group
             raise unread[0]
         return listing, read_values(session, [f"{path}/{name}" for path, queue in listing.items() for name in queue.names])
 
@@ -178,10 +177,10 @@ def read_queues(session: Session, peer_id: str, group: str | None = None) -> lis
 
 
 def read_begun(session: Session, queues: Sequence[Queue]) -> list[Queue]:
-    """The queues with the positions of the WALs whose shipping has begun. All other WALs are at position 0.
+    """Return the queues with the positions of all WALs whose shipping has begun. All other WALs are at position 0.
 
     The WALs of a group are shipped one after the other. So each group is read from its oldest WAL to the first one that has no
-    position. If a later WAL has a position after all, the plan only counts more bytes as unshipped than there are.
+    position. If a later WAL has a position after all, the plan merely counts too many bytes as unshipped.
     """
     begun = _begun(session, queues)
     return [
@@ -191,7 +190,7 @@ def read_begun(session: Session, queues: Sequence[Queue]) -> list[Queue]:
 
 
 def _begun(session: Session, queues: Iterable[Queue]) -> dict[str, QueuedWal]:
-    """The WALs whose shipping has begun, by znode, with their positions."""
+    """Return the WALs whose shipping has begun, by znode, with their positions."""
     begun: dict[str, QueuedWal] = {}
     rests: list[Iterator[QueuedWal]] = [iter(wals) for queue in queues for wals in groups(queue).values()]
     while rests:
@@ -205,7 +204,7 @@ def _begun(session: Session, queues: Iterable[Queue]) -> dict[str, QueuedWal]:
 
 
 def groups(queue: Queue) -> dict[str, Sequence[QueuedWal]]:
-    """The queue's WALs by WAL group, oldest first."""
+    """Return the queue's WALs by WAL group, oldest first."""
     found: dict[str, Sequence[QueuedWal]] = {}
     rest = queue.wals
     while rest:
@@ -216,12 +215,12 @@ def groups(queue: Queue) -> dict[str, Sequence[QueuedWal]]:
 
 
 def closed_groups(queue: Queue) -> dict[str, Sequence[QueuedWal]]:
-    """The closed WALs of the queue by WAL group, oldest first. A live server still writes to the newest WAL of each group."""
+    """Return the queue's closed WALs by WAL group, oldest first. A live server still writes to each group's newest WAL."""
     return {group: wals[:-1] if queue.live else wals for group, wals in groups(queue).items()}
 
 
 def positions(wals: Sequence[QueuedWal]) -> Iterator[tuple[str, int | PositionError | None]]:
-    """The names of WALs with their positions, or why these cannot be parsed. NamedWals are not made for it."""
+    """Yield the names of WALs with their positions, or why a position cannot be parsed. Makes no objects for NamedWals."""
     if isinstance(wals, NamedWals):
         for name in wals.names:
             begun = wals.begun.get(f"{wals.path}/{name}")
@@ -232,12 +231,12 @@ def positions(wals: Sequence[QueuedWal]) -> Iterator[tuple[str, int | PositionEr
 
 
 def queue_paths(session: Session, peer_id: str) -> list[str]:
-    """The znodes of the peer's queues at all servers, not necessarily as of one moment. Unreadable names are left out."""
+    """Return the znodes of the peer's queues at all servers, not necessarily as of one moment. Unreadable names are left out."""
     return [path for _, queue_id, path in every_queue(session) if queue_id.peer_id == peer_id]
 
 
 def queued_groups(session: Session, peer_id: str, *, even_unread: bool = False) -> frozenset[str]:
-    """The WAL groups that are queued for the peer, not necessarily as of one moment. Names that are not WALs are left out.
+    """Return the WAL groups queued for the peer, not necessarily as of one moment. Names that are not WALs are left out.
 
     Raises AnswerTooLong for a queue that cannot be listed; with `even_unread` its groups are left out.
     """
@@ -266,14 +265,14 @@ def every_queue(session: Session, watch: Watch | None = None, on_odd: OnOdd = _p
 
 
 def read_values(session: Session, paths: Sequence[str]) -> dict[str, ZNode]:
-    """The znodes of WALs that are still there, by path."""
+    """Return the znodes of WALs that are still there, by path."""
     return {path: znode for path, znode in zip(paths, read_all(session.zk, paths), strict=True) if znode is not None}
 
 
 def queue_of(
     server: str, queue_id: QueueId, path: str, names: Collection[str], values: _Values, *, server_is_live: bool
 ) -> Queue:  # fmt: skip
-    """A queue as it was read. WALs that `values` does not have have no positions."""
+    """Return a queue as it was read. WALs that are not in `values` have no positions."""
     wals, problems = _in_order(path, names)
     queued = [
         _queued(wal, place, values[place]) if (place := f"{path}/{wal.text}") in values else QueuedWal(wal, place, None)
@@ -283,13 +282,13 @@ def queue_of(
 
 
 def _named(q: _Names, begun: Mapping[str, QueuedWal], *, server_is_live: bool) -> Queue:
-    """A queue whose WALs are made when they are asked for. Those in `begun`, which may be filled later, have positions."""
+    """Return a queue whose WALs are made when asked for. WALs in `begun`, which may be filled later, have positions."""
     wals, problems = _in_order(q.path, q.names)
     return Queue(q.server, q.id, q.path, NamedWals(q.path, [wal.text for wal in wals], begun), server_is_live, problems)
 
 
 def _in_order(path: str, names: Collection[str]) -> tuple[list[WalName], tuple[str, ...]]:
-    """A queue's WALs by group and age, and what is wrong with its other children."""
+    """Return a queue's WALs by group and age, and the problems with its other children."""
     wals, problems = [], []
     for name in names:
         try:
@@ -301,7 +300,7 @@ def _in_order(path: str, names: Collection[str]) -> tuple[list[WalName], tuple[s
 
 
 def position_in(value: bytes, znode: str) -> int | PositionError:
-    """A WAL's position, or why it cannot be parsed."""
+    """Return a WAL's position, or the error if it cannot be parsed."""
     try:
         return decode_position(value, znode)
     except PositionError as problem:
@@ -317,7 +316,7 @@ def _listing(
     *,
     even_unread: bool = False,
 ) -> dict[str, _Names]:
-    """The queues' children. Raises AnswerTooLong, or tells `on_odd`, if there are too many of one."""
+    """Return the queues' children. If a queue has too many, this raises AnswerTooLong, or calls `on_odd` with `even_unread`."""
     queues = [queue for queue in every_queue(session, watch, on_odd) if peer_id is None or queue[1].peer_id == peer_id]
     listing = {}
     listed = children_each(session.zk, [path for _, _, path in queues], watch_wals)
@@ -333,7 +332,7 @@ def _listing(
 
 
 def _live(session: Session, watch: Watch | None = None) -> set[str]:
-    """The live servers. Call it after the queues were read: a server that has just started is in both, a dead one in neither."""
+    """Return the live servers. Call it after reading the queues: then a new server is in both results, a dead one in neither."""
     return {str(server) for server in live_servers(session.zk, session.nodes, watch)}
 
 
@@ -345,7 +344,7 @@ def _queues(listing: _Listing, values: _Values, live: Collection[str]) -> list[Q
 
 
 def _both_listings(first: _Listing, again: _Listing) -> _Listing:
-    """What was found at either time, in the order of the second."""
+    """Merge the listings of both times, in the order of the second."""
     merged = {path: replace(queue, names=_union(queue, first.get(path))) for path, queue in again.items()}
     return {**merged, **{path: queue for path, queue in first.items() if path not in merged}}
 

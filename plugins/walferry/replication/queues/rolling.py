@@ -1,6 +1,6 @@
-"""Has the RegionServers begin new WALs, so that all edits written until now lie in closed WALs.
+"""Makes the RegionServers begin new WALs, so that all edits written until now lie in closed WALs.
 
-One roll serves any number of peers: a server queues its new WAL for each of them before it uses it.
+One roll serves any number of peers: a server queues its new WAL for each peer before it uses the WAL.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ from walferry.hbase.rpc.admin import roll_wal_writer
 from walferry.hbase.rpc.errors import RpcError
 from walferry.replication.source.session import Session
 
-CALLS_SECONDS = 30.0  # for all servers together: silent ones delay a batch no longer than this
-GRACE_SECONDS = 1.0  # for a call that ends in time to say what was wrong
+CALLS_SECONDS = 30.0  # for all servers together: silent servers delay a batch no longer than this
+GRACE_SECONDS = 1.0  # for a call that ends in time to report its error
 QUEUED_SECONDS = 30.0  # until the WALs that a roll has begun are queued
 POLL_SECONDS = 0.2
 ASKED_AT_ONCE = 64
@@ -41,7 +41,7 @@ class Rolled:
 
 
 def roll(session: Session, peer_ids: Collection[str]) -> Rolled:
-    """Have each live RegionServer begin new WALs, and wait until they are queued for all of these peers. Raises WalferryError.
+    """Make each live RegionServer begin new WALs, and wait until they are queued for all of these peers. Raises WalferryError.
 
     Only names are read. A server that dies in the meantime is not a failure: its WALs need no roll any more.
     """
@@ -58,9 +58,9 @@ def roll(session: Session, peer_ids: Collection[str]) -> Rolled:
 
 
 def _newest(session: Session, queues: Iterable[_Queue]) -> _Newest:
-    """The newest WAL of each group in each of the queues; a queue that is not there has none, nor has one that cannot be listed.
+    """Return the newest WAL of each group in each of the queues. A missing queue and one that cannot be listed have none.
 
-    The plan tells of the latter. What else the server queues shows that it has rolled.
+    The plan reports a queue that cannot be listed. The server's other queues show whether it has rolled.
     """
     queues = list(queues)
     found = children_each(session.zk, [session.nodes.queue(*queue) for queue in queues])
@@ -71,13 +71,13 @@ def _newest(session: Session, queues: Iterable[_Queue]) -> _Newest:
 def _newest_of(names: Iterable[str]) -> dict[str, int]:
     newest: dict[str, int] = {}
     for name in names:
-        if (wal := as_wal_name(name)) is not None:  # what is none is reported when the queue is planned
+        if (wal := as_wal_name(name)) is not None:  # the plan reports names that are not WALs
             newest[wal.group] = max(wal.timestamp, newest.get(wal.group, 0))
     return newest
 
 
 def _ask(servers: Collection[ServerName], login: Login) -> dict[str, str]:
-    """Ask all servers at the same time; why some did not do it. A call that hangs, as in looking up a name, is left behind."""
+    """Ask all servers at the same time; return why some did not roll. A call that hangs, e.g. at a name look-up, is abandoned."""
     give_up = time.monotonic() + CALLS_SECONDS
 
     def ask(server: ServerName) -> str | None:
@@ -102,7 +102,7 @@ def _ask(servers: Collection[ServerName], login: Login) -> dict[str, str]:
 
 
 def _await_newer(session: Session, before: _Newest) -> Collection[_Queue]:
-    """The queues that have no newer WAL of some group when time is up; groups that have left their queue do not count."""
+    """Return the queues where some group has no newer WAL when time is up. Groups that have left their queue do not count."""
     give_up = time.monotonic() + QUEUED_SECONDS
     waiting = before
     while True:

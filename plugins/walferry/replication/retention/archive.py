@@ -1,15 +1,15 @@
-"""The archive: a folder where copies of shipped WALs are kept for longer than HBase keeps its files.
+"""The archive: a folder that keeps copies of shipped WALs for longer than HBase keeps its files.
 
     <archive>/<group, quoted as in ZooKeeper>/<WAL>
 
-A copy has the same bytes as its WAL. It is written under a name that ends with `.part`, and renamed when it is whole, so a WAL
-that is listed here is always complete. All peers of the source share one copy.
+A copy has the same bytes as its WAL. It is written under a name that ends with `.part`, and renamed when it is complete, so each
+WAL listed here is complete. All peers of the source share one copy.
 
 While a WAL is being copied, its copier has an ephemeral znode under Walferry's root. So a WAL that two peers have shipped at the
-same time is copied once: one of them waits until the copy is there. If the copier dies, its znode goes, and another one copies.
+same time is copied once: one of them waits for the copy. If the copier dies, its znode is deleted, and another copier takes over.
 
 A WAL leaves its queue only after its copy has been renamed to its final name. If a run is killed before that, the next run finds
-the WAL still queued, with its position at its end, and copies it.
+the WAL still queued, with its position at the end, and copies it.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from walferry.hbase.layout import quoted
 from walferry.hbase.names import WalName, as_wal_name
 from walferry.replication.source.session import Session
 
-PART = ".part"  # ends the name of a copy that is not whole: see files.systems.copy_file
+PART = ".part"  # the suffix of an incomplete copy: see files.systems.copy_file
 PART_SECONDS = 86400.0  # no copy takes that long, so its run was killed
 POLL_SECONDS = 0.5
 _NEXT = "The next run copies it. If the archive is not wanted any more, remove `archive` from the source connection's extra"
@@ -47,7 +47,7 @@ class ArchivedWal:
     name: WalName
     url: str
     size: int  # bytes
-    copied: float | None  # when it was copied, in seconds since the epoch; None if the file system does not tell
+    copied: float | None  # when it was copied, in seconds since the epoch; None if the file system does not say
 
 
 class WalArchive:
@@ -57,11 +57,11 @@ class WalArchive:
         self.root = url.rstrip("/")
 
     def url_of(self, wal: WalName) -> str:
-        """Where the WAL's copy lies, or would lie."""
+        """Return the URL of the WAL's copy, whether the copy exists or not."""
         return f"{self.root}/{quoted(wal.group)}/{wal.text}"
 
     def has(self, wal: WalName) -> bool:
-        """Whether there is a copy of the WAL. Raises StoreError."""
+        """Return whether a copy of the WAL exists. Raises StoreError."""
         return self._size(wal) is not None
 
     def open(self, wal: WalName) -> OpenWal:
@@ -69,25 +69,25 @@ class WalArchive:
         return open_wal(self.url_of(wal))
 
     def groups(self) -> list[str]:
-        """The WAL groups that have had copies, in one call to the file system. Raises StoreError."""
+        """Return the WAL groups with a folder in the archive, in one call to the file system. Raises StoreError."""
         return sorted(unquote(entry.name) for entry in list_entries(self.root) if entry.is_folder)
 
     def wals(self) -> Iterator[ArchivedWal]:
-        """All copies, group by group and oldest first, in one call to the file system for each group. Raises StoreError."""
+        """Yield all copies, group by group and oldest first, in one call to the file system for each group. Raises StoreError."""
         for group in self.groups():
             yield from self.wals_of(group)
 
     def wals_of(self, group: str) -> list[ArchivedWal]:
-        """The copies of one group's WALs, oldest first. Raises StoreError."""
+        """Return the copies of one group's WALs, oldest first. Raises StoreError."""
         found = []
         for entry in list_entries(f"{self.root}/{quoted(group)}"):
-            wal = as_wal_name(entry.name)  # None: being copied, or not ours
+            wal = as_wal_name(entry.name)  # None: an unfinished copy, or not our file
             if wal is not None and wal.group == group and not entry.is_folder:
                 found.append(ArchivedWal(wal, self.url_of(wal), entry.size, entry.modified))
         return sorted(found, key=lambda archived: archived.name.timestamp)
 
     def put(self, wal: WalName, url: str) -> bool:
-        """Copy the closed WAL whose file lies at `url`, unless it is here already. Returns whether it was copied.
+        """Copy the closed WAL whose file lies at `url`, unless the archive contains it already. Returns whether it was copied.
 
         Raises StoreError, FileNotFoundError if the WAL has moved.
         """
@@ -114,9 +114,9 @@ class NotArchived(WalferryError):
 
 
 def archive_wal(session: Session, wal: WalName, dead_servers: Sequence[str], stopped: Callable[[], bool]) -> bool:
-    """Copy a closed WAL to the source's archive; returns whether this call has copied it. Another copier is waited for.
+    """Copy a closed WAL to the source's archive, or wait for another copier. Returns whether this call has copied it.
 
-    Returns False, too, as soon as `stopped` says so. Raises NotArchived, ConnectError.
+    Its queue came from `dead_servers`. Also returns False as soon as `stopped` returns True. Raises NotArchived, ConnectError.
     """
     archive = WalArchive(session.source.archive or "")
     node = session.own.archiving(wal.text)
@@ -135,7 +135,7 @@ def archive_wal(session: Session, wal: WalName, dead_servers: Sequence[str], sto
 
 @dataclass(frozen=True)
 class Expired:
-    """What is in the archive, and what was deleted from it."""
+    """The size of the archive, and of the copies deleted from it."""
 
     kept: int
     kept_bytes: int
@@ -144,9 +144,9 @@ class Expired:
 
 
 def expire(archive: WalArchive, ttl_seconds: float) -> Expired:
-    """Delete copies that are older than the TTL, what killed copiers have left, and empty folders. Raises StoreError.
+    """Delete copies that are older than the TTL, the remains of killed copiers, and empty folders. Raises StoreError.
 
-    A copy whose age the file system does not tell is kept. Files that are not Walferry's are left alone.
+    Copies of unknown age and files that are not Walferry's are kept.
     """
     now = time.time()
     kept = kept_bytes = deleted = deleted_bytes = 0
@@ -170,7 +170,7 @@ def expire(archive: WalArchive, ttl_seconds: float) -> Expired:
 
 
 def _is_part_of(name: str, group: str) -> bool:
-    """Whether this is the name of a copy that was begun: the WAL, a random number, PART."""
+    """Return whether this is the name of an unfinished copy: the WAL, a random number, PART."""
     return name.endswith(PART) and _is_wal_of(name.removesuffix(PART).rpartition(".")[0], group)
 
 
@@ -187,13 +187,13 @@ def _copied(session: Session, archive: WalArchive, wal: WalName, dead_servers: S
         try:
             return archive.put(wal, location.url)
         except FileNotFoundError:
-            if location.url in tried:  # it has not moved, so what is missing is in the archive
+            if location.url in tried:  # it has not moved, so the archive itself is missing something
                 raise
             tried.add(location.url)
 
 
 def _created(session: Session, node: str) -> bool:
-    """Whether this session has the right to copy now. A right that was taken by an earlier try of this call counts."""
+    """Return whether this session has the right to copy now. A right taken by an earlier try of this call counts."""
     try:
         retried(session.zk, session.zk.create, node, ephemeral=True, makepath=True)
     except NodeExistsError:

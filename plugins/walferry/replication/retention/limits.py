@@ -13,7 +13,7 @@ OLD_WALS = "old-wals"
 CLEANER = "log-cleaner"
 SHOWN_PEERS = 5
 GIB = 1 << 30
-OVERDUE_SECONDS = 7200.0  # the Master cleans every 10 minutes (hbase.master.cleaner.interval), one round may take long
+OVERDUE_SECONDS = 7200.0  # the Master cleans every 10 minutes (hbase.master.cleaner.interval), and one round may take long
 SKEW_SECONDS = 60.0
 _ADVICE = {
     ShippedBy.HBASE: "Look at the metrics of its replication source, or have Walferry drain it",
@@ -26,7 +26,7 @@ _ADVICE = {
 
 @dataclass(frozen=True)
 class OldWalLimits:
-    """When to warn."""
+    """The thresholds for warnings."""
 
     held_gib: float
     blocked_hours: float
@@ -34,12 +34,12 @@ class OldWalLimits:
 
 
 def exceeded(survey: OldWalSurvey, limits: OldWalLimits) -> list[Finding]:
-    """What a user should look after, the most urgent first."""
+    """Return the findings that a user should look after, the most urgent first."""
     return [*full_disk(survey, limits.days_left), *_held(survey, limits), *_blockers(survey, limits), *_cleaner(survey)]
 
 
 def full_disk(survey: OldWalSurvey, days_left: float) -> Iterator[Finding]:
-    """The disk under oldWALs, if it does not last for so many days."""
+    """Report the disk under oldWALs if it fills up within `days_left` days."""
     left = survey.forecast.seconds_left
     if left is not None and left < days_left * 86400:
         peers = ", ".join(blocker.peer_id for blocker in survey.blockers[:SHOWN_PEERS] if blocker.held.files)

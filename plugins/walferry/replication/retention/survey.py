@@ -1,16 +1,16 @@
-"""Surveys oldWALs: what lies there, what keeps it from HBase's log cleaner, and for how long.
+"""Surveys oldWALs: its files, the queues that keep them from HBase's log cleaner, and for how long.
 
     <wal root>/oldWALs/<WAL>
     <wal root>/oldWALs/<server>/<WAL>    with hbase.separate.oldlogdir.by.regionserver
 
-Each folder is listed once, in one call: HDFS answers with sizes and times, so no file is looked at by itself.
+Each folder is listed once, in one call: HDFS answers with sizes and times, so no file needs a call of its own.
 
-The cleaner deletes a WAL when its TTL is over (hbase.master.logcleaner.ttl after its last write) and no queue names it. So what
-blocks it are queues, and behind each queue a peer that is shipped slowly, by nobody, or that does not exist any more.
+The cleaner deletes a WAL when its TTL is over (hbase.master.logcleaner.ttl after its last write) and no queue names it. So queues
+block the cleaner, and behind each queue is a peer that is shipped slowly, is not shipped at all, or no longer exists.
 
-It also foresees when WALs that cannot be deleted will have filled the disk. The rate comes from the WALs themselves: what queues
-hold of the writes of the last day, or since the oldest held WAL if that is younger. It is the rate at which oldWALs grows while
-its queues stay blocked. HFiles and other users of the disk are not in it.
+The survey also forecasts when WALs that cannot be deleted will fill the disk. The rate comes from the WALs themselves: the queued
+bytes written during the last day, or since the oldest held WAL if that is younger. At this rate oldWALs grows while its queues
+stay blocked. HFiles and other users of the disk are not included.
 """
 
 from __future__ import annotations
@@ -33,9 +33,9 @@ from walferry.replication.queues.reading import CVERSION, Queue, list_queues
 from walferry.replication.source.agreement import master_peers
 from walferry.replication.source.session import Session
 
-_WAL = re.compile(r"(.+)\.(\d+)(\.[0-9A-Za-z]+)?")  # AbstractFSWALProvider.WAL_FILE_NAME_PATTERN: what the cleaner takes for one
+_WAL = re.compile(r"(.+)\.(\d+)(\.[0-9A-Za-z]+)?")  # AbstractFSWALProvider.WAL_FILE_NAME_PATTERN: the cleaner's pattern
 WINDOW_SECONDS = 86400.0
-LEAST_SECONDS = 600.0  # a shorter history says nothing about a rate
+LEAST_SECONDS = 600.0  # a shorter history gives no reliable rate
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,11 +45,11 @@ class OldWal:
     name: str
     size: int  # bytes
     modified: float  # its last write, in seconds since the epoch
-    is_wal: bool  # whether its name is a WAL's; the Master keeps files of its own here
+    is_wal: bool  # whether its name is a WAL's; the Master also keeps its own files here
 
 
 class Fate(StrEnum):
-    """What the log cleaner makes of a file."""
+    """How the log cleaner treats a file."""
 
     HELD = "held by queues"
     YOUNG = "younger than the TTL"
@@ -58,7 +58,7 @@ class Fate(StrEnum):
 
 
 class ShippedBy(StrEnum):
-    """Whose turn it is to ship a peer's queues."""
+    """Which system has to ship a peer's queues."""
 
     HBASE = "HBase"
     WALFERRY = "Walferry"
@@ -93,35 +93,35 @@ class Amount:
 
 @dataclass(slots=True)
 class Blocker:
-    """A peer whose queues have WALs, and how much of oldWALs they hold."""
+    """A peer whose queues contain WALs, and how much of oldWALs they hold."""
 
     peer_id: str
     shipped_by: ShippedBy
     queued: int = 0  # WALs in its queues, wherever their files lie
     held: Amount = field(default_factory=Amount)
-    held_alone: Amount = field(default_factory=Amount)  # what no other peer holds
-    queues: dict[str, Amount] = field(default_factory=dict)  # by server and queue id, those that hold most first
+    held_alone: Amount = field(default_factory=Amount)  # files that no other peer holds
+    queues: dict[str, Amount] = field(default_factory=dict)  # by server and queue id, the largest first
 
 
 @dataclass(frozen=True)
 class Forecast:
-    """How fast held WALs grow, how much room there is, and how long it lasts."""
+    """How fast held WALs grow, how much space is left, and how long it lasts."""
 
-    bytes_per_second: float | None = None  # None: the held WALs are too few or too young to tell
+    bytes_per_second: float | None = None  # None: the held WALs are too few or too young to say
     copies: float = 1.0  # bytes on the disks for each byte of a WAL
     space: Space | None = None
-    problem: str = ""  # why the space is not known
+    problem: str = ""  # why the free space is not known
 
     @property
     def seconds_left(self) -> float | None:
-        """Seconds until the disk is full at this rate; None if that is not known, or if nothing grows."""
+        """Seconds until the disk is full at this rate; None if that is unknown, or if nothing grows."""
         if self.space is None or not self.bytes_per_second:
             return None
         return self.space.remaining / (self.bytes_per_second * self.copies)
 
     @property
     def why_unknown(self) -> str:
-        """Why that is not known; empty if it is."""
+        """Why `seconds_left` is unknown; empty if it is known."""
         if self.space is None:
             return self.problem
         if self.bytes_per_second is None:
@@ -131,7 +131,7 @@ class Forecast:
 
 @dataclass(frozen=True)
 class OldWalSurvey:
-    """The files of oldWALs at one moment, the peers that hold some, and until when there is room.
+    """The files of oldWALs at one moment, the peers that hold some, and how long the space lasts.
 
     If oldWALs could not be listed, `problem` says why, and nothing else is known.
     """
@@ -140,22 +140,22 @@ class OldWalSurvey:
     problem: str = ""
     ttl_seconds: float = 0.0
     amounts: Mapping[Fate | None, Amount] = field(default_factory=dict)  # None: of all files
-    blockers: Sequence[Blocker] = ()  # those that hold most first
+    blockers: Sequence[Blocker] = ()  # the peer that holds most first
     forecast: Forecast = field(default_factory=Forecast)
     wals: Sequence[SurveyedWal] = ()
-    not_servers: Collection[str] = ()  # children of replication/rs at which the cleaner stops
+    not_servers: Collection[str] = ()  # children of replication/rs that stop the cleaner
 
     def amount(self, fate: Fate | None = None) -> Amount:
-        """All files, or those with this fate."""
+        """Return the amount of all files, or of the files with this fate."""
         return self.amounts.get(fate, Amount())
 
     def blocked_seconds(self, held: Amount) -> float:
-        """For how long the oldest of these files has been kept beyond its TTL."""
+        """Return for how long the oldest of these files has been kept beyond its TTL."""
         return max(0.0, self.at - held.oldest - self.ttl_seconds)
 
 
 def list_old_wals(store: WalStore) -> list[OldWal]:
-    """List all files in oldWALs. Raises StoreError: WrongRoot if no cluster keeps its WALs there."""
+    """List all files in oldWALs. Raises StoreError, in particular WrongRoot if no cluster keeps its WALs there."""
     store.check_root()
     folder = f"{store.root}/{OLD_WALS}"
     entries = list_entries(folder)
@@ -169,7 +169,7 @@ def list_old_wals(store: WalStore) -> list[OldWal]:
 def survey(session: Session, ttl_seconds: float, clock: Callable[[], float]) -> OldWalSurvey:
     """Survey oldWALs. Raises StoreError, StorageError, QueuesMoving, ConnectError.
 
-    Files are listed before the queues are read, so a WAL that is archived meanwhile is not called free.
+    Files are listed before the queues are read, so a WAL that is archived meanwhile does not count as free.
     """
     now = clock()
     files = list_old_wals(session.store)
@@ -188,7 +188,7 @@ def surveyed(
     peers: Mapping[str, Peer],
     not_servers: Collection[str] = (),
 ) -> OldWalSurvey:
-    """The survey of these files of the store, and of the queues that may hold them."""
+    """Survey these files, and the queues that may hold them. The files were listed `at` this time, in s since the epoch."""
     holders = _by_wal(queues)
     wals = [_surveyed(wal, holders.get(wal.name, ()), at - ttl_seconds) for wal in files]
     amounts: dict[Fate | None, Amount] = {None: Amount()}
@@ -200,7 +200,7 @@ def surveyed(
 
 
 def forecast(store: WalStore, held: Iterable[OldWal], now: float) -> Forecast:
-    """Foresee how long the disk under oldWALs lasts while the `held` WALs are kept. The space may stay unknown."""
+    """Forecast how long the disk under oldWALs lasts while the `held` WALs are kept. The free space may stay unknown."""
     rate = rate_of(held, now)
     try:
         return Forecast(rate, _copies(store), space_at(store.root))
@@ -209,12 +209,12 @@ def forecast(store: WalStore, held: Iterable[OldWal], now: float) -> Forecast:
 
 
 def rate_of(held: Iterable[OldWal], now: float) -> float | None:
-    """Bytes a second that were written to these WALs; None if they do not tell."""
+    """Return the bytes a second that were written to these WALs; None if there is too little data."""
     wals = [wal for wal in held if wal.modified <= now]
     since = max(now - WINDOW_SECONDS, min((wal.modified for wal in wals), default=now))
     if now - since < LEAST_SECONDS:
         return None
-    # What was written before `since` is in the WALs that were finished by then.
+    # WALs that were finished before `since` contain the earlier writes.
     return sum(wal.size for wal in wals if wal.modified > since) / (now - since)
 
 
@@ -223,18 +223,18 @@ def _copies(store: WalStore) -> float:
         return 1.0
     try:
         length, used = bytes_on_disk(f"{store.root}/{OLD_WALS}")
-    except FileNotFoundError:  # nothing was ever archived
+    except FileNotFoundError:  # no WAL was ever archived
         return 1.0
     return used / length if length else 1.0
 
 
 def _by_wal(queues: Sequence[Queue]) -> dict[str, tuple[Queue, ...]]:
-    """The queues that hold each WAL, by its name. The cleaner may delete the WALs that none holds.
+    """Map each WAL's name to the queues that hold it. The cleaner may delete WALs that no queue holds.
 
-    The first cleaner looked up queue after queue until it had found the WAL, kept the names that it had read in a cache, and
-    looked there first the next time (ReplicationLogCleaner). Since HBASE-12865 the cleaner reads the names of all queues once for
-    each cleaning, as of one moment (ReplicationQueueStorage.getAllWALs). This is that cache, made of one consistent reading: each
-    queue's names are read once, however many WALs are looked up.
+    HBase's first cleaner searched queue after queue until it found the WAL, kept the names that it had read in a cache, and
+    searched the cache first the next time (ReplicationLogCleaner). Since HBASE-12865 the cleaner reads the names of all queues
+    once for each cleaning, as of one moment (ReplicationQueueStorage.getAllWALs). This map is the cache, made from one consistent
+    reading: each queue's names are read once, however many WALs are looked up.
     """
     found: dict[str, tuple[Queue, ...]] = {}
     for queue in queues:
@@ -287,7 +287,7 @@ def _shipped_by(peer: Peer | None) -> ShippedBy:
 
 
 def _peers(session: Session) -> Mapping[str, Peer]:
-    """The peers as the Master knows them; as ZooKeeper has them if the Master is silent or too old to be asked."""
+    """Return the peers as the Master knows them; from ZooKeeper if the Master is silent or too old to be asked."""
     try:
         known = master_peers(session)
     except MasterSilent:

@@ -1,6 +1,6 @@
-"""Whether the slave acknowledges what it is sent.
+"""Records whether the slave acknowledges the edits sent to it.
 
-All senders of a task report here; the thread that publishes the summary reads it.
+All senders of a task report here; the thread that publishes the summary reads the record.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
-FAILING_SECONDS = 2.0  # a failure that the next try mends is not an outage
+FAILING_SECONDS = 2.0  # a failure that the next try repairs is not an outage
 SILENCE_SECONDS = 10.0  # without an error; HBase logs calls that take as long (hbase.ipc.warn.response.time)
 REPEAT_SECONDS = 30.0
 LONGEST_REPEAT_SECONDS = 600.0
@@ -18,7 +18,7 @@ LONGEST_REPEAT_SECONDS = 600.0
 
 @dataclass(frozen=True)
 class Outage:
-    """Since when the slave acknowledges nothing, how many tries have failed, and why the last one did (None: none has)."""
+    """Since when the slave acknowledges nothing, how many tries have failed, and why the last try did (None: none has)."""
 
     since: float  # seconds since the epoch
     tries: int
@@ -26,10 +26,10 @@ class Outage:
 
 
 class Answers:
-    """What became of the tries to reach the slave. Any thread may call the methods.
+    """The outcomes of the tries to reach the slave. Any thread may call the methods.
 
     Durations are taken from `clock`, so that a correction of the machine's time neither uses up the patience with a slave nor
-    prolongs it. `epoch_clock` only says what time it is, for people.
+    prolongs it. `epoch_clock` only gives the time of day, for people.
     """
 
     def __init__(self, clock: Callable[[], float] = time.monotonic, epoch_clock: Callable[[], float] = time.time) -> None:
@@ -44,7 +44,7 @@ class Answers:
         self._error: str | None = None
 
     def trying(self, expected_seconds: float = SILENCE_SECONDS) -> None:
-        """A try begins; for `expected_seconds` the slave may be silent without anything being wrong."""
+        """Note that a try begins. For `expected_seconds` the slave may be silent without anything being wrong."""
         with self._lock:
             now = self._clock()
             self._under_way += 1
@@ -52,7 +52,7 @@ class Answers:
             self._quiet_until = max(self._quiet_until, now + expected_seconds)
 
     def answered(self) -> None:
-        """The slave has taken what it was sent, has refused it for good, or says that it is too busy to take it now."""
+        """Note that the slave has taken the edits, has refused them for good, or says that it is too busy now."""
         with self._lock:
             self._under_way -= 1
             self._tries, self._error = 0, None
@@ -60,33 +60,33 @@ class Answers:
             self._quiet_until = self._quiet_until if self._under_way else 0.0
 
     def failed(self, error: str) -> None:
-        """A try failed."""
+        """Note that a try failed."""
         with self._lock:
             self._under_way -= 1
             self._tries += 1
             self._error = error
 
     def given_up(self) -> None:
-        """This side ended a try, so it is not known whether the slave would have answered."""
+        """Note that this side ended a try, so that it is unknown whether the slave would have answered."""
         with self._lock:
             self._under_way -= 1
             if not self._under_way and not self._tries:
                 self._since = None
 
     def heard(self) -> None:
-        """A server that has a call under way answers other calls: it works on that one."""
+        """Note that a server with a call under way answers other calls: it works on that call."""
         with self._lock:
             self._heard = self._clock()
 
     @property
     def since(self) -> float:
-        """Since when the slave acknowledges nothing; now if it does, or is asked nothing. In seconds since the epoch."""
+        """Since when the slave acknowledges nothing, in seconds since the epoch; now if it does, or is asked nothing."""
         with self._lock:
             return self._epoch_clock() if self._since is None else self._in_epoch(self._since)
 
     @property
     def silent_seconds(self) -> float:
-        """For how long the slave has neither acknowledged what it was sent nor worked on it."""
+        """For how long the slave has neither acknowledged the edits sent to it nor worked on them."""
         with self._lock:
             return 0.0 if self._since is None else self._clock() - max(self._since, self._heard)
 
@@ -104,7 +104,7 @@ class Answers:
 
 
 class Repeats:
-    """When to repeat a message about something that goes on: at once, then after growing intervals."""
+    """Decides when to repeat a message about a lasting problem: at once, then after growing intervals."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
@@ -113,7 +113,7 @@ class Repeats:
         self._begun = False
 
     def due(self) -> bool:
-        """Whether to say it now; a caller that is told so has said it."""
+        """Return whether to send the message now. True counts it as sent."""
         now = self._clock()
         if self._begun and now < self._next:
             return False
@@ -122,6 +122,6 @@ class Repeats:
         return True
 
     def reset(self) -> bool:
-        """It is over; returns whether it was ever said."""
+        """Note that the problem is over; return whether the message was ever sent."""
         said, self._begun, self._interval = self._begun, False, REPEAT_SECONDS
         return said

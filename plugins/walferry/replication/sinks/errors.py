@@ -1,4 +1,4 @@
-"""What ends the sending of requests, whatever the sink."""
+"""Errors that end the sending of requests, for any sink."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ from walferry.base.errors import WalferryError
 
 
 class Stopped(Exception):
-    """The group's shipping was told to stop. A signal to the reader and the senders, not an error."""
+    """The group's shipping is to stop. A signal to the reader and the senders, not an error."""
 
 
 class SlaveUnreachable(WalferryError):
-    """`slave` has acknowledged nothing since `since` (seconds since the epoch), in `tries` tries; the last failed for
+    """`slave` has acknowledged nothing since `since` (seconds since the epoch), in `tries` tries; the last try failed with
     `last_error`.
 
-    `tries` is 0 if the deadline had passed before the first one. `answered` tells whether the last one failed with an error of
-    the slave's own.
+    `tries` is 0 if the deadline had passed before the first one. `answered` is true if the last try failed with an error from the
+    slave itself.
     """
 
     def __init__(
@@ -36,7 +36,7 @@ class SlaveUnreachable(WalferryError):
 
 
 class SlaveRefusesLogin(WalferryError):
-    """ZooKeeper of `slave` does not take our login, and will not take it later; `why` says what is wrong with it."""
+    """ZooKeeper of `slave` does not accept our login, and will not accept it later; `why` gives the reason."""
 
     retry_helps = False
 
@@ -45,7 +45,7 @@ class SlaveRefusesLogin(WalferryError):
 
 
 class CellRefused(WalferryError):
-    """A cell is larger than `server` of the slave takes. Nothing else is wrong with the slave; other cells arrive."""
+    """A cell exceeds the size that `server` of the slave accepts. The slave is otherwise fine, and other cells arrive."""
 
     retry_helps = False
 
@@ -60,7 +60,7 @@ class CellRefused(WalferryError):
 
 
 class NotAtSlave(WalferryError):
-    """The slave has no table `table`, or its table has no family `family`. The text is that of `refusal`, the slave's answer."""
+    """The slave has no table `table`, or its table has no family `family`. The text comes from `refusal`, the slave's answer."""
 
     retry_helps = False
 

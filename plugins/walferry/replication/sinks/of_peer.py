@@ -1,6 +1,6 @@
-"""The sink that a peer needs: the one place that knows which kinds of sinks there are.
+"""Chooses the sink that a peer needs. Only this module knows which kinds of sinks there are.
 
-Sinks need numpy and numba. They are imported when one is opened, because drivers and Airflow's tasks import this module too.
+Sinks need numpy and numba. They are imported when a sink is opened, because drivers and Airflow's tasks import this module too.
 """
 
 from __future__ import annotations
@@ -30,12 +30,12 @@ def open_sink(
     peer: Peer, session: Session, settings: PeerSettings, deadline: float, *, stop: threading.Event,
     right: Right, lease: HFileRefs | None, on_missing_hfiles: Callable[[int], None], on_failure: Callable[[], None],
 ) -> Sink:  # fmt: skip
-    """The sink of a peer, not yet entered. `deadline` is on time.monotonic; `stop`, once set, ends all waiting in it. `right` is
-    asked before each request to the slave.
+    """Return the sink of a peer, not yet entered. `deadline` is on time.monotonic; `stop`, once set, ends all waiting in the
+    sink. `right` is asked before each request to the slave.
 
-    `lease` is the one on the group's queue, for what a sink writes at the source. Without a lease nothing is written there: the
-    references to HFiles are the queues' business, and stay as they are. `on_missing_hfiles(count)` is told of files that were
-    gone and not needed; `on_failure` is called after each failed try to reach the slave's ZooKeeper.
+    `lease` is the lease on the group's queue, for a sink's writes at the source. Without a lease nothing is written there:
+    references to HFiles belong to the queues, and stay as they are. `on_missing_hfiles` is called with the number of files that
+    were gone and not needed, and `on_failure` after each failed try to reach the slave's ZooKeeper.
     """
     from walferry.replication.sinks.hbase.bulk_loads import HFileSender, HFileSource
     from walferry.replication.sinks.hbase.sink import HBaseSink
@@ -52,9 +52,9 @@ def open_sink(
 
 
 def why_down(peer: Peer, source: SourceCluster, timeout_seconds: float = REACHABLE_SECONDS) -> str | None:
-    """Why the slave of `peer` cannot be shipped to, in one line; None if nothing is known that prevents it.
+    """Return why the slave of `peer` cannot be shipped to, in one line; None if no obstacle is known.
 
-    Takes about `timeout_seconds` at most. Never raises for what the slave, its ZooKeeper or the peer's cluster key do.
+    Takes at most about `timeout_seconds`. Never raises because of the slave, its ZooKeeper or the peer's cluster key.
     """
     try:
         login = source.login_to(peer)
@@ -66,8 +66,8 @@ def why_down(peer: Peer, source: SourceCluster, timeout_seconds: float = REACHAB
 def bulk_loads_in(
     window: Window, kept: KeptEdits, rules: FilterRules, source: SourceCluster, path: str
 ) -> tuple[list[int], list[str]]:
-    """The entries of a window that are bulk loads which the peer gets, and the files of the others, to which references may be
-    left. Notes in `kept` what becomes of these.
+    """Return the window's entries with bulk loads that the peer gets, and the files of its other bulk loads, to which references
+    may be left. Notes the fate of the others in `kept`.
 
     Raises WalCorruptError or BulkLoadRefused, naming `path`, at the first entry that cannot be shipped.
     """

@@ -1,17 +1,18 @@
-"""What a sink is given, and what it must keep.
+"""The protocol of a sink: its inputs, and the promises that it must keep.
 
     Window + Kept  →  Sink.take  →  Take.request, Sink.join  →  Request  →  Sender.send
 
-The reader hands over what was read and what the filters kept of it. The sink says which entries it sends, and makes requests of
-them; shipping decides how many entries fit into a request, which sender gets it and when. A request is opaque to shipping: it
-only counts what is in it.
+The reader hands over a window and the edits that the filters kept. The sink says which entries it sends, and makes requests of
+them. Shipping decides how many entries fit into a request, and which sender gets it when. A request is opaque to shipping, which
+only counts its contents.
 
 A sink keeps two promises:
 
-- **Order.** Requests that one sender sends one after the other take effect in that order, and within a request a region's entries
-  do so in the order of the WAL. Senders are independent of each other: a region's entries always go through the same one.
-- **Acknowledged means durable.** When `send` returns, the target has all edits of its requests and keeps them through a crash.
-  Shipping may forget them then. When `send` raises, any part of them may have arrived; they may be sent again.
+- **Order.** The requests of one sender take effect in the order in which they are sent, and a region's entries within a request
+  take effect in the order of the WAL. Senders are independent of each other: a region's entries always go through the same
+  sender.
+- **Acknowledged means durable.** When `send` returns, the target has all edits of the requests and keeps them through a crash.
+  Shipping may forget them then. When `send` raises, any part of the edits may have arrived; shipping may send them again.
 """
 
 from __future__ import annotations
@@ -38,11 +39,11 @@ class SinkRequest(Protocol):
 
     @property
     def size(self) -> int:
-        """Bytes that it holds in memory until it is acknowledged."""
+        """Bytes that the request takes in memory until it is acknowledged."""
 
     @property
     def entry_count(self) -> int:
-        """Entries of the WAL; 0 if there is nothing to send and sending it only completes what belongs to it."""
+        """Entries of the WAL; 0 if nothing is sent, and sending only completes other work, such as releasing files."""
 
     @property
     def cell_count(self) -> int: ...
@@ -56,7 +57,7 @@ class SinkRequest(Protocol):
 
     @property
     def hfile_count(self) -> int:
-        """Files that the target copies for bulk loads."""
+        """The number of files that the target copies for bulk loads."""
 
     @property
     def last_write_time(self) -> int:
@@ -64,7 +65,7 @@ class SinkRequest(Protocol):
 
 
 class Take(Protocol):
-    """What a sink takes of one window."""
+    """The part of a window that a sink takes."""
 
     @property
     def entries(self) -> Ints:
@@ -72,26 +73,25 @@ class Take(Protocol):
 
     @property
     def alone(self) -> Collection[int]:
-        """Those among them that need a request of their own."""
+        """The entries that need a request of their own."""
 
     def request(self, entries: Ints) -> SinkRequest:
-        """A request for some of `entries`, at least one, ascending and all for one sender. Copies what it needs of the window."""
+        """Return a request for some of `entries`: at least one, ascending, for one sender. Copies the bytes from the window."""
 
 
 class Sender(Protocol):
     """Sends requests in order, on a thread of its own."""
 
     def send(self, requests: Sequence[SinkRequest], deadline: float) -> None:
-        """Return when all requests are acknowledged: some that follow each other, or one that goes alone. `deadline` is on
-        time.monotonic.
+        """Return when all requests are acknowledged: several in a row, or one that goes alone. `deadline` is on time.monotonic.
 
-        Raises SlaveUnreachable when the deadline or the sink's patience is over, Stopped, and any other error that trying
-        again does not mend.
+        Raises SlaveUnreachable when the deadline or the sink's patience is over, Stopped, and other errors that trying again does
+        not repair.
         """
 
 
 class Sink(Protocol):
-    """The target of one task. A context manager: entering it reaches the target, or raises as `Sender.send` does."""
+    """The target of one task. A context manager: entering it connects to the target, or raises as `Sender.send` does."""
 
     def __enter__(self) -> Self: ...
 
@@ -99,15 +99,15 @@ class Sink(Protocol):
 
     @property
     def id(self) -> UUID:
-        """The id that edits coming from the target carry; the filters drop these."""
+        """The id in edits that come from the target; the filters drop these edits."""
 
     @property
     def answers(self) -> Answers:
-        """Whether the target acknowledges what it is sent."""
+        """The record of whether the target acknowledges edits."""
 
     @property
     def failed_requests(self) -> int:
-        """Requests that had to be sent again."""
+        """The number of requests that had to be sent again."""
 
     @property
     def kind(self) -> SinkKind:
@@ -115,22 +115,22 @@ class Sink(Protocol):
 
     @property
     def refused(self) -> str | None:
-        """Why the target has refused to be sent edits as it was asked for; None if it has not."""
+        """Why the target has refused the requested way of sending edits; None if it has not."""
 
     def take(self, window: Window, kept: KeptEdits, rules: FilterRules, path: str) -> Take:
-        """What this sink sends of a window of the file `path`. Notes in `kept` what became of the entries that only it knows.
+        """Choose the entries that this sink sends of a window of file `path`. Notes in `kept` the fate of entries only it knows.
 
         Raises a WalError at the first entry that cannot be sent.
         """
 
     def join(self, requests: Sequence[SinkRequest]) -> SinkRequest:
-        """Requests for one sender, in order and none of them alone, as one."""
+        """Join requests for one sender into one. They are in order, and none of them must go alone."""
 
     def sender(self) -> Sender:
-        """Another sender. All of a task send side by side."""
+        """Return another sender. All senders of a task send side by side."""
 
     def look_after_calls(self, deadline: float) -> None:
-        """Find out which calls under way the target still works on, and end those that it does not. Called every few seconds.
+        """Find the calls under way that the target still works on, and end the others. Called every few seconds.
 
         A call that the target works on is left alone for as long as it takes, beyond the deadline too.
         """

@@ -1,10 +1,10 @@
 """The source cluster and how to reach it.
 
-`cluster` is what a run knows of it, and `connection` reads that from Airflow. `session` is a connected client with the cluster's
-paths and files. `agreement` checks that the Master and ZooKeeper agree on the peers.
+`cluster` describes the source cluster for a run, and `connection` reads this description from Airflow. `session` is a connected
+client with the cluster's paths and files. `agreement` checks that the Master and ZooKeeper agree on the peers.
 
-    fields                reads an Airflow connection as the environment has it, JSON or a URI
-    logins                the fields of a connection that say as whom a cluster is talked to, and what is demanded of its servers
-    source_job            what all jobs have in common
-    slaves                as whom the slaves are talked to, by connections of their own
+    fields                reads an Airflow connection from the environment, as JSON or a URI
+    logins                the login fields of a connection: our user or principal, and the requirements on the cluster's servers
+    source_job            the fields that all jobs share
+    slaves                the logins to the slaves, from their own connections
 """

@@ -1,10 +1,10 @@
-"""Checks that the active Master knows the peers as ZooKeeper has them.
+"""Checks that the active Master and ZooKeeper agree on the peers.
 
 HBase can keep its peers in the file system (hbase.replication.peer.storage.impl=filesystem). A cluster that was moved there by
 `hbase copyreppeers zookeeper filesystem` still has copies in ZooKeeper, but they are never updated: a peer that is DISABLED there
 may have been ENABLED long ago. Only the Master knows, so each step of a batch, a claim or a change of a peer asks it first.
 
-HBase 1 always keeps its peers in ZooKeeper, and its Master has no such call, so there ZooKeeper is believed.
+HBase 1 always keeps its peers in ZooKeeper, and its Master has no such call, so ZooKeeper is trusted there.
 """
 
 from __future__ import annotations
@@ -41,13 +41,16 @@ def check_peer(session: Session, peer_id: str, *, even_paused: bool = False) -> 
         check_agreement(session, peer_id)  # the Master may know a peer that is not in ZooKeeper
         raise
     (check_ours if even_paused else check_shippable)(peer)
-    PeerSettings.of(session.source.replication, peer)  # raises for a setting that is wrong
+    PeerSettings.of(session.source.replication, peer)  # raises for a wrong setting
     check_agreement(session, peer_id)
     return peer
 
 
 def check_agreement(session: Session, peer_id: str) -> None:
-    """Raises StalePeer if the Master and ZooKeeper disagree on this peer, MasterSilent if the Master cannot be asked."""
+    """Check that the Master and ZooKeeper agree on this peer.
+
+    Raises StalePeer if they disagree, MasterSilent if the Master cannot be asked.
+    """
     for problem in disagreements(session, [peer_id]).values():
         raise problem
 
@@ -55,8 +58,8 @@ def check_agreement(session: Session, peer_id: str) -> None:
 def disagreements(session: Session, peer_ids: Collection[str], said: Mapping[str, Peer] | None = None) -> dict[str, StalePeer]:
     """Return the peers that differ between the Master and ZooKeeper, or that only one of the two has. Asks for all in one call.
 
-    `said` is the Master's answer of a moment ago: the Master is asked again only if that answer differs from ZooKeeper. A peer
-    whose znode cannot be read is left out. Raises MasterSilent, ConnectError.
+    `said` is a recent answer of the Master, which is asked again only if this answer differs from ZooKeeper. A peer whose znode
+    cannot be read is left out. Raises MasterSilent, ConnectError.
     """
     found: dict[str, StalePeer] = {}
     for number in range(TRIES if peer_ids else 0):
@@ -86,12 +89,12 @@ def master_peers(session: Session) -> Mapping[str, Peer] | None:
 
 
 def _is_hbase_1(session: Session) -> bool:
-    """Whether its servers say so. Those of a secured HBase may not: then the Master's own error tells more."""
+    """Return whether the servers say that they run HBase 1. A secured HBase may not: then the Master's own error is clearer."""
     return (release(session.zk, session.nodes) or "").startswith(HBASE_1)
 
 
 def peer_of_master(peer: pb.ReplicationPeerDescription) -> Peer:
-    """The peer as the Master knows it. If it has names that are not UTF-8, only its id, cluster key and state.
+    """Return the peer as the Master knows it. If it contains names that are not UTF-8, only its id, cluster key and state.
 
     Such a peer is not shipped, but it must not stop the others.
     """
@@ -103,10 +106,10 @@ def peer_of_master(peer: pb.ReplicationPeerDescription) -> Peer:
 
 
 def _difference(session: Session, peer_id: str, theirs: Peer | None) -> str | None:
-    """Describe how the Master and ZooKeeper differ about the peer; None if they agree."""
+    """Describe how the Master and ZooKeeper disagree on the peer; None if they agree."""
     try:
         ours = read_peer(session.zk, session.nodes, peer_id)
-    except (MissingPeer, StorageError):  # a ZooKeeper without peers may be right: the Master knows
+    except (MissingPeer, StorageError):  # a ZooKeeper without peers may be right: only the Master knows
         return None if theirs is None else f"the Master knows it ({theirs.state}), but there is no {session.nodes.peer(peer_id)}"
     except ZNodeValueError:
         return None

@@ -34,13 +34,13 @@ class VisibilityLabels(StrEnum):
 
 
 class SourceError(WalferryError):
-    """A field of the source connection is missing or wrong; the message names the field and what it should be."""
+    """A field of the source connection is missing or wrong; the message names the field and the form that it should have."""
 
     retry_helps = False
 
 
 def canonical(cluster_key: str) -> str:
-    """The cluster key in a form that is the same for all keys of one cluster."""
+    """Return the cluster key in a form that is the same for all keys of one cluster."""
     try:
         key = parse_cluster_key(cluster_key)
     except ValueError:
@@ -49,15 +49,15 @@ def canonical(cluster_key: str) -> str:
 
 
 def for_slave(conn_id: str, cluster_key: str) -> str:
-    """How a connection is named as that of a slave."""
+    """Return the name of a connection when it is used for a slave."""
     return f"{conn_id} {canonical(cluster_key)}"
 
 
 @dataclass(frozen=True, kw_only=True)
 class SourceCluster:
-    """The HBase cluster whose queues are shipped. It holds no secrets, because it travels in arguments and logs.
+    """The HBase cluster whose queues are shipped. It contains no secrets, because it travels in arguments and logs.
 
-    Each process that has it, Spark's too, uses its folders on HDFS with its login: see hbase/files/logins.py.
+    Each process with a SourceCluster, also on Spark, uses its folders on HDFS with its login: see hbase/files/logins.py.
     """
 
     quorum: str  # "h1:2181,h2:2181", as ZooKeeper clients take it
@@ -65,15 +65,15 @@ class SourceCluster:
     znode_parent: str = "/hbase"
     root: str = "/walferry"  # our own root in ZooKeeper: leases, progress, marks
     login: Login = UNSECURED
-    # As whom slaves are talked to: see slaves.py. Where there are connections, `slave_logins` reads them; elsewhere it is None.
+    # The logins to slaves: see slaves.py. Where there are connections, `slave_logins` reads them; elsewhere it is None.
     slave_conn_ids: Mapping[str, str] = field(default_factory=dict, hash=False)  # by `canonical` keys, for peers that name none
     slave_logins: Callable[[str, str], Login] | None = field(default=None, compare=False, repr=False)
-    slaves: Mapping[str, Login] = field(default_factory=dict, hash=False)  # what was read, by `for_slave`
+    slaves: Mapping[str, Login] = field(default_factory=dict, hash=False)  # the logins that were read, by `for_slave`
     slave_problems: Mapping[str, str] = field(default_factory=dict, hash=False)  # why there is no login, by `for_slave`
     queue_layout: str = QueueLayout.HBASE2
     quarantine: str | None = None  # URL of the folder for broken WALs that a run gives up
     archive: str | None = None  # URL of the folder that shipped WALs are copied to before they leave their queues
-    archive_days: float = ARCHIVE_DAYS  # how long they are kept there
+    archive_days: float = ARCHIVE_DAYS  # how long the copies are kept there
     key_provider: str | None = None  # URL of the key store for encrypted WALs, without any password
     key_names: tuple[str, ...] = ()  # aliases to try; none: KeyProvider's default
     replication_cluster_id: str | None = None  # hbase.replication.cluster.id; None: bulk loads cannot be shipped
@@ -86,7 +86,7 @@ class SourceCluster:
         self._log_in_to_folders()
 
     def __setstate__(self, state: Mapping[str, Any]) -> None:
-        # Spark's workers get it as a pickle, which makes objects without their constructor.
+        # Spark's workers unpickle the cluster, which makes objects without their constructor.
         self.__dict__.update(state)
         self._log_in_to_folders()
 
@@ -106,7 +106,7 @@ class SourceCluster:
         return self.root_dir or self.wal_root
 
     def keys(self) -> KeyProvider | None:
-        """What unwraps the keys of encrypted WALs. It reads no key store until the first such WAL. Raises SourceError."""
+        """The provider that unwraps the keys of encrypted WALs; reads no key store before the first one. Raises SourceError."""
         if self.key_provider is None:
             return None
         try:
@@ -115,15 +115,15 @@ class SourceCluster:
             raise SourceError(f"key_provider: {error}") from None
 
     def login_to(self, peer: Peer) -> Login:
-        """As whom the slave of a peer is talked to. Raises SourceError as `login_at` does."""
+        """Return the login to a peer's slave. Raises SourceError as `login_at` does."""
         return self.login_at(peer.cluster_key, peer.slave_conn_id)
 
     def login_at(self, cluster_key: str, conn_id: str | None) -> Login:
-        """As whom the slave at `cluster_key` is talked to, by the connection `conn_id` if a peer names one.
+        """Return the login to the slave at `cluster_key`, from the connection `conn_id` if a peer names one.
 
-        A slave of which no connection says anything is in the source's realm, with the same authorities. A password goes to no
-        cluster that it was not given for, and a principal to no host that no connection names. Raises SourceError if the slave's
-        connection was not found, or is wrong.
+        A slave without a connection counts as in the source's realm, with the same authorities. A password is sent only to the
+        cluster that it was given for, and a principal is used only with hosts that a connection names. Raises SourceError if the
+        slave's connection was not found, or is wrong.
         """
         conn_id = self.conn_id_of(cluster_key, conn_id)
         if conn_id is None:
@@ -139,7 +139,7 @@ class SourceCluster:
         ))  # fmt: skip
 
     def conn_id_of(self, cluster_key: str, conn_id: str | None) -> str | None:
-        """The slave's connection: the one that a peer names, else the one for its cluster key; None if there is none."""
+        """Return the id of the slave's connection: the one that a peer names, else the one for its cluster key, else None."""
         return conn_id or self.slave_conn_ids.get(canonical(cluster_key))
 
     def to_json(self) -> str:

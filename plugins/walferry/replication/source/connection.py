@@ -1,4 +1,4 @@
-"""Reads the Airflow connection `hbase_source`, which says where the source cluster is, and checks each field.
+"""Reads the Airflow connection `hbase_source`, which describes the source cluster, and checks each field.
 
 The connection is of type hbase_source, which pip's package registers (walferry.airflow.provider), or a generic one:
 
@@ -12,19 +12,19 @@ The connection is of type hbase_source, which pip's package registers (walferry.
                    "key_provider": "jceks:///…?passwordFile=/…", "key_names": ["hbase"]}
 
 replication_cluster_id, root_dir and skip_bulk_loads are for a source with hbase.replication.bulkload.enabled: see
-replication/sinks/hbase/bulk_loads.py. visibility_labels says what happens to cells with visibility labels: see
+replication/sinks/hbase/bulk_loads.py. visibility_labels decides about cells with visibility labels: see
 replication/filters/visibility.py.
 
-archive is a folder that shipped WALs are copied to before they leave their queues, and archive_days says how long they are kept
-there: see replication/retention/archive.py.
+archive is a folder to which shipped WALs are copied before they leave their queues, and archive_days says how long the copies are
+kept: see replication/retention/archive.py.
 
 HBase's replication settings have HBase's names: see replication/peers/settings.py.
 
-The fields of a login (principal, keytab, …) are in logins.py, and what says as whom the slaves are talked to is in slaves.py.
+The fields of a login (principal, keytab, …) are described in logins.py, the logins to the slaves in slaves.py.
 
 The key provider is for encrypted WALs (walferry.hbase.crypto.provider). The connection's password is not used, and is refused
-beside a key provider or a login: it could reach the Spark tasks only through arguments or Spark's settings, which every user can
-see.
+together with a key provider or a login: it could reach the Spark tasks only through arguments or Spark's settings, which every
+user can see.
 """
 
 from __future__ import annotations
@@ -47,8 +47,8 @@ from walferry.replication.source.logins import LOGIN_FIELDS, login_of
 
 MAX_DAYS = 36_500
 _Read = Callable[[str, str, Any], Any]  # checks the value of a field of the extra: where it stands, its name, the value
-# On other file systems a reader may see a stale length for ever after a file's writer has died, and nothing tells it so: they
-# have no leases, or no call to recover one (webhdfs), or it depends on their server.
+# On other file systems a reader may see a stale length for ever after a file's writer has died, and cannot notice: they have no
+# leases, or no call to recover a lease (webhdfs), or it depends on their server.
 WAL_SCHEMES = ("file", "hdfs", "viewfs")
 _FOLDERS = {
     "wal_root": "the URL of hbase.wal.dir (or hbase.rootdir, if that is not set), e.g. 'hdfs://nn:8020/hbase'",
@@ -57,7 +57,7 @@ _FOLDERS = {
     "quarantine": "the URL of a folder for broken WALs, e.g. 'hdfs://nn:8020/walferry-quarantine'",
 }
 _PASSWORD = re.compile(r"^[^/]*//[^/?#]*:[^/?#]*@")
-_HARMLESS_URL = re.compile(r"[A-Za-z0-9+.:/_~\[\]-]{0,200}")  # what is shown of a URL that is wrong: no user, and no query
+_HARMLESS_URL = re.compile(r"[A-Za-z0-9+.:/_~\[\]-]{0,200}")  # the part of a wrong URL that is shown: no user, and no query
 _ZNODE = re.compile(r"^(/[^/\s\x00]+)+$")
 
 
@@ -113,10 +113,10 @@ def from_text(text: str, conn_id: str = DEFAULT_CONN_ID) -> SourceCluster:
 
 
 def _slave_conn_ids(where: str, field: str, slaves: Any) -> dict[str, str]:
-    """Ids of connections, by canonical cluster keys."""
+    """Return the ids of the slaves' connections, by canonical cluster keys."""
     form = 'it must be an object such as {"zk1,zk2:2181:/hbase": "hbase_slave"}'
     try:
-        found = parsed(slaves) if isinstance(slaves, str) else slaves  # a form or a URI has text
+        found = parsed(slaves) if isinstance(slaves, str) else slaves  # a form or a URI contains text
     except ValueError:
         found = None
     if not isinstance(found, Mapping):
@@ -175,9 +175,9 @@ def _folder_or_none(where: str, field: str, url: Any) -> str | None:
 
 
 def _check_is_apart(where: str, archive: str, wal_root: str) -> None:
-    """HBase deletes files in some folders under its root, so the archive may not lie there."""
+    """Check that the archive is not under HBase's root: HBase deletes files in some folders there."""
     ours, hbase = urlsplit(archive), urlsplit(wal_root)
-    same_host = ours.netloc == hbase.netloc or not (ours.netloc and hbase.netloc)  # without one it is the default file system
+    same_host = ours.netloc == hbase.netloc or not (ours.netloc and hbase.netloc)  # no host means the default file system
     if ours.scheme == hbase.scheme and same_host and f"{ours.path}/".startswith(f"{hbase.path}/"):
         raise SourceError(
             f"{where}: extra's archive {_shown(archive)} lies in wal_root, where HBase looks after the files; it must be "
@@ -190,7 +190,7 @@ def _days(where: str, field: str, value: Any) -> float:
         days = float("nan") if isinstance(value, bool) else float(value)
     except (TypeError, ValueError):
         days = float("nan")
-    if not 0 < days <= MAX_DAYS:  # which NaN never is
+    if not 0 < days <= MAX_DAYS:  # NaN fails this too
         raise SourceError(f"{where}: extra's {field} is {str(value)[:100]!r}; it must be a number of days, up to {MAX_DAYS:,}")
     return days
 
@@ -271,6 +271,6 @@ _READERS: Mapping[str, _Read] = {
     "skip_bulk_loads": _flag,
     "visibility_labels": _one_of(VisibilityLabels),
 }
-_ATTRIBUTES = {"walferry_root": "root", "slaves": "slave_conn_ids"}  # of SourceCluster, that are called otherwise
+_ATTRIBUTES = {"walferry_root": "root", "slaves": "slave_conn_ids"}  # fields named differently in SourceCluster
 KNOWN_EXTRAS = (*_READERS, *LOGIN_FIELDS)
 KNOWN_FIELDS = (*KNOWN_EXTRAS, *(setting.name for setting in peer_settings.SHIPPING))

@@ -1,4 +1,4 @@
-"""Reads an Airflow connection as the environment has it, JSON or a URI, and checks what all connections share."""
+"""Reads an Airflow connection from the environment, as JSON or a URI, and checks the parts that all connections share."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from walferry.replication.source.cluster import SourceError
 CONN_TYPES = ("hbase_source", "hbase")
 DEFAULT_ZK_PORT = 2181
 MAX_NAMES_CHARS = 500
-_UNTYPED = ("generic", "", None)  # which may be anything's
+_UNTYPED = ("generic", "", None)  # types that may stand for any connection
 _CONN_ID = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9_.-]{0,249}")
-_HARMLESS = re.compile(r"[A-Za-z0-9._; -]{0,100}")  # what of a host may be shown: no URL, and no password before or behind a mark
+_HARMLESS = re.compile(r"[A-Za-z0-9._; -]{0,100}")  # the part of a host that is shown: no URL, no password next to a mark
 _HOST = re.compile(r"^(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]+)(?::(\d{1,5}))?$")
 
 
 class Fields(NamedTuple):
-    """What is used of a connection. Of its password only whether it has one."""
+    """The used fields of a connection. Its password is represented only by whether there is one."""
 
     conn_type: str | None
     host: str | None
@@ -32,9 +32,9 @@ class Fields(NamedTuple):
 
 
 def check_is_hbase(conn_id: str, fields: Fields) -> None:
-    """Raises SourceError if a source's connection is not one of HBase. Then it is somebody else's, and nothing is told of it.
+    """Check that a source's connection is one for HBase. Raises a SourceError that shows nothing of a foreign connection.
 
-    Whoever may trigger a run may name any connection, whose host or extra may be a secret.
+    A user who may trigger a run may name any connection, whose host or extra may be a secret.
     """
     if fields.conn_type not in CONN_TYPES and not (fields.conn_type in _UNTYPED and "wal_root" in fields.extra):
         raise SourceError(
@@ -44,12 +44,12 @@ def check_is_hbase(conn_id: str, fields: Fields) -> None:
 
 
 def fields_of(text: str, conn_id: str) -> Fields:
-    """Take apart a connection as Airflow writes it in the environment. Raises SourceError, which repeats no password."""
+    """Parse a connection as Airflow writes it in the environment. Raises a SourceError that repeats no password."""
     return (_from_json if text.lstrip().startswith("{") else _from_uri)(text, conn_id)
 
 
 def check_known(where: str, extra: Mapping[str, Any], known: Sequence[str]) -> None:
-    """Raises SourceError if the extra has other fields than these."""
+    """Check that the extra contains only `known` fields. Raises SourceError."""
     if unknown := sorted(set(extra) - set(known)):
         names = one_line(", ".join(unknown), MAX_NAMES_CHARS)
         meant = did_you_mean(unknown, known)
@@ -57,12 +57,12 @@ def check_known(where: str, extra: Mapping[str, Any], known: Sequence[str]) -> N
 
 
 def is_conn_id(text: str) -> bool:
-    """Whether this may be a connection's id. Secrets backends make paths of ids, so these have no slashes."""
+    """Return whether the text may be a connection's id. Secrets backends make paths of ids, so an id has no slashes."""
     return bool(_CONN_ID.fullmatch(text))
 
 
 def quorum_of(where: str, host: str | None, port: int | None) -> str:
-    """The ensemble "h1:2181,h2:2181" of a connection's host and port. Raises SourceError."""
+    """Return the ensemble "h1:2181,h2:2181" of a connection's host and port. Raises SourceError."""
     if not host or not isinstance(host, str):
         what = "empty" if not host else repr(host) if isinstance(host, int | float) else f"of type {type(host).__name__}"
         raise SourceError(f"{where}: host is {what}; it must be the ZooKeeper quorum of the cluster, e.g. 'zk1,zk2,zk3'")
@@ -104,7 +104,7 @@ def _from_uri(text: str, conn_id: str) -> Fields:
     try:
         parts = urlsplit(text)
         parsed = not any("@" in text for text in (parts.path, parts.fragment, parts.query.partition("=")[0]))
-    except ValueError:  # whose text may repeat a password
+    except ValueError:  # its text may repeat a password
         parsed = False
     if not parsed:
         raise SourceError(

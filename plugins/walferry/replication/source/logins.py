@@ -1,21 +1,21 @@
-"""The fields of a connection that say as whom a cluster is talked to, and what is demanded of its servers.
+"""The login fields of a connection: our user or principal, and the requirements on the cluster's servers.
 
     principal               "walferry/host@REALM": Kerberos. Without a keytab, the tickets of kinit are used
     keytab                  path of the keytab with the principal's key
-    protection              authentication, integrity or privacy: the weakest that is accepted of HBase's servers and NameNodes;
-                            by default authentication of the former, integrity of the latter
-    server_principals       principals of HBase's servers, "hbase/_HOST@REALM"; by default those in the principal's realm
+    protection              authentication, integrity or privacy: the weakest accepted from HBase's servers and NameNodes;
+                            by default authentication for HBase's servers, integrity for NameNodes
+    server_principals       principals of HBase's servers, "hbase/_HOST@REALM"; by default all in the principal's realm
     hosts                   hosts of a slave with which the principal may be used, "*.west.example.com"; see slaves.py
     tls_ca                  path of the authorities that sign the servers' certificates: HBase's RPC goes by TLS
     tls_certificate, tls_key, tls_key_password_file             our own certificate, if the servers demand one
     zk_auth                 kerberos (default with a principal), digest or none (default without one)
     zk_server_principal     principal of ZooKeeper's servers, "zookeeper/_HOST"
     zk_user, zk_password_file                                   for digest
-    zk_tls_ca, zk_tls_certificate, zk_tls_key, zk_tls_key_password_file     the same as above, of ZooKeeper
+    zk_tls_ca, zk_tls_certificate, zk_tls_key, zk_tls_key_password_file     the same as above, for ZooKeeper
     user                    the user that RPCs carry without Kerberos
 
-All paths are absolute, and hold on each machine that talks to the cluster. The value of a path that is wrong is never repeated:
-it may be a secret that was put in its place.
+All paths are absolute, and must exist on each machine that talks to the cluster. Messages never repeat a wrong path: it may be a
+secret that was put there by mistake.
 """
 
 from __future__ import annotations
@@ -94,7 +94,7 @@ def _protection(where: str, protection: Any) -> Protection | None:
 
 
 def _listed(given: Any) -> list[Any]:
-    """What a field has that takes a list, or a text split by commas."""
+    """Return the items of a field that takes a list, or a text split by commas."""
     if isinstance(given, str):
         return [each.strip() for each in given.split(",")]
     return list(given) if isinstance(given, list | tuple) else [given]
@@ -112,7 +112,7 @@ def _servers(where: str, principals: Any) -> tuple[str, ...]:
 
 
 def _all_like(pattern: re.Pattern[str], field: str, given: Any, what: str) -> tuple[str, ...]:
-    """What a field lists. Raises SourceError for what is not like the pattern; each must be `what`."""
+    """Return a field's items. Raises SourceError for an item that does not match the pattern; each must be `what`."""
     listed = _listed(given)
     for each in listed:
         if not _is_name(each, pattern):
@@ -190,7 +190,7 @@ def _user(where: str, user: Any) -> str | None:
 
 
 def _is_name(value: Any, form: re.Pattern[str] = re.compile(".+")) -> TypeGuard[str]:
-    """Whether this is a name of that form, which can be sent and shown: no control characters, nothing that UTF-8 lacks."""
+    """Return whether this is a name of that form that can be sent and shown: no control characters, only valid UTF-8."""
     return isinstance(value, str) and len(value) <= MAX_NAME_CHARS and value.isprintable() and bool(form.fullmatch(value))
 
 

@@ -1,4 +1,4 @@
-"""A session with the source cluster: what the library needs to work on its queues and files."""
+"""A session with the source cluster: the library's access to its queues and files."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from walferry.replication.source.cluster import SourceCluster
 
 @dataclass(frozen=True)
 class Session:
-    """The source cluster with a connected ZooKeeper client. A session with `look_only` changes nothing in the file system."""
+    """The source cluster with a connected ZooKeeper client. With `look_only` it changes nothing in the file system."""
 
     source: SourceCluster
     zk: KazooClient
@@ -31,7 +31,7 @@ class Session:
 
     @cached_property
     def own(self) -> OwnZNodes:
-        """Walferry's own paths there."""
+        """Walferry's own paths in ZooKeeper."""
         return OwnZNodes(self.source.root, self.nodes)
 
     @cached_property
@@ -42,18 +42,18 @@ class Session:
 
 @contextmanager
 def open_session(source: SourceCluster, *, look_only: bool = False) -> Iterator[Session]:
-    """Connect to the source's ZooKeeper for the length of a block. Raises ConnectError, NoAccess."""
+    """Connect to the source's ZooKeeper while the block runs. Raises ConnectError, NoAccess."""
     with connected(source.quorum, login=source.login) as zk:
         yield writing_session(source, zk, look_only=look_only)
 
 
 def writing_session(source: SourceCluster, zk: KazooClient, *, look_only: bool = False) -> Session:
-    """The session of a connected client that creates znodes, which belong to those that HBase's own do. Raises as `share`."""
+    """Return a session of a connected client whose new znodes get the owners of HBase's znodes. Raises as `share`."""
     session = Session(source, zk, look_only)
     share(zk, owners_of(session), session.own.root)
     return session
 
 
 def owners_of(session: Session) -> tuple[str, ...]:
-    """HBase's znodes to whose owners our own belong: those of the first one that exists."""
+    """List the HBase znodes whose owners also get our znodes: the first one that exists counts."""
     return session.nodes.queues, session.nodes.base

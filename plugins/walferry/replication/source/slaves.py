@@ -1,25 +1,25 @@
-"""As whom the slaves are talked to, by connections of their own.
+"""The logins to the slaves, from connections of their own.
 
 A peer may name a connection in its configuration (walferry.slave_conn_id). For peers that name none, the source's connection may
 do so by cluster key, in its extra:
 
     "slaves": {"zk1,zk2:2181:/hbase": "hbase_slave"}
 
-Connections are read where Airflow is, or the command (`SlaveLogins`). Spark has none, so a source gets the logins of a peer
-before it travels there (`with_slaves_of`). They hold no secrets.
+Connections are read where Airflow or the command runs (`SlaveLogins`). Spark has none, so a source gets the logins to the peers'
+slaves before it travels there (`with_slaves_of`). These contain no secrets.
 
-A slave's connection takes the same extra as a source's. Only the fields of a login (logins.py) and znode_parent are used of it.
-Its host may be left out. If it has one, it must be the quorum of the peer's cluster key.
+A slave's connection takes the same extra as a source's. Only its login fields (logins.py) and znode_parent are used. Its host may
+be left out; otherwise the host must be the quorum of the peer's cluster key.
 
-Peers are znodes, so whoever may change them may name any connection and any cluster here. That is why
+Peers are znodes, so every user who may change them may name any connection and any cluster here. That is why
 
-- only connections of the types in CONN_TYPES are used, and nothing is told of others;
+- only connections of the types in CONN_TYPES are used, and nothing of others is shown;
 - a password goes only to the cluster that its connection names;
-- a login is given out for the pair of a connection and a cluster key that was checked, and for no other;
-- a principal is used only with hosts that a connection names: those of its host and of the field hosts. A slave says by its
-  ZooKeeper, its hbase:meta and the folders for its loads which servers are to be talked to, and these may be anybody's.
+- a login is given out only for the pair of a connection and a cluster key that was checked;
+- a principal is used only with hosts that a connection names, in its host or in the field hosts. A slave names its servers in its
+  ZooKeeper, its hbase:meta and the folders for its loads, and an attacker may have put any server there.
 
-TLS needs no more: no key of ours is of use to a server that is not the one it claims to be.
+TLS needs no further rule: our keys are of no use to a server that is not the one it claims to be.
 """
 
 from __future__ import annotations
@@ -45,10 +45,10 @@ MAX_SHOWN_CHARS = 250
 
 @dataclass(frozen=True)
 class SlaveConnection:
-    """What a slave's connection says."""
+    """The fields of a slave's connection."""
 
     login: Login
-    quorum: str | None = None  # "h1:2181,h2:2181"; None: of whichever cluster a peer names
+    quorum: str | None = None  # "h1:2181,h2:2181"; None: the quorum of any cluster that a peer names
     znode_parent: str | None = None
 
 
@@ -64,7 +64,7 @@ class SlaveLogins:
         self._known: dict[str, SlaveConnection | str] = {}
 
     def __call__(self, conn_id: str, cluster_key: str) -> Login:
-        """The login by a connection to the slave at `cluster_key`. Raises SourceError."""
+        """Return the login from a connection to the slave at `cluster_key`. Raises SourceError."""
         if conn_id not in self._known:
             self._known[conn_id] = _found(conn_id, self._read)
         found = self._known[conn_id]
@@ -75,9 +75,9 @@ class SlaveLogins:
 
 
 def with_slaves_of(source: SourceCluster, peers: Iterable[Peer]) -> SourceCluster:
-    """The source with the logins to the slaves of these peers, for where there are no connections.
+    """Return the source with the logins to these peers' slaves, for places without connections.
 
-    What is wrong with a connection is told where its slave is talked to, and keeps no other peer from being shipped.
+    An error in a connection is raised when its slave is contacted, and does not stop the shipping of other peers.
     """
     logins: dict[str, Login] = {}
     problems: dict[str, str] = {}
@@ -120,7 +120,7 @@ def slave_from_fields(fields: Fields, conn_id: str) -> SlaveConnection:
 
 
 def slave_not_defined(conn_id: str) -> SourceError:
-    """What to raise of a slave's connection that is not there."""
+    """Make the error for a slave's connection that does not exist."""
     return SourceError(
         f"connection {conn_id!r} is not defined: add one of type {CONN_TYPES[0]}, or set AIRFLOW_CONN_{conn_id.upper()}; or "
         "remove it from the peer (walferry.slave_conn_id) or from slaves in the source's connection"
@@ -128,18 +128,18 @@ def slave_not_defined(conn_id: str) -> SourceError:
 
 
 def _found(conn_id: str, read: ReadSlave) -> SlaveConnection | str:
-    if not is_conn_id(conn_id):  # from a peer's configuration, which may hold anything
+    if not is_conn_id(conn_id):  # from a peer's configuration, which may contain anything
         return f"{one_line(repr(conn_id), MAX_SHOWN_CHARS)} is not a connection's id"
     try:
         return read(conn_id)
     except SourceError as error:
         return str(error)
-    except Exception as error:  # of a secrets backend: a task may not see each connection that a peer names
+    except Exception as error:  # of a secrets backend: a task may not see every connection that a peer names
         return f"connection {conn_id!r} cannot be read: {type(error).__name__}"  # the error's text may contain a secret
 
 
 def _disagreement(found: SlaveConnection, conn_id: str, cluster_key: str) -> str | None:
-    """Why this connection is not that of the cluster."""
+    """Return why this connection does not belong to the cluster; None if it does."""
     try:
         key = parse_cluster_key(cluster_key)
     except ValueError as error:

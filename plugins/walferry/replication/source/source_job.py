@@ -1,4 +1,4 @@
-"""What all jobs have in common: the source, the peer, the run, and their form as JSON."""
+"""The fields that all jobs share: the source, the peer and the run, and their form as JSON."""
 
 from __future__ import annotations
 
@@ -28,21 +28,21 @@ class SourceJob:
 
     @property
     def title(self) -> str:
-        """What Spark's UI shows."""
+        """The title in Spark's UI."""
         return f"walferry {self.kind} peer {self.peer_id}"
 
     @property
     def identity(self) -> tuple[str, ...]:
-        """What all tries of the job have in common, and no other job has."""
+        """The values that all tries of the job share, and no other job does."""
         return (self.kind, self.source.to_json(), self.peer_id, self.run_id)
 
     def begun_later(self, seconds: float) -> Self:
-        """The job if it begins so many seconds later: its deadline, if it has one, is nearer, but at least a second away."""
+        """Return the job for a start `seconds` later: its deadline, if any, is nearer, but at least a second away."""
         deadline = getattr(self, "deadline", None)
         return self if deadline is None else replace(self, deadline=max(1.0, deadline - seconds))  # type: ignore[call-arg]
 
     def to_json(self) -> str:
-        """Write the job for `from_json`. It holds names of files, no secrets: it stands on spark-submit's command line."""
+        """Write the job for `from_json`. It contains names of files, no secrets: spark-submit's command line shows it."""
         own = {each.name: getattr(self, each.name) for each in fields(self) if each.name != "source"}
         values = {name: asdict(value) if is_dataclass(value) else value for name, value in own.items()}  # type: ignore[arg-type]
         return text_of(values | {"source": json.loads(self.source.to_json())})

@@ -1,8 +1,8 @@
-"""How far a run is and what it did: as text for the log, as a dict for XCom, and as a verdict.
+"""A run's progress and results: as text for the log, as a dict for XCom, and as a verdict.
 
-batch           what a batch did for one peer
-progress        logs how far a Spark job is, in the task that waits for it
-recovery        what a recovery of dead servers' queues did: for people, for Airflow, and as a verdict
-replay          what a run has shipped again of an interval: for the log, and for Airflow's database
-verification    what a verification has found of one peer
+batch           the results of a batch for one peer
+progress        logs a Spark job's progress, in the task that waits for it
+recovery        the results of a recovery of dead servers' queues: for people, for Airflow, and as a verdict
+replay          the results of shipping an interval again: for the log, and for Airflow's database
+verification    the results of a verification of one peer
 """

@@ -1,4 +1,4 @@
-"""What a batch did for one peer: as a table for people, as a dict for Airflow, and as a verdict on whether anything failed."""
+"""The results of a batch for one peer: as a table for people, as a dict for Airflow, and as a verdict on failures."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from walferry.runs.values import Planned
 if TYPE_CHECKING:  # DAG files import this, and are parsed without kazoo
     from walferry.engine.summary import GroupSummary
 
-# GroupSummary's own names, which are those of HBase's metrics.
+# GroupSummary's own names, which are also the names of HBase's metrics.
 AGES = ("ageOfLastShippedOp", "replicationLag")
-SHOWN = ("shippedOps", "shippedBytes", "completedLogs", "sizeOfLogQueue", "replicationLag")  # of a group, in the log
-BESIDE = ("shippedBatches", "logEditsRead", "logEditsFiltered", "ageOfLastShippedOp")  # of all groups, in the log
-FIGURES = (  # of a group, for Airflow
+SHOWN = ("shippedOps", "shippedBytes", "completedLogs", "sizeOfLogQueue", "replicationLag")  # figures of a group, in the log
+BESIDE = ("shippedBatches", "logEditsRead", "logEditsFiltered", "ageOfLastShippedOp")  # figures of all groups, in the log
+FIGURES = (  # figures of a group, for Airflow
     "shippedBatches", "shippedOps", "shippedBytes", "logEditsRead", "logEditsFiltered", "completedLogs", "sizeOfLogQueue", *AGES,
     "timestampOfNextToReplicate", "slaveSilentSince",
 )  # fmt: skip
@@ -48,22 +48,22 @@ TOTALS_OF_QUEUES = (
 MAX_GROUPS = 100  # in XCom; failed ones first
 MAX_ROWS = 20  # of a table in the log
 MAX_REASON_CHARS = 500
-MAX_AGE_SECONDS = 10**12  # in the table: an edit's write time is any number that its WAL has
+MAX_AGE_SECONDS = 10**12  # in the table: an edit's write time is any number in its WAL
 
 
 class BatchFailed(ReportedFailures):
-    """Something of a batch was not shipped."""
+    """A batch did not ship everything."""
 
 
 @dataclass(frozen=True)
 class Steps:
-    """How the steps before the report have ended, and what they have to tell."""
+    """How the steps before the report have ended, and their messages for it."""
 
     plan: str | None = "success"  # states of the tasks
     ship: str | None = "success"
     roll: str | None = "success"
     refusal: str = ""  # why the plan failed
-    unrolled: Sequence[str] = ()  # what the roll could not do
+    unrolled: Sequence[str] = ()  # the servers that did not roll, and why
     left_to: str = ""  # which other run ships the peer, or why none does
     slave_down: str = ""  # why no job was started
     by_spark_submit: str = ""  # why the Spark Connect server did not run the job
@@ -77,7 +77,7 @@ class BatchReport:
     plan: Planned | None
     steps: Steps = field(default_factory=Steps)
     summaries: Sequence[GroupSummary] = ()
-    now: int | None = None  # ms since the epoch, to tell the age of a backlog that no job has looked at
+    now: int | None = None  # ms since the epoch, for the age of a backlog that no job has looked at
 
     @property
     def left_to(self) -> str:
@@ -86,7 +86,7 @@ class BatchReport:
 
     @property
     def failures(self) -> list[str]:
-        """Why this batch must end as failed, one reason a line; empty if it must not."""
+        """Why this batch must end as failed, one reason a line; empty if it has not failed."""
         if self.plan is None:
             return [self.steps.refusal or f"plan is {self.steps.plan}: see its log; nothing was shipped"]
         reasons = [*self.steps.unrolled]
@@ -98,7 +98,7 @@ class BatchReport:
         of_groups += [f"{_place(s)}: the Spark job ended in the middle of it" for s in self.summaries if s.status == "running"]
         if self.steps.slave_down:
             reasons.append(f"{self.steps.slave_down}; {self._backlog} wait for the next batch")
-        elif self.plan.groups and self.steps.ship != "success" and not of_groups:  # a job in which a group failed has failed
+        elif self.plan.groups and self.steps.ship != "success" and not of_groups:  # a failed group fails its job
             reasons.append(f"ship is {self.steps.ship}: see the log of the Spark job there")
         elif self.plan.groups and not self.summaries:
             reasons.append("the Spark job left no summary")
@@ -107,7 +107,7 @@ class BatchReport:
 
     @property
     def note(self) -> str:
-        """What became of the peer, in a line; empty if there was nothing to do."""
+        """The peer's outcome in a line; empty if there was nothing to do."""
         if failures := self.failures:
             return noted(f"Peer {self.peer}", failures)
         if self.left_to or self.plan is None or not self.plan.groups:
@@ -118,7 +118,7 @@ class BatchReport:
 
     @property
     def totals(self) -> dict[str, Any]:
-        """The sums over all groups; where no job was started, the backlog as it was planned."""
+        """The sums over all groups. If no job was started, they contain the backlog as it was planned."""
         totals = totals_of(self.summaries)
         if self.plan is None or not self.steps.slave_down:
             return totals
@@ -128,7 +128,7 @@ class BatchReport:
         return {**totals, **backlog, "replicationLag": age, "timestampOfNextToReplicate": oldest}
 
     def to_xcom(self) -> dict[str, Any]:
-        """The report for Airflow's database, bounded in size."""
+        """Return the report for Airflow's database, bounded in size."""
         shown = _failed_first(self.summaries)
         return {
             "peer": self.peer,
@@ -146,7 +146,7 @@ class BatchReport:
         }
 
     def as_text(self) -> str:
-        """The report for the log: what counts first, in lines that fit a window. Names come last in a line, as they are long."""
+        """Return the report for the log: the main figures first, in lines that fit a window. Long names come last in a line."""
         lines = [f"Peer {self.peer}"]
         if self.left_to:
             lines.append(f"Not shipped by this run: {self.left_to}.")
@@ -190,7 +190,7 @@ class BatchReport:
 
 
 def noted(what: str, failures: Sequence[str]) -> str:
-    """The line of a failure for the note on a run."""
+    """Return the line of a failure for the run's note."""
     more = f" (and {len(failures) - 1:,} more)" if len(failures) > 1 else ""
     text = f"{what}: {failures[0]}"
     left = MAX_NOTE_CHARS - len(more)
@@ -211,7 +211,7 @@ def _value(s: GroupSummary, column: str) -> int | None:
 
 
 def totals_of(summaries: Sequence[GroupSummary]) -> dict[str, Any]:
-    """The sums over all groups, and the largest of their ages."""
+    """Return the sums over all groups, and the largest of their ages."""
     by_reason: Counter[str] = Counter()
     for s in summaries:
         by_reason.update(s.logEditsFiltered)
@@ -228,7 +228,7 @@ def totals_of(summaries: Sequence[GroupSummary]) -> dict[str, Any]:
 
 
 def refusals(summaries: Sequence[GroupSummary]) -> list[str]:
-    """Lines for a slave that does not let its regions be written to, for what was loaded as files, and for what could not be."""
+    """Return lines on a slave that refuses writes to its regions, on groups loaded as files, and on edits that could not be."""
     refused = next((s.directRefused for s in summaries if s.directRefused), None)
     line = f"The slave refuses sink=direct, so its RegionServers got the edits to replicate: {refused}"
     loaded = sum(s.sink == "hfiles" for s in summaries)
@@ -238,28 +238,29 @@ def refusals(summaries: Sequence[GroupSummary]) -> list[str]:
 
 
 def not_loaded(summaries: Sequence[GroupSummary]) -> list[str]:
-    """Why some edits were sent by requests, in runs that load files."""
+    """Return why some edits were sent by requests, in runs that load files."""
     return sorted({s.notLoaded for s in summaries if s.notLoaded})
 
 
 def as_cell(column: str, value: int | None) -> str:
-    """A figure as a table shows it."""
+    """Return a figure as a table shows it."""
     if value is None:
-        return "-"  # never shipped, or not known: that is not an age of 0
+        return "-"  # never shipped, or not known: neither is an age of 0
     if column in AGES:
         return str(timedelta(seconds=min(value // 1000, MAX_AGE_SECONDS)))
     return f"{value:,}"
 
 
 def left_out(number: int, noun: str) -> str:
-    """The line below a table for the rows that it does not have."""
+    """Return the line below a table that counts the omitted rows."""
     return f"({count(number, f'more {noun}')}, all in the line of totals; the report as JSON has the first {MAX_GROUPS})"
 
 
 def table(rows: Sequence[Sequence[str]], texts: int = 2, *, name_last: bool = False) -> list[str]:
-    """Lines of a table; the first row is its head, the last one its totals, the first `texts` columns hold text, not figures.
+    """Return the lines of a table. Its first row is the head, its last row the totals, and its first `texts` columns are not
+    figures.
 
-    With `name_last` the last column holds text, too: long names there do not push the figures out of a window.
+    With `name_last` the last column also holds text: long names there do not push the figures out of a window.
     """
     widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
     left = {*range(texts), *([len(widths) - 1] if name_last else [])}

@@ -1,6 +1,6 @@
-"""Logs how far a Spark job is, in the task that waits for it: the job keeps summaries in ZooKeeper.
+"""Logs a Spark job's progress in the task that waits for it. The job keeps summaries in ZooKeeper.
 
-That its slave does not acknowledge anything is a warning there; all that Spark itself logs comes as INFO.
+If the slave acknowledges nothing, the task logs a warning; it logs all of Spark's own lines as INFO.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ if TYPE_CHECKING:  # a DAG file imports this by way of the operator, and is pars
 
 LOOK_SECONDS = 3.0
 EVERY_SECONDS = 10.0  # between two lines about progress
-PACE_SECONDS = 60.0  # of which the rate is told
-LEAST_SECONDS = 5.0  # before a rate is told
+PACE_SECONDS = 60.0  # the period over which the rate is measured
+LEAST_SECONDS = 5.0  # before a rate is logged
 JOIN_SECONDS = 5.0
 
 
 @dataclass(frozen=True)
 class JobProgress:
-    """WALs and bytes done, of those that were planned; by all attempts of the run together. It is 100 % only with no WAL left."""
+    """The WALs and bytes that all attempts of the run have done, out of the planned ones. 100 % means that no WAL is left."""
 
     wals_done: int
     wals: int
@@ -46,15 +46,15 @@ class JobProgress:
 
     @property
     def left(self) -> str:
-        """What is still to do."""
+        """The rest of the work."""
         return f"left: {count(self.wals - self.wals_done, 'WAL')}, {size(self.bytes - self.bytes_done)}"
 
 
 def progress(plan: Planned, summaries: Sequence[GroupSummary]) -> JobProgress:
-    """How far the job of `plan` is. Files may have grown since it was made: HBase closed them, or HDFS recovered their length.
+    """Return the progress of the job of `plan`. Files may have grown since: HBase closed them, or HDFS recovered their length.
 
-    An attempt that was killed may have taken a WAL out of its queue without having counted it: what is left is what the last
-    attempt has found, and what groups that have not begun must have.
+    A killed attempt may have taken a WAL out of its queue without having counted it. So the WALs left are the WALs that the last
+    attempt has found, and those that groups which have not begun must have.
     """
     to_ship, bytes_done, left, counted = (
         sum(getattr(s, field) for s in summaries) for field in ("bytesToShip", "bytesDone", "logsLeft", "completedLogs")
@@ -64,18 +64,18 @@ def progress(plan: Planned, summaries: Sequence[GroupSummary]) -> JobProgress:
     total = max(plan.bytes, to_ship)
     if waiting:
         return JobProgress(min(counted, wals - left - waiting), wals, min(bytes_done, total), total)
-    # What is in no group's figures was done by earlier attempts.
+    # Work that is in no group's figures was done by earlier attempts.
     return JobProgress(wals - left, wals, min(bytes_done + total - to_ship, total) if left else total, total)
 
 
 class JobPace:
-    """How fast the job has been of late, and how long the rest takes at that rate."""
+    """The job's recent rate, and how long the rest takes at that rate."""
 
     def __init__(self) -> None:
         self._seen: deque[tuple[float, int]] = deque()
 
     def __call__(self, now: float, at: JobProgress) -> str:
-        """Note how far the job is at this second. Returns words for it, empty if nothing is known yet, or nothing is left."""
+        """Note the progress at this second. Return it in words, empty if the rate is not known yet or nothing is left."""
         self._seen.append((now, at.bytes_done))
         while len(self._seen) > 2 and self._seen[1][0] <= now - PACE_SECONDS:
             self._seen.popleft()
@@ -89,7 +89,7 @@ class JobPace:
 
 
 def outage(peer: str, summaries: Sequence[GroupSummary], left: str) -> str | None:
-    """What the groups that are being shipped say of a slave that acknowledges nothing; None if it does."""
+    """Return a warning if groups that are being shipped note that the slave acknowledges nothing; None if it acknowledges."""
     running = [s for s in summaries if s.status == "running"]
     silent = [s for s in running if s.slaveSilentSince is not None]
     if not silent:
@@ -107,9 +107,9 @@ def outage(peer: str, summaries: Sequence[GroupSummary], left: str) -> str | Non
 
 
 class ProgressLog:
-    """Tells the progress of a run whenever it has changed, until the block that this surrounds is left, and at its end.
+    """Logs a run's progress whenever it has changed, while the block runs, and at the block's end.
 
-    `warn` is told that the slave acknowledges nothing: soon, and again after intervals that grow, until it does.
+    It calls `warn` if the slave acknowledges nothing: soon, and again after growing intervals, until the slave acknowledges.
     """
 
     def __init__(

@@ -1,4 +1,4 @@
-"""What a recovery of dead servers' queues did: for people, for Airflow, and as a verdict."""
+"""The results of a recovery of dead servers' queues: for people, for Airflow, and as a verdict."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ if TYPE_CHECKING:
 MAX_QUEUES = 100  # in XCom; failed ones first
 MAX_SERVERS = 100
 MAX_NOTES = 100
-SHOWN = ("shippedOps", "shippedBytes")  # of a queue, in the log
+SHOWN = ("shippedOps", "shippedBytes")  # figures of a queue, in the log
 COLUMNS = ("completedLogs", "uncleanlyClosedLogs", "sizeOfLogQueue", "shippedOps", "shippedBytes")
 
 
 @dataclass(frozen=True)
 class Drained:
-    """One queue of a run: what recovery.plan said of it, how the job of its peer ended, and what is there now."""
+    """One queue of a run: its plan by recovery.plan, how its peer's job ended, and its present state."""
 
     drain: Drain
     state: str | None  # of the job's task; None if it needed none
@@ -35,7 +35,7 @@ class Drained:
 
     @property
     def bytes(self) -> int:
-        """To ship; of a file that was still open when that was planned, the job has found more."""
+        """The bytes to ship. If a file was still open when it was planned, the job has found more."""
         return max(self.drain.bytes, sum(s.bytesToShip for s in self.summaries))
 
     @property
@@ -44,12 +44,12 @@ class Drained:
 
     @property
     def paused(self) -> bool:
-        """Whether its peer is paused, so that the rest waits for its operator."""
+        """Whether the queue's peer is paused, so that the rest waits for its operator."""
         return self.drain.paused or any(s.status == "paused" for s in self.summaries)
 
     @property
     def reason(self) -> str | None:
-        """Why it is not complete, as far as can be told; None if it is, or only waits until its peer is resumed."""
+        """Why the queue is not drained, as far as known; None if it is drained, or only waits until its peer is resumed."""
         if self.complete or self.paused:
             return None
         reasons = [f"{s.group}: {s.status}: {s.error}" for s in self.summaries if s.failed]
@@ -67,28 +67,28 @@ class Drained:
 
 @dataclass(frozen=True)
 class Recovery:
-    """All of a run."""
+    """A run's claims, queues and problems."""
 
     claims: Sequence[Claimed]  # server by server
     drained: Sequence[Drained]
-    notes: Sequence[str] = ()  # what the other steps have to tell
-    problems: Sequence[str] = ()  # what went wrong besides: claims, cleaning up, deleting
-    removed: Sequence[str] = ()  # servers whose empty znodes were removed in the end
+    notes: Sequence[str] = ()  # messages of the other steps
+    problems: Sequence[str] = ()  # other failures: of claims, cleaning up, deleting
+    removed: Sequence[str] = ()  # servers whose empty znodes were removed at the end
 
     @property
     def failures(self) -> list[str]:
-        """Why the run must end as failed, one reason a line; empty if it must not."""
+        """Why the run must end as failed, one reason a line; empty if it has not failed."""
         return [*self.problems, *(d.reason for d in self.drained if d.reason)]
 
     @property
     def counts(self) -> dict[str, int]:
-        """Under the names of HBase's metrics."""
+        """The counts under the names of HBase's metrics."""
         complete, failed = sum(d.complete for d in self.drained), sum(d.reason is not None for d in self.drained)
         return {"completedRecoverQueues": complete, "failedRecoverQueues": failed}
 
 
 def note(recovery: Recovery) -> str:
-    """What became of the queues, in a line; empty if there were none."""
+    """Return the queues' outcome in a line; empty if there were none."""
     counts = recovery.counts
     done = f"{counts['completedRecoverQueues']:,} of {count(len(recovery.drained), 'queue')} drained" if recovery.drained else ""
     if failures := recovery.failures:
@@ -97,7 +97,7 @@ def note(recovery: Recovery) -> str:
 
 
 def as_dict(recovery: Recovery) -> dict[str, Any]:
-    """The report for XCom, bounded in size."""
+    """Return the report for XCom, bounded in size."""
     shown = _failed_first(recovery.drained)
     return {
         "ok": not recovery.failures,
@@ -112,7 +112,7 @@ def as_dict(recovery: Recovery) -> dict[str, Any]:
 
 
 def as_text(recovery: Recovery) -> str:
-    """The report for the log."""
+    """Return the report for the log."""
     lines = list(recovery.notes)
     by_server: dict[str, list[Drained]] = {}
     for each in recovery.drained:
@@ -140,7 +140,7 @@ def as_text(recovery: Recovery) -> str:
 
 
 def preview(queue: RecoveredQueue, claimed_by: str, groups: Iterable[GroupPlan]) -> list[str]:
-    """What a drain would ship of a queue, WAL by WAL, and what it would delete then."""
+    """Return which WALs of a queue a drain would ship, and what it would delete then."""
     groups = list(groups)
     wals = [wal for group in groups for wal in group.wals]
     lines = [
@@ -164,7 +164,7 @@ def preview(queue: RecoveredQueue, claimed_by: str, groups: Iterable[GroupPlan])
 
 
 def orphan(queue: RecoveredQueue, groups: Iterable[GroupPlan], what: str) -> str:
-    """A queue whose peer is gone, and what is done with it."""
+    """Return a line on a queue whose peer is gone, and on what is done with the queue."""
     return (
         f"Queue {queue.ref} of peer {queue.peer_id}, which is gone: {count(len(queue.wals), 'WAL')}, "
         f"{_known(list(groups))} not shipped: {what}"
@@ -172,7 +172,7 @@ def orphan(queue: RecoveredQueue, groups: Iterable[GroupPlan], what: str) -> str
 
 
 def _known(groups: Sequence[GroupPlan]) -> str:
-    """Bytes to ship, which are never called none while a file's size is not known."""
+    """Return the bytes to ship; it is never "none" while a file's size is not known."""
     known, unsure = sum(group.bytes_left for group in groups), any(group.unsure for group in groups)
     if unsure:
         return f"at least {size(known)}" if known else "an unknown number of bytes"

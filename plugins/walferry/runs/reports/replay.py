@@ -1,4 +1,4 @@
-"""What a run has shipped again of an interval: for the log, and for Airflow's database."""
+"""The results of shipping an interval again: for the log, and for Airflow's database."""
 
 from __future__ import annotations
 
@@ -27,16 +27,16 @@ if TYPE_CHECKING:  # DAG files import this, and are parsed without kazoo
 
 FIGURES = ("shippedBatches", "shippedOps", "shippedBytes", "logEditsRead", "completedLogs")
 MAX_TABLES = 200  # in the log and in the XCom
-COUNTS = ("edits", "cells", "bytes")  # of a table, in this order in a GroupSummary
+COUNTS = ("edits", "cells", "bytes")  # of a table, in the order of a GroupSummary
 
 
 class ReplayFailed(ReportedFailures):
-    """Something of the interval was not shipped."""
+    """Some edits of the interval were not shipped."""
 
 
 @dataclass(frozen=True)
 class PlannedInterval(XComValue):
-    """The WALs of an interval in a few figures, and what is gone or cannot be read. `run_id` names the attempt's summaries."""
+    """The WALs of an interval in a few figures, and WALs that are gone or unreadable. `run_id` names the attempt's summaries."""
 
     run_id: str
     peer: str
@@ -50,25 +50,25 @@ class PlannedInterval(XComValue):
 
     @classmethod
     def of(cls, run_id: str, peer: str, start: int, end: int, *, problems: Sequence[str], **figures: int) -> Self:
-        """The plan; of very many problems only some are told."""
+        """Return the plan. `start` and `end` are in ms since the epoch. Only some of very many problems are kept."""
         told = [problem[:MAX_TEXT_CHARS] for problem in problems[:MAX_PROBLEMS]]
         return cls(run_id, peer, start, end, problems=told, problems_left_out=len(problems) - len(told), **figures)
 
     @property
     def interval(self) -> str:
-        """The interval, for people."""
+        """The interval in words."""
         start, end = (f"{datetime.fromtimestamp(ms / 1000, UTC):%Y-%m-%d %H:%M:%S}" for ms in (self.start, self.end))
         return f"{start} to {end} UTC"
 
     @property
     def as_batch(self) -> Planned:
-        """The plan as the log of progress knows it."""
+        """Return the plan in the form that the log of progress takes."""
         return Planned(self.run_id, self.peer, groups=self.groups, wals=self.wals, bytes=self.bytes)
 
 
 @dataclass(frozen=True)
 class ReplayReport:
-    """One run. Without a plan nothing was shipped."""
+    """The report of one run. Without a plan nothing was shipped."""
 
     plan: PlannedInterval | None
     ship: str | None  # the state of the task
@@ -79,7 +79,7 @@ class ReplayReport:
 
     @property
     def failures(self) -> list[str]:
-        """Why this run must end as failed, one reason a line; empty if it must not."""
+        """Why this run must end as failed, one reason a line; empty if it has not failed."""
         if self.plan is None:
             return [self.refusal or "plan has failed: see its log; nothing was shipped"]
         undone = [(s, s.error or "clear the task ship, and it goes on") for s in self.summaries if s.status != "done"]
@@ -90,12 +90,12 @@ class ReplayReport:
 
     @property
     def gone(self) -> list[str]:
-        """What is gone, or could not be read, and was left out."""
+        """The WALs that are gone or could not be read, and were left out."""
         return list(self.plan.problems) if self.plan else []
 
     @property
     def tables(self) -> dict[str, list[int]]:
-        """Edits, cells and bytes that the interval has of each table for the peer."""
+        """The interval's edits, cells and bytes for the peer, by table."""
         tables: dict[str, list[int]] = {}
         for summary in self.summaries:
             for name, counts in summary.tables.items():
@@ -104,17 +104,17 @@ class ReplayReport:
 
     @property
     def without_edits(self) -> list[str]:
-        """The tables that the run was given and of which it has found nothing; they may be misspelt."""
+        """The tables that the run was given and found no edits of; they may be misspelt."""
         return [] if self.failures else [name for name in dict.fromkeys(self.asked) if name not in self.tables][:MAX_TABLES]
 
     @property
     def before_copy(self) -> int:
-        """Edits that are older than the peer's initial snapshot of their table, and left out."""
+        """The edits that are older than the peer's initial snapshot of their table, and were left out."""
         return sum(s.editsBeforeCopy for s in self.summaries)
 
     @property
     def note(self) -> str:
-        """What was shipped again, in a line."""
+        """Return in a line what was shipped again."""
         what = f"Peer {self.plan.peer}" if self.plan else "Nothing shipped"
         if failures := self.failures:
             return noted(what, failures)
@@ -127,7 +127,7 @@ class ReplayReport:
         return totals_of(self.summaries)
 
     def to_xcom(self) -> dict[str, Any]:
-        """The report for Airflow's database, bounded in size."""
+        """Return the report for Airflow's database, bounded in size."""
         shown = sorted(self.summaries, key=lambda s: (s.status == "done", s.group))[:MAX_GROUPS]
         return {
             "ok": not self.failures,
@@ -146,7 +146,7 @@ class ReplayReport:
         }
 
     def as_text(self) -> str:
-        """The report for the log."""
+        """Return the report for the log."""
         lines = []
         if self.plan:
             what = "Dry run of" if self.dry_run else "Shipped again to"

@@ -1,4 +1,4 @@
-"""What a verification has found of one peer: as a table for people, as a dict for Airflow, and as a verdict."""
+"""The results of a verification of one peer: as a table for people, as a dict for Airflow, and as a verdict."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from walferry.runs.reports.batch import MAX_ROWS, left_out, noted, table
 if TYPE_CHECKING:  # DAG files import this, and are parsed without kazoo
     from walferry.verification.outcome import VerificationOutcome
 
-# VerifyReplication's own names, and then ours.
+# VerifyReplication's own names, and then our own.
 KINDS = ("ONLY_IN_SOURCE_TABLE_ROWS", "ONLY_IN_PEER_TABLE_ROWS", "CONTENT_DIFFERENT_ROWS")
 FIGURES = ("GOODROWS", "BADROWS", *KINDS, "pruned", "recompared", "in_flight", "repaired")
-SHOWN = ("GOODROWS", "BADROWS", "recompared", "in_flight", "repaired")  # of a table, in the log
+SHOWN = ("GOODROWS", "BADROWS", "recompared", "in_flight", "repaired")  # figures of a table, in the log
 MAX_TABLES = 100
 MAX_SAMPLES = 100
 SKEW_WARNING_MS = 1000
-Skews = Mapping[str, Sequence[Mapping[str, Any]]]  # of "source" and "slave"
+Skews = Mapping[str, Sequence[Mapping[str, Any]]]  # by "source" and "slave"
 
 
 class VerificationFailed(ReportedFailures):
@@ -38,7 +38,7 @@ class VerificationReport:
 
     @property
     def failures(self) -> list[str]:
-        """Why this run must end as failed; empty if it must not."""
+        """Why this run must end as failed; empty if it has not failed."""
         if self.outcomes is None:
             return [f"compare is {self.state}: see the log of the Spark job there; nothing was compared"]
         problems = [_with_table(o) for o in self.outcomes if o.problem]
@@ -56,7 +56,7 @@ class VerificationReport:
 
     @property
     def note(self) -> str:
-        """How the two sides compare, in a line."""
+        """Return in a line how the two sides compare."""
         if failures := self.failures:
             return noted(f"Peer {self.peer}", failures)
         return f"Peer {self.peer}: {count(self.totals['GOODROWS'], 'row')} alike in {count(len(self.outcomes or ()), 'table')}"
@@ -68,7 +68,7 @@ class VerificationReport:
         return {name: sum(row[name] for row in rows) for name in FIGURES}
 
     def to_xcom(self) -> dict[str, Any]:
-        """The report for Airflow's database, bounded in size."""
+        """Return the report for Airflow's database, bounded in size."""
         outcomes = self.outcomes or ()
         samples = [{"table": o.table, "kind": str(s.kind), "row": s.row, "detail": s.detail} for o in outcomes for s in o.samples]
         return {
@@ -84,7 +84,7 @@ class VerificationReport:
         }
 
     def as_text(self) -> str:
-        """The report for the log."""
+        """Return the report for the log."""
         outcomes = self.outcomes or ()
         lines = [f"Peer {self.peer}"]
         if outcomes:
@@ -115,7 +115,7 @@ class VerificationReport:
 
 
 def _with_table(outcome: VerificationOutcome) -> str:
-    """What went wrong with a table. Most problems name it."""
+    """Return a table's problem together with the table's name. Most problems name it already."""
     name = f"table {outcome.table}"
     return outcome.problem if name in outcome.problem else f"{name}: {outcome.problem}"
 

@@ -1,6 +1,6 @@
-"""The steps of runs that lie around a Spark job. Each reads ZooKeeper afresh, and may be run again at any time.
+"""The steps of a run before and after a Spark job. Each reads ZooKeeper again, and may be run again at any time.
 
-batch               choosing what to ship, planning it, and what comes after
-recovery            dead servers' queues
-replay              an interval that is shipped again
+batch               chooses what to ship, plans it, and waits for what other runs hold
+recovery            recovers dead servers' queues
+replay              plans an interval that is shipped again
 """

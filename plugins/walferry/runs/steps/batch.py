@@ -1,6 +1,6 @@
-"""The steps of a batch that run inside Airflow's tasks; shipping itself is the Spark job's.
+"""The steps of a batch that run inside Airflow's tasks. The Spark job does the shipping.
 
-Each step reads ZooKeeper afresh and keeps nothing, so any of them may be run again at any time.
+Each step reads ZooKeeper again and keeps nothing, so any step may be run again at any time.
 """
 
 from __future__ import annotations
@@ -36,16 +36,16 @@ from walferry.shipping.runs import read_run
 from walferry.shipping.sweeping import sweep
 
 FREE_POLL_SECONDS = 2.0
-MASTER_WORD_SECONDS = 600.0  # for how long what the Master said of the peers is good enough to plan with
+MASTER_WORD_SECONDS = 600.0  # for how long a plan trusts the Master's answer about the peers
 
 log = logging.getLogger(__name__)
 
 
 def choose(source: SourceCluster, asked: str | None) -> ChosenPeers:
-    """The peer asked for, or all peers that are Walferry's, sorted; the Master is asked once for all of them.
+    """Return the chosen peer, or all managed peers, sorted. It asks the Master once for all of them.
 
-    Peers that only the Master knows are among them: their plans then say why they are refused. A peer that cannot be read is
-    logged and left out. What is left of peers that are gone is deleted. Raises WalferryError.
+    Peers that only the Master knows are included: their plans then say why they are refused. A peer that cannot be read is logged
+    and left out. The garbage of peers that are gone is deleted. Raises WalferryError.
     """
     with open_session(source) as session:
         listing = read_peers(session.zk, session.nodes)
@@ -61,26 +61,27 @@ def choose(source: SourceCluster, asked: str | None) -> ChosenPeers:
 
 
 def roll(source: SourceCluster, peer_ids: Collection[str], run: str) -> RollReport | None:
-    """Have the RegionServers begin new WALs, once for all of these peers; None if there is no peer to roll for.
+    """Make the RegionServers begin new WALs, once for all of these peers; return None if there is no peer to roll for.
 
-    Peers that cannot be shipped, or that another run holds, are not waited for. Raises WalferryError.
+    It does not wait for peers that cannot be shipped or that another run holds. Raises WalferryError.
     """
     with open_session(source) as session:
         mine = [peer_id for peer_id in peer_ids if _is_mine(session, peer_id, run)]
         if not mine:
             return None
         rolled = rolling.roll(session, mine)
-    for server, why in rolled.failures.items():  # the report has the first ones
+    for server, why in rolled.failures.items():  # the report contains the first ones
         log.warning("roll of %s: %s", server, why)
     return RollReport.of(rolled.servers, rolled.failures)
 
 
 def plan(source: SourceCluster, peer_id: str, attempt: str, run: str = "", chosen: ChosenPeers | None = None) -> Planned:
-    """What there is to ship, in a few figures. Raises PeerError, WalferryError.
+    """Return what is to be shipped for the peer, in a few figures. Raises PeerError, WalferryError.
 
-    A peer that another run holds is left to it, one whose initial snapshot is not complete to that copy, and one that is
-    paused to its operator. Dead servers' groups are left to recoveries that hold them. Groups that need no job are done
-    with here: an idle server's WALs have no entries.
+    `attempt` names the summaries to come, `run` is the run that asks, and `chosen` contains the Master's earlier answer. If
+    another run holds the peer, the plan leaves the peer to that run. It leaves a peer to its initial snapshot until that is
+    complete, and a paused peer to its operator. It leaves dead servers' groups to the recoveries that hold them. Groups that need
+    no job are finished here: an idle server's WALs have no entries.
     """
     with open_session(source) as session:
         try:
@@ -103,7 +104,7 @@ def plan(source: SourceCluster, peer_id: str, attempt: str, run: str = "", chose
 
 
 def figures(attempt: str, peer_id: str, groups: Collection[GroupPlan], **others: Any) -> Planned:
-    """Counts, bytes and problems of the groups that a job is for; `others` are further fields of the plan."""
+    """Return counts, bytes and problems of the groups that a job ships. `others` are further fields of the plan."""
     found = (PlanProblem(group.server, group.queue_id, group.group, group.problem) for group in groups if group.problem)
     problems, left_out = bounded(found)
     begun = [parse_wal_name(wal.name).timestamp for group in groups for wal in group.wals if not wal.finished]
@@ -129,20 +130,20 @@ def holding_peer(source: SourceCluster, planned: Planned, run: str) -> Iterator[
 
 
 def for_job(source: SourceCluster, peer_id: str) -> SourceCluster:
-    """The source as a job for this peer gets it: with the logins to the slave, which Spark has no connection to read from.
+    """Return the source for a job of this peer. It contains the slave's login, because Spark has no connection to read it from.
 
-    It holds names of files, no secrets. Raises WalferryError.
+    The login contains names of files, no secrets. Raises WalferryError.
     """
     with open_session(source, look_only=True) as session:
         try:
             peers = [read_peer(session.zk, session.nodes, peer_id)]
-        except MissingPeer:  # the job tells of that
+        except MissingPeer:  # the job reports that
             peers = []
     return with_slaves_of(source, peers)
 
 
 def why_down(source: SourceCluster, peer_id: str) -> str | None:
-    """Why the peer's slave cannot be shipped to now; None if it can, or if only the job can tell. Raises WalferryError."""
+    """Return why the slave cannot be shipped to now; None if it can, or if only the job can find out. Raises WalferryError."""
     from walferry.replication.sinks.of_peer import why_down
 
     with open_session(source) as session:
@@ -151,19 +152,19 @@ def why_down(source: SourceCluster, peer_id: str) -> str | None:
 
 
 def why_paused(source: SourceCluster, peer_id: str) -> str | None:
-    """What to tell of the peer if it is paused now; None if it is not. Raises WalferryError."""
+    """Return a text that says that the peer is paused; None if it is not paused. Raises WalferryError."""
     with open_session(source) as session:
         return str(PausedPeer(peer_id)) if read_peer(session.zk, session.nodes, peer_id).paused else None
 
 
 def summaries(source: SourceCluster, peer_id: str, run_id: str) -> list[GroupSummary]:
-    """What the run's Spark jobs have written of each WAL group of the peer."""
+    """Return the summaries of the peer's WAL groups that the run's Spark jobs have written."""
     with open_session(source) as session:
         return read_run(session, peer_id, run_id)
 
 
 def holders(session: Session, peer_id: str, groups: Collection[str]) -> dict[str, str]:
-    """Which of the WAL groups are held now, and by whom."""
+    """Return the WAL groups that are held now, each with its holder."""
     leases = {group: session.own.lease(peer_id, group) for group in groups}
     return {
         group: read_record(session.zk, lease).get("holder", "another run")
@@ -173,16 +174,16 @@ def holders(session: Session, peer_id: str, groups: Collection[str]) -> dict[str
 
 
 def not_held(source: SourceCluster, peer_id: str) -> list[str]:
-    """The peer's WAL groups other than dead servers' groups that a recovery holds."""
+    """Return the peer's WAL groups except dead servers' groups that a recovery holds."""
     with open_session(source) as session:
         dead = {group for queue in recovered_queues(session, peer_id) for group in queue.groups}
         return sorted(queued_groups(session, peer_id, even_unread=True) - holders(session, peer_id, dead).keys())
 
 
 def again(source: SourceCluster, peer_id: str, groups: Collection[str], tried: set[str]) -> Collection[str]:
-    """For which of the WAL groups that a job has found held another job is worth it: those that are held now, and others once.
+    """Return the WAL groups for which another job is worth it, of those that a job has found held.
 
-    What has become free while the job shipped other groups is `tried` again. What nobody holds may stay so for another reason.
+    These are groups that are held now or have become free. A free group is `tried` once, as it may be left for another reason.
     """
     if not groups:
         return ()
@@ -194,7 +195,7 @@ def again(source: SourceCluster, peer_id: str, groups: Collection[str], tried: s
 
 
 def await_free(source: SourceCluster, peer_id: str, groups: Collection[str], give_up: float) -> bool:
-    """Wait until some of the WAL groups are free; False if other runs still hold all of them at `give_up`, by time.monotonic."""
+    """Wait until some of the WAL groups are free. Return False if other runs hold all of them at `give_up` (time.monotonic)."""
     told: dict[str, str] = {}
     with open_session(source) as session:
         while len(held := holders(session, peer_id, groups)) == len(groups):
@@ -209,19 +210,19 @@ def await_free(source: SourceCluster, peer_id: str, groups: Collection[str], giv
 
 
 def _check(session: Session, peer_id: str, chosen: ChosenPeers | None) -> None:
-    """Raises what speaks against shipping the peer. The Master is not asked again a short while after it has agreed."""
+    """Raise the reason against shipping the peer. The Master is not asked again for a short while after it has agreed."""
     if chosen is None or peer_id in chosen.refused or not 0 <= time.time() - chosen.at < MASTER_WORD_SECONDS:
         peer = check_peer(session, peer_id)
     else:
         peer = read_peer(session.zk, session.nodes, peer_id)
         check_shippable(peer)
-    PeerSettings.of(session.source.replication, peer)  # a job would refuse a setting that there is not, too, but later
+    PeerSettings.of(session.source.replication, peer)  # a job would refuse an unknown setting, too, but later
 
 
 def _is_mine(session: Session, peer_id: str, run: str) -> bool:
     try:
         check_shippable(read_peer(session.zk, session.nodes, peer_id))
-    except WalferryError as error:  # its plan says so, too
+    except WalferryError as error:  # the peer's plan reports it, too
         log.info("%s", error)
         return False
     return rights.turn_of(session, peer_id, run).other is None

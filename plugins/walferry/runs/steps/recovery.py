@@ -1,8 +1,8 @@
-"""The steps of recovering dead servers' queues that run inside Airflow's tasks; the Spark jobs do the shipping.
+"""The steps of recovering dead servers' queues that run inside Airflow's tasks. The Spark jobs do the shipping.
 
-Each step reads ZooKeeper afresh, so any of them may be run again at any time. `plan` notes there what the run is to drain
-(shipping/drains.py). From then on a queue is known by its peer and WAL groups: its name, and the server under which it lies,
-change with each claim. No step reads a queue more often than a fixed number of times, however many there are.
+Each step reads ZooKeeper again, so any step may be run again at any time. `plan` notes there the queues that the run is to drain
+(shipping/drains.py). From then on a peer and its WAL groups identify a queue: the queue's name, and the server under which it
+lies, change with each claim. Each step reads a queue a fixed number of times at most, however many queues there are.
 """
 
 from __future__ import annotations
@@ -40,8 +40,8 @@ from walferry.shipping.plan import GroupPlan, PeerPlan, plan_peer
 from walferry.shipping.runs import read_run
 from walferry.shipping.sweeping import sweep
 
-MAX_LEFT = 20  # reasons why a claim left other peers' queues, kept in Airflow's database
-MAX_SERVERS = 500  # of one run: Airflow maps over 1024 at most
+MAX_LEFT = 20  # reasons why a claim left queues of other peers, kept in Airflow's database
+MAX_SERVERS = 500  # of one run: Airflow maps over at most 1024
 
 Wanted = Callable[[RecoveredQueue], bool]
 
@@ -57,9 +57,9 @@ class FoundServers:
 
 
 def find(source: SourceCluster, asked: str, announced: Collection[str]) -> FoundServers:
-    """The dead servers of a run: the one asked for, else those that its events have announced, else all there are now.
+    """Return the dead servers of a run: the chosen one, else the servers that its events announced, else all dead servers now.
 
-    Raises InputError if the server asked for is not a server, is live, or has queues of ours that must not be shipped;
+    Raises InputError if the chosen server is not a server, is live, or has queues of managed peers that must not be shipped;
     WalferryError.
     """
     with open_session(source) as session:
@@ -82,7 +82,7 @@ def find(source: SourceCluster, asked: str, announced: Collection[str]) -> Found
 
 
 def _why_left(session: Session, queues: Iterable[RecoveredQueue]) -> list[WalferryError]:
-    """The reasons why these queues may not be shipped, peer by peer; empty if they may."""
+    """Return the reasons why these queues may not be shipped, peer by peer; empty if they may."""
     reasons: list[WalferryError] = []
     for peer_id in sorted({queue.peer_id for queue in queues}):
         try:
@@ -100,14 +100,14 @@ def claim(source: SourceCluster, server: str, run_id: str) -> Claimed:
         claimed = claims.Claim(server, 0, ())
         try:
             claimed = claims.claim(session, server, run_id, f"run {run_id} on {socket.gethostname()}", refused=refused)
-        except NoTarget as error:  # all RegionServers are down, so HBase does not claim either
+        except NoTarget as error:  # all RegionServers are down, so HBase does not claim the queues either
             log.warning("%s", error)
     left = [why[:MAX_TEXT_CHARS] for why in claimed.left[:MAX_LEFT]]
     return Claimed(server, sorted(peers - set(refused)), claimed.moved, left)
 
 
 def wanted_by_claims(claimed: Iterable[Claimed]) -> Wanted:
-    """What the claims are for: all queues that came from their servers, also those that HBase has claimed, even twice."""
+    """Return a filter for all queues that came from the claimed servers, also for queues that HBase has claimed, even twice."""
     peers = {claim.server: frozenset(claim.peers) for claim in claimed}
 
     def wanted(queue: RecoveredQueue) -> bool:
@@ -118,28 +118,28 @@ def wanted_by_claims(claimed: Iterable[Claimed]) -> Wanted:
 
 
 def wanted_by_hand(selected: Selected) -> Wanted:
-    """The queues that were chosen, wherever they lie now."""
+    """Return a filter for the chosen queues, wherever they lie now."""
     peers = frozenset(selected.peers)
     return lambda queue: queue.peer_id in peers and (not selected.queue or was_called(queue, selected.queue))
 
 
 @dataclass(frozen=True)
 class SelectedQueues:
-    """Recovered queues chosen by hand: those to drain, those whose peer is gone, and notes on the choice."""
+    """Recovered queues that were chosen by hand: queues to drain, queues whose peer is gone, and notes on the choice."""
 
     queues: list[RecoveredQueue]
     orphans: list[RecoveredQueue]
     notes: list[str]
-    ref: str  # the one queue that was asked for; empty: more than one may have been
+    ref: str  # the one queue that was chosen; empty: more than one may have been chosen
 
     @property
     def to_drain(self) -> Selected:
-        """What `plan` is to look for."""
+        """The queues that `plan` is to look for."""
         return Selected(sorted({queue.peer_id for queue in self.queues}), self.ref)
 
     @property
     def to_delete(self) -> Selected:
-        """What `deal_with_orphans` is to look for."""
+        """The queues that `deal_with_orphans` is to look for."""
         return Selected(sorted({queue.peer_id for queue in self.orphans}), self.ref)
 
     @property
@@ -152,7 +152,7 @@ NONE_SELECTED = SelectedQueues([], [], [], "")
 
 
 def select(source: SourceCluster, peer: str, ref: str, delete_orphan: bool) -> SelectedQueues:
-    """The recovered queue `ref`, or all of the peer, or all that Walferry may touch. Raises InputError, PeerError."""
+    """Return the recovered queue `ref`, or all of the peer, or all that Walferry may touch. Raises InputError, PeerError."""
     peer, ref = peer.strip(), ref.strip()
     if delete_orphan and not peer and not ref:
         raise InputError("name the peer or the queue whose WALs are to be deleted unshipped; without a name nothing is")
@@ -161,7 +161,7 @@ def select(source: SourceCluster, peer: str, ref: str, delete_orphan: bool) -> S
         peers = children(session.zk, session.nodes.peers) or []
         live = {str(server) for server in live_servers(session.zk, session.nodes)}
         chosen = pick_queues(peer, ref, there, peers, live)
-        # Also ask about peers that ZooKeeper does not know: the Master may know them, and then their queues are not orphans.
+        # The Master may know peers that ZooKeeper does not know. Their queues are not orphans.
         refused: dict[str, WalferryError] = dict(disagreements(session, {queue.peer_id for queue in chosen}))
         for peer_id in {queue.peer_id for queue in chosen} & set(peers):
             try:
@@ -180,7 +180,7 @@ def select(source: SourceCluster, peer: str, ref: str, delete_orphan: bool) -> S
 
 
 def preview(source: SourceCluster, selected: SelectedQueues, delete_orphan: bool) -> list[str]:
-    """What a run would claim, ship and delete, WAL by WAL, for people. Raises WalferryError."""
+    """Return what a run would claim, ship and delete, WAL by WAL, for people. Raises WalferryError."""
     lines = ["Dry run: nothing is claimed, shipped or deleted.", *selected.notes]
     lines += [f"Server {server} would be claimed first." for server in selected.servers]
     for queue, groups in _files(source, selected.queues):
@@ -192,14 +192,14 @@ def preview(source: SourceCluster, selected: SelectedQueues, delete_orphan: bool
 
 @dataclass(frozen=True)
 class Orphans:
-    """What has become of queues whose peers are gone: a line for each, and why some of them were not deleted."""
+    """The outcome of queues whose peers are gone: a line for each, and why some of them were not deleted."""
 
     lines: list[str]
     problems: list[str]
 
 
 def deal_with_orphans(source: SourceCluster, selected: Selected, delete: bool, run_id: str) -> Orphans:
-    """Delete queues of peers that are gone, or only report them. Raises PeerError if a peer is back, ConnectError."""
+    """Report queues of peers that are gone, and `delete` them if asked. Raises PeerError if a peer is back, ConnectError."""
     if not selected.peers:
         return Orphans([], [])
     with open_session(source) as session:
@@ -220,7 +220,7 @@ def deal_with_orphans(source: SourceCluster, selected: Selected, delete: bool, r
 
 
 def _not_deleted(session: Session, queue: RecoveredQueue, run_id: str) -> str:
-    """Delete a queue of a peer that is gone; why that failed, if it did: other queues are deleted all the same."""
+    """Delete a queue of a peer that is gone. Return why that failed, if it did: other queues are deleted all the same."""
     if queue.unread:
         return queue.unread
     try:
@@ -234,7 +234,7 @@ def _not_deleted(session: Session, queue: RecoveredQueue, run_id: str) -> str:
 
 @dataclass(frozen=True)
 class RecoveryPlan:
-    """The queues that a run is to drain, and what the Spark job of each peer has to ship, if there is anything."""
+    """The queues that a run is to drain, and what each peer's Spark job has to ship, if there is anything."""
 
     run_id: str
     drains: list[Drain]
@@ -242,15 +242,15 @@ class RecoveryPlan:
 
     @property
     def peers(self) -> list[str]:
-        """The peers whose drains are noted."""
+        """The peers whose drains were noted."""
         return sorted({drain.peer for drain in self.drains})
 
 
 def plan(source: SourceCluster, wanted: Wanted, claimed: Collection[str], run_id: str) -> RecoveryPlan:
-    """Each queue that is wanted, where it lies now, and what is to be shipped of it; noted as the run's drains.
+    """Note each wanted queue, where it lies now and what is to be shipped of it, as the run's drains, and return the plan.
 
-    A queue that still lies under its dead server is left there, unless that server is one of the `claimed` ones. What only has to
-    leave its queue does so here. Raises WalferryError.
+    A queue that still lies under its dead server is left there, unless the server is one of `claimed`. WALs that need no shipping
+    leave their queue here. Raises WalferryError.
     """
     found = RecoveryPlan(run_id, [], [])
     with open_session(source) as session:
@@ -266,7 +266,7 @@ def plan(source: SourceCluster, wanted: Wanted, claimed: Collection[str], run_id
 
 
 def announced(events: Iterable[Any]) -> list[str]:
-    """The servers that asset events have announced; an event made by hand may say anything."""
+    """Return the servers that asset events have announced. An event that was made by hand may contain anything."""
     names: set[str] = set()
     for event in events:
         payload = (event.extra or {}).get("payload")
@@ -276,16 +276,16 @@ def announced(events: Iterable[Any]) -> list[str]:
 
 
 def drains_of(source: SourceCluster, peers: Iterable[str], run_id: str) -> list[Drain]:
-    """What `plan` has noted of these peers. Raises WalferryError."""
+    """Return the drains that `plan` has noted for these peers. Raises WalferryError."""
     with open_session(source) as session:
         return [drain for peer_id in peers for drain in read_drains(session, peer_id, run_id)]
 
 
 def ship_in_rounds(source: SourceCluster, planned: Planned, deadline: float, ship: Callable[[bool], Collection[str]]) -> None:
-    """Have `ship` run the job of a plan, and again for WAL groups that other runs held, until these are free or it is too late.
+    """Call `ship` to run the job of a plan, and again for WAL groups that other runs held, until the deadline.
 
-    `ship` gets whether some of the groups were free when it began, and returns those that its job has found held. It is not
-    called if nothing is noted of the plan. `deadline` is in seconds. Raises WalferryError.
+    `ship` gets whether some of the groups were free when it began, and returns the groups that its job has found held. It is not
+    called if nothing is noted for the plan. `deadline` is in seconds. Raises WalferryError.
     """
     until, tried = time.monotonic() + deadline, set[str]()
     with open_session(source) as session:
@@ -296,7 +296,7 @@ def ship_in_rounds(source: SourceCluster, planned: Planned, deadline: float, shi
 
 
 def outcome(source: SourceCluster, drains: Sequence[Drain], run_id: str, jobs: Mapping[str, str | None]) -> list[Drained]:
-    """What has become of the run's queues, wherever they lie now. `jobs` has how each peer's job has ended."""
+    """Return the outcome of the run's queues, wherever they lie now. `jobs` contains how each peer's job has ended."""
     with open_session(source) as session:
         there = recovered_queues(session)
         peers = sorted({drain.peer for drain in drains})
@@ -312,10 +312,10 @@ def outcome(source: SourceCluster, drains: Sequence[Drain], run_id: str, jobs: M
 
 
 def _wals_left(drains: Sequence[Drain], there: Iterable[RecoveredQueue]) -> list[int]:
-    """How many WALs are still queued of each; -1: not even the queue is left.
+    """Return for each drain how many WALs are still queued; -1: the queue is gone.
 
     A WAL group is in one queue of its peer only, whatever the queue is called. A queue without WALs, or whose WALs cannot be
-    listed, is known by its name, and by what that becomes when it is claimed.
+    listed, is found by its name, or by the name that it gets when it is claimed.
     """
     wals: dict[tuple[str, ...], int] = {}
     by_name = [drain for drain in drains if not drain.groups]
@@ -332,7 +332,7 @@ def _wals_left(drains: Sequence[Drain], there: Iterable[RecoveredQueue]) -> list
 
 
 def clean_up(source: SourceCluster, servers: Collection[str], run_id: str) -> list[str]:
-    """Remove empty queues and znodes of dead servers that no run claims now; returns the servers whose znodes were removed.
+    """Remove empty queues and znodes of dead servers that no run claims now. Return the servers whose znodes were removed.
 
     A drain that is killed just after a queue's last WAL leaves the empty queue and its lease. Raises WalferryError.
     """
@@ -354,7 +354,7 @@ def clean_up(source: SourceCluster, servers: Collection[str], run_id: str) -> li
 
 
 def claimed_by(source: SourceCluster, queue: RecoveredQueue) -> str:
-    """What has claimed the queue, judging by where it lies."""
+    """Return who has claimed the queue, judging by where it lies."""
     if not queue.claimed:
         return "nobody"
     if queue.server == WALFERRY_SERVER:
@@ -363,7 +363,7 @@ def claimed_by(source: SourceCluster, queue: RecoveredQueue) -> str:
 
 
 def _files(source: SourceCluster, queues: Iterable[RecoveredQueue]) -> list[tuple[RecoveredQueue, tuple[GroupPlan, ...]]]:
-    """The queues with what of their files is not shipped."""
+    """Return the queues with the parts of their files that are not shipped."""
     queues = list(queues)
     planned: dict[tuple[str, str], GroupPlan] = {}
     with open_session(source, look_only=True) as session:
@@ -387,7 +387,7 @@ def _plan_of_peer(
     session: Session, peer_id: str, queues: Sequence[RecoveredQueue], claimed: Collection[str], run_id: str,
     refused: WalferryError | None,
 ) -> tuple[list[Drain], list[GroupPlan]]:  # fmt: skip
-    """The drains of a peer, unless it is `refused`, and the WAL groups that its job has to ship."""
+    """Return a peer's drains, unless the peer is `refused`, and the WAL groups that its job has to ship."""
     try:
         if refused is not None:
             raise refused
@@ -398,7 +398,7 @@ def _plan_of_peer(
     names = {group for queue in queues for group in queue.groups}
     planned = {group.group: group for group in plan_peer(session, peer_id, names).groups} if names else {}
     drains: list[Drain] = []
-    to_drain: dict[str, GroupPlan] = {}  # a group that is just being moved may lie in two queues
+    to_drain: dict[str, GroupPlan] = {}  # a group that is being moved may lie in two queues
     for queue in queues:
         if not queue.claimed and queue.server not in claimed:
             drains.append(_stuck(session, queue, f"{queue.server} was not claimed"))
@@ -410,7 +410,7 @@ def _plan_of_peer(
             _remove_empty(session, queue, run_id)
         mine = PeerPlan(peer_id, tuple(planned[name] for name in queue.groups if name in planned))
         swept = sweep(session, mine, f"plan of run {run_id} on {socket.gethostname()}")
-        # No later run comes for what is held and could not be swept, so a drain waits for it.
+        # No later run comes for groups that are held and could not be swept, so a drain waits for them.
         groups = (*mine.to_ship, *swept.held)
         to_drain |= {group.group: group for group in groups}
         drains.append(_drain(session, queue, groups))
@@ -418,7 +418,7 @@ def _plan_of_peer(
 
 
 def _drain(session: Session, queue: RecoveredQueue, groups: Sequence[GroupPlan] = (), **others: Any) -> Drain:
-    """The queue with what its peer's job has to ship of it."""
+    """Return the queue with what its peer's job has to ship of it."""
     expected = next((group.problem for group in groups if group.problem), "")
     return Drain(
         peer=queue.peer_id, server=queue.server, queue=queue.queue_id, dead_server=queue.dead_server,
@@ -433,7 +433,7 @@ def _stuck(session: Session, queue: RecoveredQueue, problem: str, *, paused: boo
 
 
 def _remove_empty(session: Session, queue: RecoveredQueue, run_id: str) -> None:
-    """Remove a queue without WALs, which a run or server has left that was killed while it moved or finished the queue."""
+    """Remove a queue without WALs. A run or server that was killed while it moved or finished the queue has left it."""
     group = ServerName.parse(queue.dead_server).encoded()
     try:
         with acquire(session, queue.peer_id, group, f"run {run_id}") as lease:

@@ -1,4 +1,4 @@
-"""The planning of an interval that is shipped again, inside an Airflow task; shipping itself is the Spark job's."""
+"""Plans an interval that is shipped again, inside an Airflow task. The Spark job does the shipping."""
 
 from __future__ import annotations
 
@@ -33,16 +33,16 @@ def end(source: SourceCluster, peer_id: str, run_id: str) -> None:
 def plan(
     source: SourceCluster, peer_id: str, interval: Interval, attempt: str, *, tables: Collection[str], roll: bool, whole: bool
 ) -> PlannedInterval:
-    """Find the WALs of an interval; with `roll` have open ones among them closed. Raises WalferryError.
+    """Find the WALs of an interval; with `roll`, have open WALs among them closed. Raises WalferryError.
 
-    With `whole` it raises IntervalGone if some of the interval is gone.
+    With `whole` it raises IntervalGone if a part of the interval is gone.
     """
     with open_session(source) as session:
         check_tables(check_peer(session, peer_id), tables)
         check_copied(session, peer_id)
         found = find_left(session, interval)
         if found.open and roll:
-            # The WALs that are begun now must be too young to have entries of the interval.
+            # The WALs that begin now must be too young to contain entries of the interval.
             time.sleep(max(0.0, (interval.end + OPEN_SLACK_MS) / 1000 - time.time()))
             rolled = rolling.roll(session, ())
             for server, why in rolled.failures.items():
@@ -57,7 +57,7 @@ def plan(
 
 
 def _find_closed(session: Session, interval: Interval) -> FoundWals:
-    """Find what is left after a roll. A RegionServer closes the WAL that it has rolled a moment later."""
+    """Find the WALs that are left after a roll. A RegionServer closes the WAL that it has rolled a moment later."""
     give_up = time.monotonic() + CLOSED_SECONDS
     while (found := find_left(session, interval)).open and time.monotonic() < give_up:
         time.sleep(POLL_SECONDS)

@@ -1,4 +1,4 @@
-"""Decompresses blocks of SNAPPY and LZ4, as Hadoop frames them, in compiled code: many values of a WAL have only a few bytes.
+"""Decompresses Hadoop's blocks of SNAPPY and LZ4 in compiled code, because many values of a WAL have only a few bytes.
 
     blocks  = { int32 rawLen, { int32 length, block }* }* [ int32 0 ]
 
@@ -27,8 +27,8 @@ from walferry.hbase.wal.codecs.passes import ValueRow
 from walferry.hbase.wal.header import ValueCodec
 
 BROKEN: Final = -1
-MANY_LITERALS: Final = 60  # from here on, the length of a snappy literal stands in bytes of its own
-LZ4_LONG: Final = 15  # such a length goes on in bytes of its own
+MANY_LITERALS: Final = 60  # from this code on, separate bytes hold the length of a snappy literal
+LZ4_LONG: Final = 15  # a length with this code continues in separate bytes
 
 
 class Element(enum.IntEnum):
@@ -42,7 +42,7 @@ class Element(enum.IntEnum):
 
 @inlined
 def _copy_back(out: Bytes, at: int, distance: int, length: int, begin: int, limit: int) -> int:
-    """Append `length` bytes that lie `distance` back and may overlap the copy. Returns the position after them, or BROKEN."""
+    """Append the `length` bytes from `distance` back, which may overlap the copy. Returns the position after, or BROKEN."""
     if distance < 1 or distance > at - begin or length > limit - at:
         return BROKEN
     to, source = np.uint64(at), np.uint64(at - distance)
@@ -129,7 +129,7 @@ def _unlz4(buf: Bytes, pos: int, end: int, out: Bytes, at: int, limit: int) -> i
 
 @inlined
 def _unblock(codec: int, buf: Bytes, pos: int, end: int, out: Bytes, at: int, size: int) -> bool:
-    """Decompress the blocks `buf[pos:end]` to `out[at:]`. Returns whether they are sound and make `size` bytes."""
+    """Decompress the blocks `buf[pos:end]` to `out[at:]`. Returns whether they are sound and give `size` bytes."""
     limit = at + size
     while end - pos >= 4:
         raw = read_int32(buf, pos)

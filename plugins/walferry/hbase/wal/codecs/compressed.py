@@ -1,7 +1,7 @@
-"""Turns a compressed WAL into buffers that hold its entries as an uncompressed WAL would.
+"""Turns a compressed WAL into buffers with its entries in the format of an uncompressed WAL.
 
-The dictionaries are known only to a reader that has read the file from its start. So a position within the file is reached by
-reading everything before it, but without decompressing values.
+Only a reader that has read the file from its start knows the dictionaries. To reach a position, it therefore reads everything
+before the position, but decompresses no values there.
 """
 
 from __future__ import annotations
@@ -32,14 +32,14 @@ from walferry.hbase.wal.problems import MAX_ENTRY_BYTES, MAX_KEY_BYTES, Problem
 
 OUT_BYTES: Final = 16 << 20
 MIN_OUT_BYTES: Final = 64 << 10
-BYTES_AN_ENTRY: Final = 128  # most entries have more; a window of smaller ones ends when the table is full
+BYTES_AN_ENTRY: Final = 128  # most entries are larger; a window of smaller entries ends when the table is full
 BYTES_A_VALUE: Final = 64  # with its cell
 MAX_OUT_BYTES: Final = MAX_ENTRY_BYTES + 2 * MAX_KEY_BYTES
 
 
 @dataclass(frozen=True)
 class Expanded:
-    """Whole entries: `buf` as an uncompressed WAL has them, where each begins in it, and their offsets in the file."""
+    """Whole entries: `buf` in the format of an uncompressed WAL, where each begins in it, and their offsets in the file."""
 
     buf: Bytes
     start: Ints
@@ -49,12 +49,12 @@ class Expanded:
 
 @dataclass
 class Expander:
-    """Turns a file's bytes, fed piece by piece, into plain entries. `path` is what errors call the file."""
+    """Turns a file's bytes, fed piece by piece, into plain entries. Errors call the file `path`."""
 
     path: str
     compression: Compression
     wanted: int  # file offset; values of entries before it are not decompressed
-    size: int  # of everything that will be fed, in bytes
+    size: int  # the number of bytes that will be fed in all
     dictionaries: Dictionaries = field(default_factory=Dictionaries.empty)
 
     def __post_init__(self) -> None:
@@ -64,11 +64,11 @@ class Expander:
         self._values = np.empty((len(ValueRow), self._out_bytes // BYTES_A_VALUE), np.int64)
         self._state = np.zeros(len(PassState), np.int64)
         self._state[PassState.CELLS_LEFT] = AT_ENTRY
-        self._decompressed = False  # at least one value
+        self._decompressed = False  # whether any value was decompressed
 
     @property
     def entry_start(self) -> int:
-        """The file offset of the entry that is being read, or that was read last."""
+        """The file offset of the entry that is being read, or else of the last one read."""
         return int(self._state[PassState.ENTRY_START])
 
     @property
@@ -90,7 +90,7 @@ class Expander:
                 self._out, self._entries, self._values, state,
             )  # fmt: skip
             broken = self._decompress(buf, base)
-            if broken:  # it lies before the point where the pass stopped, so it comes first
+            if broken:  # the value lies before the point where the pass stopped, so its error comes first
                 if state[PassState.ENTRIES]:
                     yield self._flush()
                 raise broken
@@ -110,16 +110,16 @@ class Expander:
 
     @property
     def consumed(self) -> int:
-        """How much of the last buffer has been read."""
+        """The number of bytes of the last buffer that have been read."""
         return int(self._state[PassState.POS])
 
     @property
     def need(self) -> int:
-        """The least length of the last buffer with which more would have been read."""
+        """The smallest length with which more of the last buffer would have been read."""
         return int(self._state[PassState.NEED])
 
     def _decompress(self, buf: Bytes, base: int) -> WalCorruptError | WalUnsupportedError | None:
-        """Decompress the values that the last pass left out. A broken value breaks its entry, not the entries before it."""
+        """Decompress the values that the last pass skipped. A broken value breaks its entry, but no entry before it."""
         count, self._state[PassState.VALUES] = int(self._state[PassState.VALUES]), 0
         codec = self.compression.values
         if not count or codec is None or base + int(self._state[PassState.POS]) <= self.wanted:
@@ -129,7 +129,7 @@ class Expander:
             decompress_values(codec, buf, self._out, self._values[:, first:count])
         except BadValue as error:
             value = first + error.value
-            target = int(self._values[ValueRow.TARGET, value]) - 1  # its cell's type: an empty value may lie at an entry's end
+            target = int(self._values[ValueRow.TARGET, value]) - 1  # its cell's type: an empty value may end an entry
             starts = self._entries[EntryRow.OUT_START, : self._state[PassState.ENTRIES]]
             whole = int(np.searchsorted(starts, target, side="right")) - 1
             if self._ends_after(whole, target):  # otherwise the entry is the one at which the pass has stopped
@@ -137,7 +137,7 @@ class Expander:
                 self._state[PassState.ENTRY_OUT] = self._entries[EntryRow.OUT_START, whole]
                 self._state[PassState.ENTRIES], self._state[PassState.CELLS_LEFT] = whole, 0
             offset = base + int(self._values[ValueRow.SOURCE, value])
-            # A zstd dictionary is a setting of HBase's: all values of a file have it, or a broken value looks as if it had.
+            # A zstd dictionary is an HBase setting: either all values of a file need it, or a broken value looks as if it did.
             if isinstance(error, UnknownDictionary) and not (error.value or self._decompressed):
                 return WalUnsupportedError(self.path, offset, str(error))
             return self._corrupt(offset, str(error))
@@ -145,7 +145,7 @@ class Expander:
         return None
 
     def _first_wanted(self, count: int) -> int:
-        """The first of `count` values of an entry at or after `wanted`. Broken values before it do not matter any more."""
+        """Return the first of `count` values in an entry at or after `wanted`. Broken values before it do not matter."""
         whole = int(self._state[PassState.ENTRIES])
         entry = int(np.searchsorted(self._entries[EntryRow.FILE_START, :whole], self.wanted))
         if entry < whole:
@@ -157,7 +157,7 @@ class Expander:
         return int(np.searchsorted(self._values[ValueRow.TARGET, :count], begin, side="right"))
 
     def _ends_after(self, entry: int, target: int) -> bool:
-        """Tell whether `target` lies in the whole entry `entry`, the last one that begins before it."""
+        """Return whether `target` lies in the whole entry `entry`, the last entry that begins before `target`."""
         if entry < 0:
             return False
         return (
@@ -165,7 +165,7 @@ class Expander:
         )
 
     def _flush(self) -> Expanded:
-        """Hand out the whole entries, and move what is there of the next one to a new buffer."""
+        """Return the whole entries, and move the unfinished next entry to a new buffer."""
         state, count = self._state, int(self._state[PassState.ENTRIES])
         begin, end = int(state[PassState.ENTRY_OUT]) if self.inside else int(state[PassState.OUT]), int(state[PassState.OUT])
         old, self._out = self._out, np.empty(max(self._out_bytes, 2 * (end - begin)), np.uint8)

@@ -1,14 +1,14 @@
 """Rebuilds the dictionaries of a compressed WAL, as HBase's reader does.
 
-    field = 0xFF varint(length) bytes       becomes the dictionary's next entry, unless it is empty
+    field = 0xFF varint(length) bytes       becomes the dictionary's next entry, unless its length is 0
           | uint16 index                    of an entry; high byte first, at most 0x7FFF
 
 A full dictionary reuses the index of the entry that was touched longest ago. Each use of an entry touches it, and so does adding
 it. Source: HBase's LRUDictionary, Dictionary, WALCellCodec.CompressedKvDecoder, CompressionContext (branch-2.6).
 
-All dictionaries of a file share arrays, each from its own first node on. The arena holds the entries' bytes. A new entry takes
-the space of the one whose index it gets if it fits there, and otherwise the arena's end. `make_room` closes the gaps that this
-leaves. The format itself makes a reader hold so much: 32,767 rows and as many tags, regions and tables, each of up to 32 KB.
+All dictionaries of a file share arrays, each from its own first node on. The arena holds the entries' bytes. A new entry that
+reuses an index also reuses the old entry's space if it fits, and otherwise goes to the arena's end. `make_room` closes the gaps
+that this leaves. The format forces a reader to hold this much: 32,767 rows, tags, regions and tables each, of up to 32 KB.
 """
 
 from __future__ import annotations
@@ -58,9 +58,9 @@ class NodeColumn(enum.IntEnum):
 CAPACITIES: Final = (0x7FFF, 0x7FFF, 0x7F, 0x7F, 0x7FFF, 0x7FFF)
 LITERAL: Final = 0xFF
 NO_NODE: Final = -1
-NO_ENTRY: Final = -3  # what `expand_field` returns for an index that no entry has
+NO_ENTRY: Final = -3  # `expand_field` returns this for an index without an entry
 
-MIN_ARENA_BYTES: Final = 1 << 20  # free bytes after making room; a quarter of what is in use if that is more
+MIN_ARENA_BYTES: Final = 1 << 20  # free bytes after making room; a quarter of the used bytes if that is more
 
 
 @dataclass
@@ -74,7 +74,7 @@ class Dictionaries:
 
     @classmethod
     def empty(cls) -> Dictionaries:
-        """The dictionaries at the start of a file."""
+        """Return the empty dictionaries at the start of a file."""
         lists = np.full((len(ListRow), len(Dictionary)), NO_NODE, dtype=np.int64)
         lists[ListRow.SIZE] = 0
         lists[ListRow.CAPACITY] = CAPACITIES
@@ -106,7 +106,7 @@ def _compact(nodes: Ints, order: Ints, arena: Bytes) -> int:
 
 @inlined
 def _put_first(lists: Ints, nodes: Ints, d: int, node: int) -> None:
-    """Put a node that is in no list at the head of the list of dictionary `d`."""
+    """Put a node that is not in a list at the head of dictionary `d`'s list."""
     head = lists[ListRow.HEAD, d]
     nodes[node, NodeColumn.PREVIOUS] = NO_NODE
     nodes[node, NodeColumn.NEXT] = head
@@ -179,10 +179,10 @@ def field_end(buf: Bytes, pos: int, end: int) -> int:
 def expand_field(
     lists: Ints, nodes: Ints, arena: Bytes, used: Ints, d: int, buf: Bytes, pos: int, end: int, out: Bytes, at: int, most: int
 ) -> tuple[int, int]:
-    """Copy what the field at `pos` stands for, at most `most` bytes, to `out[at:]`. Returns (position after it, its length).
+    """Copy the bytes that the field at `pos` stands for, at most `most`, to `out[at:]`. Returns (position after it, length).
 
-    The caller has checked that the field is whole (`field_end`), and that out and arena have room. The position is NO_ENTRY for
-    an index without an entry. If the length is more than `most`, nothing was copied.
+    The caller has checked that the field is whole (`field_end`), and that `out` and `arena` have room. The position is NO_ENTRY
+    for an index without an entry. If the length is more than `most`, nothing was copied.
     """
     if buf[np.uint64(pos)] == LITERAL:
         length, start = read_varint(buf, pos + 1, end)

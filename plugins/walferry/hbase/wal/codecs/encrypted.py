@@ -1,18 +1,18 @@
-"""Decrypts the entries of an encrypted WAL and rewrites them as those of a plain one.
+"""Decrypts the entries of an encrypted WAL and rewrites them as plain entries.
 
     entry     = varint(key length) WALKey sealed{following_kv_count}          the WALKey is not encrypted
     sealed    = varint(16) iv varint(length) ciphertext                       AES-CTR with the WAL's key, cell by cell
     plaintext = varint keyLen, varint valLen, varint tagsLen, varint rowLen, row, varint famLen, family,
                 varint qualLen, qualifier, int64 timestamp, int8 type, value, tags
 
-An IV is the first counter block of its cell, counted up as a big-endian number of 128 bits. There is no checksum: only lengths
+An IV is the first counter block of its cell, and counts up as a big-endian number of 128 bits. There is no checksum: only lengths
 that contradict each other reveal damage or a wrong key. HBase encrypts and does not compress, whatever the header says about
 compression. Source: HBase's SecureWALCellCodec, AES, AbstractProtobufWALReader (branch-2.6); CommonsCryptoAES writes the same.
 
-A plain cell is at most 11 bytes longer than its plaintext, and a sealed one at least 18. So a buffer of encrypted entries has
-room for them as plain ones, and each byte moves towards the buffer's start.
+A plain cell is at most 11 bytes longer than its plaintext, and a sealed cell at least 18. So a buffer of encrypted entries has
+room for the plain entries, and each byte moves towards the buffer's start.
 
-One call of the library encrypts the counter blocks of many cells as one message in ECB mode, which is how CTR mode is defined.
+One library call encrypts the counter blocks of many cells as one message in ECB mode. CTR mode is defined that way.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ class Full(enum.IntEnum):
 
 
 CURSOR_CELL, CURSOR_BLOCK = range(2)
-NO_ROOM: Final = -3  # beside INCOMPLETE and OVERLONG
+NO_ROOM: Final = -3  # distinct from INCOMPLETE and OVERLONG
 
 
 class Decryption:
@@ -98,9 +98,9 @@ class Decryption:
         return "Decryption(…)"
 
     def entries(self, buf: Bytes, base: int) -> FilePart:
-        """Decrypt the entries that lie wholly in `buf`, which begins with an entry, up to one that cannot be a WAL's.
+        """Decrypt the whole entries in `buf`, which begins with an entry, and stop at bytes that cannot be a WAL entry.
 
-        `buf` lies at offset `base` of the file. The window has the entries as plain ones.
+        `buf` lies at offset `base` of the file. The window contains plain entries.
         """
         entries, cells, state = _walk(buf)
         consumed, code, at, need = (int(x) for x in state[WalkState.POS :])
@@ -131,7 +131,7 @@ class Decryption:
 
 
 def _walk(buf: Bytes) -> tuple[Ints, Ints, Ints]:
-    """The tables of the whole entries in `buf` and of their cells, and the state in which the walk ended."""
+    """Return the tables of the whole entries in `buf` and of their cells, and the state in which the walk ended."""
     state = np.zeros(len(WalkState), dtype=np.int64)
     entries = np.empty((len(SealedEntry), 256 + len(buf) // 256), dtype=np.int64)
     cells = np.empty((len(SealedCell), 256 + len(buf) // 128), dtype=np.int64)
@@ -145,7 +145,7 @@ def _walk(buf: Bytes) -> tuple[Ints, Ints, Ints]:
 
 
 def _sealed_offset(entries: Ints, cells: Ints, entry: int, plain_offset: int) -> int:
-    """Where the entry's cell began that contains an offset of the plain buffer, or the entry's start if its key contains it."""
+    """Return the start of the sealed cell that contains the plain offset, or the entry's start if its key contains it."""
     first = entries[SealedEntry.FIRST_CELL, entry]
     own = cells[:, first : first + entries[SealedEntry.CELLS, entry]]
     cell = int(np.searchsorted(own[SealedCell.PLAIN_START], plain_offset, side="right")) - 1
@@ -154,10 +154,10 @@ def _sealed_offset(entries: Ints, cells: Ints, entry: int, plain_offset: int) ->
 
 @inlined
 def walk_sealed(buf: Bytes, start: int, end: int, count: int, cells: Ints, total: int) -> tuple[int, int]:
-    """Enter `count` cells from `start` on into `cells`, after the `total` that are there.
+    """Enter `count` cells from `start` on into `cells`, after its first `total` cells.
 
-    Returns (position after them, 0), or (offset, the Problem there), or (least end of range needed, INCOMPLETE). If the table is
-    full, the second is NO_ROOM.
+    Returns (position after them, 0), or (offset, the Problem there), or (smallest end of the range to go on, INCOMPLETE). If the
+    table is full, the second number is NO_ROOM.
     """
     limit = start + MAX_SEALED_ENTRY_BYTES
     pos = start
@@ -222,9 +222,9 @@ def walk_into(buf: Bytes, entries: Ints, cells: Ints, scratch: Ints, state: Ints
 
 @inlined
 def big_endian(word: Any) -> Any:
-    """Return the uint64 whose bytes in a little-endian machine's memory are those of `word` as a big-endian number."""
+    """Return `word` with its bytes reversed: little-endian memory then contains it as a big-endian number."""
     value = np.uint64(0)
-    for _ in range(8):  # becomes one instruction
+    for _ in range(8):  # the compiler makes one instruction of this
         value = value << np.uint64(8) | np.uint64(word & np.uint64(0xFF))
         word = word >> np.uint64(8)
     return value
@@ -232,7 +232,7 @@ def big_endian(word: Any) -> Any:
 
 @unmanaged
 def counters_into(buf: Bytes, cells: Ints, cursor: Ints, blocks: Words) -> int:
-    """Fill `blocks` with counter blocks of the cells from `cursor` on, and move the cursor. Returns how many blocks there are."""
+    """Fill `blocks` with counter blocks of the cells from `cursor` on, and move the cursor. Returns the number of blocks."""
     cell, block = cursor[CURSOR_CELL], cursor[CURSOR_BLOCK]
     count = 0
     while cell < cells.shape[1] and count < blocks.shape[0]:
@@ -254,7 +254,7 @@ def counters_into(buf: Bytes, cells: Ints, cursor: Ints, blocks: Words) -> int:
 
 @unmanaged
 def apply(buf: Bytes, work: Bytes, cells: Ints, cursor: Ints, stream: Bytes, blocks: int) -> None:
-    """Decrypt what `blocks` blocks of the key stream are for, from `cursor` on, and move the cursor."""
+    """Decrypt the cells from `cursor` on with `blocks` blocks of the key stream, and move the cursor."""
     cell, block = cursor[CURSOR_CELL], cursor[CURSOR_BLOCK]
     used = 0
     while used < blocks:
@@ -315,9 +315,9 @@ def rewrite_cell(work: Bytes, start: int, length: int, out: int) -> int:
 
 @unmanaged
 def rewrite(buf: Bytes, work: Bytes, entries: Ints, cells: Ints) -> tuple[int, int, int]:
-    """Write plain entries to the start of `work`, which has the cells' plaintexts where `buf` has their ciphertexts.
+    """Write plain entries to the start of `work`, which contains each cell's plaintext where `buf` contains its ciphertext.
 
-    Returns how many entries were written, the first cell whose plaintext is not one (or the number of cells), and where the
+    Returns the number of entries written, the first cell whose plaintext is not a cell (or the number of cells), and where the
     entries end.
     """
     out = 0

@@ -1,9 +1,9 @@
-"""Turns the entries of a compressed WAL into those of an uncompressed one by one compiled pass.
+"""Turns the entries of a compressed WAL into plain entries in one compiled pass.
 
     entry  = varint(key length) WALKey cell{following_kv_count}            see expand_key.py and expand_cell.py
 
 Reading changes the dictionaries, so the pass never reads anything twice. It stops before a key or a cell that is not whole, or
-for which out, arena or tables have no room, and goes on there when it is called again.
+for which `out`, `arena` or the tables have no room. The next call goes on there.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from walferry.hbase.wal.codecs.passes import (
 from walferry.hbase.wal.keys import read_key_length
 from walferry.hbase.wal.problems import MAX_ENTRY_BYTES, MAX_KEY_BYTES, Problem
 
-KEY_FRAME: Final = 5  # bytes that a key's own length takes
+KEY_FRAME: Final = 5  # bytes of a key's length
 
 
 @inlined
@@ -68,7 +68,7 @@ def _begin_entry(
         return _stopped(state, pos, key_end - key, NEED_ARENA)
     if at + room > out.size:
         return _stopped(state, pos, room, NEED_OUT)
-    # The length comes first but is known last. So it is a varint of five bytes, whatever its value.
+    # The length is written first but known last. So it takes a varint of five bytes, whatever its value.
     stop, cells = expand_key(lists, nodes, arena, used, buf, key, key_end, out, at + KEY_FRAME, bounded)
     if stop < 0:
         return _stopped(state, key, pos, Problem.BAD_INDEX if stop == NO_ENTRY else Problem.BAD_KEY_LENGTH)
@@ -137,10 +137,10 @@ def expand_into(
     buf: Bytes, end: int, at_end: bool, base: int, tags_compressed: bool, most_from_a_byte: int,
     lists: Ints, nodes: Ints, arena: Bytes, used: Ints, out: Bytes, entries: Ints, values: Ints, state: Ints,
 ) -> int:  # fmt: skip
-    """Expand from `state[State.POS]` on. `base` is the buffer's offset in the file, `at_end` says that the file ends with it.
+    """Expand from `state[State.POS]` on. The buffer lies at file offset `base`; if `at_end`, the file ends with the buffer.
 
-    `most_from_a_byte` is how many bytes of a value one stored byte can become, or 0 if values are not compressed. Returns why the
-    pass stopped: a NEED_…, or the Problem at `state[State.AT]`.
+    One stored byte of a value can become up to `most_from_a_byte` bytes (0 if values are not compressed). Returns why the pass
+    stopped: a NEED_…, or the Problem at `state[State.AT]`.
     """
     status = 0
     while status == 0:

@@ -6,8 +6,8 @@
     tags   = tagsLen bytes | field{as many as make tagsLen bytes}          with tag compression
     field  = see dictionaries.py
 
-keyLen, valLen and tagsLen are those of the uncompressed cell. Compressed values are left out: the pass says where they are and
-where they belong. Source: HBase's WALCellCodec.CompressedKvDecoder, TagCompressionContext (branch-2.6).
+keyLen, valLen and tagsLen are the lengths in the uncompressed cell. The pass leaves compressed values out, and records where they
+lie and where they belong. Source: HBase's WALCellCodec.CompressedKvDecoder, TagCompressionContext (branch-2.6).
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ def walk_cell(buf: Bytes, pos: int, end: int, at_end: bool, tags_compressed: boo
 ]:  # fmt: skip
     """Find the parts of the cell at `pos`.
 
-    Returns (0, keyLen, valLen, tagsLen, start of the row, start of the value's bytes, their number). If the cell is not wholly
-    there, the first is NEED_INPUT and the second the end that is needed. If the cell is broken, the first is the Problem.
+    Returns (0, keyLen, valLen, tagsLen, start of the row, start of the value's bytes, their number). If the cell is not whole,
+    the first is NEED_INPUT and the second the buffer end that is needed. If the cell is broken, the first is the Problem.
     """
     key_len, p = read_varint(buf, pos, end)
     val_len, p = read_varint(buf, p, end) if p > 0 else (0, p)
@@ -61,7 +61,7 @@ def walk_cell(buf: Bytes, pos: int, end: int, at_end: bool, tags_compressed: boo
         if val_len > stored * most_from_a_byte:
             return Problem.BAD_VALUE_LENGTH, 0, 0, 0, 0, 0, 0
     tags = value + stored
-    # The length of compressed tags is known only once they are read. It is at most twice that of the tags.
+    # The length of compressed tags is known only once they are read. It is at most twice the tags' length.
     need = tags + (0 if tags_compressed and at_end else 2 * tags_len if tags_compressed else tags_len)
     if need > end:
         return NEED_INPUT, need, 0, 0, 0, 0, 0
@@ -70,7 +70,7 @@ def walk_cell(buf: Bytes, pos: int, end: int, at_end: bool, tags_compressed: boo
 
 @inlined
 def _incomplete_or(position: int, end: int, problem: int) -> tuple[int, int, int, int, int, int, int]:
-    """Return what `walk_cell` does for a negative position."""
+    """Return the result of `walk_cell` for a negative position."""
     if position == INCOMPLETE:
         return NEED_INPUT, end + 1, 0, 0, 0, 0, 0
     return problem, 0, 0, 0, 0, 0, 0
@@ -80,7 +80,7 @@ def _incomplete_or(position: int, end: int, problem: int) -> tuple[int, int, int
 def check_key(lists: Ints, nodes: Ints, buf: Bytes, row: int, end: int, key_len: int) -> int:
     """Check that row, family and qualifier, whose fields from `row` on are whole, have the length `key_len`.
 
-    Returns a Problem, or 0. Room is made only for keys that pass, not for whatever length a cell claims.
+    Returns a Problem, or 0. The caller makes room only for keys that pass this check, not for any length that a cell claims.
     """
     length, pos = MIN_KEY, row
     for d in (Dictionary.ROW, Dictionary.FAMILY, Dictionary.QUALIFIER):
@@ -145,7 +145,7 @@ def expand_cell(
 ) -> tuple[int, int, int]:  # fmt: skip
     """Write the cell without its value to `out[at:]`. Returns (position after the cell, where its value belongs in out, 0).
 
-    If the last is a Problem or NEED_INPUT, the first is where.
+    If the last number is a Problem or NEED_INPUT, the first is its position.
     """
     at = put_lengths(out, at, key_len, val_len, tags_len)
     pos, target, status = _expand_cell_key(lists, nodes, arena, used, buf, pos, end, key_len, out, at)

@@ -19,13 +19,13 @@ from walferry.hbase.wal.codecs.dictionaries import LITERAL, NO_ENTRY, Dictionary
 from walferry.hbase.wal.keys import FAMILY_IN_SCOPE, VALUE_IN_ATTRIBUTE, KeyField
 from walferry.hbase.wal.problems import MAX_KEY_BYTES, Problem
 
-TOO_LONG: Final = -4  # returned beside NO_ENTRY
+TOO_LONG: Final = -4  # distinct from NO_ENTRY
 FIELD_FRAME: Final = 8  # bytes that the lengths of a field, and of the message around it, may additionally take once expanded
 
 
 @inlined
 def _dictionary_of(field: int) -> int:
-    """Return the dictionary of a WALKey's field."""
+    """Return the dictionary that a WALKey's field uses."""
     return int(
         Dictionary.REGION.value if field == KeyField.REGION
         else Dictionary.FAMILY.value if field == KeyField.SCOPES
@@ -35,13 +35,13 @@ def _dictionary_of(field: int) -> int:
 
 @inlined
 def _is_compressed(field: int) -> bool:
-    """Tell whether a WALKey's field is, or contains, a dictionary's field."""
+    """Return whether a WALKey's field is, or contains, a dictionary's field."""
     return field in (KeyField.REGION, KeyField.TABLE, KeyField.SCOPES, KeyField.ATTRIBUTES)
 
 
 @inlined
 def _find_bytes(buf: Bytes, pos: int, end: int, number: int) -> tuple[int, int, int]:
-    """Return (start, start of its bytes, end) of the only field `number`, of bytes, of the message `buf[pos:end]`.
+    """Return (start, start of its bytes, end) of the one bytes field `number` in the message `buf[pos:end]`.
 
     All three are `end` if the message has no such field. The first is negative if the message is malformed or has several.
     """
@@ -60,7 +60,7 @@ def _find_bytes(buf: Bytes, pos: int, end: int, number: int) -> tuple[int, int, 
 
 @inlined
 def _find_compressed(buf: Bytes, field: int, pos: int, start: int, after: int) -> tuple[int, int, int]:
-    """Return what `_find_bytes` does for the dictionary's field of a scope or an attribute, and else the whole field's range."""
+    """Return the range of the dictionary's field in a scope or an attribute as `_find_bytes` does, or else of the whole field."""
     if field == KeyField.SCOPES or field == KeyField.ATTRIBUTES:
         return _find_bytes(buf, start, after, FAMILY_IN_SCOPE if field == KeyField.SCOPES else VALUE_IN_ATTRIBUTE)
     return pos, start, after
@@ -68,10 +68,10 @@ def _find_compressed(buf: Bytes, field: int, pos: int, start: int, after: int) -
 
 @inlined
 def key_room(lists: Ints, nodes: Ints, buf: Bytes, pos: int, end: int) -> int:
-    """Return how long the WALKey `buf[pos:end]` can be once expanded, or the negative of the Problem with it.
+    """Return the most bytes that the WALKey `buf[pos:end]` can expand to, or the negated Problem with it.
 
-    An index stands for the entry that its dictionary has now, or, because fields change the dictionaries too, for one that an
-    earlier field of the same key adds. 4 M indices for 16 MB each, all that a key can hold, are far from an int64's limit.
+    An index stands for the entry that its dictionary has now or, since fields also change the dictionaries, for an entry that an
+    earlier field of the same key adds. A key holds at most 4 M indices of 16 MB each, which is far from an int64's limit.
     """
     room, longest, seen = end - pos, 0, 0
     while pos < end:
@@ -103,7 +103,7 @@ def key_room(lists: Ints, nodes: Ints, buf: Bytes, pos: int, end: int) -> int:
 def _put_bytes(
     lists: Ints, nodes: Ints, arena: Bytes, used: Ints, d: int, buf: Bytes, pos: int, end: int, out: Bytes, at: int
 ) -> int:
-    """Write the length of what the field `buf[pos:end]` stands for, and its bytes.
+    """Write the bytes that the field `buf[pos:end]` stands for, after their length.
 
     Returns the position after them, or NO_ENTRY.
     """
@@ -139,7 +139,7 @@ def _put_message(
 
 @inlined
 def _field_room(lists: Ints, nodes: Ints, buf: Bytes, field: int, pos: int, start: int, after: int) -> int:
-    """Return how long the field `buf[pos:after]` of a WALKey can be with the dictionaries as they are now."""
+    """Return the most bytes that the field `buf[pos:after]` of a WALKey can expand to with the dictionaries as they are now."""
     if not _is_compressed(field):
         return after - pos
     found, first, last = _find_compressed(buf, field, pos, start, after)
@@ -154,8 +154,8 @@ def expand_key(
 ) -> tuple[int, int]:
     """Write the expanded WALKey to `out[at:]`. Returns (position after it, its number of cells), or (NO_ENTRY, 0).
 
-    `key_room` has found the key well-formed. If `bounded`, out may only have room for MAX_KEY_BYTES and a frame, and a longer key
-    gives (TOO_LONG, 0).
+    `key_room` has found the key well-formed. If `bounded`, `out` may have room only for MAX_KEY_BYTES and a frame, and a longer
+    key gives (TOO_LONG, 0).
     """
     cells, limit = 0, at + MAX_KEY_BYTES
     while pos < end:

@@ -1,12 +1,12 @@
-"""What the passes over a compressed WAL share: the state in which a pass stops and goes on, its tables, and why it stopped."""
+"""Defines the state in which a pass over a compressed WAL stops and goes on, its tables, and its reasons to stop."""
 
 from __future__ import annotations
 
 import enum
 from typing import Final
 
-# What a pass needs before it can go on. Positive numbers are Problems; numba does not unify two enums in what a kernel returns.
-NEED_INPUT: Final = -1  # up to State.NEED
+# A pass returns these if it needs something to go on. Positive numbers are Problems; a numba kernel cannot return two enums.
+NEED_INPUT: Final = -1  # input up to State.NEED
 NEED_OUT: Final = -2  # State.NEED bytes of it
 NEED_ARENA: Final = -3  # State.NEED bytes of it
 NEED_TABLES: Final = -4  # a wider table for entries or values

@@ -8,11 +8,11 @@
 Empty values are stored too: GZ has a member of 20 bytes, blocks are an int32 0. Any other bytes within the stored length are an
 error, because they may belong to the next entry.
 
-For values of a hundred bytes, calls of a library take longer than decompressing. So many values are decompressed by one call:
-members of gzip one after the other are a gzip file themselves, and zstd takes a table of frames. What is left is decompressed one
-by one: a value with several frames, and all values if one is broken, because the libraries do not tell which one it is.
+For values of a hundred bytes, the call of a library takes longer than the decompression. So one call decompresses many values:
+gzip members in a row are a gzip file, and zstd takes a table of frames. The rest is decompressed one by one: a value with several
+frames, and all values if one is broken, because the libraries do not report which one.
 
-    blocks = { int32 rawLen, { int32 length, block }* }* [ int32 0 ]           the blocks of a series make rawLen bytes
+    blocks = { int32 rawLen, { int32 length, block }* }* [ int32 0 ]           the blocks of a series give rawLen bytes
 
 Source: HBase's CompressionContext.ValueCompressor, Compression.Algorithm, ReusableStreamGzipCodec; Hadoop's
 BlockCompressorStream. The trailing 0 follows values that are longer than the codec's buffer (HBASE-28390).
@@ -36,7 +36,7 @@ from walferry.hbase.wal.codecs.blocks import unblock_into
 from walferry.hbase.wal.codecs.passes import ValueRow
 from walferry.hbase.wal.header import ValueCodec
 
-# How many bytes one stored byte can become: SNAPPY copies 64 bytes by 3, LZ4 255 by one more, GZ 258 by two bits, and ZSTD
+# The most bytes that one stored byte can become: SNAPPY copies 64 bytes by 3, LZ4 255 by one more, GZ 258 by two bits, and ZSTD
 # repeats a byte 128 K times by 4. Values without a codec (None) are not compressed.
 MOST_FROM_A_BYTE: Final[dict[ValueCodec | None, int]] = {
     ValueCodec.GZ: 1032, ValueCodec.NONE: 1, ValueCodec.SNAPPY: 22, ValueCodec.LZ4: 256, ValueCodec.ZSTD: 1 << 15,
@@ -50,7 +50,7 @@ _MAGIC: Final = int.from_bytes(ZSTD_MAGIC, "big")
 MIN_FRAME: Final = 5  # its magic and its descriptor
 BLOCK_HEADER_BYTES: Final = 3
 REPEATED_BYTE: Final = 1  # the type of a block that is one byte, repeated
-LONG_ID: Final = 3  # the code of a dictionary id of 4 bytes; other codes are its length
+LONG_ID: Final = 3  # the code of a dictionary id of 4 bytes; other codes are the id's length
 BLOCKS_FRAME: Final = 8  # Hadoop's lengths before a series of one block
 NONE: Final = -1
 
@@ -67,7 +67,7 @@ class BadValue(Exception):
 
 
 class UnknownDictionary(BadValue):
-    """The value was compressed with a dictionary that is not in the file. If it is undamaged, all further values are like it."""
+    """The value needs a dictionary that is not in the file. If the value is undamaged, all further values need it too."""
 
 
 class _NeedsDictionary(Exception):
@@ -122,7 +122,7 @@ def _each(decompress: Callable[[memoryview, int], bytes], buf: Bytes, out: Bytes
 
 
 def _gunzip(value: memoryview, size: int) -> bytes:
-    """Decompress a gzip member of at most `size` bytes. One byte more shows that it is longer; the rest is not decompressed."""
+    """Decompress a gzip member of at most `size` bytes. A longer one gives one byte more; its rest is not decompressed."""
     stream = zlib.decompressobj(GZIP_WBITS)
     made = stream.decompress(value, size + 1)
     if len(made) <= size and not stream.eof:
@@ -159,7 +159,7 @@ def _frame(frame: memoryview, most: int) -> bytes:
     """Decompress a zstd frame of at most `most` bytes, whatever length it claims."""
     if zstandard.frame_content_size(frame) > most:
         raise ValueError("its frame is longer than its cell says")
-    if not _is_frame(np.frombuffer(frame.toreadonly(), np.uint8)):  # the library does not look beyond the frame's end
+    if not _is_frame(np.frombuffer(frame.toreadonly(), np.uint8)):  # the library ignores bytes after the frame's end
         raise ValueError("it is not one zstd frame and nothing else")
     try:
         return _zstd.decompress(frame, max(most, 1))  # 0 would mean no limit
@@ -177,7 +177,7 @@ _zstd = zstandard.ZstdDecompressor()
 
 @inlined
 def _is_empty_member(buf: Bytes, start: int) -> bool:
-    """Tell whether the 20 bytes at `start` are a gzip member of nothing, as Java and zlib write it."""
+    """Return whether the 20 bytes at `start` are a gzip member of nothing, as Java and zlib write it."""
     if read_int32(buf, start) != GZIP_MAGIC or read_uint16(buf, start + 10) != 0x0300:
         return False
     return read_int32(buf, start + 12) == 0 and read_int32(buf, start + 16) == 0
@@ -185,7 +185,7 @@ def _is_empty_member(buf: Bytes, start: int) -> bool:
 
 @unmanaged
 def _list_full(members: bool, buf: Bytes, values: Ints, full: Ints) -> int:
-    """Write to `full` which values are not stored as empty ones usually are. Returns how many. `members` means gzip, not zstd."""
+    """Write to `full` the values not stored as empty values usually are. Returns their number. `members`: gzip, not zstd."""
     count = 0
     for v in range(values.shape[1]):
         start, length = values[ValueRow.SOURCE, v], values[ValueRow.SOURCE_LEN, v]
@@ -201,7 +201,7 @@ def _list_full(members: bool, buf: Bytes, values: Ints, full: Ints) -> int:
 
 @unmanaged
 def _copy_values(buf: Bytes, out: Bytes, values: Ints) -> int:
-    """Copy the values. Returns the first that has another length than its cell says, or the number of values."""
+    """Copy the values. Returns the first whose length differs from its cell's valLen, or the number of values."""
     for v in range(values.shape[1]):
         if values[ValueRow.SOURCE_LEN, v] != values[ValueRow.TARGET_LEN, v]:
             return v
@@ -210,7 +210,7 @@ def _copy_values(buf: Bytes, out: Bytes, values: Ints) -> int:
 
 
 def _gunzip_all(buf: Bytes, out: Bytes, values: Ints) -> Ints:
-    """Decompress gzip members as `decompress_values` does. Returns which values are left to be decompressed one by one."""
+    """Decompress gzip members as `decompress_values` does. Returns the values left to be decompressed one by one."""
     none, all_ = np.empty(0, np.int64), np.arange(values.shape[1])
     members: Bytes = np.empty(int(values[ValueRow.SOURCE_LEN].sum()), np.uint8)
     if not _join_members(buf, values, members):
@@ -235,7 +235,7 @@ def _unzstd_all(buf: Bytes, out: Bytes, values: Ints) -> Ints:
         listed = values[:, ~left]
         segments = zstandard.BufferWithSegments(buf.data, frames[:count].tobytes())
         try:
-            # This ensures that each frame yields exactly as many bytes, whatever the frame itself says.
+            # With sizes given, the library checks that each frame yields exactly that many bytes, whatever it claims.
             sizes = listed[ValueRow.TARGET_LEN].astype(np.uint64).tobytes()
             made = _zstd.multi_decompress_to_buffer(segments, decompressed_sizes=sizes)
         except zstandard.ZstdError:
@@ -248,8 +248,9 @@ def _unzstd_all(buf: Bytes, out: Bytes, values: Ints) -> Ints:
 def _join_members(buf: Bytes, values: Ints, members: Bytes) -> bool:
     """Copy the values to `members`. Returns whether each begins and ends like a gzip member of the value's length.
 
-    A file of members may have zeros between them, but a value may not. With zeros before its member a value does not begin like
-    one, and with zeros after it, it ends like a shorter one. An empty value would not show them, so there must not be any.
+    A gzip file may contain zeros between its members, but a value may not. A value with zeros before its member begins unlike a
+    member, and one with zeros after it ends like a shorter member. For an empty value, which would hide zeros, the answer is
+    False.
     """
     at = 0
     for v in range(values.shape[1]):
@@ -287,15 +288,15 @@ def _frame_end(buf: Bytes, pos: int, end: int) -> int:
 
 @unmanaged
 def _is_frame(buf: Bytes) -> bool:
-    """Tell whether all of `buf` is one zstd frame."""
+    """Return whether all of `buf` is one zstd frame."""
     return bool(_frame_end(buf, 0, buf.size) == buf.size)
 
 
 @unmanaged
 def _list_frames(buf: Bytes, values: Ints, frames: Table, left: Flags) -> int:
-    """Write offset and length of each value that is one frame to `frames`, and to `left` whether it is not.
+    """Write the offset and length of each value that is one frame to `frames`. `left` marks the other values.
 
-    Returns how many are.
+    Returns the number of frames.
     """
     count = 0
     for v in range(values.shape[1]):
@@ -311,7 +312,7 @@ def _list_frames(buf: Bytes, values: Ints, frames: Table, left: Flags) -> int:
 
 @unmanaged
 def _scatter(data: Bytes, out: Bytes, values: Ints) -> None:
-    """Copy the values, which lie one after the other in `data`, to where they belong."""
+    """Copy the values, which lie one after the other in `data`, to their places."""
     pos = 0
     for v in range(values.shape[1]):
         copy_bytes(out, values[ValueRow.TARGET, v], data, pos, values[ValueRow.TARGET_LEN, v])

@@ -1,11 +1,11 @@
 """Claims a dead server's queues, so that HBase does not move them during a drain.
 
-    <root>/claims/<cluster>/<dead server>     the claimer's (base/zk/fenced_lock.py), gone when there is nothing left to claim
+    <root>/claims/<cluster>/<dead server>     the claimer's lock (base/zk/fenced_lock.py), deleted when nothing is left to claim
 
-One claim at a time moves the queues of the peers that Walferry may ship; those of other peers are left to HBase. The layout
-decides how: see `multi` and `classic`. Each step can be repeated: if a claim is killed between any two writes, the next try, by
-the same run or another, continues where it stopped. A retry of the same run does not wait for the killed attempt's session to
-end; from then on the killed attempt's writes are refused.
+One claim at a time moves the queues of the peers that Walferry may ship. HBase keeps the queues of other peers. How queues are
+moved depends on their layout: see `multi` and `classic`. Each step can be repeated: if a claim is killed between any two writes,
+the next try, by the same run or another, continues where it stopped. A retry of the same run does not wait for the killed
+attempt's session to end; from then on the killed attempt's writes are refused.
 
 HBase may claim the same queues at the same time. The faster of the two gets them, and each WAL stays in one queue.
 """
@@ -36,10 +36,10 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class Claim:
-    """What a claim has done with a dead server's queues."""
+    """The result of a claim of a dead server's queues."""
 
     server: str
-    moved: int  # how many of them this call moved
+    moved: int  # the number of queues that this call moved
     left: tuple[str, ...]  # why the queues of other peers were left in place
 
 
@@ -51,7 +51,7 @@ def claim(
     to: str | None = None,
     refused: Mapping[str, PeerError] | None = None,
 ) -> Claim:
-    """Move the dead server's queues to another server's name. Queues that were moved before are fine.
+    """Move the dead server's queues to another server's name. Queues that an earlier call moved stay where they are.
 
     `run_id` identifies the claimer to its own retries; `holder` names it to people. `to` is the server that gets the queues, by
     default Walferry's pseudo server. In the classic layouts it is a live RegionServer, because HBase would take any other name
@@ -96,7 +96,7 @@ def clean_up(session: Session, server: str) -> list[str]:
 
 
 def delete_queue(session: Session, queue: RecoveredQueue, holder: str) -> int:
-    """Delete a recovered queue of a peer that is gone, with all its WALs; returns how many it had.
+    """Delete a recovered queue of a peer that is gone, with all its WALs; returns how many WALs it contained.
 
     HBase neither ships such queues nor ever cleans their WALs (HBASE-17077).
 
@@ -116,13 +116,13 @@ def _removed_if_empty(zk: KazooClient, path: str) -> bool:
         return False
     try:
         retried(zk, zk.delete, path)
-    except (NoNodeError, NotEmptyError):  # removed by HBase or by an earlier try of this run, or in use again
+    except (NoNodeError, NotEmptyError):  # deleted by HBase or by an earlier try of this run, or in use again
         return False
     return True
 
 
 def _guarded(session: Session, server: str, refused: Mapping[str, PeerError]) -> dict[str, Guard]:
-    """The queues under the dead server that Walferry may claim, by id, each with a guard on its peer."""
+    """Return the queues under the dead server that Walferry may claim, by id, each with a guard on its peer."""
     mine, _ = _queues_under(session, server, shippable_peers(session) - set(refused), refused)
     guards = {}
     for queue_id in mine:
@@ -136,7 +136,7 @@ def _guarded(session: Session, server: str, refused: Mapping[str, PeerError]) ->
 def _queues_under(
     session: Session, server: str, shippable: frozenset[str], refused: Mapping[str, PeerError]
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Ids of the queues under a server's znode that Walferry may claim, and why it leaves the others, sorted by name."""
+    """Return the ids of the queues under a server that Walferry may claim, and why it leaves the others, sorted by name."""
     mine, left = [], []
     names = children(session.zk, session.nodes.server_queues(server)) or ()
     check_layout(session.zk, session.nodes, server, names)

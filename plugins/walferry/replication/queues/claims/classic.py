@@ -1,6 +1,6 @@
 """Claims queues in the layouts of HBase 0.98 to 1.x without multi: lock, copy, delete (ReplicationQueuesZKImpl.claimQueue).
 
-    create <dead>/lock                      PBUF ReplicationLock; its owner claims, a RegionServer or Walferry
+    create <dead>/lock                      PBUF ReplicationLock; its owner, a RegionServer or Walferry, claims
     { create <to>/<queue>-<dead>, and in it a copy of each WAL }*          all queues, one at a time
     { delete <dead>/<queue>/<wal>, <dead>/<queue> }*
     delete <dead>/lock, <dead>
@@ -9,9 +9,9 @@
 RegionServer that starts would take it for a dead server and move its queues on. Each write depends on `to` being alive. If `to`
 dies during the claim, no server has begun to claim from it yet, and the claim chooses another one.
 
-A lock whose owner is a dead RegionServer is taken over (HBASE-2611, HBASE-16144: with HBase alone these queues were stuck). What
-that server had copied lies under its own znode and is claimed from there. So a WAL that is also in another queue of its peer is
-not copied again, only taken out of this one: each WAL ends in one queue.
+A claim takes over a lock whose owner is a dead RegionServer (HBASE-2611, HBASE-16144: with HBase alone these queues were stuck).
+The WALs that this server had copied lie under its own znode and are claimed from there. So a WAL that is also in another queue of
+its peer is not copied again, only removed from this queue: each WAL ends in one queue.
 
 Between copying and deleting, the child version of replication/rs is changed, which shows HBase's log cleaner that WALs have moved
 while it was reading.
@@ -54,9 +54,9 @@ from walferry.replication.source.session import Session
 
 log = logging.getLogger(__name__)
 
-LOCK_WAIT_SECONDS = 60.0  # for a live RegionServer that is claiming, which holds the lock for one queue at a time
+LOCK_WAIT_SECONDS = 60.0  # for a live RegionServer that is claiming; it holds the lock for one queue at a time
 LOCK_POLL_SECONDS = 0.1
-TARGETS = 5  # live servers to try, since each of them may die
+TARGETS = 5  # live servers to try, since each may die
 
 
 class _TargetDied(WalferryError):
@@ -65,7 +65,7 @@ class _TargetDied(WalferryError):
 
 @dataclass(frozen=True)
 class _Transfer:
-    """A claimer at work on a dead server, with the lock."""
+    """A running claim of a dead server, with its lock."""
 
     session: Session
     fenced: FencedLock
@@ -78,7 +78,7 @@ class _Transfer:
 
 
 def claim(claimer: Claimer, queues: Callable[[], Mapping[str, Guard]], to: str | None) -> int:
-    """Take the lock and move the queues that `queues()` then names. Returns how many. Raises the same errors as claims.claim."""
+    """Take the lock and move the queues that `queues()` then names. Returns how many. Raises the same errors as `claim.claim`."""
     session, server = claimer.session, claimer.server
     _check_classic(session)
     for _ in range(TARGETS):
@@ -126,7 +126,7 @@ def _check_classic(session: Session) -> None:
 
 
 def _target(session: Session, server: str, before: str | None) -> str:
-    """Choose the live server that gets the queues: the one that has some of them already, or any."""
+    """Choose the live server that gets the queues: the one that already has some of them, or any other."""
     live = sorted(map(str, live_servers(session.zk, session.nodes)))
     if not live:
         raise NoTarget(server)
@@ -134,7 +134,7 @@ def _target(session: Session, server: str, before: str | None) -> str:
 
 
 def _take_lock(session: Session, fenced: FencedLock, server: str, alive: Guard) -> Guard | None:
-    """Take the lock. Returns the guard of all later writes; None if the server has no znode any more, so no queues."""
+    """Take the lock. Returns the guard of all later writes; None if the server's znode is gone, so that no queues are left."""
     path, give_up = session.nodes.lock(server), time.monotonic() + LOCK_WAIT_SECONDS
     while True:
         znode = read(session.zk, path)
@@ -166,7 +166,7 @@ def _when(mtime_ms: int) -> str:
 
 
 def _copy(transfer: _Transfer, guard: Guard, queue_id: str) -> None:
-    """Copy those of the queue's WALs that are neither in the copy nor in another queue."""
+    """Copy the queue's WALs that are neither in the copy nor in another queue."""
     nodes, fenced, zk = transfer.session.nodes, transfer.fenced, transfer.session.zk
     old, new = nodes.queue(transfer.server, queue_id), transfer.copy_of(queue_id)
     for _ in range(TRIES):
@@ -186,7 +186,7 @@ def _copy(transfer: _Transfer, guard: Guard, queue_id: str) -> None:
 
 
 def _delete(transfer: _Transfer, guard: Guard, queue_id: str) -> bool:
-    """Delete the queue, each WAL only while it is also in another queue. Returns False if the queue was gone already."""
+    """Delete the queue. A WAL is deleted only while another queue contains it too. Returns False if it was gone."""
     nodes, fenced, zk = transfer.session.nodes, transfer.fenced, transfer.session.zk
     old, new = nodes.queue(transfer.server, queue_id), transfer.copy_of(queue_id)
     deleted = False
@@ -223,7 +223,7 @@ def _copying(old: str, new: str, wals: Sequence[WalNode], *, create: bool) -> Ca
 def _deleting(
     nodes: ZNodes, old: str, new: str, wals: Sequence[WalNode], copies: Mapping[str, WalNode], elsewhere: Mapping[str, str]
 ) -> Callable[[TransactionRequest], None]:
-    """The operations that delete `wals`, each only while it is in the copy, at its latest position, or in another queue."""
+    """Return the operations that delete `wals`, each only while in the copy, at its latest position, or in another queue."""
 
     def operations(multi: TransactionRequest) -> None:
         for wal in wals:
@@ -241,7 +241,7 @@ def _deleting(
 
 
 def _position(value: bytes, znode: str) -> int:
-    """Read a position; -1 if it is malformed. Such a position is kept, and stops its queue when that is shipped."""
+    """Read a position; -1 if it is malformed. A malformed position is kept, and stops its queue at shipping."""
     try:
         return decode_position(value, znode)
     except WalferryError:
@@ -249,9 +249,9 @@ def _position(value: bytes, znode: str) -> int:
 
 
 def _elsewhere(transfer: _Transfer, queue_id: str) -> dict[str, str]:
-    """The other queues of the queue's peer, without this one and its copy, by the WALs in them.
+    """Map the peer's WALs in other queues to these queues, without this queue and its copy.
 
-    If one has gone since this look, the write that depends on it is refused.
+    If such a queue is deleted after this read, ZooKeeper refuses the write that depends on it.
     """
     zk, nodes = transfer.session.zk, transfer.session.nodes
     here = {nodes.queue(transfer.server, queue_id), transfer.copy_of(queue_id)}
@@ -276,7 +276,7 @@ def _unlock(transfer: _Transfer) -> None:
 
 
 def _emptied(session: Session, server: str) -> list[str]:
-    """The server's znodes to delete, innermost first; none while a queue is there."""
+    """Return the server's znodes to delete, innermost first; none while a queue is left."""
     own, queues = session.nodes.queue_server(server), session.nodes.server_queues(server)
     there = children(session.zk, queues)
     if any(session.nodes.is_queue(name) for name in there or ()):
@@ -285,10 +285,10 @@ def _emptied(session: Session, server: str) -> list[str]:
 
 
 def remove_abandoned_lock(session: Session, server: str, claim: str) -> bool:
-    """Remove the lock and the dead server's znode if no queue is there and the lock's owner is dead. Returns whether it did.
+    """Remove the lock and the dead server's znode if no queue is left and the lock's owner is dead. Returns whether it did.
 
-    Where no queue is left no claimer takes such a lock over, and HBase never removes the locked znode. `claim` is the owner that
-    Walferry's locks name.
+    Without a queue no claimer takes the lock over, and HBase never removes the locked znode. `claim` is the owner named in
+    Walferry's locks.
     """
     lock = session.nodes.lock(server)
     znode, gone = read(session.zk, lock), _emptied(session, server)

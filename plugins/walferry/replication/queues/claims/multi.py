@@ -6,8 +6,8 @@
     create, delete replication/rs/cversion_<queue>-<dead>
 
 The last pair changes the child version of replication/rs, which shows HBase's log cleaner that a queue has moved while it was
-reading (HBASE-12865). This layout has no lock: HBase may move the same queue at the same time, and then one of the two multis is
-refused. A queue that is too large for one multi (ZooKeeper's jute.maxbuffer, 1 MiB by default) is moved in several. Each of them
+reading (HBASE-12865). This layout has no lock: if HBase moves the same queue at the same time, ZooKeeper refuses one of the two
+multis. A queue that is too large for one multi (ZooKeeper's jute.maxbuffer, 1 MiB by default) is moved in several. Each of them
 moves whole WALs.
 """
 
@@ -40,7 +40,7 @@ log = logging.getLogger(__name__)
 
 
 def claim(claimer: Claimer, queues: Mapping[str, Guard], to: str) -> int:
-    """Move the queues to `to`. Returns how many were moved. Raises the same errors as claims.claim."""
+    """Move the queues to `to`. Returns how many it moved. Raises the same errors as `claim.claim`."""
     session, server = claimer.session, claimer.server
     moved = 0
     with claimer.holding(to) as lock:
@@ -84,13 +84,13 @@ def _move(session: Session, lock: FencedLock, guard: Guard, server: str, queue_i
 def _moving(
     nodes: ZNodes, old: str, new: str, wals: Sequence[WalNode], there: Container[str], *, create: bool, delete: bool
 ) -> Callable[[TransactionRequest], None]:
-    """The operations that move `wals`, after those that `create` the new queue, before those that `delete` the old one."""
+    """Return the operations that `create` the new queue, move `wals`, and `delete` the old queue."""
 
     def operations(multi: TransactionRequest) -> None:
         if create:
             multi.create(new)
         for wal in wals:
-            if wal.name in there:  # can only be a copy of the same WAL; one of the two has to go
+            if wal.name in there:  # can only be a copy of the same WAL; one of the two must go
                 multi.check(f"{new}/{wal.name}", -1)
             else:
                 multi.create(f"{new}/{wal.name}", wal.value)

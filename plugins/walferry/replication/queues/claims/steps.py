@@ -1,4 +1,4 @@
-"""What the ways of claiming queues share: the claimer, and the steps that move WALs between queues."""
+"""The claimer, and the steps that move WALs between queues: shared by both ways of claiming."""
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -30,7 +30,7 @@ class WalNode:
 
 
 def claim_hold(zk: KazooClient, path: str, server: str) -> FencedLock:
-    """Make the lock, not acquired yet, that gives the right to change a server's queues."""
+    """Return the lock, not acquired yet, that gives the right to change a server's queues."""
     return FencedLock(zk, path, lambda other, since: ClaimHeld(server, other, since), lambda why: ClaimLost(server, why))
 
 
@@ -50,7 +50,7 @@ class Claimer:
 
     @contextmanager
     def holding(self, to: str) -> Iterator[FencedLock]:
-        """Hold the right to move the server's queues to `to`. The znode goes if the block succeeds. Raises ClaimHeld."""
+        """Hold the right to move the server's queues to `to`. The znode is deleted if the block succeeds. Raises ClaimHeld."""
         lock = claim_hold(self.session.zk, self.path, self.server)
         lock.acquire(self.holder, self.run_id, to=to)
         done = False
@@ -62,7 +62,7 @@ class Claimer:
 
 
 def read_wals(zk: KazooClient, queue: str, names: Sequence[str]) -> list[WalNode]:
-    """Read the queue's WALs, without those that are gone by now."""
+    """Read the queue's WALs, without WALs that are gone by now."""
     znodes: list[ZNode | None] = read_all(zk, [f"{queue}/{name}" for name in names])
     return [WalNode(name, z.value, int(z.stat.version)) for name, z in zip(names, znodes, strict=True) if z is not None]
 
@@ -82,7 +82,7 @@ def chunked(wals: Sequence[WalNode], path_bytes: int) -> Iterator[list[WalNode]]
 
 
 def bump_cversion(multi: TransactionRequest, nodes: ZNodes, queue_id: str) -> None:
-    """Show readers of the queues that one has moved, by a znode that exists only within the multi."""
+    """Show readers of the queues that a queue has moved, by a znode that exists only within the multi."""
     path = f"{nodes.queues}/cversion_{queue_id}"
     multi.create(path)
     multi.delete(path)

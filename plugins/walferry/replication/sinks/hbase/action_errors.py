@@ -1,4 +1,4 @@
-"""What the exceptions in the result of a Multi mean: to send those actions again, or that it will never help."""
+"""The meaning of the exceptions in the result of a Multi: whether to send those actions again, or whether that never helps."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from walferry.base.kernels.read import Bytes, WireType, read_field
 from walferry.base.protos import hbase_pb2 as pb
 from walferry.hbase.rpc.errors import MAX_TRACE_CHARS, ProtocolError, RemoteError, remote_error
 
-# In a result, unlike in the header of an answer, nothing says whether trying again helps: HBase's clients go by the class. These
-# are the DoNotRetryIOExceptions that a put or a delete may meet, and what a server throws for a method that it does not have.
+# A result, unlike the header of an answer, does not say whether trying again helps: HBase's clients go by the class. These are
+# the DoNotRetryIOExceptions that a put or a delete may meet, and the exception that a server throws for a method it lacks.
 _FINAL = frozenset(
     {
         "AccessDeniedException",
@@ -30,19 +30,19 @@ _FINAL = frozenset(
         "UnsupportedOperationException",
     }
 )
-_SHOWN_BYTES = 100  # of what cannot be read, in messages
-# A server with hbase.rpc.rows.size.threshold.reject says so of a request with more actions than hbase.rpc.rows.warning.threshold.
+_SHOWN_BYTES = 100  # of unreadable bytes, in messages
+# The answer of a server with hbase.rpc.rows.size.threshold.reject to more actions than hbase.rpc.rows.warning.threshold.
 _TOO_MANY_ACTIONS = "Rejecting large batch operation"
 _THROTTLED = "RpcThrottlingException"
 _BUSY = re.compile(rf"\b({_THROTTLED}|RegionTooBusyException|CallQueueTooBigException|CallDroppedException)\b")
 _WAIT = re.compile(r"- wait (?:(\d{1,4})hrs?, )?(?:(\d{1,4})mins?, )?(?:(\d{1,6}(?:\.\d{1,6})?)sec(?:, )?)?(?:(\d{1,6})ms)?")
 _UNSOUND = "FailedSanityCheckException"
-# With the same exception a server says that another region has the row (HRegion.checkRow).
+# A server throws the same exception when another region contains the row (HRegion.checkRow).
 _WRONG_REGION = "Requested row out of range for"
 
 
 def action_error(server: str, encoded: bytes) -> RemoteError:
-    """The error that a NameBytesPair of a result tells of; its `do_not_retry` says whether sending the action again helps.
+    """Return the error in a NameBytesPair of a result; `do_not_retry` is set if sending the action again never helps.
 
     The end of the value may have been cut off. Raises ProtocolError.
     """
@@ -68,8 +68,9 @@ def _name_and_value(server: str, encoded: bytes) -> tuple[bytes, bytes]:
 
 @unmanaged
 def _find(pair: Bytes) -> tuple[int, int, int, int, int]:
-    """Return where the name begins and ends, where the value does, and the position of what cannot be read. A position is -1 if
-    there is none. The value ends with the buffer if the rest of it was cut off."""
+    """Return the start and end of the name and of the value, and the position of unreadable bytes. Without a name its start is
+    -1; without unreadable bytes their position is -1. The value ends with the buffer if the rest of it was cut off.
+    """
     name, name_end, value, value_end, pos = -1, 0, 0, 0, 0
     while pos < pair.size:
         tag, _, first, after = read_field(pair, pos, pair.size)
@@ -89,19 +90,18 @@ def _unreadable(server: str, problem: str) -> ProtocolError:
 
 
 def is_final(error: RemoteError) -> bool:
-    """Whether sending the same again never helps, at whatever place."""
+    """Return whether sending the same edit again never helps, at any server."""
     named = error.class_name.rpartition(".")[2] in _FINAL
     return error.do_not_retry or (named and _WRONG_REGION not in error.message)
 
 
 def is_unsound(error: WalferryError) -> bool:
-    """Whether a server has refused what an edit says, such as a visibility label that it does not know: no other way to send the
-    edit would help."""
+    """Return whether a server has refused an edit's content, such as an unknown visibility label: no other way would help."""
     return isinstance(error, RemoteError) and error.class_name.rpartition(".")[2] == _UNSOUND
 
 
 def is_busy(error: WalferryError) -> bool:
-    """Whether a server, or one behind it, says that it takes the same later: it throttles us, or a region or queue is full.
+    """Return whether a server, or one behind it, says that it is too busy now: it throttles us, or a region or queue is full.
 
     So the slave is alive, and its regions are where they were.
     """
@@ -111,12 +111,12 @@ def is_busy(error: WalferryError) -> bool:
 
 
 def is_throttled(error: WalferryError) -> bool:
-    """Whether a quota is used up. A request that asks for more at once than a quota ever has never gets through."""
+    """Return whether a quota is used up. A request that asks for more at once than a quota ever has never gets through."""
     return is_busy(error) and _THROTTLED in str(error)
 
 
 def seconds_to_wait(error: WalferryError) -> float | None:
-    """How long a server that throttles says to wait, as in "write size limit exceeded - wait 1mins, 2sec, 10ms"."""
+    """Return how many seconds a throttling server says to wait, as in "write size limit exceeded - wait 1mins, 2sec, 10ms"."""
     match = _WAIT.search(str(error))
     if match is None or not any(match.groups()):
         return None
@@ -124,5 +124,5 @@ def seconds_to_wait(error: WalferryError) -> float | None:
 
 
 def is_too_many(error: WalferryError) -> bool:
-    """Whether a server has refused a request because of the number of its actions."""
+    """Return whether a server has refused a request because of the number of its actions."""
     return isinstance(error, RemoteError) and _TOO_MANY_ACTIONS in error.message

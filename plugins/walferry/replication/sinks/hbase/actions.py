@@ -6,9 +6,9 @@
 The entries are those that `shipment.assemble` wrote, so their layout is known, and every length in them was checked when they
 were read.
 
-A request carries the cluster ids with each of its actions, not once an entry, and each list of them needs groups of its own. So
-a shipment with very many ids or lists would become far larger than it is. Each table's regions are looked up. And names are found
-by a hash that whoever chooses them can make equal for all: each name is then compared with every other one.
+The limits below guard against costly shipments. A request carries the cluster ids with each action, not once an entry, and each
+list of ids needs groups of its own. So a shipment with very many ids or lists would grow far larger. Each table's regions must be
+looked up. Names are found by a hash, and a user can choose names with equal hashes: then each is compared with every other name.
 """
 
 from __future__ import annotations
@@ -37,9 +37,9 @@ from walferry.replication.sinks.hbase.shipment import Shipment, join
 PUT: Final = 2  # MutationProto.MutationType
 DELETE: Final = 3
 PIECE_CELLS: Final = 100_000  # 9 MB of actions
-MAX_CLUSTER_IDS: Final = 32  # of one entry: the clusters that its edits have been at
-MAX_ID_LISTS: Final = 100  # distinct ones in a shipment
-MAX_TABLES: Final = 1000  # of a shipment
+MAX_CLUSTER_IDS: Final = 32  # in an entry: the clusters that its edits have been at
+MAX_ID_LISTS: Final = 100  # distinct lists in a shipment
+MAX_TABLES: Final = 1000  # in a shipment
 _COUNT_BYTES: Final = 4
 _ID_BYTES: Final = 16
 _MAX_LIST_BYTES: Final = _COUNT_BYTES + MAX_CLUSTER_IDS * _ID_BYTES
@@ -57,7 +57,7 @@ _EXCESSES = {
 
 
 class ActionRow(enum.IntEnum):
-    """The rows of the table of actions. Each action has a column. Offsets count from the start of the part's cells."""
+    """The rows of the table of actions. Each action is a column. Offsets count from the start of the part's cells."""
 
     PART = 0
     START = 1
@@ -73,7 +73,7 @@ class ActionRow(enum.IntEnum):
 
 
 class ShipmentUnfit(WalferryError):
-    """A shipment that cannot be written to regions directly, though the slave may take others so. Another kind of sink may do."""
+    """A shipment that cannot be written to regions directly, though other shipments may. Another kind of sink may take it."""
 
 
 class _Names(enum.IntEnum):
@@ -90,24 +90,24 @@ class Actions:
     cells: tuple[Bytes, ...]  # the shipment's parts
     table: Ints  # [ActionRow, action]
     tables: tuple[bytes, ...]
-    cluster_ids: tuple[bytes, ...]  # as the attribute _cs.id has them
+    cluster_ids: tuple[bytes, ...]  # in the form of the attribute _cs.id
 
     def __len__(self) -> int:
         return int(self.table.shape[1])
 
     def of(self, row: ActionRow) -> Ints:
-        """One row of the table."""
+        """Return one row of the table."""
         return cast(Ints, self.table[row])
 
     def key(self, action: int) -> bytes:
-        """The row that an action changes."""
+        """Return the row that an action changes."""
         column = self.table[:, action]
         start = int(column[ActionRow.ROW_START])
         return self.cells[int(column[ActionRow.PART])][start : start + int(column[ActionRow.ROW_LEN])].tobytes()
 
 
 def find_actions(shipment: Shipment) -> Actions:
-    """The row mutations of a shipment without bulk loads. Raises ShipmentUnfit."""
+    """Return the row mutations of a shipment that contains no bulk loads. Raises ShipmentUnfit."""
     table = np.empty((len(ActionRow), shipment.cell_count), np.int64)
     names = _Distinct(min(shipment.entry_count, MAX_TABLES), sum(entries.size for entries in shipment.entries))
     ids = _Distinct(MAX_ID_LISTS, MAX_ID_LISTS * _MAX_LIST_BYTES)
@@ -126,9 +126,9 @@ def find_actions(shipment: Shipment) -> Actions:
 
 
 def pieces(shipment: Shipment) -> Iterator[Shipment]:
-    """A shipment of one entry in parts of about PIECE_CELLS cells that have whole rows, in order; any other shipment as it is.
+    """Yield a shipment of one entry in parts of whole rows and about PIECE_CELLS cells, in order; any other shipment as it is.
 
-    The actions of small cells take more bytes than the cells, and one entry may have millions of cells.
+    The actions of small cells take more bytes than the cells, and one entry may contain millions of cells.
     """
     if shipment.entry_count != 1 or shipment.cell_count <= PIECE_CELLS:
         yield shipment
@@ -147,9 +147,9 @@ def pieces(shipment: Shipment) -> Iterator[Shipment]:
 
 
 def cell_refused(error: CellTooLarge, shipments: Sequence[Shipment]) -> CellRefused | None:
-    """The error that names the largest cell that was sent; None if it cannot be told.
+    """Return the error that names the largest cell that was sent; None if that cell cannot be found.
 
-    What the slave says of it need not be whole, and names no table.
+    The slave's own message may be cut off, and names no table.
     """
     try:
         actions = find_actions(join(shipments))
@@ -163,7 +163,7 @@ def cell_refused(error: CellTooLarge, shipments: Sequence[Shipment]) -> CellRefu
 
 
 def _largest(actions: Actions) -> tuple[int, int]:
-    """The size of the largest cell, as a server counts it, and its action. An action that is smaller than a cell has none."""
+    """Return the size of the largest cell, as a server counts it, and its action. Smaller actions are skipped."""
     starts, ends, parts = actions.of(ActionRow.START), actions.of(ActionRow.END), actions.of(ActionRow.PART)
     size, found = 0, 0
     for action in np.argsort(starts - ends, kind="stable").tolist():
@@ -178,7 +178,7 @@ def _largest(actions: Actions) -> tuple[int, int]:
 
 
 class _Distinct:
-    """Byte strings, each once, that the kernel has found in order."""
+    """The distinct byte strings that the kernel has found, in order."""
 
     def __init__(self, most: int, most_bytes: int) -> None:
         self.data = np.empty(most_bytes, np.uint8)
@@ -187,7 +187,7 @@ class _Distinct:
         self.state = np.zeros(len(_Names), np.int64)
 
     def all(self) -> tuple[bytes, ...]:
-        """The byte strings, by their numbers."""
+        """Return the byte strings, indexed by their numbers."""
         count = int(self.state[_Names.COUNT])
         return tuple(self.data[self.ends[i] : self.ends[i + 1]].tobytes() for i in range(count))
 
@@ -203,7 +203,7 @@ def _checked(tables: tuple[bytes, ...]) -> tuple[bytes, ...]:
 
 @unmanaged
 def _end_of_piece(cells: Bytes, start: int) -> tuple[int, int, int]:
-    """The end of the first row that ends PIECE_CELLS cells after `start` or later, or of all; with the cells and rows."""
+    """Return the end of the first row that ends PIECE_CELLS cells after `start` or later, or of all; and the cells and rows."""
     at, count, rows, row, row_len = start, 0, 0, 0, -1
     while at < cells.size:
         next_row, next_len = row_of(cells, at)
@@ -219,7 +219,7 @@ def _end_of_piece(cells: Bytes, start: int) -> tuple[int, int, int]:
 
 @inlined
 def _number(buf: Bytes, start: int, length: int, data: Bytes, ends: Ints, slots: Ints, state: Ints) -> int:
-    """Return the number of the name `buf[start:start + length]`, which it gets here if it is new; -1 if there are too many."""
+    """Return the number of the name `buf[start:start + length]`, adding it if it is new; -1 if there are too many names."""
     count, last = state[_Names.COUNT], state[_Names.LAST]
     if count > 0 and ends[last + 1] - ends[last] == length and same_bytes(data, ends[last], buf, start, length):
         return int(last)
@@ -242,7 +242,8 @@ def _number(buf: Bytes, start: int, length: int, data: Bytes, ends: Ints, slots:
 @inlined
 def _read_key(buf: Bytes, pos: int, end: int, scratch: Bytes) -> tuple[int, int, int]:
     """Write the cluster ids of the WALKey `buf[pos:end]` to `scratch`. Returns (start of the table's name, its length, bytes
-    written); the start is _BROKEN if the key cannot be parsed, and _TOO_MANY_IDS if it has too many."""
+    written); the start is _BROKEN if the key cannot be parsed, and _TOO_MANY_IDS if it contains too many ids.
+    """
     table, table_len, ids, at = _BROKEN, 0, 0, _COUNT_BYTES
     while pos < end:
         tag, _, first, pos = read_field(buf, pos, end)
@@ -271,8 +272,9 @@ def _find_actions(
     names: Bytes, name_ends: Ints, name_slots: Ints, name_state: Ints,
     ids: Bytes, id_ends: Ints, id_slots: Ints, id_state: Ints, scratch: Bytes,
 ) -> tuple[int, int]:  # fmt: skip
-    """Append the actions of a part to `table`, which has `found` already. Returns how many it has then, or _BROKEN or one of
-    _EXCESSES; and the number of the entry at which it ended."""
+    """Append the actions of a part to `table`, which already contains `found`. Returns how many it then contains, or _BROKEN or
+    one of _EXCESSES; and the number of the entry at which the search ended.
+    """
     pos, entry, cell = 0, 0, 0
     while pos < entries.size:
         body_len, body = read_varint(entries, pos + 1, entries.size)

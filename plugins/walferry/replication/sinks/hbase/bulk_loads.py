@@ -1,34 +1,34 @@
-"""Bulk loads: decides what becomes of HFiles that clients put into a region, and sends them. The WAL holds only a descriptor.
+"""Bulk loads: decides how HFiles that clients loaded into a region are handled, and sends them. The WAL holds only a descriptor.
 
     entry = WALKey, one cell METAFAMILY:HBASE::BULK_LOAD with a BulkLoadDescriptor: region, and the files of each family
 
 A source writes scopes into these keys only with hbase.replication.bulkload.enabled (ReplicationSourceWALActionListener). It then
-keeps the files, by `hfile-refs/<peer>/<file>`, until the peer has them. So the key itself says, load by load, whether it is to
-be replicated. A sink then copies the files from the source's file system. For this the request names the source's directories and
+keeps the files, by `hfile-refs/<peer>/<file>`, until the peer has them. So each load's key says whether the load is to be
+replicated. A sink then copies the files from the source's file system. For this the request names the source's directories and
 its hbase.replication.cluster.id, which only the operator knows:
 
     scopes in the key, `replication_cluster_id` in the connection      shipped
     scopes, no `replication_cluster_id`, `skip_bulk_loads`             counted as BULK_LOAD; the source keeps the files
     scopes, neither                                                    an error: skipped, its rows would be missing for good
     no scopes                                                          counted as BULK_LOAD, as HBase does; its files are let go
-    no files of what the peer gets                                     counted as BULK_LOAD: a sink would have nothing to copy
+    no files that the peer gets                                        counted as BULK_LOAD: a sink would have nothing to copy
 
-Loads are filtered by scope and by the peer's families, as HBase's BulkLoadCellFilter does it, but without its mistake: what is
-left of a descriptor keeps its cluster ids. Without these a ring of clusters would load the same files for ever.
+Loads are filtered by scope and by the peer's families, as in HBase's BulkLoadCellFilter, but without its mistake: a filtered
+descriptor keeps its cluster ids. Without these ids a ring of clusters would load the same files for ever.
 
-The references of all of a load's files are removed: HBase 2.6.1 also makes some for files of LOCAL families, and for tables that
-have no others, and would keep these for ever. Only `skip_bulk_loads` lets those stay that were to be replicated.
+Walferry removes the references to all files of a load. HBase 2.6.1 also makes references for files of LOCAL families, and for
+tables with only such families, and would keep them for ever. Only with `skip_bulk_loads` do the references to files that were to
+be replicated stay.
 
-A load goes alone: a sink applies the bulk loads of a request after all other edits of it.
+A load goes alone, because a sink applies a request's bulk loads after all its other edits.
 
-A sink that does not find a file passes over it without an error, and the rows in it would be lost silently. So the files are
-looked for here first. A file that is gone is not a loss if the source no longer refers to it: either the slave has copied it
-already, in a try that was killed between the acknowledgement and the position, or the peer did not exist yet when the file was
-loaded.
+A sink skips a file that it does not find, without an error, and the file's rows would be lost silently. So this module looks for
+the files first. A missing file is not a loss if the source no longer refers to it: either the slave has copied it already, in a
+try that was killed between the acknowledgement and the position, or the peer did not exist yet when the file was loaded.
 
 A sink copies and loads the files within the call, however long that takes. It does not notice when a client gives up and sends
-the same load again, and then loads the files twice (HBASE-30238). So a load is not sent again while the server that has it is at
-work on it. Its call ends at the deadline, or when the server answers nothing else either.
+the same load again, and then loads the files twice (HBASE-30238). So a load is not sent again while its server works on it. The
+call ends at the deadline, or when the server does not answer other calls either.
 """
 
 from __future__ import annotations
@@ -65,13 +65,13 @@ log = logging.getLogger(__name__)
 
 M = TypeVar("M", bound=Message)
 
-MAX_NAMED_CHARS = 16 << 20  # of the paths that an entry names: those of 100,000 files
+MAX_NAMED_CHARS = 16 << 20  # of the paths that an entry names: the paths of 100,000 files
 MAX_TOLD_CHARS = 4000
-COPY_BYTES_PER_SECOND = 5_000_000  # a sink that copies more slowly is asked whether it is still there
+COPY_BYTES_PER_SECOND = 5_000_000  # a sink that copies more slowly is asked whether it still works
 
 
 class BulkLoadRefused(WalError):
-    """A bulk load has to be replicated, and the connection does not say how."""
+    """A bulk load must be replicated, and the connection does not say how."""
 
     advice = (
         "Set replication_cluster_id in the connection's extra to the source's hbase.replication.cluster.id, or skip_bulk_loads "
@@ -81,14 +81,14 @@ class BulkLoadRefused(WalError):
 
 @dataclass(frozen=True)
 class HFileSource:
-    """Where the slave's servers find the source's HFiles."""
+    """The place where the slave's servers find the source's HFiles."""
 
-    cluster_id: str  # they have its file system's configuration in <hbase.replication.conf.dir>/<cluster_id>
+    cluster_id: str  # the servers keep the configuration of its file system in <hbase.replication.conf.dir>/<cluster_id>
     root_dir: str
 
     @classmethod
     def of(cls, source: SourceCluster) -> HFileSource | None:
-        """What the connection says; None if it says nothing."""
+        """Return the place that the connection names; None if it names none."""
         if source.replication_cluster_id is None:
             return None
         return cls(source.replication_cluster_id, source.hbase_root)
@@ -100,7 +100,7 @@ class HFileSource:
 
 
 def take_bulk_loads(window: Window, kept: KeptEdits, rules: FilterRules, source: SourceCluster, path: str) -> dict[int, Shipment]:
-    """The window's bulk loads, by entry, as shipments. Notes in `kept` what becomes of each.
+    """Return the window's bulk loads, by entry, as shipments. Notes each load's fate in `kept`.
 
     Raises WalCorruptError or BulkLoadRefused, naming `path`, at the first entry that cannot be shipped.
     """
@@ -150,16 +150,16 @@ class _BulkLoads:
             raise BulkLoadRefused(path, offset, f"{load}: the source replicates bulk loads, and the connection does not say how")
         kept.reason[i] = Reason.SHIPPED if count else min(reasons)
         if not released:
-            return None  # the rest of the entry goes the usual way, as `kept` says
+            return None  # the rest of the entry is sent as usual, as `kept` says
         kept.cells[i], kept.size[i] = count, len(cells)
         if files:
             kept.rows[i] += 1 + len(files)  # as ReplicationSourceWALReader counts
         return self._shipment(key_bytes, bool(kept.marked[i]), cells, count, load, int(kept.rows[i]), key.write_time)
 
     def _let_go(self, window: Window, kept: KeptEdits, i: int, key: pb.WALKey, path: str) -> Shipment | None:
-        """A load that is not replicated at all, of which only the files are let go; None if it has none.
+        """Return a shipment that only releases the files of a load that is not replicated; None if the load has no files.
 
-        What is wrong with its descriptor stops no queue: nobody needs it.
+        An error in the descriptor does not stop the queue, as the descriptor is not needed.
         """
         released, room = list[str](), MAX_NAMED_CHARS
         try:
@@ -175,7 +175,7 @@ class _BulkLoads:
         return self._shipment(b"", bool(kept.marked[i]), b"", 0, _load(key, (), tuple(released)), 0, key.write_time)
 
     def _filter(self, key: pb.WALKey, descriptor: pb.BulkLoadDescriptor) -> Reason | None:
-        """Cut `descriptor` down to what the peer gets; returns the reason if that is nothing."""
+        """Reduce `descriptor` to the files that the peer gets; return the reason if none are left."""
         tables, table = self._rules.tables, key.table_name
         scopes = {scope.family for scope in key.scopes if scope.scope_type == pb.REPLICATION_SCOPE_GLOBAL}
         stores = [store for store in descriptor.stores if store.family_name in scopes]
@@ -219,7 +219,7 @@ class _BulkLoads:
 
 
 class HFileRefs(Protocol):
-    """The source's references to the peer's HFiles. HBase keeps a file for as long as it is referred to."""
+    """The source's references to the peer's HFiles. HBase keeps a file as long as a reference names it."""
 
     def remove_hfile_refs(self, names: Sequence[str]) -> None:
         """Remove the references to these files."""
@@ -235,8 +235,8 @@ class BulkLoadFailed(WalferryError):
 class HFileSender:
     """Sends the bulk loads of one group.
 
-    `refs` is the znode under which the source keeps its references to the peer's HFiles; `lease` removes those of files that the
-    slave has, if there is one. `call_seconds` is what a call takes that has nothing to copy.
+    `refs` is the znode under which the source keeps its references to the peer's HFiles. `lease`, if given, removes the
+    references to files that the slave has copied. `call_seconds` is the time of a call without files to copy.
     """
 
     def __init__(
@@ -256,10 +256,10 @@ class HFileSender:
         self._call_seconds = call_seconds
 
     def ship(self, ship: Callable[..., object], shipment: Shipment, load: BulkLoad, deadline: float) -> None:
-        """Have a sink copy and load the files, then let the source clean them; `ship` is a Shipper's.
+        """Have a sink copy and load the files, then let the source clean them; `ship` is a Shipper's method.
 
         Raises BulkLoadFailed; SlaveUnreachable if no server answered at all, or there was no time for a first try; Stopped; and
-        what the lease raises.
+        the lease's errors.
         """
         if shipment.entry_count:
             size = self._size(load, self._files) if self._files and load.files else 0
@@ -275,7 +275,7 @@ class HFileSender:
             self._lease.remove_hfile_refs(load.names)
 
     def _size(self, load: BulkLoad, files: HFileSource) -> int:
-        """The bytes of the files that are there. Raises BulkLoadFailed if one is gone that the source still refers to."""
+        """Return the bytes of the existing files. Raises BulkLoadFailed if one is gone that the source still refers to."""
         sizes = [self._size_of(load, file, files) for file in load.files]
         gone = [file for file, size in zip(load.files, sizes, strict=True) if size is None]
         if gone:
@@ -294,7 +294,7 @@ class HFileSender:
         return sum(size or 0 for size in sizes)
 
     def _size_of(self, load: BulkLoad, file: str, files: HFileSource) -> int | None:
-        for place in files.places:  # in the order in which HBase moves it
+        for place in files.places:  # in the order in which HBase moves files
             try:
                 return file_size(f"{place}/{file}")
             except FileNotFoundError:
@@ -318,13 +318,13 @@ def _load(key: pb.WALKey, files: tuple[str, ...], released: tuple[str, ...]) -> 
 
 
 def _spans(window: Window, kept: KeptEdits, i: int) -> Iterator[bytes]:
-    """The cells of an entry that are kept as they are."""
+    """Yield the cells of an entry that are kept unchanged."""
     for j in range(int(kept.span_first[i]), int(kept.span_first[i + 1])):
         yield window.buf[int(kept.span_start[j]) : int(kept.span_end[j])].tobytes()
 
 
 def _descriptor_cells(window: Window, i: int) -> Iterator[Cell]:
-    """An entry's cells that describe bulk loads."""
+    """Yield the cells of an entry that describe bulk loads."""
     data = window.buf[int(window.index.cells_start[i]) : int(window.index.cells_end[i])].tobytes()
     return (cell for cell in split_cells(data) if cell.column == (META_FAMILY, BULK_LOAD))
 
@@ -339,9 +339,9 @@ def _parsed(kind: type[M], data: bytes, what: str, path: str, offset: int) -> M:
 def _paths(
     key: pb.WALKey, descriptor: pb.BulkLoadDescriptor, path: str, offset: int, room: int = MAX_NAMED_CHARS
 ) -> list[str]:  # fmt: skip
-    """The files' paths below the namespaces' directory, put together as in ReplicationSink.getHFilePath.
+    """Return the files' paths below the namespaces' directory, built as in ReplicationSink.getHFilePath.
 
-    All of them have at most `room` characters: the names of folders stand in a descriptor once, and in each file's path.
+    Together they have at most `room` characters: a descriptor names a folder once, but each file's path repeats it.
     """
     namespace, _, table = key.table_name.rpartition(b":")
     found = []

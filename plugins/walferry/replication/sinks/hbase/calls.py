@@ -1,4 +1,4 @@
-"""Makes the calls of a round side by side, and tells of each what it has done and what has failed."""
+"""Makes the calls of a round side by side, and reports what each call has done and what has failed."""
 
 from __future__ import annotations
 
@@ -25,18 +25,18 @@ from walferry.replication.sinks.hbase.connections import Share, connection_to, o
 from walferry.replication.sinks.hbase.multi import METHOD, ActionOutcome, Multi, MultiResult, assemble_multi, read_result
 from walferry.replication.sinks.hbase.rounds import Call, done_in
 
-# Each failed action brings a stack trace, and a Multi may have thousands.
+# Each failed action brings a stack trace, and a Multi may contain thousands of actions.
 MAX_RESPONSE_BYTES = 64 * 1024 * 1024
 
 
 @dataclass(frozen=True)
 class CallEnded:
-    """What has become of a call."""
+    """The result of a call."""
 
     call: Call
     done: Ints  # the actions that need not be sent again
     errors: list[WalferryError]
-    in_doubt: bool = False  # the server may still carry it out
+    in_doubt: bool = False  # the server may still carry out the call
 
     @property
     def too_many(self) -> bool:
@@ -46,18 +46,18 @@ class CallEnded:
 
 @dataclass(eq=False, repr=False)
 class _Line:
-    """A connection to a server, over which the calls that wait for it go one after the other."""
+    """A connection to a server, over which the waiting calls go one after the other."""
 
     server: ServerName
     connection: Connection
-    waiting: deque[Call]  # the same for all lines to the server
+    waiting: deque[Call]  # shared by all lines to the server
     call: Call = field(init=False)
     multi: Multi = field(init=False)
     request: PermittedRequest = field(init=False)
 
 
 class Calls:
-    """The calls of one sender, over connections that stay. Only `interrupt` and `servers` are for other threads too."""
+    """The calls of one sender, over lasting connections. Other threads may only call `interrupt`, `close` and `servers`."""
 
     def __init__(self, login: Login, check_stop: Callable[[], None], share: Share, right: Right | None = None) -> None:
         self._right = right or Right()
@@ -69,19 +69,19 @@ class Calls:
 
     @property
     def servers(self) -> frozenset[ServerName]:
-        """The servers that have calls under way."""
+        """The servers with calls under way."""
         return frozenset(self._under_way.copy().values())
 
     @property
     def connected(self) -> frozenset[ServerName]:
-        """The servers that there are connections to."""
+        """The servers with open connections."""
         return frozenset(self._connections)
 
     def make(self, actions: Actions, calls: Sequence[Call], timeout: float, connecting: Callable[[], float]) -> list[CallEnded]:
-        """Make the calls, those to one server side by side as far as the sender's share of it allows.
+        """Make the calls. Calls to one server go side by side as far as the sender's share of the server allows.
 
-        Returns when none is under way any more. After a call that has failed, wholly or in part, no other one to its server is
-        begun; once the sender is told to stop, or must not send for the moment, no call at all. `connecting` tells how long
+        Returns when no call is under way any more. After a call has failed, wholly or in part, no other call to its server
+        begins. Once the sender is to stop, or must not send for the moment, no call begins at all. `connecting` returns how long
         connecting may still take, and raises Stopped. Raises Stopped or Unsure if no call was begun.
         """
         waiting: dict[ServerName, deque[Call]] = {}
@@ -123,7 +123,7 @@ class Calls:
         self, actions: Actions, line: _Line, timeout: float, begun: list[_Line], ended: list[CallEnded],
         problem: RpcError | None = None,
     ) -> None:  # fmt: skip
-        """Begin the next call to a line's server, if there is one. It has ended at once if there is a `problem`."""
+        """Begin the next call to a line's server, if one waits. With a `problem` the call ends at once."""
         if not line.waiting or self._stopped():
             self._under_way.pop(line.connection, None)
             return
@@ -173,7 +173,7 @@ class Calls:
         return False
 
     def interrupt(self, server: ServerName | None, before: Callable[[], None]) -> None:
-        """From another thread: end the calls under way, or only those at `server`. Calls `before` first if there are any."""
+        """From another thread: end the calls under way, or only those at `server`. If there are any, call `before` first."""
         ended = [connection for connection, at in self._under_way.copy().items() if server in (None, at)]
         if ended:
             before()
@@ -181,20 +181,20 @@ class Calls:
             connection.interrupt()
 
     def close_but(self, servers: Collection[ServerName]) -> None:
-        """Close the connections to all other servers."""
+        """Close the connections to all servers but these."""
         for server in self._connections.keys() - servers:
-            for connection in self._connections.pop(server, ()):  # the end of the sender may have come first
+            for connection in self._connections.pop(server, ()):  # the sender may have closed them first
                 connection.close()
 
     def close(self) -> None:
-        """From another thread: close all connections but those with calls under way, which the sender closes when they fail."""
+        """From another thread: close all idle connections. The sender closes the others when their calls fail."""
         for connections in self._connections.copy().values():
             for connection in connections:
                 if connection not in self._under_way:
                     connection.close()
 
     def _failed(self, line: _Line, error: WalferryError) -> CallEnded:
-        """A call has ended with an error. A server that is gone gets a new connection if it comes back."""
+        """Return the result of a call that raised an error. A server that is gone gets a new connection if it comes back."""
         self._under_way.pop(line.connection, None)
         line.waiting.clear()
         if isinstance(error, RemoteError):
@@ -215,7 +215,7 @@ def _read(multi: Multi, result: Result) -> MultiResult:
 
 
 def _told(actions: Actions, line: _Line, result: MultiResult) -> CallEnded:
-    """What a result tells: each kind of error once."""
+    """Return the result that the server's answer gives, with each kind of error once."""
     server = f"{line.server.host}:{line.server.port}"
     errors: dict[str, WalferryError] = {}
     unclear: list[WalferryError] = []
@@ -223,7 +223,7 @@ def _told(actions: Actions, line: _Line, result: MultiResult) -> CallEnded:
         try:
             error = action_error(server, encoded)
             errors.setdefault(error.class_name, error)
-        except ProtocolError as unreadable:  # what else the round's answers say is true all the same
+        except ProtocolError as unreadable:  # the round's other answers still count
             unclear = [unreadable]
     if missing := int((result.outcome == ActionOutcome.NOTHING).sum()):
         unclear.append(ProtocolError(server, f"{METHOD}: no result for {missing} of {result.outcome.size} actions"))

@@ -1,4 +1,4 @@
-"""The connections of a sender to the slave's RegionServers, and its share of the calls that all senders have under way there."""
+"""A sender's connections to the slave's RegionServers, and its share of the calls that all senders have under way there."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from walferry.hbase.rpc.connection import Connection
 from walferry.hbase.rpc.errors import ConnectionFailed, RpcError, RpcTimeout
 
 CONNECT_SECONDS = 10.0
-LAST_CONNECT_SECONDS = 2.0  # for connecting, at least, when the deadline is near
+LAST_CONNECT_SECONDS = 2.0  # the least time for connecting, when the deadline is near
 AT_ONCE = 16  # servers that a sender connects to side by side
 
 
 def connection_to(server: ServerName, service: str, *, login: Login, max_response_bytes: int) -> Connection:
-    """A connection to a service of a server that takes cells. It is not open yet."""
+    """Return a connection, not open yet, to a service of a server that takes cells."""
     return Connection(
         server.host,
         server.port,
@@ -32,10 +32,10 @@ def connection_to(server: ServerName, service: str, *, login: Login, max_respons
 
 
 def open_all(connections: Sequence[Connection], seconds: Callable[[], float]) -> list[RpcError | None]:
-    """Open those that are not open, side by side: servers that are gone take no more time than one of them does.
+    """Open the closed ones of these connections side by side: many dead servers take no more time than one.
 
-    Returns why each could not be opened, or None. `seconds` tells how long connecting may still go on, and what it raises ends
-    it. The first servers get LAST_CONNECT_SECONDS at least.
+    Returns for each connection why it could not be opened, or None. `seconds` returns how long connecting may still go on; its
+    errors end the connecting. The first servers get at least LAST_CONNECT_SECONDS.
     """
     failures: list[RpcError | None] = [None] * len(connections)
     closed = [place for place, connection in enumerate(connections) if not connection.is_open]
@@ -62,11 +62,11 @@ def open_all(connections: Sequence[Connection], seconds: Callable[[], float]) ->
 
 
 class Share:
-    """A sender has one call to a server under way whenever it wants; and several, side by side, as long as there are fewer of all
-    senders together than there are senders.
+    """Limits the calls to each server. A sender may always have one call to a server under way. It may have several side by side
+    as long as all senders together have fewer calls there than there are senders.
 
-    So a slave gets no more calls at once than if each sender had work and made one, and senders without work leave theirs to
-    those that have much: with a slave that is far away, or a table of few regions, each answer takes its time.
+    So a slave never gets more calls at once than if each sender had work and made one call. Senders without work leave their
+    calls to busy senders: with a slave that is far away, or a table of few regions, each answer takes its time.
     """
 
     def __init__(self) -> None:
@@ -75,13 +75,13 @@ class Share:
         self._held: dict[ServerName, list[int]] = {}
 
     def join(self) -> None:
-        """There is one more sender."""
+        """Note that there is another sender."""
         with self._lock:
             self._senders += 1
 
     @contextmanager
     def of(self, server: ServerName, wanted: int) -> Iterator[int]:
-        """How many of the `wanted` calls to `server` the sender may have under way during the block: one at least."""
+        """Yield how many of the `wanted` calls to `server` the sender may have under way during the block: at least one."""
         with self._lock:
             held = self._held.setdefault(server, [])
             fair = -(-self._senders // (len(held) + 1))

@@ -1,12 +1,12 @@
-"""Sends shipments to the slave's regions themselves: what a RegionServer's sink would do with a shipment, done here.
+"""Sends shipments to the slave's regions directly, by doing here the work of a RegionServer's sink.
 
-    shipment  →  row mutations (actions)  →  Multis to the servers that have them (rounds)  →  a result for each action
+    shipment  →  row mutations (actions)  →  Multis to the servers of their regions (rounds)  →  a result for each action
 
-The slave writes what it gets straight into its regions. With ReplicateWALEntry a RegionServer of the slave takes the shipment
-apart and sends the mutations on, which costs the slave about as much again.
+The slave writes the mutations straight into its regions. With ReplicateWALEntry a RegionServer of the slave takes the shipment
+apart and sends the mutations on, which about doubles the slave's cost.
 
-The calls have no priority of their own, so they wait in the queue of the slave's users, as do the mutations that a sink sends on.
-The queue of replication has three handlers by default, which HBase's own sources need.
+The calls have no priority of their own, so they wait in the same queue as the calls of the slave's users, like the mutations that
+a sink sends on. The queue of replication has three handlers by default, which HBase's own sources need.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ PASSING = (LocationsUnknown, RegionUnavailable, *tries.PASSING)
 
 
 class DirectRefused(WalferryError):
-    """The slave does not let the user write to its regions, or cannot do it. Another kind of sink may work."""
+    """The slave does not let the user write to its regions, or cannot take such writes. Another kind of sink may work."""
 
 
 @dataclass
@@ -56,26 +56,25 @@ class _Work:
     """A shipment on its way."""
 
     actions: Actions
-    left: Ints  # the actions that are not acknowledged, in their order
-    seconds: Callable[[], float]  # how long it may still take to reach hbase:meta and the servers. Raises Stopped
-    places: Places | None = None  # of these; None: not looked up yet
-    wrong: frozenset[int] = frozenset()  # the tables whose regions may not be where they are taken to be
-    doubt: Flags = field(init=False)  # which of all actions a call has carried whose end is not known
-    doubtful: set[ServerName] = field(default_factory=set)  # the servers of such calls
-    unsettled: bool = False  # whether such a server has acknowledged an action in doubt
+    left: Ints  # the actions that are not acknowledged yet, in their order
+    seconds: Callable[[], float]  # how long reaching hbase:meta and the servers may still take. Raises Stopped
+    places: Places | None = None  # the places of these actions; None: not looked up yet
+    wrong: frozenset[int] = frozenset()  # the tables whose regions may not be where `places` says
+    doubt: Flags = field(init=False)  # for each action, whether a call of unknown outcome has carried it
+    doubtful: set[ServerName] = field(default_factory=set)  # the servers of these calls
+    unsettled: bool = False  # whether one of these servers has acknowledged an action in doubt
 
     def __post_init__(self) -> None:
         self.doubt = np.zeros(len(self.actions), np.bool_)
 
     @property
     def now(self) -> Flags:
-        """Which of the actions that are left may be sent. Those in doubt come first: what follows them waits until it is known
-        that nothing older can come after it."""
+        """Flag the remaining actions that may be sent. Actions in doubt go first: none may take effect after newer ones."""
         doubt = self.doubt[self.left]
         return doubt if doubt.any() else np.ones(self.left.size, np.bool_)
 
     def note(self, ended: CallEnded) -> None:
-        """A call has ended, or only our wait for it."""
+        """Note that a call has ended, or that only our wait for it has."""
         if ended.in_doubt:
             self.doubt[ended.call.actions] = True
             self.doubtful.add(ended.call.server)
@@ -84,12 +83,12 @@ class _Work:
         self.doubt[ended.done] = False
 
     def settled(self) -> None:
-        """No call is in doubt any more."""
+        """Note that no call is in doubt any more."""
         self.doubtful.clear()
         self.unsettled = False
 
     def take(self, done: Sequence[Ints], failed: Sequence[Ints]) -> None:
-        """Some actions are done; the tables of others are to be looked up again."""
+        """Remove the actions that are done; note that the tables of the failed ones are to be looked up again."""
         gone = np.isin(self.left, np.concatenate([*done, self.left[:0]]))
         self.left = self.left[~gone]
         self.places = self.places and self.places.but(gone)
@@ -97,60 +96,58 @@ class _Work:
         self.wrong = frozenset(int(table) for some in failed for table in np.unique(tables[some]))
 
     def whereabouts(self) -> set[tuple[bytes, ServerName | None]]:
-        """The regions of what is left, and their servers."""
+        """Return the regions of the remaining actions, and their servers."""
         return {(region.name, region.server) for region in self.places.regions().values()} if self.places else set()
 
 
 class DirectShipper:
-    """Ships to the slave's regions over connections of its own: one shipper a sender.
+    """Ships to the slave's regions over its own connections. Each sender has its own shipper.
 
-    All senders share the `locations`, and how many calls they make at once. Retries, sleeps and timeouts are as a Shipper has
-    them; a try is a round. While the slave throttles, requests that it does not take after the wait that it asked for become
-    smaller.
+    All senders share the `locations`, and the limit of calls at once. Retries, sleeps and timeouts are as in a Shipper, and a
+    round is a try. If a throttling slave refuses a request even after the wait that it asked for, requests become smaller.
     """
 
     def __init__(self, locations: Locations, terms: SendTerms, share: Share | None = None) -> None:
         self._locations = locations
         self._tries = Tries(terms, PASSING)
-        # Of a request; fewer actions once the slave has refused as many.
+        # Limits of a request. Fewer actions, once the slave has refused a request because of their number.
         self._most = Most(MAX_ACTIONS, min(MAX_BYTES, terms.settings.shipment_bytes))
-        self._pace: int | None = None  # the actions of a request while the slave throttles
+        self._pace: int | None = None  # the number of actions in a request while the slave throttles
         share = share or Share()
         share.join()
         self._calls = Calls(terms.login, self._tries.check_stop, share, terms.right)
 
-    overdue = False  # no call may take longer than an ordinary one
+    overdue = False  # no call here may take longer than an ordinary call
 
     @property
     def calls(self) -> frozenset[ServerName]:
-        """The servers that have calls of ours under way."""
+        """The servers with calls of ours under way."""
         return self._calls.servers
 
     @property
     def failed_batches(self) -> int:
-        """Rounds after which something had to be sent again."""
+        """The number of rounds after which some actions had to be sent again."""
         return self._tries.failed
 
     def ship(self, shipment: Shipment, deadline: float) -> None:
-        """Send until every action is acknowledged. `deadline` is on the clock.
-
-        A slave that is busy is waited for until the deadline, without counting tries.
+        """Send until every action is acknowledged. `deadline` is on the clock. While the slave is busy, this waits until the
+        deadline, without counting tries.
 
         Raises SlaveUnreachable when the deadline or the patience with a silent slave is over; Stopped; ShipmentUnfit;
-        TableNotFound or ColumnFamilyNotFound for what the slave lacks; CellTooLarge; another RemoteError for an edit that it
-        takes in no way; DirectRefused; and what ends the right to send. A shipment that was not acknowledged may have been
-        applied all the same, or a part of it.
+        TableNotFound or ColumnFamilyNotFound if the slave lacks one; CellTooLarge; another RemoteError for an edit that the slave
+        does not accept in any way; DirectRefused; and the errors that end the right to send. A shipment that was not acknowledged
+        may have been applied all the same, wholly or in part.
         """
         for piece in pieces(shipment):
             self._ship(find_actions(piece), deadline)
 
     def _ship(self, actions: Actions, deadline: float) -> None:
-        """As `ship`, for actions."""
+        """Send actions as `ship` does."""
         work = _Work(actions, np.arange(len(actions)), self._seconds(deadline))
         try:
             self._ship_all(work, deadline)
         except BaseException:
-            if work.unsettled or work.doubt.any():  # whoever sends the same in another way does not know of these calls
+            if work.unsettled or work.doubt.any():  # another way of sending would not know of these calls
                 self._tries.right.begin_anew()
             raise
 
@@ -163,7 +160,7 @@ class DirectShipper:
             before = work.left.size
             try:
                 error = self._try(work, call_timeout if failures == 0 else min(left, call_timeout))
-            except Unsure:  # since the servers were connected to
+            except Unsure:  # the right became unsure while connecting
                 continue
             if work.unsettled and not work.doubt.any():
                 self._tries.settle()
@@ -186,27 +183,27 @@ class DirectShipper:
             self._tries.left(deadline, failures, last_error, answered=answered)  # before a look-up, which a silent slave prolongs
             wrong = work.wrong
             jumped = not jumped and not isinstance(error, LocationsUnknown) and self._have_moved(work)
-            if jumped:  # where the rows are now, nothing has been tried yet
+            if jumped:  # nothing has been tried yet at the rows' new places
                 self._tries.failed += 1
             else:
                 self._tries.pause(failures, deadline, last_error)
                 work.wrong = wrong
 
     def interrupt(self, why: str | None = None, server: ServerName | None = None) -> None:
-        """From another thread: end the calls under way, or only the one at `server`, so that they fail as `why` says."""
+        """From another thread: end the calls under way, or only the call at `server`. Their errors say `why`."""
 
-        def say_why() -> None:  # the sender may come to know of the end at once
+        def say_why() -> None:  # called first: the sender may notice the end at once
             self._tries.why = why
 
         self._calls.interrupt(server, say_why)
 
     def close(self) -> None:
-        """Close all connections. Calls of a sender that has not ended yet fail, and the sender closes theirs."""
+        """Close all connections. If the sender has not ended yet, its calls fail, and the sender closes their connections."""
         self.interrupt()
         self._calls.close()
 
     def _seconds(self, deadline: float) -> Callable[[], float]:
-        """What is left of a shipment's time for reaching servers: some seconds at least, however near the deadline is."""
+        """Return a function for the time left to reach servers: some seconds at least, however near the deadline is."""
         least = self._tries.clock() + LAST_CONNECT_SECONDS
 
         def left() -> float:
@@ -216,7 +213,7 @@ class DirectShipper:
         return left
 
     def _try(self, work: _Work, timeout: float) -> WalferryError | None:
-        """One round. Returns the error because of which some of it has to be sent again; None if there is none."""
+        """Send one round. Returns the error that makes it necessary to send some actions again; None without one."""
         try:
             with self._tries.told():
                 return self._round(work, timeout, work.seconds)
@@ -235,8 +232,9 @@ class DirectShipper:
             raise DirectRefused(str(error)) from error
 
     def _round(self, work: _Work, timeout: float, connecting: Callable[[], float]) -> WalferryError | None:
-        """Send what can be sent, and take what is done off `work`. Returns an error because of which a part has to be sent again;
-        raises it if nothing was acknowledged, or if trying again does not help."""
+        """Send the actions that can be sent, and remove finished ones from `work`. Returns an error if some must be sent again;
+        raises it if nothing was acknowledged, or if trying again does not help.
+        """
         places = self._placed(work)
         done: list[Ints] = []
         failed: list[Ints] = []
@@ -270,15 +268,16 @@ class DirectShipper:
         return first
 
     def _send_fewer(self, refused: Sequence[int]) -> None:
-        """The slave has refused requests with so many actions: from now on none has more than half as many."""
+        """Halve the limit of actions, as the slave has refused requests with that many."""
         if max(refused) > self._most.actions or min(refused) == 1:
             raise ShipmentUnfit(f"the slave refuses a request of {max(refused)} actions that change one row")
         self._most = replace(self._most, actions=min(refused) // 2)
         self._tries.failed += 1
 
     def _placed(self, work: _Work) -> Places:
-        """Where the actions are to go; looked up, if that is not known or has turned out wrong. Raises as Locations.of, but
-        TableNotFound for a table that the slave lacks."""
+        """Return the places of the actions, looked up if they are unknown or have turned out wrong. Raises as Locations.of, but
+        TableNotFound for a table that the slave lacks.
+        """
         if work.places is None or work.wrong:
             old = work.places.maps if work.places else None
             try:
@@ -293,14 +292,14 @@ class DirectShipper:
         return work.places
 
     def _not_there(self, table: str) -> TableNotFound:
-        """The error that a server of the slave would answer with, if it were asked."""
+        """Return the error with which a server of the slave would answer."""
         problem = f"hbase:meta has no region of table {one_line(table, MAX_TABLE_CHARS)}"
         return TableNotFound(f"slave {self._tries.slave}", "TableNotFoundException", problem, True, table=table)
 
     def _have_moved(self, work: _Work) -> bool:
-        """Look up again what has turned out wrong; returns whether anything is elsewhere now."""
+        """Look up again the regions whose places have turned out wrong; return whether any has moved."""
         before = work.whereabouts()
-        with suppress(TooManyRegions, NoAuthError, *PASSING):  # the next round comes upon it
+        with suppress(TooManyRegions, NoAuthError, *PASSING):  # the next round meets the same error
             self._placed(work)
         return work.whereabouts() != before
 

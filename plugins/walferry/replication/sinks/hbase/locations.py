@@ -1,8 +1,8 @@
-"""Where the regions of the slave's tables are: read from its hbase:meta once for all senders, and again when that is wrong.
+"""The locations of the regions of the slave's tables, read from its hbase:meta once for all senders, and again when wrong.
 
-A table's regions are read as a whole: a batch needs most of them, and hundreds of them come with one answer.
+All regions of a table are read together: a batch needs most of them, and one answer contains hundreds.
 
-An hbase:meta that hangs costs each sender no more time than the sender has, and all that wait for the same reading fail with it.
+When hbase:meta hangs, each sender waits no longer than its own time allows, and all that wait for the same reading fail together.
 """
 
 from __future__ import annotations
@@ -27,34 +27,34 @@ from walferry.replication.filters.window import flat
 from walferry.replication.sinks.errors import Stopped
 
 NOWHERE = -1
-LONGEST_READING_SECONDS = 120.0  # of a table's regions: half a million take a busy machine a minute
-READ_AGAIN_SECONDS = 1.0  # what has just been read again is no other yet
-_CHECK_SECONDS = 0.2  # how soon a sender that waits for another's reading finds that it is to stop
+LONGEST_READING_SECONDS = 120.0  # for a table's regions: half a million take a busy machine a minute
+READ_AGAIN_SECONDS = 1.0  # a map that was just read again would still be the same
+_CHECK_SECONDS = 0.2  # how soon a sender that waits for another sender's reading notices a stop
 _CLOSE_SECONDS = 1.0
 
 
 @dataclass(frozen=True)
 class RegionMap:
-    """A table's open regions at one time, in the order of their rows."""
+    """A table's open regions at one time, in row order."""
 
     table: bytes
     regions: tuple[Region, ...]
     starts: Bytes  # all start keys, one after the other
-    start_ends: Ints  # where key i begins, and where the last one ends
+    start_ends: Ints  # where each key begins, and where the last key ends
     ends: Bytes
     end_ends: Ints
     servers: frozenset[ServerName]
 
     @classmethod
     def of(cls, table: bytes, regions: list[Region]) -> RegionMap:
-        """The map of regions that are in order."""
+        """Return the map of regions that are already in order."""
         start_ends, starts = flat([region.start for region in regions])
         end_ends, ends = flat([region.end for region in regions])
         servers = frozenset(region.server for region in regions if region.server is not None)
         return cls(table, tuple(regions), starts, start_ends, ends, end_ends, servers)
 
     def find(self, buf: Bytes, start: Ints, length: Ints) -> Ints:
-        """The number of each row's region, NOWHERE if none has it. Row i is `buf[start[i]:start[i] + length[i]]`."""
+        """Return the number of each row's region; NOWHERE if none has it. Row i is `buf[start[i]:start[i] + length[i]]`."""
         found = np.empty(start.size, np.int64)
         _find(buf, start, length, self.starts, self.start_ends, self.ends, self.end_ends, found)
         return found
@@ -69,28 +69,28 @@ class LocationsUnknown(WalferryError):
 
 
 class Locations:
-    """The maps of a slave's tables. Any thread may call the methods; one at a time reads hbase:meta."""
+    """The region maps of a slave's tables. Any thread may call the methods; one thread at a time reads hbase:meta."""
 
     def __init__(self, open_tables: Callable[[], Tables], clock: Callable[[], float] = time.monotonic) -> None:
         self._open_tables = open_tables
         self._clock = clock
         self._tables: Tables | None = None
         self._maps: dict[bytes, RegionMap] = {}
-        self._read_again: dict[bytes, float] = {}  # when that was
+        self._read_again: dict[bytes, float] = {}  # when each table was last read again
         self._failures = 0  # readings that hbase:meta did not answer
-        self._reason = ""  # of the last one
+        self._reason = ""  # why the last reading failed
         self._closed = False
         self._lock = threading.Lock()
         self.servers: frozenset[ServerName] = frozenset()
-        """All servers that the maps name."""
+        """All servers in the maps."""
 
     def of(self, table: bytes, not_this: RegionMap | None = None, seconds: Callable[[], float] = lambda: math.inf) -> RegionMap:
-        """The table's regions. `not_this` has turned out wrong: the map is read again, unless that has just been done.
+        """Return the table's regions. `not_this` is a map that has turned out wrong: the table is read again, unless it just was.
 
-        `seconds` tells how long the caller can still wait. What it raises ends the reading.
+        `seconds` returns how long the caller can still wait. Its errors end the reading.
 
         Raises MissingTable, TooManyRegions, LocationsUnknown, Stopped, and an RpcError or NoAuthError if the slave refuses to
-        tell.
+        answer.
         """
         failures = self._failures
         if (known := self._known(table, not_this)) is not None:
@@ -109,7 +109,7 @@ class Locations:
             self._lock.release()
 
     def interrupt(self) -> None:
-        """From another thread: end the reading that is under way."""
+        """From another thread: end the reading under way."""
         if self._tables is not None:
             self._tables.interrupt()
 
@@ -122,7 +122,7 @@ class Locations:
             self._lock.release()
 
     def _known(self, table: bytes, not_this: RegionMap | None) -> RegionMap | None:
-        """What is known and not wrong, or was read again so lately that it would be the same."""
+        """Return the known map unless it is wrong. A map that was just read again counts as right."""
         known = self._maps.get(table)
         if known is not_this and self._clock() - self._read_again.get(table, -math.inf) >= READ_AGAIN_SECONDS:
             return None
@@ -157,7 +157,7 @@ class Locations:
 
 
 def _limit(table: str, seconds: Callable[[], float]) -> Callable[[], float]:
-    """How long the next call of a reading may take. Raises LocationsUnknown when the reading has taken too long."""
+    """Return a function for the time that the next call of a reading has. It raises LocationsUnknown when there is none left."""
     until = time.monotonic() + LONGEST_READING_SECONDS
 
     def left() -> float:
@@ -171,7 +171,7 @@ def _limit(table: str, seconds: Callable[[], float]) -> Callable[[], float]:
 
 @inlined
 def _compare(buf: Bytes, start: int, length: int, keys: Bytes, ends: Ints, i: int) -> int:
-    """Return a number below, at or above 0 as the row `buf[start:start + length]` stands before, at or after key `i`."""
+    """Return a number below 0, 0 or above 0 if the row `buf[start:start + length]` is before, at or after key `i`."""
     key, key_len = ends[i], ends[i + 1] - ends[i]
     for k in range(min(length, key_len)):
         difference = read_uint8(buf, start + k) - read_uint8(keys, key + k)
@@ -184,7 +184,7 @@ def _compare(buf: Bytes, start: int, length: int, keys: Bytes, ends: Ints, i: in
 def _find(
     buf: Bytes, start: Ints, length: Ints, starts: Bytes, start_ends: Ints, ends: Bytes, end_ends: Ints, found: Ints
 ) -> None:
-    """Fill `found`. Neighbouring rows mostly have the same region, so the last one's is tried first."""
+    """Fill `found`. Neighbouring rows mostly share a region, so the last row's region is tried first."""
     count = start_ends.size - 1
     last = 0
     for i in range(start.size):
@@ -192,7 +192,7 @@ def _find(
             _compare(buf, start[i], length[i], starts, start_ends, last) >= 0
             and (last + 1 == count or _compare(buf, start[i], length[i], starts, start_ends, last + 1) < 0)
         ):
-            low, high = 0, count  # the region is before `high`, and at `low` or after it, if there is one
+            low, high = 0, count  # the region, if there is one, is at `low` or after, and before `high`
             while high - low > 1:
                 middle = (low + high) // 2
                 if _compare(buf, start[i], length[i], starts, start_ends, middle) >= 0:

@@ -1,8 +1,7 @@
-"""Chooses the RegionServers of the slave that take shipments: a random subset of the live ones, as HBase's
-ReplicationSinkManager.
+"""Chooses the slave's RegionServers that take shipments: a random subset of the live ones, as in HBase's ReplicationSinkManager.
 
-Unlike HBase's, this one does not choose a server again soon that did not answer or could not be reached: a server whose process
-hangs stays registered in ZooKeeper for as long as its session, and each further request to it would cost a whole call timeout.
+Unlike HBase's, this manager avoids for a while a server that did not answer or could not be reached. A server whose process hangs
+stays registered in ZooKeeper as long as its session, and each further request to it would cost a whole call timeout.
 """
 
 from __future__ import annotations
@@ -19,8 +18,8 @@ from walferry.base.texts import one_line
 from walferry.hbase.names import ServerName
 
 REFRESH_SECONDS = 60.0
-MAX_PROBLEM_CHARS = 1000  # a slave may name its servers with as many characters as it likes
-AVOID_SECONDS = 600.0  # for which a server that did not answer is not chosen, if there are others
+MAX_PROBLEM_CHARS = 1000  # a slave may give its servers names of any length
+AVOID_SECONDS = 600.0  # how long a server that did not answer is not chosen, if there are others
 
 log = logging.getLogger(__name__)
 
@@ -30,10 +29,10 @@ class NoSinks(WalferryError):
 
 
 class SinkManager:
-    """The current subset of the servers that `list_servers` names. All senders of a task share one manager; it is thread-safe.
+    """The current subset of the servers that `list_servers` returns. All senders of a task share one manager; it is thread-safe.
 
-    The subset holds `ratio` (0 to 1) of the servers, rounded up, so at least one. It is drawn anew by `redraw`, when the
-    slave's servers have changed (looked at every `refresh_seconds`), and when reports have emptied it. If `list_servers` raises,
+    The subset contains `ratio` (0 to 1) of the servers, rounded up, so at least one. It is drawn again by `redraw`, when the
+    slave's servers have changed (checked every `refresh_seconds`), and when reports have emptied it. If `list_servers` raises,
     the subset stays as it is.
     """
 
@@ -71,12 +70,12 @@ class SinkManager:
 
     @property
     def has_others(self) -> bool:
-        """Whether there is a live server that has answered so far, or was not tried."""
+        """Whether there is a live server that has always answered, or was not tried."""
         with self._lock:
             return bool(self._good())
 
     def choose(self) -> ServerName:
-        """A random member of the subset. Raises NoSinks, saying why there is none."""
+        """Return a random member of the subset. Raises NoSinks, saying why there is none."""
         with self._lock:
             if not self._sinks:
                 self._list()
@@ -91,20 +90,20 @@ class SinkManager:
             return self._rng.choice(self._sinks)
 
     def report_bad(self, server: ServerName) -> None:
-        """`server` answered a shipment with an error. After more of them in a row than the threshold it leaves the subset."""
+        """Note that `server` answered with an error. After more errors in a row than the threshold it leaves the subset."""
         with self._lock:
             self._bad_reports[server] = self._bad_reports.get(server, 0) + 1
             if self._bad_reports[server] > self._bad_sink_threshold:
                 self._leave(server)
 
     def report_gone(self, server: ServerName) -> None:
-        """`server` did not answer, or could not be reached: it leaves the subset, and others are preferred for a while."""
+        """Note that `server` did not answer or could not be reached. It leaves the subset; others are preferred for a while."""
         with self._lock:
             self._avoided_until[server] = self._clock() + AVOID_SECONDS
             self._leave(server)
 
     def report_good(self, server: ServerName) -> None:
-        """A shipment to `server` was acknowledged."""
+        """Note that `server` acknowledged a shipment."""
         with self._lock:
             self._bad_reports.pop(server, None)
             self._avoided_until.pop(server, None)
@@ -123,7 +122,7 @@ class SinkManager:
         self._listed_at = self._clock()
         try:
             self._live = frozenset(self._list_servers())
-        except Exception as error:  # of any kind: a slave that cannot be asked may come back
+        except Exception as error:  # of any kind: a slave that cannot be asked now may come back
             why = one_line(str(error) or type(error).__name__, MAX_PROBLEM_CHARS)
             self._problem = f"its RegionServers cannot be listed: {why}"
             log.warning("%s; going on with those known", self._problem)
@@ -131,7 +130,7 @@ class SinkManager:
             self._problem = "it has no live RegionServer"
 
     def _good(self) -> list[ServerName]:
-        """The live servers that are not avoided."""
+        """Return the live servers that are not avoided."""
         now = self._clock()
         return sorted(server for server in self._live if self._avoided_until.get(server, 0.0) <= now)
 

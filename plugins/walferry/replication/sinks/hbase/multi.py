@@ -11,9 +11,9 @@
     RegionActionResult  { 0A len ResultOrException }* | 12 len NameBytesPair: none of its actions was carried out
     ResultOrException   08 index   12 len Result | 1A len NameBytesPair: the exception's class, and its stack trace
 
-The actions of one RegionAction go into one entry of the slave's WAL, which takes the cluster ids of the one that it carries out
-first. So all of them have the same list. The server carries out the actions of a RegionAction row by row, each row's in their
-order. A mutation has no row of its own: the server takes that of its first cell.
+The slave writes the actions of one RegionAction into one entry of its WAL, with the cluster ids of the action that it carries out
+first. So all actions of a RegionAction have the same list of ids. The server carries them out row by row, and keeps the order
+within a row. A mutation does not name its row: the server takes the row of the first cell.
 
 Source: HBase's Client.proto, RSRpcServices.multi, HRegion.doMiniBatchMutate (branch-2.6, branch-1.4).
 """
@@ -36,14 +36,14 @@ from walferry.replication.filters.window import flat
 from walferry.replication.sinks.hbase.actions import ActionRow, Actions
 
 METHOD = "Multi"
-MAX_EXCEPTIONS = 100  # that are kept of a response
-MAX_EXCEPTION_BYTES = 16 << 10  # of each
+MAX_EXCEPTIONS = 100  # that are kept from a response
+MAX_EXCEPTION_BYTES = 16 << 10  # that are kept of each exception
 _REGION_NAME = b"\x08\x01\x12"  # RegionSpecifier: type REGION_NAME, then the name
 _ATTRIBUTE = b"\x0a\x06_cs.id\x12"  # NameBytesPair: the name, then the value
 
 
 class ActionOutcome(enum.IntEnum):
-    """What the response says of an action."""
+    """The response's verdict on an action."""
 
     NOTHING = 0
     DONE = 1
@@ -60,25 +60,26 @@ class RegionActions:
 
 @dataclass(frozen=True)
 class Multi:
-    """A request, and how its response is read."""
+    """A request, and the data to read its response."""
 
     param: Bytes
     cells: Bytes
-    order: Ints  # the actions in their order
-    firsts: Ints  # where each RegionAction begins in it, and where the last one ends
+    order: Ints  # the actions, in the order of the request
+    firsts: Ints  # where each RegionAction begins in `order`, and where the last one ends
 
 
 @dataclass(frozen=True)
 class MultiResult:
-    """What became of each action, in the order of the request, and the exceptions of those that failed: the NameBytesPairs of a
-    few, each once, and of long ones the beginning. The response itself may be large, so it is not kept."""
+    """The outcome of each action, in the order of the request, and some exceptions of failed actions: a few distinct
+    NameBytesPairs, long ones cut off. The response itself may be large, so it is not kept.
+    """
 
     outcome: npt.NDArray[np.int8]
     exceptions: tuple[bytes, ...]
 
 
 def assemble_multi(actions: Actions, groups: Sequence[RegionActions]) -> Multi:
-    """The request for some actions."""
+    """Return the request for some actions."""
     order = np.concatenate([group.actions for group in groups])
     firsts = np.cumsum([0, *(group.actions.size for group in groups)], dtype=np.int64)
     region_ends, regions = flat([_REGION_NAME + delimited(group.region) for group in groups])
@@ -94,7 +95,7 @@ def assemble_multi(actions: Actions, groups: Sequence[RegionActions]) -> Multi:
 
 
 def read_result(multi: Multi, response: bytes) -> MultiResult:
-    """Read what the response to `multi` says of each action. Raises CodecError."""
+    """Read the outcome of each action from the response to `multi`. Raises CodecError."""
     buf = np.frombuffer(response or b"\0", np.uint8)
     buf.flags.writeable = False
     outcome = np.zeros(multi.order.size, np.int8)
@@ -106,7 +107,7 @@ def read_result(multi: Multi, response: bytes) -> MultiResult:
 
 
 def _exceptions(response: bytes, ranges: Ints) -> tuple[bytes, ...]:
-    """The beginnings of what is at the ranges. Thousands of actions may have failed for the same reason, and with one range."""
+    """Return the beginnings of the bytes at these ranges. Thousands of failed actions may share a reason, or even a range."""
     firsts = np.unique(ranges[:, 0], return_index=True)[1]
     found: dict[bytes, None] = {}
     for start, end in ranges[firsts].tolist():
@@ -117,7 +118,7 @@ def _exceptions(response: bytes, ranges: Ints) -> tuple[bytes, ...]:
 
 
 def _gathered(actions: Actions, order: Ints) -> Bytes:
-    """The cells of the actions, one after the other."""
+    """Return the cells of the actions, one after the other."""
     starts, ends, parts = actions.of(ActionRow.START), actions.of(ActionRow.END), actions.of(ActionRow.PART)
     sizes = (ends - starts)[order]
     to = np.cumsum(sizes) - sizes
@@ -178,7 +179,7 @@ def _write(
 
 @unmanaged
 def _copy(buf: Bytes, part: int, parts: Ints, starts: Ints, ends: Ints, order: Ints, to: Ints, out: Bytes) -> None:
-    """Copy the cells of a part's actions to where they belong."""
+    """Copy the cells of a part's actions to their places in `out`."""
     for place in range(order.size):
         action = order[place]
         if parts[action] == part:
@@ -193,7 +194,7 @@ def _fail(outcome: npt.NDArray[np.int8], error_at: Ints, place: int, start: int,
 
 @inlined
 def _read_action(buf: Bytes, pos: int, end: int, first: int, count: int, outcome: npt.NDArray[np.int8], error_at: Ints) -> int:
-    """Read a ResultOrException of a group that begins at place `first`. Returns -1, or the position of what cannot be read."""
+    """Read a ResultOrException of a group that begins at place `first`. Returns -1, or the position of unreadable bytes."""
     index, result, error, error_end = 0, False, -1, -1
     while pos < end:
         tag, value, first_byte, after = read_field(buf, pos, end)
@@ -218,7 +219,7 @@ def _read_action(buf: Bytes, pos: int, end: int, first: int, count: int, outcome
 
 @unmanaged
 def _read(buf: Bytes, end: int, firsts: Ints, outcome: npt.NDArray[np.int8], error_at: Ints) -> int:
-    """Fill `outcome` and `error_at` from a MultiResponse. Returns -1, or the position of what cannot be read."""
+    """Fill `outcome` and `error_at` from a MultiResponse. Returns -1, or the position of unreadable bytes."""
     pos, group = 0, 0
     while pos < end:
         tag, _, start, after = read_field(buf, pos, end)

@@ -1,4 +1,4 @@
-"""A quick look at whether a slave can be shipped to, before a job is started for it."""
+"""Checks quickly whether a slave can be shipped to, before a job is started for it."""
 
 from __future__ import annotations
 
@@ -18,19 +18,19 @@ from walferry.hbase.rpc.admin import why_silent
 from walferry.hbase.rpc.errors import AccessDenied, NotAuthenticated, RpcError
 from walferry.replication.peers.reading import Peer, slave_of
 
-ASKED_SERVERS = 16  # one that answers is enough, but a rack may have failed whose servers are still in ZooKeeper
+ASKED_SERVERS = 16  # one answer is enough, but a rack may have failed whose servers are still in ZooKeeper
 MAX_REASON_CHARS = 1000
 LEAST_SECONDS = 0.5
 
 
 def why_down(peer: Peer, *, login: Login, timeout_seconds: float) -> str | None:
-    """Why the slave cannot be shipped to, in one line; None if its ZooKeeper and one of some RegionServers answer."""
+    """Return why the slave cannot be shipped to, in one line; None if its ZooKeeper and one of some RegionServers answer."""
     give_up = time.monotonic() + timeout_seconds
     try:
         servers = _servers(peer, login, 0.6 * timeout_seconds)
     except WalferryError as error:
         return one_line(str(error), MAX_REASON_CHARS)
-    except Exception as error:  # kazoo's are of many kinds: NoAuthError, or struct.error for an answer that makes no sense
+    except Exception as error:  # kazoo's errors are of many kinds: NoAuthError, or struct.error for an answer that makes no sense
         return one_line(f"ZooKeeper of slave {peer.slave} cannot be read: {error!r}", MAX_REASON_CHARS)
     if not servers:
         return f"slave {peer.slave} has no live RegionServer"
@@ -39,7 +39,7 @@ def why_down(peer: Peer, *, login: Login, timeout_seconds: float) -> str | None:
     if errors is None:
         return None
     for why in errors:
-        if isinstance(why, NotAuthenticated | AccessDenied):  # it is there, and says what is wrong with us
+        if isinstance(why, NotAuthenticated | AccessDenied):  # the slave is there, and rejects our login or access
             return one_line(f"slave {peer.slave} does not let us in: {why}", MAX_REASON_CHARS)
     names = ", ".join(f"{server.host}:{server.port}" for server in asked)
     of_all = f"{len(asked)} of its {len(servers)} RegionServers" if len(asked) < len(servers) else "its RegionServers"
@@ -47,7 +47,7 @@ def why_down(peer: Peer, *, login: Login, timeout_seconds: float) -> str | None:
 
 
 def _servers(peer: Peer, login: Login, timeout_seconds: float) -> Sequence[ServerName]:
-    """The slave's live RegionServers, as its ZooKeeper has them. Raises WalferryError."""
+    """Return the slave's live RegionServers, as listed in its ZooKeeper. Raises WalferryError."""
     key = peer.slave
     nodes = ZNodes(key.znode_parent)
     zk = connect(key.connect_string, timeout_seconds, call_timeout=timeout_seconds / 2, whose=slave_of(peer.id, key), login=login)
@@ -59,9 +59,9 @@ def _servers(peer: Peer, login: Login, timeout_seconds: float) -> Sequence[Serve
 
 
 def _ask(servers: Sequence[ServerName], login: Login, timeout_seconds: float) -> list[RpcError] | None:
-    """Why none of them answers in time, as far as they say so; None if one answers.
+    """Return the errors of these servers if none of them answers in time; None if one answers.
 
-    A call that hangs, as in the look-up of a name, is left behind.
+    A call that hangs, e.g. at a name look-up, is abandoned.
     """
     errors: list[RpcError] = []
     give_up = time.monotonic() + timeout_seconds

@@ -1,7 +1,7 @@
-"""Sends shipments to the slave: one ReplicateWALEntry request at a time, tried until it is acknowledged or there is no hope.
+"""Sends shipments to the slave: one ReplicateWALEntry request at a time, tried until it is acknowledged or cannot succeed.
 
 parameter  = the shipment's entries: WALEntry messages, each tagged as field 1 of ReplicateWALEntryRequest
-cell block = the shipment's cells, as KeyValueCodecWithTags writes them and as an uncompressed WAL holds them
+cell block = the shipment's cells, as KeyValueCodecWithTags writes them and as an uncompressed WAL contains them
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ log = logging.getLogger(__name__)
 
 
 class Shipper:
-    """Ships over connections of its own: one shipper a sender.
+    """Ships over its own connections. Each sender has its own shipper.
 
-    The nth failure in a row is followed by a sleep of n base sleeps, and each call that timed out gives the next one as much more
+    After the nth failure in a row the shipper sleeps for n base sleeps. Each call that timed out gives the next call as much more
     time. The terms' `stop`, once set, ends sleeps; `interrupt` ends the call under way too.
     """
 
@@ -46,32 +46,32 @@ class Shipper:
         self._overdue_at: float | None = None
         self._calling: ServerName | None = None
         self._current: Connection | None = None
-        self._in_doubt = False  # whether the last call was sent and its end is not known
+        self._in_doubt = False  # whether the last call was sent and its outcome is unknown
 
     @property
     def calls(self) -> frozenset[ServerName]:
-        """The server that has a call of ours under way, if there is one."""
+        """The server with a call of ours under way, if there is one."""
         calling = self._calling
         return frozenset() if calling is None else frozenset({calling})
 
     @property
     def failed_batches(self) -> int:
-        """Requests that had to be sent again."""
+        """The number of requests that had to be sent again."""
         return self._tries.failed
 
     def ship(self, shipment: Shipment | RequestPart, deadline: float, expected_seconds: float | None = None) -> ServerName:
-        """Send until a server acknowledges; returns which one did. `deadline` is on the clock, time.monotonic by default.
+        """Send until a server acknowledges; return this server. `deadline` is on the clock, time.monotonic by default.
 
-        A first try that begins before the deadline has its whole time: a slave that is only slow is not unreachable.
-        `expected_seconds` is for a shipment that gives a server much to do and must not be sent twice while a server works on it.
-        Such a call does not time out before the deadline, nor before the expected time. After an ordinary call's time it is
-        `overdue`: whoever looks after the calls then ends it unless the server still answers.
+        A first try that begins before the deadline gets its whole time: a slave that is only slow is not unreachable.
+        `expected_seconds` is for a shipment that gives a server much work, and that must not be sent twice while a server works
+        on it. Such a call does not time out before the deadline, nor before the expected time. After an ordinary call's time it
+        is `overdue`: `look_after_calls` then ends it unless the server still answers.
 
-        A slave that is busy is waited for until the deadline, without counting tries.
+        While the slave is busy, this waits until the deadline, without counting tries.
 
-        Raises SlaveUnreachable when the deadline or the patience with a silent slave is over, Stopped, RequestTooLarge, and a
-        RemoteError that says itself that trying again does not help, such as TableNotFound; NotAuthenticated if that is true of
-        all servers; and what ends the right to send. A shipment that was not acknowledged may have been applied all the same.
+        Raises SlaveUnreachable when the deadline or the patience with a silent slave is over, Stopped, RequestTooLarge, a
+        RemoteError that says that trying again does not help, such as TableNotFound; NotAuthenticated if all servers reject the
+        login; and the errors that end the right to send. A shipment that was not acknowledged may have been applied all the same.
         """
         count, busy, last_error, answered, in_doubt = 0, 0, NEVER_TRIED, False, False
         call_timeout = self._tries.settings.call_timeout_seconds
@@ -88,7 +88,7 @@ class Shipper:
                 if in_doubt:
                     self._tries.settle()
                 return server
-            except Unsure:  # since the server was connected to
+            except Unsure:  # the right became unsure while connecting
                 count -= 1
                 continue
             except PASSING as error:
@@ -112,14 +112,14 @@ class Shipper:
 
     @property
     def overdue(self) -> bool:
-        """Whether a call that may take longer than ordinary ones does so."""
+        """Whether the call under way is one that may take longer than ordinary calls, and does."""
         overdue_at = self._overdue_at
         return overdue_at is not None and self._clock() >= overdue_at
 
     def interrupt(self, why: str | None = None, server: ServerName | None = None) -> None:
-        """From another thread: end the call under way, or only one at `server`, so that it fails as `why` says.
+        """From another thread: end the call under way, or only a call at `server`. Its error says `why`.
 
-        With `stop` set that ends a waiting `ship` now, with Stopped; otherwise `ship` decides whether to try again.
+        If `stop` is set, a waiting `ship` ends now, with Stopped. Otherwise `ship` decides whether to try again.
         """
         if server is not None and server != self._calling:
             return
@@ -135,7 +135,7 @@ class Shipper:
         self._connections.clear()
 
     def _told(self, shipment: Shipment | RequestPart, timeout: float, left: float, expected_seconds: float | None) -> ServerName:
-        """Call `_try` and let its outcome be known."""
+        """Call `_try` and report its outcome."""
         self._overdue_at = None if expected_seconds is None else self._clock() + self._tries.settings.call_timeout_seconds
         try:
             told, right = self._tries.told(expected_seconds or SILENCE_SECONDS), self._tries.right
@@ -145,7 +145,7 @@ class Shipper:
             self._overdue_at = None
 
     def _try(self, shipment: Shipment | RequestPart, timeout: float, left: float, request: PermittedRequest) -> ServerName:
-        """One request to one server. Time beyond the deadline (in `left` seconds) is for a server at work, not for connecting."""
+        """Send one request to one server. Time beyond the deadline (in `left` seconds) is for working, not for connecting."""
         server = self._sinks.choose()
         self._current, self._calling = self._connection(server), server
         self._in_doubt = False

@@ -1,10 +1,10 @@
 """Cuts a shipment into ReplicateWALEntry requests, each of which HBase's sink applies in the order of the WAL.
 
 The sink (ReplicationSink.replicateEntries) sorts the mutations of a request by table and by list of cluster ids, and sends these
-heaps side by side, or one after the other in any order. From HBase 2.2 on it also cuts a heap of more than 5,000 mutations into
-parts of 5,000 (hbase.rpc.rows.warning.threshold), and sends those side by side too. So two mutations of a row keep their order
-only if their entries have the same list, and are in the same part. A request ends before an entry that would break this. WALs
-whose edits have all been at the same clusters, and that change no row twice within a large request, are not cut.
+groups side by side, or one after the other in any order. From HBase 2.2 on it also cuts a group of more than 5,000 mutations into
+parts of 5,000 (hbase.rpc.rows.warning.threshold), and sends the parts side by side too. So two mutations of a row keep their
+order only if their entries have the same list, and are in the same part. A request ends before an entry that would break this
+rule. A shipment is not cut if all its edits have been at the same clusters and no row changes twice in a large request.
 
 The entries are those that `shipment.assemble` wrote, so their layout is known, and every length in them was checked when they
 were read.
@@ -25,13 +25,13 @@ from walferry.hbase.wal.cells import cell_end, row_of, value_start
 from walferry.hbase.wal.keys import KeyField
 from walferry.replication.sinks.hbase.shipment import Shipment
 
-MAX_MUTATIONS: Final = 5000  # of a heap that the sink leaves whole
-_PROBES: Final = 64  # many rows whose hashes fall together cost a request, not time
+MAX_MUTATIONS: Final = 5000  # in a group that the sink does not cut
+_PROBES: Final = 64  # many rows with colliding hashes cost an extra request, not time
 
 
 @dataclass(frozen=True)
 class RequestPart:
-    """What one of several requests carries."""
+    """The entries and cells of one of several requests."""
 
     entries: tuple[Bytes, ...]
     cells: tuple[Bytes, ...]
@@ -50,11 +50,11 @@ class _Seen(enum.IntEnum):
 
     HASH = 0
     LIST = 1  # a hash of the cluster ids
-    REQUEST = 2  # the number of the request; the slots of earlier ones are free
+    REQUEST = 2  # the number of the request; slots of earlier requests are free
 
 
 def in_order(shipment: Shipment) -> Iterator[Shipment | RequestPart]:
-    """The requests that carry a shipment, in order: the shipment itself if the sink keeps the order of all of it."""
+    """Yield the requests that carry a shipment, in order. This is the shipment itself if the sink keeps its order anyway."""
     seen = np.zeros((len(_Seen), 2 << shipment.row_count.bit_length()), np.int64)
     request = np.array([1, 0, 0], np.int64)
     filled: list[tuple[list[Bytes], list[Bytes]]] = [([], [])]
@@ -78,7 +78,7 @@ def in_order(shipment: Shipment) -> Iterator[Shipment | RequestPart]:
 
 @inlined
 def _hashes(buf: Bytes, pos: int, end: int) -> tuple[Any, Any, bool]:
-    """Hashes of the table and of the list of cluster ids of the WALKey `buf[pos:end]`, and whether it can be parsed."""
+    """Return hashes of the table and of the list of cluster ids of the WALKey `buf[pos:end]`, and whether it can be parsed."""
     table, ids = np.uint64(0), np.uint64(0)
     while pos < end:
         tag, _, first, pos = read_field(buf, pos, end)
@@ -94,7 +94,7 @@ def _hashes(buf: Bytes, pos: int, end: int) -> tuple[Any, Any, bool]:
 
 @inlined
 def _see(seen: Ints, request: int, wanted: Any, ids: Any) -> tuple[bool, bool]:
-    """Note that a row is changed. Returns whether the request has changed it before, and whether with other cluster ids."""
+    """Note that a row is changed. Returns whether the request has changed the row before, and whether with other cluster ids."""
     slots = np.uint64(seen.shape[1] - 1)
     slot = np.uint64(wanted) & slots
     for _ in range(_PROBES):
@@ -109,8 +109,9 @@ def _see(seen: Ints, request: int, wanted: Any, ids: Any) -> tuple[bool, bool]:
 
 @unmanaged
 def _cut(entries: Bytes, cells: Bytes, most: int, seen: Ints, request: Ints, cuts: Ints) -> int:
-    """Write where requests end in a part of a shipment, as positions in `entries` and `cells`. Returns how many there are; -1 if
-    an entry cannot be parsed."""
+    """Write the ends of the requests in a part of a shipment to `cuts`, as positions in `entries` and `cells`. Returns how many
+    there are; -1 if an entry cannot be parsed.
+    """
     pos, cell, count = 0, 0, 0
     while pos < entries.size:
         body_len, body = read_varint(entries, pos + 1, entries.size)
@@ -131,7 +132,7 @@ def _cut(entries: Bytes, cells: Bytes, most: int, seen: Ints, request: Ints, cut
                 breaks |= otherwise or (again and mutations > most)
             row, row_len, kind = its_row, its_len, its_kind
             end = cell_end(cells, end)
-        if breaks and request[_Request.ENTRIES]:  # then once more, as the first entry of the next request
+        if breaks and request[_Request.ENTRIES]:  # then check the entry once more, as the first of the next request
             cuts[0, count], cuts[1, count] = pos, cell
             count += 1
             request[_Request.NUMBER] += 1

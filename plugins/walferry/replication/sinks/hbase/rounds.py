@@ -1,11 +1,11 @@
-"""What of a shipment goes out in a round: for each server that has rows of it, one Multi, or several that may go side by side.
+"""Chooses the actions of a shipment that go out in a round: for each server, one Multi, or several that may go side by side.
 
-A shipment goes out in rounds. A round takes, for each server, the actions that are left for its regions. If one Multi cannot
-carry them, a hash of their rows says in which Multi they are, so all actions of a row are in the same one. Those that find no
-room in it are left for the next round, which begins when all answers are there. So what a row is sent keeps its order, wherever
-its region is by then: while anything is under way to a row, nothing else of it is. Actions of different rows need no order.
+A shipment goes out in rounds. A round takes, for each server, the remaining actions for its regions. If one Multi cannot carry
+them, a hash of the row decides which Multi carries an action, so all actions of a row are in the same Multi. Actions without room
+in it wait for the next round, which begins when all answers have arrived. So the actions of a row keep their order, even if its
+region moves: while one request with actions of a row is under way, no other is. Actions of different rows need no order.
 
-If an action fails, the later ones of its row in the same request count as failed too, and are sent again behind it.
+If an action fails, the later actions of its row in the same request count as failed too, and are sent again after it.
 """
 
 from __future__ import annotations
@@ -25,18 +25,18 @@ from walferry.replication.sinks.hbase.locations import NOWHERE, RegionMap
 from walferry.replication.sinks.hbase.multi import ActionOutcome, Multi, MultiResult, RegionActions
 
 MAX_ACTIONS = 5000  # HBase warns of more (hbase.rpc.rows.warning.threshold)
-MAX_BYTES = 4 << 20  # of cells and cluster ids. From 0.5 to 4 MB make no difference to the slave; 8 MB cost it more
-_FULL = 0.9  # of the Multis that go side by side: a hash never gives each of them exactly the same share
+MAX_BYTES = 4 << 20  # of cells and cluster ids. Sizes from 0.5 to 4 MB make no difference to the slave; 8 MB cost it more
+_FULL = 0.9  # how full the Multis that go side by side are planned: a hash never gives each of them exactly the same share
 
 Flags = npt.NDArray[np.bool_]
 
 
 @dataclass(frozen=True)
 class Places:
-    """Where the regions of some actions are."""
+    """The places of the regions of some actions."""
 
-    maps: Sequence[RegionMap]  # of the tables, by their numbers
-    region: Ints  # of each action, its number in all maps together; NOWHERE if no open region has its row
+    maps: Sequence[RegionMap]  # the tables' maps, by the tables' numbers
+    region: Ints  # each action's region, by its number in all maps together; NOWHERE if no open region contains the row
 
     @classmethod
     def of(cls, actions: Actions, some: Ints, maps: Sequence[RegionMap]) -> Places:
@@ -52,23 +52,23 @@ class Places:
         return cls(maps, region)
 
     def but(self, gone: Flags) -> Places:
-        """The places of the actions that are not `gone`."""
+        """Return the places of the actions that are not `gone`."""
         return Places(self.maps, self.region[~gone])
 
     def homeless(self) -> Flags:
-        """Which actions no server has the region of."""
+        """Flag the actions whose region is at no server."""
         without = [number for number, region in self.regions().items() if region.server is None]
         return np.isin(self.region, [NOWHERE, *without])
 
     def regions(self) -> dict[int, Region]:
-        """The regions of the actions, by their numbers."""
+        """Return the regions of the actions, by the regions' numbers."""
         all_regions = [region for m in self.maps for region in m.regions]
         return {int(number): all_regions[int(number)] for number in np.unique(self.region) if number != NOWHERE}
 
 
 @dataclass(frozen=True)
 class Most:
-    """What a Multi has at most, unless it is a single row of an entry."""
+    """The limits of a Multi. Only a single row of an entry may exceed them."""
 
     actions: int
     bytes: int
@@ -76,19 +76,19 @@ class Most:
 
 @dataclass(frozen=True)
 class Call:
-    """What goes into a Multi, and the server that it goes to."""
+    """The contents of a Multi, and the server that it goes to."""
 
     server: ServerName
     groups: Sequence[RegionActions]
 
     @property
     def actions(self) -> Ints:
-        """Those of all groups."""
+        """The actions of all groups."""
         return np.concatenate([group.actions for group in self.groups])
 
 
 def calls_of_round(actions: Actions, left: Ints, places: Places, most: Most) -> list[Call]:
-    """The calls of a round. `left` are the actions that are to be sent, in their order; those without a server are left out.
+    """Return the calls of a round. `left` lists the actions to send, in their order; actions without a server are left out.
 
     No row is in two of the calls, so they may be made side by side.
     """
@@ -107,8 +107,9 @@ def calls_of_round(actions: Actions, left: Ints, places: Places, most: Most) -> 
 
 
 def side_by_side(actions: Actions, some: Ints, most: Most) -> Iterator[Ints]:
-    """Parts of `some` actions, ascending and at least one, that fit into a Multi each. All actions of a row that are in any part
-    are the first ones of that row, and in the same part."""
+    """Yield parts of `some` actions (ascending, at least one), each of which fits into a Multi. A row's actions go into one part,
+    which may contain only the first of them.
+    """
     sizes = _sizes(actions, some)
     count = 1
     if some.size > most.actions or int(sizes.sum()) > most.bytes:
@@ -127,14 +128,15 @@ def _groups(actions: Actions, some: Ints, region_of: Ints, regions: dict[int, Re
 
 
 def _alike(values: Ints) -> list[Ints]:
-    """The places of each value, ascending."""
+    """Return the positions of each distinct value, ascending."""
     order = np.argsort(values, kind="stable")
     return np.split(order, np.flatnonzero(np.diff(values[order])) + 1)
 
 
 def how_many_fit(actions: Actions, some: Ints, most: Most) -> int:
-    """How many of `some` actions, ascending and at least one, go into one Multi. A row of an entry is never cut: one that is
-    larger goes alone."""
+    """Return how many of `some` actions (ascending, at least one) fit into one Multi. A row of an entry is never cut: a row that
+    is too large goes alone.
+    """
     fit = min(int(np.searchsorted(np.cumsum(_sizes(actions, some)), most.bytes, side="right")), most.actions)
     if fit >= some.size:
         return int(some.size)
@@ -145,17 +147,17 @@ def how_many_fit(actions: Actions, some: Ints, most: Most) -> int:
 
 
 def _sizes(actions: Actions, some: Ints) -> Ints:
-    """The bytes of the cells and cluster ids of `some` actions."""
+    """Return the bytes of the cells and cluster ids of `some` actions."""
     ids = np.array([len(ids) for ids in actions.cluster_ids], np.int64)
     ends, starts = actions.of(ActionRow.END)[some], actions.of(ActionRow.START)[some]
     return cast(Ints, ends - starts + ids[actions.of(ActionRow.IDS)[some]])
 
 
 def by_cluster_ids(actions: Actions, some: Ints) -> Iterator[Ints]:
-    """Actions of one region, in groups with the same cluster ids each.
+    """Yield actions of one region, in groups with the same cluster ids each.
 
-    If a row is in several groups, the actions keep their order, however many groups that takes. Otherwise nothing tells in which
-    order the groups take effect, so there are few: the slave writes its WAL for each.
+    If a row is in several groups, the actions keep their order, however many groups that takes. Otherwise the groups may take
+    effect in any order, so there are few groups: the slave writes to its WAL for each group.
     """
     ids = actions.of(ActionRow.IDS)[some]
     lists = np.unique(ids)
@@ -170,7 +172,7 @@ def by_cluster_ids(actions: Actions, some: Ints) -> Iterator[Ints]:
 
 
 def done_in(actions: Actions, multi: Multi, result: MultiResult) -> Ints:
-    """The actions that were carried out, and that no earlier action of the same row has to be sent again before."""
+    """Return the actions that were carried out, without those that follow a failed action of the same row."""
     done = result.outcome == ActionOutcome.DONE
     if done.all():
         return multi.order

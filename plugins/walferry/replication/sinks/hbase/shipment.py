@@ -1,11 +1,11 @@
-"""Assembles what one ReplicateWALEntry request carries, by copying bytes of the WAL.
+"""Assembles the contents of a ReplicateWALEntry request, by copying bytes of the WAL.
 
     request parameter   { 0x0A varint len | WALEntry }* | for a bulk load, the fields that say where its files are
     WALEntry            0x0A varint len | WALKey bytes of the file [cluster_ids: the source]  |  0x18 varint cell count
     cell block          the kept cells, as they lie in the file
 
-Appending a field to a protobuf message's bytes adds to it, so a key is marked without being parsed. Uncompressed cells of a
-WAL have the form of a KeyValueCodecWithTags cell block. (HBase: ReplicationProtobufUtil, Admin.proto.)
+Appending a field to a protobuf message's bytes adds to it, so a key is marked without being parsed. Uncompressed cells of a WAL
+have the form of a KeyValueCodecWithTags cell block. (HBase: ReplicationProtobufUtil, Admin.proto.)
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ from walferry.base.kernels.write import copy_bytes, put_varint, varint_len
 from walferry.hbase.wal.windows import Window
 from walferry.replication.filters.window import KeptEdits
 
-SHOWN_FILES = 2  # of a bulk load, in messages, as family/file
-_FRAMING = 32  # bytes at most around a key: two tags with lengths, the count with its tag
+SHOWN_FILES = 2  # shown of a bulk load in messages, as family/file
+_FRAMING = 32  # maximum bytes around a key: two tags with lengths, the count with its tag
 
 
 @dataclass(frozen=True)
@@ -32,12 +32,12 @@ class BulkLoad:
 
     table: str
     region: str
-    files: tuple[str, ...]  # that the sink copies
-    released: tuple[str, ...] = ()  # that the peer does not need
+    files: tuple[str, ...]  # the files that the sink copies
+    released: tuple[str, ...] = ()  # the files that the peer does not need
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The names by which the source refers to all of them."""
+        """The names by which the source refers to all these files."""
         return tuple(file.rpartition("/")[2] for file in (*self.files, *self.released))
 
     def __str__(self) -> str:
@@ -57,21 +57,21 @@ class Shipment:
     row_count: int
     cell_bytes: int
     last_write_time: int  # ms since the epoch, of the last entry
-    bulk_load: BulkLoad | None = None  # the only entry; if there are no entries, nothing is sent and its files are let go
+    bulk_load: BulkLoad | None = None  # the only entry; without entries, nothing is sent and only the load's files are released
 
     @property
     def size(self) -> int:
-        """Bytes that it holds in memory and that go over the wire."""
+        """The bytes that the shipment takes in memory and over the wire."""
         return self.cell_bytes + sum(entry.size for entry in self.entries)
 
     @property
     def hfile_count(self) -> int:
-        """Files that the sink copies."""
+        """The number of files that the sink copies."""
         return len(self.bulk_load.files) if self.bulk_load else 0
 
 
 def assemble(window: Window, kept: KeptEdits, chosen: Ints, mark: Bytes) -> Shipment:
-    """The entries `chosen` (indices into the window, ascending, at least one) as a shipment.
+    """Return the entries `chosen` (indices into the window, ascending, at least one) as a shipment.
 
     `mark` is `filters.uuid_field` of the source.
     """
@@ -99,7 +99,7 @@ def assemble(window: Window, kept: KeptEdits, chosen: Ints, mark: Bytes) -> Ship
 
 
 def _whole(window: Window, kept: KeptEdits, chosen: Ints) -> Bytes | None:
-    """The cells of one entry as they lie in the window, if it has little else: then they are not copied."""
+    """Return the cells of one entry as a view of the window, not a copy, if the window contains little else."""
     i = int(chosen[0])
     first = int(kept.span_first[i])
     if chosen.size > 1 or int(kept.span_first[i + 1]) != first + 1 or 2 * int(kept.size[i]) < window.buf.size:
@@ -108,7 +108,7 @@ def _whole(window: Window, kept: KeptEdits, chosen: Ints) -> Bytes | None:
 
 
 def join(parts: Sequence[Shipment]) -> Shipment:
-    """Shipments for one sender, in order, as one; nothing is copied."""
+    """Join shipments for one sender, in order, into one; nothing is copied."""
     return Shipment(
         entries=tuple(entry for part in parts for entry in part.entries),
         cells=tuple(cells for part in parts for cells in part.cells),
@@ -126,7 +126,7 @@ def _assemble(
     mark: Bytes, span_first: Ints, span_start: Ints, span_end: Ints, entries: Bytes, cells: Bytes,
     fill_cells: bool,
 ) -> tuple[int, int]:  # fmt: skip
-    """Fill `entries`, and `cells` if they are not there yet. Returns the bytes used of each."""
+    """Fill `entries`, and with `fill_cells` also `cells`. Returns the bytes used of each."""
     at = 0
     cells_at = 0
     for c in range(chosen.size):

@@ -1,7 +1,7 @@
-"""Another HBase cluster as a sink: its regions are written to, or its RegionServers get what HBase's own sources would send.
+"""Another HBase cluster as a sink: writes to its regions, or sends its RegionServers the requests of HBase's own sources.
 
-A slave that refuses the former gets the latter for the rest of the task, and so does a single shipment that is unfit for the
-former. Bulk loads go the latter way in any case: they are a matter between the slave's RegionServers and the source's files.
+If the slave refuses direct writes, the rest of the task uses ReplicateWALEntry requests. A single shipment that is unfit for
+direct writes also goes as such requests, and so do all bulk loads: the slave's RegionServers copy the source's files.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ log = logging.getLogger(__name__)
 
 
 class Transport:
-    """How the senders of a task send edits: all in the same way. Any thread may call the methods."""
+    """The way in which all senders of a task send edits. Any thread may call the methods."""
 
     def __init__(self, kind: SinkKind) -> None:
         self._lock = threading.Lock()
@@ -47,7 +47,7 @@ class Transport:
         self.refused: str | None = None
 
     def fall_back(self, why: str) -> None:
-        """The slave refuses to be written to directly."""
+        """Note that the slave refuses direct writes."""
         with self._lock:
             if self.refused is not None:
                 return
@@ -56,7 +56,7 @@ class Transport:
 
 
 class HBaseSink(Slave):
-    """The slave, to which edits are shipped as the settings say. Bulk loads that `source` refers to go through `hfiles`."""
+    """The slave, to which edits are shipped as the settings say. Bulk loads of `source` go through `hfiles`."""
 
     def __init__(
         self, peer: Peer, settings: PeerSettings, deadline: float, *, source: SourceCluster, hfiles: HFileSender,
@@ -74,26 +74,26 @@ class HBaseSink(Slave):
 
     @property
     def refused(self) -> str | None:
-        """Why the slave has refused to be written to directly; None if it has not."""
+        """Why the slave has refused direct writes; None if it has not."""
         return self._way.refused
 
     def take(self, window: Window, kept: KeptEdits, rules: FilterRules, path: str) -> ShipmentsOf:
-        """All entries with cells left, and the bulk loads, each alone. Raises WalCorruptError, BulkLoadRefused."""
+        """Return all entries with cells left, and the bulk loads, each alone. Raises WalCorruptError, BulkLoadRefused."""
         alone = take_bulk_loads(window, kept, rules, self._source, path)
         return ShipmentsOf(window, kept, alone, np.frombuffer(uuid_field(rules.source_id), np.uint8))
 
     def join(self, requests: Sequence[SinkRequest]) -> Shipment:
-        """Shipments for one sender as one."""
+        """Join shipments for one sender into one."""
         return join(cast(Sequence[Shipment], requests))
 
     def sender(self) -> ShipmentSender:
-        """A sender over connections of its own."""
+        """Return a sender over connections of its own."""
         return ShipmentSender(self.shipper(), self._hfiles, self.direct_shipper(), self._way)
 
 
 @dataclass(frozen=True)
 class ShipmentsOf:
-    """One window's entries, to be made into shipments. `mark` is `filters.uuid_field` of the source."""
+    """One window's entries, for making shipments. `mark` is `filters.uuid_field` of the source."""
 
     window: Window
     kept: KeptEdits
@@ -108,11 +108,11 @@ class ShipmentsOf:
 
     @property
     def alone(self) -> Collection[int]:
-        """The bulk loads: a sink applies those of a request after all other edits of it."""
+        """The bulk loads: a sink applies a request's bulk loads after all its other edits."""
         return self.bulk_loads.keys()
 
     def request(self, entries: Ints) -> Shipment:
-        """The shipment of some entries."""
+        """Return a shipment of these entries."""
         first = int(entries[0])
         return self.bulk_loads[first] if first in self.bulk_loads else assemble(self.window, self.kept, entries, self.mark)
 
@@ -144,7 +144,7 @@ class ShipmentSender:
             raise cell_refused(error, shipments) or error from error
 
     def _ship(self, shipments: Sequence[Shipment], deadline: float) -> None:
-        """Write them to the slave's regions, all at once, or else let them be replicated one by one."""
+        """Write the shipments to the slave's regions, all at once, or else send them to its RegionServers one by one."""
         if self.way.kind is SinkKind.DIRECT:
             try:
                 self.direct.ship(join(shipments) if len(shipments) > 1 else shipments[0], deadline)
@@ -152,7 +152,7 @@ class ShipmentSender:
             except DirectRefused as refused:
                 self.way.fall_back(str(refused))
             except ShipmentUnfit as unfit:
-                if len(shipments) > 1:  # one of them may be unfit, or only all together
+                if len(shipments) > 1:  # one of the shipments may be unfit, or only all together
                     for shipment in shipments:
                         self._ship([shipment], deadline)
                     return
@@ -163,9 +163,9 @@ class ShipmentSender:
 
 
 def _not_at_slave(error: WalferryError, shipments: Sequence[Shipment]) -> NotAtSlave | None:
-    """What `error`, or the answer to a bulk load that it tells of, says that the slave lacks; None if it names nothing.
+    """Return the table or family that the slave lacks by `error`, or by a bulk load's answer in it; None if it names none.
 
-    A table that does not occur in the shipments' entries is none: what a slave says is not believed beyond that.
+    Only a table in the shipments' entries counts: the slave is not trusted beyond that.
     """
     answer = error.__cause__ if isinstance(error, BulkLoadFailed) else error
     if not isinstance(answer, TableNotFound | ColumnFamilyNotFound) or answer.table is None:

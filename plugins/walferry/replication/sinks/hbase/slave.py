@@ -34,21 +34,21 @@ from walferry.replication.sinks.hbase.replicate import Shipper
 from walferry.replication.sinks.hbase.tries import SendTerms
 
 CONNECT_SLEEP_SECONDS = 2.0
-FIRST_CONNECT_SECONDS = 5.0  # later tries take longer: an outage is reported soon, and a slow ensemble is reached all the same
+FIRST_CONNECT_SECONDS = 5.0  # later tries take longer: an outage is reported soon, and a slow ensemble is still reached
 SHORTEST_TRY_SECONDS = 2.0
-CALL_TIMEOUT_SECONDS = 5.0  # of the slave's ZooKeeper, which is asked again
+CALL_TIMEOUT_SECONDS = 5.0  # for the slave's ZooKeeper, which is asked again after that
 PING_SECONDS = 3.0
-MAX_PINGS = 64  # that one look takes; the other servers have their turn at a later look
+MAX_PINGS = 64  # in one look; the other servers have their turn at a later look
 _PINGS_AT_ONCE = 16
-LOOKUP_SECONDS = 10.0  # that a server of hbase:meta has for a part of a table's regions, which takes it milliseconds
+LOOKUP_SECONDS = 10.0  # for a server of hbase:meta to return a part of a table's regions, which takes it milliseconds
 
 
 class Slave:
     """A connection to the ZooKeeper of the peer's slave, and through it the slave. A context manager.
 
     Entering it tries to connect until `deadline` (time.monotonic) or until the settings' patience is over, and calls `on_failure`
-    after each failed try. Then it raises SlaveUnreachable; and ClusterError or ZNodeValueError if the cluster key does not lead
-    to HBase. All of its shippers ask `right` before each request.
+    after each failed try. Then it raises SlaveUnreachable. It raises ClusterError or ZNodeValueError if the cluster key does not
+    lead to HBase. All its shippers ask `right` before each request.
     """
 
     def __init__(
@@ -112,21 +112,20 @@ class Slave:
         return self._id
 
     def shipper(self) -> Shipper:
-        """A shipper for one sender. All shippers of a task share the subset of sinks."""
+        """Return a shipper for one sender. All shippers of a task share the subset of sinks."""
         shipper = Shipper(self._sinks, self._terms)
         self._shippers.append(shipper)
         return shipper
 
     def direct_shipper(self) -> DirectShipper:
-        """A shipper to the slave's regions for one sender. All shippers of a task share what they know of their locations, and
-        how many calls they make at once."""
+        """Return a direct shipper for one sender. A task's shippers share the regions' locations and the limit of calls."""
         shipper = DirectShipper(self._locations, self._terms, self._share)
         self._shippers.append(shipper)
         return shipper
 
     @property
     def failed_requests(self) -> int:
-        """Requests that had to be sent again."""
+        """The number of requests that had to be sent again."""
         return sum(s.failed_batches for s in self._shippers)
 
     def interrupt(self) -> None:
@@ -136,11 +135,11 @@ class Slave:
         self._locations.interrupt()
 
     def look_after_calls(self, deadline: float) -> None:
-        """Ask servers whose calls take long for something else, and end the calls of those that do not answer that either.
+        """Make a second call to servers whose calls take long, and end the calls of servers that do not answer this either.
 
-        A server that answers is at work on its call, so the slave is not silent, and the call is left alone. Only these are
-        asked: all servers with calls once the slave has been silent for a third of the patience or the deadline has passed, and
-        those whose calls are overdue. Of more servers than one look has time for, some are asked at a time.
+        A server that answers is at work on its call, so the slave is not silent, and the call is left alone. This asks servers
+        with overdue calls, and all servers with calls once the slave has been silent for a third of the patience or the deadline
+        has passed. If there are more servers than one look has time for, it asks some at a time.
         """
         late, patience = time.monotonic() > deadline, self._settings.patience_seconds
         suspect = late or self.answers.silent_seconds >= patience / 3
@@ -161,7 +160,7 @@ class Slave:
 
     @property
     def _left(self) -> float:
-        """Seconds for which connecting may go on."""
+        """Return the seconds for which connecting may go on."""
         return min(self._deadline - time.monotonic(), self._settings.patience_seconds - self.answers.silent_seconds)
 
     def _check_hope(self, tries: int, error: ConnectError) -> None:
@@ -183,7 +182,7 @@ class Slave:
         self._zk = zk
 
     def _tables(self) -> Tables:
-        """The slave's tables. What fails is not tried again there: a sender's tries have an end and pauses of their own."""
+        """Return the slave's tables. Failed calls are not tried again there: a sender's tries have their own end and pauses."""
         if self._zk is None:
             raise RuntimeError("a Slave is used within its with-block")
         return Tables(self._zk, self._nodes, login=self._login, patience_seconds=0.0, call_seconds=LOOKUP_SECONDS)

@@ -1,4 +1,4 @@
-"""What the tries of a sender to ship have in common, whatever they send: how long they go on, sleeps, and what is told."""
+"""The tries of a sender, whatever they send: how long they go on, how long they pause, and how they are reported."""
 
 from __future__ import annotations
 
@@ -18,28 +18,28 @@ from walferry.replication.sinks.answers import SILENCE_SECONDS, Answers, Repeats
 from walferry.replication.sinks.errors import SlaveUnreachable, Stopped
 from walferry.replication.sinks.hbase.action_errors import is_busy, seconds_to_wait
 
-RIGHT_SECONDS = 0.1  # between two looks whether the right to send is sure again
-SETTLE_SECONDS = 10.0  # HBase's threads that wait for memory look every 5 s; its sink's calls take 10 s at most
+RIGHT_SECONDS = 0.1  # between two checks whether the right to send is certain again
+SETTLE_SECONDS = 10.0  # HBase's threads that wait for memory look every 5 s; its sink's calls take at most 10 s
 TIMEOUT_GROWTH = 10  # calls that time out again and again get up to this many times the first timeout
 NEVER_TRIED = "none: the deadline had passed already"
-MOST_SLEEPS = 10  # that a wait for a busy slave grows to
+MOST_SLEEPS = 10  # a wait for a busy slave grows up to this many base sleeps
 LEAST_REST_SECONDS, LONGEST_REST_SECONDS = 0.01, 60.0
-PASSING = (ConnectionFailed, RpcTimeout, RemoteError)  # the next try may go better, unless the error says no
+PASSING = (ConnectionFailed, RpcTimeout, RemoteError)  # the next try may succeed, unless the error says that it cannot
 
 log = logging.getLogger(__name__)
 
 
 def is_hopeless(error: WalferryError) -> bool:
-    """Whether no further try can succeed: the server says so, or our own keys and settings are not what it takes."""
+    """Return whether no further try can succeed: the server says so, or does not accept our keys or settings."""
     return error.do_not_retry if isinstance(error, RemoteError) else isinstance(error, NotAuthenticated) and not error.retry_helps
 
 
 @dataclass(frozen=True)
 class SendTerms:
-    """What all senders to `slave` share (a name for messages, e.g. its cluster key).
+    """The terms that all senders to a slave share. `slave` is its name in messages, e.g. its cluster key.
 
-    `stop`, once set, ends sleeps. `wait(seconds)` sleeps and says whether to stop. `answers` is told of each try. `right` is
-    asked before each request.
+    `stop`, once set, ends sleeps. `wait(seconds)` sleeps and returns whether to stop. `answers` records tries. `right` permits
+    requests.
     """
 
     slave: str
@@ -53,9 +53,9 @@ class SendTerms:
 
 
 class Tries:
-    """The tries of one sender to ship. The nth failure in a row is followed by a sleep of n base sleeps.
+    """The tries of one sender to ship. After the nth failure in a row it sleeps for n base sleeps.
 
-    `passing` are the errors after which the next try may go better.
+    `passing` lists the errors after which the next try may succeed.
     """
 
     def __init__(self, terms: SendTerms, passing: tuple[type[WalferryError], ...]) -> None:
@@ -64,7 +64,7 @@ class Tries:
         self.settings = terms.settings
         self.clock = terms.clock
         self.failed = 0
-        self.why: str | None = None  # this side ended the call under way
+        self.why: str | None = None  # why this side ended the call under way, if it did
         self._stop = terms.stop
         self._wait = terms.wait or terms.stop.wait
         self._answers = terms.answers
@@ -72,8 +72,9 @@ class Tries:
         self._busy = Repeats(terms.clock)
 
     def left(self, deadline: float, tries: int, last_error: str, *, answered: bool) -> float:
-        """The seconds until the deadline. Raises Stopped, and SlaveUnreachable if the deadline is over or, after a try, the slave
-        has been silent for too long; `answered` tells whether the last try failed with an error of the slave's own."""
+        """Return the seconds until the deadline. Raises Stopped, and SlaveUnreachable if the deadline is over or, after a try,
+        the slave has been silent for too long; `answered` says whether the last try failed with an error from the slave itself.
+        """
         if self._stop.is_set():
             raise Stopped(f"told to stop before a shipment to {self.slave} was acknowledged")
         left, patience = deadline - self.clock(), self.settings.patience_seconds
@@ -84,18 +85,18 @@ class Tries:
         return left
 
     def await_right(self, deadline: float) -> None:
-        """Wait until requests may be sent, or until the deadline. Raises Stopped, and what ends the right for good."""
+        """Wait until requests may be sent, or until the deadline. Raises Stopped, and the errors that end the right for good."""
         while not self.right.is_sure() and self.clock() < deadline:
             if self._wait(RIGHT_SECONDS):
                 raise Stopped(f"told to stop while it was not sure that {self.slave} may be sent anything")
 
     def hope(self, deadline: float) -> float:
-        """The seconds until the deadline, or until the patience with the slave is over if that is sooner."""
+        """Return the seconds until the deadline, or until the patience with the slave ends, whichever is sooner."""
         return min(deadline - self.clock(), self.settings.patience_seconds - self._answers.silent_seconds)
 
     @contextmanager
     def told(self, expected_seconds: float = SILENCE_SECONDS) -> Iterator[None]:
-        """Report a try's outcome to `answers`: that of the block."""
+        """Report the outcome of the block, which is a try, to `answers`."""
         self._answers.trying(expected_seconds)
         try:
             yield
@@ -110,29 +111,30 @@ class Tries:
         self._answers.answered()
 
     def check_stop(self) -> None:
-        """Raise Stopped if the sender was told to stop. To be asked when a call can be interrupted, and before it is made."""
+        """Raise Stopped if the sender is to stop. Call this once a call can be interrupted, before the call is made."""
         if self._stop.is_set():
             raise Stopped(f"told to stop before a shipment to {self.slave} was sent")
 
     def last_error(self, error: Exception) -> str:
-        """Why a try failed: what this side ended it for, or else the error. Forgets the former."""
+        """Return why a try failed: this side's reason for ending it, which is then forgotten, or else the error."""
         why, self.why = self.why, None
         return why or str(error)
 
     def longer(self, call_timeout: float, error: Exception, method: str) -> float:
-        """The timeout of the call after one that failed with `error`: a timeout gives the next call more time."""
+        """Return the timeout for the call after a failure with `error`: a call that timed out gives the next call more time."""
         if not (isinstance(error, RpcTimeout) and error.what == method):
             return call_timeout
         first = self.settings.call_timeout_seconds
         return min(call_timeout + first, TIMEOUT_GROWTH * first)
 
     def settle(self) -> None:
-        """Wait until a call whose end is not known has had its effect. To be called when what it carried has been acknowledged
-        once more, and before anything newer is sent.
+        """Wait until a call of unknown outcome has had its effect. Call this when the call's edits have been acknowledged in a
+        later call, and before newer edits are sent.
 
-        The server drops a call that has waited for longer than its timeout, or whose connection is closed. One that it has begun
-        goes on, e.g. when memory for it is free, and would overwrite what is newer. Once the server has carried out the same in a
-        later call, it ends soon; nothing tells when. It has not more time than an ordinary call.
+        The server drops a call that has waited for longer than its timeout, or whose connection is closed. But it finishes a call
+        that it has begun, e.g. when memory is free again, and this call would overwrite newer edits. Once the server has carried
+        out the same edits in a later call, the earlier call ends soon, but its end is not reported. This wait is no longer than
+        an ordinary call.
         """
         seconds = min(SETTLE_SECONDS, self.settings.call_timeout_seconds)
         log.info("a call to %s whose end is not known may still have its effect: waiting %.1f s", self.slave, seconds)
@@ -149,9 +151,9 @@ class Tries:
             raise Stopped(f"told to stop while a shipment to {self.slave} was not acknowledged; the last error: {last_error}")
 
     def rest(self, error: WalferryError, times: int, deadline: float) -> None:
-        """Wait until a slave that is busy may take the same: as long as it says, or else for as many base sleeps as the `times`.
+        """Wait until a busy slave may accept the same edits: as long as the slave says, or else for `times` base sleeps.
 
-        That does not use up the patience with the slave. The wait ends at the deadline.
+        This does not use up the patience with the slave. The wait ends at the deadline.
         """
         self.failed += 1
         said = seconds_to_wait(error)
