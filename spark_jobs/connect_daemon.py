@@ -1,10 +1,10 @@
-"""The process from which a Spark Connect server forks its Python workers, with what the library needs imported already.
+"""A Spark Connect server forks its Python workers from this process, which has already imported what the library needs.
 
     PYTHONPATH=spark_jobs spark-submit … --conf spark.python.daemon.module=connect_daemon …
 
-Spark ends workers that have had no job for a minute. So the first job of a batch that comes every few minutes gets a new worker,
-which would take most of a second to import numba and to set up its compiler. Of the library itself nothing is imported: it comes
-with a job. Neither are pandas and pyarrow, because they begin threads, and a process with threads is not safe to fork.
+Spark ends workers that have had no job for a minute. So if a batch comes every few minutes, its first job gets a new worker,
+which would take most of a second to import numba and to set up its compiler. The library itself is not imported here: it comes
+with a job. pandas and pyarrow are not imported either: they begin threads, and a process with threads is not safe to fork.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ MODULES = ("numpy", "kazoo.client", "fsspec", "google.protobuf.message", "crypto
 
 
 def preload() -> None:
-    """Import what workers need, as far as it is installed."""
+    """Import the modules that workers need, as far as they are installed."""
     for module in MODULES:
         with contextlib.suppress(ImportError):
             importlib.import_module(module)

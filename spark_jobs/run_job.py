@@ -1,8 +1,8 @@
-"""Runs one of Walferry's jobs on Spark; exit code 1 if not all of it could be done.
+"""Runs one of Walferry's jobs on Spark. The exit code is 1 if not all of it could be done.
 
     spark-submit --py-files walferry-….zip spark_jobs/run_job.py ship '{"source": {"quorum": …}, "peer_id": "2", …}'
 
-The job is JSON, as its `to_json` writes it, in one argument or cut into several. The last line printed is the result as JSON.
+The job is JSON, as its `to_json` writes it, in one argument or cut into several. The last printed line is the result as JSON.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ KINDS = ("ship", "replay", "copy", "verify")
 
 
 def job_class(kind: str) -> type[Job]:
-    """The class of jobs of this kind."""
+    """Return the class of jobs of this kind."""
     if kind == "ship":
         from walferry.shipping.ship_run import ShipRun
 
@@ -37,7 +37,7 @@ def job_class(kind: str) -> type[Job]:
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Run the job of the command line."""
+    """Run the job that the command line describes."""
     if len(arguments) < 2 or arguments[0] not in KINDS:
         print(f"usage: run_job.py {{{','.join(KINDS)}}} JOB", file=sys.stderr)
         return 2

@@ -10,7 +10,7 @@ from demo.airflow_standalone import Airflow
 
 @contextmanager
 def running(airflow: Airflow, *dag_ids: str) -> Iterator[Airflow]:
-    """Start it, wait until it knows these DAGs, and stop it at the end."""
+    """Start Airflow, wait until it knows these DAGs, and stop it at the end."""
     airflow.launch()
     try:
         for dag_id in dag_ids:

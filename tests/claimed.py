@@ -1,4 +1,4 @@
-"""A claim of a dead server's queues, and where they lie after it."""
+"""A claim of a dead server's queues, and the queues' places after it."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from walferry.replication.source.session import Session
 
 @dataclass(frozen=True)
 class ClaimedQueues(Claim):
-    queues: tuple[RecoveredQueue, ...]  # also those that HBase has claimed
+    queues: tuple[RecoveredQueue, ...]  # including queues that HBase has claimed
 
 
 def claim_and_find(session: Session, server: str, run_id: str, holder: str, to: str | None = None) -> ClaimedQueues:
@@ -21,5 +21,5 @@ def claim_and_find(session: Session, server: str, run_id: str, holder: str, to: 
 
 
 def unclaimed(session: Session) -> tuple[str, ...]:
-    """The servers that `find_dead` finds with queues still under them, because they are not claimed yet."""
+    """Return the servers that `find_dead` finds with queues still under them, because these are not claimed yet."""
     return tuple(dead.name for dead in find_dead(session) if not all(queue.claimed for queue in dead.queues))

@@ -17,7 +17,7 @@ _VARIABLE = re.compile(r"\$(?:\$|\{(\w+)(?::([-?])([^}]*))?\})")
 
 
 def compose() -> dict[str, Any]:
-    """The file with its anchors merged, and without any variable put in. A caller may change its copy."""
+    """Return the file with its anchors merged, and without any variable put in. A caller may change its copy."""
     return deepcopy(_compose())
 
 
@@ -28,13 +28,13 @@ def _compose() -> dict[str, Any]:
 
 
 def variables() -> dict[str, str | None]:
-    """The variables that the file asks for, and what it takes without them: None is a refusal."""
+    """Return the variables that the file asks for, with their defaults; None means that Compose refuses to start without it."""
     found = {name: rest if kind == "-" else None for name, kind, rest in _VARIABLE.findall(FILE.read_text("utf-8")) if name}
     return {**found, **{secret["environment"]: None for secret in compose()["secrets"].values()}}
 
 
 def put_in(text: str, values: Mapping[str, str]) -> str:
-    """The text as Compose hands it on. Raises KeyError for a variable that it would refuse to go without."""
+    """Return the text as Compose passes it on. Raises KeyError for a variable that Compose would refuse to go without."""
 
     def value(found: re.Match[str]) -> str:
         name, kind, rest = found.groups()
@@ -46,7 +46,7 @@ def put_in(text: str, values: Mapping[str, str]) -> str:
 
 
 def words(value: object) -> list[str]:
-    """A command or a health check's test as a program gets it."""
+    """Return a command or a health check's test as a program gets it."""
     if isinstance(value, str):
         return ["sh", "-c", value]
     assert isinstance(value, list)

@@ -1,4 +1,4 @@
-"""Real clusters for tests: started once a session, at the first test that asks for them."""
+"""Real clusters for tests: each starts once a session, at the first test that asks for it."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from tests.running.shards import of_shard, shard_of_run
 from tests.running.stalls import StallWatch
 from tests.running.time_limit import TimeLimit, skip_if_over
 
-GIGABYTES_A_PROCESS = 8  # what its clusters, its Spark jobs and Airflow take at most
+GIGABYTES_A_PROCESS = 8  # its clusters, its Spark jobs and Airflow need at most this
 
 
 def pytest_xdist_auto_num_workers() -> int:
@@ -59,7 +59,7 @@ def quick_spark_jobs() -> Iterator[None]:
 
 @pytest.fixture(scope="session")
 def zookeeper(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ZooKeeperServer]:
-    """A real ZooKeeper server. Each test has znodes of its own there."""
+    """A real ZooKeeper server. Each test has its own znodes there."""
     with ZooKeeperServer(Path(tmp_path_factory.mktemp("zookeeper"))) as server:
         yield server
 
@@ -106,7 +106,7 @@ def side_by_side(clusters: Sequence[StandaloneCluster]) -> Iterator[None]:
 @pytest.fixture(scope="session")
 def standalone_pair(cluster_folder: Path) -> Iterator[StandalonePair]:
     """Two clusters of one JVM each, side by side. A test that stops one starts it again."""
-    # HBase keeps metrics of tables and peers that are gone: hundreds of tests filled 512 MB.
+    # HBase keeps metrics of deleted tables and peers: hundreds of tests filled 512 MB.
     pair = StandalonePair(
         StandaloneCluster(cluster_folder / "source", name="source", heap="768m"),
         StandaloneCluster(cluster_folder / "slave", name="slave", heap="768m"),
@@ -156,7 +156,7 @@ def managed_peer(
 ) -> Iterator[Callable[[ClusterAddress, ClusterAddress], str]]:
     """`managed_peer(source.address, slave.address)` → id of a new peer as Walferry wants it, which is removed after the test.
 
-    Its queue holds no earlier writes: tests share clusters, and the slave may lack the tables of other tests.
+    Its queue contains no earlier writes: tests share clusters, and the slave may lack the tables of other tests.
     """
     added: list[tuple[JavaClient, str]] = []
 
@@ -238,5 +238,5 @@ def end_all_fixtures(session: pytest.Session) -> None:
     """Ends the fixtures of every scope: a test that runs again gets new clusters, without what it left in the old ones."""
     session._setupstate.stack.update(suspended_finalizers)  # pytest-rerunfailures keeps them for the end of the last run
     suspended_finalizers.clear()
-    with contextlib.suppress(Exception):  # what a fixture says of the end of a cluster that failed
+    with contextlib.suppress(Exception):  # errors of a fixture that ends a failed cluster
         session._setupstate.teardown_exact(None)

@@ -11,19 +11,19 @@ LIBRARY = ROOT / "plugins/walferry"
 
 
 def rows(markdown: str) -> list[list[str]]:
-    """The cells of all rows of the tables in a text, without the tables' heads."""
+    """Return the cells of all rows of the tables in a text, without the tables' heads."""
     lines = markdown.splitlines()
     heads = {line for line, below in pairwise(lines) if below.startswith("|---")}
     return [line.strip("| ").split(" | ") for line in lines if line.startswith("| ") and line not in heads]
 
 
 def page(name: str) -> str:
-    """The text of a page."""
+    """Return the text of a page."""
     return (ROOT / "docs" / name).read_text()
 
 
 def missing_tests(told: str) -> list[str]:
-    """The files and tests that a text names, and that are not there.
+    """Return the files and tests that a text names and that do not exist.
 
     A test is in the file that is named before it, and a file without its folder in tests/cluster.
     """

@@ -1,7 +1,7 @@
-"""A receiver of metrics by OTLP over HTTP for tests, behind OpenTelemetry's own collector where that is on PATH as `otelcol`.
+"""A receiver of metrics by OTLP over HTTP for tests, behind OpenTelemetry's own collector if `otelcol` is on PATH.
 
 Requests are parsed by the classes that OpenTelemetry publishes for its protocol (opentelemetry-proto). The collector, if there is
-one, takes what Airflow sends and passes it on to the receiver; without one, Airflow sends to the receiver itself.
+one, takes Airflow's metrics and passes them on to the receiver. Without a collector, Airflow sends to the receiver itself.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ Key = tuple[str, str, str | None]  # a gauge's name, and its attributes source a
 
 
 class OtlpReceiver:
-    """Keeps the last value of each gauge of Walferry's. `endpoint` is where to send to."""
+    """Keeps the last value of each of Walferry's gauges. `endpoint` is the address to send to."""
 
     def __init__(self, server: ThreadingHTTPServer) -> None:
         self.endpoint = f"http://127.0.0.1:{server.server_port}"
@@ -43,11 +43,11 @@ class OtlpReceiver:
 
     @property
     def settings(self) -> dict[str, str]:
-        """Airflow's configuration of it, as environment variables."""
+        """Return Airflow's configuration for this receiver, as environment variables."""
         return {"AIRFLOW__METRICS__OTEL_ON": "True", "OTEL_EXPORTER_OTLP_ENDPOINT": self.endpoint}
 
     def take(self, body: bytes) -> None:
-        """Keep what a request has. Raises DecodeError."""
+        """Keep the metrics of a request. Raises DecodeError."""
         with self._changed:
             for resource in ExportMetricsServiceRequest.FromString(body).resource_metrics:
                 for metric in (metric for scope in resource.scope_metrics for metric in scope.metrics):
@@ -59,7 +59,7 @@ class OtlpReceiver:
             self._changed.notify_all()
 
     def await_gauge(self, key: Key) -> Mapping[Key, float]:
-        """Wait until this gauge has arrived. Returns all of them."""
+        """Wait until this gauge has arrived. Returns all gauges."""
         give_up = time.monotonic() + _NEVER_SECONDS
         with self._changed:
             while key not in self._gauges:
@@ -97,7 +97,7 @@ def otlp_receiver(folder: Path) -> Iterator[OtlpReceiver]:
 
 @contextmanager
 def _collector(folder: Path, receiver: OtlpReceiver) -> Iterator[None]:
-    """Run the collector before the receiver."""
+    """Run the collector in front of the receiver."""
     port, configuration, log = free_port(), folder / "otelcol.yaml", folder / "otelcol.log"
     configuration.write_text(_CONFIGURATION.format(port=port, onward=receiver.endpoint))
     receiver.endpoint = f"http://127.0.0.1:{port}"

@@ -1,4 +1,4 @@
-"""Processes that tests start: other runs of pytest, and whether a process has ended."""
+"""Processes that tests start: other runs of pytest. And whether a process has ended."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ ROOT = Path(__file__).parents[1]
 
 
 def gone(pid: int) -> bool:
-    """Whether a process has ended. A zombie that nobody has waited for yet runs no more."""
+    """Return whether a process has ended. A zombie, whose parent has not waited for it yet, counts as ended."""
     try:
         return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] == "Z"
     except (FileNotFoundError, ProcessLookupError):
@@ -22,7 +22,7 @@ def gone(pid: int) -> bool:
 
 
 def run_pytest(folder: Path, *options: str, variables: Mapping[str, str]) -> subprocess.CompletedProcess[str]:
-    """Run the tests in a folder, whose conftest.py may import ours. What the outer run is told, as its shard, is not for it."""
+    """Run the tests in a folder, whose conftest.py may import ours. Settings of the outer run, like its shard, do not apply."""
     ours = {name: value for name, value in os.environ.items() if name != SHARD and not name.startswith("TESTS_")}
     return subprocess.run(
         [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", *options, "--rootdir", str(folder), str(folder)],

@@ -1,4 +1,4 @@
-"""Searches what others can read for the secrets of a test, in each form that a secret may take on its way."""
+"""Searches everything that others can read for the secrets of a test, in each form that a secret may take on its way."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ from urllib.parse import quote_from_bytes
 
 
 def forms(secret: bytes) -> set[bytes]:
-    """As it is, in hexadecimal digits, in Base64 at whatever offset, escaped as in Python, in URLs and in HBase's texts."""
+    """Return the secret as it is, in hexadecimal digits, in Base64 at any offset, and escaped as in Python, URLs and HBase."""
     found = {secret, secret.hex().encode(), secret.hex().upper().encode(), secret.hex(":").encode()}
     for before in range(3):
         encoded = base64.b64encode(b"\0" * before + secret)
-        inner = encoded[(before * 8 + 5) // 6 : len(secret + b"\0" * before) * 8 // 6]  # what depends on the secret alone
+        inner = encoded[(before * 8 + 5) // 6 : len(secret + b"\0" * before) * 8 // 6]  # depends on the secret alone
         found |= {inner, inner.translate(bytes.maketrans(b"+/", b"-_"))}
     by_hbase = "".join(f"\\x{byte:02X}" for byte in secret).encode()
     return found | {repr(secret)[2:-1].encode(), quote_from_bytes(secret).encode(), by_hbase}
 
 
 def keys_of(keytab: bytes) -> list[bytes]:
-    """The keys themselves in a keytab of version 2, whose entries are parted by their sizes."""
+    """Return the keys in a keytab of version 2, whose entries are separated by their sizes."""
     keys, at = [], 2
     while at < len(keytab):
         (size,) = struct.unpack_from(">i", keytab, at)
@@ -38,7 +38,7 @@ def keys_of(keytab: bytes) -> list[bytes]:
 
 
 def leaked(secrets: Mapping[str, bytes], places: Mapping[str, str | bytes]) -> list[str]:
-    """Which secrets stand in which places."""
+    """Return which secrets stand in which places."""
     seen = {place: text if isinstance(text, bytes) else text.encode() for place, text in places.items()}
     return [
         f"{name} in {place}" for name, secret in secrets.items() for place, text in seen.items()
@@ -47,6 +47,6 @@ def leaked(secrets: Mapping[str, bytes], places: Mapping[str, str | bytes]) -> l
 
 
 def files_under(folder: Path, besides: Iterable[Path] = ()) -> dict[str, bytes]:
-    """The content of all files of a folder, such as logs; without some that hold the secrets themselves."""
+    """Return the content of all files of a folder, such as logs, without files that contain the secrets themselves."""
     left_out = set(besides)
     return {str(path): path.read_bytes() for path in folder.rglob("*") if path.is_file() and path not in left_out}

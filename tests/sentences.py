@@ -24,7 +24,7 @@ _END = re.compile(r"(?<=[.!?])\s+(?=[A-Z`\"])")
 
 
 def main(arguments: list[str]) -> int:
-    """Print the sentences, each below the place where it stands."""
+    """Print the sentences, each below its place."""
     seed = int(arguments[0]) if arguments else random.randrange(1000)
     number = int(arguments[1]) if len(arguments) > 1 else NUMBER
     print(f"seed {seed}")
@@ -34,7 +34,7 @@ def main(arguments: list[str]) -> int:
 
 
 def sentences() -> Iterator[tuple[str, str]]:
-    """All sentences, each with its place."""
+    """Yield all sentences, each with its place."""
     for path in _tracked("*.py"):
         if not path.name.endswith("_pb2.py"):
             text = (REPO / path).read_text()
@@ -55,7 +55,7 @@ def _tracked(pattern: str) -> list[Path]:
 
 
 def _paragraphs(lines: Iterable[tuple[int, str]]) -> Iterator[tuple[int, list[str]]]:
-    """Prose of a Markdown page: no tables, headings or code."""
+    """Yield the prose of a Markdown page, without tables, headings and code."""
     found: list[str] = []
     first = 0
     for number, line in [*lines, (0, "")]:
@@ -72,7 +72,7 @@ def _docstrings(text: str) -> Iterator[tuple[int, str]]:
     for node in ast.walk(ast.parse(text)):
         if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
             for paragraph in (ast.get_docstring(node) or "").split("\n\n"):
-                if not paragraph.startswith(" ") and "    " not in paragraph:  # which is a table
+                if not paragraph.startswith(" ") and "    " not in paragraph:  # this is a table
                     yield getattr(node, "lineno", 1), " ".join(paragraph.split())
 
 

@@ -12,7 +12,7 @@ from walferry.replication.source.session import Session
 
 
 def session_of(zk: KazooClient, cluster: Any) -> Session:
-    """A session of `zk` with `cluster`: a SourceCluster, an object with one in `source`, or the paths of a cluster."""
+    """Return a session of `zk` with `cluster`: a SourceCluster, an object with one in `source`, or the paths of a cluster."""
     if isinstance(cluster, SourceCluster):
         return Session(cluster, zk)
     if hasattr(cluster, "source"):

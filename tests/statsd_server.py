@@ -43,18 +43,18 @@ class StatsdServer:
 
     @property
     def settings(self) -> dict[str, str]:
-        """Airflow's configuration of it, as environment variables."""
+        """Return Airflow's configuration for this server, as environment variables."""
         fields = {"STATSD_ON": "True", "STATSD_HOST": "127.0.0.1", "STATSD_PORT": str(self.port)}
         return {f"AIRFLOW__METRICS__{name}": value for name, value in fields.items()}
 
     def gauges(self, prefix: str = "airflow.walferry.") -> dict[str, float]:
-        """The gauges whose names begin so, without that. Fails if anything has arrived that is not StatsD's."""
+        """Return the gauges whose names begin with `prefix`, without it. Fails if a packet has arrived that is not StatsD's."""
         with self._changed:
             assert not self._nonsense
             return {name.removeprefix(prefix): value for name, value in self._gauges.items() if name.startswith(prefix)}
 
     def await_gauge(self, name: str, value: float | None = None) -> dict[str, float]:
-        """Wait for a gauge, or until it has this value. Returns all of them."""
+        """Wait for a gauge, or until it has this value. Returns all gauges."""
         give_up = time.monotonic() + _NEVER_SECONDS
         with self._changed:
             while (found := self._gauges.get(f"airflow.walferry.{name}")) is None or (value is not None and found != value):

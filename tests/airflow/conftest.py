@@ -1,6 +1,6 @@
-"""An Airflow of its own for these tests: a temporary home, SQLite, this repo's dags and plugins.
+"""Gives these tests their own Airflow: a temporary home, SQLite, this repo's dags and plugins.
 
-The environment is set when this file is imported, which is before any test imports airflow.
+Importing this file sets the environment. That happens before any test imports airflow.
 """
 
 from __future__ import annotations
@@ -64,8 +64,8 @@ os.environ.update(ENVIRON)
 def airflow_db() -> Iterator[None]:
     """The metadata database, migrated.
 
-    Before each run, dag.test() parses all files of DAGs and writes them to the database, which takes longer than a run of ours.
-    Here `dags` and `load` do so, once. And it looks once a second whether a task may be tried again; here it looks more often.
+    Before each run, dag.test() parses all DAG files and writes them to the database, which takes longer than a run of ours.
+    Here `dags` and `load` do so, once. It also looks once a second whether a task may be tried again; here more often.
     """
     from airflow.dag_processing import dagbag
     from airflow.sdk.definitions import dag
@@ -82,7 +82,7 @@ def airflow_db() -> Iterator[None]:
         sleep(LOOK_SECONDS if sys._getframe(1).f_code.co_filename == dag.__file__ else seconds)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(dagbag, "BundleDagBag", lambda **_: None)  # which only dag.test() and commands make
+        patch.setattr(dagbag, "BundleDagBag", lambda **_: None)  # only dag.test() and commands make it
         patch.setattr(dagbag, "sync_bag_to_db", sync_unless_known)
         patch.setattr(time, "sleep", sleep_less)  # dag.test() imports it at each call
         yield
@@ -98,7 +98,7 @@ def source_conn(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @dataclass(frozen=True)
 class Run:
-    """How a run ended: its state, the tasks' states and tries by task and label of the mapped instance, the reports by peer."""
+    """A run's end: its state, the tasks' states and tries by task and label of the mapped instance, and the reports by peer."""
 
     run_id: str
     state: str
@@ -108,7 +108,7 @@ class Run:
 
     @property
     def report(self) -> dict[str, Any]:
-        """Of a run that is not split by peer."""
+        """The report of a run that is not split by peer."""
         return self.reports[""]
 
 
@@ -128,7 +128,7 @@ def dags(airflow_db: None) -> dict[str, Any]:
 
 
 def load(path: Path, text: str) -> Any:
-    """Make a DAG file known to Airflow's database; the DAG, which is named as the file."""
+    """Make a DAG file known to Airflow's database. Returns the DAG, which has the file's name."""
     from airflow.dag_processing.bundles.manager import DagBundlesManager
     from airflow.dag_processing.dagbag import DagBag, sync_bag_to_db
 
@@ -141,7 +141,7 @@ def load(path: Path, text: str) -> Any:
 
 
 def run_sensor(dag: Any, task_id: str, conf: dict[str, Any]) -> tuple[str, Any]:
-    """Run a DAG of one sensor to its end; the sensor's state and what it returned."""
+    """Run a DAG of one sensor to its end. Returns the sensor's state and its result."""
     from airflow.models.taskinstance import TaskInstance
     from airflow.models.xcom import XComModel
     from airflow.utils.session import create_session
@@ -155,13 +155,13 @@ def run_sensor(dag: Any, task_id: str, conf: dict[str, Any]) -> tuple[str, Any]:
 
 @pytest.fixture
 def logged(capfd: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture) -> Callable[[], str]:
-    """What tasks have printed since the last call, and all that was logged, where the ends of tasks are not wrapped."""
+    """The tasks' output since the last call, and everything that was logged, where the ends of tasks are not wrapped."""
     return lambda: "".join(capfd.readouterr()) + "\n".join(message.replace("\n  ", " ") for message in caplog.messages)
 
 
 @pytest.fixture
 def last_words(caplog: pytest.LogCaptureFixture) -> Callable[[], str]:
-    """What the log of the task has ended with that failed first."""
+    """The end of the log of the task that failed first."""
 
     def told() -> str:
         with_words = [record.getMessage() for record in caplog.records if record.name == "walferry.airflow.endings"]
@@ -212,7 +212,7 @@ def clear(dags: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> Callable[...
 
 
 def go_on(dag: Any, run_id: str, monkeypatch: pytest.MonkeyPatch) -> Run:
-    """Run what there is to run of a run that is in the database already."""
+    """Run the remaining tasks of a run that is in the database already."""
     from airflow.models.dagrun import DagRun
     from sqlalchemy import select
 
@@ -228,7 +228,7 @@ def go_on(dag: Any, run_id: str, monkeypatch: pytest.MonkeyPatch) -> Run:
 
 
 def end_of(run_id: str) -> Run:
-    """How a run ended, by Airflow's database."""
+    """Return how a run ended, from Airflow's database."""
     from airflow.models.dagrun import DagRun
     from airflow.models.taskinstance import TaskInstance
     from airflow.models.xcom import XComModel

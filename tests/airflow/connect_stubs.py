@@ -1,4 +1,4 @@
-"""A Spark Connect server and spark-submit that run nothing, for tests of those who choose between them."""
+"""A Spark Connect server and spark-submit that run nothing, for tests of the choice between them."""
 
 from __future__ import annotations
 
@@ -30,10 +30,10 @@ RUN = ShipRun(source=SourceCluster(quorum="zk1:2181", wal_root="file:///hbase"),
 
 @dataclass
 class Cluster:
-    """What the server and spark-submit do, and what they were asked."""
+    """The behaviour of the server and spark-submit, and the requests that they got."""
 
-    error: Exception | None = None  # of the server
-    left: list[GroupSummary] = field(default_factory=lambda: [DONE])  # by a job
+    error: Exception | None = None  # raised by the server
+    left: list[GroupSummary] = field(default_factory=lambda: [DONE])  # the summaries that a job leaves
     through_server: list[tuple[Address, ShipRun]] = field(default_factory=list)
     submitted: list[list[str]] = field(default_factory=list)
 

@@ -1,6 +1,7 @@
 """The services of docker-compose.yaml as processes of this machine: their own commands, environments and health checks.
 
-What is of a container is put into a folder instead (/opt/airflow, /run/secrets) or at a free port; nothing else is changed.
+Files of a container are put into a folder instead (/opt/airflow, /run/secrets), and its ports become free ports. Nothing else
+changes.
 """
 
 from __future__ import annotations
@@ -30,12 +31,12 @@ POSTGRES = next(iter(sorted(Path("/usr/lib/postgresql").glob("*/bin"), reverse=T
 
 
 def stage(name: str) -> list[str]:
-    """The lines of a stage of the Dockerfile."""
+    """Return the lines of a stage of the Dockerfile."""
     return DOCKERFILE.partition(f" AS {name}\n")[2].partition("\nFROM ")[0].splitlines()
 
 
 def build(folder: Path) -> Path:
-    """What the image has in /opt/venv, made by the commands of its stage `build`. Returns the environment."""
+    """Make the image's /opt/venv by the commands of its stage `build`. Returns the environment."""
     for line in stage("build"):
         if found := re.fullmatch(r"COPY (.*) /build(/\w+)?/?", line):
             _copy(found[1].split(), folder / "build" / (found[2] or "").strip("/"))
@@ -49,7 +50,7 @@ def build(folder: Path) -> Path:
 
 
 class Containers:
-    """Services that can be started, looked at and killed. They end with this process."""
+    """Services that tests can start, look at and kill. They end with this process."""
 
     def __init__(self, folder: Path, venv: Path) -> None:
         self.home = folder / "home"
@@ -78,22 +79,22 @@ class Containers:
         self._launch(name, [str(REPO / "containers" / "entrypoint.sh"), *command], self.environment(name))
 
     def run(self, name: str) -> str:
-        """Run a service to its end. Returns what it printed."""
+        """Run a service to its end. Returns its output."""
         command = [str(REPO / "containers" / "entrypoint.sh"), *self._here(words(self._services[name]["command"]))]
         return self._ran(command, self.environment(name))
 
     def run_in(self, name: str, command: Sequence[str], *, without: Sequence[str] = ()) -> subprocess.CompletedProcess[str]:
-        """Run another command as a service, but for some of its variables."""
+        """Run another command as a service, without some of the service's variables."""
         environment = {key: value for key, value in self.environment(name).items() if key not in without}
         return self._done([str(REPO / "containers" / "entrypoint.sh"), *command], environment)
 
     def is_healthy(self, name: str) -> bool:
-        """Whether the service's own health check passes."""
+        """Return whether the service's own health check passes."""
         check = self._here(words(self._services[name]["healthcheck"]["test"]))
         return self._done(check, self.environment(name)).returncode == 0
 
     def await_health(self, name: str, healthy: bool, seconds: float = 180) -> None:
-        """Wait until the health check says so."""
+        """Wait until the health check returns `healthy`."""
         _await(lambda: self.is_healthy(name) is healthy, seconds, lambda: f"{name} is not {healthy}; {self.tail(name)}")
 
     def main_process(self, name: str) -> psutil.Process:
@@ -102,12 +103,12 @@ class Containers:
         return main
 
     def kill(self, name: str) -> None:
-        """Kill -9 the main process; as in a container, nothing of it stays."""
+        """Kill -9 the main process. As in a container, no other process of the service survives."""
         self.main_process(name).kill()
         self._running.pop(name).wait(60)
 
     def stop(self) -> None:
-        """End all."""
+        """End all services."""
         for process in self._running.values():
             assert process.stdin is not None
             process.stdin.close()
@@ -118,20 +119,20 @@ class Containers:
             shutil.rmtree(self._data)
 
     def tail(self, name: str) -> str:
-        """The end of a service's log."""
+        """Return the end of a service's log."""
         log = self._folder / f"{name}.log"
         lines = log.read_text(errors="replace").splitlines() if log.exists() else []
         return "\n".join([f"the end of {log}:", *lines[-LOG_TAIL_LINES:]])
 
     def start_database(self) -> None:
-        """Postgres, as its image makes it from the service's environment."""
+        """Start Postgres, as its image makes it from the service's environment."""
         assert POSTGRES is not None
         settings = self._services["postgres"]["environment"]
         password = self._here([settings["POSTGRES_PASSWORD_FILE"]])[0]
         folder = self._data = Path(tempfile.mkdtemp(prefix="walferry-postgres-"))
         data, own = folder / "data", Path(shutil.copy(password, folder))
         before: list[str] = []
-        if os.getuid() == 0:  # as whom it refuses to run
+        if os.getuid() == 0:  # Postgres refuses to run as root
             before = ["setpriv", "--reuid=postgres", "--regid=postgres", "--init-groups"]
             shutil.chown(folder, "postgres")
             shutil.chown(own, "postgres")
@@ -149,7 +150,7 @@ class Containers:
         self._ran(create, {**self.environment("postgres"), "PGPASSWORD": Path(password).read_text()})
 
     def environment(self, name: str) -> dict[str, str]:
-        """The environment of a service: the image's, its own, and free ports."""
+        """Return the environment of a service: the image's, its own, and free ports."""
         java = find_java().parent
         image = dict(re.findall(r"(\w+)=(\S+)", " ".join(line for line in stage("walferry") if line.startswith("ENV "))))
         own = self._services[name].get("environment", {})
@@ -172,7 +173,7 @@ class Containers:
         }
 
     def _here(self, texts: Sequence[str]) -> list[str]:
-        """Texts of the compose file as they are on this machine."""
+        """Return texts of the compose file, adapted to this machine."""
         parts = {
             "/run/secrets/": f"{self._folder}/secrets/",
             "/opt/walferry/": f"{REPO}/containers/",
@@ -216,7 +217,7 @@ class Containers:
 
 
 def _copy(sources: Sequence[str], target: Path) -> None:
-    """COPY: files into a folder, or the contents of one folder."""
+    """Do as COPY does: copy files into a folder, or the contents of one folder."""
     target.mkdir(parents=True, exist_ok=True)
     for source in sources:
         if (REPO / source).is_dir():

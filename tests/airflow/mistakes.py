@@ -1,6 +1,7 @@
-"""The mistakes of docs/mistakes.md: its table as data, and what provokes each of them without an HBase.
+"""The mistakes of docs/mistakes.md: its table as data, and functions that provoke each mistake without an HBase.
 
-A function that is marked `@provokes("…")`, with the words of a row's first column, makes the mistake and returns what one reads.
+A function marked `@provokes("…")`, with the words of a row's first column, makes the mistake and returns the text that a user
+reads.
 """
 
 from __future__ import annotations
@@ -35,20 +36,20 @@ NOWHERE = "127.0.0.1:1"
 
 @dataclass(frozen=True)
 class Row:
-    """A row of the table: the mistake, where one reads of it, and what."""
+    """A row of the table: the mistake, where a user reads of it, and the text."""
 
     mistake: str
     where: str
     told: str
 
     def fits(self, text: str) -> bool:
-        """Whether this is what one has read; … stands for any text, and blanks may be line breaks."""
+        """Return whether this row describes `text`. … stands for any text, and blanks may be line breaks."""
         parts = [r"\s+".join(map(re.escape, part.split())) for part in self.told.split("…")]
         return re.fullmatch(r"\s*" + r".*?".join(rf"\s*{part}\s*" for part in parts) + r"\s*", text, re.DOTALL) is not None
 
 
 def rows() -> list[Row]:
-    """The table's rows."""
+    """Return the table's rows."""
     cells = doc_tables.rows(doc_tables.page("mistakes.md"))
     return [Row(mistake, where, told.strip("`").strip()) for mistake, where, told in cells]
 
@@ -58,7 +59,7 @@ PROVOCATIONS: dict[str, Provocation] = {}
 
 
 def provoking(provocations: dict[str, Provocation]) -> Callable[[str], Callable[[Provocation], Provocation]]:
-    """What marks, in these, that a function provokes the mistake of a row."""
+    """Return a decorator that adds a function to `provocations`, for the mistake of a row."""
 
     def provokes(mistake: str) -> Callable[[Provocation], Provocation]:
         def mark(provocation: Provocation) -> Provocation:
@@ -83,7 +84,7 @@ class Site:
     folder: Path
     patch: pytest.MonkeyPatch
     run_dag: Callable[..., Any]
-    last_words: Callable[[], str]  # of the task that has failed first
+    last_words: Callable[[], str]  # the end of the log of the task that failed first
     capsys: pytest.CaptureFixture[str]
 
     @property
@@ -104,12 +105,12 @@ class Site:
         self.patch.setenv("AIRFLOW_CONN_HBASE_SOURCE", json.dumps(fields) if text is None else text)
 
     def run(self, dag: str = "replicate_peer", **conf: Any) -> str:
-        """Run a DAG; the last words of the task that has failed."""
+        """Run a DAG. Returns the last words of the task that failed."""
         assert self.run_dag(dag, **conf).state == "failed"
         return self.last_words()
 
     def command(self, *words: str) -> str:
-        """Run the command; what it prints as its error."""
+        """Run the command. Returns its error output."""
         self.capsys.readouterr()
         source = {"host": self.quorum, "extra": {"wal_root": self.source.wal_root, "znode_parent": self.hbase.nodes.base}}
         assert main(["--source", json.dumps(source), *words]) != 0
@@ -120,14 +121,14 @@ class Site:
 
 
 def refused(call: Callable[[], object]) -> str:
-    """What the call is refused with."""
+    """Return the error with which the call is refused."""
     with pytest.raises(WalferryError) as error:
         call()
     return str(error.value)
 
 
 def connection(**changes: Any) -> Provocation:
-    """A connection with these changes, as its hook reads it."""
+    """Return a connection with these changes, as its hook reads it."""
 
     def read(site: Site) -> str:
         site.connect(**changes)
@@ -137,7 +138,7 @@ def connection(**changes: Any) -> Provocation:
 
 
 def batch_over(**changes: Any) -> Provocation:
-    """A batch over a connection with these changes."""
+    """Return a batch over a connection with these changes."""
 
     def ship(site: Site) -> str:
         site.connect(**changes)
@@ -147,7 +148,7 @@ def batch_over(**changes: Any) -> Provocation:
 
 
 def run_with(*dag_id: str, **params: Any) -> Provocation:
-    """A run, of replicate_peer unless another DAG is named, with these parameters and the right connection."""
+    """Return a run with these parameters and the right connection: of replicate_peer, unless another DAG is named."""
 
     def start(site: Site) -> str:
         site.connect()
@@ -271,7 +272,7 @@ def _(site: Site) -> str:
 
 
 def with_slave(site: Site, cluster_key: str) -> str:
-    """Ship a peer with this cluster key that has something queued."""
+    """Ship a peer that has this cluster key and queued edits."""
     site.connect()
     site.hbase.add_peer("d", clusterkey=cluster_key)
     for number in (1, 2):
@@ -324,7 +325,7 @@ def _(site: Site) -> str:
 
 
 def spark(site: Site, **environment: str) -> str:
-    """Run spark-submit as the tasks do; how it fails."""
+    """Run spark-submit as the tasks do. Returns its error."""
     for name, value in {"AIRFLOW_CONN_SPARK_DEFAULT": '{"conn_type": "spark", "host": "local[1]"}', **environment}.items():
         site.patch.setenv(name, value)
     with pytest.raises(AirflowException) as error:
@@ -353,7 +354,7 @@ def _(site: Site) -> str:
 
 
 def through_connect(site: Site, **fields: Any) -> str:
-    """Have a Spark Connect server ship; why it does not."""
+    """Have a Spark Connect server ship. Returns its error."""
     connection = {"conn_type": "spark_connect", "host": "127.0.0.1", "port": 1, **fields}
     site.patch.setenv("AIRFLOW_CONN_SPARK_CONNECT", json.dumps(connection))
     return f"spark-submit runs the job instead: {ThroughConnect('spark_connect').run(site.ship_run())}"

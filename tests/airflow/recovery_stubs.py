@@ -1,4 +1,4 @@
-"""Clusters with dead servers in a real ZooKeeper, and a stub of the Spark job: what the tests of recovery share."""
+"""Shared by the tests of recovery: clusters with dead servers in a real ZooKeeper, and a stub of the Spark job."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class Spark:
     held: dict[str, int] = field(default_factory=dict)
     down: dict[str, int] = field(default_factory=dict)
     late: dict[str, int] = field(default_factory=dict)
-    killed: int = 0  # jobs, before they do anything
+    killed: int = 0  # how many jobs are killed before they do anything
     commands: list[list[str]] = field(default_factory=list)
     drained: list[tuple[str, list[str]]] = field(default_factory=list)  # the groups of each job, by peer
 
@@ -100,7 +100,7 @@ class Spark:
 
 @pytest.fixture
 def at(hbase: HBaseZNodes, zookeeper: ZooKeeperServer, monkeypatch: pytest.MonkeyPatch, tmp_path: Any) -> SourceCluster:
-    """The cluster as Airflow's connection. It has no master; who would ask one is told that ZooKeeper's word is enough."""
+    """The cluster as Airflow's connection. It has no master, so calls that would ask one rely on ZooKeeper alone."""
     for module in (agreement, batch):
         monkeypatch.setattr(module, "master_peers", lambda *_: None)
     monkeypatch.setattr(batch, "FREE_POLL_SECONDS", 0.1)
@@ -131,7 +131,7 @@ def drain(run_dag: Callable[..., Run], spark: Spark) -> Callable[..., Run]:
 
 @pytest.fixture
 def dead(hbase: HBaseZNodes) -> HBaseZNodes:
-    """Two dead servers: the queues of DEAD are unclaimed, for p and q; HBase has claimed that of OTHER, for p."""
+    """Two dead servers. The queues of DEAD, for p and q, are unclaimed; HBase has claimed OTHER's queue, for p."""
     hbase.add_peer("q")
     for timestamp in (1, 2):
         hbase.add_wal(DEAD, "p", wal(timestamp, DEAD))
@@ -153,7 +153,7 @@ def states(run: Run, task: str) -> dict[str | None, str]:
 
 @pytest.fixture
 def other(zookeeper: ZooKeeperServer) -> Iterator[KazooClient]:
-    """Somebody else's session, one that outlives the pauses of a busy machine."""
+    """Another client's session, which outlives the pauses of a busy machine."""
     client = connect(zookeeper.quorum)
     yield client
     disconnect(client)
@@ -166,7 +166,7 @@ def rival(dead: HBaseZNodes, at: SourceCluster, other: KazooClient) -> FencedLoc
 
 
 def rival_claim(at: SourceCluster, other: KazooClient, server: str) -> FencedLock:
-    """Another run's claim of a server."""
+    """Return another run's claim of a server."""
     lock = claim_hold(other, OwnZNodes(at.root, at.nodes).claim(server), server)
     lock.acquire("run scheduled__1 on host h", "scheduled__1")
     return lock

@@ -1,4 +1,4 @@
-"""The job that a command line of spark-submit names, for tests."""
+"""Finds the job that a command line of spark-submit names, for tests."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ RUN_JOB = Path(__file__).resolve().parents[2] / "spark_jobs" / "run_job.py"
 
 @cache
 def run_job() -> ModuleType:
-    """The script that Spark runs, as a module."""
+    """Return the script that Spark runs, as a module."""
     spec = importlib.util.spec_from_file_location("run_job", RUN_JOB)
     assert spec is not None
     assert spec.loader is not None
@@ -24,7 +24,7 @@ def run_job() -> ModuleType:
 
 
 def job_in(command: Sequence[str]) -> Any:
-    """The job of a command."""
+    """Return the job of a command."""
     script = next(number for number, word in enumerate(command) if word.endswith("run_job.py"))
     kind, *parts = command[script + 1 :]
     return run_job().job_class(kind).from_json("".join(parts))

@@ -22,7 +22,7 @@ def app(airflow_db: None) -> Iterator[Any]:
     conn.extra = '{"wal_root": "file:///hbase"}'
     with create_session() as session, pytest.MonkeyPatch.context() as patch:
         patch.setenv("_AIRFLOW_PROCESS_CONTEXT", "server")  # as `airflow api-server` sets it
-        patch.setattr(task_runner, "SUPERVISOR_COMMS", None, raising=False)  # which tests that ran a DAG here may have left
+        patch.setattr(task_runner, "SUPERVISOR_COMMS", None, raising=False)  # tests that ran a DAG here may have left it
         patch.delenv("AIRFLOW_CONN_HBASE_SOURCE", raising=False)
         session.add(conn)
         session.commit()
@@ -33,7 +33,7 @@ def app(airflow_db: None) -> Iterator[Any]:
 
 @pytest.fixture
 def browser(app: Any) -> Callable[[str | None], Any]:
-    """`browser(role)`: a client with the cookie of a user who has this role in Airflow, and of nobody for None."""
+    """`browser(role)`: a client with the cookie of a user who has this role in Airflow; without a cookie for None."""
     from airflow.api_fastapi.app import get_auth_manager
     from airflow.api_fastapi.auth.managers.simple.user import SimpleAuthManagerUser
     from fastapi.testclient import TestClient

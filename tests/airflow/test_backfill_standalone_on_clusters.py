@@ -46,7 +46,7 @@ def test_the_intervals_of_a_backfill_are_shipped_side_by_side(airflow, standalon
         client.create_table(table, {"f": GLOBAL})
     now, rows = time.time(), list[frozenset[bytes]]()
     first = datetime.fromtimestamp(now - now % SECONDS + SECONDS, UTC)
-    for number in range(INTERVALS + 2):  # those of the first and the last interval are not asked for
+    for number in range(INTERVALS + 2):  # the first and the last interval are not asked for
         time.sleep(max(0.0, (first + timedelta(seconds=number * SECONDS + 1) - datetime.now(UTC)).total_seconds()))
         source.put_many(table, ROWS, ["f:a"], first=ROWS * number)
         rows.append(rows_of(source, table).difference(*rows))

@@ -183,7 +183,7 @@ def test_a_queue_of_a_gone_peer_is_deleted_where_it_lies_by_then(dead: HBaseZNod
 
 
 def test_the_forms_propose_what_a_run_has_seen(drain, failover, dead: HBaseZNodes, spark: Spark, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setenv("_AIRFLOW_PROCESS_CONTEXT", "server")  # here variables are not read by way of a supervisor
+    monkeypatch.setenv("_AIRFLOW_PROCESS_CONTEXT", "server")  # here variables are not read through a supervisor
     drain(dry_run=True)
     there = [f"{DEAD}/p", f"{DEAD}/q", f"{SERVER}/p-{OTHER}"]
     assert choices.proposed() == sorted(there)

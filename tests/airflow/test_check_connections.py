@@ -1,4 +1,4 @@
-"""The DAG check_connections, run by Airflow over a ZooKeeper with HBase's znodes, and where secrets are not to be found."""
+"""The DAG check_connections, run by Airflow over a ZooKeeper with HBase's znodes, and places that must contain no secrets."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def login(tmp_path: Path) -> dict[str, Any]:
 def site(
     tmp_path: Path, zookeeper: Any, hbase: HBaseZNodes, login: dict[str, Any], monkeypatch: pytest.MonkeyPatch, airflow_db: None
 ) -> Iterator[HBaseZNodes]:
-    """A source whose connection has a login, with a peer whose slave has a connection of its own."""
+    """A source whose connection has a login, with a peer whose slave has its own connection."""
     nobody = closed_port()
     krb5_conf = tmp_path / "krb5.conf"
     krb5_conf.write_text(
@@ -77,7 +77,7 @@ def secrets(login: dict[str, Any]) -> dict[str, bytes]:
 
 
 def database() -> dict[str, str]:
-    """What Airflow's database has of runs, by table."""
+    """Return what Airflow's database contains of runs, by table."""
     from airflow.utils.session import create_session
     from sqlalchemy import text
 

@@ -1,4 +1,4 @@
-"""Batches through a Spark Connect server, in Airflow: who ships, and what a failing server means. None runs."""
+"""Batches through a Spark Connect server, in Airflow: who ships, and the effect of a failing server. No server runs."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def test_a_server_that_is_gone_means_spark_submit_once_with_a_word(run: Callable
     assert (len(cluster.through_server), len(cluster.submitted)) == (1, 1)
     (command,) = cluster.submitted
     assert job_in(command).run_id == f"replicate_peer/{ended.run_id}.1"
-    assert 0 < job_in(command).deadline <= 60  # what is left of it
+    assert 0 < job_in(command).deadline <= 60  # the rest of the deadline
     assert "connection refused" in ended.reports["p"]["by_spark_submit"]
     assert TOKEN not in json.dumps(ended.reports) + " ".join(command)
 

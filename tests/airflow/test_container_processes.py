@@ -1,6 +1,6 @@
-"""The services of docker-compose.yaml, run without containers from the same commands.
+"""The services of docker-compose.yaml, run without containers by the same commands.
 
-No container engine is needed, but Postgres is, as Debian packages it. The environment is made as the Dockerfile makes it, by pip.
+The tests need no container engine, but Postgres as Debian packages it. pip makes the environment as in the Dockerfile.
 """
 
 from __future__ import annotations
@@ -113,7 +113,7 @@ def test_spark_runs_jobs_of_those_who_know_the_secret(containers: Containers, tm
 
 @contextmanager
 def _client(containers: Containers) -> Iterator[httpx.Client]:
-    """Airflow's API, as the first user."""
+    """Yield Airflow's API, as the first user."""
     with httpx.Client(base_url=f"http://127.0.0.1:{containers.api}", timeout=30) as client:
         login = client.post("/auth/token", json={"username": "admin", "password": containers.admin_password})
         login.raise_for_status()
@@ -122,7 +122,7 @@ def _client(containers: Containers) -> Iterator[httpx.Client]:
 
 
 def _state_of_a_run(containers: Containers) -> str:
-    """Run the DAG by Airflow's API. Returns how it ended."""
+    """Run the DAG through Airflow's API. Returns how it ended."""
     with _client(containers) as client:
         deadline = time.monotonic() + RUN_SECONDS
         while client.get("/api/v2/dags/trivial").status_code == httpx.codes.NOT_FOUND and time.monotonic() < deadline:

@@ -90,7 +90,7 @@ def test_dag_code_imports_airflow_through_its_sdk_only(path: Path):
 
 
 def _values(schema: dict) -> str:
-    """A parameter's schema as docs/params.md has it."""
+    """Return a parameter's schema in the form of docs/params.md."""
     (kind,) = {schema["type"]} if isinstance(schema["type"], str) else set(schema["type"]) - {"null"}
     if "enum" in schema:
         return ", ".join(f"`{value}`" for value in schema["enum"])

@@ -1,4 +1,4 @@
-"""What the log of a failed task ends with, as Airflow's own task runner writes it."""
+"""The end of a failed task's log, as Airflow's own task runner writes it."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ __all__ = ["at", "cluster", "hbase", "new_client", "run", "zk"]  # fixtures
 
 @pytest.fixture
 def endings(caplog: pytest.LogCaptureFixture) -> Callable[[], list[str]]:
-    """The last words of each task that has failed, and of each of its tries, without the line that ends a fold of the UI."""
+    """The last words of each failed task, and of each of its tries, without the line that ends a fold of the UI."""
     return lambda: [
         f"{record.levelname} {record.getMessage()}"
         for record in caplog.records
@@ -39,7 +39,7 @@ def endings(caplog: pytest.LogCaptureFixture) -> Callable[[], list[str]]:
 
 @pytest.fixture
 def raised(monkeypatch: pytest.MonkeyPatch) -> list[BaseException]:
-    """What has left the tasks that failed."""
+    """The errors that have left the failed tasks."""
     found: list[BaseException] = []
     ask = RetryIfItHelps.evaluate
 
@@ -66,7 +66,7 @@ def test_a_known_failure_ends_the_log_of_each_try_without_a_traceback(
     ended = run()
     assert (ended.state, ended.tries["peers", None]) == ("failed", 3)
     assert endings() == ["ERROR no ZooKeeper server at zk1:2181 answers. Correct the host"] * 3
-    assert [type(error) for error in raised] == [Ended] * 3  # of which Airflow's task runner logs no traceback
+    assert [type(error) for error in raised] == [Ended] * 3  # Airflow's task runner logs no traceback of these
 
 
 def test_what_is_not_known_keeps_its_traceback_and_is_named_below_it(
@@ -77,7 +77,7 @@ def test_what_is_not_known_keeps_its_traceback_and_is_named_below_it(
     ended = run()
     assert (ended.state, ended.tries["peers", None]) == ("failed", 3)
     assert endings()[0].startswith("ERROR KeyError: 'nobody thought of this'. Walferry does not know this error")
-    assert [type(error) for error in raised] == [KeyError] * 3  # whose traceback the runner has logged by then
+    assert [type(error) for error in raised] == [KeyError] * 3  # the runner has logged their tracebacks by then
 
 
 def test_each_failure_of_a_report_is_a_line_at_the_end_of_its_log(

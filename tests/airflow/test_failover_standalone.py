@@ -23,7 +23,7 @@ __all__ = ["hbase", "new_client"]  # fixtures
 FAILOVER, BY_HAND = "regionserver_failover", "drain_recovered_queue"
 WAIT_SECONDS = 180
 STEPS = ("find", "claim", "plan", "clean_up")
-EMPTY_WAL = b"PWAL\x00" + b"\x00\x00\x00\x00LAWP"  # closed, without an entry: it has only to leave its queue
+EMPTY_WAL = b"PWAL\x00" + b"\x00\x00\x00\x00LAWP"  # closed, without an entry: it only has to leave its queue
 
 pytestmark = [pytest.mark.soak, pytest.mark.timeout(1800)]
 
@@ -37,7 +37,7 @@ def until(condition: Callable[[], Any], what: str) -> Any:
 
 
 class Cluster:
-    """RegionServers that can be started and killed, each with a WAL of nothing queued for peer p."""
+    """RegionServers that tests can start and kill. Each has an empty WAL queued for peer p."""
 
     def __init__(self, znodes: HBaseZNodes, folder: Path) -> None:
         self.znodes = znodes
@@ -60,7 +60,7 @@ class Cluster:
 
 @pytest.fixture
 def cluster(hbase: HBaseZNodes, tmp_path: Path) -> Cluster:
-    be_of(hbase, "1.7.2")  # whose Master, which is not there, would not be asked for its peers
+    be_of(hbase, "1.7.2")  # a release whose Master, which is absent here, is not asked for peers
     return Cluster(hbase, tmp_path)
 
 
@@ -100,7 +100,7 @@ def test_deaths_begin_runs_by_themselves(airflow: Airflow, cluster: Cluster, tmp
         until(lambda: state(airflow, first) != "success", f"{step} was cleared")
         assert ended(airflow, first) == "success"
 
-    # While nobody watches, two servers die, one of which has also a queue of a peer that is gone.
+    # While Airflow is stopped, two servers die. One of them also has a queue of a deleted peer.
     before = len(airflow.runs(FAILOVER))
     airflow.stop()
     cluster.start("rs-5,1,5", "rs-6,1,6")
@@ -113,9 +113,9 @@ def test_deaths_begin_runs_by_themselves(airflow: Airflow, cluster: Cluster, tmp
     assert all(ended(airflow, run) == "success" for run in runs)
     assert cluster.servers_with_queues() == ["rs-6,1,6"]
     time.sleep(20)
-    assert len(airflow.runs(FAILOVER)) == before + len(runs)  # nobody is announced twice
+    assert len(airflow.runs(FAILOVER)) == before + len(runs)  # no server is announced twice
 
-    # The form proposes what is left, and a run by hand deletes it.
+    # The form proposes the queue that is left, and a run by hand deletes it.
     proposed = until(lambda: examples(airflow, "queue"), "the form's proposals")
     assert proposed == ["rs-6,1,6/gone"]
     assert examples(airflow, "peer") == ["gone"]
@@ -129,14 +129,14 @@ def test_deaths_begin_runs_by_themselves(airflow: Airflow, cluster: Cluster, tmp
 
 
 def begun(airflow: Airflow, number: int) -> dict[str, Any]:
-    """The DAG's run of this number."""
+    """Wait for the DAG's run with this number."""
     runs: list[dict[str, Any]] = until(lambda: len(all_runs := airflow.runs(FAILOVER)) >= number and all_runs, f"run {number}")
     until(lambda: airflow.returned(FAILOVER, runs[number - 1]["dag_run_id"], "find") is not None, "what it has found")
     return runs[number - 1]
 
 
 def with_servers(airflow: Airflow, servers: set[str]) -> list[dict[str, Any]]:
-    """The runs that have found any of the servers, if they have found all."""
+    """Return the runs that have found any of the servers, if together they have found all."""
     found = {
         run["dag_run_id"]: (run, set(airflow.returned(FAILOVER, run["dag_run_id"], "find") or ()) & servers)
         for run in airflow.runs(FAILOVER)

@@ -1,4 +1,4 @@
-"""RegionServers of a real cluster are killed; `airflow standalone` sees it, claims, drains with Spark, and reports."""
+"""RegionServers of a real cluster are killed; `airflow standalone` notices, claims, drains with Spark, and reports."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ def test_killed_servers_edits_arrive_without_anybody_s_doing(
     assert f"peer {PEER}: " in log
     assert "(100 %); left: 0 WALs, 0 B" in log
 
-    airflow.stop()  # while nobody watches, a server dies, and HBase claims its queue
+    airflow.stop()  # while Airflow is stopped, a server dies, and HBase claims its queue
     at = source_of(cluster.address)
     third = cluster.kill_regionserver(0).server_name
     until(lambda: claimed_by_hbase(at, third), f"HBase has claimed the queue of {third}")
@@ -102,7 +102,7 @@ def test_killed_servers_edits_arrive_without_anybody_s_doing(
 
     with connected(at.quorum) as zk:
         assert find_dead(session_of(zk, at)) == ()
-    airflow.unpause(REPLICATE)  # ships what the living have
+    airflow.unpause(REPLICATE)  # ships the live servers' queues
     run_id = airflow.trigger(REPLICATE, {"peer": PEER})
     airflow.await_run(REPLICATE, run_id)
     airflow.await_runs(REPLICATE)
@@ -111,7 +111,7 @@ def test_killed_servers_edits_arrive_without_anybody_s_doing(
 
 
 def run_for(airflow: Airflow, server: str) -> dict[str, Any] | None:
-    """The run that has found the server dead."""
+    """Return the run that has found the server dead."""
     for run in airflow.runs(FAILOVER):
         if server in (airflow.returned(FAILOVER, run["dag_run_id"], "find") or ()):
             return run
@@ -125,7 +125,7 @@ def claimed_by_hbase(at: SourceCluster, server: str) -> bool:
 
 
 def killed_spark(airflow: Airflow) -> bool:
-    """kill -9 of the Spark job once it ships; whether it was."""
+    """Kill -9 the Spark job once it ships. Returns whether it was killed."""
     for process in psutil.Process(airflow.pid).children(recursive=True):
         try:
             command = process.cmdline()

@@ -1,4 +1,4 @@
-"""What the replication page says to enter fits the forms of the DAGs."""
+"""The values that the replication page proposes fit the forms of the DAGs."""
 
 from __future__ import annotations
 

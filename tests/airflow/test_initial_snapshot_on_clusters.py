@@ -22,7 +22,7 @@ __all__ = ["peer", "slave", "source"]  # fixtures
 
 @pytest.fixture
 def shipped(monkeypatch) -> list[dict[str, Any]]:
-    """What runs of replicate_peer are started with: without a scheduler they would never begin."""
+    """The parameters of started runs of replicate_peer: without a scheduler these runs would never begin."""
     started: list[dict[str, Any]] = []
     monkeypatch.setattr(ShipQueueOperator, "execute", lambda self, context: started.append(dict(self.conf)))
     return started

@@ -117,7 +117,7 @@ def reported(store: Store, attempt: int, peer: str = "p", **summary: Any) -> dic
 
 
 def test_no_age_and_no_time_of_an_earlier_attempt_is_added() -> None:
-    """Every figure that a report has, not only those that this test names."""
+    """Checks every figure of a report, not only the ones that this test names."""
     store = Store()
     reported(store, 1, replicationLag=60_000, timestampOfNextToReplicate=1_700_000_000_000, ageOfLastShippedOp=7)
     now = {"replicationLag": 5_000, "timestampOfNextToReplicate": 1_700_000_055_000, "ageOfLastShippedOp": 8}

@@ -101,7 +101,7 @@ hostile()
 
 @pytest.fixture(autouse=True)
 def secret(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A connection that is nobody's business here."""
+    """A connection that nothing here may read."""
     monkeypatch.setenv("AIRFLOW_CONN_SLACK", json.dumps({"conn_type": "http", "host": "slack", "password": SECRET}))
 
 
@@ -114,7 +114,7 @@ def hostile(dead: HBaseZNodes) -> HBaseZNodes:
 
 
 def in_database(text: str) -> list[str]:
-    """The tables of Airflow's database that have it anywhere."""
+    """Return the tables of Airflow's database that contain the text."""
     with sqlite3.connect(HOME / "airflow.db") as db:
         tables = [name for (name,) in db.execute("select name from sqlite_master where type = 'table'")]
         return [name for name in tables if any(text in str(row) for row in db.execute(f'select * from "{name}"'))]
@@ -189,7 +189,7 @@ def test_values_of_any_shape_reach_tasks_operators_and_sensors_as_they_are(
 
 
 def outcome(run_id: str) -> tuple[dict[tuple[str, int], Any], dict[str, Any], dict[str, str]]:
-    """What a run's tasks returned, by task and map index; their fields as Airflow shows them; their labels."""
+    """Return the results of a run's tasks, by task and map index; their fields as Airflow shows them; and their labels."""
     from airflow.models.renderedtifields import RenderedTaskInstanceFields
     from airflow.models.taskinstance import TaskInstance
     from airflow.models.xcom import XComModel
@@ -208,14 +208,14 @@ def outcome(run_id: str) -> tuple[dict[tuple[str, int], Any], dict[str, Any], di
 
 
 def documented() -> tuple[dict[str, set[str]], set[str]]:
-    """What docs/security.md lists: fields by operator, and labels."""
+    """Return the lists of docs/security.md: fields by operator, and labels."""
     rows = re.findall(r"^\| `(.+?)` \| (.+?) \|", (REPO / "docs" / "security.md").read_text(), re.MULTILINE)
     fields = {name: set(re.findall(r"`(\w+)`", listed)) for name, listed in rows if name.isidentifier()}
     return fields, {name for name, _ in rows if "{{" in name}
 
 
 def operators() -> dict[str, type]:
-    """All operators and sensors that the plugins define."""
+    """Return all operators and sensors that the plugins define."""
     modules = [importlib.import_module(m.name) for m in pkgutil.walk_packages(walferry.airflow.__path__, "walferry.airflow.")]
     return {
         name: kind
@@ -236,5 +236,5 @@ def test_every_templated_field_and_every_label_is_known_and_guarded(dags: dict[s
     assert {task.map_index_template for task in tasks.values()} - {None} == labels
     assert [name for name, task in tasks.items() if getattr(task, "start_trigger_args", None)] == []
     links = {type(link).__module__ for task in tasks.values() for link in task.operator_extra_links}
-    assert links == {"walferry.airflow.operators.links"}  # which quote names, and take addresses of the web only
+    assert links == {"walferry.airflow.operators.links"}  # they quote names, and accept only web addresses
     assert [dag.dag_id for dag in dags.values() if dag.render_template_as_native_obj or dag.user_defined_macros] == []

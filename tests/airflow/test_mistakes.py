@@ -1,4 +1,4 @@
-"""What newcomers' mistakes are answered with: each row of the table of docs/mistakes.md is provoked, here or on clusters."""
+"""The answers to newcomers' mistakes: each row of the table of docs/mistakes.md is provoked, here or on clusters."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from .mistakes import PROVOCATIONS, Row, Site, rows
 
 __all__ = ["hbase", "new_client"]  # fixtures
 
-LONG_SECONDS = 30.0  # for the first try of what goes wrong within 10, a run's other tasks, and a busy machine
+LONG_SECONDS = 30.0  # for a first try that fails within 10 s, a run's other tasks, and a busy machine
 HERE = [row for row in rows() if row.mistake in PROVOCATIONS]
 
 
@@ -35,10 +35,10 @@ def site(
 
     def once(*args: Any, **asked: Any) -> RetryDecision:
         ask(*args, **asked)
-        return RetryDecision.fail()  # the first try tells what there is to tell
+        return RetryDecision.fail()  # the first try shows everything
 
     monkeypatch.setattr(RetryIfItHelps, "evaluate", once)
-    be_of(hbase, "1.7.2")  # whose Master, which is not there, would not be asked for its peers
+    be_of(hbase, "1.7.2")  # a release whose Master, which is absent here, is not asked for peers
     (tmp_path / "oldWALs").mkdir()
     monkeypatch.setenv("WALFERRY_CACHE", os.environ.get("WALFERRY_CACHE", str(tmp_path / "cache")))
     return Site(hbase, zookeeper.quorum, tmp_path, monkeypatch, run_dag, last_words, capsys)

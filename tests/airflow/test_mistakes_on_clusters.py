@@ -27,7 +27,7 @@ CONTROLLER = "org.apache.hadoop.hbase.security.access.AccessController"
 GUARDED = {"hbase.security.authorization": "true"} | {
     f"hbase.coprocessor.{where}.classes": CONTROLLER for where in ("master", "region", "regionserver")
 }
-STRANGER = "stranger"  # to whom no right was granted
+STRANGER = "stranger"  # a user without any rights
 
 
 @dataclass
@@ -43,10 +43,10 @@ class Pair:
     patch: pytest.MonkeyPatch
     capsys: pytest.CaptureFixture[str]
     managed_peer: Callable[[ClusterAddress, ClusterAddress], str]
-    guarded: Callable[[], tuple[ClusterAddress, JavaClient]]  # a cluster that refuses what was not granted
+    guarded: Callable[[], tuple[ClusterAddress, JavaClient]]  # makes a cluster that refuses calls without a granted right
 
     def table(self, families: dict[str, int], at_slave: dict[str, int] | None) -> str:
-        """A table with rows in each family; its name."""
+        """Make a table with rows in each family. Returns its name."""
         name = self.unique("t")
         self.source.create_table(name, families)
         if at_slave:
@@ -55,17 +55,17 @@ class Pair:
         return name
 
     def run(self, **params: Any) -> str:
-        """Ship the peer; the last words of the task that has failed first."""
+        """Ship the peer. Returns the last words of the task that failed first."""
         assert self.ship(peer=self.peer, **{"deadline": 60, **params}).state == "failed"
         return self.last_words()
 
     def connect(self, at: ClusterAddress, **extra: str) -> None:
-        """Define the connection, with this beside what it needs."""
+        """Define the connection, with these fields in addition to the necessary ones."""
         fields = {"wal_root": at.wal_root, "znode_parent": at.znode_parent, **extra}
         self.patch.setenv("AIRFLOW_CONN_HBASE_SOURCE", json.dumps({"conn_type": "generic", "host": at.quorum, "extra": fields}))
 
     def create_peer(self, cluster_key: str, *words: str) -> str:
-        """Create a peer by the command; what it is refused with."""
+        """Create a peer by the command. Returns the error with which it is refused."""
         self.capsys.readouterr()
         at = self.source.address
         connection = {"host": at.quorum, "extra": {"wal_root": at.wal_root, "znode_parent": at.znode_parent}}

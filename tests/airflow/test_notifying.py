@@ -1,4 +1,4 @@
-"""Notifiers that Airflow's configuration names wrongly are told of by the first run."""
+"""The first run reports notifiers that Airflow's configuration names wrongly."""
 
 from __future__ import annotations
 

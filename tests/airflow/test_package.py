@@ -1,4 +1,4 @@
-"""What `pip install .` brings: the command, the plugin, the provider with its connection form, DAGs and Spark jobs."""
+"""The content of `pip install .`: the command, the plugin, the provider with its connection form, DAGs and Spark jobs."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ print(json.dumps({
 
 @pytest.fixture(scope="module")
 def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The wheel, built of a copy of the repo, for which nothing is fetched."""
+    """The wheel, built from a copy of the repo without any downloads."""
     copy, out = tmp_path_factory.mktemp("source"), tmp_path_factory.mktemp("wheel")
     for name in SOURCES:
         if (ROOT / name).is_dir():
@@ -52,7 +52,7 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def installed(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
-    """The environment of processes that find the package as pip installs it, and not the repo's."""
+    """The environment of processes that find the package as pip installs it, and not the repo's package."""
     folder, home = tmp_path_factory.mktemp("site"), tmp_path_factory.mktemp("home")
     with zipfile.ZipFile(wheel) as archive:
         archive.extractall(folder)

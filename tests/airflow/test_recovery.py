@@ -180,7 +180,7 @@ def test_a_batch_of_a_wrong_wal_root_is_not_begun_and_its_report_tells_why(dead:
 
 @pytest.fixture
 def nothing_to_ship(dead: HBaseZNodes, at: SourceCluster, tmp_path: Path) -> None:
-    """The WALs of OTHER, and of SERVER, which rolls another, are empty."""
+    """Make the WALs of OTHER and SERVER empty. SERVER rolls another one."""
     for name in (wal(5, OTHER), wal(9)):
         (tmp_path / "oldWALs" / name).touch()
     dead.add_wal(SERVER, "p", wal(10))
@@ -249,7 +249,7 @@ def test_a_drain_before_which_another_run_was_faster_is_tried_again(failover, de
 
 
 def test_a_drain_whose_slave_is_down_is_tried_again(failover, dead: HBaseZNodes, spark: Spark):
-    """No next batch comes for its queue, and between the tries other drains have its place."""
+    """No next batch comes for its queue, and between the tries other drains take its place."""
     spark.down = {group(OTHER): 2}
     ended = failover(server=OTHER)
     assert ended.state == "success", ended.report
@@ -336,7 +336,7 @@ def test_a_late_drain_that_is_cleared_when_another_run_has_drained_it_is_a_succe
     ended = failover(server=OTHER)
     assert ended.state == "failed"
     spark._ship("p", group(OTHER))
-    monkeypatch.setattr(Spark, "submit", lambda *_: None)  # as the job does: nothing is queued, so it writes no summary
+    monkeypatch.setattr(Spark, "submit", lambda *_: None)  # like the job, which writes no summary because nothing is queued
     assert clear("regionserver_failover", ended, "drain").state == "success"
 
 
@@ -453,7 +453,7 @@ def test_every_step_may_be_done_again(dead: HBaseZNodes, at: SourceCluster, spar
             spark._ship(each.peer, name)
     assert [each.left for each in recovery.outcome(at, planned.drains, "run 1.1", {})] == [-1, -1]
     assert recovery.plan(at, wanted, [DEAD], "run 1.3").drains == []
-    dead.zk.ensure_path(at.nodes.queue(WALFERRY_SERVER, f"p-{DEAD}"))  # as a drain leaves it that is killed in the very end
+    dead.zk.ensure_path(at.nodes.queue(WALFERRY_SERVER, f"p-{DEAD}"))  # as a drain leaves it if it is killed at the very end
     assert recovery.clean_up(at, [OTHER], "run 1") == []
     assert dead.zk.exists(at.nodes.queue_server(WALFERRY_SERVER))
     assert recovery.clean_up(at, [DEAD], "run 1") == []

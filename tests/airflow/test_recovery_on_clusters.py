@@ -59,7 +59,7 @@ def recording(source, slave, unique) -> Iterator[Recording]:
 
 
 def orphaned(at: SourceCluster, client: JavaClient, peer: str) -> DeadQueue:
-    """A queue that still lies under its dead server."""
+    """Return a queue that still lies under its dead server."""
     queue = DeadQueue(at, client, peer)
     queue.path = at.nodes.queue(queue.server, peer)
     return queue
@@ -109,7 +109,7 @@ def test_what_dead_servers_left_arrives_and_nothing_of_them_stays(
 
 
 def give_up_lost_wal(at: SourceCluster, peer: str, queue: DeadQueue) -> None:
-    """As an operator does who accepts its loss."""
+    """Take a lost WAL out of its queue, as an operator does who accepts the loss."""
     with connected(at.quorum) as zk:
         (lies,) = (q for q in recovered_queues(session_of(zk, at), peer) if q.groups == (queue.group,))
         zk.delete(at.nodes.wal(lies.server, lies.queue_id, lies.wals[0]))

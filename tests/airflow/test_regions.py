@@ -37,7 +37,7 @@ class Site:
     root: Path
 
     def served(self) -> list[int]:
-        """How many servers serve each region."""
+        """Return how many servers serve each region."""
         return [sum(encoded in server.online for server in self.world.live) for encoded in sorted(self.world.meta)]
 
 

@@ -33,12 +33,12 @@ TABLE = "t"
 ROWS = 200
 NAMESPACES = "hbase:namespace"
 INITIALIZED = "Master has completed initialization"
-HANGS_SECONDS = 10.0  # without a cure it is for ever
+HANGS_SECONDS = 10.0  # without the cure, it hangs for ever
 
 
 @dataclass(frozen=True)
 class Site:
-    """A cluster with two RegionServers, and what was written to it. Its rows are not flushed."""
+    """A cluster with two RegionServers, and the rows that were written to it. The rows are not flushed."""
 
     cluster: MasterlessCluster
     client: JavaClient
@@ -55,7 +55,7 @@ class Site:
         return self.cluster.master.log_text()
 
     def check(self) -> None:
-        """The HMaster is ready and finds nothing wrong, and all rows are there."""
+        """Check that the HMaster is ready and finds nothing wrong, and that no row is missing."""
         self.cluster.await_ready()
         report = self.cluster.hbck()
         assert report.inconsistencies == 0, report.text
@@ -93,7 +93,7 @@ def wait_for(done: Callable[[], bool], what: str, seconds: float = 120.0) -> Non
 def test_an_open_behind_which_an_hmaster_hangs_is_told_by_the_dry_run_and_cured_by_the_real_one(
     site: Site, run_dag: Callable[..., Run], logged: Callable[[], str]
 ) -> None:
-    """As after a server that has begun to open the region of hbase:namespace, and forgot it while there was no HMaster."""
+    """Such an open remains if a server forgets the region of hbase:namespace, which it was opening, without an HMaster."""
     known = site.region_of(NAMESPACES)
     assert known.server is not None
     encoded = encoded_name(known.name)
@@ -127,7 +127,7 @@ def test_a_cluster_is_started_without_an_hmaster_which_takes_over_afterwards(
     site.cluster.kill_master()
     wait_for(lambda: not live_servers(site.zk, site.nodes), "the servers' sessions end")
     for _ in range(2):
-        later(5, site.cluster.launch_regionserver)  # they wait for a master: here for the run
+        later(5, site.cluster.launch_regionserver)  # RegionServers wait for a master: here for the run
     ended = run_dag("emergency_start", confirm=site.nodes.base, min_servers=2, wait_minutes=5)
     told = logged()
     assert ended.state == "success", told

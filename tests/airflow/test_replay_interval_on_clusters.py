@@ -31,7 +31,7 @@ TRIES = 10  # to write within intervals on a busy machine
 
 @pytest.fixture
 def backfill(dags: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> Callable[..., list[Run]]:
-    """`backfill(first, last, '{"peer": …}')` creates a backfill by Airflow's command and runs it; its runs, oldest first."""
+    """`backfill(first, last, '{"peer": …}')` creates a backfill by Airflow's command and runs it → its runs, oldest first."""
 
     def run(first: datetime, last: datetime, conf: str, *more: str) -> list[Run]:
         words = ["--dag-id", DAG, "--from-date", first.isoformat(), "--to-date", last.isoformat(), "--dag-run-conf", conf]
@@ -42,7 +42,7 @@ def backfill(dags: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> Callable[
 
 
 def queued_runs() -> list[str]:
-    """The runs that a backfill has made, which no scheduler takes up here; no further backfill can be made while it is active."""
+    """Return the runs of a backfill, which no scheduler takes up here. While it is active, no further backfill can be made."""
     from airflow.models.backfill import Backfill
     from airflow.models.dagrun import DagRun
     from airflow.utils.session import create_session
@@ -81,7 +81,7 @@ def write_intervals(source: JavaClient, table: str) -> tuple[datetime, list[set[
 
 @pytest.fixture
 def intervals(source: JavaClient, slave: JavaClient, peer: str, table: str, replicate_peer) -> tuple[datetime, list[set[bytes]]]:
-    """The start of five intervals, and the 100 rows that each has of the table, which the slave has had, and lost."""
+    """The start of five intervals, and the table's 100 rows of each, which the slave had and lost."""
     written = next(filter(None, (write_intervals(source, table) for _ in range(TRIES))), None)
     assert written, f"{TRIES} times the rows of an interval were not written before its end"
     first, rows = written
@@ -91,7 +91,7 @@ def intervals(source: JavaClient, slave: JavaClient, peer: str, table: str, repl
     return first, rows
 
 
-MASTERS = "$masterlocalwal$"  # how the names of WALs of a Master's own store end, which lie there too
+MASTERS = "$masterlocalwal$"  # ends the names of WALs of a Master's own store, which lie there too
 
 
 def rows_of(client: JavaClient, table: str) -> set[bytes]:
@@ -100,7 +100,7 @@ def rows_of(client: JavaClient, table: str) -> set[bytes]:
 
 @pytest.fixture
 def aside(standalone_pair, tmp_path: Path) -> Iterator[Callable[[datetime], list[str]]]:
-    """`aside(time)` takes away the archived WALs that were begun before that time; their names. They are put back in the end."""
+    """`aside(time)` takes away the archived WALs that were begun before that time, and returns their names. They come back."""
     old = Path(standalone_pair.source.address.wal_root.removeprefix("file://")) / "oldWALs"
     taken: list[Path] = []
 
@@ -154,7 +154,7 @@ def test_three_past_intervals_bring_their_rows_into_an_emptied_table_and_one_tha
     taken = aside(third)
     (failed,) = backfill(second, second, conf, "--reprocess-behavior", "completed")
     assert failed.state == "failed"
-    assert (failed.tasks["plan", None], failed.tries["plan", None]) == ("failed", 2)  # the first one was before
+    assert (failed.tasks["plan", None], failed.tries["plan", None]) == ("failed", 2)  # the first try was before
     (reason,) = failed.report["failures"]
     group = parse_wal_name(taken[-1]).group
     assert f"WALs of group {group} with entries of {second:%Y-%m-%d %H:%M:%S} to {third:%Y-%m-%d %H:%M:%S}: gone: " in reason

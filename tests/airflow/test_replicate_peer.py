@@ -29,18 +29,18 @@ DONE = GroupSummary(group="g1", server="s1", status=Status.DONE, shippedOps=7)
 
 @dataclass
 class Cluster:
-    """What the stubs answer, and what they were asked."""
+    """The answers of the stubs, and the requests that they got."""
 
     managed: list[str] = field(default_factory=lambda: ["p"])
     refused: list[str] = field(default_factory=list)
     idle: list[str] = field(default_factory=list)
-    down: dict[str, str] = field(default_factory=dict)  # slaves
-    elsewhere: list[str] = field(default_factory=list)  # peers that another run holds when they are to be shipped
-    paused: list[str] = field(default_factory=list)  # since they were planned
+    down: dict[str, str] = field(default_factory=dict)  # slaves that are down, and why
+    elsewhere: list[str] = field(default_factory=list)  # peers that another run holds when they should be shipped
+    paused: list[str] = field(default_factory=list)  # peers that were paused after planning
     unrolled: dict[str, str] = field(default_factory=dict)
     recovering: dict[str, list[str]] = field(default_factory=dict)  # peers with groups held by recoveries: their other groups
-    left: list[GroupSummary] = field(default_factory=lambda: [DONE])  # by a job
-    job_fails: int = 0  # times
+    left: list[GroupSummary] = field(default_factory=lambda: [DONE])  # the summaries that a job leaves
+    job_fails: int = 0  # how many times the job fails
     rolls: list[list[str]] = field(default_factory=list)
     commands: list[list[str]] = field(default_factory=list)
     timeouts: list[float] = field(default_factory=list)
@@ -126,7 +126,7 @@ def test_each_managed_peer_has_a_branch_and_a_peer_in_a_wrong_state_stops_only_i
     assert ended.reports["busy"]["totals"]["shippedOps"] == 7
     assert ended.reports["idle"]["ok"]
     assert len(cluster.commands) == 1
-    assert cluster.rolls == [["busy", "idle"]]  # once for all
+    assert cluster.rolls == [["busy", "idle"]]  # one roll for all peers
     run_id = f"replicate_peer/{ended.run_id}"
     assert cluster.held == [f"{run_id} takes busy", f"{run_id} gives up busy"]
 

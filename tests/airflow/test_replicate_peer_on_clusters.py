@@ -62,7 +62,7 @@ def test_what_clients_wrote_arrives_and_an_idle_batch_starts_no_job(
     assert (totals["shippedOps"], totals["shippedCells"]) == (1000, 1000)
     assert first.reports[peer]["groups"][0]["ageOfLastShippedOp"] > 0
 
-    for _ in range(4):  # HBase flushes on its own while many WALs are there, and writes markers of that
+    for _ in range(4):  # with many WALs HBase flushes by itself, and writes markers about that
         idle = replicate_peer(peer=peer, deadline=120)
         assert idle.state == "success"
         if idle.tasks["peer.ship", peer] == "skipped":
@@ -80,7 +80,7 @@ def test_what_clients_wrote_arrives_and_an_idle_batch_starts_no_job(
 
 
 def sinks_of(run: Run, peer: str) -> set[str]:
-    """How the run's groups were sent."""
+    """Return the sinks by which the run's groups were sent."""
     return {group["sink"] for group in run.reports[peer]["groups"] if group["sink"]}
 
 
@@ -132,7 +132,7 @@ def test_a_batch_is_loaded_as_files_and_the_report_says_so_and_what_was_not(
     (why,) = mixed.reports[peer]["not_loaded"]
     assert (
         f"the edits of table {unfit} go by requests: family f has NEW_VERSION_BEHAVIOR" in why
-    )  # beside those of other tests' tables
+    )  # in addition to other tests' tables
     assert mixed.reports[peer]["totals"]["shippedOps"] == 400
     assert f"Not all was loaded as files: {why}" in logged()
 

@@ -92,13 +92,13 @@ def test_airflow_refuses_to_trigger_with_a_value_of_a_wrong_type(dags: dict[str,
 
 
 def airflow(*words: str) -> None:
-    """Airflow's own command line, in this process."""
+    """Run Airflow's own command line, in this process."""
     args = get_parser().parse_args(words)
     args.func(args)
 
 
 def in_database(run_id: str) -> list[Any]:
-    """What Airflow's database says of a run, its tasks and its XComs."""
+    """Return the rows of Airflow's database about a run, its tasks and its XComs."""
     queries = [
         "select run_id, run_type, state, conf from dag_run",
         "select task_id, map_index, state, try_number from task_instance",
@@ -134,7 +134,7 @@ def test_a_backfill_is_possible_of_no_dag(dags: dict[str, Any], dag_id: str):
 def test_a_run_that_a_backfill_has_made_nevertheless_is_refused_in_words(
     run, cluster: Cluster, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ):
-    """As one that was there before its DAG refused them."""
+    """Such a run may have existed before its DAG refused backfills."""
     create = DagRun.__init__
 
     def as_backfill(run: DagRun, *args: Any, **kwargs: Any) -> None:

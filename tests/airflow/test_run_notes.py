@@ -1,4 +1,4 @@
-"""The note on a run says what its tasks have left, once the run has ended."""
+"""After a run has ended, its note contains its tasks' outcomes."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ __all__ = ["cluster", "run"]  # fixtures
 
 
 def note_of(ended: Run, before: str | None = None, tell: Callable[[Any, str], None] = on_dag_run_success) -> str | None:
-    """The note that the scheduler writes as the run ends.
+    """Return the note that the scheduler writes as the run ends.
 
-    A test's run is not in a session of the database, so this tells of its end once more.
+    A test's run is not in a session of the database, so this reports the run's end once more.
     """
     from airflow.models.dagrun import DagRun
     from airflow.utils.session import create_session

@@ -1,6 +1,6 @@
-"""What an operator gets to see of runs under Airflow's own scheduler and workers: logs, links, notes and metrics.
+"""Runs as operators see them under Airflow's own scheduler and workers: logs, links, notes and metrics.
 
-The log of a real task differs from that of a test run: the supervisor writes it, with the runner's own lines.
+The log of a real task differs from a test run's log: the supervisor writes it, with the runner's own lines.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from walferry.base.zk.client import connected
 DAG, WATCH = "replicate_peer", "watch_replication"
 HOUR_MS = 3_600_000
 PAUSED = {"walferry.managed": "true", "walferry.paused": "true"}
-MARKS = ("::group::", "::endgroup::")  # which the UI makes its folds of
+MARKS = ("::group::", "::endgroup::")  # the UI makes folds from these
 
 pytestmark = pytest.mark.timeout(900)
 
@@ -35,7 +35,7 @@ def hbase(zookeeper: ZooKeeperServer) -> Iterator[HBaseZNodes]:
     with connected(zookeeper.quorum) as zk:
         cluster = LastingZNodes.new(zk)
         cluster.add_peer("p")
-        be_of(cluster, "1.7.2")  # whose Master, which is not there, would not be asked for its peers
+        be_of(cluster, "1.7.2")  # a release whose Master, which is absent here, is not asked for peers
         yield cluster
 
 
@@ -75,7 +75,7 @@ def instance(run_id: str, task: str, dag_id: str = DAG) -> str:
 
 
 def log_of(airflow: Airflow, run_id: str, task: str, map_index: int = -1, dag_id: str = DAG) -> list[dict[str, Any]]:
-    """The lines of a task's log as the UI gets them."""
+    """Return the lines of a task's log as the UI gets them."""
     place = instance(run_id, task, dag_id)
     (tries,) = (
         each["try_number"] for each in airflow.tasks(dag_id, run_id) if (each["task_id"], each["map_index"]) == (task, map_index)
@@ -86,7 +86,7 @@ def log_of(airflow: Airflow, run_id: str, task: str, map_index: int = -1, dag_id
 
 
 def after_groups(lines: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """The lines that lie in no group, as the UI sorts them; those of a group are folded away."""
+    """Return the lines that lie in no group, as the UI sorts them. The UI folds the lines of a group away."""
     open_groups, shown = 0, []
     for line in lines:
         if MARKS[0] in line["event"]:
@@ -104,7 +104,7 @@ def ended(airflow: Airflow, **conf: Any) -> dict[str, Any]:
 
 
 def shipping(airflow: Airflow, peer: str) -> dict[str, Any]:
-    """A run that ships the peer itself. Every five minutes the DAG's schedule starts one that may have its lock just then."""
+    """Return a run that ships the peer itself. The DAG's schedule starts a run every five minutes, which may hold the lock."""
     for _ in range(3):
         run = ended(airflow, peer=peer, roll=False)
         (state,) = (each["state"] for each in airflow.tasks(DAG, run["dag_run_id"]) if each["task_id"] == "peer.ship")
@@ -114,7 +114,7 @@ def shipping(airflow: Airflow, peer: str) -> dict[str, Any]:
 
 
 def forget(hbase: HBaseZNodes, peer: str) -> None:
-    """Take the peer away, and its queue."""
+    """Delete the peer and its queue."""
     for znode in (hbase.nodes.peer(peer), f"{hbase.nodes.queues}/{SERVER}/{peer}"):
         if hbase.zk.exists(znode):
             hbase.zk.delete(znode, recursive=True)
@@ -122,7 +122,7 @@ def forget(hbase: HBaseZNodes, peer: str) -> None:
 
 @pytest.fixture
 def lost(hbase: HBaseZNodes) -> Iterator[str]:
-    """A peer whose WALs are queued, but lie nowhere."""
+    """Yield a peer whose WALs are queued, but lie nowhere."""
     hbase.add_peer("lost")
     for number in (1, 2):
         hbase.add_wal(SERVER, "lost", wal(number))
@@ -162,7 +162,7 @@ def test_what_an_operator_sees_of_runs(airflow: Airflow, lost: str) -> None:
 
 @pytest.fixture
 def behind(hbase: HBaseZNodes) -> Iterator[str]:
-    """A peer that waits for two hours; the peer of other tests has a slave that is nowhere, which nobody is to be told of."""
+    """Yield a peer with a lag of two hours. The other tests' peer has a slave that does not exist, and must cause no alert."""
     hbase.set_config("p", PAUSED)
     hbase.add_peer("w", config=PAUSED)
     now = int(time.time() * 1000)
@@ -175,7 +175,7 @@ def behind(hbase: HBaseZNodes) -> Iterator[str]:
 
 
 def watched(airflow: Airflow, state: str, task_state: str, after: str = "") -> dict[str, Any]:
-    """Wait for a scheduled run of the watching DAG, later than that, that ends so."""
+    """Wait for a scheduled run of the watching DAG that begins after `after` and ends in these states."""
     give_up = time.monotonic() + 300
     while time.monotonic() < give_up:
         for run in airflow.runs(WATCH):
@@ -198,7 +198,7 @@ def test_replication_is_watched_on_schedule(airflow: Airflow, hbase: HBaseZNodes
     assert gauges[f"hbase_source.source.{behind}.replicationLag"] >= 2 * HOUR_MS  # as HBase has it, in ms
     assert gauges["hbase_source.source.lookedAt"] >= began
 
-    hbase.add_wal(SERVER, "gone", wal(1))  # of a peer that does not exist
+    hbase.add_wal(SERVER, "gone", wal(1))  # the queue of a peer that does not exist
     alert = watched(airflow, "failed", "failed", after=well["run_after"])
     text = f"orphaned queues: 1 queue with 1 WAL are of peers that do not exist, and nothing ships them: {SERVER}/gone"
     assert alert["run_type"] == "scheduled"
@@ -208,7 +208,7 @@ def test_replication_is_watched_on_schedule(airflow: Airflow, hbase: HBaseZNodes
     assert (last["level"], last["event"].replace("\n  ", " ").startswith(text)) == ("error", True)
     assert not [line for line in lines if line.get("error_detail")]  # a traceback
     assert statsd.await_gauge("hbase_source.source.orphanedQueues", 1)["hbase_source.source.orphanedWals"] == 1
-    watched(airflow, "success", "skipped", after=alert["run_after"])  # it was told
+    watched(airflow, "success", "skipped", after=alert["run_after"])  # the alert was sent already
     assert [run["state"] for run in airflow.runs(WATCH) if run["run_after"] > well["run_after"]].count("failed") == 1
 
 

@@ -67,7 +67,7 @@ def watching(airflow_db: None, tmp_path_factory: pytest.TempPathFactory) -> Any:
 
 
 def run(dag: Any, conn: str = "hbase_source") -> tuple[str, Any]:
-    """Run the DAG to its end; the sensor's state and what it returned."""
+    """Run the DAG to its end. Returns the sensor's state and its result."""
     return run_sensor(dag, "dead_servers", {"conn": conn})
 
 
@@ -112,7 +112,7 @@ def test_what_is_serialized_makes_the_same_trigger_and_holds_no_secret(source: H
 
 
 async def first(trigger: DeadServersTrigger) -> TriggerEvent:
-    """What the triggerer does with a deferred task's trigger."""
+    """Return the trigger's first event, as the triggerer gets it for a deferred task."""
     try:
         async for event in trigger.run():
             return event
@@ -231,7 +231,7 @@ def test_a_connection_that_is_put_right_is_taken_up_and_says_until_then_what_is_
     told = [record.getMessage() for record in caplog.records if "not watching" in record.getMessage()]
     for what in ("is not defined", "extra has znode", "/nowhere/hbaseid is not there"):
         assert any(what in message for message in told), told
-    assert len(told) < 20  # no hot loop: one each RETRY_SECONDS
+    assert len(told) < 20  # no hot loop: one per RETRY_SECONDS
 
 
 def test_a_cluster_that_is_wrong_for_a_while_makes_nothing_fire_twice(source: HBaseZNodes) -> None:

@@ -81,7 +81,7 @@ def watched(airflow_db: None, tmp_path_factory: pytest.TempPathFactory) -> Any:
 
 
 def run(dag: Any, **params: str) -> tuple[str, Any]:
-    """Run the DAG to its end; the sensor's state and what it returned."""
+    """Run the DAG to its end. Returns the sensor's state and its result."""
     return run_sensor(dag, "new_wals", {"peer": "p", **params})
 
 
@@ -156,7 +156,7 @@ def test_what_is_serialized_makes_the_same_trigger_and_holds_no_secret(source: H
 
 
 async def first(trigger: NewWalsTrigger) -> TriggerEvent:
-    """What the triggerer does with a deferred task's trigger."""
+    """Return the trigger's first event, as the triggerer gets it for a deferred task."""
     try:
         async for event in trigger.run():
             return event
@@ -204,7 +204,7 @@ class Triggerer:
         self.pending: asyncio.Task[TriggerEvent] | None = None
 
     async def next(self, limit_s: float = LIMIT_SECONDS) -> tuple[Any, int | None]:
-        """The next event and its number for `persisted`. A TimeoutError leaves the trigger waiting for it."""
+        """Return the next event and its number for `persisted`. After a TimeoutError the trigger still waits for it."""
         self.pending = self.pending or asyncio.ensure_future(anext(self.events))
         event = await asyncio.wait_for(asyncio.shield(self.pending), limit_s)
         number = self.manager.bind_pending_event(trigger_id=1, key=self.key)

@@ -1,4 +1,4 @@
-"""When a batch starts the job that ships a peer, and when it starts it again. The job itself is a stub here."""
+"""Batches start the job that ships a peer, and start it again if need be. The job itself is a stub here."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def test_a_batch_ships_the_groups_that_no_recovery_holds_and_no_others(run, clus
     cluster.managed, cluster.recovering = ["all", "some"], {"all": [], "some": ["g1"]}
     ended = run()
     assert ended.state == "success"
-    (command,) = cluster.commands  # a job for no group would be one for all
+    (command,) = cluster.commands  # a job without groups would ship all groups
     assert job_in(command).groups == ("g1",)
     assert ended.tasks["peer.ship", "all"] == "skipped"
     assert "in the hands of recoveries" in ended.reports["all"]["left_to"]

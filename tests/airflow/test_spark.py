@@ -1,4 +1,4 @@
-"""spark-submit as the project wants it."""
+"""The project's use of spark-submit."""
 
 import ast
 import json

@@ -1,4 +1,4 @@
-"""Connections of Spark Connect servers: where the server is, and what is refused."""
+"""Connections of Spark Connect servers: where the server is, and which connections are refused."""
 
 from __future__ import annotations
 

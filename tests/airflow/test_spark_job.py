@@ -1,4 +1,4 @@
-"""A Spark job that a task submits: what it is given, how it fails, and how it ends."""
+"""A Spark job that a task submits: its input, its failures, and its ends."""
 
 from pathlib import Path
 
@@ -38,7 +38,7 @@ def test_a_job_that_ends_with_its_killed_task_is_not_told_as_a_failure_of_spark(
 
 
 def _submitted(monkeypatch, tmp_path, body, operators=None):
-    """A job of ours is submitted through a spark-submit that does this."""
+    """Submit a job of ours through a spark-submit that does `body`."""
     _script(tmp_path / "spark-submit", body)
     monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
     monkeypatch.setenv("WALFERRY_CACHE", str(tmp_path))

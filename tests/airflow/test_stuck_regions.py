@@ -114,7 +114,7 @@ def test_what_is_serialized_makes_the_same_trigger_and_holds_no_secret(source: H
 
 
 async def fired(limit: float) -> TriggerEvent:
-    """What the triggerer does with a deferred task's trigger."""
+    """Return the trigger's first event, as the triggerer gets it for a deferred task."""
     trigger = StuckRegionsTrigger(limit)
     try:
         async for event in trigger.run():

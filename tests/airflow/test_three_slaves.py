@@ -1,7 +1,7 @@
-"""Three slaves, one stopped and one silent: over several periods of the real DAG the third one's lag stays what it was.
+"""Three slaves, one stopped and one silent: over several periods of the real DAG the third slave's lag stays the same.
 
-The shorter test has one period, and one cluster in place of the three slaves, which proxies stop and silence. The same without
-Airflow's scheduler, in `make test`: tests/cluster/test_slaves_apart.py.
+The shorter test has one period, and one cluster in place of the three slaves, which proxies stop and silence. The same test
+without Airflow's scheduler, in `make test`: tests/cluster/test_slaves_apart.py.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ SILENT, STOPPED, WELL = "silent", "stopped", "well"
 PEERS = (SILENT, STOPPED, WELL)  # in the order of their branches
 ROWS = 200  # of a period
 PERIOD_SECONDS = 30  # the schedule's own is 5 minutes
-BEFORE, DURING = 2, 3  # periods with all slaves well, and with one only
-DEADLINE_SECONDS = 900  # of a batch: all periods would be over before a run that waited for it
-NOISE_SECONDS = 60  # of a busy machine, on which Spark has to start; a batch that waited would do so for 90 at least
+BEFORE, DURING = 2, 3  # periods with all slaves well, and with only one
+DEADLINE_SECONDS = 900  # of a batch: all periods would end before a run that waited for it
+NOISE_SECONDS = 60  # a busy machine's delay, with Spark's start; a batch that waited would take at least 90
 WAIT_SECONDS = 480
 SILENT_AFTER_BYTES = 8000  # a batch may still find the slave there, and then waits in the middle of its shipment
 
@@ -46,7 +46,7 @@ class World:
     written: int = 0
 
     def period(self) -> tuple[str, float]:
-        """Write, begin a batch, and wait until the well slave has got it: the run, and the seconds until then."""
+        """Write, begin a batch, and wait until the well slave has got it. Returns the run, and the seconds until then."""
         began = time.monotonic()
         self.source.put_many(TABLE, ROWS, ["f:q"], first=self.written)
         self.written += ROWS
@@ -104,7 +104,7 @@ def world(tmp_path: Path, standalone_pair: Any, java_client: Callable[[ClusterAd
 
 def airflow_of(home: Path, source: ClusterAddress) -> Airflow:
     host, port = source.quorum.split(":")
-    # The silent slave's proxy is the address in its list of servers: to its regions the way leads past it.
+    # The silent slave's proxy is the address in its list of servers. Calls to its regions do not pass the proxy.
     extra = {"znode_parent": source.znode_parent, "wal_root": source.wal_root, "sink": "replicate"}
     connection = {"conn_type": "generic", "host": host, "port": int(port), "extra": extra}
     environment = {
@@ -185,7 +185,7 @@ def test_two_slaves_that_are_down_do_not_delay_the_third(world: World) -> None:
     lags = [report["totals"]["replicationLag"] for report in down]  # the slave is tried in each period, and the lag grows
     assert len(lags) >= DURING - 1
     assert lags == sorted(lags)
-    # The job that the silent slave has surprised takes its patience. The runs in the meantime leave the peer to it.
+    # The job on the silent slave waits out its patience. Meanwhile other runs leave the peer to it.
     told = [world.report(run_id, SILENT) for run_id in runs]
     assert any(report["left_to"] for report in told)
     reasons = "".join(reason for report in told for reason in report["failures"])

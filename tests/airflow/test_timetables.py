@@ -1,4 +1,4 @@
-"""The intervals of replay_interval: a backfill has them, and the schedule makes no run."""
+"""The intervals of replay_interval: backfills use them, and the schedule makes no run."""
 
 from __future__ import annotations
 

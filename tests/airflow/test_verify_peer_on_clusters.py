@@ -40,7 +40,7 @@ def test_differences_are_reported_and_then_repaired(run_dag, clients, standalone
 
     slave.write(table, [delete_row("row<{{ 1 }}>")])
     repaired = run_dag("verify_peer", peer=peer, tables=[table], repair=True, start_row="row0", stop_row="row\\x31")
-    # The slave's own delete marker hides what is shipped again.
+    # The slave's own delete marker hides the cells that are shipped again.
     assert repaired.state == "failed"
     assert repaired.reports[peer]["totals"]["repaired"] == 0
     source.write(table, [put("row010", {"f:a": b"newer"})])

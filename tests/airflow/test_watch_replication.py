@@ -50,7 +50,7 @@ NONSENSE = 5
 
 @pytest.fixture
 def told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[], list[str]]:
-    """What a notifier, which the configuration names beside a broken one, was told since the last call."""
+    """The messages of a notifier since the last call. The configuration names it next to a broken notifier."""
     (tmp_path / "alerting_of_ours.py").write_text(NOTIFIERS)
     monkeypatch.syspath_prepend(str(tmp_path))
     monkeypatch.setenv("AIRFLOW__WALFERRY__NOTIFIERS", "alerting_of_ours.ALL")
@@ -69,7 +69,7 @@ def told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[], list[s
 def site(
     tmp_path: Path, zookeeper: Any, hbase: HBaseZNodes, monkeypatch: pytest.MonkeyPatch, airflow_db: None
 ) -> Iterator[HBaseZNodes]:
-    """A source with nothing wrong: its only peer is HBase's."""
+    """A source without problems: its only peer is HBase's."""
     (tmp_path / "oldWALs").mkdir()
     extra = {"wal_root": f"file://{tmp_path}", "znode_parent": hbase.nodes.base, "walferry_root": hbase.root}
     connection = {"conn_type": "generic", "host": zookeeper.quorum, "extra": extra}
@@ -89,7 +89,7 @@ def forget() -> None:
 
 
 def orphan(site: HBaseZNodes) -> str:
-    """A queue of a peer that does not exist; its znode."""
+    """Make a queue of a peer that does not exist. Returns its znode."""
     site.add_wal(SERVER, "gone", wal(int(time.time() * 1000) - HOUR))
     return site.nodes.queue(SERVER, "gone")
 

@@ -1,10 +1,10 @@
-"""Walferry's master as a process of its own, which can kill itself (SIGKILL) before or after its n-th action.
+"""Walferry's master as its own process, which can kill itself (SIGKILL) before or after its n-th action.
 
     python -m tests.cluster.acting_master --quorum localhost:2181 --root file:///hbase --flow balance --die before --at 3
 
-An action is a write under the role, a rename or deletion of files, or a call that asks servers to open or close regions. Each is
-printed. A process that is to die after a write dies when ZooKeeper has answered, while others may still be under way. The process
-ends by itself once its flow is at its end.
+An action is a write under the role, a rename or deletion of files, or a call that asks servers to open or close regions. Each
+action is printed. A process that is to die after a write dies when ZooKeeper has answered, while other writes may still be under
+way. The process ends by itself once its flow has ended.
 """
 
 from __future__ import annotations
@@ -31,13 +31,13 @@ from walferry.master.role_loop import Cluster, Master, Pass
 from walferry.master.wal_splitting import TaskWrites
 
 ACTIONS = [
-    (FencedLock, "_send"),  # a multi: regions' writes are sent side by side
+    (FencedLock, "_send"),  # a multi: the writes of regions are sent side by side
     (TaskWrites, "wake_workers"),
     (CalledServers, "open"),
     (CalledServers, "close"),
     *((wal_splitting, name) for name in ("rename", "touch", "make_folder", "delete_folder", "delete_empty_folder")),
 ]
-QUIET_PASSES = 3  # after these the flow is at its end
+QUIET_PASSES = 3  # after these the flow has ended
 
 
 class Counter:
@@ -74,7 +74,7 @@ class Counter:
 
 
 class EndingMaster(Master):
-    """Sets `stop` after some passes that had nothing to do."""
+    """Sets `stop` after some passes without work."""
 
     stop: threading.Event
     quiet = 0

@@ -1,4 +1,4 @@
-"""An HBase 1.7.2 under write load whose RegionServers die one after the other, while Walferry and they claim the queues."""
+"""An HBase 1.7.2 under write load, whose RegionServers die one after the other while they and Walferry claim the queues."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from walferry.replication.queues.claims.claim import claim
 from walferry.replication.queues.errors import ClaimHeld
 from walferry.replication.source.cluster import SourceCluster
 
-PEERS = ("1", "2", "3")  # so a server has three queues of its own, and those that it claimed
+PEERS = ("1", "2", "3")  # so a server has three queues of its own, and the queues that it claimed
 FAILOVER_SLEEP_MS = 300
 WAIT_SECONDS = 120
 QUEUES = "/hbase/replication/rs"
@@ -43,16 +43,16 @@ T = TypeVar("T")
 
 
 class Load:
-    """Puts all along, each tried again until it is acknowledged.
+    """Puts all along; each is tried again until it is acknowledged.
 
-    Walferry's other load leaves the retries to HBase's client; the one of 2.x gives up at once when a server of HBase 1 is dead,
-    because it looks for the table's state in a place that HBase 1 has not.
+    Walferry's other load leaves the retries to HBase's client. The client of 2.x gives up at once when a server of HBase 1 is
+    dead, because it looks for the table's state in a place that HBase 1 does not have.
     """
 
     def __init__(self, client: JavaClient, table: str) -> None:
         self._client = client
         self._table = table
-        self._acknowledged = [0] * REGIONS  # puts of each thread, from number 0 on
+        self._acknowledged = [0] * REGIONS  # the number of puts of each thread, from put 0 on
         self._stopped = threading.Event()
         self._threads = [threading.Thread(target=self._run, args=(number,), daemon=True) for number in range(REGIONS)]
         for thread in self._threads:
@@ -73,7 +73,7 @@ class Load:
         return {_row(region, number) for region in range(REGIONS) for number in range(self._acknowledged[region])}
 
     def _run(self, region: int) -> None:
-        """To one region, so that the others go on while its server is dead."""
+        """Put into one region, so that the other regions go on while its server is dead."""
         while not self._stopped.is_set():
             numbers = range(self._acknowledged[region], self._acknowledged[region] + PUTS)
             puts = [wire.put(_row(region, number), {"f:q": b"value%d" % number}, timestamp=1 + number) for number in numbers]
@@ -92,7 +92,7 @@ class Place(NamedTuple):
 
 @dataclass(frozen=True)
 class Death:
-    """What lay under a server's znode when it died."""
+    """The queues under a server's znode when it died."""
 
     server: str
     queues: tuple[str, ...]
@@ -101,7 +101,7 @@ class Death:
 
 @dataclass
 class Outcome:
-    """One dead server's queues: how many we moved, and how many RegionServers did."""
+    """One dead server's queues: how many Walferry moved, and how many RegionServers moved."""
 
     ours: int
     theirs: int
@@ -117,17 +117,17 @@ class Site:
     zk: KazooClient
     load: Load
     folder: Path
-    expected: dict[tuple[str, str], bytes] = field(default_factory=dict)  # peer and WAL of all the dead → position
+    expected: dict[tuple[str, str], bytes] = field(default_factory=dict)  # peer and WAL of all dead servers → position
     dead: list[str] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     outcomes: list[Outcome] = field(default_factory=list)
     replacements: list[Future[RegionServer]] = field(default_factory=list)
     pool: ThreadPoolExecutor = field(default_factory=lambda: ThreadPoolExecutor(8))
 
-    # What is queued, read without Walferry
+    # The queued WALs, read without Walferry
 
     def places(self) -> dict[tuple[str, str], list[Place]]:
-        """By peer and WAL. Read again while queues move."""
+        """Return the places by peer and WAL. Reads again while queues move."""
         while True:
             try:
                 return self._places()
@@ -144,7 +144,7 @@ class Site:
         return found
 
     def queues(self) -> list[tuple[str, str]]:
-        """Server and id."""
+        """Return server and id of each queue."""
         return [(server, name) for server in self._children("") for name in self._children(f"/{server}") if name != "lock"]
 
     def _children(self, path: str) -> list[str]:
@@ -161,7 +161,7 @@ class Site:
     # Before a death
 
     def fill_queues(self) -> None:
-        """Several WALs in each queue, with edits in them."""
+        """Put several WALs with edits into each queue."""
         for _ in range(2):
             time.sleep(0.5)
             self.source.roll_wals()
@@ -170,12 +170,12 @@ class Site:
         return [server.server_name for server in self.cluster.regionservers if server.is_serving]
 
     def holding_most(self) -> str:
-        """The server that has most of the recovered queues: when it dies these go on, under a longer name."""
+        """Return the server with the most recovered queues: when it dies, these move on under a longer name."""
         recovered = Counter(server for server, queue_id in self.queues() if parse_queue_id(queue_id).recovered)
         return max(self.serving(), key=lambda server: recovered[server])
 
     def register_positions(self, server: str) -> None:
-        """In the middle of a server's oldest WAL, for all peers but the first, which thus ships everything."""
+        """Register the middle of a server's oldest WAL for all peers but the first, which thus ships everything."""
         for peer in PEERS[1:]:
             queue = f"{QUEUES}/{server}/{peer}"
             wal = min(self.zk.get_children(queue), key=lambda name: parse_wal_name(name).timestamp)
@@ -184,7 +184,7 @@ class Site:
                 self.zk.set(f"{queue}/{wal}", encode_position(entries[len(entries) // 2]))
 
     def _read_wal(self, server: str, wal: str) -> list[int]:
-        """Where its entries end."""
+        """Return the offsets at which the WAL's entries end."""
         try:
             entries = self.source.read_wal(f"{self.at.wal_root}/WALs/{server}/{wal}")
         except JavaClientError:  # it was archived
@@ -194,14 +194,14 @@ class Site:
     # A death and what follows
 
     def kill(self, server: str) -> Death:
-        """kill -9; what is queued under it is written down."""
+        """Kill the server (kill -9), and write down its queued WALs."""
         names = [each.server_name if each.is_serving else "" for each in self.cluster.regionservers]
         self.cluster.kill_regionserver(names.index(server))
         self.dead.append(server)
         return self.note(server)
 
     def note(self, server: str) -> Death:
-        """What is queued under a dead server now is what must be queued from now on."""
+        """Write down a dead server's queued WALs: the same WALs must be queued from now on."""
         before = {key: place for key, places in self.places().items() for place in places if place.server == server}
         self.expected |= {key: place.value for key, place in before.items()}
         return Death(server, self.queues_of(server), len(before))
@@ -218,7 +218,7 @@ class Site:
         self.until(lambda: not self.is_live(server), f"the ephemeral of {server} is gone")
 
     def claim(self, server: str, run_id: str, before_write: Callable[[KazooClient], None] | None = None) -> int:
-        """Our claim in a session of its own; how many queues it moved. Another run of ours may be at it, and moves them then."""
+        """Claim the queues in our own session. Returns how many it moved; another run of ours may move them at the same time."""
         with connected(self.at.quorum) as zk:
             if before_write is not None:
                 _call_before_writes(zk, before_write)
@@ -228,7 +228,7 @@ class Site:
                 return 0
 
     def kill_lock_holder(self, server: str) -> Death | None:
-        """kill -9 of the RegionServer that is the first to lock the dead server's queues; None if none did."""
+        """Kill -9 the RegionServer that first locks the dead server's queues. Returns None if no server did."""
         owner = self._lock_owner(server)
         return None if owner is None else self.kill(owner)
 
@@ -243,7 +243,7 @@ class Site:
         return None
 
     def check(self, death: Death, moved: int) -> None:
-        """All is claimed, no lock is left, each WAL of all the dead is in one queue of its peer, at its position."""
+        """Check that all queues are claimed, no lock is left, and each dead server's WAL is in one queue, at its position."""
         self.until(lambda: not self.zk.exists(f"{QUEUES}/{death.server}"), f"the queues of {death.server} are claimed")
         self.check_queues()
         self.outcomes.append(Outcome(moved, len(death.queues) - moved))
@@ -258,7 +258,7 @@ class Site:
         assert [log for log in self.folder.rglob("regionserver*.log") if "ABORTING" in log.read_text(errors="replace")] == []
 
     def report(self) -> str:
-        """What has come of it so far."""
+        """Return the outcomes so far."""
         ours, theirs = sum(outcome.ours for outcome in self.outcomes), sum(outcome.theirs for outcome in self.outcomes)
         kinds = Counter("both" if o.ours and o.theirs else "ours" if o.ours else "HBase's" for o in self.outcomes)
         return (
@@ -269,7 +269,7 @@ class Site:
     # The end
 
     def drain(self) -> int:
-        """The load stops; all queues are shipped, whose WALs go. Returns how many WALs that were."""
+        """Stop the load, and ship all queues until their WALs are gone. Returns how many WALs that were."""
         self.load.stop()
         shipped = 0
         for peer in PEERS:
@@ -292,7 +292,7 @@ class Site:
 
 
 def tried_again(call: Callable[[], T]) -> T:
-    """A call of the Java client, again while regions are on their way to another server."""
+    """Make a call of the Java client, again and again while regions are on their way to another server."""
     give_up = time.monotonic() + WAIT_SECONDS
     while True:
         try:
@@ -311,7 +311,7 @@ def _row(region: int, number: int) -> bytes:
 def classic_site(
     folder: Path, slave: ClusterAddress, client_of: Callable[[ClusterAddress], JavaClient], table: str
 ) -> Iterator[Site]:
-    """The cluster of three RegionServers, three managed peers that lead to one slave, and the load at work on a new table."""
+    """Yield a cluster of three RegionServers, three managed peers that lead to one slave, and the load at work on a new table."""
     options = classic_options(regionservers=3, failover_sleep_ms=FAILOVER_SLEEP_MS)
     with DistributedClusters(folder, {"source": options}) as clusters:
         cluster = clusters["source"]
@@ -333,7 +333,7 @@ def classic_site(
 
 
 def _call_before_writes(zk: KazooClient, call: Callable[[KazooClient], None]) -> None:
-    """All that a claim writes are multis."""
+    """Call `call` before each multi: a claim writes only multis."""
     begin = zk.transaction
 
     def transaction() -> object:

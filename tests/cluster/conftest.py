@@ -1,4 +1,4 @@
-"""What tests of replication between standalone clusters share."""
+"""Fixtures for tests of replication between standalone clusters."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Sides:
 
 @pytest.fixture
 def sink(request: pytest.FixtureRequest) -> SinkKind:
-    """How edits are sent: what a mark such as BOTH_SINKS says, else the default."""
+    """How edits are sent: as a mark such as BOTH_SINKS says, or by default."""
     kind: SinkKind = getattr(request, "param", PeerSettings.sink)
     return kind
 
@@ -60,7 +60,7 @@ class ManyServers:
 
 @pytest.fixture
 def many_servers(distributed_pair, java_client, sink: SinkKind) -> Iterator[ManyServers]:
-    """The slave has three RegionServers during the test, and again as many as ever after it."""
+    """The slave has three RegionServers during the test, and its usual number after it."""
     source, slave = distributed_pair
     slave.start_regionserver()
     yield ManyServers(source, slave, java_client(source.address), java_client(slave.address), source_of(source.address, sink))
@@ -105,13 +105,13 @@ def proxied_peer(sides: Sides, proxied: ProxiedSlave, unique: Callable[[str], st
     sides.source.add_managed_peer(peer_id, proxied.cluster_key)
     yield peer_id
     for proxy in (proxied.zookeeper, proxied.sink):
-        proxy.let_go()  # else HBase waits long for the slave before it ends the peer
+        proxy.let_go()  # otherwise HBase waits long for the slave before it ends the peer
     sides.source.remove_peer(peer_id)
 
 
 @pytest.fixture(scope="session")
 def more_clusters(cluster_folder: Path) -> Iterator[tuple[StandaloneCluster, StandaloneCluster]]:
-    """Two clusters beside the standalone pair; the first has two RegionServers."""
+    """Two clusters in addition to the standalone pair; the first has two RegionServers."""
     folder = cluster_folder / "topologies"
     clusters = (
         StandaloneCluster(folder / "two-servers", {"hbase.regionservers": "2"}, name="two-servers"),

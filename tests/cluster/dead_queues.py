@@ -1,4 +1,4 @@
-"""Queues of servers that never were, made by hand: real edits in WAL files that a test may spoil as it likes."""
+"""Queues of dead servers that never existed, made by hand: real edits in WAL files that a test may spoil as it likes."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ WAIT_SECONDS = 30
 
 @dataclass(frozen=True)
 class Recording:
-    """The bytes of a closed WAL with one put to one row an entry, and its entries as HBase's own reader finds them."""
+    """The bytes of a closed WAL, in which each entry is one put to one row, and its entries as HBase's own reader finds them."""
 
     table: str
     content: bytes
@@ -33,12 +33,12 @@ class Recording:
 
 
 def record(client: JavaClient, table: str, rows: int) -> Recording:
-    """Put `rows` rows to family f of a table that is not flushed, each by a call of its own; the WAL that they are in."""
+    """Put `rows` rows to family f of a table that is not flushed, each by its own call. Returns the WAL that contains them."""
     return record_edits(client, table, [put(f"row{i:04}", {"f:q": b"value%d" % i}) for i in range(rows)])
 
 
 def record_edits(client: JavaClient, table: str, edits: Sequence[Mutation]) -> Recording:
-    """As `record`, of these edits; the last of them must not end like a trailer."""
+    """Do the same as `record` with these edits. The last edit must not end like a trailer."""
     (server,) = client.region_servers()
     folder = Path(client.address.wal_root.removeprefix("file://")) / "WALs" / server
     client.roll_wals()
@@ -65,11 +65,11 @@ class DeadQueue:
         self._added = 0
 
     def add(self, content: bytes | None, position: bytes = b"") -> Path:
-        """Queue one more WAL with this content (None: there is no such file), archived, at a position as it lies in ZooKeeper."""
+        """Queue one more archived WAL with this content (None: no such file), at `position` as ZooKeeper stores it."""
         self._added += 1
         name = f"{self.group}.{1700000000000 + self._added}"
         with connected(self._source.quorum) as zk:
-            zk.create(f"{self.path}/{name}", position, makepath=True)  # before the file: the log cleaner takes what is not queued
+            zk.create(f"{self.path}/{name}", position, makepath=True)  # before the file: HBase deletes unqueued WALs
         if content is not None:
             (self._archive / name).write_bytes(content)
         return self._archive / name
@@ -79,10 +79,10 @@ class DeadQueue:
             zk.set(f"{self.path}/{wal.name}", value)
 
     def give_up(self, wal: Path) -> None:
-        """Take a WAL out of the queue, as an operator does who accepts its loss."""
+        """Take a WAL out of the queue, as an operator does who accepts the loss of its edits."""
         with connected(self._source.quorum) as zk:
             zk.delete(f"{self.path}/{wal.name}")
 
     def positions(self) -> dict[str, int]:
-        """WAL name → position, of what is still queued of this server."""
+        """Return WAL name → position, for this server's WALs that are still queued."""
         return {wal: at for wal, at in positions(self._source, self._peer_id).items() if wal.startswith(f"{self.group}.")}

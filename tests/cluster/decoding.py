@@ -1,4 +1,4 @@
-"""Cells of WALs that real HBase wrote, as we decode them and as HBase does."""
+"""Compares cells of WALs that real HBase wrote, as Walferry decodes them and as HBase does."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def write_all_kinds(client: JavaClient) -> None:
 
 
 def is_closed(url: str) -> bool:
-    """Whether the WAL has a trailer, or has been archived since it was listed: HBase archives only closed WALs."""
+    """Return whether the WAL has a trailer, or has been archived since it was listed: HBase archives only closed WALs."""
     try:
         file = open_wal(url)
     except FileNotFoundError:
@@ -58,16 +58,16 @@ def is_closed(url: str) -> bool:
         return trailer_start(bytes(file.read_at(max(0, file.size - TAIL_BYTES), TAIL_BYTES)), file.size) is not None
 
 
-MASTERS = "$masterlocalwal$"  # how the names of WALs of a Master's own store end, which HBase moves to oldWALs, too
+MASTERS = "$masterlocalwal$"  # ends the names of WALs of a Master's own store, which HBase moves to oldWALs, too
 
 
 def copies_of_closed_wals(root: Path, folder: Path) -> list[str]:
-    """URLs of copies of a cluster's closed WALs: HBase may archive or delete the files themselves at any moment."""
+    """Return URLs of copies of a cluster's closed WALs: HBase may archive or delete the files themselves at any moment."""
     folder.mkdir()
     copies = []
     for path in itertools.chain(root.glob("WALs/*/*"), root.glob("oldWALs/*")):
-        with contextlib.suppress(FileNotFoundError):  # archived since it was listed: it comes again
-            if path.name.startswith((".", "dead")):  # of queues that tests make up, perhaps with broken WALs
+        with contextlib.suppress(FileNotFoundError):  # archived since it was listed: it is listed again
+            if path.name.startswith((".", "dead")):  # from queues that tests make up, perhaps with broken WALs
                 continue
             if path.name.endswith(MASTERS):
                 continue
@@ -83,7 +83,7 @@ def decode(url: str, **options: Any) -> list[dict[str, Any]]:
 
 
 def escaped(data: bytes) -> str:
-    """As Bytes.toStringBinary, which never gives one text for two byte strings: it escapes the backslash too."""
+    """Return the text of Bytes.toStringBinary. It differs for different bytes, because it escapes the backslash too."""
     return "".join(chr(b) if 32 <= b < 127 and b != 92 else f"\\x{b:02X}" for b in data)
 
 
@@ -98,14 +98,14 @@ def printed_tags(tags: bytes) -> list[str]:
 
 
 def as_printed(row: dict[str, Any]) -> dict[str, Any]:
-    """A row of ours in WALPrettyPrinter's words."""
+    """Return a row of ours in the form of WALPrettyPrinter."""
     cell = {name: escaped(row[name]) for name in ("row", "family", "qualifier", "value")}
     cell |= {"timestamp": row["timestamp"], "type": row["type"], "vlen": len(row["value"]), "tag": printed_tags(row["tags"])}
     return {"table": row["table"], "region": row["region"], "sequence": row["sequence_id"], "position": row["next_offset"]} | cell
 
 
 def compare_with_pretty_printer(client: JavaClient, urls: Iterable[str], **options: Any) -> list[dict[str, Any]]:
-    """Our cells, read with `options`, are those that HBase's WALPrettyPrinter prints; returns these."""
+    """Check that our cells, read with `options`, are the cells that HBase's WALPrettyPrinter prints. Returns these."""
     printed = []
     for url in urls:
         cells = [
@@ -121,7 +121,7 @@ def compare_with_pretty_printer(client: JavaClient, urls: Iterable[str], **optio
 
 
 def compare_with_reader(client: JavaClient, urls: Iterable[str], **options: Any) -> int:
-    """Our keys, positions and cells, read with `options`, are those of HBase's reader; how many cells."""
+    """Check that our keys, positions and cells, read with `options`, are HBase's reader's. Returns the number of cells."""
     cells = 0
     for url in urls:
         expected = [

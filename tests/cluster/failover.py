@@ -35,12 +35,12 @@ LOAD, BULK = "load", "bulk"  # tables
 BULK_ROWS = 20_000  # of 1 kB, written before a kill so that the drain takes a while
 WAIT_SECONDS = 240
 REGIONS = 6
-SLOW = PeerSettings(shipment_bytes=64 << 10, buffer_bytes=256 << 10)  # so that a kill finds a drain under way
+SLOW = PeerSettings(shipment_bytes=64 << 10, buffer_bytes=256 << 10)  # slow enough that a kill finds a drain under way
 
 
 @dataclass
 class Failover:
-    """The clusters, the load, and what is written down of a test."""
+    """The clusters, the load, and the facts that a test has recorded."""
 
     cluster: DistributedCluster
     source: JavaClient
@@ -55,7 +55,7 @@ class Failover:
     moved: int = 0  # queues that we claimed
     found: set[str] = field(default_factory=set)  # queues that our claims handed out, whoever had claimed them
     completed: int = 0  # WALs that our shipping took out of queues
-    unclean: int = 0  # among them those without a trailer
+    unclean: int = 0  # WALs among them without a trailer
     bulk_rows: int = 0
     replacements: list[Future[RegionServer]] = field(default_factory=list)
     pool: ThreadPoolExecutor = field(default_factory=lambda: ThreadPoolExecutor(8))
@@ -65,20 +65,20 @@ class Failover:
         self.bulk_rows += BULK_ROWS
 
     def victim(self) -> str:
-        """The server with the most regions of the bulk table: one with something to lose."""
+        """Return the server with the most regions of the bulk table, which has something to lose."""
         regions = [region.server for region in self.source.regions(BULK)]
         serving = [server.server_name for server in self.cluster.regionservers if server.is_serving]
         return max(serving, key=regions.count)
 
     def kill(self, server: str) -> None:
-        """kill -9; another server is started in its place, which takes a while."""
+        """Kill the server (kill -9), and start another one in its place, which takes a while."""
         names = [each.server_name if each.is_serving else "" for each in self.cluster.regionservers]
         self.cluster.kill_regionserver(names.index(server))
         self.dead.append(server)
         self.replacements.append(self.pool.submit(self.cluster.start_regionserver))
 
     def lose_one(self) -> str:
-        """A server with much to ship is killed, and its ephemeral is gone. Returns which."""
+        """Kill a server with much to ship, and wait until its ephemeral is gone. Returns the server."""
         self.write_bulk()
         server = self.victim()
         self.kill(server)
@@ -92,11 +92,11 @@ class Failover:
         assert all(server.process.alive for server in self.cluster.regionservers)
 
     def await_death(self, server: str) -> None:
-        """Until its ephemeral is gone."""
+        """Wait until the server's ephemeral is gone."""
         self.until(lambda: server not in map(str, live_servers(self.zk, self.at.nodes)), f"{server} is gone")
 
     def await_hbase(self, server: str) -> RecoveredQueue:
-        """Until HBase has moved the queue of this dead server under a live one, which holds it then."""
+        """Wait until HBase has moved this dead server's queue under a live one. Returns the queue there."""
 
         def claimed() -> list[RecoveredQueue]:
             alive = set(map(str, live_servers(self.zk, self.at.nodes)))
@@ -109,7 +109,7 @@ class Failover:
         self.cluster.kill_master()
 
     def begin_splitting(self, server: str) -> None:
-        """What a master does first with a dead server's WALs: nobody can begin another one there from now on."""
+        """Do a master's first step with a dead server's WALs: from now on nobody can begin another WAL there."""
         root = urlsplit(self.at.wal_root)
         hdfs = Client(f"{root.scheme}://{root.netloc}")
         hdfs.rename(f"{root.path}/WALs/{server}", f"{root.path}/WALs/{server}-splitting")
@@ -118,7 +118,7 @@ class Failover:
         return recovered_queues(session_of(self.zk, self.at), self.peer)
 
     def claim(self, server: str) -> ClaimedQueues:
-        """Our claim; twice, as a task that is tried again does."""
+        """Claim as Walferry does, twice, like a task that is tried again."""
         assert server in {dead.name for dead in find_dead(session_of(self.zk, self.at))}
         found = claim_and_find(session_of(self.zk, self.at), server, run_id=f"failover-{server}", holder="test")
         again = claim_and_find(session_of(self.zk, self.at), server, run_id=f"failover-{server}", holder="test")
@@ -129,14 +129,14 @@ class Failover:
         return found
 
     def drain(self, queues: Iterable[RecoveredQueue], *, slow: bool = False) -> None:
-        """Ship all groups of these queues; nothing of them is left then."""
+        """Ship all groups of these queues, and check that nothing of them is left."""
         groups = sorted({group for queue in queues for group in queue.groups})
         self.ship(groups, settings=SLOW if slow else None, senders=1 if slow else 2)
         left = [q for q in self.recovered() if set(q.groups) & set(groups)]
         assert left == []
 
     def drain_killing(self, queues: Iterable[RecoveredQueue], next_victim: Callable[[], str]) -> str:
-        """`drain`, and in mid-shipment another server dies. Returns which."""
+        """Drain the queues, and kill another server in mid-shipment. Returns that server."""
         before = {wal: at for wal, at in positions(self.at, self.peer).items() if any(wal in q.wals for q in queues)}
         draining = self.pool.submit(self.drain, queues, slow=True)
         await_progress(self.at, self.peer, before)
@@ -148,7 +148,7 @@ class Failover:
         return server
 
     def batch(self) -> None:
-        """An ordinary batch of the peer: live servers' rolled WALs too."""
+        """Run an ordinary batch of the peer, which also ships live servers' rolled WALs."""
         roll(self.at, self.peer)
         self.ship([group.group for group in plan(self.at, self.peer).groups])
 
@@ -165,20 +165,20 @@ class Failover:
         return summaries
 
     def clean_up(self) -> None:
-        """Nothing of the dead is left under HBase's znodes but what HBase still works on."""
+        """Check that under HBase's znodes no queue of dead servers is left except queues that HBase still works on."""
         for server in self.dead:
             clean_up(session_of(self.zk, self.at), server)
         assert find_dead(session_of(self.zk, self.at)) == ()
 
     def finish(self) -> None:
-        """The load stops, all is shipped: the slave has every acknowledged put, and all that is in the source."""
+        """Stop the load and ship everything: the slave then has every acknowledged put, and all rows of the source."""
         self.await_replacements()
         done = self.load.stop()
         print(f"load: {done}")
         assert done.failed == 0, done.errors
         while plan(self.at, self.peer).to_ship:
             self.batch()
-        self.batch()  # what was written after the last roll, if the loop found nothing to do
+        self.batch()  # ships the edits after the last roll, if the loop found nothing to do
         assert self.load.missing(self.slave, LOAD) == (0, ())
         for table in (LOAD, BULK):
             assert self.source.compare(table, self.slave).same
@@ -186,7 +186,7 @@ class Failover:
         assert self.recovered() == ()
 
     def check(self) -> None:
-        """What was seen all along: each WAL in one queue, none lost, no server aborted; then the cleaner takes the shipped."""
+        """Check what was observed: each WAL in one queue, none lost, no server aborted. Then the cleaner takes shipped WALs."""
         assert self.watch.wrong == []
         assert self.watch.looks > 10
         assert len(self.watch.seen - self.watch.queued) <= self.completed
@@ -202,7 +202,7 @@ class Failover:
         assert self.watch.wrong == []
 
     def master_log(self) -> str:
-        """Of all masters, one after the other."""
+        """Return the logs of all masters, one after the other."""
         return "".join(log.read_text(errors="replace") for log in sorted(self.folder.glob("master*.log")))
 
     def claims_begun_by_hbase(self) -> int:
@@ -210,7 +210,7 @@ class Failover:
         return len(re.findall(begun, self.master_log()))
 
     def hbase_is_done_with(self, server: str) -> bool:
-        """Whether the master's procedure for a dead server has come to its end, its claim of the queues too."""
+        """Return whether the master's procedure for a dead server has ended, including its claim of the queues."""
         ended = rf"Finished pid=\d+, state=SUCCESS[^;]*; ServerCrashProcedure {re.escape(server)}"
         return re.search(ended, self.master_log()) is not None
 
@@ -225,7 +225,7 @@ class Failover:
 def failover(
     folder: Path, client_of: Callable[[ClusterAddress], JavaClient], *, regionservers: int, sleep_before_failover_ms: int
 ) -> Iterator[Failover]:
-    """Clusters, a managed peer and the load, all at work. HBase claims a queue one to two times that sleep after it could."""
+    """Yield clusters, a managed peer and the load, all at work. HBase claims a queue one to two sleeps after it first could."""
     conf = {**QUICK_LOG_CLEANER, "replication.sleep.before.failover": str(sleep_before_failover_ms)}
     options: Mapping[str, ClusterOptions] = {
         "source": ClusterOptions(conf, regionservers=regionservers),

@@ -1,4 +1,4 @@
-"""Tables for loads, loads that die or come late, and what is left of them."""
+"""Helpers for loads: their tables, loads that die or come late, and the remains of loads."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ from walferry.replication.source.cluster import SourceCluster
 from walferry.replication.source.session import Session, open_session
 from walferry.shipping.bulkload import driver, loading
 
-CALLS = ("prepare", "load", "cleanup")  # of bulk_load
+CALLS = ("prepare", "load", "cleanup")  # functions of bulk_load
 
 
 def create_keeping_table(source: JavaClient, slave: JavaClient, table: str, families: Sequence[str] = FAMILIES) -> None:
-    """Create a table that keeps all cells, on both sides with other regions."""
+    """Create a table that keeps all cells, with different regions on the two sides."""
     for client, splits in ((source, SOURCE_SPLITS), (slave, SLAVE_SPLITS)):
         client.create_table(table, dict.fromkeys(families, GLOBAL), splits, versions=1_000)
         client.switch_compaction(table, False)
@@ -33,24 +33,24 @@ def create_keeping_table(source: JavaClient, slave: JavaClient, table: str, fami
 
 
 def records_left(source: SourceCluster, peer: str) -> list[str]:
-    """The znodes below <root>/loads of a peer."""
+    """Return the znodes below <root>/loads of a peer."""
     with open_session(source) as session:
         return children(session.zk, session.own.loads(peer)) or []
 
 
 def folders_left(slave: ClusterAddress, *tables: str) -> dict[str, list[str]]:
-    """The slave's folders for files of these tables that are to be loaded, and what is in them."""
+    """Return the slave's folders for files of these tables that are to be loaded, with their content."""
     staging = f"{slave.wal_root}/staging"
     found = [folder.name for folder in list_entries(staging) if any(f"__{table}__" in folder.name for table in tables)]
     return {name: [entry.name for entry in list_entries(f"{staging}/{name}")] for name in found}
 
 
 class Killed(BaseException):
-    """A run's process is killed: nothing in it goes on after that."""
+    """A run's process is killed: nothing in the process goes on after that."""
 
 
 class Mortal:
-    """A run in this process that can die: from then on it neither reaches ZooKeeper nor calls for a load."""
+    """A run in this process that can die. After that it neither reaches ZooKeeper nor calls for a load."""
 
     def __init__(self) -> None:
         self._clients: list[KazooClient] = []
@@ -90,7 +90,7 @@ class Mortal:
 
 @contextmanager
 def mortal_run(deaths: Callable[[Mortal, pytest.MonkeyPatch], None]) -> Iterator[Mortal]:
-    """In the block a run may die where `deaths` lets it."""
+    """Yield a run that may die where `deaths` lets it."""
     mortal = Mortal()
     with pytest.MonkeyPatch.context() as patch:
         for module in (driver, loading):
@@ -103,12 +103,12 @@ def mortal_run(deaths: Callable[[Mortal, pytest.MonkeyPatch], None]) -> Iterator
 
 
 def die_before(module: object, name: str, nth: int = 1) -> Callable[[Mortal, pytest.MonkeyPatch], None]:
-    """Die at the nth call of a function, before it is carried out."""
+    """Return a death at the nth call of a function, before the call is carried out."""
     return _die(module, name, nth, after=False)
 
 
 def die_after(module: object, name: str, nth: int = 1) -> Callable[[Mortal, pytest.MonkeyPatch], None]:
-    """Die once the nth call of a function is carried out."""
+    """Return a death once the nth call of a function is carried out."""
     return _die(module, name, nth, after=True)
 
 

@@ -1,4 +1,4 @@
-"""Runs a load's tasks in this process, one after the other, in the order in which Spark would not: the last parts first."""
+"""Runs a load's tasks in this process one by one, in an order that Spark would not use: the last parts first."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from walferry.shipping.bulkload.wals import LoadWal
 
 @dataclass
 class LocalSpread:
-    """A backend. What goes through the shuffle is encoded and decoded as it is for Spark's."""
+    """A backend. It encodes and decodes the rows of the shuffle as for Spark's shuffle."""
 
     cores: int = 2
     most_tasks: int = 1000
@@ -41,9 +41,9 @@ class LocalSpread:
         return self.outcomes
 
     def read(self, part: Sequence[LoadWal], job: LoadJob) -> list[ShuffleRow]:
-        """What a task does before the shuffle."""
+        """Run a task before the shuffle."""
         return list(rows_in(batches(read_wals(part, job))))
 
     def load(self, rows: Sequence[ShuffleRow], job: LoadJob) -> list[PartitionOutcome]:
-        """What a task does after it."""
+        """Run a task after the shuffle."""
         return list(load_partition(rows, job))

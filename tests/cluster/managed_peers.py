@@ -1,4 +1,4 @@
-"""Two real clusters, between which peers are made, and the commands for that."""
+"""Two real clusters between which tests make peers, and the commands for that."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class Clusters:
 
 
 def create_for_all(admin: PeerAdmin, peer_id: str, key: str) -> Peer:
-    """A peer for all user tables, though other tests have left some that the slave lacks."""
+    """Create a peer for all user tables, although other tests have left some that the slave lacks."""
     return create(admin, peer_id, key, allow_missing=True)
 
 

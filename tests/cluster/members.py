@@ -15,7 +15,7 @@ from embedded.wire import WalEntry
 from walferry.replication.source.cluster import SourceCluster
 
 SPLITS = [b"row10", b"row20", b"row30"]
-MARKER = b"METAFAMILY"  # of what a RegionServer did with a region
+MARKER = b"METAFAMILY"  # marks entries about what a RegionServer did with a region
 
 
 @dataclass(frozen=True)
@@ -33,10 +33,10 @@ class Member:
         return self.cluster.name
 
     def entries(self, table: str) -> Iterator[WalEntry]:
-        """A table's edits in this cluster's WALs, through HBase's own reader."""
+        """Yield a table's edits in this cluster's WALs, through HBase's own reader."""
         self.client.roll_wals()
         root = Path(self.cluster.address.wal_root.removeprefix("file://"))
-        written = [sorted(server.glob("*[0-9]"))[:-1] for server in root.glob("WALs/*")]  # the newest is still open
+        written = [sorted(server.glob("*[0-9]"))[:-1] for server in root.glob("WALs/*")]  # the newest WAL is still open
         for wal in itertools.chain(*written, root.glob("oldWALs/*[0-9]")):
             try:
                 found = self._read(wal)
@@ -45,7 +45,7 @@ class Member:
             yield from (entry for entry in found if entry.table == table and entry.cells[0].family != MARKER)
 
     def _read(self, wal: Path) -> list[WalEntry]:
-        """The entries of a WAL; none if it is older than the test."""
+        """Return the entries of a WAL; none if the WAL is older than the test."""
         return self.client.read_wal(f"file://{wal}") if wal.stat().st_mtime >= self.began else []
 
 

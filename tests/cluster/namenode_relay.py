@@ -1,4 +1,4 @@
-"""NameNodes that are not what they seem: one that hands on what it gets to a real one, and one that looks for tickets of ours."""
+"""Fake NameNodes: one passes its input on to a real NameNode, and one looks for our delegated tickets."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ _ACCEPT = 2
 
 @dataclass
 class Relay:
-    """Hands on the bytes of each connection to a NameNode, and adds an order of its own to each message once the client is in."""
+    """Passes each connection's bytes on to a NameNode, and adds its own order to each message once the client is logged in."""
 
     real: tuple[str, int]
-    folder: str  # to be deleted
-    answers: list[str] = field(default_factory=list)  # of the NameNode, to the order
+    folder: str  # the folder that the order deletes
+    answers: list[str] = field(default_factory=list)  # the NameNode's answers to the order
 
     def serve(self, client: socket.socket) -> None:
         with client, socket.create_connection(self.real) as upstream:
@@ -62,12 +62,12 @@ class Relay:
 
 @dataclass
 class Thief:
-    """Says that it is a service on localhost, whose key it has, and looks whether a client delegates its tickets to it."""
+    """Poses as a service on localhost whose key it has, and records whether a client delegates its tickets to it."""
 
     keytab: Path
     service: str
-    seen: list[tuple[bool, bool]] = field(default_factory=list)  # whether a token is good, and whether it delegates tickets
-    answered: threading.Event = field(default_factory=threading.Event)  # by a token, or by hanging up
+    seen: list[tuple[bool, bool]] = field(default_factory=list)  # whether each token is good, and whether it delegates tickets
+    answered: threading.Event = field(default_factory=threading.Event)  # set by a token, or by hanging up
 
     def serve(self, client: socket.socket) -> None:
         with client, suppress(OSError):
@@ -88,7 +88,7 @@ class Thief:
 
 
 def accept(keytab: Path, token: bytes) -> tuple[bool, bool]:
-    """Whether a token is good for the key in a keytab, and whether tickets are delegated in it."""
+    """Return whether a token is good for the key in a keytab, and whether tickets are delegated in it."""
     library = gssapi.library()
     store = gssapi._Store(1, (gssapi._Element * 1)(gssapi._Element(b"keytab", f"FILE:{keytab}".encode())))
     minor, credential, context, flags = ctypes.c_uint32(), ctypes.c_void_p(), ctypes.c_void_p(), ctypes.c_uint32()
@@ -105,7 +105,7 @@ def accept(keytab: Path, token: bytes) -> tuple[bool, bool]:
 
 @contextmanager
 def listening(serve: Callable[[socket.socket], None]) -> Iterator[int]:
-    """The port of a server whose connections are served side by side."""
+    """Yield the port of a server that serves its connections side by side."""
     listener = socket.create_server(("127.0.0.1", 0))
 
     def loop() -> None:

@@ -1,4 +1,4 @@
-"""Changes of peers through the Master's own calls, as HBase's shell makes them."""
+"""Changes peers through the Master's own calls, as HBase's shell does."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from walferry.hbase.rpc import master
 
 
 def table_of(name: str, *families: str) -> pb.TableCF:
-    """A table, or some of its families, as peers name them."""
+    """Return a table, or some of its families, in the form that peers use."""
     namespace, _, qualifier = name.rpartition(":")
     families_ = [family.encode() for family in families]
     return pb.TableCF(
@@ -30,7 +30,7 @@ def reconfigure(source: ClusterAddress, peer: str, change: Callable[[pb.Replicat
 
 
 def only(*tables: pb.TableCF, namespaces: tuple[str, ...] = ()) -> Callable[[pb.ReplicationPeer], None]:
-    """The change to these tables and namespaces alone."""
+    """Return a change that sets exactly these tables and namespaces."""
 
     def change(config: pb.ReplicationPeer) -> None:
         config.replicate_all = False

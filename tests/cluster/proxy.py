@@ -1,4 +1,4 @@
-"""Networks that fail on demand: TCP proxies before a real slave or a real ZooKeeper."""
+"""Networks that fail on demand: TCP proxies in front of a real slave or a real ZooKeeper."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ CHUNK = 32 << 10
 
 
 class Flow:
-    """One direction of a proxy: bytes pass at `speed` a second until `hold`, or until `hold_after` so many more of them."""
+    """One direction of a proxy. Bytes pass at `speed` a second until `hold`, or until `hold_after` more bytes have passed."""
 
     def __init__(self) -> None:
         self._changed = threading.Condition()
-        self._allowed: int | None = None  # None: any number
+        self._allowed: int | None = None  # None: no limit
         self.passed = 0
         self.speed = math.inf
 
@@ -67,7 +67,7 @@ class Flow:
 
 
 class TcpProxy:
-    """Listens on a port of its own and passes everything to `target`. A context manager."""
+    """Listens on its own port and passes everything to `target`. A context manager."""
 
     def __init__(self, target: tuple[str, int]) -> None:
         self._target = target
@@ -94,7 +94,7 @@ class TcpProxy:
         self.mend()
 
     def mend(self) -> None:
-        """Accept connections, on the same port as ever."""
+        """Accept connections again, on the same port."""
         listener = socket.socket()
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         listener.bind(("127.0.0.1", self.port))
@@ -117,7 +117,7 @@ class TcpProxy:
         self.let_go()
 
     def _accept(self, listener: socket.socket) -> None:
-        with contextlib.suppress(OSError):  # it was closed
+        with contextlib.suppress(OSError):  # the connection was closed
             while True:
                 client = listener.accept()[0]
                 try:
@@ -147,17 +147,17 @@ class TcpProxy:
 
 @dataclass(frozen=True)
 class ProxiedSlave:
-    """A slave whose ZooKeeper and one RegionServer are reached through proxies: what its cluster key leads to."""
+    """A slave whose ZooKeeper and one RegionServer are reached through proxies. Its cluster key leads to the proxies."""
 
     cluster_key: str
     zookeeper: TcpProxy
     sink: TcpProxy
-    server: ServerName  # the RegionServer, as it calls itself
+    server: ServerName  # the RegionServer, under its own name
 
 
 @contextlib.contextmanager
 def proxied_zookeeper(quorum: str) -> Iterator[TcpProxy]:
-    """A proxy before the one ZooKeeper server "host:port"."""
+    """Yield a proxy in front of the one ZooKeeper server "host:port"."""
     host, _, port = quorum.partition(":")
     with TcpProxy((host, int(port))) as proxy:
         yield proxy
@@ -165,8 +165,10 @@ def proxied_zookeeper(quorum: str) -> Iterator[TcpProxy]:
 
 @contextlib.contextmanager
 def through_proxy_only(slave: ProxiedSlave) -> Iterator[None]:
-    """What is shipped to the RegionServer by its own name, as hbase:meta tells it, goes through the proxy too, whatever the peer.
-    So do the calls that find out whether it answers."""
+    """Send all edits for the RegionServer's own name, which hbase:meta contains, through the proxy, whatever the peer.
+
+    Calls that find out whether it answers go through the proxy too.
+    """
 
     def connection(host: str, port: int, *args: Any, **options: Any) -> Connection:
         if (host, port) == (slave.server.host, slave.server.port):
@@ -181,7 +183,7 @@ def through_proxy_only(slave: ProxiedSlave) -> Iterator[None]:
 
 @contextlib.contextmanager
 def proxied_slave(slave: ClusterAddress) -> Iterator[ProxiedSlave]:
-    """The slave once more under a znode of its own, where its (first) RegionServer has the address of a proxy."""
+    """Yield the slave under another znode, where its (first) RegionServer has the address of a proxy."""
     nodes, proxied = ZNodes(slave.znode_parent), ZNodes(f"/proxied{secrets.token_hex(4)}")
     with connected(slave.quorum) as zk, proxied_zookeeper(slave.quorum) as zookeeper:
         server = min(live_servers(zk, nodes))

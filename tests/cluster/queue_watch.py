@@ -1,4 +1,4 @@
-"""A look at all queues of a peer, and at the files behind them, again and again: what must never be is remembered."""
+"""Looks at all queues of a peer, and at the files of their WALs, again and again, and remembers violations."""
 
 from __future__ import annotations
 
@@ -23,15 +23,15 @@ PAUSE_SECONDS = 0.2
 
 
 class QueueWatch:
-    """While it runs, at each look: a WAL is in one queue, its file is there, and it leaves only if its group may be shipped."""
+    """Checks at each look: a WAL is in one queue, its file exists, and it leaves only if its group may be shipped."""
 
     def __init__(self, source: SourceCluster, peer_id: str) -> None:
         self.wrong: list[str] = []
         self.looks = 0
-        self.seen: set[str] = set()  # all WALs that were ever in a queue
-        self.queued: set[str] = set()  # those of the last look
+        self.seen: set[str] = set()  # all WALs that have been in a queue
+        self.queued: set[str] = set()  # the WALs queued at the last look
         self.longest_chain = 0  # dead servers that a queue came through
-        self._pinned: dict[str, float] = {}  # WALs that were queued when their file lay in oldWALs already: since when
+        self._pinned: dict[str, float] = {}  # WALs that were queued while their file lay in oldWALs: since when
         self.longest_pinned_s = 0.0
         self._source = source
         self._peer_id = peer_id
@@ -56,14 +56,14 @@ class QueueWatch:
         try:
             with connected(self._source.quorum) as zk:
                 while not self._stop.wait(PAUSE_SECONDS):
-                    with contextlib.suppress(QueuesMoving):  # too busy to be seen at one moment: look again
+                    with contextlib.suppress(QueuesMoving):  # the queues change too fast for one look: look again
                         self._look(zk)
-        except Exception as error:  # else a watch that died would pass for one that has nothing to say
+        except Exception as error:  # otherwise a watch that died would pass for a watch without complaints
             self.wrong.append(f"the watch itself ended: {error!r}")
 
     def _look(self, zk: KazooClient) -> None:
         paths = self._paths(zk)
-        may_leave = self._shipped  # read after the queues: it is told before anything leaves
+        may_leave = self._shipped  # read after the queues: tests set it before any WAL leaves
         self.looks += 1
         count = Counter(path.rpartition("/")[2] for path in paths)
         self._note(f"{wal} is in {times} queues: {paths}" for wal, times in count.items() if times > 1)
@@ -76,7 +76,7 @@ class QueueWatch:
         self._look_at_files(zk)
 
     def _paths(self, zk: KazooClient) -> list[str]:
-        """The znodes of all queued WALs at one moment."""
+        """Return the znodes of all queued WALs at one moment."""
         session, peer_id = session_of(zk, self._source), self._peer_id
         return consistent(
             session, lambda: [f"{path}/{wal}" for path in queue_paths(session, peer_id) for wal in children(zk, path) or ()]
@@ -89,7 +89,7 @@ class QueueWatch:
         self._pinned = {wal: self._pinned.get(wal, now) for wal in archived}
         self.longest_pinned_s = max(self.longest_pinned_s, *(now - since for since in self._pinned.values()), 0.0)
         missing = {wal for wal, at in places.items() if at is None}
-        if missing:  # perhaps shipped since, and then deleted
+        if missing:  # perhaps shipped since, and deleted
             still = {path.rpartition("/")[2] for path in self._paths(zk)} & missing
             self._note(f"{wal} is queued, and has no file" for wal in still if not self._store.locate(parse_wal_name(wal)))
 

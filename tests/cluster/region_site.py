@@ -1,4 +1,4 @@
-"""A cluster of HBase 1.7.2 whose HMaster was killed, with Walferry as its master, and what must hold after each flow."""
+"""A cluster of HBase 1.7.2 whose HMaster was killed, with Walferry as its master, and the checks after each flow."""
 
 from __future__ import annotations
 
@@ -40,9 +40,9 @@ from walferry.master.znodes import META_ENCODED_NAME
 
 TABLE = "t"
 SPLITS = [b"%x" % digit for digit in range(2, 16, 2)]
-ROWS = 100  # a round of writes
+ROWS = 100  # per round of writes
 WAIT_SECONDS = 180
-RUN = "tests"  # all masters of the tests are attempts of one run: a killed one is put out at once
+RUN = "tests"  # all masters of the tests are attempts of one run, so a killed one is replaced at once
 
 
 @dataclass
@@ -83,7 +83,7 @@ class Site:
         assert len(self.cells) == self.rows
 
     def start_servers(self, number: int) -> list[ServerName]:
-        """Start RegionServers, which need a master for that."""
+        """Start RegionServers, which need a master to start."""
         started = [self.cluster.launch_regionserver() for _ in range(number)]
         wait_for(lambda: all(server.is_serving for server in started), "RegionServers start with us as their master")
         names = [ServerName.parse(server.server_name) for server in started]
@@ -98,7 +98,7 @@ class Site:
 
     @contextmanager
     def stopped(self, server: ServerName) -> Iterator[None]:
-        """Let a server stand still (SIGSTOP) for the length of a block. It may be killed within."""
+        """Stop a server (SIGSTOP) for the length of a block. It may be killed within."""
         process = self.cluster.regionservers[self._index(server)].process
         os.kill(process.pid, signal.SIGSTOP)
         try:
@@ -116,9 +116,9 @@ class Site:
         return "" if region.znode is None else region.znode.state.name
 
     def amiss(self, *, closed: bool = False) -> list[str]:
-        """What keeps the cluster from being whole: each region open once, where hbase:meta says, and nothing left over.
+        """Return why the cluster is not whole: each region must be open once, where hbase:meta says, with no leftovers.
 
-        With `closed` the regions of the table are to be open nowhere.
+        With `closed` the table's regions must be open nowhere.
         """
         view, read = self.look()
         found = [f"{server} is silent" for server in view.silent] + [str(each) for each in (*view.broken, *read.broken)]
@@ -144,7 +144,7 @@ class Site:
         return found + [f"left over: {each}" for each in left]
 
     def load(self) -> Counter[ServerName]:
-        """How many regions of the catalog each live server serves, without hbase:meta."""
+        """Return how many regions of the catalog each live server serves, without hbase:meta."""
         view, _ = self.look()
         return Counter({server: len(names - {META_ENCODED_NAME}) for server, names in view.online.items()})
 
@@ -160,7 +160,7 @@ class Site:
         return sorted(its, key=lambda encoded: its[encoded].info.start_key)
 
     def await_regions(self, why: Callable[[], str] = str) -> None:
-        """Wait until nothing is amiss, without asking for rows. HBase's client would wait for a server that stands still."""
+        """Wait until nothing is amiss, without reading rows. HBase's client would wait for a stopped server."""
         wait_for_nothing(self.amiss, why)
 
     def await_whole(self, why: Callable[[], str] = str) -> None:
@@ -186,7 +186,7 @@ def region_site(
     files: FileSystem | None = None,
     splits: Sequence[bytes] = SPLITS,
 ) -> Iterator[Site]:
-    """A cluster with a table whose rows are not flushed; its HMaster was killed."""
+    """Yield a cluster with a table whose rows are not flushed; its HMaster was killed."""
     with MasterlessCluster(folder, files=files) as cluster:
         for _ in range(servers):
             cluster.launch_regionserver()

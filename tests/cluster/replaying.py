@@ -1,4 +1,4 @@
-"""Ships intervals again in this process: what the Spark job does, with threads in place of Spark's tasks."""
+"""Ships intervals again in this process: does the Spark job's work, with threads in place of Spark's tasks."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def rows_of(client: JavaClient, table: str) -> frozenset[bytes]:
 
 
 def now() -> int:
-    """In ms since the epoch, and not near that of an edit, or of a WAL's begin, before or after it: see `quick_appends`."""
+    """Return the time in ms since the epoch, at some distance from edits and from WALs' begins: see `quick_appends`."""
     time.sleep(0.05)
     at = int(time.time() * 1000)
     time.sleep(0.05)
@@ -32,7 +32,7 @@ def ship_again(
     source: SourceCluster, peer: str, interval: Interval, *, run_id: str = "again", dry_run: bool = False,
     seconds: float = 120, on: Backend | None = None, **options: Any,
 ) -> list[GroupSummary]:  # fmt: skip
-    """What is sent is sent as the source says."""
+    """Ship an interval again, in the way that the source's settings say."""
     job = ReplayJob(source=source, peer_id=peer, interval=interval, run_id=run_id, deadline=time.time() + seconds, **options)
     summaries = replay(job, on or Threads(), dry_run=dry_run, keep_seconds=600)
     assert all(s.sink in ("", sink_of(source)) and not s.directRefused for s in summaries), summaries

@@ -1,4 +1,4 @@
-"""Runs the Spark job in processes of its own, to its end or until it is killed with everything it started."""
+"""Runs the Spark job in its own processes, to its end or until it is killed with everything it started."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class Job:
         return Finished(self._process.wait(seconds), self.output)
 
     def kill(self) -> None:
-        """kill -9 for everything of the job at once: spark-submit, JVM, driver, and the Python workers' own process groups."""
+        """Kill -9 all processes of the job at once: spark-submit, JVM, driver, and the Python workers' own process groups."""
         while processes := _session(self._process.pid):
             for pid in processes:
                 with contextlib.suppress(ProcessLookupError):

@@ -1,4 +1,4 @@
-"""Input that must not or cannot be shipped gives an error with place and advice; nothing is lost, and other queues go on."""
+"""Input that must not or cannot be shipped gives an error with place and advice. Nothing is lost, and other queues go on."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from walferry.replication.peers.settings import PeerSettings
 from walferry.shipping import closed_wal
 
 ROWS = 60
-BROKEN = 40  # the put that is spoilt
+BROKEN = 40  # the number of the spoilt put
 
 
 @pytest.fixture
@@ -48,7 +48,7 @@ def recording(sides, both) -> Recording:
 
 @pytest.fixture
 def queue(sides, recording, peer) -> DeadQueue:
-    """An empty queue of a dead server; the recording was made before the peer, so no other queue has it."""
+    """An empty queue of a dead server. The recording was made before the peer, so no other queue contains it."""
     return DeadQueue(sides.at, sides.source, peer)
 
 
@@ -92,7 +92,7 @@ def rows_up_to(count: int) -> list[str]:
 
 
 def telling_bytes(recording: Recording) -> dict[str, int]:
-    """Offset of a byte of each length in the put number BROKEN, and of what else HBase's own reader would stop at."""
+    """Return the offset of a byte of each length in the put number BROKEN, and of bytes where HBase's reader would stop."""
     index = scan_entries(np.frombuffer(recording.content, np.uint8), begin(recording), recording.puts[BROKEN].end).index
     cell = int(index.cells_start[0])
     return {
@@ -109,7 +109,7 @@ def telling_bytes(recording: Recording) -> dict[str, int]:
 
 
 def begin(recording: Recording) -> int:
-    """Where the put number BROKEN begins."""
+    """Return where the put number BROKEN begins."""
     return recording.entries[recording.entries.index(recording.puts[BROKEN]) - 1].end
 
 
@@ -137,7 +137,7 @@ def test_a_flipped_byte_stops_the_position_at_its_entry(sides, peer, recording, 
 
 
 def test_a_dead_servers_wal_that_ends_in_mid_entry_is_shipped_to_its_last_whole_entry(sides, peer, recording, queue):
-    """A file ends like this if its server died: the edit that was being written was never acknowledged to a client."""
+    """A file ends like this if its server died while it wrote an edit, which was therefore never acknowledged to a client."""
     end = recording.puts[BROKEN].end - 3
     queue.add(recording.content[:end])
     summary = ship_one(sides.at, peer, roll_first=False, groups=[queue.group])
@@ -305,7 +305,7 @@ def test_what_the_slave_lacks_is_named_and_shipped_once_it_is_there(sides, both,
     assert summary.status is Status.FAILED
     text = show(f"missing {missing}", summary.error)
     assert table in text
-    assert sides.source.compare(ok, sides.slave).same  # was in an earlier WAL
+    assert sides.source.compare(ok, sides.slave).same  # the put was in an earlier WAL
     left = positions(sides.at, peer)
 
     if missing == "family":
@@ -318,7 +318,7 @@ def test_what_the_slave_lacks_is_named_and_shipped_once_it_is_there(sides, both,
 
 
 def test_a_peer_that_is_enabled_in_mid_run_is_let_go(sides, both, proxied, proxied_peer, show):
-    """Its RegionServers may be shipping it from then on, so nothing is registered any more."""
+    """The peer's RegionServers may be shipping from then on, so no position is registered any more."""
     table = both()
     sides.source.put_many(table, 4000, ["f:a"], batch=100)
     roll(sides.at, proxied_peer)

@@ -1,4 +1,4 @@
-"""A cell as large as a request may be arrives at a real slave; a larger one gives an error that says so."""
+"""The largest cell that a request may contain arrives at a real slave. A larger one gives an error that says so."""
 
 from __future__ import annotations
 

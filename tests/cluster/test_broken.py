@@ -1,4 +1,4 @@
-"""A run treats broken WALs as it was asked to, between two real clusters."""
+"""A run treats broken WALs as its settings say, between two real clusters."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def test_quarantine_ships_what_is_whole_puts_the_file_aside_and_goes_on(sides, a
 
 @pytest.fixture
 def lose(monkeypatch: pytest.MonkeyPatch) -> Callable[[Path, int], None]:
-    """`lose(file, offset)` → the disk does not give this byte of the file any more."""
+    """`lose(file, offset)` → the disk no longer returns this byte of the file."""
     lost: dict[int, int] = {}
     read_fd = systems.read_fd
 
@@ -87,7 +87,7 @@ def lose(monkeypatch: pytest.MonkeyPatch) -> Callable[[Path, int], None]:
 
 
 def test_a_wal_with_a_lost_byte_is_its_group_s_trouble(sides, at, peer, both, queue, recording, lose, tmp_path):
-    """The plan looks into it, as it is small. What lies before the byte is shipped, what is left of the file put aside."""
+    """The plan opens the WAL because it is small. Entries before the byte are shipped, and the rest of the file is put aside."""
     wal = queue.add(recording.content)
     lose(wal, at_byte := begin(recording) + 1)
     beside = DeadQueue(sides.at, sides.source, peer)
@@ -107,7 +107,7 @@ def test_a_wal_with_a_lost_byte_is_its_group_s_trouble(sides, at, peer, both, qu
     assert "Ways out: " in stopped.error
     assert queue.positions() == {wal.name: begin(recording)}
 
-    kept = replace(at, archive=f"file://{tmp_path}/archive")  # which gets no copy with holes
+    kept = replace(at, archive=f"file://{tmp_path}/archive")  # the archive gets no copy with holes
     summary = ship_queue(kept, peer, queue, BrokenWals.QUARANTINE)
     assert (summary.status, summary.quarantinedLogs) == (Status.DONE, 1), summary.error
     assert summary.skippedBytes == len(recording.content) - begin(recording)

@@ -111,7 +111,7 @@ def test_bulk_loaded_rows_arrive_and_their_files_are_let_go(sides, table, peer):
     load(sides, table, puts(rows=range(20, 25)))
     sides.source.write(table, puts("f", range(30, 32)))
     held = references(sides, peer)
-    assert len(held) >= 6  # two regions' and one region's, of f and g; 2.6.1 makes them for those of l too
+    assert len(held) >= 6  # two regions' and one region's files, of f and g; 2.6.1 refers to l's files too
     summary = done(ship_one(sides.at, peer))
     assert summary.shippedHFiles == 6
     assert "bulk_load" not in summary.logEditsFiltered
@@ -125,7 +125,7 @@ def test_bulk_loaded_rows_arrive_and_their_files_are_let_go(sides, table, peer):
 
 @pytest.mark.parametrize("sink", [SinkKind.DIRECT, SinkKind.HFILES], indirect=True)
 def test_files_of_a_table_that_is_not_replicated_are_let_go(sides, both, peer):
-    """HBase 2.6.1 refers to them, and never removes that itself."""
+    """HBase 2.6.1 makes references to such files, and never removes them."""
     local, other = both({"l": LOCAL}), both({"f": GLOBAL})
     sides.source.write(other, puts("f"))
     load(sides, local, puts("l"))
@@ -162,7 +162,7 @@ def test_a_peer_for_some_families_gets_the_files_of_these(sides, table, unique):
 
 @ALL_SINKS
 def test_a_bulk_load_keeps_its_place_among_the_region_s_edits(sides, table, peer):
-    """A cell is put, loaded and put again with the same timestamp: the last one counts, here as there."""
+    """A cell is put, loaded and put again with the same timestamp: the last one counts, at the slave as at the source."""
 
     def at_5(value: bytes, rows: range) -> list[wire.Mutation]:
         return [wire.put(f"row{i}", {"f:q": value}, timestamp=5) for i in rows]
@@ -200,7 +200,7 @@ def test_a_load_that_takes_longer_than_a_call_may_is_loaded_once(sides, table, p
 
 
 def slow_answers(sink: TcpProxy, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The first connection through the proxy is the sender's. Only its answers come late, not those to pings."""
+    """Delay the answers of the first connection through the proxy, the sender's. Answers to pings are not delayed."""
     first: list[socket.socket] = []
     pump = sink._pump
 
@@ -217,7 +217,7 @@ def slow_answers(sink: TcpProxy, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def killed_at_a_load(at: SourceCluster, peer: str, let_go: bool) -> None:
-    """A run that kills itself once a load is acknowledged, before or after it removes the references."""
+    """Run a batch that kills itself once a load is acknowledged, before or after it removes the references."""
     remove = Lease.remove_hfile_refs
 
     def remove_and_die(lease: Lease, names: Sequence[str]) -> None:
@@ -235,7 +235,7 @@ def test_a_run_that_is_killed_after_a_load_was_acknowledged_loses_nothing(sides,
     load(sides, table, puts(rows=range(20, 25)))
     sides.source.write(table, puts("f", range(30, 32)))
     loaded = cells(sides.source, table, "fg")
-    sides.source.drop_table(table)  # the files lie in the archive, where HBase deletes those that are let go
+    sides.source.drop_table(table)  # the files lie in the archive, where HBase deletes files without references
     before = references(sides, peer)
     run = get_context("spawn").Process(target=killed_at_a_load, args=(sides.at, peer, let_go))
     run.start()
@@ -247,7 +247,7 @@ def test_a_run_that_is_killed_after_a_load_was_acknowledged_loses_nothing(sides,
         (file,) = Path(sides.source_cluster.folder, "root", "archive").rglob(name)
         file.unlink()  # as HBase's cleaner does
     summary = done(ship_one(sides.at, peer, run_id="killed"))
-    assert summary.shippedHFiles == 6  # those of the first load once more
+    assert summary.shippedHFiles == 6  # the first load's files once more
     assert (summary.missingHFiles > 0) == let_go
     assert cells(sides.slave, table, "fg") == loaded != []
     assert references(sides, peer) == []
@@ -284,7 +284,7 @@ def test_a_load_stops_its_queue_until_the_connection_says_whether_and_how_to_shi
     assert "Set replication_cluster_id" in failed.error
     assert {value[:6] for _, _, value in cells(sides.slave, table, "fg")} == {b"before"}
     skipped = done(ship_one(replace(unsaid, skip_bulk_loads=True), peer, run_id="second"))
-    assert skipped.logEditsFiltered["bulk_load"] == 2  # one a region
+    assert skipped.logEditsFiltered["bulk_load"] == 2  # one per region
     assert {value[:6] for _, _, value in cells(sides.slave, table, "fg")} == {b"before", b"after "}
     assert len(references(sides, peer)) >= 4
 
@@ -315,14 +315,14 @@ def test_an_interval_s_loads_are_shipped_again_as_long_as_their_files_are_there(
     held = references(sides, peer)
     (first,) = ship_again(sides.at, peer, interval)
     assert done(first).shippedHFiles == 4
-    assert references(sides, peer) == held  # they are the queue's
+    assert references(sides, peer) == held  # the references belong to the queue
     done(ship_one(sides.at, peer))
     assert references(sides, peer) == []
 
     sides.slave.empty_table(table)
     (again,) = ship_again(sides.at, peer, interval, run_id="again, without references")
     assert (done(again).shippedHFiles, again.missingHFiles) == (4, 0)
-    assert again.tables[table][0] == 1 + 2  # the puts, and a load a region
+    assert again.tables[table][0] == 1 + 2  # the puts, and one load per region
     assert sides.source.compare(table, sides.slave, families=["f", "g"]).same
 
     sides.slave.empty_table(table)
@@ -356,7 +356,7 @@ def test_a_ring_of_clusters_loads_no_file_twice(sides, table, peer, managed_peer
 def test_a_peer_that_the_slave_gets_while_files_are_loaded_does_not_bring_them_back(
     sides, table, peer, managed_peer, monkeypatch: pytest.MonkeyPatch
 ):
-    """The slave replicates its loads to that peer: what the source has loaded says whose edits they are."""
+    """The slave replicates its loads to that peer. Loads from the source carry the source's id."""
     back: list[str] = []
     real = bulk_load.load
 

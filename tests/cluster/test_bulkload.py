@@ -1,4 +1,4 @@
-"""What a peer has queued is loaded as files, and the slave has just the cells that shipping would have left."""
+"""A peer's queued WALs are loaded as files, and the slave has exactly the cells that shipping would have left."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ pytestmark = pytest.mark.parametrize("sink", [SinkKind.HFILES], indirect=True)
 
 @pytest.fixture
 def table(sides, unique) -> str:
-    """A table that keeps all cells, on both sides with other regions."""
+    """A table that keeps all cells, with different regions on the two sides."""
     name = unique("load")
     for client, splits in ((sides.source, SOURCE_SPLITS), (sides.slave, SLAVE_SPLITS)):
         client.create_table(name, dict.fromkeys(FAMILIES, GLOBAL), splits, versions=1_000)

@@ -1,4 +1,4 @@
-"""Runs that load files die at each step, or come late: nothing is lost, and nothing old comes above newer edits."""
+"""Runs that load files die at each step, or come late: nothing is lost, and no old edits lie above newer ones."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def table(sides: Sides, unique: Callable[[str], str]) -> str:
 
 
 def write(sides: Sides, table: str, chance: random.Random, *, ttls: bool = True) -> None:
-    """Edits of few keys, into two WALs. Of a cell with a TTL and an earlier one of its key, requests may keep only one."""
+    """Write edits of few keys into two WALs. Of two cells with one key, of which one has a TTL, requests may keep only one."""
 
     def some(count: int) -> list[wire.Mutation]:
         return [edit if ttls else replace(edit, ttl_ms=None) for edit in repeated(chance, count)]
@@ -99,11 +99,11 @@ def test_a_run_may_be_killed_at_each_step(sides, table, peer, then: SinkKind) ->
         assert records_left(sides.at, peer) == []
         left = folders_left(sides.slave_cluster.address, table)
         assert [folder for folder, files in left.items() if files] == []
-        assert len(left) <= 1  # a folder that the slave made and that nobody noted has nothing in it
+        assert len(left) <= 1  # a folder that the slave made and no task noted is empty
 
 
 class HeldLoad:
-    """Holds the first call of a function until it is let go, and keeps what came of it."""
+    """Holds the first call of a function until it is let go, and keeps the call's result."""
 
     def __init__(self, call: Callable[..., Any]) -> None:
         self._call = call
@@ -131,7 +131,7 @@ class HeldLoad:
 def test_a_file_that_the_slave_opens_late_lies_below_what_was_written_since_it_got_its_number(
     sides, unique, tmp_path: Path
 ) -> None:
-    """So a load of a killed run that the slave is just carrying out brings nothing on top of what the next run ships."""
+    """So a load of a killed run that the slave is still carrying out puts nothing on top of edits that the next run ships."""
     table, slave = unique("late"), sides.slave
     slave.create_table(table, {"f": GLOBAL})
     slave.bulk_load(table, [wire.put(row, {"f:q": b"old"}, timestamp=5) for row in ("row", "other")], tmp_path.as_uri())
@@ -145,7 +145,7 @@ def test_a_file_that_the_slave_opens_late_lies_below_what_was_written_since_it_g
     slave.write(table, [wire.put("row", {"f:q": b"new"}, timestamp=5)])
     for file in files:
         (tmp_path / file.name).rename(file)
-    slave.alter_family(table, "f", {"VERSIONS": "1"})  # opens the region anew
+    slave.alter_family(table, "f", {"VERSIONS": "1"})  # reopens the region
     assert {cell.row: cell.value for cell in slave.scan_all(table)} == {b"row": b"new", b"other": b"old"}
     slave.major_compact(table)
     assert {cell.row: cell.value for cell in slave.scan_all(table)} == {b"row": b"new", b"other": b"old"}
@@ -154,7 +154,7 @@ def test_a_file_that_the_slave_opens_late_lies_below_what_was_written_since_it_g
 @pytest.mark.parametrize("then", [SinkKind.HFILES, SinkKind.DIRECT])
 @pytest.mark.parametrize("held", ["check_folder", "load"])
 def test_a_late_task_of_a_killed_run_loads_nothing(sides, table, peer, held: str, then: SinkKind) -> None:
-    """Its driver is gone, and another run has shipped newer edits of the same cells, when it goes on."""
+    """When the task goes on, its driver is gone, and another run has shipped newer edits of the same cells."""
 
     def edits(value: bytes) -> list[wire.Mutation]:
         return [wire.put(f"row{i:02}", {"f:0": value, "g:0": value}, timestamp=5) for i in range(ROWS)]
@@ -188,7 +188,7 @@ def test_a_late_task_of_a_killed_run_loads_nothing(sides, table, peer, held: str
 
 
 class SecondTries(LocalSpread):
-    """Each task that loads dies once it has loaded something, and is run again, as by Spark."""
+    """Each task that loads dies once it has loaded something, and is run again, as Spark does."""
 
     def load(self, rows: Sequence[ShuffleRow], job: LoadJob) -> list[PartitionOutcome]:
         with mortal_run(die_after(bulk_load, "load")):

@@ -1,4 +1,4 @@
-"""What cannot be loaded as files is shipped by requests in the same run, with what belongs before or behind it."""
+"""Edits that cannot be loaded as files go by requests in the same run, with the edits that belong before or behind them."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from walferry.shipping.bulkload.wals import LoadWal
 
 pytestmark = pytest.mark.parametrize("sink", [SinkKind.HFILES], indirect=True)
 ROWS = 20
-LOADED = "loaded"  # of logEditsFiltered
+LOADED = "loaded"  # a key of logEditsFiltered
 SPLITS = [b"row10"]
 
 
@@ -44,12 +44,12 @@ def make(both: Callable[..., str]) -> Callable[[], str]:
 
 
 def edits(text: str) -> list[Mutation]:
-    """A put of each row. Those of all texts have the same cells and timestamp, so that only their order counts."""
+    """Return a put of each row. The puts of all texts have the same cells and timestamp, so that only their order counts."""
     return [put(f"row{i:02}", {"f:q": text.encode(), "g:q": text.encode()}, timestamp=5) for i in range(ROWS)]
 
 
 def by_requests(summary: GroupSummary) -> str:
-    """Why some of the group was shipped by requests, which have done it."""
+    """Return why some of the group was shipped by requests, which have done it."""
     assert (summary.status, summary.sink) == (Status.DONE, SinkKind.DIRECT), summary.error
     assert summary.notLoaded
     print(summary.notLoaded)
@@ -106,7 +106,7 @@ def test_a_peer_gets_the_families_that_it_names_as_files(sides, peer, make) -> N
 
 
 def test_a_load_is_known_among_what_comes_into_its_region_beside_it(sides, peer, make, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The load has the region flushed: a file without a number comes with it, and each region is loaded once all the same."""
+    """The load flushes the region, so a file without a number comes at the same time. Each region is still loaded once."""
     table, calls = make(), []
     sides.slave.write(table, edits("older"))
     sides.source.write(table, edits("newer"))
@@ -147,7 +147,7 @@ def test_a_table_that_the_slave_lacks_stops_the_queue_and_what_is_loaded_is_not_
     done = ship_one(sides.at, peer, run_id="second")
     assert done.status is Status.DONE, done.error
     assert done.logEditsFiltered[LOADED] > 0
-    assert done.shippedCells == 2 * 2 * ROWS  # of the missing table, and what is newer of the other one
+    assert done.shippedCells == 2 * 2 * ROWS  # the missing table's edits, and the other table's newer edits
     check_same(sides, here, missing)
     check_nothing_left(sides, peer, here, missing)
 
@@ -206,7 +206,7 @@ def test_what_follows_a_broken_wal_waits_until_it_is_dealt_with(sides, peer, mak
     assert f"file://{wals[1]} at byte " in failed.error
     assert f"in the entry that begins at byte {half}" in failed.error
     assert f"a WAL and those after it in its group go by requests: file://{wals[1]}" in failed.notLoaded
-    assert failed.logEditsFiltered[LOADED] >= ROWS  # of the first WAL
+    assert failed.logEditsFiltered[LOADED] >= ROWS  # in the first WAL
     assert queue.positions() == {wals[1].name: half, wals[2].name: 0}
     check_same(sides, before.table)
     assert len(sides.slave.scan_all(broken.table)) == ROWS // 2

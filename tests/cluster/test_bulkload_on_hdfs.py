@@ -17,8 +17,8 @@ from walferry.engine.summary import Status
 from walferry.hbase.files.systems import list_entries
 from walferry.replication.peers.settings import SinkKind
 
-ALL_FAMILIES = (*FAMILIES, "L#0")  # as Phoenix calls its local indexes
-LOADED = "_SeqId_"  # in the names of files that were loaded
+ALL_FAMILIES = (*FAMILIES, "L#0")  # L#0: Phoenix names its local indexes like this
+LOADED = "_SeqId_"  # part of the names of loaded files
 PRINTER = "org.apache.hadoop.hbase.io.hfile.HFilePrettyPrinter"
 
 
@@ -26,7 +26,7 @@ PRINTER = "org.apache.hadoop.hbase.io.hfile.HFilePrettyPrinter"
 def test_edits_with_equal_keys_of_several_servers_and_wals_leave_what_the_source_has(
     distributed_pair, java_client, managed_peer, unique
 ) -> None:
-    """One batch has edits of the same cells from both servers, as regions move; the slave has some of them already."""
+    """As regions move, one batch has edits of the same cells from both servers. The slave has some of them already."""
     source, slave = (java_client(cluster.address) for cluster in distributed_pair)
     table, seed = unique("load"), random.randrange(1 << 32)
     print(f"seed {seed}")
@@ -60,7 +60,7 @@ def test_edits_with_equal_keys_of_several_servers_and_wals_leave_what_the_source
 
 
 def check_files(slave, table: str) -> None:
-    """HBase's own tool accepts the files that were loaded into a table, as `hbase hfile -v -m -k` has it."""
+    """Check that HBase's own tool accepts the files that were loaded into a table, as `hbase hfile -v -m -k` does."""
     folder = f"{slave.address.wal_root}/data/default/{table}"
     files = [
         (family, f"{folder}/{region.name}/{family}/{file.name}")

@@ -1,4 +1,4 @@
-"""What a real slave tells of its tables before edits are loaded as files."""
+"""A real slave's information about its tables, before edits are loaded as files."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from walferry.hbase.tables.tables import Tables
 from walferry.replication.filters.rules import PeerTables
 from walferry.shipping.bulkload.targets import Targets, read_targets
 
-COPROCESSOR = "org.apache.hadoop.hbase.constraint.ConstraintProcessor"  # one of HBase's own, with hooks for puts
+COPROCESSOR = "org.apache.hadoop.hbase.constraint.ConstraintProcessor"  # HBase's own coprocessor with hooks for puts
 OF_A_THIRD_CLUSTER = UUID(int=3)
 FAMILY = {"COMPRESSION": "gz", "DATA_BLOCK_ENCODING": "FAST_DIFF", "BLOOMFILTER": "rowcol", "BLOCKSIZE": "5000"}
 
@@ -49,7 +49,7 @@ def chosen(*tables: str) -> PeerTables:
 
 @contextmanager
 def own_peer(slave: JavaClient, peer_id: str, cluster_key: str, table: str) -> Iterator[None]:
-    """A disabled peer of the slave's own, for one table."""
+    """Give the slave its own disabled peer, for one table."""
     slave.add_peer(peer_id, cluster_key, enabled=False, table_families={table: []})
     try:
         yield

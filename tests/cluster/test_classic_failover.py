@@ -1,4 +1,4 @@
-"""HBase 1.7.2 without multi: our claim races those of its RegionServers, which lock, copy and delete as we do.
+"""HBase 1.7.2 without multi: Walferry's claim races its RegionServers' claims, which lock, copy and delete as Walferry does.
 
 Seen from outside, round after round: each WAL of a dead server ends in one queue of its peer, at its position, whoever moved it.
 """
@@ -56,7 +56,7 @@ def two_of_ours(site: Site, death: Death) -> int:
 
 
 def ours_dies(site: Site, death: Death) -> int:
-    """Let our claimer die between two writes. The lock is still ours, and another run takes over."""
+    """Let our claimer die between two writes. Our lock stays, and another run of ours takes over."""
     writes = itertools.count(1)
     last = random.randint(3, 12)
 
@@ -77,7 +77,7 @@ def ours_dies(site: Site, death: Death) -> int:
 
 
 def theirs_dies(site: Site, death: Death) -> int:
-    """HBASE-2611, HBASE-16144: kill the RegionServer that has the lock. No other one would ever get it, but we do."""
+    """HBASE-2611, HBASE-16144: kill the RegionServer that holds the lock. No other one would ever get it, but Walferry does."""
     died = site.kill_lock_holder(death.server)
     if died is not None:
         site.replace()
@@ -91,7 +91,7 @@ def theirs_dies(site: Site, death: Death) -> int:
 
 
 def _when_they_begin(site: Site, death: Death) -> None:
-    """They do so one to two sleeps after the end of the session."""
+    """Wait until the RegionServers begin: one to two sleeps after the session has ended."""
     site.await_end_of_session(death.server)
     time.sleep(random.uniform(0.5, 2.5) * SLEEP_SECONDS)
 
@@ -109,7 +109,7 @@ def site(cluster_folder: Path, standalone_pair, java_client, unique) -> Iterator
 
 def a_round(site: Site, number: int, kind: Round) -> None:
     site.fill_queues()
-    # Every second time queues that were claimed before are claimed again, under a longer name.
+    # Every second time, queues that were claimed before are claimed again, under a longer name.
     victim = site.holding_most() if number % 2 else random.choice(site.serving())
     site.register_positions(victim)
     death = site.kill(victim)
@@ -129,7 +129,7 @@ def rounds(site: Site, kinds: list[Round]) -> None:
         a_round(site, number, kind)
     print(f"{len(kinds)} rounds in {time.monotonic() - began:.0f} s", flush=True)
     assert {dead.name for dead in find_dead(session_of(site.zk, site.at))} <= set(site.dead)
-    assert any(site.expected.values())  # positions, that have come along
+    assert any(site.expected.values())  # positions that were claimed with their queues
     began = time.monotonic()
     shipped = site.drain()
     print(f"{shipped} WALs drained in {time.monotonic() - began:.0f} s; {site.load.acknowledged} puts", flush=True)

@@ -1,7 +1,7 @@
-"""An HBase 1 source with several WAL groups a server, whose tables are replayed, copied and compared with an HBase 2 slave.
+"""An HBase 1 source with several WAL groups per server, whose tables are replayed, copied and compared with an HBase 2 slave.
 
-Its tables are what others are not: in a namespace, with rows of any bytes, regions that move between two servers, several
-versions, delete markers of each kind, and other splits at the slave.
+These tables have unusual traits: a namespace, rows of any bytes, regions that move between two servers, several versions, delete
+markers of each kind, and other splits at the slave.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ def site(tmp_path_factory: pytest.TempPathFactory, java_client: Callable[[Cluste
 
 
 def write(site: Site, table: str) -> list[int]:
-    """All kinds of cells, before and after the regions move. Returns a time before, between and after."""
+    """Write all kinds of cells, before and after the regions move. Returns a time before, between and after."""
     times = [now()]
     for version in range(1, VERSIONS + 1):
         values = {b"f:": b"%d" % version, b"f:\xff\x00": b"v" * version}
@@ -89,7 +89,7 @@ def test_intervals_are_shipped_again_to_a_slave_with_other_splits(site: Site) ->
     site.source.create_table(table, {"f": GLOBAL}, SPLITS, versions=VERSIONS)
     site.slave.create_table(table, {"f": GLOBAL}, [b"m"], versions=VERSIONS)
     first, second, end = write(site, table)
-    time.sleep(max(0.0, (end + OPEN_SLACK_MS) / 1000 - time.time()))  # or the WALs that are begun now would count too
+    time.sleep(max(0.0, (end + OPEN_SLACK_MS) / 1000 - time.time()))  # otherwise the WALs that begin now would count too
     site.source.roll_wals()
     site.source.roll_wals()  # also groups whose first WAL had no entry
     for interval in (Interval(first, second), Interval(second, end)):

@@ -33,7 +33,7 @@ ROOT = Path(__file__).resolve().parents[2]
 
 @pytest.fixture
 def run(clusters: Clusters, capfd: pytest.CaptureFixture[str]) -> Callable[..., tuple[int, Any, str]]:
-    """`run("ship", peer)` → exit status, what was printed (with --json as a value), and stderr."""
+    """`run("ship", peer)` → exit status, standard output (with --json as a value), and stderr."""
 
     def run(*arguments: str) -> tuple[int, Any, str]:
         status = main(["--source", clusters.at_root(clusters.at.wal_root), *arguments])
@@ -145,7 +145,7 @@ def test_a_check_finds_what_works_and_what_does_not(clusters, admin, peer, table
     assert of_slave == dict.fromkeys(("ZooKeeper", "RegionServers", "rights"), "well")
     others = {each["kind"]: each["severity"] for each in found["findings"] if not each["about"]}
     looked_at = ("ZooKeeper", "cluster", "RegionServers", "Master", "WAL folders", "replication", "dead servers")
-    assert others == {**dict.fromkeys(looked_at, "well"), "own root": "note"}  # all may write there: there are no logins
+    assert others == {**dict.fromkeys(looked_at, "well"), "own root": "note"}  # without logins, all may write there
     servers = next(each["text"] for each in found["findings"] if (each["about"], each["kind"]) == ("", "RegionServers"))
     assert servers.startswith("1 of 1 answer; HBase 2.")
     assert (status, found["well"]) == (0, True)

@@ -46,7 +46,7 @@ CONFIGURATIONS = {
     "ZSTD": {**values("zstd"), **CLASSIC_WRITER},
     "ZSTD by aircompressor": values("zstd-air"),
 }
-ALWAYS = ("tags and GZ", "ZSTD")  # the others take as long, and are soaked
+ALWAYS = ("tags and GZ", "ZSTD")  # the others take as long, and run as soak tests
 ROWS = 3000
 
 
@@ -56,7 +56,7 @@ def configured(name: str) -> object:
 
 @pytest.fixture(scope="module", params=[configured(name) for name in CONFIGURATIONS])
 def source(request: pytest.FixtureRequest, cluster_folder: Path) -> Iterator[tuple[StandaloneCluster, ClientJvm]]:
-    """A cluster that writes its WALs so, and clients that can read them."""
+    """A cluster that writes its WALs in this way, and clients that can read them."""
     folder = cluster_folder / f"compressed-{request.param.replace(' ', '-')}"
     conf, codecs = {**DICTIONARIES, **CONFIGURATIONS[request.param]}, codec_classpath()
     with (
@@ -81,7 +81,7 @@ def test_all_kinds_of_edits_are_decoded_and_replicated(
     client.put_many(table, ROWS, ["f:a", "f:b"], value_bytes=200)
     tagged = [put(f"tagged{i}", {"f:q": b"v" * i}, tags=[(70, b"t%d" % (i % 7))]) for i in range(300)]
     client.write(table, tagged)  # one by one, HBase would drop their tags
-    for name in ("decoded", "decoding:other"):  # the slave has seen those of another configuration
+    for name in ("decoded", "decoding:other"):  # the slave has the tables of another configuration
         if slave.table_exists(name):
             slave.drop_table(name)
         elif ":" in name:

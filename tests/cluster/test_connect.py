@@ -82,7 +82,7 @@ def kept(sides: Sides, peer: str, run_id: str) -> list[GroupSummary]:
 
 
 def processes(server: ConnectServer) -> Counter[str]:
-    """The server's processes by kind: the JVM, Python daemons, and their workers. Those that have ended do not count."""
+    """Return the server's processes by kind: the JVM, Python daemons, and their workers. Ended processes do not count."""
     kinds: Counter[str] = Counter()
     for process in psutil.Process(server.pid).children(recursive=True):
         with contextlib.suppress(psutil.Error):
@@ -122,7 +122,7 @@ def test_a_job_that_is_ended_gives_its_queue_up_and_the_next_try_goes_on(connect
         waiting.interrupt()
         with pytest.raises(Interrupted):
             ended.result(60)
-    wait_for(lambda: not leases(sides.at, proxied_peer))  # else it could still ship once the slave is there again
+    wait_for(lambda: not leases(sides.at, proxied_peer))  # otherwise it could still ship once the slave is back
     proxied.sink.mend()
     (again,) = connect("run", proxied_peer).ship()
     assert (again.status, again.shippedOps) == (Status.DONE, 20)
@@ -131,7 +131,7 @@ def test_a_job_that_is_ended_gives_its_queue_up_and_the_next_try_goes_on(connect
 
 @pytest.fixture
 def loading(sides: Sides) -> SourceCluster:
-    """The source, whose peers have files loaded."""
+    """Return the source with settings that have peers' files loaded."""
     return replace(sides.at, replication={"sink": SinkKind.HFILES})
 
 

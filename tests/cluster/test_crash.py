@@ -32,7 +32,7 @@ def peer(sides, peer: str) -> str:
 
 
 class Backlog:
-    """Writes and rolls tables, each into a WAL of its own, while jobs are killed."""
+    """Writes and rolls tables, each into its own WAL, while jobs are killed."""
 
     def __init__(self, sides, both, peer: str) -> None:
         self._sides = sides
@@ -43,10 +43,10 @@ class Backlog:
 
     def refill(self) -> None:
         while sum(w.bytes_left for g in plan(self._sides.at, self._peer).groups for w in g.wals) < TABLES_AHEAD * ROWS * 1000:
-            table = self._both(splits=even_splits(8))  # regions for all senders: not acknowledged in the WAL's order
+            table = self._both(splits=even_splits(8))  # regions for all senders, so acknowledgements come out of the WAL's order
             self._sides.source.put_many(table, ROWS, ["f:a"], value_bytes=1000, batch=20)
             self._sides.source.put_many(table, 200, ["l:b"], batch=20)
-            self._sides.source.flush(table)  # a region that has anything in memory takes 2 MB of the server's heap
+            self._sides.source.flush(table)  # a region with data in memory takes 2 MB of the server's heap
             self.tables.append(table)
             roll(self._sides.at, self._peer)
         self.truth.read_closed()

@@ -98,7 +98,7 @@ def test_without_the_setting_a_table_that_is_deleted_everywhere_stops_the_queue(
 
 
 def test_a_table_that_only_the_source_has_deleted_gets_its_last_edits_at_the_slave(sides, both, batch, peer):
-    """HBase would drop these too if they are in one batch with edits of a table that the slave lacks."""
+    """HBase would drop these edits too if they are in one batch with edits of a table that the slave lacks."""
     here, gone = both({"f": GLOBAL}), both({"f": GLOBAL})
     sides.source.put_peer_configuration(peer, DROP_TABLES)
     for table in (here, gone):

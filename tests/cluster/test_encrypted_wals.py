@@ -1,8 +1,8 @@
-"""Encrypted WALs of real HBase: decoded as HBase's own reader decodes them, and shipped; no secret is seen on the way.
+"""Encrypted WALs of real HBase: decoded as HBase's own reader decodes them, and shipped. No secret appears on the way.
 
-HBase's reader stops at the first cell with tags, be it only a TTL's (seen with 2.6.1; the same in the source of master): its
-SecureWALCellCodec writes tags without the two bytes of their length, and reads them with these. What is shipped of such cells is
-compared with the table.
+HBase's reader stops at the first cell with tags, even if it is only a TTL's (seen with 2.6.1; the same in the source of master):
+its SecureWALCellCodec writes tags without the two bytes of their length, and reads them with these bytes. So shipped cells with
+tags are compared with the table.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ def make_key(store: Path, kind: str, alias: str, bits: int, password: str) -> No
 
 
 def async_writer(folder: Path, password: str) -> tuple[dict[str, str], str, tuple[str, ...]]:
-    """HBase's settings, and our key provider and key names: AsyncFSWAL, a JCEKS, a key for WALs beside the master key."""
+    """Return HBase's settings, our key provider and key names: AsyncFSWAL, a JCEKS, a key for WALs and a master key."""
     store, passwords = folder / "keys.jceks", folder / "keys.passwords"
     make_key(store, "JCEKS", "hbase", 128, password)
     make_key(store, "JCEKS", "wals", 256, password)
@@ -79,7 +79,7 @@ def async_writer(folder: Path, password: str) -> tuple[dict[str, str], str, tupl
 
 
 def classic_writer(folder: Path, password: str) -> tuple[dict[str, str], str, tuple[str, ...]]:
-    """As `async_writer`: FSHLog, a PKCS12, Commons Crypto, another hash, and a claim to compress, which HBase then does not."""
+    """Return the same as `async_writer`, with FSHLog, PKCS12, Commons Crypto, another hash; compression is claimed, not done."""
     store = folder / "keys.p12"
     make_key(store, "PKCS12", "master", 128, password)
     settings = {
@@ -107,7 +107,7 @@ def encrypted(request: pytest.FixtureRequest, cluster_folder: Path) -> Iterator[
 
 @pytest.fixture(scope="module")
 def jvm(encrypted: Encrypted) -> Iterator[ClientJvm]:
-    """A JVM that has not encrypted in another way before."""
+    """Yield a JVM that has not yet encrypted in another way."""
     with ClientJvm(encrypted.cluster.folder / "client") as jvm:
         yield jvm
 
@@ -149,7 +149,7 @@ def test_a_spark_job_ships_and_nobody_sees_a_secret(
     assert done.code == 0, done.output
     assert client.compare(table, slave, families=["f"]).same
     assert any("run_job.py" in line for line in arguments.seen)
-    # HBase's own configuration may hold the password, but no argument list may.
+    # HBase's own configuration may contain the password, but no argument list may.
     assert not [line for line in arguments.seen if encrypted.password in line]
     assert encrypted.password not in done.output + encrypted.source.to_json() + repr(encrypted.source)
 
@@ -236,7 +236,7 @@ def test_cells_with_tags_are_read_although_hbase_s_own_reader_stops_at_them(
 
 
 class WithoutTags:
-    """A client that leaves out writes with tags."""
+    """A client that leaves out cells with tags."""
 
     def __init__(self, client: JavaClient) -> None:
         self._client = client
@@ -251,7 +251,7 @@ class WithoutTags:
 
 @pytest.fixture(scope="module")
 def wals(encrypted: Encrypted, client: JavaClient) -> list[str]:
-    """URLs of closed WALs of all kinds of edits without tags, hbase:meta's too. They are the last that the cluster writes."""
+    """Return URLs of closed WALs with all kinds of edits without tags, and hbase:meta's. They are the cluster's last WALs."""
     client.roll_wals()
     before = {url for url in wal_urls(encrypted) if is_closed(url) and not is_meta(url)}
     write_all_kinds(WithoutTags(client))  # type: ignore[arg-type]

@@ -1,4 +1,4 @@
-"""RegionServers die again and again under write load: the slave has every acknowledged write, and each WAL is in one queue."""
+"""RegionServers die again and again under write load: the slave gets every acknowledged write, and each WAL is in one queue."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from walferry.hbase.names import parse_queue_id
 
 ROUNDS = 10
 REMOTE_CALL_SECONDS = 0.25  # a little less than it takes the master to have a RegionServer claim
-AT_ONCE_MS, FEW_SECONDS_MS, LATE_MS = 100, 5000, 30_000  # after it has recovered a dead server's regions, HBase waits so long
+AT_ONCE_MS, FEW_SECONDS_MS, LATE_MS = 100, 5000, 30_000  # HBase waits this long after it has recovered a dead server's regions
 Start = Callable[[int, int], Failover]
 Round = Callable[[Failover], None]
 
@@ -78,7 +78,7 @@ def we_claim_from_two_that_die_at_once(site: Failover) -> None:
 
 
 def we_drain_what_no_master_has_recovered_yet(site: Failover) -> None:
-    """The WALs lie in -splitting, and the newest is as its writer left it: open on HDFS, with a length that is not known."""
+    """The WALs lie in -splitting. The newest is as its writer left it: open on HDFS, with an unknown length."""
     site.write_bulk()
     victim, unclean = site.victim(), site.unclean
     site.kill_master()
@@ -91,7 +91,7 @@ def we_drain_what_no_master_has_recovered_yet(site: Failover) -> None:
 
 
 def both_claim(site: Failover) -> None:
-    """Both claim at the same moment, as near as possible. Whoever is faster, we drain the queue where it is."""
+    """Both claim at nearly the same moment. Walferry drains the queue where it is, whoever was faster."""
     before = site.claims_begun_by_hbase()
     victim = site.lose_one()
     site.until(lambda: site.claims_begun_by_hbase() > before, f"HBase begins to claim the queue of {victim}")

@@ -40,7 +40,7 @@ def rows(member: Member, table: str) -> set[str]:
 
 
 def puts_and_deletes(member: Member, table: str) -> tuple[int, int]:
-    """What HBase's coprocessor in TestMasterReplication counts: puts and deletes that a cluster has applied to a table."""
+    """Return the figures of HBase's coprocessor in TestMasterReplication: puts and deletes that a cluster applied to a table."""
     cells = [cell for entry in member.entries(table) for cell in entry.cells if cell.family == b"f"]
     puts = sum(cell.type == CellType.PUT for cell in cells)
     return puts, len(cells) - puts

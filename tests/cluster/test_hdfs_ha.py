@@ -1,4 +1,4 @@
-"""Highly available HDFS: whichever NameNode is active, and while the active one changes, files are read and written."""
+"""Highly available HDFS: files are read and written whichever NameNode is active, and while the active one changes."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def root(hdfs: HaHdfs, unique: Callable[[str], str]) -> str:
 
 
 def make_active(hdfs: HaHdfs, name: str) -> None:
-    """Have both NameNodes run, and this one be active."""
+    """Have both NameNodes run, with this one active."""
     for each in NAMENODES:
         if not hdfs.namenodes[each].alive:
             hdfs.start_namenode(each)
@@ -101,7 +101,7 @@ def await_true(done: Callable[[], bool]) -> None:
 
 @pytest.fixture
 def silent(hdfs: HaHdfs, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[str], None]]:
-    """`silent(name)`: a NameNode accepts connections and says nothing, as one whose machine hangs."""
+    """`silent(name)`: a NameNode accepts connections and says nothing, as if its machine hung."""
     monkeypatch.setattr(namenode, "CALL_SECONDS", 1)
     monkeypatch.setattr(failover, "CALL_SECONDS", 1)
     monkeypatch.setattr(clients, "REMOTE_TIMEOUT_SECONDS", 4)
@@ -121,7 +121,7 @@ def test_a_namenode_that_falls_silent_costs_a_client_one_failure(hdfs: HaHdfs, r
     write_file(f"{root}/file", DATA)
     make_active(hdfs, SECOND)
     silent(FIRST)
-    with pytest.raises(StoreError, match=rf"^{root}/file: no answer within"):  # the client of before asks it first
+    with pytest.raises(StoreError, match=rf"^{root}/file: no answer within"):  # the earlier client asks this NameNode first
         file_size(f"{root}/file")
     assert read(f"{root}/file") == DATA
 
@@ -156,7 +156,7 @@ def source(hdfs: HaHdfs, cluster_folder: Path) -> Iterator[DistributedCluster]:
 
 @dataclass(frozen=True)
 class Backlog:
-    """Closed WALs of a table that take some seconds to ship, at 1.5 MB a second. Little of them is read ahead."""
+    """Closed WALs of a table that take some seconds to ship, at 1.5 MB per second. Little of them is read ahead."""
 
     at: SourceCluster
     peer: str
@@ -209,7 +209,7 @@ def test_a_batch_goes_on_while_another_namenode_takes_over_from_a_killed_one(hdf
         assert shipping.running
         hdfs.make_active(SECOND)
         assert shipping.summary().status is Status.DONE
-    backlog.here.put_many(backlog.table, 100, ["f:a"], first=10_000)  # HBase has found the other one, too
+    backlog.here.put_many(backlog.table, 100, ["f:a"], first=10_000)  # HBase has found the other NameNode, too
     assert ship_one(backlog.at, backlog.peer).status is Status.DONE
     assert backlog.has_arrived()
 
@@ -223,7 +223,7 @@ def test_reading_and_writing_go_on_when_the_active_namenode_is_killed(hdfs: HaHd
         assert old.read_at(0, len(DATA)) == DATA
         new.write(DATA)
         with pytest.raises(NoActiveNameNode, match=rf"{FIRST} \S+ cannot be asked: .*refused.*; {SECOND} \S+ standby"):
-            file_size(f"{root}/old")  # the other one takes too long
+            file_size(f"{root}/old")  # the other NameNode takes too long
         size, written = pool.submit(file_size, f"{root}/old"), pool.submit(write_file, f"{root}/other", DATA)
         hdfs.make_active(SECOND)
         assert size.result() == len(DATA)

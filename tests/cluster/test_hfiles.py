@@ -1,6 +1,6 @@
-"""HFiles that we write of a real source's WALs leave on a real slave what is on the source.
+"""HFiles that Walferry writes from a real source's WALs make a real slave equal to the source.
 
-Flushes drop cells that are deleted, and compactions drop the markers too, at other times on each side. So the tables keep deleted
+Flushes drop deleted cells, and compactions drop the delete markers too, at other times on each side. So the tables keep deleted
 cells and are not compacted.
 """
 
@@ -45,7 +45,7 @@ SETTINGS = FileSettings(block_bytes=2_000, encoding=Encoding.FAST_DIFF, compress
 
 
 def repeated(chance: random.Random, count: int, families: Sequence[str] = FAMILIES) -> Iterator[Mutation]:
-    """Puts and deletes of few cells with few timestamps, so that most keys come again with other values and tags."""
+    """Yield puts and deletes of few cells with few timestamps, so that most keys come again with other values and tags."""
     for _ in range(count):
         row, column = f"row{chance.randrange(ROWS):02}", f"{chance.choice(families)}:{chance.randrange(3)}"
         timestamp = chance.randrange(1, 6)
@@ -67,7 +67,7 @@ def repeated(chance: random.Random, count: int, families: Sequence[str] = FAMILI
 
 
 def counted(chance: random.Random, count: int) -> Iterator[Mutation]:
-    """Increments and appends, whose timestamps the source makes."""
+    """Yield increments and appends, whose timestamps the source makes."""
     for _ in range(count):
         row = f"row{chance.randrange(ROWS):02}"
         yield wire.increment(row, {"f:count": 1}) if chance.random() < 0.5 else wire.append(row, {"g:log": b"x"})
@@ -83,7 +83,7 @@ def now() -> int:
 
 
 def closed_wals(cluster: StandaloneCluster, folder: Path, since: int) -> list[str]:
-    """Copies of the closed WALs that were begun since then (ms). Those of tests before may be broken."""
+    """Return copies of the closed WALs that began after `since` (ms). WALs of earlier tests may be broken."""
     root = Path(cluster.address.wal_root.removeprefix("file://"))
     names = {url: parse_wal_name(url.rpartition("/")[2]) for url in copies_of_closed_wals(root, folder)}
     return [url for url, name in names.items() if name.timestamp >= since and not name.is_meta]
@@ -98,7 +98,7 @@ def edits_of(url: str, table: str) -> Iterator[Edits]:
 
 
 def write_files(runs: Sequence[SortedRun], folder: Path, settings: FileSettings) -> int:
-    """Write one file a store to folder/<family>/. Returns how many."""
+    """Write one file per store to folder/<family>/. Returns how many."""
     by_store: dict[Store, list[HeldRun]] = {}
     for run in runs:
         by_store.setdefault(run.store, []).append(HeldRun(run.data.data))
@@ -112,7 +112,7 @@ def write_files(runs: Sequence[SortedRun], folder: Path, settings: FileSettings)
 
 @pytest.fixture
 def loaded(standalone_pair, java_client, managed_peer, unique, tmp_path) -> Callable[[Load], None]:
-    """`loaded(load)`: source and slave are the same after `load(slave, table, wals)`, whatever there was before."""
+    """`loaded(load)`: source and slave are equal after `load(slave, table, wals)`, whatever they contained before."""
 
     def check(load: Load) -> None:
         source, slave = java_client(standalone_pair.source.address), java_client(standalone_pair.slave.address)
@@ -123,7 +123,7 @@ def loaded(standalone_pair, java_client, managed_peer, unique, tmp_path) -> Call
             for family in FAMILIES:
                 client.alter_family(table, family, {"KEEP_DELETED_CELLS": "TRUE"})
         since = now()
-        managed_peer(standalone_pair.source.address, standalone_pair.slave.address)  # which keeps the WALs, and rolls them
+        managed_peer(standalone_pair.source.address, standalone_pair.slave.address)  # the peer keeps the WALs, and rolls them
         early = list(repeated(chance, 300))
         source.write(table, early, one_by_one=True)
         slave.write(table, early, one_by_one=True)
@@ -151,7 +151,7 @@ def test_one_load_leaves_what_the_source_has_whatever_the_order_of_wals(loaded, 
         target = target_of(slave, table)
         runs = [run for url in wals for run in sorted_runs(edits_of(url, table), target, memory_bytes=40_000, run_bytes=5_000)]
         random.Random(5).shuffle(runs)
-        for attempt in range(2):  # what was loaded twice is harmless
+        for attempt in range(2):  # loading twice is harmless
             folder = tmp_path / f"load{attempt}"
             assert write_files(runs, folder, settings) == len(FAMILIES) * (1 + len(SLAVE_SPLITS))
             slave.load_files(table, folder.as_uri())
@@ -183,7 +183,7 @@ def dropped_and_created(client: JavaClient, table: str) -> None:
 def test_a_key_that_was_written_before_and_after_its_table_began_anew_is_refused(
     standalone_pair, java_client, managed_peer, unique, tmp_path: Path, begin_anew: Callable[[JavaClient, str], None]
 ) -> None:
-    """The edits of before have the larger sequence ids."""
+    """The earlier edits have the larger sequence ids."""
     source, table = java_client(standalone_pair.source.address), unique("hfiles")
     source.create_table(table, dict.fromkeys(FAMILIES, GLOBAL))
     since = now()

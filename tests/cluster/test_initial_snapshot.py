@@ -1,4 +1,4 @@
-"""An initial snapshot between real clusters: files copied and loaded, scans for the rest, and what it leaves behind."""
+"""An initial snapshot between real clusters: files copied and loaded, scans for the other regions, and its remains."""
 
 from __future__ import annotations
 
@@ -210,7 +210,7 @@ def test_a_copy_that_was_interrupted_goes_on_and_the_queue_waits_for_it(sides: S
 def test_a_task_that_was_paused_in_mid_copy_until_another_run_was_through_loads_nothing(
     sides: Sides, copies: Copies, source_table, monkeypatch, module, name
 ):
-    """Its files would count as newer than the edits that the queue has brought meanwhile."""
+    """The task's files would count as newer than the edits that the queue has brought meanwhile."""
     table = source_table({"f": GLOBAL})
 
     def write(value: bytes) -> None:

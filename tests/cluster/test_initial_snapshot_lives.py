@@ -1,4 +1,4 @@
-"""Initial snapshots of tables with a past: nothing of before the copy comes back, and nothing of the copy is lost in a crash."""
+"""Initial snapshots of tables with a past: no edits from before the copy come back, and a crash loses no part of the copy."""
 
 from __future__ import annotations
 
@@ -145,7 +145,7 @@ def test_a_copy_goes_on_with_a_table_that_was_truncated_only_once_it_is_truncate
 def test_many_regions_are_copied_into_one_and_nothing_is_hidden_or_lost_when_its_server_dies(
     sides: Sides, copies: Copies, unique: Callable[[str], str]
 ) -> None:
-    """A region that is flushed gives a load no number, and then HBase would believe those that the source gave the cells."""
+    """A region that is being flushed gives a load no number. HBase would then trust the numbers that the source gave."""
     table = unique("t")
     sides.source.create_table(table, {"f": GLOBAL}, [b"r%02d" % i for i in range(1, REGIONS)])
     sides.slave.create_table(table, {"f": GLOBAL})

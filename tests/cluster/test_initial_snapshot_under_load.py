@@ -53,7 +53,7 @@ def test_a_million_rows_are_copied_by_jobs_that_are_killed_again_and_again(
 def copy_under_load(
     source: SourceCluster, clients: tuple[JavaClient, JavaClient], peer: str, table: str, rows: int, folder: Path, *, kills: int
 ) -> Finished:
-    """Write, copy with so many jobs killed, ship and compare. Returns how the last job ended."""
+    """Write, copy while `kills` jobs are killed, ship and compare. Returns how the last job ended."""
     left, right = clients
     left.create_table(table, {"f": GLOBAL}, even_splits(REGIONS))
     left.put_many(table, rows, ["f:a", "f:b"])
@@ -79,7 +79,7 @@ def copy_under_load(
 
 
 def await_copied(source: SourceCluster, peer: str, table: str, job: Job, at_least: int) -> None:
-    """Wait until so many regions are copied, while the job runs."""
+    """Wait until `at_least` regions are copied, while the job runs."""
     give_up = time.monotonic() + WAIT_SECONDS
     with open_session(source) as session:
         records = Records(session, peer)

@@ -44,7 +44,7 @@ NO_EDITS_BYTES = 93  # header and trailer
 def test_a_server_that_dies_as_it_begins_a_wal_has_queued_each_used_wal_for_each_peer(
     distributed_pair, java_client, managed_peer, unique
 ) -> None:
-    """It is frozen when the new WAL shows up in a queue, while edits come in all the time, and then killed."""
+    """The server is frozen when the new WAL appears in a queue, while edits come in all the time, and then killed."""
     cluster = distributed_pair.source
     client, at = java_client(cluster.address), source_of(cluster.address)
     peers = [managed_peer(cluster.address, distributed_pair.slave.address) for _ in range(2)]
@@ -115,7 +115,7 @@ def test_a_peer_that_is_not_shipped_keeps_its_wals_while_another_s_queue_is_drai
     closed, newest = names[:-1], names[-1]
     archive(sides, closed)
     assert ship_one(sides.at, peer).status is Status.DONE
-    (left,) = positions(sides.at, peer)  # shipped to its end, it stays: the server writes to it
+    (left,) = positions(sides.at, peer)  # it stays though shipped to its end: the server writes to it
     assert left >= newest
     assert set(closed) <= set(positions(sides.at, other))
     with open_session(sides.at, look_only=True) as session:

@@ -1,6 +1,6 @@
 """Jobs and servers of the slave are killed all the time, and its regions split, merge and move: each edit arrives, in order.
 
-The tables keep all cells, so raw scans of both sides are compared: all versions, and the delete markers.
+The tables keep all cells, so the test compares raw scans of both sides: all versions, and the delete markers.
 """
 
 from __future__ import annotations
@@ -40,16 +40,16 @@ SINKS = [SinkKind.DIRECT, SinkKind.REPLICATE, SinkKind.HFILES]
 TABLES = 5
 EDITS = 100_000
 JOB_KILLS, SERVER_KILLS = 20, 10
-BYTES_A_SECOND = 100_000  # so that a job has more to ship than it has time for until it is killed
+BYTES_A_SECOND = 100_000  # slow enough that a job cannot ship everything before it is killed
 LONGEST_SECONDS = 5.0  # from a job's first acknowledgement until it is killed
-LONGEST_LOAD_SECONDS = 3.0  # from where a job begins to read for files, or to load them, until it is killed
+LONGEST_LOAD_SECONDS = 3.0  # from when a job begins to read for files, or to load them, until it is killed
 WAIT_SECONDS = 300
 MOTION_PAUSE_SECONDS = 1.0
 RUN_ID = "the same for all attempts"
 
 
 def edits_of(count: int, chance: random.Random) -> Iterator[Mutation]:
-    """Edits of all kinds, a fifth of them puts with old timestamps of which each row has several."""
+    """Yield edits of all kinds. A fifth are puts with old timestamps, several for each row."""
     for number, mutation in enumerate(all_kinds(count - count // 5, chance)):
         yield mutation
         if number % 4 == 3:
@@ -58,7 +58,7 @@ def edits_of(count: int, chance: random.Random) -> Iterator[Mutation]:
 
 
 class Motions:
-    """Changes the slave's regions all the time. What fails because a server has just died is left for something else."""
+    """Changes the slave's regions all the time. A change that fails because a server has just died is replaced by another one."""
 
     def __init__(self, slave: JavaClient, tables: list[str], chance: random.Random) -> None:
         self._slave, self._tables, self._chance = slave, tables, chance
@@ -98,7 +98,7 @@ class Motions:
 
 
 class Servers:
-    """Kills RegionServers, and starts one for each while all else goes on. A context manager that waits for them."""
+    """Kills RegionServers, and starts a new one for each while all else goes on. A context manager that waits for them."""
 
     def __init__(self, cluster: DistributedCluster, chance: random.Random) -> None:
         self._cluster, self._chance = cluster, chance
@@ -122,7 +122,7 @@ class Servers:
 
 
 def kill_in_mid_shipment(sides: ManyServers, peer: str, folder: Path, chance: random.Random, servers: Servers | None) -> None:
-    """Start a job, and kill it when it has shipped something and has something left; a server before it, if there are any."""
+    """Start a job, and kill it when it has shipped some edits and has some left. Before it, kill a server, if given any."""
     before = positions(sides.at, peer)
     with Job(sides.at, peer, RUN_ID, folder) as job:
         await_progress(sides.at, peer, before)
@@ -135,7 +135,7 @@ def kill_in_mid_shipment(sides: ManyServers, peer: str, folder: Path, chance: ra
 
 
 def kill_in_mid_load(sides: ManyServers, peer: str, folder: Path, chance: random.Random, servers: Servers | None) -> None:
-    """As above, while WALs are read for files, or while tasks have folders at the slave, each about half of the times."""
+    """Do the same while WALs are read for files, or while tasks have folders at the slave: each in about half of the cases."""
     loading = chance.random() < 0.5
     with connected(sides.at.quorum) as zk, Job(sides.at, peer, RUN_ID, folder) as job:
         session = session_of(zk, sides.at)

@@ -20,7 +20,7 @@ VALUE_BYTES = 20_000
 ROWS = MEGABYTES * 1_000_000 // VALUE_BYTES
 WALS = 6
 REGIONS = 8
-# Of an executor's Python worker. A container of YARN's has 384 MB beside the executor's heap, for this and for what Java takes.
+# Of an executor's Python worker. YARN's container has 384 MB besides the executor's heap, for this and for Java.
 MAX_WORKER_BYTES = 500 << 20
 
 pytestmark = [pytest.mark.soak, pytest.mark.timeout(3600)]

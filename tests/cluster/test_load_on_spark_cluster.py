@@ -1,4 +1,4 @@
-"""A backlog is loaded by a Spark cluster of several executors with little memory, one of which may be killed."""
+"""A Spark cluster of several executors with little memory loads a backlog. One executor may be killed."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkCluster]:
 
 @pytest.fixture
 def backlog(sides, peer, unique) -> Callable[[], None]:
-    """WALs of the peer are queued; this checks that all of them are loaded, and both sides have the same cells."""
+    """The peer's WALs are queued. The function checks that all of them are loaded, and both sides have the same cells."""
     table, chance = unique("load"), random.Random(5)
     for client, splits in ((sides.source, even_splits(2)), (sides.slave, [*even_splits(REGIONS), b"row30"])):
         client.create_table(table, dict.fromkeys(FAMILIES, GLOBAL), splits, versions=1_000)
@@ -65,7 +65,7 @@ def backlog(sides, peer, unique) -> Callable[[], None]:
 
 
 def tasks(executor: Executor, what: str = "Finished") -> Counter[int]:
-    """How many tasks of each stage an executor has `Finished`, or has been `Running`."""
+    """Return how many tasks of each stage an executor has `Finished`, or has been `Running`."""
     return Counter(int(stage) for stage in re.findall(rf"{what} task \S+ in stage (\d+)\.", executor.log))
 
 
@@ -88,7 +88,7 @@ def check_loaded(done: Finished, backlog: Callable[[], None], cluster: SparkClus
     await_that(lambda: not files_left(cluster))
 
 
-@pytest.mark.soak  # the next test shows the same, with one that is killed
+@pytest.mark.soak  # the next test shows the same, with an executor that is killed
 def test_executors_share_a_load_and_leave_nothing_on_their_disks(sides, peer, backlog, cluster, tmp_path):
     with Job(sides.at, peer, "load", tmp_path, sink=SinkKind.HFILES, master=cluster.master, conf=CONF) as job:
         done = job.finish()
@@ -99,7 +99,7 @@ def test_executors_share_a_load_and_leave_nothing_on_their_disks(sides, peer, ba
         assert tasks(executor).keys() == {READING, LOADING}, executor.log
 
 
-# One that is killed while it loads takes with it what it has read, too.
+# If an executor is killed while it loads, the rows that it has read are lost too.
 STAGES = [pytest.param(READING, id="reading", marks=pytest.mark.soak), pytest.param(LOADING, id="loading")]
 
 

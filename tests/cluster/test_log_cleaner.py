@@ -25,7 +25,7 @@ TTL_SECONDS = int(QUICK_LOG_CLEANER["hbase.master.logcleaner.ttl"]) / 1000
 
 @pytest.fixture(scope="module")
 def quick_cluster(cluster_folder) -> Iterator[StandaloneCluster]:
-    """A source whose cleaner deletes unneeded WALs within seconds and not after ten minutes, and that keeps few WALs open."""
+    """A source that keeps few WALs open, and whose cleaner deletes unneeded WALs within seconds, not after ten minutes."""
     settings = {**QUICK_LOG_CLEANER, "hbase.regionserver.maxlogs": str(MAX_LOGS)}
     with StandaloneCluster(cluster_folder / "quick", settings, name="quick") as cluster:
         yield cluster
@@ -69,7 +69,7 @@ def test_wals_that_are_too_many_are_archived_although_nobody_flushes_and_are_shi
     first, *_ = sorted(positions(quick.at, peer))
 
     def archived() -> bool:
-        quick.source.roll_wals()  # the roll that finds too many has their regions flushed, a later one archives them
+        quick.source.roll_wals()  # the roll that finds too many WALs flushes their regions, a later one archives them
         return located(quick, first).archived
 
     eventually(archived, f"{first} is archived")
@@ -97,6 +97,6 @@ def test_it_looks_into_every_peers_queues_and_takes_what_the_survey_calls_free(q
 
 
 def fates(sides: Sides) -> dict[str, Fate]:
-    """What a survey makes of the WALs in oldWALs."""
+    """Return a survey's verdicts on the WALs in oldWALs."""
     with open_session(sides.at, look_only=True) as session:
         return {each.wal.name: each.fate for each in survey(session, TTL_SECONDS, time.time).wals}

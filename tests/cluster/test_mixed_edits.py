@@ -1,7 +1,7 @@
 """A hundred thousand edits of all kinds arrive as they were made, from two real servers on HDFS to two others.
 
-Two effects of HBase's rewriting of files make any two replicas differ, so the test avoids them: a put that is older than a
-delete is hidden until a major compaction drops the delete, and a deleted version brings an older one back unless that is gone.
+Two effects of HBase's rewriting of files make any two replicas differ, so the test avoids them. A put that is older than a delete
+is hidden until a major compaction drops the delete. A deleted version brings an older version back unless that is gone.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ TTL_MS = 86_400_000
 
 
 def edits(count: int, chance: random.Random) -> Iterator[Mutation]:
-    """Edits that change and delete the same rows again and again. About a tenth of the cells are of the LOCAL family."""
+    """Yield edits that change and delete the same rows again and again. About a tenth of the cells are in the LOCAL family."""
     for _ in range(count):
         row = f"row{chance.randrange(ROWS):05}"
         column = f"{chance.choice('fg')}:{chance.randrange(6)}"

@@ -1,4 +1,4 @@
-"""The edits of a row take effect in their order, though HBase's own sink sends what it gets in one request in any order."""
+"""The edits of a row take effect in their order, although HBase's own sink applies the edits of one request in any order."""
 
 from __future__ import annotations
 

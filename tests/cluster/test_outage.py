@@ -1,4 +1,4 @@
-"""The slave, or the source's ZooKeeper, goes away in mid-shipment and comes back: the run goes on, or the next one does."""
+"""The slave, or the source's ZooKeeper, goes away in mid-shipment and comes back: this run or the next one goes on."""
 
 from __future__ import annotations
 
@@ -111,12 +111,12 @@ def test_nothing_moves_while_the_slave_is_away_and_the_next_run_ships_it(sides, 
 
 @BOTH_SINKS
 def test_when_a_slave_goes_silent_in_mid_window_it_has_everything_before_the_position(sides, proxied, proxied_peer, backlog):
-    """Some senders have entries of the window by then. Others have none yet, and theirs may come before."""
+    """By then, some senders have entries of the window. Others have none yet, and theirs may come before."""
     table, truth = backlog(proxied_peer, 8000)
     proxied.sink.requests.hold_after(1 << 20)
     with Shipping(sides.at, proxied_peer, roll_first=False, settings=SMALL, senders=8, deadline=8) as shipping:
         proxied.sink.requests.await_held()
-        time.sleep(3)  # for some registrations
+        time.sleep(3)  # time for some registrations
         proxied.sink.cut()
         summary = shipping.summary()
     assert summary.status is Status.SLAVE_DOWN, summary.error
@@ -186,7 +186,7 @@ def test_a_run_that_lost_its_session_writes_nothing_more_and_the_next_goes_on(si
             zookeeper.mend()
             summary = shipping.summary()
     assert left != before
-    assert summary.status is Status.DONE, summary.error  # in a session of its own, with nothing left to do
+    assert summary.status is Status.DONE, summary.error  # in its own session, with nothing left to do
     truth.check()
     assert not truth.unfinished
     assert sides.source.compare(table, sides.slave).same
@@ -245,7 +245,7 @@ def test_a_run_gives_up_a_silent_slave_after_its_patience_and_the_next_run_goes_
     proxied.sink.requests.speed = 400 << 10
     with Shipping(sides.at, proxied_peer, roll_first=False, settings=impatient, deadline=600) as shipping:
         await_progress(sides.at, proxied_peer, before)
-        while not truth.check():  # what has left the queue may have been a WAL without edits
+        while not truth.check():  # the WAL that left the queue may have had no edits
             time.sleep(0.1)
         for flow in (proxied.sink,) if what.startswith("servers") else (proxied.sink, proxied.zookeeper):
             if what.endswith("silent"):
@@ -258,16 +258,16 @@ def test_a_run_gives_up_a_silent_slave_after_its_patience_and_the_next_run_goes_
         took = time.monotonic() - started
     print(f"{what}: ended after {took:.1f} s: {summary.error}")
     assert (summary.status, summary.failed) == (Status.SLAVE_DOWN, True)
-    assert took < 90  # of the 600 until the deadline
+    assert took < 90  # the deadline would come after 600
     assert f"for more than {PATIENCE_SECONDS:g} s" in summary.error
     assert f"slave {proxied.cluster_key} has acknowledged nothing since" in summary.error
     truth.check()
     assert truth.unfinished
 
     started = time.monotonic()
-    later = ship_one(sides.at, proxied_peer, roll_first=False, settings=impatient, deadline=600)  # of the same run
+    later = ship_one(sides.at, proxied_peer, roll_first=False, settings=impatient, deadline=600)  # a later group of the same run
     assert later.status is Status.SLAVE_DOWN
-    assert time.monotonic() - started < PATIENCE_SECONDS  # it does not wait itself
+    assert time.monotonic() - started < PATIENCE_SECONDS  # this group does not wait itself
 
     proxied.sink.requests.speed = math.inf
     for flow in (proxied.sink, proxied.zookeeper):

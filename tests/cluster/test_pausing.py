@@ -136,7 +136,7 @@ def test_tables_are_set_if_edits_of_them_can_arrive(clusters: Clusters, admin: P
 def test_a_peer_that_is_being_handed_back_is_shipped_by_batches_until_that_is_finished(
     clusters: Clusters, admin: PeerAdmin, peer: str, unique
 ) -> None:
-    """Its configuration names its successor, which is not a setting that batches would have to know."""
+    """The peer's configuration names its successor, a setting that batches need not know."""
     begin_hand_back(admin, peer, new := unique("peer"))
     assert len(begin(ShipRun(source=clusters.at, peer_id=peer, run_id="r", deadline=60))) <= 1
     clusters.source.remove_peer(new)

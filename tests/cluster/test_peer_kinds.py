@@ -95,7 +95,7 @@ def test_two_clusters_that_replicate_to_each_other_get_each_edit_once(sides, bot
 
 
 def cluster_ids_by_row(client, at, peer: str, table: str) -> dict[bytes, set[tuple[UUID, ...]]]:
-    """The clusters that a table's entries have been through, as HBase's own reader finds them in the WALs queued for a peer."""
+    """Return the clusters that a table's entries have passed, as HBase's own reader finds them in the WALs queued for a peer."""
     found: dict[bytes, set[tuple[UUID, ...]]] = {}
     for wal in [wal for group in plan(at, peer).groups for wal in group.wals]:
         for entry in client.read_wal(wal.url):
@@ -205,7 +205,7 @@ def test_cells_of_the_types_that_hbase_searches_with_arrive_as_by_hbase_s_own_re
     ]
     sides.source.add_peer(hbases_peer, sides.slave.address.cluster_key, table_families={by_hbase: []})
     try:
-        for edit in edits:  # a call each, of those that carry cells as they are
+        for edit in edits:  # one call per edit, of the calls that carry cells unchanged
             sides.source.write(by_hbase, [edit])
         written = sides.source.scan_all(by_hbase, raw=True)
         assert {cell.type for cell in written} == {CellType.PUT, CellType.MINIMUM, CellType.MAXIMUM}
@@ -254,5 +254,5 @@ def test_families_of_the_old_scope_serial_are_local_to_a_peer_that_is_not_as_in_
     """ScopeWALEntryFilter: only REPLICATION_SCOPE_GLOBAL goes to peers."""
     table = both({"f": GLOBAL, "s": pb.REPLICATION_SCOPE_SERIAL})
     sides.source.write(table, [put("row", {"f:q": b"1", "s:q": b"2"}), put("other", {"s:q": b"3"})])
-    assert batch(sides.at, peer, "run").cellsFiltered == 2  # of the one entry
+    assert batch(sides.at, peer, "run").cellsFiltered == 2  # from the one entry
     assert columns_at(sides.slave, table) == {"f:q"}

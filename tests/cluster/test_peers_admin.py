@@ -1,4 +1,4 @@
-"""Creates, takes over, hands back and removes peers on two real clusters; HBase's own Java client tells the outcome."""
+"""Creates, takes over, hands back and removes peers on two real clusters. HBase's own Java client checks the outcome."""
 
 from __future__ import annotations
 
@@ -141,7 +141,7 @@ def test_a_peer_to_the_source_itself_is_refused(clusters, admin, peer_id, allow_
 
 @pytest.fixture
 def briefly_settling(monkeypatch: pytest.MonkeyPatch) -> None:
-    """HBase's calls take milliseconds here: a peer that it has shipped counts as at rest seconds after it was disabled."""
+    """HBase's calls take milliseconds here: a peer that HBase has shipped counts as at rest seconds after it was disabled."""
     monkeypatch.setattr(lease, "HBASE_CALL_SECONDS", 1.0)
 
 
@@ -234,13 +234,13 @@ def test_a_handed_back_peer_loses_nothing(clusters, admin, peer_id, unique):
 
 
 def value_at(client: JavaClient, table: str) -> bytes | None:
-    """Of the only cell."""
+    """Return the value of the only cell."""
     cells = client.scan_all(table)
     return cells[0].value if cells else None
 
 
 def handed_back_with_a_value(clusters, admin, peer_id, unique) -> tuple[str, str, str, Callable[[bytes], None]]:
-    """A peer with the cell v1 as its backlog, whose hand-back has begun: its id, the new id, the table, what writes the cell."""
+    """Begin to hand back a peer with the cell v1 as backlog. Returns its id, the new id, the table, a writer of the cell."""
     ours, new, table = peer_id(), peer_id(), clusters.table(unique("t"))
 
     def write(value: bytes) -> None:
@@ -254,7 +254,7 @@ def handed_back_with_a_value(clusters, admin, peer_id, unique) -> tuple[str, str
 
 
 def test_after_a_hand_back_the_newest_of_values_with_one_timestamp_counts(clusters, admin, peer_id, unique):
-    """HBase must not ship the newer one while Walferry has the older one in its backlog."""
+    """HBase must not ship the newer value while Walferry has the older one in its backlog."""
     ours, new, table, write = handed_back_with_a_value(clusters, admin, peer_id, unique)
     write(b"v2")
     if clusters.peer(new).enabled:
@@ -268,7 +268,7 @@ def test_after_a_hand_back_the_newest_of_values_with_one_timestamp_counts(cluste
 def test_a_hand_back_ends_well_though_hbase_has_shipped_the_new_peer_too_early(
     clusters, admin, peer_id, unique, briefly_settling
 ):
-    """HBase begins where it has stopped; what it has shipped until then, Walferry ships again, last and in order."""
+    """HBase begins where it stopped. Walferry ships the edits that HBase has shipped until then again, last and in order."""
     ours, new, table, write = handed_back_with_a_value(clusters, admin, peer_id, unique)
     clusters.source.enable_peer(new)
     write(b"v2")

@@ -75,7 +75,7 @@ def test_peers_come_change_and_go_while_another_one_is_shipped(sides, both, peer
             summary = batch(sides.at, new, "2")
             assert summary.logEditsFiltered.get("not_in_peer", 0) > 0
 
-            # The steady peer gets all tables, so the slow one is told by its own queue: it is removed in the middle of its batch.
+            # The steady peer gets all tables, so the slow peer's own queue shows that it is removed in mid-batch.
             reconfigure(source, new, with_bandwidth(20_000))
             sides.source.put_many(second, 1000, ["f:a"], value_bytes=200)
             roll(sides.at, new)
@@ -108,7 +108,7 @@ def batch(at, peer: str, run_id: str) -> GroupSummary:
 
 
 def test_a_changed_choice_of_tables_holds_from_the_next_batch_on(sides, both, peer):
-    """Also for what was written before the change and is not shipped yet, as with HBase's sources."""
+    """The choice also applies to edits from before the change that are not shipped yet, as with HBase's sources."""
     first, second = both({"f": GLOBAL}), both({"f": GLOBAL})
     address = sides.source_cluster.address
     for table in (first, second):

@@ -19,7 +19,7 @@ from walferry.engine.summary import Status
 from walferry.replication.peers.settings import SinkKind
 
 CONTROLLER = "org.apache.hadoop.hbase.security.access.AccessController"
-# Regions ask it, and RegionServers do not: there it would refuse to replicate, too.
+# Regions ask this coprocessor, RegionServers do not: there it would refuse replication, too.
 SETTINGS = {
     "hbase.security.authorization": "true",
     "hbase.coprocessor.master.classes": CONTROLLER,

@@ -34,7 +34,7 @@ PATIENCE_SECONDS = 120.0
 
 @dataclass(frozen=True)
 class Site:
-    """A cluster with two RegionServers, and what was written to it. Its rows are not flushed."""
+    """A cluster with two RegionServers, and the rows that were written to it. The rows are not flushed."""
 
     cluster: MasterlessCluster
     client: JavaClient
@@ -107,7 +107,7 @@ def test_regions_move_and_tables_are_disabled_and_enabled(site: Site, run: Calla
 def test_a_double_assignment_is_told_and_its_stray_copy_is_closed_without_losing_a_row(
     site: Site, run: Callable[..., tuple[int, Any]]
 ) -> None:
-    """As a master makes one that opens a region without asking who serves it."""
+    """A master makes such an assignment if it opens a region without asking which server serves it."""
     encoded, first = min(site.servers_of().items())
     (second,) = {ServerName.parse(each.server_name) for each in site.cluster.regionservers} - {first}
     assert first is not None
@@ -131,7 +131,7 @@ def test_a_double_assignment_is_told_and_its_stray_copy_is_closed_without_losing
     assert (status, "--named-by-meta" in told) == (1, True)
     assert run("close-stray", encoded, str(first), "--yes")[0] == 0
     assert run("list")[1]["rows"] == []
-    assert run("move", encoded, str(first), "--yes")[0] == 0  # as close-stray says: its files are read anew
+    assert run("move", encoded, str(first), "--yes")[0] == 0  # as close-stray says: the region's files are read again
     assert site.rows() == site.cells
 
 

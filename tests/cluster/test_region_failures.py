@@ -1,8 +1,8 @@
 """A RegionServer dies while a region moves, in each of the five states, as the source and as the destination of the move.
 
-Each state is made on real RegionServers of HBase 1.7.2: the writes and calls of a move are made up to it, and a server that would
-go on is stopped (SIGSTOP). An open stays OPENING while the server of hbase:meta stands still. docs/region-transitions.md has the
-table of what the notes say and what happens here.
+Each state is made on real RegionServers of HBase 1.7.2: the test makes the writes and calls of a move up to that state, and stops
+(SIGSTOP) a server that would go on. An open stays OPENING while the server of hbase:meta is stopped. docs/region-transitions.md
+has the table of what the notes say and what happens here.
 """
 
 from __future__ import annotations
@@ -38,8 +38,8 @@ STATES = (
     RegionState.OPENED,
     RegionState.OPENING,
     RegionState.CLOSING,
-)  # in this order they can be made at once
-STOPPED_CALL_SECONDS = 1.0  # a server that stands still takes the call and does not answer
+)  # in this order, all states can be made at once
+STOPPED_CALL_SECONDS = 1.0  # a stopped server takes the call and does not answer
 SETTLED_SECONDS = 1.0
 
 
@@ -85,7 +85,7 @@ class Moving:
         servers.open({self.destination: [ToOpen(known.info, offline, known.opened_ms)]})
         self._reached(known, state)
         if state is RegionState.OPENING:
-            time.sleep(SETTLED_SECONDS)  # it has opened the region, and waits for hbase:meta
+            time.sleep(SETTLED_SECONDS)  # the server has opened the region, and waits for hbase:meta
             self._reached(known, state)
 
     def _reached(self, known: Known, state: RegionState) -> RegionInTransition:
@@ -125,7 +125,7 @@ def pick(site: Site, number: int) -> tuple[list[str], ServerName, ServerName, Se
 
 
 def fail(site: Site, states: Sequence[RegionState], dies: Dies, *, planned: bool = True) -> dict[RegionState, tuple[str, bool]]:
-    """Bring a region into each state, kill a server, let the role work, and say what it told of each region and where it went."""
+    """Bring a region into each state, kill a server, and let the role work. Returns its report and where each region went."""
     regions, source, destination, meta = pick(site, len(states))
     site.write()
     with acting_as_master(site.zk, site.nodes, site.own, site.candidate()) as role, ExitStack() as stopped:

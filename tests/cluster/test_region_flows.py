@@ -31,7 +31,7 @@ def ask(server: ServerName, method: str, request: bytes) -> None:
 
 
 def split(server: ServerName, encoded: str, row: bytes) -> None:
-    """Have a server split a region, as the admin of HBase 1 does. It does not ask the master for that."""
+    """Have a server split a region, as HBase 1's admin does. The server does not ask the master for that."""
     ask(server, "SplitRegion", _specified(1, encoded) + _field(2, row))
 
 

@@ -1,4 +1,4 @@
-"""RegionServers of HBase 1.7.2 are killed under a write load while we are their master: no acknowledged put is missing.
+"""RegionServers of HBase 1.7.2 are killed under a write load while Walferry is their master: no acknowledged put is missing.
 
 The files are on HDFS, because HBase does not promise that local files outlive a kill -9. In the end a real HMaster takes over.
 """
@@ -35,28 +35,28 @@ from walferry.master.znodes import META_ENCODED_NAME
 TABLE = "t"
 SERVERS = 3
 PUTS_A_ROUND = 200
-BALANCE_SECONDS = 5.0  # so regions move all along, and servers die in the midst of it
+BALANCE_SECONDS = 5.0  # so regions move all the time while servers die
 PAUSE_SECONDS = 5.0  # at most, before a server is killed
 WAIT_SECONDS = 240
 
 
 @dataclass(frozen=True)
 class Site:
-    """The cluster, its Java client, and what it takes to look at its regions."""
+    """The cluster, its Java client, and helpers that look at its regions."""
 
     cluster: MasterlessCluster
     client: JavaClient
     seen: Cluster
 
     def look(self) -> ClusterView | None:
-        """All regions and who serves them, which never is more than one server; None while hbase:meta cannot be read."""
+        """Return all regions and their servers, never more than one per region; None while hbase:meta cannot be read."""
         view, read = self.seen.look()
         twice = [name for name, region in view.regions.items() if len(region.served_by) > 1]
         assert not twice, f"{twice[0]} is served by {sorted(map(str, view.regions[twice[0]].served_by))}"
         return view if read.complete else None
 
     def all_open(self) -> bool:
-        """Whether each region is open at one server, and no WAL of a dead server is left."""
+        """Return whether each region is open at one server, and no WAL of a dead server is left."""
         view = self.look()
         if view is None or view.silent or len(view.regions) < REGIONS + 2:
             return False
@@ -82,7 +82,7 @@ class Site:
 
 @contextmanager
 def our_master(address: ClusterAddress, told: list[str]) -> Iterator[None]:
-    """Our process as the cluster's master, at work in a thread for the length of a block."""
+    """Run Walferry as the cluster's master, in a thread, for the length of a block."""
     at = source_of(address)
     ready, stop = threading.Event(), threading.Event()
 
@@ -138,7 +138,7 @@ def until(done: Callable[[], bool], what: str, told: list[str]) -> None:
 
 
 def kill_under_load(site: Site, rounds: int, seed: int) -> None:
-    """Kill one server a round, and sometimes a second one while the first one's WALs are being split."""
+    """Kill one server per round, and sometimes a second one while the first one's WALs are being split."""
     chance, told = random.Random(seed), list[str]()
     with our_master(site.cluster.address, told):
         load = Load(site.client, TABLE)

@@ -47,13 +47,13 @@ def all_dead(site: Site) -> None:
 
 
 def launch_servers(site: Site) -> None:
-    """Do not wait for them: their master may be dead before they have reported to it."""
+    """Start servers without waiting for them: their master may be dead before they have reported to it."""
     for _ in range(2):
         site.cluster.launch_regionserver()
 
 
 def on_one_server(site: Site) -> None:
-    """All regions of the table lie on one server."""
+    """Move all regions of the table to one server."""
     target = min(site.live)
     with in_charge(site) as charge:
         view, _ = site.look()
@@ -65,12 +65,12 @@ def on_one_server(site: Site) -> None:
 
 
 def one_dead(site: Site) -> None:
-    """A server is dead: the one with most of the regions, or hbase:meta's, in turn."""
+    """Kill a server: in turn the one with most of the regions, and hbase:meta's."""
     with in_charge(site):
         site.start_servers(1)
     site.write()
     meta = site.meta_at()
-    of_meta = site.rows % 200 == 0  # each write adds a hundred
+    of_meta = site.rows % 200 == 0  # each write adds a hundred rows
     others = site.live - {meta}
     site.kill(meta if of_meta else max(others, key=lambda server: site.load()[server]))
 
@@ -106,7 +106,7 @@ def site(tmp_path_factory: pytest.TempPathFactory, java_client: Callable[[Cluste
 
 @contextlib.contextmanager
 def acting(site: Site, flow: str, *options: str) -> Iterator[subprocess.Popen[str]]:
-    """Another process as the master."""
+    """Run another process as the master."""
     address = site.cluster.address
     where = ["--quorum", address.quorum, "--root", address.wal_root]
     process = subprocess.Popen(

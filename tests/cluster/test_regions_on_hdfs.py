@@ -94,5 +94,5 @@ def test_webhdfs_tells_where_the_blocks_of_a_region_lie(
     held = HdfsLocality(site.root, getpass.getuser())(list(view.catalog.values()))
     assert held.keys() == view.catalog.keys()
     with_files = [encoded for encoded in site.table_regions() if held[encoded]]
-    assert with_files  # those that were opened again after a server's death
+    assert with_files  # regions that were opened again after a server's death
     assert all(held[encoded] == {"localhost": 1.0} for encoded in with_files)

@@ -1,4 +1,4 @@
-"""Our process as the master of real RegionServers of HBase 1.7.2: after an HMaster was killed, until another one takes over."""
+"""Walferry as the master of real RegionServers of HBase 1.7.2: from the death of an HMaster until another one takes over."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ WAIT_SECONDS = 60
 
 @dataclass(frozen=True)
 class Site:
-    """The cluster, and what was written to it while its HMaster lived."""
+    """The cluster, and the rows that were written to it while its HMaster lived."""
 
     cluster: MasterlessCluster
     client: JavaClient
@@ -98,7 +98,7 @@ def start_servers(site: Site, number: int) -> list[ServerName]:
 
 
 def give_up(site: Site, role: Role, server: ServerName) -> None:
-    """The server hears at its next report that it is dead."""
+    """Have the server hear, at its next report, that it is dead."""
     index = next(i for i, each in enumerate(site.cluster.regionservers) if each.server_name == str(server))
     process = site.cluster.regionservers[index].process
     role.registry.give_up(server)

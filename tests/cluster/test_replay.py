@@ -1,4 +1,4 @@
-"""Intervals are shipped again from the WALs that are left, wherever these lie."""
+"""Intervals are shipped again from the remaining WALs, wherever these lie."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from walferry.replication.retention.archive import WalArchive
 
 @pytest.fixture(autouse=True)
 def quick_appends(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The WALs here have the entries of a fraction of a second, so one that is begun just after an interval does not count."""
+    """Here WALs contain the entries of a fraction of a second, so a WAL that begins just after an interval does not count."""
     monkeypatch.setattr("walferry.replay.files.SLACK_MS", 5)
 
 
@@ -37,7 +37,7 @@ def rows(sides, table: str) -> list[str]:
 
 @pytest.fixture
 def written(sides, both, peer) -> tuple[str, list[Interval]]:
-    """A table with a row in each of three intervals, all in WALs of their own; and nothing of it at the slave."""
+    """A table with a row in each of three intervals, all in their own WALs; the slave has no row of it."""
     table, times = both(), [now()]
     for i in range(3):
         sides.source.write(table, [put(f"r{i}", {"f:a": b"v", "l:b": b"v"}), put(f"s{i}", {"f:a": b"v"})])
@@ -164,7 +164,7 @@ def two_servers(cluster_folder: Path) -> Iterator[StandaloneCluster]:
 
 
 def backwards(function: Callable[[Any], Any], things: Sequence[Any]) -> list[Any]:
-    """The groups one after the other, the last one first."""
+    """Ship the groups one after the other, the last one first."""
     return [function(thing) for thing in reversed(things)][::-1]
 
 

@@ -1,4 +1,4 @@
-"""Runs that ship an interval again are cut short: killed, out of time, without a slave. Their retries ship the rest."""
+"""Runs that ship an interval again are cut short: killed, out of time, or without a slave. Their retries ship the rest."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ __all__ = ["quick_appends"]  # a fixture
 
 ROWS = 400  # of 200 bytes, in each WAL
 WALS = 3
-SLOW = 40_000  # bytes a second: some seconds for each WAL
+SLOW = 40_000  # bytes per second: some seconds for each WAL
 WAIT_SECONDS = 120
 
 
@@ -45,7 +45,7 @@ class Written:
     rows: Mapping[str, frozenset[bytes]]
 
     def after(self, wal: str) -> frozenset[bytes]:
-        """The rows of the WALs after this one; all if it is none of them."""
+        """Return the rows of the WALs after this one; all rows if it is not one of them."""
         wals = list(self.rows)
         return frozenset().union(*(self.rows[later] for later in wals[wals.index(wal) + 1 if wal in wals else 0 :]))
 
@@ -83,7 +83,7 @@ def test_the_retry_of_a_killed_spark_job_goes_on_with_the_first_wal_that_is_not_
     table, interval = edits.table, edits.interval
     slowly(SLOW)
     time.sleep(max(0.0, (interval.end + OPEN_SLACK_MS) / 1000 - time.time()))
-    roll(sides.at, peer)  # else the WAL that is open might have entries of the interval
+    roll(sides.at, peer)  # otherwise the open WAL might contain entries of the interval
     queued = positions(sides.at, peer)
     submit = partial(submit_replay, interval=(interval.start, interval.end))
     with Job(sides.at, peer, "killed", tmp_path, submit) as job:

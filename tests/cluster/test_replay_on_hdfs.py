@@ -1,4 +1,4 @@
-"""An interval is shipped again from WALs on HDFS, also from those of a server that died."""
+"""An interval is shipped again from WALs on HDFS, including WALs of a server that died."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def test_an_interval_in_which_a_server_died_is_shipped_again_from_hdfs(distribut
         time.sleep(0.2)
     source.put_many(table, 500, ["f:a", "l:b"], first=500, batch=20)
     interval = Interval(start, now())
-    cluster.start_regionserver()  # after the interval, of which it then has nothing
+    cluster.start_regionserver()  # after the interval, so it has no entries of it
     roll(at, peer)
     before = positions(at, peer)
 

@@ -1,4 +1,4 @@
-"""Regions whose files cannot be copied are scanned, and the slave has all versions and deletes of theirs."""
+"""Regions whose files cannot be copied are scanned, and the slave gets all their versions and deletes."""
 
 from __future__ import annotations
 

@@ -36,7 +36,7 @@ DATA = os.urandom(3_000_000)
 
 @pytest.fixture(scope="session")
 def kdc(cluster_folder: Path) -> Iterator[Kdc]:
-    """The KDCs. Whoever asks them gets tickets that can be forwarded."""
+    """The KDCs. Their tickets can be forwarded."""
     names = ["hbase/localhost", "walferry"]
     with Kdc(cluster_folder / "hdfs-kdc", {EAST: [*names, "nn/localhost"], WEST: names}) as kdc:
         settings = kdc.krb5_conf.read_text()
@@ -72,7 +72,7 @@ def login(kdc: Kdc) -> Callable[..., Kerberos]:
 
 @pytest.fixture
 def root(hdfs: Hdfs, login: Callable[..., Kerberos]) -> str:
-    """HBase's folder, which belongs to its user alone, as that user."""
+    """Return HBase's folder, which belongs to its user alone, as that user."""
     root = f"{hdfs.url}/hbase"
     logins.log_in(root, login(SUPERUSER))
     write_file(f"{root}/WALs/rs/wal", DATA)
@@ -139,7 +139,7 @@ def test_one_process_uses_folders_of_one_file_system_as_two_users(root: str, log
 def test_a_server_that_passes_our_login_on_to_the_name_node_gets_none_of_it(
     hdfs: Hdfs, root: str, login: Callable[..., Kerberos]
 ) -> None:
-    """It could give orders as us then: Hadoop's servers take what is not protected, too, whatever was agreed on."""
+    """Otherwise the server could give orders as us: Hadoop's servers also accept unprotected messages, whatever was agreed on."""
     victim = f"/hbase/victim-{uuid.uuid4().hex}"
     file_system(root).client.mkdirs(victim, 0o777, True)
     relay = Relay(("localhost", int(hdfs.url.rpartition(":")[2])), victim)
@@ -179,7 +179,7 @@ def test_a_slave_leads_our_login_to_no_host_that_its_connection_does_not_name(
 def test_hdfs_native_has_nothing_to_hand_on_and_no_ticket_for_another_server(
     kdc: Kdc, login: Callable[..., Kerberos], monkeypatch: pytest.MonkeyPatch, says: str, gets: list[tuple[bool, bool]]
 ) -> None:
-    """After hbase/localhost has proved its name, somebody else answers in its place."""
+    """After hbase/localhost has proved its name, another server answers in its place."""
     thief = Thief(kdc.keytab(f"{says}/localhost@{EAST}"), says)
     with listening(thief.serve) as port:
         monkeypatch.setattr(files_hdfs, "_proved", {("localhost", port): Service("hbase", "localhost")})
@@ -190,7 +190,7 @@ def test_hdfs_native_has_nothing_to_hand_on_and_no_ticket_for_another_server(
             with suppress(RuntimeError):
                 client.get_file_info("/")
 
-        threading.Thread(target=use, daemon=True).start()  # it tries for long
+        threading.Thread(target=use, daemon=True).start()  # it keeps trying for long
         assert thief.answered.wait(60)
     assert thief.seen[:1] == gets
 

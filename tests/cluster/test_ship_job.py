@@ -1,4 +1,4 @@
-"""The submitted Spark job: what it ships, prints, keeps and returns."""
+"""The submitted Spark job: the edits it ships, its output, its records and its results."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is told of a peer's backlog if its files cannot be looked at."""
+"""The command's output about a peer's backlog whose files cannot be looked at."""
 
 from __future__ import annotations
 

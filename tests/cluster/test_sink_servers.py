@@ -42,7 +42,7 @@ def table(sides: ManyServers, unique: Callable[[str], str]) -> str:
 
 
 def in_order() -> list[Mutation]:
-    """Edits of equal timestamps: only their order says what is left of them."""
+    """Return edits of equal timestamps: only their order decides which of them remain."""
     edits: list[Mutation] = []
     for number in range(40):
         edits += [put(f"{row:02x}-order", {"f:q": b"%d" % number}, timestamp=5) for row in range(0, 256, 8)]
@@ -52,7 +52,7 @@ def in_order() -> list[Mutation]:
 
 
 class Backlog:
-    """What is queued in one WAL group: rows, and around them edits whose order matters."""
+    """The queued edits of one WAL group: rows, and around them edits whose order matters."""
 
     def __init__(self, sides: ManyServers, table: str, peer: str) -> None:
         for part in range(4):
@@ -122,7 +122,7 @@ def half_silent(sides: ManyServers, unique: Callable[[str], str]) -> Iterator[tu
 
 @BY_REPLICATE  # a region's server cannot be avoided
 def test_a_server_that_accepts_and_never_answers_costs_one_call_and_is_avoided_then(sides, table, half_silent):
-    """It stays registered in the slave's ZooKeeper all the time."""
+    """The server stays registered in the slave's ZooKeeper all the time."""
     peer, proxy = half_silent
     backlog = Backlog(sides, table, peer)
     with shipped(sides, peer) as summaries:

@@ -1,4 +1,4 @@
-"""Regions of the slave split, merge and move, and a server dies, while it is written to: all cells arrive as they were made."""
+"""The slave's regions split, merge and move, and a server dies, during writes: all cells arrive as they were made."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ AS_FILES = pytest.mark.parametrize("sink", [SinkKind.HFILES], indirect=True)
 SMALL = PeerSettings(shipment_bytes=16 << 10, buffer_bytes=1 << 20, sleep_seconds=0.3)
 SPLITS = [b"row%05d" % (ROWS * i // 6) for i in range(1, 6)]
 BYTES_A_SECOND = 60_000
-EQUAL = 5  # a timestamp of many edits, so that only their order says what is left of them
+EQUAL = 5  # the timestamp of many edits, so that only their order decides which remain
 
 
 def all_kinds(count: int, chance: random.Random) -> Iterator[Mutation]:
-    """Edits as elsewhere, every second one of a few rows with equal timestamps."""
+    """Yield edits as elsewhere; every second edit changes one of a few rows, with equal timestamps."""
     for mutation in edits(count // 2, chance):
         yield mutation
         row, column = f"row{chance.randrange(0, ROWS, ROWS // 60):05}", f"f:{chance.randrange(3)}"
@@ -44,7 +44,7 @@ def all_kinds(count: int, chance: random.Random) -> Iterator[Mutation]:
 
 
 class Motion:
-    """Changes regions and servers of the slave. A new table for each round: what has split once has to be compacted first."""
+    """Changes regions and servers of the slave. Each round needs a new table: a table that has split must be compacted first."""
 
     def __init__(self, sides: ManyServers, table: str, chance: random.Random) -> None:
         self._sides, self._table, self._chance = sides, table, chance
@@ -68,7 +68,7 @@ class Motion:
 
 @pytest.fixture
 def create(many_servers: ManyServers, unique: Callable[[str], str]) -> Callable[[], str]:
-    """Makes a table on both sides that keeps all cells: flushes and compactions would drop what deletes hide on one side only."""
+    """Makes a table on both sides that keeps all cells: flushes and compactions would drop hidden cells on one side only."""
 
     def make() -> str:
         table = unique("motion")
@@ -92,7 +92,7 @@ def slow_peer(many_servers: ManyServers, managed_peer: Callable[..., str]) -> st
 
 
 def ship_while(sides: ManyServers, peer: str, run_id: str, move: Callable[[], None]) -> bool:
-    """Ship what is queued, and once some of it is shipped, `move`. Returns whether there was more to ship after that."""
+    """Ship the queued WALs, and call `move` once some edits are shipped. Returns whether more edits were shipped after that."""
     before = positions(sides.at, peer)
     with ThreadPoolExecutor(1) as pool:
         shipping = pool.submit(ship, sides.at, peer, roll_first=False, settings=SMALL, run_id=run_id, deadline=400)
@@ -106,7 +106,7 @@ def ship_while(sides: ManyServers, peer: str, run_id: str, move: Callable[[], No
 
 
 def check_motions(sides: ManyServers, peer: str, create: Callable[[], str], edits_each: int, rounds: int) -> None:
-    """In each round a new table, with each motion in the middle of a shipment."""
+    """Make a new table in each round, and carry out each motion in the middle of a shipment."""
     seed = random.randrange(1 << 32)
     print(f"seed {seed}")
     chance = random.Random(seed)
@@ -148,7 +148,7 @@ class Disturbed:
         self.calls = 0
 
     def __call__(self, *arguments: Any, **options: Any) -> Any:
-        with self._lock:  # the loads of other regions wait, so that it happens between two of them
+        with self._lock:  # loads of other regions wait, so that the motion happens between two of them
             self.calls += 1
             if self.calls == self._nth:
                 self._happen()
@@ -156,7 +156,7 @@ class Disturbed:
 
 
 def check_loads_in_motion(sides: ManyServers, peer: str, table: str, moment: tuple[str, int], edits_each: int) -> None:
-    """Each motion, at a moment of a load of its own."""
+    """Carry out each motion at a moment of its own load."""
     seed = random.randrange(1 << 32)
     print(f"seed {seed}")
     chance = random.Random(seed)

@@ -1,6 +1,6 @@
-"""A slave that is down or silent does not make the rows of another slave wait: the short version of airflow/test_three_slaves.py.
+"""A slave that is down or silent does not delay another slave's rows: the short version of airflow/test_three_slaves.py.
 
-Each peer's branch of a batch runs in a thread here, by the steps that its tasks take, without Airflow's scheduler.
+Each peer's branch of a batch runs in a thread here, by the steps of its tasks, without Airflow's scheduler.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ def peers(sides: Sides, peer: str, unique: Callable[[str], str]) -> Iterator[Pee
 
 
 def branch(sides: Sides, peer: str, run: str) -> str | GroupSummary:
-    """One peer's plan and ship. Returns why nothing is shipped, or how it was."""
+    """Plan and ship one peer. Returns why nothing is shipped, or the summary."""
     planned = batch.plan(sides.at, peer, f"{run}.1", run)
     if planned.left_to:
         return planned.left_to
@@ -60,13 +60,13 @@ def branch(sides: Sides, peer: str, run: str) -> str | GroupSummary:
         return why or ship_one(sides.at, peer, roll_first=False, run_id=planned.run_id, deadline=3600, settings=VERY_PATIENT)
 
 
-@BY_REPLICATE  # the peers have one slave, and only the address in its list of servers tells them apart
+@BY_REPLICATE  # the peers share a slave, and differ only by the address in its list of servers
 def test_a_slave_s_rows_arrive_while_other_slaves_are_down_or_silent(sides, both, peers):
     table, silent = both({"f": GLOBAL}), peers.silent_slave.sink.requests
     written = 0
 
     def ship_more(run: str) -> str | GroupSummary:
-        """One batch: what becomes of the peer whose slave is away, once the well slave has all rows."""
+        """Run one batch. Returns the outcome of the peer whose slave is away, once the well slave has all rows."""
         away = pool.submit(branch, sides, peers.away, run)
         shipped = pool.submit(branch, sides, peers.well, run).result()
         assert isinstance(shipped, GroupSummary)
@@ -82,7 +82,7 @@ def test_a_slave_s_rows_arrive_while_other_slaves_are_down_or_silent(sides, both
         batch.roll(sides.at, [peers.well, peers.away, peers.silent], run)
 
     with ThreadPoolExecutor(3) as pool, ExitStack() as ended:
-        ended.callback(silent.let_go)  # else the pool would wait for its batch if the test fails
+        ended.callback(silent.let_go)  # otherwise the pool would wait for its batch if the test fails
         write("first")
         silent.hold_after(SILENT_AFTER_BYTES)
         waiting = pool.submit(branch, sides, peers.silent, "first")
@@ -94,7 +94,7 @@ def test_a_slave_s_rows_arrive_while_other_slaves_are_down_or_silent(sides, both
         peers.away_zookeeper.requests.lock()
         peers.away_zookeeper.mend()  # now it accepts connections, and never answers
         assert f"localhost:{peers.away_zookeeper.port}" in ship_more("second")
-        assert "first" in branch(sides, peers.silent, "second")  # it is left to the run that holds it
+        assert "first" in branch(sides, peers.silent, "second")  # the queue is left to the run that holds it
 
         silent.let_go()
         late = waiting.result()

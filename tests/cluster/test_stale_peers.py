@@ -1,4 +1,4 @@
-"""Nothing touches a peer on which ZooKeeper and the Master disagree; on real clusters, with HBase's own tools."""
+"""Walferry touches no peer on which ZooKeeper and the Master disagree; on real clusters, with HBase's own tools."""
 
 from __future__ import annotations
 
@@ -33,14 +33,14 @@ DISABLED = PBUF + b"\x08\x01"
 
 @dataclass(frozen=True)
 class Moved:
-    """A cluster whose peers were moved to the file system, where `enabled` was enabled and `removed` removed since."""
+    """A cluster whose peers were moved to the file system. Since then `enabled` was enabled and `removed` removed."""
 
     cluster: StandaloneCluster
     client: JavaClient
     at: SourceCluster
     enabled: str = "enabled"
     removed: str = "removed"
-    added: str = "added"  # afterwards, so ZooKeeper has never heard of it
+    added: str = "added"  # added afterwards, so ZooKeeper has never contained it
 
 
 @pytest.fixture(scope="module")
@@ -79,7 +79,7 @@ def unchanged(at: SourceCluster, *peers: str) -> Iterator[None]:
 
 
 def test_no_batch_ships_peers_that_were_moved_to_the_file_system(moved: Moved, tmp_path: Path) -> None:
-    """ZooKeeper has all of them as DISABLED and managed, or does not have them."""
+    """ZooKeeper lists them all as DISABLED and managed, or does not contain them."""
     with connected(moved.at.quorum) as zk:
         assert zk.get(moved.at.nodes.peer_state("enabled"))[0].endswith(DISABLED)
     expected = {
@@ -143,7 +143,7 @@ def test_a_queue_of_a_peer_that_only_the_master_knows_is_not_deleted_as_an_orpha
     ids=["mark", "state"],
 )
 def test_what_the_master_alone_has_been_told_is_found_out(sides, peer, change, differs) -> None:
-    """The test lets the Master's change reach ZooKeeper and takes it back there by hand."""
+    """The Master's change reaches ZooKeeper, and the test undoes it there by hand."""
     nodes = sides.at.nodes
     paths = (nodes.peer(peer), nodes.peer_state(peer))
     with connected(sides.at.quorum) as zk:

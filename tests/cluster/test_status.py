@@ -23,7 +23,7 @@ ROWS = 200
 
 
 def status_of(source: SourceCluster) -> SourceStatus:
-    """A status that nothing was kept for."""
+    """Return a status without any history."""
     return Statuses(files_seconds=30, slaves_seconds=15).of(source)
 
 

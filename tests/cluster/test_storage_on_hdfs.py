@@ -117,7 +117,7 @@ def test_a_wal_can_be_read_on_while_it_is_archived(client: Client, store: WalSto
 def test_the_stale_length_of_an_open_file_is_not_taken_for_its_end(
     client: Client, store: WalStore, wal: WalName, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The writer has written all of it and goes on, and the NameNode does not know yet."""
+    """The writer has written all of this length and goes on, and the NameNode does not know yet."""
     monkeypatch.setattr(module, "POLL_SECONDS", 0.05)
     file = client.create(f"/hbase/WALs/{SERVER}/{wal}")
     file.write(ENTRIES)
@@ -133,7 +133,7 @@ def test_the_stale_length_of_an_open_file_is_not_taken_for_its_end(
 def test_an_archived_file_whose_writer_never_closed_it_is_read_at_its_recovered_length(
     client: Client, store: WalStore, wal: WalName
 ) -> None:
-    """What HDFS knows of it at first is the length at the last hsync, or nothing."""
+    """At first HDFS knows only the length at the last hsync, or no length."""
     file = client.create(f"/hbase/oldWALs/{wal}")
     file.write(ENTRIES[:1_000_000])
     file.hsync()
@@ -172,7 +172,7 @@ def test_a_look_at_an_unclosed_file_takes_no_size_for_its_own_and_does_not_close
     assert ("at least 1.0 MB" if synced else "an unknown number of bytes") + " to ship" in preview(
         QUEUE, "nobody", [group_of(seen)]
     )[0]
-    file.close()  # it could not, if the lease had been recovered
+    file.close()  # this would fail if the lease had been recovered
     closed = plan_wal(store, queued, store.locate(wal, (SERVER,)))
     assert (closed.size, closed.growing) == (len(ENTRIES), False)
 
@@ -193,7 +193,7 @@ def group_of(wal: PlannedWal) -> GroupPlan:
 
 
 def test_listings_find_what_single_lookups_find(client: Client, store: WalStore, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Many WALs in all folders, more in oldWALs than the NameNode lists in one answer, and one that is still being written."""
+    """All folders have many WALs, oldWALs more than the NameNode lists in one answer. One is still being written."""
     claimer = "rs-9.example.org,16020,1700000000009"
     folders = (f"WALs/{SERVER}", f"WALs/{SERVER}-splitting", f"oldWALs/{SERVER}", "oldWALs", f"WALs/{claimer}")
     names = [f"{SERVER.replace(',', '%2C')}.regiongroup-{number % 2}.{number}" for number in range(100)]
@@ -246,7 +246,7 @@ def test_files_of_families_with_any_characters_are_where_hbase_has_them(client: 
 def test_a_root_without_a_host_is_the_default_file_system_s(
     client: Client, hdfs: Hdfs, store: WalStore, wal: WalName, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """As Amazon's EMR writes it: hdfs:///user/hbase/WAL."""
+    """Amazon's EMR writes such a root: hdfs:///user/hbase/WAL."""
     write_site(tmp_path / "core-site.xml", {"fs.defaultFS": hdfs.url})
     monkeypatch.setenv("HADOOP_CONF_DIR", str(tmp_path))
     with client.create(f"/hbase/oldWALs/{wal}") as file:
@@ -291,7 +291,7 @@ ENTRY_BYTES = (len(WHOLE) - len(encode_wal([]))) // 40
 
 @pytest.fixture
 def block(hdfs: Hdfs, client: Client, wal: WalName) -> Path:
-    """The block of a WAL in oldWALs, as its only DataNode has it."""
+    """Return the block of a WAL in oldWALs, as its only DataNode stores it."""
 
     def blocks() -> set[Path]:
         return {path for path in hdfs._folder.glob("data0/current/BP-*/current/finalized/**/blk_*") if path.suffix != ".meta"}
@@ -304,7 +304,7 @@ def block(hdfs: Hdfs, client: Client, wal: WalName) -> Path:
 
 
 def entries_of(store: WalStore, wal: WalName) -> tuple[int, UnreadableBytes | None]:
-    """How many entries a job reads of a WAL, and why no more."""
+    """Return how many entries a job reads of a WAL, and why no more."""
     entries = 0
     windows = windows_of_closed(store, None, wal, (), 0, close_seconds=lambda: 30, progress=ReadProgress())
     try:
@@ -404,7 +404,7 @@ def test_wal_find_looks_into_closed_and_open_wals(client: Client, store: WalStor
 def test_a_retention_report_lists_very_many_wals_in_few_calls(
     wals: int, hdfs: Hdfs, client: Client, lasting_hbase: LastingZNodes, zookeeper: ZooKeeperServer
 ) -> None:
-    """The NameNode lists 1000 files in an answer; all else is asked for once. Every other WAL is held by a queue."""
+    """The NameNode lists 1000 files in an answer; everything else is asked for once. Queues hold every other WAL."""
     names = [f"{SERVER.replace(',', '%2C')}.{1700000000000 + number}" for number in range(wals)]
     with ThreadPoolExecutor(16) as writers:
         for file in writers.map(lambda name: client.create(f"/hbase/oldWALs/{name}"), names):

@@ -1,4 +1,4 @@
-"""Walferry's own scans against real RegionServers, beside HBase's client."""
+"""Walferry's own scans of real RegionServers, compared with HBase's client."""
 
 from __future__ import annotations
 

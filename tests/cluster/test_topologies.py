@@ -1,4 +1,4 @@
-"""Clusters that replicate to one another in a ring and in a diamond end up alike, and no edit goes round for ever."""
+"""Clusters that replicate to one another in a ring and in a diamond become equal, and no edit goes round for ever."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ FROM_SLAVE = Reason.FROM_SLAVE.name.lower()
 
 
 class Writer:
-    """Puts and deletes at any cluster, on the same rows; each edit has a timestamp that no other has."""
+    """Puts and deletes at any cluster, on the same rows; each edit has its own timestamp."""
 
     def __init__(self, table: str) -> None:
         seed = random.randrange(1 << 32)
@@ -66,7 +66,7 @@ def ship_round(edges: list[Edge], name: str) -> dict[Edge, list[GroupSummary]]:
 
 
 def ship_until_quiet(edges: list[Edge], hops: int) -> tuple[int, int]:
-    """Ship until every edit has gone all the way, and once more: nothing is left. Returns cells shipped and entries kept back."""
+    """Ship until every edit has arrived everywhere, and once more without effect. Returns cells shipped and entries kept back."""
     cells = kept_back = 0
     for number in range(1, hops + 2):
         for summaries in ship_round(edges, f"round{number}").values():
@@ -79,8 +79,10 @@ def ship_until_quiet(edges: list[Edge], hops: int) -> tuple[int, int]:
 
 
 def is_empty(edges: list[Edge]) -> bool:
-    """Whether the queues hold one WAL each. If they do not, a batch that ships nothing follows: HBase begins a WAL after a slow
-    write, so the one before it is queued although it holds nothing."""
+    """Return whether each queue contains only one WAL.
+
+    If not, a batch that ships nothing follows: after a slow write HBase begins a WAL, so an empty WAL before it is queued.
+    """
     if all(len(queue.wals) == 1 for edge in edges for queue in queues(edge.source.at, edge.peer)):
         return not any(plan(edge.source.at, edge.peer).to_ship for edge in edges)
     again = ship_round(edges, f"after{secrets.token_hex(4)}")
@@ -89,7 +91,7 @@ def is_empty(edges: list[Edge]) -> bool:
 
 
 def global_cells(member: Member, table: str) -> list[Cell]:
-    """Every cell and every delete marker, those that are deleted too."""
+    """Return every cell and every delete marker, including deleted cells."""
     return member.client.scan_all(table, ["f", "g"], raw=True)
 
 
@@ -98,13 +100,13 @@ def assert_alike(table: str, *members: Member) -> list[Cell]:
     assert len(first) == len(set(first))
     for member, cells in zip(members[1:], others, strict=True):
         assert cells == first, f"{member.name} differs from {members[0].name}"
-        compared = members[0].client.compare(table, member.client, families=["f", "g"])  # what a reader sees
+        compared = members[0].client.compare(table, member.client, families=["f", "g"])  # the cells that a reader sees
         assert compared.same, compared.examples
     return first
 
 
 def assert_none_came_home(table: str, *members: Member) -> None:
-    """A cluster's own id would be in the key of an entry that was shipped to it although it had consumed it."""
+    """Check that no entry's key contains a cluster's own id, as it would if the entry came back after it was consumed."""
     for member in members:
         routes = {entry.cluster_ids for entry in member.entries(table)}
         assert routes, f"the WALs of {member.name} hold nothing of {table}"
@@ -123,7 +125,7 @@ def test_a_ring_of_three_converges_and_comes_to_rest(members, create_table, lead
     more, kept_back = ship_until_quiet(edges, hops=2)
     cells = assert_alike(table, a, b, c)
     assert {cell.type for cell in cells} > {wire.CellType.PUT, wire.CellType.DELETE_FAMILY}
-    assert first + more == 2 * len(cells)  # from where each was written, once to each of the two others
+    assert first + more == 2 * len(cells)  # from the cluster of each write, once to each of the two others
     assert kept_back > 0
     assert_none_came_home(table, a, b, c)
     for member in ring:

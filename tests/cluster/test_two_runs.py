@@ -1,4 +1,4 @@
-"""Two runs of one peer at once: one ships, and the other names the holder of the queue."""
+"""Two runs ship one peer at once: one ships, and the other names the holder of the queue."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Values that end as a closed WAL does, `int32 n, "LAWP"`: each edit arrives, and no WAL is taken for closed because of one."""
+"""Values that end like a closed WAL, `int32 n, "LAWP"`: each edit arrives, and no WAL counts as closed because of one."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from walferry.engine.summary import Status
 from walferry.shipping import closed_wal
 
 MESSAGE = b"\x08\x01" * 20
-SIZES = (0, 2, 3, len(MESSAGE), 150, 300, 100_000, -1)  # of what would be a trailer; of some it is the whole entry or more
+SIZES = (0, 2, 3, len(MESSAGE), 150, 300, 100_000, -1)  # of the seeming trailer; some are as long as the whole entry, or longer
 
 
 def ending(size: int) -> bytes:
@@ -27,7 +27,7 @@ def ending(size: int) -> bytes:
 
 @pytest.fixture
 def recording(sides, both) -> Recording:
-    """A put a size, then one with two such values, then one that ends like nothing."""
+    """A put for each size, then one with two such values, then one that ends like nothing."""
     edits = [put(f"row{i:04}", {"f:q": ending(size)}) for i, size in enumerate(SIZES)]
     edits += [put("two", {"f:a": ending(0), "f:b": ending(0)}), put("zzz", {"f:q": b"v"})]
     return record_edits(sides.source, both({"f": GLOBAL}), edits)
@@ -39,7 +39,7 @@ def test_a_dead_servers_wals_that_end_so_are_shipped_to_their_last_whole_entry(s
         queue.add(recording.content[: written.end])
     inside = recording.content.index(ending(0), recording.puts[len(SIZES) - 1].end) + len(ending(0))
     assert inside < recording.puts[len(SIZES)].end
-    queue.add(recording.content[:inside])  # the newest WAL: what is there of its last entry ends so
+    queue.add(recording.content[:inside])  # the newest WAL: the part of its last entry ends like this
     assert not any(wal.finished for group in plan(sides.at, peer).groups for wal in group.wals)
 
     summary = ship_one(sides.at, peer, roll_first=False, groups=[queue.group])

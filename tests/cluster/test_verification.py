@@ -1,4 +1,4 @@
-"""Comparing source and slave, beside HBase's own VerifyReplication on the same tables."""
+"""Compares source and slave, and compares the result with HBase's own VerifyReplication on the same tables."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from walferry.verification.task import compare_range
 
 
 def verify(source: SourceCluster, peer: str, *tables: str, **options: object) -> dict[str, VerificationOutcome]:
-    """All ranges of the tables, compared in this process."""
+    """Compare all ranges of the tables, in this process."""
     chosen = Options(**options)  # type: ignore[arg-type]
     with open_session(source) as session:
         plan = plan_verification(session, peer, tables, chosen)
@@ -38,7 +38,7 @@ def verify(source: SourceCluster, peer: str, *tables: str, **options: object) ->
 
 
 def counters(outcome: VerificationOutcome) -> dict[str, int]:
-    """The outcome as VerifyReplication counts: only what is not 0."""
+    """Return the outcome as VerifyReplication counts it: only figures other than 0."""
     figures = {"GOODROWS": outcome.good, "BADROWS": outcome.bad_rows, **{str(k): n for k, n in outcome.bad.items()}}
     return {name: count for name, count in figures.items() if count}
 
@@ -130,7 +130,7 @@ def test_rows_in_flight_are_good_once_they_have_arrived(sides, peer, both):
 
 @pytest.fixture
 def ways(monkeypatch: pytest.MonkeyPatch) -> set[SinkKind]:
-    """The ways in which this process has sent anything to a slave."""
+    """Record the ways in which this process has sent anything to a slave."""
     used: set[SinkKind] = set()
 
     def noted(kind: SinkKind, ship: Callable[..., Any]) -> Callable[..., Any]:
@@ -182,7 +182,7 @@ def test_a_repaired_row_has_the_newest_of_overwritten_cells_with_one_timestamp(s
 
 
 def test_a_repair_brings_no_older_value_on_top_of_a_batch(sides, peer, both, monkeypatch):
-    """A batch that comes between the scan and the request leaves the peer to the repair, and ships the newer value later."""
+    """A batch that starts between the scan and the request leaves the peer to the repair, and ships the newer value later."""
     table = both()
     sides.source.write(table, [put("r", {"f:q": b"old"}, timestamp=5)])
     ship(sides.at, peer)

@@ -1,4 +1,4 @@
-"""The seconds that comparing takes, beside HBase's VerifyReplication, with planted differences and without."""
+"""Measures how long a comparison takes next to HBase's VerifyReplication, with and without planted differences."""
 
 from __future__ import annotations
 

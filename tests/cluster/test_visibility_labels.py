@@ -23,7 +23,7 @@ SETTINGS = {
     "hbase.coprocessor.region.classes": CONTROLLER,
 }
 ODD = 'größe "a\\b" & co'
-QUOTED = '"größe \\"a\\\\b\\" & co"'  # as an expression has to write it
+QUOTED = '"größe \\"a\\\\b\\" & co"'  # in the form that an expression needs
 LABELS = ("secret", "public", "internal", ODD)
 USERS = {"ann": ("secret", "public"), "bob": ("public",), "eve": (), "odd": (ODD, "internal")}
 
@@ -52,7 +52,7 @@ def sides(cluster_folder: Path, java_client: Callable[..., JavaClient]) -> Itera
 
 
 def await_labels(cluster: StandaloneCluster, client: JavaClient) -> None:
-    """Wait until the server knows labels and users. It hears of them by way of ZooKeeper, a moment after the call."""
+    """Wait until the server knows labels and users. It learns of them through ZooKeeper, a moment after the call."""
     table, quoted = "labels", [QUOTED if label == ODD else label for label in LABELS]
     client.create_table(table, {"f": LOCAL})
 

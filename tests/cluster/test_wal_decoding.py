@@ -1,4 +1,4 @@
-"""WALs of a real HBase are decoded by us as by HBase."""
+"""Walferry decodes WALs of a real HBase as HBase does."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from walferry.hbase.wal.reader import read_windows
 
 @pytest.fixture(scope="module")
 def cluster(cluster_folder: Path) -> Iterator[StandaloneCluster]:
-    """A cluster of this module's own, since only the stop of a server closes hbase:meta's WAL."""
+    """This module's own cluster, because only a server's stop closes hbase:meta's WAL."""
     with StandaloneCluster(cluster_folder / "decoded", name="decoded") as cluster:
         yield cluster
 
@@ -44,7 +44,7 @@ def client(cluster: StandaloneCluster, java_client: Callable[[ClusterAddress], J
 
 @pytest.fixture(scope="module")
 def wals(cluster: StandaloneCluster, client: JavaClient) -> list[str]:
-    """URLs of closed WALs that hold all kinds of edits in several tables and families, and hbase:meta's."""
+    """Return URLs of closed WALs with all kinds of edits in several tables and families, and of hbase:meta's."""
     write_all_kinds(client)
     client.roll_wals()
     client.write("decoded", [wire.put("after the roll", {"f:q": b"value"})])

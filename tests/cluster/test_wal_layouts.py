@@ -1,4 +1,4 @@
-"""WALs in a directory of their own, several a server, archived by server, by each of HBase's writers."""
+"""WALs in their own directory, several per server, archived by server, by each of HBase's writers."""
 
 from __future__ import annotations
 

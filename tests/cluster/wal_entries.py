@@ -1,4 +1,4 @@
-"""WAL entries made by hand, as ReplicateWALEntry takes them."""
+"""WAL entries made by hand, in the form that ReplicateWALEntry takes."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from walferry.base.protos import hbase_pb2 as pb
 def encoded(
     row: bytes, family: bytes, qualifier: bytes, timestamp: int, kind: CellType, value: bytes = b"", tags: bytes = b""
 ) -> bytes:
-    """A cell as KeyValueCodecWithTags writes it."""
+    """Return a cell in the form that KeyValueCodecWithTags writes."""
     key = struct.pack(">h", len(row)) + row + bytes([len(family)]) + family + qualifier + struct.pack(">qB", timestamp, kind)
     body = struct.pack(">ii", len(key), len(value)) + key + value + (struct.pack(">H", len(tags)) + tags if tags else b"")
     return struct.pack(">i", len(body)) + body

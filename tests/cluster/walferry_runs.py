@@ -34,12 +34,12 @@ from walferry.shipping.group import ship_group
 from walferry.shipping.group_job import GroupJob, Left
 from walferry.shipping.plan import PeerPlan, plan_peer
 
-# Marks tests that show the same for each way to send edits. They get the fixture `sink`, through `sides` or `members`.
+# Marks tests that run for each way to send edits. They get the fixture `sink`, through `sides` or `members`.
 BOTH_SINKS = pytest.mark.parametrize("sink", REQUEST_SINKS, indirect=True)
 ALL_SINKS = pytest.mark.parametrize("sink", [*REQUEST_SINKS, SinkKind.HFILES], indirect=True)
-# Marks tests of a slave that proxies stand before as other processes see it: there only its own list of servers leads to them.
+# Marks tests of a slave behind proxies, as other processes see it: only its own list of servers leads to the proxies.
 BY_REPLICATE = pytest.mark.parametrize("sink", [SinkKind.REPLICATE], indirect=True)
-# The same as BOTH_SINKS for tests that take long: `make test` has them with the default.
+# The same as BOTH_SINKS for long tests: `make test` runs them with the default.
 BOTH_SINKS_IN_SOAK = pytest.mark.parametrize(
     "sink",
     [kind if kind is PeerSettings.sink else pytest.param(kind, marks=pytest.mark.soak) for kind in REQUEST_SINKS],
@@ -51,9 +51,9 @@ CALL_SECONDS = 10.0
 
 
 def source_of(address: ClusterAddress, sink: SinkKind = PeerSettings.sink) -> SourceCluster:
-    """The cluster as a source whose peers are shipped to as `sink` says.
+    """Return the cluster as a source whose peers are shipped to as `sink` says.
 
-    A run after one that was killed waits for as long as requests of that one may take effect, so requests have little time here.
+    A run after a killed one waits until the killed run's requests can no longer take effect, so requests have little time here.
     """
     settings = {"sink": sink, "replication.source.shipedits.timeout": f"{CALL_SECONDS * 1000:.0f}"}
     return SourceCluster(
@@ -81,9 +81,9 @@ def ship(
     senders: int = 2, groups: list[str] | None = None, roll_first: bool = True, broken_wals: BrokenWals = BrokenWals.STOP,
     refused: bool = False, spread: Callable[[], Backend] = LocalSpread,
 ) -> list[GroupSummary]:  # fmt: skip
-    """Run one batch of a peer. Returns the summaries of its groups, or of those named.
+    """Run one batch of a peer. Returns the summaries of its groups, or of the groups in `groups`.
 
-    What is sent is sent as the source says, unless the slave is expected to have `refused` that.
+    Edits are sent in the way that the source says, unless the slave is expected to have `refused` that.
     """
     if roll_first:
         roll(source, peer_id)
@@ -143,13 +143,13 @@ def queues(source: SourceCluster, peer_id: str) -> list[Queue]:
 
 
 def positions(source: SourceCluster, peer_id: str) -> dict[str, int]:
-    """WAL name → registered position, for all WALs queued for the peer that have a readable position."""
+    """Return WAL name → registered position, for all WALs queued for the peer that have a readable position."""
     wals = [wal for queue in queues(source, peer_id) for wal in queue.wals]
     return {wal.name.text: wal.position for wal in wals if isinstance(wal.position_or_problem, int)}
 
 
 def is_untouched(before: Mapping[str, int], now: Mapping[str, int]) -> bool:
-    """Whether every WAL is still queued at its position. A RegionServer may have begun new ones, which nobody has read."""
+    """Return whether every WAL is still queued at its position. A RegionServer may have begun new WALs, which no run has read."""
     return {wal: now.get(wal) for wal in before} == before and not any(now[wal] for wal in now.keys() - before.keys())
 
 
@@ -185,9 +185,9 @@ class _ReadWal:
 
 
 class WalTruth:
-    """Compares what HBase's own reader finds in a peer's WALs with what the slave has, for tables that only get puts.
+    """Compares the entries that HBase's own reader finds in a peer's WALs with the slave, for tables that only get puts.
 
-    Tables in `changing` get deletes too, so no single entry tells what the slave should have of them.
+    Tables in `changing` get deletes too, so a single entry does not show what the slave should have.
     """
 
     def __init__(self, source: SourceCluster, peer_id: str, source_client: JavaClient, slave_client: JavaClient) -> None:
@@ -197,7 +197,7 @@ class WalTruth:
         self._slave = slave_client
         self._wals: dict[str, _ReadWal] = {}
         self.changing: set[str] = set()
-        self._proven: dict[str, float] = {}  # how far each WAL was registered at the last check
+        self._proven: dict[str, float] = {}  # each WAL's registered position at the last check
 
     def read_closed(self) -> int:
         """Read the closed WALs that were queued since the last call, and return how many. Call it before they are shipped."""

@@ -1,4 +1,4 @@
-"""Scripts reach the running demo through its state file and its socket, and nobody else does."""
+"""Only scripts reach the running demo, through its state file and its socket."""
 
 from __future__ import annotations
 

@@ -75,7 +75,7 @@ def peer(cluster: DistributedCluster, zk: KazooClient, unique: Callable[[str], s
 
 
 def all_queues(zk: KazooClient) -> dict[str, dict[str, bytes]]:
-    """`server/queue` → WAL → its znode's value."""
+    """Return `server/queue` → WAL → its znode's value."""
     while True:
         try:
             return {f"{server}/{queue}": wals(zk, f"{QUEUES}/{server}/{queue}") for server, queue in queue_names(zk)}
@@ -138,7 +138,7 @@ def test_the_queues_of_a_killed_server_are_claimed_under_its_lock(cluster, clien
     cluster.kill_regionserver(0)
     survivors = cluster.regionservers
     assert eventually(lambda: all(tried_to_lock(server, dead) for server in survivors))
-    assert all_queues(zk)[f"{dead}/{peer}"] == before  # locked by us: they wait
+    assert all_queues(zk)[f"{dead}/{peer}"] == before  # we hold the lock, so the servers wait
     zk.delete(lock)
 
     assert eventually(lambda: not zk.exists(f"{QUEUES}/{dead}"))

@@ -1,7 +1,7 @@
-"""Our HFiles are those that HBase's own StoreFileWriter writes of the same cells: the same bytes if they are not compressed.
+"""Our HFiles equal the files that HBase's own StoreFileWriter writes of the same cells: the same bytes if not compressed.
 
-HBase reads compressed ones like its own: its scanner finds the same cells, its filters rule out none of them, and
-HFilePrettyPrinter has nothing to object to.
+HBase reads our compressed files like its own: its scanner finds the same cells, its filters rule out none of them, and
+HFilePrettyPrinter reports no errors.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ def hbase_settings(settings: FileSettings) -> dict[str, str]:
 
 
 def check(hbase: StoreFiles, folder: Path, cells: Sequence[Cell], settings: FileSettings) -> None:
-    """Both files are the same, or at least their cells are; HBase accepts ours."""
+    """Check that both files are the same, or at least their cells are, and that HBase accepts ours."""
     data = b"".join(map(stored, cells))
     ours, theirs = folder / "0123456789abcdef", folder / "fedcba9876543210"
     write(ours, data, settings)
@@ -189,7 +189,7 @@ def test_hbase_1_accepts_our_files(tmp_path: Path, folder: Path, settings: FileS
 
 
 def test_hbase_does_not_accept_a_damaged_file(hbase: StoreFiles, folder: Path) -> None:
-    """So its silence about the others says something."""
+    """So it means something that HBase accepts the other files."""
     path = folder / "0123456789abcdef"
     write(path, b"".join(map(stored, SOME)), FileSettings())
     data = bytearray(path.read_bytes())

@@ -15,7 +15,7 @@ COMMAND_SECONDS = 300
 AGAIN_SECONDS = 300
 PAUSE_SECONDS = 2
 TOLD_LINES = 20
-CHOSEN = {"NEW": "demo2", "HOST": "localhost"}  # what a reader knows or chooses
+CHOSEN = {"NEW": "demo2", "HOST": "localhost"}  # values that a reader knows or chooses
 
 Tell = Callable[[str], None]
 
@@ -25,17 +25,17 @@ class World(Protocol):
 
     @property
     def environment(self) -> Mapping[str, str]:
-        """What commands have besides ours."""
+        """Return the variables that commands have in addition to ours."""
 
     def act(self, what: str) -> None:
-        """Let something happen to the clusters. Raises RunbookError."""
+        """Make an event happen to the clusters. Raises RunbookError."""
 
     def check(self) -> None:
-        """Whether the fault is over, asked without Walferry. Raises RunbookError."""
+        """Check, without Walferry, that the fault is over. Raises RunbookError."""
 
 
 def carry_out(name: str, world: World, tell: Tell) -> None:
-    """Do all that a runbook says, and look whether the fault is over. Raises RunbookError."""
+    """Do all steps of a runbook, and check that the fault is over. Raises RunbookError."""
     known = dict(CHOSEN)
     for step in read(name):
         tell(f"{name}.md:{step.line}: {'$ ' if isinstance(step, Command) else ''}{step.text}")
@@ -50,7 +50,7 @@ def carry_out(name: str, world: World, tell: Tell) -> None:
 
 
 def run(command: str, environment: Mapping[str, str]) -> tuple[int, str]:
-    """The exit status of a command in a shell, and what it printed."""
+    """Run a command in a shell. Returns its exit status and its output."""
     done = subprocess.run(
         ["bash", "-c", command],
         env={**os.environ, **environment}, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL,

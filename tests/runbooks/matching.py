@@ -1,4 +1,4 @@
-"""Compares what a command prints with what a runbook shows, and fills in what its reader would fill in."""
+"""Compares a command's output with the output that a runbook shows, and fills in the values that its reader would fill in."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ SHOWN_LINES = 40
 
 
 def filled_in(text: str, known: Mapping[str, str]) -> str:
-    """The text with what is known for its placeholders. Raises RunbookError if one is not known."""
+    """Return the text with the known values of its placeholders. Raises RunbookError for an unknown one."""
 
     def value(match: re.Match[str]) -> str:
         if match[1] not in known:
@@ -27,7 +27,7 @@ def filled_in(text: str, known: Mapping[str, str]) -> str:
 
 
 def compare(shown: Sequence[str], printed: str, known: Mapping[str, str]) -> dict[str, str]:
-    """All that is known of placeholders, with what the printed text tells. Raises RunbookError for a shown line that is missing.
+    """Return all known values of placeholders, also from the printed text. Raises RunbookError for a missing shown line.
 
     The shown lines must be there in their order; there may be others between them.
     """
@@ -54,7 +54,7 @@ def compare(shown: Sequence[str], printed: str, known: Mapping[str, str]) -> dic
 
 
 def _spaced(line: str) -> str:
-    """The line without its columns."""
+    """Return the line without its columns."""
     return " ".join(line.split())
 
 

@@ -32,12 +32,12 @@ _HERE = re.compile(r"<!-- here: (.+?) -->")
 
 
 class RunbookError(Exception):
-    """A runbook cannot be read, or a step of it does not do what it says."""
+    """A runbook cannot be read, or one of its steps has another effect than it says."""
 
 
 @dataclass(frozen=True)
 class Command:
-    """A command of a console block, and what it is to print."""
+    """A command of a console block, and its expected output."""
 
     line: int
     text: str
@@ -58,13 +58,13 @@ Step = Command | Act
 
 
 def names() -> list[str]:
-    """The runbooks, by name. The one after which a peer is gone comes last."""
+    """Return the runbooks' names. The runbook that removes a peer comes last."""
     found = sorted(path.stem for path in FOLDER.glob("*.md") if path.stem != "index")
     return sorted(found, key=lambda name: name == "hand-a-peer-back")
 
 
 def read(name: str) -> list[Step]:
-    """The steps of a runbook, in their order. Raises RunbookError."""
+    """Return the steps of a runbook, in their order. Raises RunbookError."""
     path = FOLDER / f"{name}.md"
     if not path.is_file():
         raise RunbookError(f"there is no runbook {name!r}; these are there: {', '.join(names())}")
@@ -72,7 +72,7 @@ def read(name: str) -> list[Step]:
 
 
 def steps(text: str) -> Iterator[Step]:
-    """The steps in the text of a runbook. Raises RunbookError."""
+    """Yield the steps in the text of a runbook. Raises RunbookError."""
     block: list[tuple[int, str]] | None = None
     console = False
     for number, line in enumerate(text.splitlines(), 1):

@@ -1,4 +1,4 @@
-"""What a command prints is compared with what the runbook shows, as a reader would."""
+"""A command's output is compared with the output that the runbook shows, as a reader would compare them."""
 
 from __future__ import annotations
 

@@ -69,5 +69,5 @@ def test_each_command_of_walferry_in_a_runbook_is_there_with_its_options(name: s
 
 
 def _code(markdown: str) -> str:
-    """The commands in blocks and between backticks, a line each."""
+    """Return the commands in blocks and between backticks, one per line."""
     return "\n".join([*re.findall(r"^\s*\$ (.+)$", markdown, re.MULTILINE), *re.findall(r"`([^`\n]+)`", markdown)])

@@ -1,4 +1,4 @@
-"""All runbooks are carried out as written on real clusters. `python -m tests.runbooks RUNBOOK` does so with one."""
+"""All runbooks are carried out as written on real clusters. `python -m tests.runbooks RUNBOOK` carries out one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What runbooks are carried out on: the demo as a user starts it, and a cluster of HBase 1 for stuck regions."""
+"""The clusters on which runbooks are carried out: the demo as a user starts it, and a cluster of HBase 1 for stuck regions."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ REPO = Path(__file__).resolve().parents[2]
 REGIONS = "regions-stuck"  # the runbook that needs HBase 1
 START_SECONDS = 900
 WAIT_SECONDS = 120
-DAGS = ("replicate_peer", "watch_replication")  # which would do what the runbook has its reader do
+DAGS = ("replicate_peer", "watch_replication")  # these DAGs would do the reader's work
 TABLE, SYSTEM_TABLE, ROWS = "t", "hbase:namespace", 200
 
 
@@ -124,7 +124,7 @@ class HBase1:
         acts[what]()
 
     def check(self) -> None:
-        """The HMaster is ready and finds nothing wrong, and all rows are there."""
+        """Check that the HMaster is ready and finds nothing wrong, and that no row is missing."""
         self.cluster.await_ready()
         report = self.cluster.hbck()
         if report.inconsistencies:
@@ -133,7 +133,7 @@ class HBase1:
             raise RunbookError("rows are missing")
 
     def _hang(self) -> None:
-        """As after a server that has begun to open a region, and forgot it while there was no HMaster."""
+        """Leave a region as a server does that has begun to open it, and forgets it while there is no HMaster."""
         known = self._region_of(SYSTEM_TABLE)
         assert known.server is not None
         encoded = encoded_name(known.name)

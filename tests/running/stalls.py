@@ -52,7 +52,7 @@ def processor_times() -> tuple[int, ...]:
 
 
 def stolen_share(before: tuple[int, ...], after: tuple[int, ...]) -> float:
-    """Which part of the time in which the processors had work the host gave to others (steal)."""
+    """Return which part of the time in which the processors had work the host gave to others (steal)."""
     user, nice, system, _, _, irq, softirq, steal = (b - a for a, b in zip(before, after, strict=True))
     wanted = user + nice + system + irq + softirq + steal
     return steal / wanted if wanted > 0 else 0.0

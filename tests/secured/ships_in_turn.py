@@ -1,8 +1,8 @@
-"""A Spark job that ships a peer's first WAL group as several sources say, one after the other, for test_spark_cluster.py.
+"""A Spark job that ships a peer's first WAL group by several sources' settings, one after the other, for test_spark_cluster.py.
 
     spark-submit … ships_in_turn.py PEER SOURCE SOURCE …
 
-Prints a line of JSON for each: the process that has shipped, and the summary.
+Prints a line of JSON for each source: the process that has shipped, and the summary.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def shipped(job: GroupJob) -> dict[str, Any]:
-    """What a Python worker does."""
+    """Do a Python worker's work."""
     from walferry.shipping.ship_run import ship
 
     return {"pid": os.getpid(), **asdict(ship(job))}

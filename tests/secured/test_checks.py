@@ -1,4 +1,4 @@
-"""What a check of connections finds at a real cluster with Kerberos."""
+"""The findings of a check of connections at a real cluster with Kerberos."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def source_at(site: SecuredSite, login: Login) -> SourceCluster:
 
 
 def found(site: SecuredSite, login: Login) -> dict[str, tuple[str, str]]:
-    """What is found of the source itself; it may have peers of other tests, or none yet."""
+    """Return the findings about the source itself; it may have peers of other tests, or none yet."""
     found = {each.what: (str(each.severity), each.line) for each in check(source_at(site, login))}
     return {what: told for what, told in found.items() if not re.match("peer|slave|replication|dead|orphaned", what)}
 
@@ -37,7 +37,7 @@ def test_a_keytab_of_somebody_else_is_told_once(source_site: SecuredSite, kerber
     stranger = str(kerberos.keytab(f"stranger@{EAST}"))
     told = found(source_site, login(source_site, keytab=stranger, zk_auth="none"))
     wrong = {what for what, (state, _) in told.items() if state == "wrong"}
-    assert wrong - {"own root"} == {"source: keytab"}  # the other tests' root is not that of an unnamed user
+    assert wrong - {"own root"} == {"source: keytab"}  # the other tests' root does not belong to an unnamed user
     assert told["ZooKeeper"][0] == told["WAL folders"][0] == "well"
     assert f"It holds keys of: stranger@{EAST}" in told["source: keytab"][1]
     assert f"holds no key of walferry@{EAST}" in told["source: keytab"][1]

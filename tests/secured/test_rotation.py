@@ -1,4 +1,4 @@
-"""Keys that change and tickets that end while Walferry is at work: what is refused is told, and the next try goes on."""
+"""Keys change and tickets end while Walferry is at work: refusals are reported, and the next try goes on."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ TICKET_SECONDS = 12
 
 @pytest.fixture(scope="module")
 def kdc(cluster_folder: Path) -> Iterator[Kerberos]:
-    """A realm of its own, because all tickets of it end with its keys."""
+    """Its own realm, because all its tickets end with its keys."""
     with Kerberos(cluster_folder / "north", {REALM: principals(USER)}) as kdc:
         yield kdc
 
@@ -86,7 +86,7 @@ def test_a_server_with_a_new_key_refuses_the_old_ticket_once(site: SecuredSite, 
 
 
 def test_tickets_that_have_ended_are_got_anew_by_the_keytab(site: SecuredSite, brief_tickets: None) -> None:
-    """The library itself renews those that last for a minute or longer; see the next test."""
+    """The library itself renews tickets that last for a minute or longer; see the next test."""
     by = login(site)
     assert by.kerberos
     credential_of(by.kerberos).forget()  # those of the tests before last for a day

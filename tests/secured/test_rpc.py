@@ -1,4 +1,4 @@
-"""RPC to real servers of secured clusters: what is agreed on, and each way in that must fail."""
+"""RPC to real servers of secured clusters: the agreed protection, and each way in that must fail."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ PADDING = 20 << 20
 
 
 def told(server: ServerName, by: Login) -> str:
-    """What the server's refusal, or ours, reads like."""
+    """Return the text of the server's refusal, or of ours."""
     with pytest.raises(NotAuthenticated) as caught:
         roll_wal_writer(server, login=by, timeout=30)
     return str(caught.value)
@@ -74,7 +74,7 @@ def test_less_protection_than_demanded_is_refused(source_site: SecuredSite) -> N
 
 
 def test_a_slave_that_names_servers_of_the_source_does_not_lead_us_there(source_site: SecuredSite) -> None:
-    """The source knows the principal, and its server would take whatever is meant for the slave."""
+    """The source knows the principal, and its server would accept every call that is meant for the slave."""
     slave = login(source_site, hosts="*.west.example.com").for_slaves()
     why = told(server_of(source_site.cluster), slave)
     assert "is not used with the host 'localhost', which only the slave names: its connection names *.west.example.com" in why
@@ -92,7 +92,7 @@ def test_a_server_without_the_demanded_principal_is_refused(source_site: Secured
 
 
 def test_a_server_that_has_not_the_key_of_its_principal_is_refused(source_site: SecuredSite) -> None:
-    """The KDC gives a ticket for any principal that it knows; who listens there cannot read this one."""
+    """The KDC gives a ticket for any principal that it knows. The server that listens there cannot read this ticket."""
     with pytest.raises(SaslRefused, match="GSS initiate failed"):
         roll_wal_writer(
             server_of(source_site.cluster), login=login(source_site, server_principals=f"walferry@{EAST}"), timeout=30
@@ -145,7 +145,7 @@ EACH_TLS = pytest.mark.parametrize("slave_site", ["tls", "privacy-tls"], indirec
 
 @TLS_WITH_KERBEROS
 def test_tls_alone_does_not_replace_kerberos(slave_site: SecuredSite) -> None:
-    """A certificate says of no user who he is."""
+    """A certificate does not identify a user."""
     with pytest.raises(AccessDenied):
         roll_wal_writer(server_of(slave_site.cluster), login=replace(login(slave_site), kerberos=None, user="hbase"), timeout=30)
 

@@ -1,4 +1,4 @@
-"""A secured job on a Spark cluster: what others can read of it has no secret in it."""
+"""A secured job on a Spark cluster: the data that others can read of it contain no secret."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A source and a slave in realms of their own: edits arrive by each sink, at each protection, with TLS, and with both."""
+"""A source and a slave in their own realms: edits arrive by each sink, at each protection, with TLS, and with both."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def test_edits_arrive_as_they_were_written(pair: Pair, table: str, sink: SinkKin
 
 
 def queued(pair: Pair) -> list[str]:
-    """The WALs that wait, and those that RegionServers write now."""
+    """Return the WALs that wait, and the WALs that RegionServers write now."""
     return [wal.name.text for queue in queues(pair.at(SinkKind.DIRECT), pair.peer) for wal in queue.wals]
 
 

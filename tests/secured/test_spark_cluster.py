@@ -100,7 +100,7 @@ def machines(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Machines]:
 
 @pytest.fixture(scope="module")
 def hdfs(kerberos: Kerberos, cluster_folder: Path) -> Iterator[Hdfs]:
-    """The source's, as far as its WALs go."""
+    """The source's HDFS, for its WALs."""
     hdfs = Hdfs(cluster_folder / "hdfs", security=HdfsSecurity(kerberos, f"{HBASE}@{EAST}"))
     try:
         hdfs.start()
@@ -171,7 +171,7 @@ def backlog(
 
 
 def keytabs_of(pair: Pair) -> list[Path]:
-    """Those of both sides' users."""
+    """Return the keytabs of both sides' users."""
     return [Path(site.fields()["keytab"]) for site in (pair.source_site, pair.slave_site)]
 
 

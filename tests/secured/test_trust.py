@@ -52,7 +52,7 @@ class Trust:
 
 @pytest.fixture(scope="module")
 def trust(cluster_folder: Path) -> Iterator[Trust]:
-    """WEST has nobody but its servers."""
+    """The two realms. WEST knows only its servers."""
     servers = [HBASE, ZOOKEEPER]
     folder = cluster_folder / "trust"
     with ExitStack() as stack, pytest.MonkeyPatch.context() as patch:
@@ -92,7 +92,7 @@ def test_one_principal_ships_into_a_realm_that_trusts_its_own(trust: Trust, peer
 
 
 def looks(trust: Trust, **fields: str) -> dict[str, tuple[str, str]]:
-    """What a check of the slave finds."""
+    """Return the findings of a check of the slave."""
     peer = Peer("p", trust.slave.cluster.address.cluster_key, DISABLED, NAMES_IT)
     found = slave_access(trust.as_source(SinkKind.DIRECT, **fields), peer)
     return {each.what.removeprefix("slave of peer p: "): (str(each.severity), each.line) for each in found}
@@ -105,7 +105,7 @@ def test_a_check_says_that_all_is_well(trust: Trust) -> None:
 
 
 def test_servers_of_a_realm_that_is_not_named_are_told(trust: Trust, peer: str) -> None:
-    """Both sides have a server hbase/localhost: by default that of our own realm is meant."""
+    """Both sides have a server hbase/localhost: without a realm, our own realm is meant."""
     found = looks(trust, zk_server_principal=IN_WEST["zk_server_principal"])
     assert found["ZooKeeper"][0] == "well"
     assert found["RegionServers"][0] == "wrong"

@@ -1,4 +1,4 @@
-"""ZooKeeper of a real secured HBase: what Walferry makes under HBase's znodes and its own, and that HBase can take it away."""
+"""ZooKeeper of a real secured HBase: the znodes that Walferry makes under HBase's and its own, and that HBase can delete them."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from walferry.replication.source.session import open_session
 
 DEAD = "rs-2.example.org,16020,1700000000002"
 GROUP = "rs-2.example.org%2C16020%2C1700000000002"
-# Whose login's user has all of HBase's znodes: HBase's own principal, and one of hbase.superuser.
+# The users who own all of HBase's znodes: HBase's own principal, and one of hbase.superuser.
 OWNERS = ("hbase/localhost", "walferry")
 
 

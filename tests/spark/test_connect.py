@@ -1,4 +1,4 @@
-"""Jobs of a real Spark Connect server: one session used again, renewed, refused, interrupted; what is left of them."""
+"""Jobs of a real Spark Connect server: one session used again, renewed, refused, interrupted; and their remains."""
 
 from __future__ import annotations
 
@@ -60,13 +60,13 @@ def archive(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def texts(session: Session, code: str, count: int = 1, tag: str = "test", tasks: int = 8) -> list[str]:
-    """The rows of a job."""
+    """Return the rows of a job."""
     execution = Execution(session, plan_of(count, tasks, pickled_call(eval, code), "text"), tag)
     return list(connect_job.texts(str(session.server.address), execution.run(), "text", count))
 
 
 def python_processes(server: ConnectServer) -> list[psutil.Process]:
-    """The Python processes that the server has for its jobs, daemons and workers."""
+    """Return the Python processes that the server has for its jobs: daemons and workers."""
     found = []
     for process in psutil.Process(server.pid).children(recursive=True):
         with contextlib.suppress(psutil.Error):  # some have just ended
@@ -76,12 +76,12 @@ def python_processes(server: ConnectServer) -> list[psutil.Process]:
 
 
 def begun(server: ConnectServer) -> int:
-    """How many streams of jobs there have been."""
+    """Return how many streams of jobs there have been."""
     return server.log_text().count("Starting for opId=")
 
 
 def closed(server: ConnectServer, session: Session) -> bool:
-    """Whether the server has closed the session, as nothing was asked of it."""
+    """Return whether the server has closed the idle session."""
     return any(session.id in line and "expired and will be closed" in line for line in server.log_text().splitlines())
 
 
@@ -210,7 +210,7 @@ def test_a_job_that_is_left_before_its_end_is_ended(server: ConnectServer, archi
 
 
 def test_a_signal_s_handler_can_end_the_job_that_it_interrupts(server: ConnectServer, archive: Path, tmp_path: Path) -> None:
-    """As Airflow kills a task."""
+    """Airflow kills a task in this way."""
     with Server(server.address) as connected:
         session = open_session(connected, archive, tmp_path)
         execution = Execution(session, plan_of(1, 1, pickled_call(eval, SLEEP), "text"), "tag3")
@@ -244,7 +244,7 @@ def test_a_job_whose_client_is_killed_ends_soon(server: ConnectServer, archive: 
 
 
 def of_running(server: ConnectServer, ask: Callable[[psutil.Process], list[Any]]) -> list[Any]:
-    """What the server's processes answer, without those that have ended: workers come and go."""
+    """Return the answers of the server's processes, without ended ones: workers come and go."""
     found = []
     for process in psutil.Process(server.pid).children(recursive=True):
         with contextlib.suppress(psutil.NoSuchProcess):  # zombies too

@@ -1,4 +1,4 @@
-"""The system's Chromium, without a window. What goes wrong in a tab fails the test that opened it."""
+"""The system's Chromium, without a window. An error in a tab fails the test that opened the tab."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from embedded.browser import find_browser, options
 
 WIDTH, HEIGHT = 1280, 900
 NARROW = 400
-WAIT_MS = 30_000  # for what should come at once, on a machine that stands still for a while
+WAIT_MS = 30_000  # for things that should come at once, on a machine that may pause
 
 expect.set_options(timeout=WAIT_MS)
 
@@ -21,7 +21,7 @@ OpenTab = Callable[..., Page]
 
 @pytest.fixture(scope="module")
 def chromium() -> Iterator[Browser]:
-    """Not for the whole session: while it lives, no other test in this thread could run an event loop."""
+    """The browser. Its scope is not the whole session: while it lives, no other test in this thread could run an event loop."""
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=find_browser(), args=options())
         yield browser
@@ -65,15 +65,15 @@ GROUND = """(at) => {
 
 
 def ground(element: Locator) -> list[int]:
-    """The colour that an element stands on: red, green and blue."""
+    """Return the colour behind an element: red, green and blue."""
     colour: list[int] = element.evaluate(GROUND)
     return colour
 
 
 def watch(page: Page, address: str, watched: str | None, wrong: list[str]) -> None:
-    """Write down what a page must not do."""
+    """Record forbidden actions of a page."""
     origin = "/".join(address.split("/")[:3]) + "/"
-    own = origin if watched is None else watched  # where pages that are watched begin
+    own = origin if watched is None else watched  # the beginning of the addresses of watched pages
 
     def dialog(opened: Dialog) -> None:
         wrong.append(f"a dialog: {opened.message}")
@@ -90,5 +90,5 @@ def watch(page: Page, address: str, watched: str | None, wrong: list[str]) -> No
     page.on("dialog", dialog)
     page.on("console", console)
     page.on("request", request)
-    if watched is None:  # an error does not say which document it is of
+    if watched is None:  # an error does not name its document
         page.on("pageerror", lambda error: wrong.append(f"an error: {error}"))

@@ -14,7 +14,7 @@ CONN_ID = "hbase_source"
 
 
 def page_of(source: SourceCluster, *, operator: bool = True) -> FastAPI:
-    """The page of one source, for an operator or a viewer, whoever asks."""
+    """Return the page of one source, for an operator or a viewer, whichever user asks."""
     shown = Sources(lambda conn_id: source)
     may = frozenset(forms.DAGS) if operator else frozenset[str]()
     return make_app(lambda: [CONN_ID], shown.look, lambda: None, lambda: may, Links("/"))

@@ -33,7 +33,7 @@ CONN_ID = "hbase_source"
 LIGHT, DARK = "light", "dark"
 MORE = {"behind": ((DARK, WIDTH), (LIGHT, NARROW)), "orphaned": ((DARK, WIDTH), (DARK, NARROW)), "healthy": ((DARK, WIDTH),)}
 HEIGHT, NARROW_HEIGHT = 1000, 2200
-SETTLE_SECONDS = 8.0  # for what the page learns only a while after it was asked
+SETTLE_SECONDS = 8.0  # the page learns some facts only a while after it was asked
 
 
 def main(arguments: Sequence[str]) -> None:
@@ -71,7 +71,7 @@ def started(home: Path) -> Iterator[Airflow]:
 
 
 def lead_to(airflow: Airflow, world: World) -> None:
-    """Have the connection lead to this cluster, and wait until the page has forgotten the one before."""
+    """Have the connection lead to this cluster, and wait until the page has forgotten the cluster before."""
     host, port = world.quorum.split(":")
     extra = {"znode_parent": world.parent, "wal_root": world.source.wal_root, "walferry_root": world.source.root}
     airflow.command("connections", "delete", CONN_ID)
@@ -97,7 +97,7 @@ def take(page: Page, path: Path) -> None:
 
 
 def form_and_failed_run(browser: Browser, airflow: Airflow, folder: Path) -> None:
-    """The form of a drain, on the page and in Airflow, and a run of a peer that is not there."""
+    """Show the form of a drain, on the page and in Airflow, and a run of a peer that does not exist."""
     page = logged_in(browser, airflow, LIGHT, WIDTH)
     frame = open_replication(page)
     frame.locator("table.queues details.form summary").first.click()

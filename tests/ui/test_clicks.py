@@ -22,7 +22,7 @@ DRAIN, BACKFILL = "drain_recovered_queue", "replay_interval"
 OPERATOR, VIEWER = "ola", "vera"
 ROWS = 50
 NOTHING = "no page: refusals are errors"
-RUN_MS = 120_000  # for what a run changes to show
+RUN_MS = 120_000  # until a run's changes are shown
 
 pytestmark = pytest.mark.timeout(900)
 

@@ -29,7 +29,7 @@ EVERY = [*STATES, UNREACHABLE]
 CONTROLS = "a[href], button, select, input:not([type=hidden]), summary, [tabindex='0']"
 VISIBLE = f"[...document.querySelectorAll(`{CONTROLS}`)].filter((each) => each.checkVisibility())"
 DARK, LIGHT = "dark", "light"
-NAVIGATION = 70  # the width of what Airflow has beside the page
+NAVIGATION = 70  # the width of Airflow's navigation next to the page
 
 ShowState = Callable[..., Page]
 
@@ -69,7 +69,7 @@ def show(site: str, open_tab: OpenTab) -> ShowState:
 
 
 def open_all(page: Page) -> None:
-    """Unfold whatever can be."""
+    """Unfold everything that can be unfolded."""
     page.evaluate("for (const each of document.querySelectorAll('details')) each.open = true")
 
 
@@ -186,14 +186,14 @@ def test_no_refresh_takes_a_filter_out_of_the_hands_of_who_types(site: str, open
 
 
 def lightness(page: Page) -> int:
-    """Of the ground, from 0 to 255."""
+    """Return the lightness of the ground, from 0 to 255."""
     return sum(ground(page.locator("body"))) // 3
 
 
 def test_it_follows_the_theme_of_airflow_at_once_and_else_that_of_the_system(show: ShowState) -> None:
     page = show("healthy", theme=DARK)
     assert lightness(page) < 40
-    airflow = page.context.new_page()  # what another document of Airflow's writes is told to this one
+    airflow = page.context.new_page()  # this document hears what another document of Airflow's writes
     airflow.goto(page.url)
     airflow.evaluate("localStorage.setItem('theme', 'light')")
     page.wait_for_selector("html[data-theme=light]")
@@ -208,7 +208,7 @@ def test_it_follows_the_theme_of_airflow_at_once_and_else_that_of_the_system(sho
 def test_names_that_somebody_has_chosen_stand_there_as_text_and_run_nothing(show: ShowState) -> None:
     page = show("hostile")
     open_all(page)
-    page.wait_for_timeout(200)  # for what an image that is missing would run
+    page.wait_for_timeout(200)  # time for scripts that a missing image would run
     assert page.locator("main script, main img").count() == 0
     expect(page.get_by_role("heading", name=re.compile("Peer <script>alert"))).to_be_visible()
     text = page.locator("body").inner_text()

@@ -34,11 +34,11 @@ from walferry.shipping.slave_down import note_down
 MINUTE = 60_000
 HOUR = 60 * MINUTE
 MIB = 1 << 20
-OPEN_WAL = b"PWAL\x00"  # as a server leaves it that has written nothing yet
+OPEN_WAL = b"PWAL\x00"  # the WAL of a server that has written no edit yet
 MANY_QUEUES = 1000
 DEAD = "rs-4.example.org,16020,1792500000004"
 RUN = "replicate_peer/scheduled__2026-11-23T10:00:00+00:00"
-# What could run or mislead: elements, attributes, templates, and characters that turn or hide text.
+# Texts that could run or mislead: elements, attributes, templates, and characters that turn or hide text.
 HOSTILE = "<script>alert(1)</script>'\"><img src=x onerror=alert(2)>{{7*191}}${7*191}\u202e\u200b\x1b[31m"
 HOSTILE_NAME = HOSTILE.replace("/", "\u2215").replace("\x1b", "")  # as far as ZooKeeper takes it as a name
 
@@ -208,7 +208,7 @@ def many(world: World, queues: int = MANY_QUEUES, wals: int = 1) -> None:
 
 
 def hostile(world: World) -> None:
-    """Whoever may write to ZooKeeper has chosen all names and texts."""
+    """A writer to ZooKeeper has chosen all names and texts."""
     world.start_servers()
     name = HOSTILE_NAME
     world.add_peer("p")

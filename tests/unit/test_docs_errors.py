@@ -1,4 +1,4 @@
-"""docs/errors.md has each kind of error, and its texts are those of the code."""
+"""docs/errors.md contains each kind of error, with the texts of the code."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The alert rules and the dashboard name what is exported, and docs/monitoring.md tells of it."""
+"""The alert rules and the dashboard name exported metrics, and docs/monitoring.md describes them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The maps that packages' docstrings draw name what is there, and all of it."""
+"""The maps in packages' docstrings name all modules, and no others."""
 
 from __future__ import annotations
 

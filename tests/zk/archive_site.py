@@ -1,4 +1,4 @@
-"""A source with an archive, whose dead server has left WALs for two peers."""
+"""A source with an archive, whose dead server left WALs for two peers."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ GROUP = parse_wal_name(NAMES[0]).group
 
 
 class Site:
-    """A source whose server has died with three WALs queued for the peers p and q, the second of them without edits."""
+    """A source whose server died with three WALs queued for the peers p and q. The second WAL has no edits."""
 
     def __init__(self, folder: Path, hbase: LastingZNodes, slave: HBaseZNodes, quorum: str) -> None:
         self.hbase, self.folder = hbase, folder

@@ -1,4 +1,4 @@
-"""A cluster whose RegionServers do what they are asked before each look, for tests of what operators use."""
+"""A cluster whose RegionServers carry out their orders before each look, for tests of operators' commands."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from walferry.replication.source.session import Session
 
 
 class BusyCluster(WorldCluster):
-    """Before each look the servers end what they were asked, and split WALs if `splits` says so."""
+    """Before each look the servers finish their orders, and split WALs if `splits` says so."""
 
     splits = True
 
@@ -53,7 +53,7 @@ def start_server(world: RegionWorld, root: Path) -> ServerName:
 
 
 def busy_cluster(world: RegionWorld, root: Path) -> Callable[[Session], BusyCluster]:
-    """Start two servers of the world, with files in `root`. Returns what takes the place of `work.cluster_of`."""
+    """Start two servers of the world, with files in `root`. Returns a replacement for `work.cluster_of`."""
     (root / "WALs").mkdir()
     (root / "hbase.id").write_bytes(PBUF + pb.ClusterId(cluster_id=str(ID)).SerializeToString())
     for _ in range(2):

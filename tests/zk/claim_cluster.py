@@ -23,7 +23,7 @@ WRITES = (Create, Delete, SetData, Transaction)
 
 
 class ClaimCluster:
-    """SERVER and OTHER live; DEAD has died with three queues of four WALs each, one of them chained."""
+    """SERVER and OTHER live; DEAD has died with three queues of four WALs each. One queue is chained."""
 
     def __init__(self, zk: KazooClient, layout: QueueLayout) -> None:
         self.hbase = HBaseZNodes(zk, ZNodes(f"/hbase-{uuid.uuid4().hex[:8]}", layout))
@@ -52,7 +52,7 @@ class ClaimCluster:
         return found
 
     def tree(self) -> dict[str, bytes]:
-        """All znodes of the queues, with paths from their parent on, and those of the claims."""
+        """Return all znodes of the queues, with paths from their parent on, and all znodes of the claims."""
         znodes = self.hbase.everything()
         parent, claims = self.nodes.queues, self.own.claim("x").rpartition("/")[0]
         found = {path.removeprefix(parent): value for path, value in znodes.items() if path.startswith(parent)}
@@ -62,11 +62,11 @@ class ClaimCluster:
 
 
 class Killed(Exception):
-    """The claimer's process is dead, and nothing of it may go on."""
+    """The claimer's process is dead, and no part of it may go on."""
 
 
 class Killer:
-    """Counts a client's writes, and kills before or after the one with number `at`: from then on the client does nothing."""
+    """Counts a client's writes, and kills before or after write number `at`: from then on the client does nothing."""
 
     def __init__(self, zk: KazooClient, at: int | None = None, *, after: bool = False) -> None:
         self.writes = 0
@@ -85,7 +85,7 @@ class Killer:
             self._dead = number == self._at
             if not self._dead:
                 return self._call(request, result)
-            if self._after:  # done, but nobody hears of it
+            if self._after:  # the write is done, but its answer is lost
                 unheard = self._zk.handler.async_result()
                 self._call(request, unheard)
                 unheard.wait(20)
@@ -108,7 +108,7 @@ def claimed(
 
 
 def once(cluster: ClaimCluster) -> dict[tuple[str, str], bytes]:
-    """The value of each queued WAL; no WAL is in two queues."""
+    """Return the value of each queued WAL, and check that no WAL is in two queues."""
     queued = cluster.queued()
     assert all(len(values) == 1 for values in queued.values()), queued
     return {key: value for key, (value,) in queued.items()}

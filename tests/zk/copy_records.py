@@ -1,5 +1,4 @@
-"""Records of an initial snapshot, written by runs that hold the peer lock: for tests of what they say and who may write
-them."""
+"""Writes records of an initial snapshot in runs that hold the peer lock, for tests of these records."""
 
 from __future__ import annotations
 
@@ -22,6 +21,6 @@ GROUP, OTHER = (wal(0, server).rpartition(".")[0] for server in (SERVER, DEAD))
 
 @contextmanager
 def writing(session: Session, at: SourceCluster, peer: str = "p", run: str = "run") -> Iterator[Records]:
-    """Records of a run that holds the peer lock."""
+    """Yield the records of a run that holds the peer lock."""
     with holding_peer(at, peer, run, run, turn_of(session, peer, run).number) as ours:
         yield Records(session, peer, Claim(session, peer, ours, disabled_guard(session.zk, session.nodes, peer).version))

@@ -1,4 +1,4 @@
-"""Clusters with many servers, peers and WALs, and what is asked of ZooKeeper and of the file system."""
+"""Clusters with many servers, peers and WALs, which count requests to ZooKeeper and to the file system."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ DEAD = 3  # every third server has died, and a live one has claimed its queue
 
 
 class Site:
-    """A cluster with so many servers and WALs, the files of these, and what is asked of ZooKeeper and of the file system."""
+    """A cluster with so many servers and WALs, and their files. Counts requests to ZooKeeper and to the file system."""
 
     def __init__(self, hbase: HBaseZNodes, zk: KazooClient, folder: Path, servers: int, wals: int) -> None:
         self.servers, self.wals = servers, wals
@@ -49,7 +49,7 @@ class Site:
 
     @property
     def znodes(self) -> int:
-        """Of one peer's queues."""
+        """Return the number of znodes in one peer's queues."""
         return self.servers * (1 + self.wals)
 
     @contextmanager

@@ -1,4 +1,4 @@
-"""For each test a cluster's znodes of its own in the session's ZooKeeper."""
+"""Gives each test its own cluster's znodes in the session's ZooKeeper."""
 
 from collections.abc import Callable, Iterator
 
@@ -18,7 +18,7 @@ SESSION_TIMEOUT_SECONDS = 60.0  # this machine may stand still for a while; `exp
 
 @pytest.fixture
 def refused_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """An ensemble that refuses connections counts as away at once, for tests that are not about one that is just starting."""
+    """An ensemble that refuses connections counts as away at once. For tests that are not about a starting ensemble."""
     monkeypatch.setattr(client, "FIRST_LOOK_SECONDS", 0.2)
     monkeypatch.setattr(client, "UNREACHABLE_SECONDS", 0.2)
 
@@ -43,7 +43,7 @@ def zk(new_client: Callable[[], KazooClient]) -> KazooClient:
 
 @pytest.fixture
 def hbase(new_client: Callable[[], KazooClient]) -> HBaseZNodes:
-    """A cluster's znodes as HBase writes them, with a managed peer `p` and a live server, by a client of their own."""
+    """A cluster's znodes as HBase writes them, with a managed peer `p` and a live server, over their own client."""
     cluster = HBaseZNodes.new(new_client())
     cluster.add_peer("p")
     return cluster
@@ -59,7 +59,7 @@ def lasting_hbase(new_client: Callable[[], KazooClient]) -> LastingZNodes:
 
 @pytest.fixture
 def at(hbase: HBaseZNodes, zookeeper: ZooKeeperServer) -> SourceCluster:
-    """The source whose znodes these are. It has no WALs."""
+    """The source that these znodes belong to. It has no WALs."""
     return SourceCluster(quorum=zookeeper.quorum, wal_root="file:///hbase", znode_parent=hbase.nodes.base, root=hbase.root)
 
 

@@ -1,4 +1,4 @@
-"""A world of regions with a master at work, whose servers open, close and split what they are asked to."""
+"""A world of regions with a master at work, whose servers open, close and split regions and WALs as ordered."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ PASSES = 60
 
 
 class WorldCluster(Cluster):
-    """A cluster whose catalog is that of a RegionWorld."""
+    """A cluster with the catalog of a RegionWorld."""
 
     world: RegionWorld
     meta_is_open = True
@@ -68,7 +68,7 @@ class Flows:
         return server.name
 
     def work(self) -> None:
-        """Servers do what they were asked, and split WALs."""
+        """Have servers carry out their orders, and split WALs."""
         for server in self.world.live:
             self.world.settle_server(server)
         task_states, _ = read_tasks(self.world.zk, self.world.nodes)
@@ -81,7 +81,7 @@ class Flows:
                 self.world.split_wals(name)
 
     def until_quiet(self) -> Pass:
-        """Passes until nothing is left to do."""
+        """Make passes until nothing is left to do."""
         for _ in range(PASSES):
             done = self.master.one_pass()
             self.work()
@@ -90,7 +90,7 @@ class Flows:
         raise AssertionError("\n".join(self.told[-20:]))
 
     def served(self) -> dict[str, ServerName]:
-        """Who serves each region that is served; no region is served twice, and none is in transition."""
+        """Return the server of each served region. Checks that no region is served twice or in transition."""
         found = {}
         for encoded in self.world.meta:
             serving = [server.name for server in self.world.live if encoded in server.online]

@@ -34,7 +34,7 @@ class Site:
     slept: list[float] = field(default_factory=list)
 
     def admin(self, zk: KazooClient | None = None) -> PeerAdmin:
-        """Another command. What it sleeps is noted only."""
+        """Return another command. Its sleeps are only noted."""
         return PeerAdmin(session_of(zk or self.new_client(), self.at), self.slept.append)
 
     @property
@@ -42,14 +42,14 @@ class Site:
         return parse_wal_name(self.master.open_wal).group
 
     def ship(self, peer_id: str = "p") -> None:
-        """As a batch with a roll does: all closed WALs leave the queue."""
+        """Ship as a batch with a roll does: all closed WALs leave the queue."""
         self.master.roll()
         with acquire(session_of(self.master.hbase.zk, self.at), peer_id, self.group, "a batch") as lease:
             for name in self.master.queued(peer_id)[:-1]:
                 lease.remove_wal(name)
 
     def begin_shipped(self) -> PeerAdmin:
-        """Begin, and ship what was written before."""
+        """Begin handing back, and ship the edits from before."""
         admin = self.admin()
         begin_hand_back(admin, "p", NEW)
         self.ship()

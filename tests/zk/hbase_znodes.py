@@ -27,12 +27,12 @@ CLOSE_SESSION = -11  # ZooDefs.OpCode.closeSession
 
 
 def wal(timestamp: int, server: str = SERVER, provider: str = "") -> str:
-    """A WAL's file name."""
+    """Return a WAL's file name."""
     return f"{server.replace(',', '%2C')}{provider}.{timestamp}"
 
 
 def prefixed(value: bytes) -> bytes:
-    """RecoverableZooKeeper's prefix before a value that is not empty."""
+    """Return a value with RecoverableZooKeeper's prefix, unless it is empty."""
     if not value:
         return value
     client = b"4711@rs-1" + os.urandom(8)
@@ -58,7 +58,7 @@ class HBaseZNodes:
         return cluster
 
     def create(self) -> None:
-        """The cluster's znodes, with one live server."""
+        """Create the cluster's znodes, with one live server."""
         for path in (self.nodes.rs, self.nodes.peers, self.nodes.queues):
             self.zk.ensure_path(path)
         cluster_id = pb.ClusterId(cluster_id=str(uuid.uuid4()))
@@ -67,7 +67,7 @@ class HBaseZNodes:
 
     @property
     def root(self) -> str:
-        """A root of Walferry's own for this cluster."""
+        """Walferry's own root for this cluster."""
         return f"/walferry{self.nodes.base.replace('/', '-')}"
 
     def add_peer(self, peer_id: str, state: str = "DISABLED", config: dict[str, str] | None = None, **fields: object) -> None:
@@ -75,7 +75,7 @@ class HBaseZNodes:
         self.zk.create(self.nodes.peer_state(peer_id), prefixed(self._state(state)))
 
     def set_config(self, peer_id: str, config: dict[str, str]) -> None:
-        """As the Master writes it when the peer's configuration is changed."""
+        """Write the peer's configuration as the Master does when it changes."""
         self.zk.set(self.nodes.peer(peer_id), self._peer(config))
 
     def set_state(self, peer_id: str, state: str) -> None:
@@ -88,7 +88,7 @@ class HBaseZNodes:
         self.zk.delete(f"{self.nodes.rs}/{server}")
 
     def add_wal(self, server: str, queue_id: str, name: str, position: int | None = None) -> str:
-        """ZKReplicationQueueStorage.addWAL, and setWALPosition when a position is given; the WAL's znode."""
+        """Do ZKReplicationQueueStorage.addWAL, and setWALPosition if a position is given. Returns the WAL's znode."""
         path = self.nodes.wal(server, queue_id, name)
         self.zk.create(path, b"" if position is None else prefixed(encode_position(position)), makepath=True)
         return path
@@ -146,7 +146,7 @@ class HBaseZNodes:
         return found
 
     def children_of(self, paths: Iterable[str]) -> list[list[str]]:
-        """The sorted children of each znode, asked for all at once; none of one that does not exist."""
+        """Return the sorted children of each znode, asked for all at once; none for a missing znode."""
         asked = [self.zk.get_children_async(path) for path in paths]
         await_last(asked)
         found = []
@@ -158,7 +158,7 @@ class HBaseZNodes:
         return found
 
     def children(self, path: str, by: KazooClient | None = None) -> list[str]:
-        """As seen by the client `by`, or by this cluster's own."""
+        """Return the children that the client `by` sees, or this cluster's own client."""
         try:
             return list((by or self.zk).get_children(path))
         except NoNodeError:
@@ -184,7 +184,7 @@ class LastingZNodes(HBaseZNodes):
 
 
 def expire(client: KazooClient) -> None:
-    """End the client's session at the server, as its timeout would. The client learns of it when it comes back."""
+    """End the client's session at the server, as its timeout would. The client learns this when it comes back."""
     for _ in range(600):
         if client.client_id is not None:
             break

@@ -1,4 +1,4 @@
-"""Records of loads and notes of their folders, for tests of what they say and of what is done about them."""
+"""Records of loads and notes of their folders, for tests of their content and of their treatment."""
 
 from __future__ import annotations
 

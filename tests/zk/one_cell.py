@@ -14,7 +14,7 @@ from walferry.replication.source.cluster import SourceCluster
 
 
 def edits_of_one_cell(numbers: Iterable[int]) -> Iterator[Entry]:
-    """An edit for each number, which is its sequence number and its value."""
+    """Yield an edit for each number, which is the edit's sequence number and value."""
     for number in numbers:
         key = pb.WALKey(encoded_region_name=b"r", table_name=b"t", log_sequence_number=number)
         key.write_time, key.following_kv_count = 1_700_000_000_001 + number, 1

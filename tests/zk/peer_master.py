@@ -1,4 +1,4 @@
-"""HBase 2 as far as its peers go: a Master that changes them, and a RegionServer that queues its WALs for each of them."""
+"""HBase 2's handling of peers: a Master that changes them, and a RegionServer that queues its WALs for each of them."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ from walferry.replication.peers.reading import ENABLED, read_peer
 
 
 class PeerMaster:
-    """Changes the peers in `hbase`. `before` and `after` are called at each change, with its name and the peer; they may refuse.
+    """Changes the peers in `hbase`. Calls `before` and `after` at each change, with its name and the peer; they may refuse.
 
-    `orders` are the changes that were carried out. A WAL is closed as soon as the next one is begun. Each has one entry.
+    `orders` are the changes that were carried out. A WAL is closed as soon as the next one begins. Each WAL has one entry.
     """
 
     def __init__(self, hbase: HBaseZNodes, wals: Path) -> None:
@@ -39,7 +39,7 @@ class PeerMaster:
         return wal(self._number, self.server)
 
     def roll(self) -> None:
-        """As preLogRoll does: the new WAL is queued for each peer first."""
+        """Roll as preLogRoll does: the new WAL is queued for each peer first."""
         closed = self.open_wal
         self._number += 1
         for peer_id in self.hbase.children(self.hbase.nodes.peers):

@@ -1,4 +1,4 @@
-"""`walferry regions` as an operator of a cluster runs it whose servers open and close regions as HBase's do."""
+"""Runs `walferry regions` on a cluster whose servers open and close regions as HBase's servers do."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ REGIONS = 4
 
 
 class Commands:
-    """The commands, as an operator of the world's cluster runs them."""
+    """The commands, run as by an operator of the world's cluster."""
 
     def __init__(self, world: RegionWorld, root: Path, quorum: str, capsys: pytest.CaptureFixture[str]) -> None:
         self.world, self.capsys = world, capsys
@@ -29,7 +29,7 @@ class Commands:
         self.cluster = busy_cluster(world, root)
 
     def run(self, *arguments: str) -> tuple[int, str, str]:
-        """Run a command. Its exit status, output and errors."""
+        """Run a command. Returns its exit status, output and errors."""
         where = ["--host", "localhost", "--wait", "60"] if arguments[0] not in ("list", "explain") else []
         status = main(["--source", self.source, "regions", *arguments, *where])
         told = self.capsys.readouterr()

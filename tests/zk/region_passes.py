@@ -1,4 +1,4 @@
-"""A master that makes passes over regions and servers without end, with all counted that it reads, writes and calls."""
+"""A master that makes endless passes over regions and servers, while its reads, writes and calls are counted."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ READS = ("GetData", "GetChildren", "GetChildren2", "Exists")
 
 @dataclass
 class Servers:
-    """Servers that open each region as soon as they are asked, as far as a look can tell."""
+    """Servers that open each region as soon as they are asked, as far as a look can see."""
 
     zk: KazooClient
     nodes: ZNodes
@@ -58,7 +58,7 @@ class Servers:
         return {}
 
     def finish(self) -> None:
-        """Open all that was asked for."""
+        """Open all regions that the servers were asked to open."""
         pending = []
         for znode in self.to_open:
             value = encode_region(znode.name, RegionState.OPENED, znode.server)
@@ -82,7 +82,7 @@ class Site(Cluster):
 
 @dataclass
 class Work:
-    """A master, its servers, and what it asks of ZooKeeper."""
+    """A master, its servers, and its requests to ZooKeeper."""
 
     master: Master
     servers: Servers

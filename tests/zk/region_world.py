@@ -34,43 +34,43 @@ from walferry.master.znodes import RegionInTransition, encode_region, encoded_na
 
 T = TypeVar("T")
 
-# No server of these looks at what it is to open.
+# These servers do not look at the regions that they have to open.
 INFO = pb.RegionInfo(region_id=1, table_name=pb.TableName(namespace=b"default", qualifier=b"t"))
 HMASTER = PBUF + pb.Master(master=pb.ServerName(host_name="hmaster", port=16000, start_code=1)).SerializeToString()
 
 
 def region_name(n: int) -> bytes:
-    """A region's full name; its encoded name is made of `n`."""
+    """Return a region's full name; its encoded name is made of `n`."""
     return f"t,row{n},1700000000000.{n:032x}.".encode()
 
 
 @dataclass
 class Server:
-    """A RegionServer. What it is asked lies in `asked` until a step takes it."""
+    """A RegionServer. Its orders lie in `asked` until a step takes them."""
 
     name: ServerName
     zk: KazooClient
     alive: bool = True
     has_wals: bool = False  # HBase's server makes its folder when it opens its first region
-    asked: list[tuple[str, str, int]] = field(default_factory=list)  # what, region, version
+    asked: list[tuple[str, str, int]] = field(default_factory=list)  # order, region, version
     times: dict[tuple[str, int], int] = field(default_factory=dict)  # the master's, by region and version to be opened
     opening: dict[str, int] = field(default_factory=dict)  # the version of its OPENING
-    opens_at: dict[str, int] = field(default_factory=dict)  # the time under which hbase:meta is to name it
-    told: dict[str, int] = field(default_factory=dict)  # opening, and hbase:meta knows it
+    opens_at: dict[str, int] = field(default_factory=dict)  # the time under which hbase:meta has to name the server
+    told: dict[str, int] = field(default_factory=dict)  # regions that are opening and noted in hbase:meta
     nearly: set[str] = field(default_factory=set)  # the znode is OPENED, but the server does not yet list the region
     closing: dict[str, int] = field(default_factory=dict)
     online: set[str] = field(default_factory=set)
-    reshaping: dict[str, Reshaping] = field(default_factory=dict)  # by the region whose znode it has
+    reshaping: dict[str, Reshaping] = field(default_factory=dict)  # by the region whose znode is used
 
     def busy(self, encoded: str) -> bool:
-        """Whether the server does something with the region besides serving it."""
+        """Return whether the server does something with the region besides serving it."""
         at_work = {*self.opening, *self.told, *self.nearly, *self.closing}
         return encoded in at_work or any(encoded in each.before or encoded in each.after for each in self.reshaping.values())
 
 
 @dataclass
 class Reshaping:
-    """A split or a merge at its server. The regions of `before` are replaced by those of `after`."""
+    """A split or a merge at its server. The regions of `after` replace the regions of `before`."""
 
     before: list[str]
     after: list[str]
@@ -83,9 +83,9 @@ class Reshaping:
 
 
 class RegionWorld:
-    """Servers, regions, and what hbase:meta says. A dead server counts as serving its regions until its WALs are split.
+    """Servers, regions, and the content of hbase:meta. A dead server counts as serving its regions until its WALs are split.
 
-    A region has some rows. Splits share them between two regions, and merges bring them together.
+    A region has some rows. Splits share the rows between two regions, and merges bring them together.
     """
 
     def __init__(self, zk: KazooClient, new_client: Callable[[], KazooClient], regions: int, seed: int) -> None:
@@ -98,13 +98,13 @@ class RegionWorld:
         self.names: dict[str, bytes] = {}
         self.rows: dict[str, frozenset[int]] = {}
         self.meta: dict[str, ServerName | None] = {}
-        self.meta_ms: dict[str, int] = {}  # when hbase:meta was told so
+        self.meta_ms: dict[str, int] = {}  # when hbase:meta was changed
         for n in range(regions):
             self.meta[self.new_region(frozenset(range(4 * n, 4 * n + 4)))] = None
         self.all_rows = range(4 * regions)
         self.enabled = True
         self.servers: list[Server] = []
-        self.unsplit: dict[ServerName, frozenset[str]] = {}  # dead servers, and what they served
+        self.unsplit: dict[ServerName, frozenset[str]] = {}  # dead servers, and the regions that they served
         self.chance = random.Random(seed)
         self.started = 0
         self.masters = 0
@@ -120,7 +120,7 @@ class RegionWorld:
         return ServerName("master.example.org", 16000, self.masters)
 
     def delete_master_znode(self) -> None:
-        """What an operator may do who takes us for dead. An HMaster that waits then becomes active."""
+        """Delete our znode, as an operator may who thinks that Walferry is dead. A waiting HMaster then becomes active."""
         with suppress(NoNodeError, BadVersionError):
             self.zk.delete(self.nodes.master, OUR_VERSION)
 
@@ -138,7 +138,7 @@ class RegionWorld:
         self.servers.append(server)
 
     def kill_server(self, server: Server) -> None:
-        """Its session ends, and it does nothing more. Its WALs are not split yet."""
+        """End the server's session; it does nothing more. Its WALs are not split yet."""
         server.alive = False
         if server.has_wals:
             self.unsplit[server.name] = frozenset(server.online | server.nearly)
@@ -153,17 +153,17 @@ class RegionWorld:
         return encoded_name(name)
 
     def serving(self, row: int) -> list[str]:
-        """All servers that serve the row, or have served it when they died and may have edits of it that nobody has yet."""
+        """Return all servers that serve the row, or died serving it and may have edits that no other server has yet."""
         online = [(server.name, server.online | server.nearly) for server in self.live]
         found = [(name, each) for name, regions in [*online, *self.unsplit.items()] for each in regions]
         return [f"{name} in {each}" for name, each in found if row in self.rows[each]]
 
     def clock(self) -> float:
-        """The time. Between OPENED and the moment when the server lists the region is no time; all else may take hours."""
+        """Return the time. No time passes between OPENED and the server listing the region; all else may take hours."""
         return 0.0 if any(server.nearly for server in self.live) else time.time() + 3600
 
     def server_step(self, server: Server, *, settle: bool = False) -> None:
-        """One step of one server: it takes what it was asked, or goes on with a region that it opens, closes or reshapes."""
+        """Make one step of one server: it takes an order, or goes on with a region that it opens, closes or reshapes."""
         choices: list[Callable[[], None]] = []
         if server.asked:
             choices.append(lambda: self._take(server, server.asked.pop(self.chance.randrange(len(server.asked)))))
@@ -199,7 +199,7 @@ class RegionWorld:
             server.told[region] = told
 
     def tell_meta(self, region: str, name: ServerName, now_ms: int) -> None:
-        """An entry of hbase:meta, which is hidden if there is one with a later time."""
+        """Write an entry of hbase:meta, which is hidden if there is an entry with a later time."""
         if now_ms >= self.meta_ms.get(region, 0):
             self.meta[region], self.meta_ms[region] = name, now_ms
 
@@ -219,7 +219,7 @@ class RegionWorld:
         regionserver.close(server.zk, self.nodes, server.name, region, version)
 
     def settle_server(self, server: Server) -> None:
-        """Let a server finish all that it was asked and has begun, without failures of its own."""
+        """Let a server finish all its orders and all that it has begun, without failures of its own."""
         while server.alive and (server.asked or server.opening or server.told or server.nearly or server.closing):
             self.server_step(server, settle=True)
         for region in list(server.reshaping):
@@ -250,7 +250,7 @@ class RegionWorld:
             server.reshaping[place] = reshaping
 
     def _reshape(self, server: Server, place: str, settle: bool) -> None:
-        """The next step of a split or a merge, as SplitTransactionImpl and RegionMergeTransactionImpl take them."""
+        """Make the next step of a split or a merge, as SplitTransactionImpl and RegionMergeTransactionImpl do."""
         at = server.reshaping[place]
         requested, doing, done = (
             (RegionState.REQUEST_SPLIT, RegionState.SPLITTING, RegionState.SPLIT) if at.is_split else
@@ -286,7 +286,7 @@ class RegionWorld:
             at.phase = "open"
         elif at.phase == "open":
             if not self._set(server, place, done, at.version):
-                self.kill_server(server)  # HBase's aborts
+                self.kill_server(server)  # HBase's server aborts here
                 return
             at.version, at.phase = at.version + 1, "done"
         elif self._set(server, place, done, at.version):
@@ -322,10 +322,7 @@ class RegionWorld:
 
 
 class Asked:
-    """The servers of a world as one master asks them. Calls may be lost, or come twice, and an answer may be lost.
-
-    The masters' clocks may be hours apart.
-    """
+    """The servers of a world as one master calls them. Calls may be lost or come twice, and answers may be lost."""
 
     def __init__(self, world: RegionWorld, pause: Callable[[], None]) -> None:
         self.world = world
@@ -384,9 +381,9 @@ class Asked:
 def be_master(
     world: RegionWorld, zk: KazooClient, holder: str, pause: Callable[[], None], passes: int, run: str | None = None
 ) -> None:
-    """Take the role, look and act a few times, and begin to move or close regions as it comes. Ends if the role is lost.
+    """Take the role, look and act a few times, and begin to move or close regions at random. Ends if the role is lost.
 
-    A master of the same `run` is put out, though its session lives on.
+    An earlier master of the same `run` is replaced, although its session lives on.
     """
     try:
         lock = take_role(zk, world.nodes, world.own, holder, run)
@@ -400,7 +397,7 @@ def be_master(
 
 
 def be_hmaster(world: RegionWorld, zk: KazooClient, holder: str, pause: Callable[[], None], passes: int) -> None:
-    """What `be_master` does, but as an HMaster: only its znode keeps other masters out, and it knows nothing of our plans."""
+    """Do the same as `be_master`, but as an HMaster: only its znode keeps other masters out, and it does not know our plans."""
     with suppress(NodeExistsError, RoleHeld, RoleLost, SessionExpiredError, ConnectionLoss):
         zk.create(world.nodes.master, HMASTER, ephemeral=True)
         world.hmaster_was_active = True

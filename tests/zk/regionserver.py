@@ -1,8 +1,8 @@
 """The RegionServer's side of the protocol: its transitions, each a compare-and-set at the version that it has read.
 
 HBase's RegionServers do this themselves. Here it lets masters and servers meet in any order, and documents what the master may
-rely on: a server changes only a znode that names it, that is in the expected state, and that has the version which the master's
-call named.
+rely on: a server changes only a znode that names the server, is in the expected state, and has the version that the master's call
+named.
 
 Source: HBase's ZKAssign.transitionNode (branch-1.4).
 """
@@ -21,17 +21,17 @@ from walferry.master.znodes import RegionInTransition, read_region
 
 
 def begin_open(zk: KazooClient, nodes: ZNodes, me: ServerName, encoded: str, version: int) -> int | None:
-    """OFFLINE → OPENING at the version that the master's call named. Returns the new version, None if it was refused."""
+    """OFFLINE → OPENING at the version that the master's call named. Returns the new version, or None if refused."""
     return _transition(zk, nodes, me, encoded, version, Transition.BEGIN_OPEN)
 
 
 def keep_opening(zk: KazooClient, nodes: ZNodes, me: ServerName, encoded: str, version: int) -> int | None:
-    """OPENING → OPENING, before the server tells hbase:meta. A server to which this is refused closes the region again."""
+    """OPENING → OPENING, before the server writes to hbase:meta. If this is refused, the server closes the region again."""
     return _transition(zk, nodes, me, encoded, version, Transition.KEEP_OPENING)
 
 
 def finish_open(zk: KazooClient, nodes: ZNodes, me: ServerName, encoded: str, version: int) -> int | None:
-    """OPENING → OPENED at the version that `keep_opening` gave. A server to which this is refused closes the region again."""
+    """OPENING → OPENED at the version that `keep_opening` returned. If this is refused, the server closes the region again."""
     return _transition(zk, nodes, me, encoded, version, Transition.FINISH_OPEN)
 
 

@@ -1,4 +1,4 @@
-"""A peer whose WALs of an interval are shipped again by tasks, and a slave that notes what it gets."""
+"""A peer whose WALs of an interval are shipped again by tasks, and a slave that notes the edits it gets."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class Slave:
 
 
 class World:
-    """A peer whose slave notes what it gets, and two WALs that have something for it."""
+    """A peer whose slave notes its edits, and two WALs with edits for the peer."""
 
     def __init__(self, folder: Path, zk: KazooClient, hbase: HBaseZNodes, quorum: str, server: FakeServer) -> None:
         (folder / "hbase" / "oldWALs").mkdir(parents=True)
@@ -92,7 +92,7 @@ def slave() -> Slave:
 def world(
     tmp_path: Path, zk: KazooClient, hbase: HBaseZNodes, zookeeper: ZooKeeperServer, slave: Slave, monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[World]:
-    def check_peer(session: Session, peer_id: str) -> Any:  # there is no Master to be asked
+    def check_peer(session: Session, peer_id: str) -> Any:  # there is no Master to ask
         peer = read_peer(session.zk, session.nodes, peer_id)
         check_shippable(peer)
         return peer

@@ -1,4 +1,4 @@
-"""A cluster's znodes and files as a run that takes the master's role finds them, and an HMaster beside it."""
+"""A cluster's znodes and files as a run that takes the master's role finds them, and an HMaster next to it."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def root(tmp_path: Path) -> str:
 
 
 def become_active(zk: KazooClient, nodes: ZNodes) -> None:
-    """What an HMaster writes."""
+    """Write an active HMaster's znode."""
     name = pb.ServerName(host_name=HMASTER.host, port=HMASTER.port, start_code=HMASTER.start_code)
     zk.ensure_path(nodes.base)
     zk.create(nodes.master, prefixed(PBUF + pb.Master(master=name).SerializeToString()), ephemeral=True)

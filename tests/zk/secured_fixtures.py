@@ -1,4 +1,4 @@
-"""ZooKeeper servers that let in only whom they know, one of each kind for the whole session, and logins to them."""
+"""ZooKeeper servers that only accept known users, one of each kind for the whole session, and logins to them."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ USER, PASSWORD = "walferry", 'pass "word\\ü'
 
 @dataclass(frozen=True)
 class Secured:
-    """Servers and who may log in to them.
+    """The servers, and the users who may log in to them.
 
-    `kerberized` talks TLS at its other port. `with_passwords` does too, and demands certificates of clients there.
+    `kerberized` talks TLS at its other port. `with_passwords` does too, and demands client certificates there.
     """
 
     folder: Path
@@ -34,7 +34,7 @@ class Secured:
     with_passwords: ZooKeeperServer
 
     def kerberos(self, principal: str = WALFERRY, *, keytab: str | None = None, tls: Tls | None = None, **at: str) -> Login:
-        """A login by Kerberos; `keytab` is another one than the principal's own."""
+        """Return a login by Kerberos, with the principal's own `keytab` or another one."""
         identity = Kerberos(principal=principal, keytab=keytab or str(self.kdcs.keytab(principal)))
         return Login(kerberos=identity, zookeeper=ZooKeeperLogin(auth=ZooKeeperAuth.KERBEROS, tls=tls, **at))
 
@@ -44,7 +44,7 @@ class Secured:
         return Login(zookeeper=ZooKeeperLogin(auth=ZooKeeperAuth.DIGEST, user=user, password_file=str(file), tls=tls))
 
     def tls(self, authority: Authority | None = None, certificate: str | None = None) -> Tls:
-        """TLS, with our own certificate of that name, which `authority` has signed."""
+        """Return TLS settings with our own certificate of that name, signed by `authority`."""
         folder = (authority or self.authority).pem.parent
         of = {"certificate": str(folder / f"{certificate}.pem"), "key": str(folder / f"{certificate}.key")} if certificate else {}
         return Tls(ca=str(self.authority.pem), **of)

@@ -1,4 +1,4 @@
-"""Runs code that talks to ZooKeeper in a thread that stops before each write until it is told to go on."""
+"""Runs code that talks to ZooKeeper in a thread that stops before each write until it may go on."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ STEP_TIMEOUT_SECONDS = 60
 
 
 class Stepped:
-    """`work(zk)` at work. `error` is what ended it, if anything did."""
+    """`work(zk)` at work. `error` is the error that ended it, if any."""
 
     def __init__(self, zk: KazooClient, work: Callable[[KazooClient], object]) -> None:
         self.error: BaseException | None = None
@@ -22,7 +22,7 @@ class Stepped:
         self._zk = zk
         self._changed = threading.Condition()
         self._waiting = False  # before a write
-        self.before: Any = None  # the write that it stands before
+        self.before: Any = None  # the write before which it stands
         self._go = False
         self._done = False
         self._call = zk._call
@@ -36,7 +36,7 @@ class Stepped:
         return not self._done
 
     def step(self) -> None:
-        """Let it do one write, and wait until it is before the next one, or has ended."""
+        """Let the work do one write, and wait until it stands before the next one, or has ended."""
         with self._changed:
             if self._done:
                 return
@@ -49,7 +49,7 @@ class Stepped:
             self.step()
 
     def kill(self) -> None:
-        """Drop the write that it is about to make, and all later ones."""
+        """Drop the write that the work is about to make, and all later ones."""
         self.killed = True
         self.finish()
 
@@ -69,7 +69,7 @@ class Stepped:
             assert self._changed.wait_for(lambda: self._done or self._waiting, STEP_TIMEOUT_SECONDS), "it neither ends nor writes"
 
     def pause(self) -> None:
-        """Stop here too until told to go on. The work itself calls this. Raises Killed if it was killed meanwhile."""
+        """Stop here too until the work may go on. The work itself calls this. Raises Killed if it was killed meanwhile."""
         self._stop()
         if self.killed:
             raise Killed

@@ -1,4 +1,4 @@
-"""A server that listens where a ZooKeeper is looked for, and is none."""
+"""A server that is not a ZooKeeper listens where a ZooKeeper is expected."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from contextlib import contextmanager
 
 @contextmanager
 def stranger() -> Iterator[int]:
-    """A server that is no ZooKeeper, and answers as one of the web does; its port."""
+    """Yield the port of a server that answers like a web server, not a ZooKeeper."""
 
     def serve(listener: socket.socket) -> None:
         while True:

@@ -1,4 +1,4 @@
-"""Whose the znodes are that Walferry makes where there are logins: HBase can delete all of them, a stranger can change none."""
+"""The ACLs of Walferry's znodes where there are logins: HBase can delete all znodes, a stranger can change none."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def hbase_zk(secured: Secured) -> Iterator[KazooClient]:
 
 @pytest.fixture(params=OWNERS)
 def owner(request: pytest.FixtureRequest, secured: Secured, hbase_zk: KazooClient) -> Login:
-    """As whom Walferry logs in. What `hbase_zk` makes has the ACL that HBase gives its znodes in that set-up."""
+    """Walferry's login. Znodes that `hbase_zk` makes have the ACL that HBase gives its znodes in that set-up."""
     principal, hbase_zk.default_acl = OWNERS[request.param]
     return secured.kerberos(principal)
 
@@ -84,7 +84,7 @@ def source_of(at: ClaimCluster, secured: Secured, login: Login) -> SourceCluster
 
 @contextmanager
 def whole_life(session: Session) -> Iterator[None]:
-    """Let a peer have each znode that Walferry makes for one, also those that go with a session."""
+    """Make each znode that Walferry makes for a peer, including znodes that end with a session."""
     source = session.source
     claim(session, DEAD, "run", "run on a host")
     begin_run(session, "p", "run", 3600.0)
@@ -124,7 +124,7 @@ def _released(lease: Lease) -> Iterator[Lease]:
 
 
 def check_closed(hbase_zk: KazooClient, secured: Secured, paths: list[str]) -> None:
-    """Nobody else can change, delete or add anything."""
+    """Check that no one else can change, delete or add anything."""
     for path in paths:
         open_to = [entry for entry in hbase_zk.get_acls(path)[0] if entry.id.scheme == "world"]
         assert not any(entry.perms & ~Permissions.READ for entry in open_to), path

@@ -1,4 +1,4 @@
-"""Whoever acts as the master is what RegionServers wait for, and answers them as long as the role is held."""
+"""RegionServers wait for whoever acts as the master, who answers them as long as the role is held."""
 
 from __future__ import annotations
 

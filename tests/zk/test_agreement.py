@@ -1,4 +1,4 @@
-"""Compares ZooKeeper's word of peers with a Master's. The Master is a stub here (see tests/cluster/test_stale_peers.py)."""
+"""Compares peers in ZooKeeper with a Master's answer. The Master is a stub here (see tests/cluster/test_stale_peers.py)."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def master(hbase: HBaseZNodes, *behaviours: Any) -> Iterator[FakeServer]:
 
 
 def be_of(hbase: HBaseZNodes, version: str) -> None:
-    """As RegionServers say which release they are."""
+    """Have the RegionServers' znodes name this release."""
     of = pb.VersionInfo(version=version, url="", revision="", user="", date="", src_checksum="")
     hbase.zk.set(f"{hbase.nodes.rs}/{SERVER}", prefixed(PBUF + pb.RegionServerInfo(version_info=of).SerializeToString()))
 
@@ -174,7 +174,7 @@ def test_only_the_call_s_own_absence_says_that_the_master_is_old() -> None:
 
 
 def test_a_peer_that_cannot_be_read_delays_no_other(zk: KazooClient, hbase: HBaseZNodes, source: SourceCluster) -> None:
-    """HBase takes families that are not UTF-8. ZooKeeper's part of such a peer is a problem of its own too."""
+    """HBase accepts families that are not UTF-8. ZooKeeper's part of such a peer has its own problem, too."""
     odd = [pb.TableCF(table_name=pb.TableName(namespace=b"default", qualifier=b"t"), families=[b"\xff"])]
     hbase.add_peer("odd", exclude_table_cfs=odd)
     with master(hbase, knows(peer(), peer("odd", exclude_table_cfs=odd))):

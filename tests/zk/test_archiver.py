@@ -1,4 +1,4 @@
-"""What goes wrong as a group's shipped WALs are copied to the archive delays no edit, and keeps these WALs queued."""
+"""Errors in copying a group's shipped WALs to the archive delay no edit, and keep these WALs queued."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def test_a_broken_archive_keeps_shipped_wals_queued_and_nothing_else(site: Site,
     assert set(ends) == {NAMES[0], NAMES[2]}
     assert all(ends[name] > len(site.files()[name]) - 20 for name in ends)  # nothing is left to ship
     (site.folder / "archive").unlink()
-    (group,) = plan_peer(session_of(site.hbase.zk, site.at), "p").to_ship  # a plan does not take them out of the queue
+    (group,) = plan_peer(session_of(site.hbase.zk, site.at), "p").to_ship  # a plan does not take the WALs out of the queue
     assert [wal.to_archive for wal in group.wals] == [True, True]
     again = site.ship(run="again")
     assert (again.status, again.shippedCells, again.completedLogs) == (Status.DONE, 0, 2), again.error
@@ -43,7 +43,7 @@ def test_a_broken_archive_keeps_shipped_wals_queued_and_nothing_else(site: Site,
 def test_a_shipped_wal_whose_bytes_are_lost_leaves_the_queue_without_a_copy_if_the_run_is_told_so(
     site: Site, slave: FakeServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Its block was lost after it had been shipped, and before it was copied."""
+    """The WAL's block was lost after it had been shipped, and before it was copied."""
     (site.folder / "archive").write_text("a file where the folder should be")
     assert site.ship().status is Status.FAILED
     (site.folder / "archive").unlink()

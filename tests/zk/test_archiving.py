@@ -1,4 +1,4 @@
-"""Shipped WALs are copied to the archive before they leave their queues, whatever goes wrong in between."""
+"""Shipped WALs are copied to the archive before they leave their queues, whatever fails in between."""
 
 from __future__ import annotations
 

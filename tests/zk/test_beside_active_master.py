@@ -1,4 +1,4 @@
-"""Beside an HMaster only an open that its server does not finish is given up, and nothing else is changed."""
+"""Next to an HMaster, only an open that its server does not finish is given up, and nothing else changes."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ __all__ = ["regions"]  # a fixture
 
 
 class Stuck:
-    """A region that has been OPENING for an hour, by the look's clock, beside an HMaster."""
+    """A region that has been OPENING for an hour by the look's clock, next to an HMaster."""
 
     def __init__(self, regions: Commands, hmaster: KazooClient) -> None:
         self.world, self.cluster = regions.world, regions.cluster

@@ -1,4 +1,4 @@
-"""Which WALs of a group may be shipped, while it is being moved."""
+"""The WALs of a group that may be shipped while the group is being moved."""
 
 from __future__ import annotations
 

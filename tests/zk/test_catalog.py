@@ -24,7 +24,7 @@ GONE = ServerName("rs-9.example.org", 16020, 9)
 
 
 def row(n: int, table: str = "t", **fields: Any) -> tuple[bytes, list[bytes]]:
-    """A region's row: its name and its cells."""
+    """Return a region's row: its name and its cells."""
     name = f"{table},,1700000000000.{n:032x}.".encode()
     namespace, _, qualifier = table.rpartition(":")
     info = pb.RegionInfo(
@@ -111,7 +111,7 @@ def test_the_table_s_state_says_whether_its_regions_are_to_be_open(
 
 
 def mismatched(name: bytes) -> tuple[bytes, list[bytes]]:
-    """A row whose key is not the name of a region that it describes."""
+    """Return a row whose key is not the name of the region that it describes."""
     info = pb.RegionInfo(region_id=1, table_name=pb.TableName(namespace=b"default", qualifier=b"t"))
     return name, [Cell(name, b"info", b"regioninfo", 1, PUT, PBUF + info.SerializeToString()).encode()]
 

@@ -170,7 +170,7 @@ def test_a_log_cleaner_that_reads_all_the_while_never_misses_a_wal(
 
 
 def _all_wals(zk: KazooClient, at: ClaimCluster) -> set[str]:
-    """ZKReplicationQueueStorage.getAllWALs, and getAllWALs of 1.x: again until the child version has not changed."""
+    """Do ZKReplicationQueueStorage.getAllWALs, and getAllWALs of 1.x: repeat until the child version is unchanged."""
     while True:
         before = zk.get(at.nodes.queues)[1].cversion
         wals: set[str] = set()
@@ -209,7 +209,7 @@ def test_a_lock_that_a_live_region_server_keeps_is_honoured_and_named(
 
 @pytest.mark.parametrize("layout", CLASSIC)
 def test_the_rest_of_a_claim_whose_claimer_died_is_not_missed(zk: KazooClient, cluster: Cluster, layout: QueueLayout) -> None:
-    """HBASE-2611: OTHER had locked DEAD, copied one queue in part and another as a whole, and deleted a part of that one."""
+    """HBASE-2611: OTHER had locked DEAD, copied one queue in part and another completely, and deleted a part of the latter."""
     at = cluster(layout)
     before = once(at)
     hbase = at.hbase
@@ -235,7 +235,7 @@ def test_the_rest_of_a_claim_whose_claimer_died_is_not_missed(zk: KazooClient, c
 def test_what_a_region_server_moves_on_while_we_look_for_it_is_not_copied(
     zk: KazooClient, cluster: Cluster, layout: QueueLayout, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """OTHER died when it had copied a queue, and SERVER claims that copy. It copies and deletes, and leaves no child version."""
+    """OTHER died after copying a queue, and SERVER claims that copy. SERVER copies and deletes, and leaves no child version."""
     at = cluster(layout)
     before = once(at)
     first, second = at.nodes.queue(OTHER, f"p-{DEAD}"), at.nodes.queue(SERVER, f"p-{DEAD}-{OTHER}")

@@ -1,7 +1,7 @@
 """A claim that is killed before or after any single write, and tried again, ends as if it had never been killed.
 
-Three queues of four WALs each, one of them chained; in each layout; tried again by the same run at once, while the killed
-attempt's session still lives, and by another run once that session has ended.
+There are three queues of four WALs each, one of them chained, in each layout. The claim is tried again by the same run at once,
+while the killed attempt's session still lives, and by another run once that session has ended.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def claimed(zk: KazooClient, cluster: ClaimCluster, run_id: str = "run") -> Clai
 def reference(
     layout: QueueLayout, multi: str, new_client: Callable[[], KazooClient], monkeypatch: pytest.MonkeyPatch
 ) -> tuple[int, dict[str, bytes]]:
-    """How many writes an undisturbed claim takes, and what it leaves."""
+    """Return how many writes an undisturbed claim takes, and its result."""
     monkeypatch.setattr(steps, "MAX_MULTI_BYTES", MULTIS[multi])
     cluster, zk = ClaimCluster(new_client(), layout), new_client()
     killer = Killer(zk)
@@ -49,7 +49,7 @@ def reference(
 
 
 def _comparable(cluster: ClaimCluster) -> dict[str, bytes]:
-    """Without the random salt in the values of HBase's client."""
+    """Return the znodes without the random salt in the values of HBase's client."""
     return {path: strip_client_prefix(value, path) for path, value in cluster.tree().items()}
 
 

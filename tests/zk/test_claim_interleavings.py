@@ -1,4 +1,4 @@
-"""Any interleaving of two claimers, HBase's claims, new WALs, deaths and lost sessions keeps each WAL queued, at the end once.
+"""Any interleaving of two claimers, HBase's claims, new WALs, deaths and lost sessions keeps each WAL queued, in the end once.
 
 The steps are single writes to ZooKeeper, in an order that Hypothesis chooses.
 """
@@ -48,7 +48,7 @@ class Claiming(RuleBasedStateMachine):
         self.first = dict(self.positions)
         self.zks: list[KazooClient] = [connect(self.quorum, session_timeout=SESSION_TIMEOUT_SECONDS) for _ in range(3)]
         self.claimers: list[Stepped | None] = [None, None]
-        self.region_server: tuple[str, Stepped] | None = None  # that claims, in the classic layouts, and how far it is
+        self.region_server: tuple[str, Stepped] | None = None  # a claiming server in the classic layouts, and its progress
         self.live = list(SERVERS)
         self.dead = [DEAD]
         self.runs = 0
@@ -57,7 +57,7 @@ class Claiming(RuleBasedStateMachine):
 
     @rule(claimer=CLAIMERS, which=st.integers(0, 9), retry=st.booleans())
     def begin(self, claimer: int, which: int, retry: bool) -> None:
-        """A new run, or a retry of the claimer's last."""
+        """Begin a new run, or a retry of the claimer's last one."""
         at_work = self.claimers[claimer]
         if at_work is not None and at_work.running:
             return
@@ -80,7 +80,7 @@ class Claiming(RuleBasedStateMachine):
     @precondition(lambda self: any(self.claimers))
     @rule(claimer=CLAIMERS)
     def kill(self, claimer: int) -> None:
-        """kill -9, and the end of its session; another process takes its place."""
+        """Kill the claimer (kill -9) and end its session; another process takes its place."""
         at_work = self.claimers[claimer]
         if at_work is not None and at_work.running:
             at_work.kill()
@@ -116,7 +116,7 @@ class Claiming(RuleBasedStateMachine):
 
     @rule(which=st.integers(0, 9), queue=st.integers(0, 9), by=st.integers(0, 5))
     def hbase_claims(self, which: int, queue: int, by: int) -> None:
-        """A RegionServer claims a queue: in 2.x by one multi; in the classic layouts it begins to."""
+        """Have a RegionServer claim a queue: in 2.x by one multi; in the classic layouts it begins to."""
         dead, me = self.dead[which % len(self.dead)], self.live[by % len(self.live)]
         queues = [name for name in self.at.hbase.children(self.at.nodes.server_queues(dead)) if self.at.nodes.is_queue(name)]
         if not queues:
@@ -138,7 +138,7 @@ class Claiming(RuleBasedStateMachine):
 
     @rule(which=st.integers(0, 99), by=st.integers(1, 1000))
     def ship(self, which: int, by: int) -> None:
-        """A position moves on, wherever the WAL is found."""
+        """Move a position on, wherever the WAL is found."""
         peer_id, name = list(self.positions)[which % len(self.positions)]
         path = next(path for path in self.at.hbase.queued(peer_id) if path.endswith(f"/{name}"))
         self.positions[peer_id, name] += by
@@ -159,7 +159,7 @@ class Claiming(RuleBasedStateMachine):
                 disconnect(zk)
 
     def _end(self) -> None:
-        """Everything at work comes to its end, and a run claims the rest: each WAL is queued once, with its position."""
+        """Let everything at work end, and have a run claim the rest: each WAL is queued once, with its position."""
         if self.region_server:
             self.region_server[1].finish()
         for at_work in self.claimers:
@@ -181,7 +181,7 @@ class Claiming(RuleBasedStateMachine):
             assert not self.hbase_zk.exists(self.at.nodes.lock(server)), f"{server} is locked for ever"
 
     def _check(self, at_work: Stepped | None) -> None:
-        """A claimer may be refused or killed, but must not break."""
+        """Check that a claimer was at most refused or killed, and did not break."""
         expected = (ClaimHeld, ClaimLost, Killed, LiveServer, NoTarget, QueuesMoving)
         if at_work is not None and at_work.error is not None and not isinstance(at_work.error, expected):
             raise at_work.error

@@ -151,7 +151,7 @@ def test_znodes_that_are_not_there_are_none(zookeeper: ZooKeeperServer) -> None:
 
 @pytest.mark.parametrize("to", ["connect", "read"])
 def test_an_answer_without_end_is_not_collected(to: str) -> None:
-    """Run in a process of its own, whose largest size tells."""
+    """Runs in its own process, whose largest size is measured."""
     script = Path(__file__).with_name("endless_zookeeper.py")
     environment = {**os.environ, "PYTHONPATH": str(Path(__file__).resolve().parents[2] / "plugins")}
     done = subprocess.run(

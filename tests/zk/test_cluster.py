@@ -1,4 +1,4 @@
-"""Reads what a cluster says of itself from a real ZooKeeper."""
+"""Reads a cluster's own description from a real ZooKeeper."""
 
 import pytest
 from kazoo.client import KazooClient
@@ -47,7 +47,7 @@ def test_the_cluster_id_is_read(zk: KazooClient, hbase: HBaseZNodes) -> None:
 
 
 def as_it_lies(zk: KazooClient, nodes: ZNodes) -> None:
-    """A queue in the layout of `nodes`, and where there are locks one that is being claimed."""
+    """Make a queue in the layout of `nodes`, and a queue that is being claimed if the layout has locks."""
     zk.ensure_path(nodes.wal(SERVER, "p", wal(1)))
     if nodes.locked:
         zk.create(nodes.lock(SERVER))

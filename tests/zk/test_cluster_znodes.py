@@ -1,4 +1,4 @@
-"""A cluster's znodes are created for the cluster whose files are there, and for no other."""
+"""A cluster's znodes are created only for the cluster whose files exist."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Commands on a ZooKeeper without an HBase: hostile znodes, wrong roots, and quorums that are not there."""
+"""Commands on a ZooKeeper without an HBase: hostile znodes, wrong roots, and missing quorums."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from walferry.cli.main import main
 
 Run = Callable[..., tuple[int, str, str]]
 
-# Nothing is at the address of the slave.
+# No server listens at the slave's address.
 away = pytest.mark.usefixtures("refused_at_once")
 
 

@@ -1,4 +1,4 @@
-"""Queues that are moved while they are looked at are seen once, in the newer layout and in the classic ones."""
+"""Queues that move during a look are seen once, in the newer layout and in the classic ones."""
 
 from collections.abc import Callable, Sequence
 
@@ -15,7 +15,7 @@ from walferry.replication.queues.reading import read_queues
 
 
 def one_by_one(monkeypatch: pytest.MonkeyPatch, then: Callable[[str], None]) -> None:
-    """Let znodes' children be read one after the other, and something happen after each of them."""
+    """Have znodes' children read one after the other, and call `then` after each."""
 
     def children_all(client: KazooClient, paths: Sequence[str], watch: Watch | None = None) -> list[list[str] | None]:
         found = []
@@ -31,7 +31,7 @@ def one_by_one(monkeypatch: pytest.MonkeyPatch, then: Callable[[str], None]) -> 
 def test_a_queue_that_moves_while_it_is_read_is_read_once(
     zk: KazooClient, hbase: HBaseZNodes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The claim comes after the dead server's queues were read and before those of the claiming one."""
+    """The claim comes after the dead server's queues were read and before the claiming server's are."""
     hbase.add_wal(DEAD, "p", wal(1, DEAD), position=100)
     hbase.zk.ensure_path(hbase.nodes.server_queues(OTHER))
     claims = [(DEAD, "p")]
@@ -50,7 +50,7 @@ def test_a_queue_that_moves_while_it_is_read_is_read_once(
 def test_a_wal_that_moves_behind_the_search_is_found(
     zk: KazooClient, hbase: HBaseZNodes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """OTHER comes after SERVER in the search and holds the WAL; it moves to SERVER when SERVER has been searched."""
+    """OTHER comes after SERVER in the search and holds the WAL. The WAL moves to SERVER once SERVER has been searched."""
     hbase.add_wal(OTHER, "p", wal(1, OTHER))
     hbase.zk.ensure_path(hbase.nodes.server_queues(SERVER))
 
@@ -66,7 +66,7 @@ def test_a_wal_that_moves_behind_the_search_is_found(
 def test_a_wal_that_is_copied_and_deleted_while_queues_are_read_is_not_missed(
     zk: KazooClient, hbase: HBaseZNodes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """In a classic layout: the copy is made after its place was read, and the original deleted before that is."""
+    """In a classic layout: the copy is made after its place was read, and the original is deleted before its place is read."""
     classic = HBaseZNodes(hbase.zk, ZNodes(hbase.nodes.base, QueueLayout.CLASSIC))
     original = classic.add_wal(SERVER, f"p-{OTHER}", wal(1, OTHER), position=7)
     classic.zk.ensure_path(classic.nodes.server_queues("a,1,1"))

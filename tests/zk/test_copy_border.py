@@ -1,4 +1,4 @@
-"""Up to which WALs a peer's queues are older than a copy that begins now."""
+"""Finds up to which WALs a peer's queues are older than a copy that begins now."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def test_the_border_is_the_newest_closed_wal_of_each_group(
     hbase.start_server(OTHER)
     for number in (9, 10):
         hbase.add_wal(SERVER, "p", wal(number, SERVER))
-    hbase.add_wal(OTHER, "p", wal(5, OTHER))  # has begun later: it has no closed WAL
+    hbase.add_wal(OTHER, "p", wal(5, OTHER))  # a server that began later has no closed WAL
     for number in (7, 8):
         hbase.add_wal(SERVER, f"p-{DEAD}", wal(number, DEAD))
     hbase.add_wal(SERVER, "q", wal(99, SERVER))
@@ -44,7 +44,7 @@ def test_the_border_is_the_newest_closed_wal_of_each_group(
 def test_wals_of_other_groups_are_older_if_they_were_begun_well_before_the_open_ones(
     zk: KazooClient, hbase: HBaseZNodes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Such groups are of servers that died, and whose queues were drained, before the copy."""
+    """Such groups belong to servers that died before the copy, and whose queues were drained."""
     monkeypatch.setattr(copy_border, "roll", lambda *_: Rolled(1))
     assert find_border(session_of(zk, hbase), "p").others_before == 0, "nothing is known of other groups"
     hbase.start_server(OTHER)

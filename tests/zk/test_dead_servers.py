@@ -1,4 +1,4 @@
-"""Dead servers are found by what they left, whenever they died."""
+"""Dead servers are found by their remains, whenever they died."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def test_a_claimed_queue_belongs_to_the_last_server_that_died(zk: KazooClient, a
 def test_what_a_starting_server_has_adopted_from_walferry_s_pseudo_server_still_belongs_to_the_server_that_died(
     zk: KazooClient, at: ClaimCluster
 ) -> None:
-    """So do RegionServers of 2.0 to 2.4 with all that lies under a server that is not live."""
+    """RegionServers of 2.0 to 2.4 adopt all queues under a server that is not live."""
     at.hbase.claim(DEAD, "p", by=WALFERRY_SERVER)
     at.hbase.claim(WALFERRY_SERVER, f"p-{DEAD}", by=SERVER)
     adopted = f"{SERVER}/p-{DEAD}-{WALFERRY_SERVER}"

@@ -1,4 +1,4 @@
-"""The stream of dead servers names each once, also if nobody watched, and takes nothing else for a death."""
+"""The stream of dead servers names each once, even if it was not watched, and takes nothing else for a death."""
 
 import asyncio
 import threading
@@ -41,7 +41,7 @@ def source_of(hbase: HBaseZNodes, quorum: str) -> SourceCluster:
 
 
 def start(hbase: HBaseZNodes, *servers: str) -> None:
-    """Servers that run and have each a WAL queued for peer p."""
+    """Start servers, each with a WAL queued for peer p."""
     for server in servers:
         if server != SERVER:
             hbase.start_server(server)
@@ -60,7 +60,7 @@ def names(found: tuple[DeadServer, ...]) -> list[str]:
 
 @asynccontextmanager
 async def waiting(stream: DeadServersStream) -> AsyncIterator[Awaitable[tuple[DeadServer, ...]]]:
-    """A task that has looked, found nothing and waits for a watch."""
+    """Yield a task that has looked, found nothing and waits for a watch."""
     task = asyncio.ensure_future(asyncio.wait_for(stream.next(), LIMIT_SECONDS))
     for _ in range(200):
         await asyncio.sleep(0.02)
@@ -274,7 +274,7 @@ def test_a_run_in_progress_is_not_told_again(
             else:
                 held = claim_hold(zk, OwnZNodes(source.root, source.nodes).claim(DEAD), DEAD)
                 held.acquire("run 1")
-            # One wait to the end: if a wait is cancelled, its look goes on in a thread, and what it announces is lost.
+            # One wait to the end: a cancelled wait's look goes on in a thread, and its announcement is lost.
             again = asyncio.ensure_future(asyncio.wait_for(stream.next(), LIMIT_SECONDS))
             for _ in range(2):
                 assert (await put_off(stream)).pause == AGAIN_SECONDS  # an announcement would have doubled it

@@ -1,4 +1,4 @@
-"""What a recovery is to drain is kept beside its run's summaries, and read back as it was noted."""
+"""The queues that a recovery drains are kept next to its run's summaries, and read back as they were noted."""
 
 from __future__ import annotations
 

@@ -52,13 +52,13 @@ from walferry.shipping.plan import groups_to_ship
 MINE = wal(0).rpartition(".")[0]
 FOLDER = Folder(f"hdfs://slave:8020/hbase/staging/hbase__t__{'0a' * 30}", "t", b"t,,1.abc.".hex())
 TABLES = targets(b"t", unfit={b"u": "it has a coprocessor"})
-T_F = {b"t": {b"f"}}  # what is loaded of TABLES
+T_F = {b"t": {b"f"}}  # the loaded part of TABLES
 T, U = entry(put(row=b"a"), put(row=b"z")), entry(put(), table=b"u")
 
 
 @dataclass
 class World:
-    """Queues of a live server and of a dead one, their WALs, and what is done with them."""
+    """Queues of a live server and of a dead one, their WALs, and a record of what happens to them."""
 
     session: Session
     root: Path
@@ -123,7 +123,7 @@ class World:
         return Loaded(1, 1, len(cells))
 
     def known(self, number: int = 1) -> dict[bytes, frozenset[bytes]]:
-        """The families of which those who ship the live server's WAL now are told that they are loaded."""
+        """Return the families that count as loaded for runs that ship the live server's WAL now."""
         return loaded_before(self.session, read_peer(self.session.zk, self.session.nodes, "p"), MINE).families(wal(number))
 
 
@@ -268,7 +268,7 @@ def test_folders_of_tasks_that_spark_believes_dead_are_deleted_before_any_wal_le
 
 
 def test_no_task_notes_a_folder_once_those_that_are_noted_are_deleted(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A folder that nobody knows of could be loaded above what is shipped later."""
+    """An unknown folder could be loaded above edits that are shipped later."""
     tried = []
 
     def late(record: str, zk: KazooClient, *others: Any) -> None:
@@ -364,7 +364,7 @@ def test_a_small_backlog_is_shipped_by_requests_without_spark(world: World) -> N
 
 
 def cut_short(world: World, seconds: float) -> float:
-    """An earlier run has sent a request of one of the groups, and ended without an answer. Returns when that has had its time."""
+    """Have an earlier run send a request of one of the groups, and end without an answer. Returns when its time is over."""
     for server in (SERVER, DEAD):
         world.add(1, T, server=server)
     world.add(2, T)

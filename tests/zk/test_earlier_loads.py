@@ -1,4 +1,4 @@
-"""What earlier loads have loaded counts, and what killed ones have left at the slave is deleted before anything is shipped."""
+"""Edits of earlier loads count as shipped, and files that killed loads left at the slave are deleted before shipping."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from walferry.replication.source.session import Session
 __all__ = ["session"]  # a fixture
 
 RANDOM = "0a" * 30  # the last part of a folder's name
-LOADED = {b"t": {b"f"}, b"ns:u": {b"f", b"g"}}  # what done() has loaded
+LOADED = {b"t": {b"f"}, b"ns:u": {b"f", b"g"}}  # the families that done() has loaded
 
 NewClient = Callable[[], KazooClient]
 
@@ -75,7 +75,7 @@ def slave(monkeypatch: pytest.MonkeyPatch) -> Slave:
 
 
 def before(session: Session, group: str = MINE) -> dict[bytes, frozenset[bytes]]:
-    """What the holder of a group's lease is told of its third WAL."""
+    """Return the loaded families of the third WAL, as the holder of a group's lease sees them."""
     server = next(server for server, name in GROUPS.items() if name == group)
     return loaded_before(session, read_peer(session.zk, session.nodes, "p"), group).families(wal(3, server))
 
@@ -109,7 +109,7 @@ def test_what_killed_loads_of_a_group_have_left_is_deleted_and_those_of_other_gr
 def test_a_task_that_outlives_its_job_gets_no_folder_while_the_others_are_deleted(
     session: Session, new_client: NewClient, slave: Slave
 ) -> None:
-    """It would load its files after younger edits were shipped."""
+    """The task would load its files after younger edits were shipped."""
     task, refused = new_client(), []
     with lease_of(session) as lease:
         path = begin_load(session, "p", "killed", [MINE], lease)
@@ -227,7 +227,7 @@ def test_two_runs_may_clean_up_after_one_that_was_killed(session: Session, new_c
 
 
 def test_loads_of_an_earlier_peer_of_this_name_are_forgotten(session: Session, hbase: HBaseZNodes, slave: Slave) -> None:
-    """Its slave may have been another one, which has the edits, and the folders."""
+    """The earlier peer's slave may have been another one, which has the edits and the folders."""
     with lease_of(session) as lease:
         note_folder(session.zk, begin_load(session, "p", "run", [MINE], lease), folder())
         note_done(session.zk, begin_load(session, "p", "run", [MINE], lease), done(), lease)

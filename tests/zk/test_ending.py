@@ -1,4 +1,4 @@
-"""What a run has under way when it ends takes effect before anything that the next run ships."""
+"""Requests that a run has under way when it ends take effect before anything that the next run ships."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class Slave:
 
 
 class StuckSlave:
-    """Its handlers are stuck while the first run ships, and go on with each request just before its time is over, as HBase may.
+    """Its handlers hang while the first run ships. They go on with each request just before its time is over, as HBase may.
 
     It answers nothing meanwhile.
     """

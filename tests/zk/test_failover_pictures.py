@@ -1,7 +1,7 @@
 """The layouts that HBase's documentation draws of a failover: before, just before the clean-up, and after.
 
 /hbase/replication/rs/<server>/2/<wal>            in one edition
-/hbase/replication/rs/<server>/peers/2/<wal>      in the older one
+/hbase/replication/rs/<server>/peers/2/<wal>      in the older edition
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ def draw(zk: KazooClient, picture: Picture, layout: QueueLayout, live: tuple[str
 
 
 def seen(hbase: HBaseZNodes) -> Picture:
-    """What lies under replication/rs, without locks."""
+    """Return the znodes under replication/rs, without locks."""
     picture: dict[str, dict[str, dict[str, bool]]] = {}
     for server in hbase.children(hbase.nodes.queues):
         of_server = picture.setdefault(server, {})
@@ -89,7 +89,7 @@ def locked(hbase: HBaseZNodes, server: str) -> bool:
 
 @pytest.fixture
 def before_the_clean_up(monkeypatch: pytest.MonkeyPatch) -> Callable[[bool], None]:
-    """Whether claims stop there."""
+    """A switch that makes claims stop right before the clean-up."""
     delete = claim_classic._delete
 
     def stopped(*_: object) -> bool:

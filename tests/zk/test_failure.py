@@ -12,7 +12,7 @@ def test_a_dead_server_s_regions_are_opened_elsewhere_after_its_wals_are_split(f
     flows.until_quiet()
     dead = flows.kill()
     flows.master.one_pass()
-    assert states(flows.world) == {}  # all wait for the WALs
+    assert states(flows.world) == {}  # all regions wait for the WALs
     flows.until_quiet()
     served = flows.served()
     assert len(served) == REGIONS

@@ -1,4 +1,4 @@
-"""Whoever was overtaken by another run, or another task, changes nothing of an initial snapshot any more."""
+"""A run or task that another one has overtaken changes nothing of an initial snapshot any more."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def test_a_run_that_another_one_has_overtaken_writes_nothing_more(zk: KazooClien
         paused.begin_table("t", TABLE)
         region, untouched = paused.held("t", "r1"), paused.held("t", "r2")
         region.put(BEGUN)
-    region.check()  # nobody else has come yet
+    region.check()  # no other task has come yet
     with writing(session, at, run="other") as other:
         for write in (
             region.check, lambda: region.put(DONE), lambda: untouched.put(BEGUN), lambda: paused.complete(state),
@@ -42,7 +42,7 @@ def test_a_run_that_another_one_has_overtaken_writes_nothing_more(zk: KazooClien
 def test_a_run_that_another_one_has_overtaken_deletes_nothing_either(
     zk: KazooClient, hbase: HBaseZNodes, at: SourceCluster
 ) -> None:
-    """It was paused before it tidied up. The other copy's border is what keeps older edits from lying over the copy."""
+    """The run was paused before it cleaned up. The other copy's border keeps older edits from lying over the copy."""
     session = session_of(zk, hbase)
     with writing(session, at, run="paused") as paused:
         state = paused.begin("paused")
@@ -89,7 +89,7 @@ def test_of_two_tasks_with_the_same_region_only_the_later_one_may_load(
         lost, later, late = (records.held("t", "r1") for _ in range(3))
         lost.put(BEGUN)
         with pytest.raises(Overtaken, match="another task has written"):
-            later.put(BEGUN)  # it does not know of the first one's folder
+            later.put(BEGUN)  # it does not know the first task's folder
         later = records.held("t", "r1")
         assert later.record is not None
         assert later.record.staging == BEGUN.staging
@@ -128,7 +128,7 @@ def test_the_folder_of_a_task_is_noted_until_its_region_is_copied_and_another_ta
 def test_once_the_peer_was_enabled_nothing_of_an_older_snapshot_is_loaded_or_noted(
     zk: KazooClient, hbase: HBaseZNodes, at: SourceCluster
 ) -> None:
-    """HBase has shipped what is newer than the snapshot: deletions, too, that the slave may have compacted away since."""
+    """HBase has shipped edits newer than the snapshot: also deletions, which the slave may have compacted away since."""
     session = session_of(zk, hbase)
     with writing(session, at) as records:
         state = records.begin("run")

@@ -1,4 +1,4 @@
-"""A right has one holder. A holder that has lost it writes nothing, even if its path was deleted and made anew."""
+"""A right has one holder. A holder that has lost it writes nothing, even if its path was deleted and made again."""
 
 from collections.abc import Callable
 
@@ -76,7 +76,7 @@ def test_who_releases_what_it_has_lost_releases_nobody_else_s(new_client: Callab
 def test_who_looked_before_the_right_was_forgotten_does_not_put_out_the_one_who_acquired_it_anew(
     new_client: Callable[[], KazooClient], zk: KazooClient
 ) -> None:
-    """The new one has come to the version that the slow one has seen of the old one."""
+    """The new lock has come to the same version as the old lock that the slow process has seen."""
     first = lock(zk)
     first.acquire("the first", "run 1")
     first.release()

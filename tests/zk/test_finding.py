@@ -1,4 +1,4 @@
-"""A group is read where a plan has seen it, and as a whole, wherever HBase moves it in between."""
+"""A group is read where a plan has found it, and completely, wherever HBase moves it in between."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ DEAD_GROUP = wal(0, DEAD).rpartition(".")[0]
 
 @pytest.fixture
 def searched(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """What was looked for in all queues."""
+    """The groups that were looked for in all queues."""
     found: list[str] = []
 
     def noting(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
@@ -89,7 +89,7 @@ def test_a_group_that_was_claimed_since_the_plan_is_found_as_a_whole(
 def test_of_a_group_of_which_a_part_was_moved_none_is_taken_for_the_whole(
     zk: KazooClient, hbase: HBaseZNodes, searched: list[str]
 ) -> None:
-    """A queue that is too large for one multi is claimed in several; the oldest WALs go first, and must be shipped first."""
+    """A queue too large for one multi is claimed in several. The oldest WALs go first, and must be shipped first."""
     queue_up(hbase, 1, 2, 3)
     place = planned(zk, hbase, DEAD_GROUP)
     hbase.zk.delete(hbase.nodes.wal(DEAD, "p", wal(1, DEAD)))
@@ -169,7 +169,7 @@ def test_a_queue_that_is_claimed_after_it_was_read_is_looked_for_once(
 def test_a_queue_that_is_copied_after_it_was_read_loses_no_wal_that_was_not_removed(
     zk: KazooClient, hbase: HBaseZNodes, copies: int
 ) -> None:
-    """In a classic layout; the originals are deleted once all are copied. What is shipped again is allowed, a loss is not."""
+    """In a classic layout; the originals are deleted once all are copied. Shipping again is allowed, a loss is not."""
     classic = HBaseZNodes(hbase.zk, ZNodes(hbase.nodes.base, QueueLayout.CLASSIC))
     queue_up(classic, 1, 2, 3)
     with acquire(session_of(zk, classic), "p", DEAD_GROUP, "task") as lease:
@@ -184,7 +184,7 @@ def test_a_queue_that_is_copied_after_it_was_read_loses_no_wal_that_was_not_remo
 
 
 def test_an_emptied_queue_stays_while_hbase_copies_into_it(zk: KazooClient, hbase: HBaseZNodes) -> None:
-    """HBase 1 passes over a copy that fails for want of its queue, and then deletes the originals (copyQueueFromLockedRS)."""
+    """HBase 1 skips a copy that fails because its queue is missing, and then deletes the originals (copyQueueFromLockedRS)."""
     classic = HBaseZNodes(hbase.zk, ZNodes(hbase.nodes.base, QueueLayout.CLASSIC))
     original, copy = classic.nodes.queue(DEAD, "p"), classic.nodes.queue(SERVER, f"p-{DEAD}")
     queue_up(classic, 1, 2, 3)

@@ -1,4 +1,4 @@
-"""Leftovers go, whichever process was killed at whichever write; everything still needed stays."""
+"""Leftovers are deleted, whichever process was killed at whichever write. Everything still needed stays."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def leases(hbase: HBaseZNodes, peer: str = "p") -> list[str]:
 
 
 def drain(zk: KazooClient, hbase: HBaseZNodes) -> None:
-    """What a job does with the dead server's group."""
+    """Drain the dead server's group as a job does."""
     with acquire(session_of(zk, hbase), "p", GROUPS[DEAD], "run") as lease:
         for timestamp in (1, 2):
             lease.register_position(wal(timestamp, DEAD), 100)
@@ -53,7 +53,7 @@ def drain(zk: KazooClient, hbase: HBaseZNodes) -> None:
 def test_leases_of_groups_that_are_queued_nowhere_go_and_the_others_stay(
     zk: KazooClient, hbase: HBaseZNodes, at: SourceCluster
 ) -> None:
-    """A dead server's group may be held by a run, or be waiting for one; a live server's has WALs as long as it lives."""
+    """A run may hold or want a dead server's group. A live server's group has WALs as long as the server lives."""
     for server in (SERVER, OTHER):
         hbase.add_wal(server, "p", wal(1, server))
     for server in (SERVER, OTHER, DEAD):
@@ -139,7 +139,7 @@ def test_a_drain_that_was_killed_at_any_write_leaves_nothing_after_the_next_plan
 def test_drains_and_sweeps_at_the_same_time_put_nobody_out_and_leave_nothing(
     new_client: NewClient, hbase: HBaseZNodes, at: SourceCluster, seed: int
 ) -> None:
-    """Step by step, in any order of their writes. The second one is refused, and the holder of the lease ends what it began."""
+    """Step by step, in any order of their writes. The second one is refused, and the lease's holder finishes its work."""
     for timestamp in (1, 2):
         hbase.add_wal(DEAD, "p", wal(timestamp, DEAD))
     work: list[Callable[[KazooClient], object]] = [

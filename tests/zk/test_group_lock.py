@@ -1,4 +1,4 @@
-"""Of the tasks that ship a WAL group's part of an interval again one ships at a time, against a real ZooKeeper."""
+"""Only one task at a time ships a WAL group's part of an interval again, against a real ZooKeeper."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def test_of_two_tasks_for_the_same_group_of_a_run_one_ships(world: World, slave:
 def test_a_task_that_has_waited_for_a_rival_goes_on_where_that_one_has_ended(
     world: World, slave: Slave, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """The rival's run may be at a later stage by now: what is shipped again of this one would lie over that."""
+    """The rival's run may be at a later stage by now. Edits of this stage, shipped again, would lie over it."""
     caplog.set_level(logging.INFO, "walferry.shipping.group")
     with ThreadPoolExecutor(2) as pool:
         shipping = pool.submit(world.ship)
@@ -48,7 +48,7 @@ def test_a_task_that_has_waited_for_a_rival_goes_on_where_that_one_has_ended(
 
 
 def test_a_try_of_a_run_ships_nothing_more_once_the_next_one_has_begun(world: World, slave: Slave, zk: KazooClient) -> None:
-    """It was paused, say, and has another view of the stages: what it ships late would lie over what the next one has shipped."""
+    """The try may have been paused, and knows other stages: its late edits would lie over the next try's."""
     session = session_of(zk, world.job)
     first = begin_run(session, "q", "again", 60)
     with ThreadPoolExecutor(1) as pool:

@@ -1,4 +1,4 @@
-"""A peer is handed back: at no moment do both send, and a step that was killed is repeated. A real ZooKeeper, and a Master."""
+"""A peer is handed back: both never send at once, and a killed step is repeated. A real ZooKeeper, and a Master."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def test_ours_is_paused_then_removed_and_only_then_the_new_one_is_enabled(site: 
     assert (site.master.state_of("p"), site.master.state_of(NEW)) == (None, ENABLED)
     assert site.master.queued(NEW) == queued
     assert site.slept == []
-    finish_hand_back(admin, "p", NEW)  # a step that was done already changes nothing
+    finish_hand_back(admin, "p", NEW)  # repeating a finished step changes nothing
     assert len(site.master.orders) == 3
 
 
@@ -83,7 +83,7 @@ class Life:
         site.master.before, site.master.after = self._before_order, self._after_order
 
     def _step(self, what: str) -> bool:
-        """Whether it is done."""
+        """Return whether the step is done."""
         if self.dead:
             return False
         self.steps.append(what)
@@ -112,7 +112,7 @@ class Life:
 
 
 def finish_killed(site: Site, at: int, *, after: bool) -> Life:
-    """A finish that is killed at a step, unless it has fewer."""
+    """Finish handing back, killed at a step, unless there are fewer steps."""
     life = Life(site, at, after=after)
     try:
         finish_hand_back(site.admin(life.zk), "p", NEW)
@@ -125,7 +125,7 @@ def finish_killed(site: Site, at: int, *, after: bool) -> Life:
 
 
 def watch(site: Site) -> list[str]:
-    """Notes whenever both peers could be sent."""
+    """Note each moment at which both peers could be sent."""
     both: list[str] = []
 
     def look(order: str, peer_id: str) -> None:
@@ -220,7 +220,7 @@ def test_a_peer_that_is_resumed_meanwhile_is_not_removed(site: Site) -> None:
 
 
 def test_a_successor_that_was_enabled_has_to_be_disabled_and_ours_to_ship_once_more(site: Site) -> None:
-    """HBase begins WALs where it has stopped then, so what it has shipped of them we ship as well, last."""
+    """HBase then begins WALs where it has stopped, so Walferry ships the edits that HBase shipped again, last."""
     admin = site.begin_shipped()
     hbase = site.master.hbase
     hbase.set_state(NEW, ENABLED)
@@ -305,7 +305,7 @@ def test_a_hand_back_that_was_given_up_by_removing_the_new_peer_hinders_nothing(
 
 
 def test_an_initial_snapshot_and_a_hand_back_exclude_each_other(site: Site) -> None:
-    """HBase would ship edits of before the copy on top of it, and never what the copy still lacks."""
+    """HBase would ship edits from before the copy on top of it, and never the edits that the copy still lacks."""
     admin = site.admin()
     session = admin.session
     with holding_peer(site.at, "p", "copy", "copy", NO_TURN) as ours:

@@ -1,4 +1,4 @@
-"""What is known of an initial snapshot: of the peer that is there now, until the copy is complete."""
+"""Records of an initial snapshot belong to the present peer, until the copy is complete."""
 
 from __future__ import annotations
 
@@ -102,7 +102,7 @@ OTHERS = 1_600_000_000_000  # WALs of other groups are older than a border if th
 
 
 def copy_whole(session: Session, at: SourceCluster, *tables: str, run: str = "run", last: str = f"{GROUP}.5") -> None:
-    """Copy tables as a whole, in a run that completes the copy."""
+    """Copy tables completely, in a run that completes the copy."""
     with writing(session, at, run=run) as records:
         state = records.begin(run)
         record = TableRecord("life", records.add_border(run, Border({GROUP: last}, OTHERS)), whole=True, families=("f", "g"))
@@ -159,7 +159,7 @@ def test_a_run_that_is_killed_when_it_has_noted_borders_does_no_harm_and_the_nex
 def test_a_run_that_is_killed_before_it_has_noted_borders_has_not_completed_the_copy(
     zk: KazooClient, hbase: HBaseZNodes, at: SourceCluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Otherwise the queue would be shipped with what is older than the copy."""
+    """Otherwise the queue would be shipped with edits that are older than the copy."""
 
     def killed(*_: object) -> None:
         raise KeyboardInterrupt

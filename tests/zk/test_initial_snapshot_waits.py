@@ -1,4 +1,4 @@
-"""No queue of a peer is shipped while an initial snapshot of it is under way, whoever has begun to ship it before."""
+"""No queue of a peer is shipped while an initial snapshot of it is under way, even by a run that began earlier."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def slave() -> Iterator[FakeServer]:
 
 @pytest.fixture
 def job(tmp_path: Path, zk: KazooClient, hbase: HBaseZNodes, zookeeper: ZooKeeperServer, slave: FakeServer) -> GroupJob:
-    """For a dead server's group of peer q, whose queue has one WAL."""
+    """A job for a dead server's group of peer q, whose queue has one WAL."""
     _, at = queued_for_slave(tmp_path, zk, zookeeper.quorum, hbase, slave.port, NAME, edits=3)
     return GroupJob(
         source=at, peer_id="q", group=GROUP, run_id="drain", holder="a drain", deadline=time.time() + 60,
@@ -55,7 +55,7 @@ def job(tmp_path: Path, zk: KazooClient, hbase: HBaseZNodes, zookeeper: ZooKeepe
 def test_a_task_that_begins_late_ships_nothing_while_an_initial_snapshot_is_under_way(
     zk: KazooClient, job: GroupJob, slave: FakeServer
 ) -> None:
-    """Its job looked before that copy began, and Spark had no place for it until now."""
+    """The task's job checked before that copy began, and Spark had no free core for the task until now."""
     session = session_of(zk, job)
     peer = zk.exists(session.nodes.peer("q"))
     assert peer is not None
@@ -70,7 +70,7 @@ def test_a_task_that_begins_late_ships_nothing_while_an_initial_snapshot_is_unde
 
 
 def test_an_initial_snapshot_begins_when_nobody_ships_the_peer_any_more(zk: KazooClient, job: GroupJob) -> None:
-    """Recoveries do not hold the peer lock. What they ship late would lie over the copy."""
+    """Recoveries do not hold the peer lock. Edits that they ship late would lie over the copy."""
     session, told, begun = session_of(zk, job), list[str](), threading.Event()
     lease = acquire(session, "q", GROUP, "a drain on host h", calls_seconds=4.0)
 
@@ -104,7 +104,7 @@ def test_it_does_not_wait_for_ever(zk: KazooClient, job: GroupJob) -> None:
 def test_an_initial_snapshot_waits_for_what_hbase_was_shipping_when_the_peer_was_disabled(
     zk: KazooClient, job: GroupJob, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A call of a RegionServer that reaches the slave after the copy would bring back what the copied table has no more."""
+    """If a RegionServer's call reached the slave after the copy, it would bring back rows that the copied table no longer has."""
     slept: list[float] = []
 
     class Slept(Exception):

@@ -34,7 +34,7 @@ SERVERS = (SERVER, DEAD, OTHER)
 GROUP = wal(0, DEAD).rpartition(".")[0]
 SHIPPERS = st.integers(0, 1)
 WAL_LENGTH = 1000
-# What HBase does while a shipper is at work, and before which of the shipper's calls.
+# HBase's action while a shipper is at work, and the shipper's call that it precedes.
 WRITES_BETWEEN = st.tuples(st.sampled_from(["nothing", "roll", "die", "claim"]), st.integers(0, 8), st.sampled_from(SERVERS))
 
 
@@ -51,10 +51,10 @@ class Shipping(RuleBasedStateMachine):
         self.hbase.start_server(DEAD)
         self.hbase.start_server(OTHER)
         self.clients: list[KazooClient] = [connect(self.quorum, session_timeout=SESSION_TIMEOUT_SECONDS) for _ in range(2)]
-        self.leases: list[list[Lease]] = [[], []]  # all that each shipper ever had, the newest last
-        self.valid: list[bool] = [False, False]  # whether its newest lease is still in force
+        self.leases: list[list[Lease]] = [[], []]  # all leases that each shipper has had, the newest last
+        self.valid: list[bool] = [False, False]  # whether the shipper's newest lease is still valid
         self.created: list[str] = []
-        self.finished: set[str] = set()  # whose removal was allowed
+        self.finished: set[str] = set()  # WALs whose removal was allowed
         self.low: dict[str, int] = {}  # the largest position that a holder registered
         self.places: list[QueuePlace | None] = [None]  # where plans have seen the group
         self.alive = True
@@ -68,7 +68,7 @@ class Shipping(RuleBasedStateMachine):
     @precondition(lambda self: self.alive and len(self.created) < 6)
     @rule()
     def roll(self) -> None:
-        """The server queues a new WAL before it uses it."""
+        """Queue a new WAL, as the server does before it uses the WAL."""
         name = wal(len(self.created) + 1, DEAD)
         self.hbase.add_wal(DEAD, "p", name)
         self.created.append(name)
@@ -83,7 +83,7 @@ class Shipping(RuleBasedStateMachine):
     @precondition(lambda self: not self.alive)
     @rule(by=st.sampled_from(SERVERS))
     def claim(self, by: str) -> None:
-        """HBase moves the queue to another server; it may go on from there when that one dies too."""
+        """Have HBase move the queue to another server; the queue may move on when that server dies too."""
         server, queue_id = self.at
         if by in (server, DEAD) or by in parse_queue_id(queue_id).dead_servers:
             return
@@ -98,7 +98,7 @@ class Shipping(RuleBasedStateMachine):
 
     @rule(shipper=SHIPPERS)
     def restart(self, shipper: int) -> None:
-        """The shipper's process is killed and started anew."""
+        """Kill the shipper's process and start it again."""
         disconnect(self.clients[shipper])
         self.clients[shipper] = connect(self.quorum, session_timeout=SESSION_TIMEOUT_SECONDS)
         self.valid[shipper] = False
@@ -117,13 +117,13 @@ class Shipping(RuleBasedStateMachine):
 
     @rule()
     def plan(self) -> None:
-        """A driver looks where the group lies."""
+        """Have a driver look where the group lies."""
         self.places += [place for _, place in groups_to_ship(session_of(self.hbase_client, self.hbase), "p")]
 
     @precondition(lambda self: any(self.valid))
     @rule(plan=st.integers(0, 5), between=WRITES_BETWEEN)
     def read(self, plan: int, between: tuple[str, int, str]) -> None:
-        """The holder reads the group, beginning where a plan has seen it, which may be long ago."""
+        """Have the holder read the group, beginning where a plan has seen it, perhaps long ago."""
         lease = self.leases[self.valid.index(True)][-1]
         before = (list(self.created), self.alive)
         with self._between(self.valid.index(True), between):
@@ -138,7 +138,7 @@ class Shipping(RuleBasedStateMachine):
     @precondition(lambda self: any(self.valid))
     @rule(plan=st.integers(0, 5), between=WRITES_BETWEEN)
     def list_wals(self, plan: int, between: tuple[str, int, str]) -> None:
-        """The holder sweeps the group that a plan has seen."""
+        """Have the holder sweep the group that a plan has seen."""
         place = self.places[-1 - plan % len(self.places)]
         if place is not None:
             with self._between(self.valid.index(True), between):
@@ -174,13 +174,13 @@ class Shipping(RuleBasedStateMachine):
 
     @rule()
     def sweep(self) -> None:
-        """The plan of another run takes away what is left of leases."""
+        """Have another run's plan delete leftover leases."""
         source = SourceCluster(quorum="", wal_root="file:///hbase", znode_parent=self.hbase.nodes.base, root=self.hbase.root)
         collect_garbage(session_of(self.hbase_client, source), "p")
 
     @contextmanager
     def _between(self, shipper: int, between: tuple[str, int, str]) -> Iterator[None]:
-        """HBase writes before one of the calls that the shipper's client makes meanwhile, if there are as many."""
+        """Have HBase write before one of the calls that the shipper's client makes meanwhile, if there are that many."""
         what, number, by = between
         client, calls = self.clients[shipper], iter(range(number, -1, -1))
         call = client._call
@@ -202,7 +202,7 @@ class Shipping(RuleBasedStateMachine):
             client._call = call
 
     def _write(self, shipper: int, which: int, between: tuple[str, int, str], write: Callable[[Lease], None]) -> None:
-        """By the shipper's newest lease, or by one of the old ones it may still believe in."""
+        """Write by the shipper's newest lease, or by an old one that the shipper may still trust."""
         leases = self.leases[shipper]
         if not leases:
             return

@@ -72,7 +72,7 @@ def test_a_released_lease_can_be_acquired_at_once(zk: KazooClient, new_client: N
 def test_a_sender_that_hangs_sends_nothing_while_its_lease_is_released(
     zk: KazooClient, hbase: HBaseZNodes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The next holder is just being told that nothing is under way."""
+    """At that moment the next holder learns that nothing is under way."""
     lease, release, refused = take(zk, hbase), FencedLock.release, list[Unsure]()
     request = lease.right.begin(60)
 
@@ -429,7 +429,7 @@ def test_who_removes_an_empty_queue_leaves_no_lease(zk: KazooClient, hbase: HBas
 def test_a_holder_whose_lease_was_finished_and_made_anew_moves_nothing_and_is_told(
     zk: KazooClient, new_client: NewClient, hbase: HBaseZNodes
 ) -> None:
-    """The counter begins at 0 again, so the new lease has the version that the old holder goes by."""
+    """The counter begins at 0 again, so the new lease has the version that the old holder uses."""
     hbase.add_wal(DEAD, "p", wal(1, DEAD))
     zombie = take(zk, hbase, DEAD_GROUP)
     zombie.register_position(wal(1, DEAD), 50)
@@ -468,7 +468,7 @@ def test_who_empties_walferry_s_pseudo_server_removes_it(zk: KazooClient, hbase:
 
 @pytest.fixture
 def slept(monkeypatch: pytest.MonkeyPatch) -> list[float]:
-    """Pauses of more than a second, which are not made."""
+    """The pauses of more than a second, which are not really made."""
     pauses: list[float] = []
     real = time.sleep
     monkeypatch.setattr(time, "sleep", lambda seconds: pauses.append(seconds) if seconds > 1 else real(seconds))

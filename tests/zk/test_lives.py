@@ -1,4 +1,4 @@
-"""Lives of tables, as HBase 2 and HBase 1 tell them."""
+"""Lives of tables, as HBase 2 and HBase 1 show them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How far a load is, in a real ZooKeeper."""
+"""The note of a load's progress, in a real ZooKeeper."""
 
 from __future__ import annotations
 

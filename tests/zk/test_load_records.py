@@ -1,4 +1,4 @@
-"""What is known of loads, against a real ZooKeeper: who may write it, what ends a load, and when it is forgotten."""
+"""Records of loads, against a real ZooKeeper: who may write them, what ends a load, and when it is forgotten."""
 
 from __future__ import annotations
 

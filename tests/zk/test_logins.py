@@ -1,4 +1,4 @@
-"""Sessions with logins and TLS on real ZooKeeper servers: who gets in, as whom, and what those who do not are told."""
+"""Sessions with logins and TLS on real ZooKeeper servers: who gets in, as which user, and the errors for others."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ MAY = {
 
 @contextmanager
 def proxied(quorum: str) -> Iterator[tuple[TcpProxy, str]]:
-    """A proxy before a server, and the quorum that leads through it, with the name that is in principal and certificate."""
+    """Yield a proxy in front of a server, and the quorum through it, with the name that is in principal and certificate."""
     with TcpProxy(("127.0.0.1", int(quorum.rpartition(":")[2]))) as proxy:
         yield proxy, f"localhost:{proxy.port}"
 

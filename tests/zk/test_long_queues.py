@@ -1,4 +1,4 @@
-"""A queue with more WALs than a client takes the names of stops nothing but itself."""
+"""A queue with more WAL names than a client accepts stops only itself."""
 
 from __future__ import annotations
 
@@ -148,7 +148,7 @@ LIVE_GROUP, DEAD_GROUP, GONE_GROUP = (wal(0, server).rpartition(".")[0] for serv
 
 @pytest.fixture
 def tried(narrow: KazooClient, at: ClaimCluster, monkeypatch: pytest.MonkeyPatch) -> Session:
-    """The peer of the long queue has WALs elsewhere, and a run has tried the long queue: a lease tells of it."""
+    """The peer of the long queue has WALs elsewhere, and a run has tried the long queue: a lease shows it."""
     session = Session(at.source, narrow)
     monkeypatch.setattr(batch, "open_session", lambda source, **_: nullcontext(session))
     for timestamp in (1, 2):
@@ -197,7 +197,7 @@ def test_a_run_ends_well_and_remembers_what_is_loaded(tried: Session, at: ClaimC
 def test_a_live_server_s_long_queue_stops_neither_a_roll_for_all_peers_nor_the_plans_of_others(
     narrow: KazooClient, at: ClaimCluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A peer that nobody ships for months has all WALs since then in the queue of each server that has lived for so long."""
+    """If a peer is not shipped for months, the queue of each long-lived server contains all WALs since then."""
     session = Session(at.source, narrow)
     path = at.nodes.queue(SERVER, "q")
     at.hbase.zk.ensure_path(path)

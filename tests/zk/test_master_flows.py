@@ -1,6 +1,6 @@
 """The flows of the master, each from its beginning to its end, with servers that open and close regions as HBase's do.
 
-That of a server's failure is in test_failure.py.
+The flow of a server's failure is in test_failure.py.
 """
 
 from __future__ import annotations

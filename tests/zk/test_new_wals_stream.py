@@ -46,7 +46,7 @@ async def waiting(stream: NewWalsStream) -> AsyncIterator[Awaitable[NewWals]]:
 
 
 def sessions(quorum: str) -> int:
-    """How many clients the server has, by its own count."""
+    """Return how many clients the server has, by its own count."""
     host, port = quorum.split(":")
     with socket.create_connection((host, int(port)), timeout=10) as command:
         command.sendall(b"cons")

@@ -1,4 +1,4 @@
-"""What keeps files in oldWALs, in queues of a real ZooKeeper."""
+"""The reasons that keep files in oldWALs, in queues of a real ZooKeeper."""
 
 from __future__ import annotations
 

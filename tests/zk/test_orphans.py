@@ -18,7 +18,7 @@ from walferry.replication.queues.dead_servers import RecoveredQueue, recovered_q
 
 @pytest.fixture(params=list(QueueLayout))
 def at(request: pytest.FixtureRequest, new_client: Callable[[], KazooClient]) -> ClaimCluster:
-    """With queues of the peer `gone`: under a dead server, under a live one that claimed it, and a live one's own."""
+    """A cluster with queues of the peer `gone`: under a dead server, under a live one that claimed it, and a live one's own."""
     cluster = ClaimCluster(new_client(), request.param)
     for server, queue_id in ((DEAD, "gone"), (OTHER, f"gone-{DEAD}"), (SERVER, "gone")):
         for n in (1, 2, 3):

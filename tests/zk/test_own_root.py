@@ -1,4 +1,4 @@
-"""Whose Walferry's root is: nothing below a root that others may have written to is believed, and there is a way to take it over.
+"""Ownership of Walferry's root: records below a root that others may have written to are not trusted, and it can be taken over.
 
 `/` is open to all here, as in a new ensemble. The stranger has a login; HBase's znodes are closed to it.
 """
@@ -71,7 +71,7 @@ def source(at: ClaimCluster, secured: Secured) -> SourceCluster:
 
 
 def plant(zk: KazooClient, at: ClaimCluster, acl: list[ACL]) -> str:
-    """Make the root and, below it, a record by which all WALs of the peer count as shipped."""
+    """Make the root, and below it a record by which all WALs of the peer count as shipped."""
     path = f"{at.own.loads('p')}/planted"
     parts = path.split("/")[1:]
     for depth in range(1, len(parts)):
@@ -81,19 +81,19 @@ def plant(zk: KazooClient, at: ClaimCluster, acl: list[ACL]) -> str:
 
 
 def give_away(zk: KazooClient, root: str, acl: list[ACL]) -> None:
-    """Give a tree to others, from the leaves on."""
+    """Give a tree to other users, from the leaves on."""
     for name in zk.get_children(root):
         give_away(zk, f"{root}/{name}", acl)
     zk.set_acls(root, acl)
 
 
 def shipped(session: Session) -> frozenset[bytes]:
-    """The tables whose edits count as shipped in a WAL that is queued."""
+    """Return the tables whose edits count as shipped in a queued WAL."""
     return frozenset(loaded_before(session, read_peer(session.zk, session.nodes, "p"), GROUP).families(wal(3, SERVER)))
 
 
 def finding_of_root(source: SourceCluster) -> Finding:
-    """What a check says of the root, which it does before it asks servers."""
+    """Return the finding of a check about the root, which the check makes before it asks servers."""
     return next(finding for finding in check(source) if finding.what == "own root")
 
 
@@ -254,7 +254,7 @@ def test_records_from_times_without_logins_can_be_kept(
 
 
 def mark_in(shown: str) -> str:
-    """The mark of the records that the command has shown."""
+    """Return the mark of the records that the command has shown."""
     return shown.rpartition("--shown ")[2].strip()
 
 

@@ -34,7 +34,7 @@ def at(hbase: HBaseZNodes, zookeeper: ZooKeeperServer) -> SourceCluster:
 
 @pytest.fixture
 def page(at: SourceCluster, monkeypatch: pytest.MonkeyPatch) -> Iterator[TestClient]:
-    """The page that shows this source, to whoever asks."""
+    """The page that shows this source, to any user."""
     monkeypatch.setattr(sources, "_read_connection", lambda conn_id: at)
     shown = Sources()
     with TestClient(make_app(lambda: ["hbase_source"], shown.look, lambda: None, lambda: frozenset(), Links("/"))) as client:

@@ -1,4 +1,4 @@
-"""The source's ZooKeeper is stopped in mid-shipment for longer than a session lasts: when it goes on, so does the group."""
+"""The source's ZooKeeper stops in mid-shipment for longer than a session lasts. When it goes on, so does the group."""
 
 from __future__ import annotations
 

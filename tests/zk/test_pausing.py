@@ -1,4 +1,4 @@
-"""What runs make of a peer that its operator has paused: they leave it alone, say so, and end well."""
+"""Runs leave a peer that its operator has paused alone, say so, and end well."""
 
 from __future__ import annotations
 

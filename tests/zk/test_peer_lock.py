@@ -48,7 +48,7 @@ def test_another_run_leaves_the_peer_and_names_the_run_that_has_it(zk: KazooClie
 
 
 def test_a_plan_that_another_run_has_overtaken_ships_nothing(zk: KazooClient, at: SourceCluster) -> None:
-    """It was made before the other run's job; what was queued then may be shipped by now."""
+    """The plan was made before the other run's job. The WALs queued then may be shipped by now."""
     planned = turn_of(session_of(zk, at), "p", "run 1").number
     with holding_peer(at, "p", "run 2", "run 2 on host h", planned):
         pass
@@ -63,7 +63,7 @@ def test_a_plan_that_another_run_has_overtaken_ships_nothing(zk: KazooClient, at
 
 
 def test_a_run_that_was_overtaken_does_not_overtake_others(zk: KazooClient, at: SourceCluster) -> None:
-    """Otherwise runs that ship nothing could go on overtaking each other, and nobody would ship the peer."""
+    """Otherwise runs that ship nothing could go on overtaking each other, and no run would ship the peer."""
     early = turn_of(session_of(zk, at), "p", "run 1").number
     with holding_peer(at, "p", "run 2", "run 2", early):
         pass
@@ -131,7 +131,7 @@ def test_a_run_whose_session_has_ended_does_not_take_the_peer_again_once_another
     zk: KazooClient, new_client: Callable[[], KazooClient], at: SourceCluster, monkeypatch: pytest.MonkeyPatch, run: str,
     still_held: bool,
 ) -> None:  # fmt: skip
-    """What it has read under its turn is out of date by then: an initial snapshot's snapshots, a repair's rows."""
+    """The data that the run has read under the lock are out of date by then: a copy's snapshots, a repair's rows."""
     monkeypatch.setattr(module, "LOOK_SECONDS", 0.05)
     mine = new_client()
     right = PeerLock(session_of(mine, at), "p", "run 1", "attempt 1")

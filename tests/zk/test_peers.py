@@ -75,7 +75,7 @@ def test_newer_releases_go_by_the_message_not_by_the_old_znode(zk: KazooClient, 
 
 
 def test_a_table_list_that_two_releases_read_in_two_ways_stops_its_peer(zk: KazooClient, hbase: HBaseZNodes) -> None:
-    """HBase 1.4 copies the old znode when its Master starts. Tables that are taken away later come back when it starts again."""
+    """HBase 1.4 copies the old znode when its Master starts. Tables removed later come back when it starts again."""
     hbase.add_peer("1", replicate_all=None)
     hbase.zk.create(f"{hbase.nodes.peer('1')}/tableCFs", b"orders:cf")
     version = pb.RegionServerInfo(
@@ -115,7 +115,7 @@ def test_what_a_peer_says_and_walferry_does_not_know_stops_this_peer_alone(
 def test_hbase_1_has_the_bandwidth_in_the_field_of_the_namespaces(
     zk: KazooClient, hbase: HBaseZNodes, written: bytes, bandwidth: int
 ) -> None:
-    """HBase 1.4 and later always write it. HBase 2 has it in another field."""
+    """HBase 1.4 and later always write it. HBase 2 uses another field."""
     hbase.add_peer("1", replicate_all=None)
     path = hbase.nodes.peer("1")
     zk.set(path, zk.get(path)[0] + written)
@@ -144,7 +144,7 @@ def test_an_id_that_leads_elsewhere_is_of_no_peer(zk: KazooClient, hbase: HBaseZ
 
 
 def test_queues_without_a_znode_for_peers_are_nobody_s_orphans(zk: KazooClient, hbase: HBaseZNodes) -> None:
-    """HBase has its peers in the file system: none of them is gone, so none of their queues may be taken for an orphan."""
+    """HBase keeps its peers in the file system: no peer is gone, so no queue may count as an orphan."""
     hbase.zk.delete(hbase.nodes.peers, recursive=True)
     assert read_peers(zk, hbase.nodes).peers == ()
     hbase.add_wal(SERVER, f"p-{DEAD}", wal(1, DEAD))

@@ -1,4 +1,4 @@
-"""A plan counts as long as the transitions go on for which it was made."""
+"""A plan is valid as long as the transitions for which it was made go on."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ __all__ = ["make"]  # a fixture
 
 
 def test_a_plan_counts_only_for_the_transitions_that_it_was_made_for(make: Callable[[int, int], Work]) -> None:
-    """HBase's own master brings a region to its end without a look at our plan, and later moves it again."""
+    """HBase's own master brings a region to its end without reading our plan, and later moves the region again."""
     work = make(1, 1)
     zk, nodes = work.servers.zk, work.servers.nodes
     work.one_pass("created")

@@ -17,7 +17,7 @@ FIRST, SECOND = wal(1, DEAD), wal(2, DEAD)
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """Where the files of two WALs of a dead server lie."""
+    """The folder with the files of a dead server's two WALs."""
     folder = tmp_path / "oldWALs"
     folder.mkdir()
     for name in (FIRST, SECOND):
@@ -36,7 +36,7 @@ def watch(zk: KazooClient, hbase: HBaseZNodes, folder: Path) -> QueueWatch:
 
 
 def look(watch: QueueWatch) -> None:
-    """Two whole looks from now on."""
+    """Wait for two whole looks from now on."""
     before, give_up = watch.looks, time.monotonic() + 30
     while watch.looks < before + 3:
         assert time.monotonic() < give_up

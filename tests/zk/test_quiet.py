@@ -1,4 +1,4 @@
-"""For how long the next holders of a lease send nothing, because requests of earlier ones may still take effect."""
+"""The time for which the next holders of a lease send nothing, because earlier holders' requests may still take effect."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def take(session: Session, calls_seconds: float = CALLS, **known: float) -> Leas
 
 
 def send(lease: Lease) -> PermittedRequest:
-    """A request that is sent, and not answered yet."""
+    """Return a request that is sent and not answered yet."""
     request = lease.right.begin(CALLS)
     request.may_go_on()
     return request
@@ -115,7 +115,7 @@ def test_the_record_of_a_finished_group_stays_while_requests_may_take_effect(
 def test_the_time_since_the_last_holder_s_end_is_zookeeper_s_and_may_go_back(
     session: Session, monkeypatch: pytest.MonkeyPatch, passed: int, left: float
 ) -> None:
-    """Another server of the ensemble may lead by then, with another clock. Nobody waits longer than the record says for that."""
+    """Another server of the ensemble may lead by then, with another clock. No holder waits longer than the record says."""
     first = take(session)
     send(first)
     first.release()

@@ -1,4 +1,4 @@
-"""A quick look at a slave never fails for what its ZooKeeper and the peer's cluster key are like."""
+"""A quick look at a slave never fails because of its ZooKeeper or the peer's cluster key."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a pass of the master reads, writes and calls, as clusters grow: each znode once, and each server once."""
+"""A pass of the master reads each znode once and calls each server once, as clusters grow."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ MORE_READS = 10  # lists of servers, of those that drain, regions, plans and tas
 
 
 def check_passes(work: Work, regions: int, servers: int) -> None:
-    """A start of all regions: created and asked for, waited for, acknowledged, and quiet."""
+    """Check a start of all regions: created and asked for, waited for, acknowledged, and quiet."""
     work.one_pass("created")
     assert work.requests["writes"] <= regions + 1
     assert work.requests["reads"] <= MORE_READS
@@ -75,7 +75,7 @@ def test_a_pass_over_ten_thousand_regions_on_three_hundred_servers(make: Callabl
 def test_a_look_reads_in_the_order_that_its_safety_needs(
     make: Callable[[int, int], Work], new_client: Callable[[], KazooClient]
 ) -> None:
-    """What may be opened is read before the servers are asked, and a split that its dead server has done is in the catalog."""
+    """Regions that may be opened are read before the servers are asked. A dead server's finished split is in the catalog."""
     servers, zk = make(1, 1).servers, new_client()
     order: list[str] = []
     send = zk._call
@@ -101,7 +101,7 @@ def test_a_look_reads_in_the_order_that_its_safety_needs(
 def test_a_server_whose_session_ends_during_a_look_is_not_believed_to_be_idle(
     make: Callable[[int, int], Work], new_client: Callable[[], KazooClient]
 ) -> None:
-    """It stood still while it split a region: its znode is gone, it has closed the region, and it goes on with the split."""
+    """The server stopped while it split a region: its znode is gone, it has closed the region, and it goes on with the split."""
     work, its = make(1, 1), new_client()
     servers, cluster = work.servers, work.master._cluster
     zk, nodes = servers.zk, servers.nodes

@@ -1,4 +1,4 @@
-"""How peers stand is recorded once in each interval, with what their runs have shipped since."""
+"""The state of peers is recorded once in each interval, with the edits that their runs have shipped since."""
 
 from __future__ import annotations
 

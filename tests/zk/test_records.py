@@ -1,4 +1,4 @@
-"""Records are written over the one before, or as its successor only: of two writers none loses what the other has written."""
+"""Records replace or succeed the record before: of two writers, neither loses the other's record."""
 
 from __future__ import annotations
 
@@ -141,7 +141,7 @@ def test_a_client_that_is_closed_is_told_as_everywhere(zk: KazooClient, monkeypa
 
 
 def fence(zk: KazooClient, lose: int = 0) -> records.Fence:
-    """A fence without checks; the answers of its first `lose` multis are lost, and these sent again."""
+    """Return a fence without checks. The answers of its first `lose` multis are lost, and these are sent again."""
     left = [lose]
 
     def send(operations: Callable[[object], None]) -> Refusal | None:

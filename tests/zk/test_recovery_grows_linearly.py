@@ -32,7 +32,7 @@ NOT_CLOSED_BYTES = 80_000  # of files that nobody looks into
 
 @pytest.fixture
 def requests(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
-    """What all clients ask ZooKeeper for."""
+    """The requests of all clients to ZooKeeper."""
     counted: Counter[str] = Counter()
     send = KazooClient._call
 
@@ -49,7 +49,7 @@ def requests(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
 def make_cluster(
     new_client: Callable[[], KazooClient], zookeeper: ZooKeeperServer, tmp_path: Path
 ) -> Callable[[int], SourceCluster]:
-    """Clusters with so many dead servers. Each has left a queue for each peer; each third of these has nothing to ship."""
+    """Clusters with so many dead servers. Each has left a queue for each peer, and a third of the queues have nothing to ship."""
 
     def make(servers: int) -> SourceCluster:
         hbase = LastingZNodes.new(new_client())
@@ -71,7 +71,7 @@ def make_cluster(
 
 
 def recover(source: SourceCluster, zk: KazooClient, monkeypatch: pytest.MonkeyPatch) -> Recovery:
-    """A whole recovery, with jobs that acknowledge at once what they read."""
+    """Run a whole recovery, with jobs that acknowledge everything at once."""
     monkeypatch.setattr(ship_run, "check_peer", lambda session, peer_id: recovery.read_peer(session.zk, session.nodes, peer_id))
     servers = recovery.find(source, "", ()).servers
     claims = [recovery.claim(source, server, "dag/run") for server in servers]

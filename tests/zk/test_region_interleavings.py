@@ -55,7 +55,7 @@ class Play:
         self.masters: list[tuple[KazooClient, Stepped] | None] = [None] * MASTERS
         self.before = states(self.world)
         self.kinds = [0.0] * MASTERS  # below HMASTERS it is an HMaster, below HMASTERS + ONE_RUN a retry of one run
-        self.next_kind: float | None = None  # what kind becomes master while one stands still
+        self.next_kind: float | None = None  # the kind of master that takes over while one stands still
         self.deleted: set[str] = set()  # znodes that have gone while a master stood still
         self.runs = itertools.count(1)
         self.transitions = 0
@@ -69,7 +69,7 @@ class Play:
         return self.clients[-1]
 
     def step(self) -> None:
-        """One step of whoever's turn it is."""
+        """Make one step of the process whose turn it is."""
         if self.outstays():
             pass
         elif self.chance.random() < 0.02:
@@ -92,7 +92,7 @@ class Play:
     def outstays(self) -> bool:
         """Let a master stand still before it creates a znode, until another one has moved the region to its end.
 
-        A creation is made at no version: only the role's checks tell that what was decided holds no more. The role goes to an
+        A creation is made at no version, so only the role's checks show that the decision is out of date. The role goes to an
         HMaster, once an operator has deleted our znode, or to a retry of the same run. This happens in restless worlds.
         """
         if self.outstaying is not None:
@@ -169,7 +169,7 @@ class Play:
         return [i for i, each in enumerate(self.masters) if each is not None and each[1].running]
 
     def lose_session(self) -> None:
-        """A session is lost mostly where a master stands still."""
+        """Lose a session, mostly where a master stands still."""
         i = self.chance.randrange(MASTERS)
         at_work = self.masters[i]
         if at_work is not None:
@@ -200,7 +200,7 @@ class Play:
         self.world.enabled = not self.world.enabled
 
     def check(self) -> None:
-        """No region is served twice, and each znode has changed by one row of the table, if at all."""
+        """Check that no region is served twice, and each znode has changed by at most one row of the table."""
         self.check_served()
         now = states(self.world)
         for encoded in self.before.keys() | now.keys():
@@ -214,7 +214,7 @@ class Play:
         self.before = now
 
     def end(self) -> None:
-        """All masters end, all WALs are split, and one master alone brings each region to its end."""
+        """End all masters, split all WALs, and let one master alone bring each region to its end."""
         self.kill_masters()
         if not self.world.live:
             self.world.start_server()
@@ -251,7 +251,7 @@ class Play:
 
 
 def creates(write: object, folder: str) -> str | None:
-    """The path of a region's znode that a write is about to create; None if it creates none."""
+    """Return the path of a region's znode that a write is about to create; None if it creates none."""
     for operation in getattr(write, "operations", ()):
         if isinstance(operation, Create) and operation.path.startswith(f"{folder}/"):
             return str(operation.path)
@@ -283,7 +283,7 @@ def state_of(znode: tuple[bytes, int] | None) -> RegionState | None:
 
 
 def play(quorum: str, seed: int, steps: int) -> int:
-    """Play a world to its end; how many transitions it had."""
+    """Play a world to its end. Returns how many transitions it had."""
     this = Play(quorum, seed)
     try:
         for _ in range(steps):

@@ -49,7 +49,7 @@ def test_regions_do_not_wait_for_each_other_and_nobody_waits_for_ever(
     one, other = (session_of(new_client(), hbase) for _ in range(2))
     with turn(one, "p", "run", "abc"), turn(other, "p", "run", "def"):
         before = time.monotonic()
-        with turn(other, "p", "run", "abc"):  # its load's number is looked at anyway
+        with turn(other, "p", "run", "abc"):  # its load's number is checked anyway
             assert time.monotonic() - before > 0.2
         with turn(one, "q", "run", "abc"), turn(other, "p", "the run that has overtaken it", "abc"):
             pass

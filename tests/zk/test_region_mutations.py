@@ -1,8 +1,8 @@
-"""The model of masters and servers finds the mistakes that it is for: each rule is broken once, and a world must show it.
+"""The model of masters and servers finds the mistakes that it is made for: each rule is broken once, and a world must show it.
 
-A rule whose breach is never found here is one that the model does not guard. Two rules are not in the list: a region that is
-served is not opened again because its znode is CLOSED, FAILED_OPEN or OFFLINE, and a region that hbase:meta lacks is not opened.
-They guard against copies and znodes that other programs have left, which the protocol itself never makes, so no world has them.
+If a breach is never found here, the model does not guard that rule. Two rules are not in the list: a served region is not opened
+again because its znode is CLOSED, FAILED_OPEN or OFFLINE, and a region that hbase:meta lacks is not opened. They guard against
+copies and znodes that other programs have left. The protocol itself never makes these, so no world has them.
 tests/unit/master/test_decide.py checks both in all combinations of states.
 """
 
@@ -32,7 +32,7 @@ Patch = pytest.MonkeyPatch
 
 
 def all_worlds(patch: Patch, **kind: float) -> None:
-    """Let all worlds be of the kind in which the breach can be seen."""
+    """Make all worlds of the kind in which the breach can be seen."""
     original = region_world.RegionWorld.__init__
 
     def made(self: Any, *args: Any) -> None:
@@ -213,7 +213,7 @@ FOUND = [
     no_time_to_list, no_versions, times_go_back, acknowledge_unasked, closing_without_looking, create_unasked,
     close_what_is_merged, clear_at_any_time, old_plans_count, never_end_a_split, no_role, no_guard,
 ]  # fmt: skip
-# What breaks here needs several rare things at once. Other tests check these rules by themselves:
+# Breaking these rules shows only if several rare events coincide. Other tests check these rules by themselves:
 # test_reconcile.py the order of a look, and test_decide.py the merges.
 NOT_SEEN = [wals_first, catalog_first, merge_what_is_closing]
 MUTATIONS = [*FOUND, *(pytest.param(each, marks=pytest.mark.xfail(reason="not seen in 30 to 60 worlds")) for each in NOT_SEEN)]

@@ -1,4 +1,4 @@
-"""A peer that is being handed back is removed as that ends, or if its backlog is given up."""
+"""A peer that is being handed back is removed when the hand-back ends, or if its backlog is given up."""
 
 from __future__ import annotations
 

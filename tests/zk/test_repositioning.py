@@ -1,4 +1,4 @@
-"""An operator sets a queued WAL's position: under the lease, to where an entry begins, and nothing is left out unasked."""
+"""An operator sets a queued WAL's position: under the lease, to the start of an entry, leaving nothing out unasked."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ def test_only_the_start_of_an_entry_is_taken(at: At) -> None:
     assert at.position == STARTS[3]
 
 
-WRONG = [encode_position(len(CONTENT) + 4096), encode_position(STARTS[4] + 5), prefixed(b"PBUF\xff")]  # say nothing of this file
+WRONG = [encode_position(len(CONTENT) + 4096), encode_position(STARTS[4] + 5), prefixed(b"PBUF\xff")]  # invalid here
 
 
 @pytest.mark.parametrize("before", [encode_position(STARTS[1]), b"", *WRONG])
@@ -100,7 +100,7 @@ def test_nothing_is_left_out_unless_that_is_said(at: At, before: bytes) -> None:
 
 
 def test_a_position_that_was_changed_since_it_was_looked_at_stays(at: At, monkeypatch: pytest.MonkeyPatch) -> None:
-    """HBase may have claimed the queue meanwhile, and set it."""
+    """HBase may have claimed the queue meanwhile, and set the position."""
     look_at = repositioning.look
 
     def and_then(*args: Any) -> repositioning.PositionChange:
@@ -116,7 +116,7 @@ def test_a_position_that_was_changed_since_it_was_looked_at_stays(at: At, monkey
 
 
 def test_of_a_wal_that_is_not_closed_no_position_is_set(at: At, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What looks like its end may be the middle of an entry."""
+    """The seeming end of the WAL may be the middle of an entry."""
     for timestamp in (1, 2):
         at.hbase.add_wal(SERVER, "p", wal(timestamp))
     folder = at.folder / "WALs" / SERVER

@@ -1,4 +1,4 @@
-"""What lies in oldWALs, which queues hold it, and what the report says of it."""
+"""The files in oldWALs, the queues that hold them, and the report about them."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class Site:
         self.session = Session(replace(session_of(zk, hbase).source, wal_root=f"file://{folder}"), zk)
 
     def add(self, name: str, *queues: tuple[str, str], age: float = 2 * HOUR, size: int = 10, folder: str = "") -> str:
-        """A file of `size` bytes, last written so long ago, and its WAL in queues: server and queue id."""
+        """Add a file of `size` bytes, last written `age` seconds ago, and its WAL to queues (server and queue id)."""
         path = self.folder / folder / name
         path.parent.mkdir(exist_ok=True)
         with path.open("wb") as file:
@@ -170,7 +170,7 @@ def test_an_empty_folder_and_a_wrong_one_are_told_apart(site: Site) -> None:
 def test_a_report_of_very_many_files_makes_few_calls(
     wals: int, site: Site, zk: KazooClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Each name is read once, and no file is asked for by itself."""
+    """Each name is read once, and no single file is asked for."""
     servers = [f"rs-{number:02}.example.org,16020,1700000000001" for number in range(40)]
     for peer in ("p", "q"):
         for server in servers:
@@ -196,7 +196,7 @@ def test_a_report_of_very_many_files_makes_few_calls(
     assert report.survey.amount(Fate.HELD).files == wals - wals // 4
     assert len(text.splitlines()) > 100
     assert calls["scandir"] == 1
-    assert calls["file_size"] == 2  # whether the root is one
+    assert calls["file_size"] == 2  # to check the root
     assert calls["GetChildren"] + calls["GetChildren2"] <= 2 + 3 * len(servers) + 10
     assert seconds < 2 + wals / 5_000
 

@@ -1,4 +1,4 @@
-"""Who gives a peer up holds all rights to send its edits: whoever has one is named, and whoever had one is waited for."""
+"""A run that gives a peer up takes all rights to send its edits: it names present holders, and waits for earlier ones."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ __all__ = ["site"]  # a fixture
 
 
 def gone_group(site: Site, zk: KazooClient) -> FencedLock:
-    """Of a group that is in no queue any more."""
+    """Return the right of a group that is in no queue any more."""
     return lease_of(session_of(zk, site.at), "p", "rs-9%2C1%2C1")
 
 
 def turn(site: Site, zk: KazooClient) -> FencedLock:
-    """Of a task that ships an interval again."""
+    """Return the right of a task that ships an interval again."""
     session = session_of(zk, site.at)
     begin_run(session, "p", "replay", 3600)
     write_group(session, "p", "replay", GroupSummary(group="g, stage 1"))
@@ -39,7 +39,7 @@ def turn(site: Site, zk: KazooClient) -> FencedLock:
 
 
 def peer_lock(site: Site, zk: KazooClient) -> FencedLock:
-    """Of a repair, which sends by it."""
+    """Return the right of a repair."""
     return FencedLock(zk, OwnZNodes(site.at.root, site.at.nodes).peer_lock("p"), lambda *_: Killed(), lambda *_: Killed())
 
 

@@ -1,4 +1,4 @@
-"""The master's role beside HMasters: it is refused while one is active, keeps others out, and is lost with its znode."""
+"""The master's role next to HMasters: it is refused while one is active, keeps others out, and is lost with its znode."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ def test_a_run_with_another_root_of_its_own_is_not_put_out(zk, new_client, nodes
 
 
 def test_a_clock_that_is_ahead_of_zookeeper_is_refused(zk, nodes, own, root, monkeypatch):
-    """Else opens would be taken from servers that have just begun, and hbase:meta would hide what an HMaster does later."""
+    """Otherwise opens would be taken from servers that have just begun, and hbase:meta would hide later changes by an HMaster."""
     ahead = time.time() + 3600
     monkeypatch.setattr(master_role, "time", SimpleNamespace(time=lambda: ahead))
     refused = pytest.raises(ClockAhead, match=r"this machine's clock is 3,\d{3} s ahead of ZooKeeper's.*Set the clocks")

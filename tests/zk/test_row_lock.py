@@ -1,4 +1,4 @@
-"""The right to ship rows of a scan, in a real ZooKeeper: whoever comes next waits for the requests of a killed task."""
+"""The right to ship rows of a scan, in a real ZooKeeper: the next holder waits for the requests of a killed task."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ from walferry.shipping.garbage_collection import collect_garbage_of_gone_peers
 from walferry.verification.repair import repairing
 
 SECONDS = 1.0
-WHOLE = SECONDS + LEAST_SPARE_SECONDS  # for which a request may take effect
+WHOLE = SECONDS + LEAST_SPARE_SECONDS  # a request may take effect for so long
 
 
 @contextmanager
 def next_run(zk: KazooClient, at: SourceCluster) -> Iterator[tuple[str, float]]:
-    """Another run that holds the peer lock: its attempt, and how long it has waited for that."""
+    """Yield another run that holds the peer lock: its attempt, and how long it has waited for the lock."""
     planned, began = turn_of(session_of(zk, at), "p", "next").number, time.monotonic()
     with holding_peer(at, "p", "next", "batch 1", planned) as attempt:
         yield attempt, time.monotonic() - began
@@ -105,7 +105,7 @@ def test_nothing_more_is_sent_once_another_run_has_the_peer(zk: KazooClient, at:
 
 
 def test_nothing_more_is_sent_once_the_peer_was_enabled(zk: KazooClient, hbase: HBaseZNodes, at: SourceCluster) -> None:
-    """HBase ships what is newer than the rows that were read: deletions, too, that the slave may have compacted away since."""
+    """HBase ships edits newer than the rows that were read: also deletions, which the slave may have compacted away since."""
     session = session_of(zk, at)
     with (
         holding_peer(at, "p", "copy", "copy", NO_TURN) as attempt,

@@ -1,4 +1,4 @@
-"""The summaries of runs: how long they are kept, and that no reader fails over those that are deleted."""
+"""The summaries of runs: how long they are kept, and that readers survive their deletion."""
 
 from __future__ import annotations
 

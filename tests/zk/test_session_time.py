@@ -1,4 +1,4 @@
-"""A client knows by itself when its session may have ended: cut off from a real ZooKeeper, or stopped as a process."""
+"""A client knows by itself when its session may have ended: if it is cut off from a real ZooKeeper, or stopped as a process."""
 
 from __future__ import annotations
 

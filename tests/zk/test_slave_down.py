@@ -1,4 +1,4 @@
-"""A group that gives its slave up leaves a note, and the other groups of the job need not find out themselves."""
+"""A group that gives its slave up leaves a note, so the other groups of the job need not find out themselves."""
 
 from __future__ import annotations
 

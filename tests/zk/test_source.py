@@ -1,4 +1,4 @@
-"""What a check finds of a source, in a ZooKeeper without an HBase."""
+"""The findings of a check of a source, in a ZooKeeper without an HBase."""
 
 from __future__ import annotations
 

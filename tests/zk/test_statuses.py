@@ -1,4 +1,4 @@
-"""Statuses of a source with a real ZooKeeper: what is told soon, and what all looks share."""
+"""Statuses of a source with a real ZooKeeper: the ones that come soon, and the data that all looks share."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A table's state is changed only as the protocol has it."""
+"""A table's state changes only as the protocol allows."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Two runs never ship one queue at the same time: not even if the first one is cut off from ZooKeeper, and from nothing else."""
+"""Two runs never ship one queue at the same time, even if the first one is cut off from ZooKeeper and from nothing else."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ CALL_SECONDS, SPARE_SECONDS = 5.0, 3.0
 
 
 class Slave:
-    """Notes when each request came, and the last edit in it. The requests of the first run are small, and slow."""
+    """Notes when each request came, and its last edit. The first run's requests are small, and slow."""
 
     def __init__(self) -> None:
         self.small: list[tuple[float, int]] = []

@@ -1,4 +1,4 @@
-"""A pass over a real ZooKeeper, and the status that is made of it: what is there, and what makes no sense."""
+"""A pass over a real ZooKeeper, and the status made from it: the valid znodes, and the invalid ones."""
 
 from __future__ import annotations
 
@@ -163,7 +163,7 @@ HOSTILE = "<img src=x onerror=alert(1)>\u202e{{7*7}}"
 
 
 def hostile_znodes(hbase: HBaseZNodes, session: Session) -> dict[str, str]:
-    """Znodes that HBase and Walferry never write, by path, and what the problem with each says."""
+    """Make znodes that HBase and Walferry never write. Returns the problem expected for each, by path."""
     nodes, own = hbase.nodes, session.own
     begin_run(session, "p", "run", 0)
     runs = f"{own.runs('p')}/run"
@@ -250,7 +250,7 @@ LARGE = [(40, 25), pytest.param((1000, 100), marks=[pytest.mark.soak, pytest.mar
 def test_a_pass_reads_few_positions_and_takes_little_time(
     size: tuple[int, int], new_client: Callable[[], KazooClient], zookeeper: ZooKeeperServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """With as many leases and summaries of runs as there are queues."""
+    """There are as many leases and summaries of runs as queues."""
     servers, wals = size
     zk = new_client()
     hbase = LastingZNodes.new(zk)
@@ -282,7 +282,7 @@ def test_a_pass_reads_few_positions_and_takes_little_time(
 
 
 def fill(session: Session, servers: int, wals: int) -> None:
-    """Queues with positions, leases and the notes of a run."""
+    """Make queues with positions, leases and the notes of a run."""
     begin_run(session, "p", "run", 0)
     pending = []
     for number in range(servers):

@@ -1,4 +1,4 @@
-"""A dead server's WALs are split through tasks, whatever worker dies or gives up, and wherever the master is killed."""
+"""A dead server's WALs are split through tasks, whichever worker dies or gives up, and wherever the master is killed."""
 
 from __future__ import annotations
 
@@ -178,7 +178,7 @@ def test_a_folder_that_came_back_is_fenced_too(case: Case) -> None:
 
 @pytest.mark.timeout(300)
 def test_a_master_killed_before_any_write_leaves_work_for_the_next_one(case: Case) -> None:
-    """One write of ZooKeeper more each time, then another master. The end is always the same."""
+    """The master is killed one ZooKeeper write later each time, and another master goes on. The end is always the same."""
     masters = 0
     while not case.is_over():
         zk = case.new_client()

@@ -1,4 +1,4 @@
-"""A watcher begins a new session when its own is over. What wakes it is shown by the streams that watch."""
+"""A watcher begins a new session when its own is over. The tests of the streams show what wakes it."""
 
 from __future__ import annotations
 

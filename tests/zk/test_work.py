@@ -1,4 +1,4 @@
-"""What operators ask for is done to its end, on clusters of HBase 1 only."""
+"""Operators' orders are carried out to their end, on clusters of HBase 1 only."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ __all__ = ["regions"]  # a fixture
 
 
 def test_what_is_known_only_later_is_unstuck_too(regions: Commands, monkeypatch: pytest.MonkeyPatch) -> None:
-    """As all regions but that of hbase:meta are, while hbase:meta is not open."""
+    """All regions except hbase:meta's are in this state while hbase:meta is not open."""
     world = regions.world
     every = dict(world.meta)
     first = min(every)

@@ -1,4 +1,4 @@
-"""A plan and a job's tasks make requests in proportion to what is queued, however many servers, peers and WALs there are."""
+"""A plan and a job's tasks make requests in proportion to the queued WALs, however many servers, peers and WALs there are."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ __all__ = ["make_site"]  # a fixture
 
 
 def ship_nothing(site: Site) -> None:
-    """What the driver and all tasks of a job ask ZooKeeper for on behalf of one peer."""
+    """Make all requests to ZooKeeper that the driver and the tasks of a job make on behalf of one peer."""
     for group, place in groups_to_ship(site.session, "p"):
         with acquire(site.session, "p", group, "task") as lease:
             (found,) = candidates(lease.read(place))

@@ -1,4 +1,4 @@
-"""A source that is looked at, with a peer that is behind, for tests."""
+"""A source to look at, with a peer that is behind, for tests."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def text_of(source: SourceCluster) -> str:
 
 
 def behind(hbase: HBaseZNodes, max_lag: str) -> None:
-    """Let the peer p be an hour behind."""
+    """Make the peer p be an hour behind."""
     begun = int(time.time() * 1000) - HOUR
     hbase.set_config("p", {"walferry.managed": "true", "walferry.max_lag": max_lag})
     hbase.add_wal(SERVER, "p", wal(begun))

@@ -1,15 +1,15 @@
-"""Ships a feed of entries through a sink, in order, and commits how far that is acknowledged.
+"""Ships a feed of entries through a sink, in order, and commits the position up to which they are acknowledged.
 
-    feed                 what is shipped: batches of entries, WAL after WAL (a protocol), and the thread that reads it
-    senders              requests in order, side by side, and what waits for one of them
-    in_flight            the requests under way, and so the low watermark: how far everything is acknowledged
-    commit               where it is kept how far that is (a protocol)
+    feed                 the input: batches of entries, WAL after WAL (a protocol), and the thread that reads it
+    senders              send requests in order, side by side; hold the requests that wait for a sender
+    in_flight            the requests under way, and the low watermark: everything before it is acknowledged
+    commit               keeps the low watermark (a protocol)
     run                  feed → filter → senders → in flight → commit, under one supervisor
     outcome              why a run ends
-    bandwidth            how much is sent a second
+    bandwidth            limits the bytes sent per second
     counters, summary    the figures
-    gauges               figures of the summary that are looked up now and then and not counted
+    gauges               figures of the summary that are looked up now and then, not counted
 
-A new way to queue WALs is a feed and a commit; a new target is a sink, with a commit of its own if positions become durable with
-the data.
+A new way to queue WALs needs a feed and a commit. A new target needs a sink, and a commit of its own if positions become durable
+together with the data.
 """

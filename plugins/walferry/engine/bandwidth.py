@@ -1,16 +1,16 @@
-"""Keeps what a peer's groups send within the peer's bandwidth.
+"""Keeps the sending of a peer's groups within the peer's bandwidth.
 
-HBase's throttler counts for one RegionServer, so the peer gets its bandwidth from each server. Here `bandwidth` is the limit of
+HBase's throttler works per RegionServer, so an HBase peer gets its bandwidth from each server. Here `bandwidth` is the limit of
 all groups of the peer together, whichever task or run ships them. Each group that has something to send has an ephemeral znode
-beside those of the others, counts them every second, and takes an equal share:
+next to the other groups' znodes, counts them all every second, and takes an equal share:
 
     <root>/shipping/<quoted znode parent>/<quoted peer>/<token>
 
-A group that starts its Spark worker, reads edits that the peer does not get, or copies WALs to the archive takes no share.
+A group takes no share while it starts its Spark worker, reads edits that the peer does not get, or copies WALs to the archive.
 
-A share lasts for SETTLE_SECONDS from the count that it follows from, and a group that joins others sends nothing for as long. So
-the shares together never exceed the bandwidth, however late a group counts again. As in HBase, the edits of a request count, once
-however often it is sent, and not the files that a bulk load has the slave copy.
+A share is valid for SETTLE_SECONDS after the count that it comes from, and a group that joins sends nothing for the same time. So
+the shares together never exceed the bandwidth, even if a group counts late. As in HBase, a request's edits count once, even if
+the request is sent again, and files that the slave copies for a bulk load do not count.
 """
 
 from __future__ import annotations
@@ -35,21 +35,21 @@ from walferry.replication.sinks.errors import Stopped
 from walferry.replication.sinks.sink import SinkRequest
 from walferry.replication.source.session import Session
 
-SHARE_SECONDS = 1.0  # between two counts of the groups that share
-SETTLE_SECONDS = 2.0  # for which a share lasts, and after which the other groups have counted a new one
-IDLE_SECONDS = 2.0  # after which a group that sends nothing gives its share back
-REQUESTS_A_SECOND = 4  # at least, of a slow peer
+SHARE_SECONDS = 1.0  # between two counts of the groups
+SETTLE_SECONDS = 2.0  # a share is valid this long; by then the other groups have counted a new group
+IDLE_SECONDS = 2.0  # a group that sends nothing for so long gives its share back
+REQUESTS_A_SECOND = 4  # at least, even for a slow peer
 LEAST_SHIPMENT_BYTES = 16 << 10
-CYCLE_SECONDS = 0.1  # of which what was not used may be sent later; HBase's throttler counts by such cycles, too
-SHORTEST_SECONDS = 0.001  # of a wait
-SLICE_SECONDS = 0.25  # after which a waiting sender takes a new rate into account
+CYCLE_SECONDS = 0.1  # unused bytes of one cycle may be sent later; HBase's throttler has such cycles, too
+SHORTEST_SECONDS = 0.001  # the shortest wait
+SLICE_SECONDS = 0.25  # a waiting sender looks at the rate this often
 
 
 class Throttle:
-    """Spaces the requests of one group, of all its senders together, so that they keep to `rate` bytes a second.
+    """Spaces the requests of one group, of all its senders together, so that they keep to `rate` bytes per second.
 
-    A request waits until the rate has allowed for all its bytes since the request before it. So in any period no more bytes are
-    sent than the rate allows, one request, and the bytes of one cycle.
+    A request waits until the rate has allowed all its bytes since the request before it. So in any period, at most the rate's
+    bytes, one request and the bytes of one cycle are sent.
     """
 
     def __init__(
@@ -60,13 +60,13 @@ class Throttle:
         self._until = math.inf
         self._clock = clock
         self._wait = wait or stop.wait
-        self._turn = threading.Lock()  # one sender waits for its bytes, the others for their turn
+        self._turn = threading.Lock()  # its holder waits for its bytes, the other senders for their turn
         self._lock = threading.Lock()
-        self._allowed = 0.0  # bytes, since the last request
+        self._allowed = 0.0  # bytes since the last request
         self._at = clock()
 
     def set_rate(self, rate: float, until: float = math.inf) -> None:
-        """Allow `rate` bytes a second from now on, and nothing after `until` (on the clock)."""
+        """Allow `rate` bytes per second from now on, and nothing after `until` (on the clock)."""
         with self._lock:
             self._accrue()
             self._rate, self._until = rate, until
@@ -79,7 +79,7 @@ class Throttle:
                     raise Stopped
 
     def pause(self, size: int) -> float:
-        """Seconds until `size` bytes are allowed, at the present rate; 0 if they are, and then they count as sent."""
+        """Return the seconds until `size` bytes are allowed at the present rate; on 0 they are allowed now, and count as sent."""
         with self._lock:
             self._accrue()
             if self._allowed >= size:
@@ -97,17 +97,17 @@ class Sharers(Protocol):
     """The groups that share a peer's bandwidth."""
 
     def join(self) -> int:
-        """Be one of them. Returns what `count` returns."""
+        """Join the groups. Returns the same as `count`."""
 
     def leave(self) -> None:
-        """Be one of them no longer."""
+        """Leave the groups."""
 
     def count(self) -> int:
-        """How many there are; 0 if this group is no longer one of them."""
+        """Return the number of groups; 0 if this group is not among them any more."""
 
 
 class Limit:
-    """What one group of a peer may send: its share of `bandwidth`, which is bytes a second, or 0 for no limit."""
+    """The limit of one group of a peer: its share of `bandwidth`, in bytes per second; 0 means no limit."""
 
     def __init__(
         self, bandwidth: int, sharers: Sharers, stop: threading.Event, *,
@@ -118,13 +118,13 @@ class Limit:
         self._clock = clock
         self._lock = threading.Lock()
         self._sending = 0  # senders that wait for their bytes or for an acknowledgement
-        self._sent = -math.inf  # when the last of them ended
+        self._sent = -math.inf  # when the last sender ended
         self._joined: float | None = None
         self._counted = -math.inf
         self.throttle = Throttle(0, stop, clock=clock, wait=wait)
 
     def settings(self, settings: PeerSettings) -> PeerSettings:
-        """`settings` with requests that are small enough for REQUESTS_A_SECOND."""
+        """Return `settings` with requests small enough for REQUESTS_A_SECOND."""
         if not self._bandwidth:
             return settings
         most = max(LEAST_SHIPMENT_BYTES, self._bandwidth // REQUESTS_A_SECOND)
@@ -135,7 +135,7 @@ class Limit:
     ) -> None:
         """Call `send` with each request as soon as it may be sent, or at the deadline; with all at once if there is no limit.
 
-        Raises Stopped, and what `send` raises.
+        Raises Stopped, and the errors of `send`.
         """
         if not self._bandwidth:
             send(requests, deadline)
@@ -158,7 +158,7 @@ class Limit:
                 self._sent = self._clock()
 
     def look(self) -> None:
-        """Take a share, adapt it to the number of groups, or give it back, as the group needs it. Raises ConnectError."""
+        """Take a share, adapt it to the number of groups, or give it back, as the group needs. Raises ConnectError."""
         if not self._bandwidth:
             return
         now = self._clock()
@@ -194,7 +194,7 @@ class Limit:
 
 
 class SharersInZooKeeper:
-    """The groups that have a znode in a folder. This group's is ephemeral."""
+    """The groups with a znode in a folder. This group's znode is ephemeral."""
 
     def __init__(self, zk: KazooClient, folder: str) -> None:
         self._zk = zk
@@ -209,18 +209,18 @@ class SharersInZooKeeper:
                 retried(self._zk, self._zk.create, self._mine, ephemeral=True)
             except NoNodeError:  # the last group has just deleted the folder
                 continue
-            except NodeExistsError:  # made by a request of ours whose answer was lost
+            except NodeExistsError:  # our earlier request made it, but its answer was lost
                 pass
             return self.count()
 
     def leave(self) -> None:
-        """Delete the group's znode, and the folder after the last one. Otherwise both go with the session."""
+        """Delete the group's znode, and the folder after the last znode. If that fails, both go with the session."""
         for path in (self._mine, self._folder):
             with suppress(NoNodeError, NotEmptyError, ConnectError, SessionExpiredError, AuthFailedError):
                 retried(self._zk, self._zk.delete, path)
 
     def count(self) -> int:
-        """How many groups there are; 0 if this one is not among them. Raises ConnectError."""
+        """Return the number of groups; 0 if this group is not among them. Raises ConnectError."""
         tokens = children(self._zk, self._folder) or ()
         return len(tokens) if self._token in tokens else 0
 
@@ -231,7 +231,7 @@ class SharersInZooKeeper:
 
 @contextmanager
 def limit_of(peer: Peer, session: Session, stop: threading.Event) -> Iterator[Limit]:
-    """The limit of one group of the peer, which has given its share back after the block."""
+    """Yield the limit of one group of the peer. After the block the group gives its share back."""
     limit = Limit(peer.bandwidth, SharersInZooKeeper(session.zk, session.own.shipping(peer.id)), stop)
     try:
         yield limit

@@ -1,4 +1,4 @@
-"""Where it is kept how far a feed is shipped."""
+"""Defines where the engine keeps the position up to which a feed is shipped."""
 
 from __future__ import annotations
 
@@ -9,26 +9,27 @@ from walferry.engine.summary import GroupSummary
 
 
 class Commit(Protocol):
-    """Keeps how far a feed is shipped. One thread calls it.
+    """Keeps the position up to which a feed is shipped. One thread calls it.
 
-    The engine promises that all entries before the offset that it commits are acknowledged or filtered out, that a summary which
-    counts them is written before, and that offsets never go back. It may be killed at any moment: what was acknowledged and not
-    committed is shipped again. A commit promises that what it has kept is not shipped again, and that nothing else is kept.
+    The engine promises three things: all entries before the offset that it commits are acknowledged or filtered out; a summary
+    that counts them is written first; and offsets never go back. The engine may be killed at any moment: edits that were
+    acknowledged and not committed are shipped again. A commit promises that edits before the kept offset are not shipped again,
+    and that it keeps nothing else.
     """
 
     @property
     def whole_wals(self) -> bool:
-        """Whether it keeps only which WALs are done, and no offset within one."""
+        """Whether the commit keeps only which WALs are done, and no offset within a WAL."""
 
     def commit(self, watermark: WalOffset) -> None:
-        """Keep that everything before `watermark` is shipped. Called again and again, also if nothing has changed."""
+        """Keep that everything before `watermark` is shipped. Called again and again, even if nothing has changed."""
 
     def write(self, summary: GroupSummary) -> None:
-        """Write the summary. Raises what ends the run, if the right to ship is lost."""
+        """Write the summary. Raises an error that ends the run if the right to ship is lost."""
 
     @property
     def pending(self) -> bool:
-        """Whether work of its own is left that a later `commit` finishes, such as copies of finished WALs."""
+        """Whether the commit has unfinished work for a later `commit`, such as copies of finished WALs."""
 
     def stop(self) -> None:
-        """End what is pending."""
+        """End the pending work."""

@@ -17,7 +17,7 @@ from walferry.replication.sinks.sink import SinkRequest
 
 
 class Counters:
-    """The summary of one group, counted up by several threads from where an earlier attempt of the run left it."""
+    """The summary of one group. Several threads add to it, starting from the counts of an earlier attempt of the run."""
 
     def __init__(self, before: GroupSummary) -> None:
         self._lock = threading.Lock()
@@ -30,7 +30,7 @@ class Counters:
         self.outage(None)
 
     def begin(self, *, slave: str, server: str, queue_id: str, queued: int, wals: int, bytes_to_ship: int) -> None:
-        """An attempt begins: `wals` of the `queued` WALs are closed, and hold `bytes_to_ship` behind their positions."""
+        """Begin an attempt: `wals` of the `queued` WALs are closed, and contain `bytes_to_ship` behind their positions."""
         with self._lock:
             self._failed_before = self._summary.failedBatches
         self._add(
@@ -40,7 +40,7 @@ class Counters:
         )  # fmt: skip
 
     def read(self, window: Window, kept: KeptEdits) -> None:
-        """A batch was read, and its entries go to the senders now."""
+        """Count a batch that was read; its entries go to the senders now."""
         index = window.index
         reasons = filtered_by_reason(kept)
         partial = kept.reason == Reason.SHIPPED
@@ -57,7 +57,7 @@ class Counters:
             )
 
     def shipped(self, request: SinkRequest) -> None:
-        """A request was acknowledged."""
+        """Count an acknowledged request."""
         if not request.entry_count:
             return
         written = shown_ms(request.last_write_time)
@@ -75,24 +75,24 @@ class Counters:
             )
 
     def missing_hfiles(self, count: int) -> None:
-        """`count` files of a bulk load were gone, and no longer needed."""
+        """Count `count` files of a bulk load that were gone, and no longer needed."""
         with self._lock:
             self._summary = replace(self._summary, missingHFiles=self._summary.missingHFiles + count)
 
     def retried(self, requests: int) -> None:
-        """`requests` requests of this attempt had to be sent again so far."""
+        """Set how many requests of this attempt had to be sent again so far."""
         self._add(failedBatches=self._failed_before + requests)
 
     def sent_as(self, sink: str, refused: str | None) -> None:
-        """How edits are sent now; and why the slave has refused to be written to directly, if it has."""
+        """Note how edits are sent now, and why the slave has refused direct writes to its regions, if it has."""
         self._add(sink=sink, directRefused=refused)
 
     def done(self, bytes_done: int) -> None:
-        """`bytes_done` of the bytes to ship are acknowledged or filtered out."""
+        """Note that `bytes_done` of the bytes to ship are acknowledged or filtered out."""
         self._add(bytesDone=bytes_done)
 
     def completed(self, *, ignored: int | None) -> None:
-        """A WAL left the queue. `ignored`: the bytes behind its last whole entry; None if it was closed cleanly."""
+        """Count a WAL that left the queue. `ignored`: the bytes behind its last whole entry; None if it was closed cleanly."""
         with self._lock:
             s = self._summary
             self._summary = replace(
@@ -105,7 +105,7 @@ class Counters:
             )
 
     def read_again(self, wal: str) -> None:
-        """All that an interval has in this WAL, which may be in no queue, is shipped."""
+        """Count a WAL, which need not be queued, after shipping all its entries of an interval."""
         with self._lock:
             s = self._summary
             self._summary = replace(
@@ -117,34 +117,34 @@ class Counters:
             )
 
     def quarantined(self, skipped_bytes: int) -> None:
-        """The rest of a broken WAL, from some offset on, was given up."""
+        """Count a broken WAL whose rest, from some offset on, was given up."""
         with self._lock:
             s = self._summary
             self._summary = replace(s, quarantinedLogs=s.quarantinedLogs + 1, skippedBytes=s.skippedBytes + skipped_bytes)
 
     def deleted(self, names: Sequence[str]) -> None:
-        """The edits of these tables and families, deleted at both clusters, are dropped."""
+        """Note tables and families that are deleted at both clusters: their edits are dropped."""
         self._add(deletedAtBoth=tuple(names))
 
     def next_to_replicate(self, written: int | None) -> None:
-        """When the oldest edit that is not shipped was written; None if all are shipped."""
+        """Note when the oldest edit that is not shipped was written; None if all are shipped."""
         self._add(timestampOfNextToReplicate=None if written is None else shown_ms(written))
 
     def outage(self, outage: Outage | None) -> None:
-        """The outage of the slave, or None."""
+        """Note the slave's outage; None if there is none."""
         if outage is None:
             self._add(slaveSilentSince=None, slaveTries=0, slaveError=None)
         else:
             self._add(slaveSilentSince=int(outage.since * 1000), slaveTries=outage.tries, slaveError=outage.error)
 
     def end(self, status: Status, error: str | None = None, *, passing: bool = False) -> None:
-        """How it ended. When it is done, nothing is left, whatever a killed attempt had counted."""
+        """Note how the attempt ended. After DONE nothing counts as left, even if a killed attempt had counted something."""
         self._add(status=status, error=error, passing=passing)
         if status is Status.DONE:
             self._add(logsLeft=0, bytesDone=self._summary.bytesToShip, timestampOfNextToReplicate=None)
 
     def summary(self) -> GroupSummary:
-        """The counts as they are now."""
+        """Return the counts as they are now."""
         with self._lock:
             s = self._summary
             lag = 0 if s.status is Status.DONE else None

@@ -1,4 +1,4 @@
-"""What the engine ships, and the thread that reads it, filters it and hands it to the senders."""
+"""Defines the engine's input, and the thread that reads it, filters it and hands it to the senders."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ log = logging.getLogger(__name__)
 
 
 class FeedRow(Protocol):
-    """WALs that are shipped in a row. Any thread may ask."""
+    """WALs that are shipped in a row. Any thread may call the methods."""
 
     @property
     def count(self) -> int:
-        """How many WALs there are."""
+        """The number of WALs."""
 
     def unread_since(self, wal: int) -> int | None:
         """Return a time (ms since the epoch) before which no entry of this WAL that is not handed out was written, if known."""
@@ -39,30 +39,30 @@ class FeedRow(Protocol):
 class Feed(FeedRow, Protocol):
     """A row of WALs, with their entries.
 
-    A feed promises that each of its WALs is read from the same offset to the same end, however often that is tried, and that its
-    batches come in the order of the file. One thread reads it.
+    A feed promises that it reads each of its WALs from the same offset to the same end, however often it is read, and that a
+    WAL's batches come in the order of the file. One thread reads the feed.
     """
 
     def position(self, wal: int) -> int:
-        """Return the offset from which the WAL with this number is read."""
+        """Return the offset at which reading the WAL with this number begins."""
 
     def batches(self, wal: int) -> Generator[tuple[Window, str]]:
         """Yield the WAL's batches of entries, each with the file's URL.
 
-        A batch counts as handed out once the next one is asked for. Raises WalError, StoreError, WalNotClosed.
+        A batch counts as handed out once the caller asks for the next one. Raises WalError, StoreError, WalNotClosed.
         """
 
     def rules(self, wal: int) -> FilterRules:
         """Return the rules for the WAL's entries."""
 
     def chosen(self, batch: Window) -> Window:
-        """Return the part of a batch that is shipped, before any rules. It may have no entries."""
+        """Return the part of a batch that is shipped, before any rules apply. The part may have no entries."""
 
     def handed_out(self, wal: int, batch: Window) -> None:
-        """Note that all of a batch is with the senders, or filtered out."""
+        """Note that all entries of a batch are with the senders, or filtered out."""
 
     def ends_at(self, wal: int, error: WalError) -> bool:
-        """Return whether the WAL ends at an entry that cannot be read, after the feed has done what is to be done about it."""
+        """Return whether the WAL ends at an entry that cannot be read, after doing what the feed does in this case."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -79,7 +79,7 @@ class FeedReader:
     deadline: float
 
     def run(self) -> None:
-        """Read all WALs in a row. An error ends it; what was read before is still shipped."""
+        """Read all WALs in a row. An error ends the reading; entries that were read before are still shipped."""
         try:
             try:
                 self._read_all()
@@ -110,7 +110,7 @@ class FeedReader:
                         return False
                     self._hand_out_to_first_error(batch, wal, path, rules)
         except WalNotClosed as error:
-            if error.waited_seconds < CLOSE_TIMEOUT_SECONDS:  # the deadline cut its time short
+            if error.waited_seconds < CLOSE_TIMEOUT_SECONDS:  # the deadline left it too little time to be closed
                 return False
             raise
         except WalError as error:
@@ -119,7 +119,7 @@ class FeedReader:
         return True
 
     def _hand_out_to_first_error(self, batch: Window, wal: int, path: str, rules: FilterRules) -> None:
-        """Hand out a batch. If an entry raises, those before it have gone on their way; raises the first such error."""
+        """Hand out a batch. If entries raise errors, hand out the entries before the first such entry, and raise its error."""
         try:
             self._hand_out(batch, wal, path, rules)
         except WalError as error:
@@ -133,7 +133,7 @@ class FeedReader:
         if len(chosen.index):
             chosen, kept = self.labels.apply(chosen, filter_window(chosen, rules, path), path)
             take = self.sink.take(chosen, kept, rules, path)
-            self.counters.read(chosen, kept)  # first: what may be committed has been counted
+            self.counters.read(chosen, kept)  # first: entries must be counted before they may be committed
             self.senders.dispatch(chosen, kept, wal, take)
         self.feed.handed_out(wal, batch)
         self.in_flight.read_to(WalOffset(wal, int(batch.next_positions[-1])))
@@ -141,7 +141,7 @@ class FeedReader:
 
 @contextmanager
 def _closed_after(batches: Generator[tuple[Window, str]]) -> Iterator[Generator[tuple[Window, str]]]:
-    """Close the file that batches come from before anything is made of an error. What is wrong with closing it hides no other."""
+    """Close the batches' file before any error is handled. An error in closing does not hide another error."""
     try:
         yield batches
     finally:

@@ -1,4 +1,4 @@
-"""Figures of the summary that are looked up now and then and not counted: of the sink, and of what is not shipped yet."""
+"""Keeps figures of the summary that are looked up now and then, not counted: about the sink, and about edits not shipped yet."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ log = logging.getLogger(__name__)
 
 
 class Gauges:
-    """Looks them up in a row of WALs and a sink, as soon as there are any. `target` names the sink's owner in the log."""
+    """Looks up figures of a row of WALs and of a sink, once these exist. `target` names the sink's owner in the log."""
 
     def __init__(self, counters: Counters, in_flight: InFlight, target: str) -> None:
         self._counters = counters
@@ -25,7 +25,7 @@ class Gauges:
         self.sink: Sink | None = None
 
     def update(self) -> None:
-        """Let the counters know, and the log of an outage."""
+        """Pass the figures to the counters, and log an outage."""
         if self.sink is not None:
             self._of_sink(self.sink)
         watermark = self._in_flight.low_watermark()

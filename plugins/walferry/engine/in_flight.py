@@ -1,8 +1,8 @@
-"""Which requests are under way, and so how far a row of WALs is shipped: the low watermark.
+"""Knows which requests are under way, and so the low watermark: how far a row of WALs is shipped.
 
-Senders are acknowledged out of order. Each request is in flight from the moment when its first entry is handed to a sender until
-it is acknowledged, and no position may pass that entry meanwhile. No position may pass the batch that the reader is handing out
-either: senders are served one after the other, so entries before that of a request in flight may not be in one yet.
+Acknowledgements come out of order. A request is in flight from the moment when its first entry is handed to a sender until the
+request is acknowledged. Meanwhile no position may pass that entry. No position may pass the batch that the reader is handing out
+either: senders get their entries one after the other, so an entry may not be in a request yet when a later entry is in flight.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from dataclasses import dataclass
 class WalOffset:
     """A byte offset in one of the WALs that are shipped in a row."""
 
-    wal: int  # its number in that row
+    wal: int  # the WAL's number in the row
     offset: int
 
 
@@ -48,12 +48,12 @@ class InFlight:
             self._read = offset
 
     def low_watermark(self) -> WalOffset:
-        """Return the offset before which everything is acknowledged or filtered out; WALs with a smaller number are done."""
+        """Return the offset before which everything is acknowledged or filtered out. WALs with a smaller number are done."""
         with self._lock:
             return min((self._read, *self._first.values()))
 
     def oldest_written(self) -> int | None:
-        """Return when the first entry that is not acknowledged was written; None if all entries in requests are."""
+        """Return when the first entry that is not acknowledged was written; None if all entries in requests are acknowledged."""
         with self._lock:
             if not self._first:
                 return None

@@ -1,8 +1,8 @@
-"""One run of the engine: a reader and senders at work, and a supervisor that commits what they have done.
+"""One run of the engine: a reader and senders at work, and a supervisor that commits their progress.
 
 reader thread    reads the feed, filters, hands entries to the senders (feed)
 sender threads   send requests, each in order, and wait for their acknowledgements (senders)
-this thread      commits the low watermark, publishes the summary, looks after calls that take long, ends it all when nothing
+this thread      commits the low watermark, publishes the summary, looks after calls that take long, ends all threads when nothing
                  may be sent any more
 """
 
@@ -33,8 +33,8 @@ TICK_SECONDS = 0.1
 COMMIT_SECONDS = 0.5  # between two commits
 PUBLISH_SECONDS = 2.0  # between two summaries
 LOOK_SECONDS = 2.0  # between two looks after the calls under way
-JOIN_SECONDS = 10.0  # for threads that were told to stop
-CALLS_SECONDS = 10.0  # for calls that were under way when the run was ended
+JOIN_SECONDS = 10.0  # for threads to stop
+CALLS_SECONDS = 10.0  # for calls under way to finish when the run ends
 
 log = logging.getLogger(__name__)
 
@@ -43,7 +43,7 @@ log = logging.getLogger(__name__)
 class Run:
     """Ships one feed through one sink. `deadline` is on time.monotonic.
 
-    `stops` tells why nothing may be sent any more, such as that the peer was paused; it is asked every few seconds.
+    The run calls `stops` every few seconds. It returns why nothing may be sent any more, such as that the peer was paused.
     """
 
     feed: Feed
@@ -62,10 +62,7 @@ class Run:
     _committed: WalOffset = field(init=False, default_factory=lambda: WalOffset(0, 0))
 
     def ship(self) -> Status:
-        """Ship until the feed is at its end or the time is over. Returns how it ended.
-
-        Raises what has ended it.
-        """
+        """Ship until the feed ends or the time is over. Returns how the run ended, or raises the error that ended it."""
         sends = [partial(self.limit.send, self.sink.sender().send, deadline=self.deadline) for _ in range(self.senders)]
         senders = Senders(
             sends, self.sink.join, self.in_flight, self.limit.settings(self.settings), stop=self.outcome.stop,
@@ -92,9 +89,9 @@ class Run:
         return self.outcome.status()
 
     def _supervise(self, reader: threading.Thread, senders: Senders) -> None:
-        """Commit, publish summaries and look after calls and the limit until reader and senders have ended.
+        """Commit, publish summaries, and look after calls and the limit, until reader and senders have ended.
 
-        After the deadline the senders only finish the calls under way, and only those that the target works on.
+        After the deadline the senders only finish calls under way, and only calls that the target works on.
         """
         committed = published = looked = time.monotonic()
         while reader.is_alive() or senders.running:
@@ -109,14 +106,14 @@ class Run:
                 self.publish()
                 if (why := self.stops()) is not None:
                     self.outcome.note(why)
-                    senders.stop()  # requests under way end
+                    senders.stop()  # no new requests; requests under way finish
             if now - looked >= LOOK_SECONDS:
                 self.sink.look_after_calls(self.deadline)
                 looked = time.monotonic()
         self._commit()
 
     def _await_pending(self) -> None:
-        """Everything is shipped or given up: wait until the commit has nothing left to do, or until the deadline."""
+        """Wait, once everything is shipped or given up, until the commit has nothing left to do, or until the deadline."""
         if not self.commit.pending:
             return
         self.limit.leave()
@@ -130,15 +127,15 @@ class Run:
     def _commit(self) -> None:
         watermark, before = self.in_flight.low_watermark(), self._committed
         if watermark.wal != before.wal or (watermark != before and not self.commit.whole_wals):
-            self.publish()  # first: what is committed is not shipped again, so no later attempt would count it
+            self.publish()  # first: committed edits are not shipped again, so no later attempt would count them
             self._committed = watermark
         self.commit.commit(watermark)
 
     def _end_calls(self, senders: Senders) -> None:
-        """Send no further request, and wait for those under way, so that the next run need not.
+        """Send no further request, and wait for the requests under way, so that the next run need not wait.
 
-        A target goes on with a request whose connection was cut. If one takes too long it is cut all the same, and the right to
-        send tells its next holder for how long the target may still carry it out (base/zk/right.py).
+        A target goes on with a request whose connection was cut. A request that takes too long is cut all the same. The right to
+        send then shows its next holder for how long the target may still carry it out (base/zk/right.py).
         """
         senders.stop()
         if not senders.join(CALLS_SECONDS):
@@ -146,6 +143,6 @@ class Run:
             self.sink.interrupt()
 
     def publish(self) -> None:
-        """Write the summary with what is known now."""
+        """Write the summary with the present figures."""
         self.gauges.update()
         self.commit.write(self.counters.summary())

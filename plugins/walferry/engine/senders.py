@@ -1,12 +1,12 @@
-"""Senders: each sends requests in order, and all send side by side.
+"""Sends requests from several threads: each sender sends in order, and all send side by side.
 
-An entry's sender is chosen by a hash of its region, so a region's edits stay with one sender and keep their order. Requests are
-filled and queued, one at a time for each sender. All senders together hold a bounded number of bytes. What a request looks like
-is the sink's business.
+An entry's region, hashed, chooses its sender, so a region's edits stay with one sender and keep their order. Requests are filled
+and queued, one at a time for each sender. All senders together hold a bounded number of bytes. The sink decides what a request
+looks like.
 
-Each acknowledgement takes a round trip, however little it is for. So a sender sends all that has been queued since it sent the
-last time, and waits for the acknowledgement: little to a slave that keeps up, and more to one that is far away. It takes no more
-than is acknowledged within about a second, because positions move only then.
+Each acknowledgement takes a round trip, however small the request. So a sender sends everything that was queued since its last
+send at once, and waits for the acknowledgement: this is little to a slave that keeps up, and more to a slave that is far away. It
+takes no more than is acknowledged within about a second, because positions move only then.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ from walferry.replication.peers.settings import PeerSettings
 from walferry.replication.sinks.errors import Stopped
 from walferry.replication.sinks.sink import Ints, SinkRequest, Take
 
-SECONDS = 1.0  # within which what is sent at once should be acknowledged
-MOST_BYTES = 16 << 20  # that are sent at once
+SECONDS = 1.0  # within which requests sent at once should be acknowledged
+MOST_BYTES = 16 << 20  # sent at once
 
 
 class Sends(Protocol):
@@ -38,7 +38,7 @@ class Sends(Protocol):
 
 
 class Budget:
-    """Bytes that may be held at once. What is larger than the whole budget passes when nothing else is held."""
+    """Limits the bytes that are held at once. A piece larger than the whole budget passes when nothing else is held."""
 
     def __init__(self, size: int) -> None:
         self._size = size
@@ -55,13 +55,13 @@ class Budget:
             self._held += size
 
     def give_back(self, size: int) -> None:
-        """`size` bytes are no longer held."""
+        """Note that `size` bytes are no longer held."""
         with self._changed:
             self._held -= size
             self._changed.notify_all()
 
     def stop(self) -> None:
-        """Wake the thread that waits."""
+        """Wake the waiting thread."""
         with self._changed:
             self._stopped = True
             self._changed.notify_all()
@@ -69,7 +69,7 @@ class Budget:
 
 @dataclass(frozen=True)
 class Queued:
-    """A request, and its number among those in flight."""
+    """A request, and its number among the requests in flight."""
 
     number: int
     request: SinkRequest
@@ -77,7 +77,7 @@ class Queued:
 
 
 class SenderQueue:
-    """The requests that wait for one sender, in order. Any thread may put some; the sender's own gets them."""
+    """The requests that wait for one sender, in order. Any thread may put requests; the sender's own thread gets them."""
 
     def __init__(self) -> None:
         self._changed = threading.Condition()
@@ -94,14 +94,16 @@ class SenderQueue:
             self._changed.notify()
 
     def end(self) -> None:
-        """Nothing more will be put."""
+        """Note that no more requests will be put."""
         with self._changed:
             self._ended = True
             self._changed.notify()
 
     def get(self, most_bytes: float) -> list[Queued]:
-        """Wait for a request, and take it and those behind it that together have at most so many bytes. One that goes alone is
-        taken alone. Empty if there are no more."""
+        """Wait for a request, and take it with the requests behind it that together have at most `most_bytes`.
+
+        A request that goes alone is taken alone. Returns an empty list if no more requests will come.
+        """
         with self._changed:
             self._changed.wait_for(lambda: self._queued or self._ended)
             some = [self._queued.popleft()] if self._queued else []
@@ -113,14 +115,14 @@ class SenderQueue:
 
 
 class SenderPace:
-    """How many bytes a sender may send at once: more and more while they are acknowledged in time, otherwise fewer."""
+    """Decides how many bytes a sender may send at once: more and more while acknowledgements come in time, otherwise fewer."""
 
     def __init__(self, most_bytes: int) -> None:
         self._most = min(most_bytes, MOST_BYTES)
         self.bytes = 0.0
 
     def acknowledged(self, size: int, seconds: float) -> None:
-        """What was sent at once had `size` bytes, and took so long."""
+        """Note that `size` bytes that were sent at once took so many `seconds`."""
         if seconds <= SECONDS:
             self.bytes = max(self.bytes, min(self._most, 2 * size))
         else:
@@ -147,7 +149,7 @@ class Senders:
     ) -> None:  # fmt: skip
         self._in_flight = in_flight
         self._join = join
-        # What has been begun to fill is held too.
+        # Requests that are being filled are held too.
         self._limits = replace(settings, shipment_bytes=min(settings.shipment_bytes, settings.buffer_bytes // (2 * len(sends))))
         self._on_acknowledged = on_acknowledged
         self._on_failure = on_failure
@@ -163,9 +165,9 @@ class Senders:
             thread.start()
 
     def dispatch(self, window: Window, kept: KeptEdits, wal: int, take: Take) -> None:
-        """Hand what the sink takes of a batch to the senders; waits while too much is held. Raises Stopped.
+        """Hand the entries of a batch that the sink takes to the senders; wait while too much is held. Raises Stopped.
 
-        An entry that goes alone does so after what its sender has before it.
+        An entry that goes alone does so after the entries that its sender already has.
         """
         if self._stop.is_set():
             raise Stopped
@@ -175,7 +177,7 @@ class Senders:
             self._in_flight.read_to(WalOffset(wal, int(window.next_positions[some[-1]])))
 
     def _dispatch(self, chosen: Ints, window: Window, kept: KeptEdits, wal: int, take: Take) -> None:
-        """Sender by sender: until all have theirs no position passes the first of these entries."""
+        """Hand out sender by sender. Until all senders have their entries, no position passes the first of these entries."""
         sender_of = window.index.region_hash[chosen] % np.uint64(len(self._queues))
         for sender in range(len(self._queues)):
             for part in _parts(chosen[sender_of == sender], kept.size, self._limits, take.alone):
@@ -188,7 +190,7 @@ class Senders:
                     self._add(sender, first, written, take, part, int(kept.size[part].sum()))
 
     def flush(self) -> None:
-        """Queue the requests that have been begun to fill, as at the end of a file."""
+        """Queue the requests that are being filled, as at the end of a file."""
         for sender in range(len(self._queues)):
             self._flush(sender)
 
@@ -199,7 +201,7 @@ class Senders:
             q.end()
 
     def stop(self) -> None:
-        """Send no further request; those under way go on."""
+        """Send no further request; requests under way go on."""
         self._stop.set()
         self._budget.stop()
         for q in self._queues:
@@ -211,14 +213,14 @@ class Senders:
         return any(t.is_alive() for t in self._threads)
 
     def join(self, timeout: float) -> bool:
-        """Wait at most `timeout` seconds for the senders to end; returns whether all did."""
+        """Wait at most `timeout` seconds for the senders to end. Returns whether all have ended."""
         give_up = time.monotonic() + timeout
         for thread in self._threads:
             thread.join(max(0.0, give_up - time.monotonic()))
         return not self.running
 
     def _add(self, sender: int, first: WalOffset, written: int, take: Take, part: Ints, size: int) -> None:
-        request = take.request(part)  # first: if it raises, no request is left open that has nothing in it
+        request = take.request(part)  # first: if this raises, no empty request is left open
         open_ = self._open[sender]
         limits = self._limits
         if open_ and (open_.size + size > limits.shipment_bytes or open_.entries + part.size > limits.shipment_entries):
@@ -247,20 +249,20 @@ class Senders:
             began = time.monotonic()
             try:
                 send([each.request for each in some])
-            except BaseException as error:  # nothing behind it can be registered: the other senders and the reader end too
+            except BaseException as error:  # no later position can be registered, so the other senders and the reader end too
                 self._on_failure(error)
                 self.stop()
                 return
             size = sum(each.request.size for each in some)
             pace.acknowledged(size, time.monotonic() - began)
             for each in some:
-                self._on_acknowledged(each.request)  # first: what may be registered has been counted
+                self._on_acknowledged(each.request)  # first: edits must be counted before their position may be registered
                 self._in_flight.acknowledge(each.number)
             self._budget.give_back(size)
 
 
 def _parts(chosen: Ints, size: Ints, limits: PeerSettings, alone: Collection[int]) -> Iterator[Ints]:
-    """`chosen` in parts that each fit into a request, or are one entry; each of `alone` is a part of its own."""
+    """Yield `chosen` in parts that each fit into a request, or are one entry; each entry of `alone` is a part of its own."""
     if not alone:
         yield from _fitting(chosen, size, limits.shipment_bytes, limits.shipment_entries)
         return

@@ -1,4 +1,4 @@
-"""What a run did, WAL group by WAL group, under the names that HBase's metrics have."""
+"""Defines the summary of a run, WAL group by WAL group, under the names of HBase's metrics."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from walferry.base.texts import one_line, visible
 
 MAX_ERROR_CHARS = 4000  # ZooKeeper drops a connection that sends it more than 1 MiB
 TABLE_COUNTS = 3
-MAX_NAMES, MAX_NAME_CHARS = 500, 300  # of tables and families that were dropped
+MAX_NAMES, MAX_NAME_CHARS = 500, 300  # of tables and families whose edits were dropped
 LATEST_MS = 253_402_300_799_999  # the year 9999
 _ERRORS = ("error", "slaveError", "directRefused", "notLoaded")
 
@@ -21,7 +21,7 @@ T = TypeVar("T")
 
 
 class Status(StrEnum):
-    """How a group's shipping stands, or ended."""
+    """The state of a group's shipping, or how it ended."""
 
     RUNNING = "running"
     DONE = "done"  # every closed WAL of the group is shipped
@@ -29,25 +29,25 @@ class Status(StrEnum):
     HELD = "held"  # another run holds the group's lease
     PAUSED = "paused"  # the peer was paused meanwhile; the rest stays queued until it is resumed
     SLAVE_DOWN = "slave-down"  # the slave has acknowledged nothing for too long; the next batch tries again
-    FAILED = "failed"  # the error says why; what was acknowledged is registered, the rest stays queued
+    FAILED = "failed"  # the error says why; acknowledged edits are registered, the rest stays queued
 
 
 @dataclass(frozen=True, kw_only=True)
 class GroupSummary(Record):
-    """One WAL group in one run. Counts are of the whole run, over its attempts; times in ms since the epoch; sizes in bytes."""
+    """One WAL group in one run. Counts cover the whole run with all attempts; times are in ms since the epoch, sizes in bytes."""
 
     group: str
-    server: str = ""  # under whose znode the queue lies
+    server: str = ""  # the server whose znode contains the queue
     queue_id: str = ""
     status: Status = Status.RUNNING
     error: str | None = None
-    passing: bool = False  # whether what failed may go better at once: the source's ZooKeeper was away
+    passing: bool = False  # whether a retry may succeed at once: the source's ZooKeeper was away
     shippedBatches: int = 0  # shipments acknowledged
-    shippedOps: int = 0  # row mutations in them, as HBase counts
+    shippedOps: int = 0  # row mutations in the shipments, as HBase counts
     shippedCells: int = 0
     shippedBytes: int = 0  # of cells
-    shippedHFiles: int = 0  # that sinks have copied for bulk loads
-    missingHFiles: int = 0  # among these, gone from the source, which did not keep them for the peer any more
+    shippedHFiles: int = 0  # HFiles that sinks have copied for bulk loads
+    missingHFiles: int = 0  # among these, gone from the source, which no longer kept them for the peer
     failedBatches: int = 0  # requests that had to be sent again
     logEditsRead: int = 0
     logReadInBytes: int = 0
@@ -55,34 +55,34 @@ class GroupSummary(Record):
     cellsFiltered: int = 0  # cells left out of entries whose other cells were shipped
     deletedAtBoth: tuple[str, ...] = ()  # tables, and families as table:family, whose edits were dropped
     completedLogs: int = 0  # WALs that left the queue
-    uncleanlyClosedLogs: int = 0  # among them those that end without a trailer
-    ignoredUncleanlyClosedLogContentsInBytes: int = 0  # behind the last whole entry of these
-    quarantinedLogs: int = 0  # among the completed ones those that were broken, and given up from there on
-    skippedBytes: int = 0  # of these
-    sizeOfLogQueue: int = 0  # WALs still queued, the open one of a live server among them
-    logsLeft: int = 0  # closed WALs that the attempt has found and that have not left the queue
-    bytesToShip: int = 0  # of closed WALs when the attempt began, from the positions on
-    bytesDone: int = 0  # of these, acknowledged or filtered
-    bytesDoneBefore: int = 0  # by the run's earlier attempts, of what these had found
-    timestampOfLastShippedOp: int | None = None  # write time of the last edit shipped; None: none was
-    ageOfLastShippedOp: int | None = None  # ms from its write to its acknowledgement
-    timestampOfNextToReplicate: int | None = None  # write time of the oldest edit not shipped, or earlier; None: none is left
-    replicationLag: int | None = None  # ms since then, when this was written; 0: no closed WAL is left; None: not known
+    uncleanlyClosedLogs: int = 0  # among them, WALs that end without a trailer
+    ignoredUncleanlyClosedLogContentsInBytes: int = 0  # bytes behind the last whole entry of those WALs
+    quarantinedLogs: int = 0  # among the completed WALs, broken ones whose rest was given up
+    skippedBytes: int = 0  # bytes given up in quarantined WALs
+    sizeOfLogQueue: int = 0  # WALs still queued, including a live server's open WAL
+    logsLeft: int = 0  # closed WALs that the attempt found and that are still queued
+    bytesToShip: int = 0  # bytes of the closed WALs behind their positions when the attempt began
+    bytesDone: int = 0  # of bytesToShip, acknowledged or filtered out
+    bytesDoneBefore: int = 0  # done by the run's earlier attempts, of their own bytesToShip
+    timestampOfLastShippedOp: int | None = None  # write time of the last edit shipped; None: nothing was shipped
+    ageOfLastShippedOp: int | None = None  # ms from that edit's write to its acknowledgement
+    timestampOfNextToReplicate: int | None = None  # write time of the oldest edit not shipped, or earlier; None: no edit is left
+    replicationLag: int | None = None  # ms from that time to the summary; 0: no closed WAL is left; None: unknown
     slave: str = ""  # the peer's cluster key
-    sink: str = ""  # how edits are sent: walferry.replication.peers.settings.SinkKind; empty: nothing has been yet
-    directRefused: str | None = None  # why the slave does not let its regions be written to; None: it does, or was not asked to
-    notLoaded: str | None = None  # of a run that loads files: why not all of the group went so
-    slaveSilentSince: int | None = None  # since when it acknowledges nothing; None: it does, or is asked nothing
-    slaveTries: int = 0  # tries that have failed since then
-    slaveError: str | None = None  # why the last of them failed
-    lastCompletedLog: str = ""  # of an interval that is shipped again: the newest WAL that is done
-    completedLogsDigest: str = ""  # of such an interval: `digest_with` of all WALs that are done, in order
-    stages: str = ""  # of such an interval: tells which of the group's edits this is about, and what they follow (replay.run)
-    shippedBy: str = ""  # of such an interval: the try of the run that has shipped some of it last
-    tables: Mapping[str, Sequence[int]] = field(default_factory=dict)  # of such an interval: edits, cells, bytes of a table
-    editsBeforeCopy: int = 0  # of such an interval: edits that are older than the initial snapshot of their table, and left out
+    sink: str = ""  # how edits are sent (walferry.replication.peers.settings.SinkKind); empty: none sent yet
+    directRefused: str | None = None  # why the slave refuses writes to its regions; None: it does not, or was not asked
+    notLoaded: str | None = None  # in a run that loads files: why part of the group did not go as files
+    slaveSilentSince: int | None = None  # since when the slave acknowledges nothing; None: it does, or gets no requests
+    slaveTries: int = 0  # failed tries since then
+    slaveError: str | None = None  # why the last try failed
+    lastCompletedLog: str = ""  # in a replay: the newest WAL that is done
+    completedLogsDigest: str = ""  # in a replay: `digest_with` of all WALs that are done, in order
+    stages: str = ""  # in a replay: identifies the group's edits in this stage, and the edits that they follow (replay.run)
+    shippedBy: str = ""  # in a replay: the try of the run that shipped edits last
+    tables: Mapping[str, Sequence[int]] = field(default_factory=dict)  # in a replay: edits, cells, bytes of a table
+    editsBeforeCopy: int = 0  # in a replay: edits left out because their table's initial snapshot is newer
     seconds: float = 0.0
-    cpuSeconds: float = 0.0  # of the Spark task's own process, while it shipped this group
+    cpuSeconds: float = 0.0  # CPU time of the Spark task's own process while it shipped this group
 
     @property
     def failed(self) -> bool:
@@ -90,14 +90,14 @@ class GroupSummary(Record):
         return self.status in (Status.FAILED, Status.HELD, Status.SLAVE_DOWN)
 
     def to_json(self) -> str:
-        """This summary for `from_json`; texts that may be from outside are cut to one line each."""
+        """Return this summary for `from_json`. Each text that may come from outside is cut to one line."""
         values = asdict(self)
         deleted = [visible(name, MAX_NAME_CHARS) for name in self.deletedAtBoth[:MAX_NAMES]]
         return text_of(values | _shown(values) | {"deletedAtBoth": deleted})
 
     @classmethod
     def from_json(cls, text: bytes | str, most_bytes: int = MAX_BYTES) -> Self:
-        """The summary that `to_json` wrote; fields of another version are left out, and each text is cut to one line.
+        """Return the summary that `to_json` wrote. Leaves out fields of another version, and cuts each text to one line.
 
         Raises NotARecord.
         """
@@ -119,12 +119,12 @@ class GroupSummary(Record):
 
 
 def digest_with(digest: str, name: str) -> str:
-    """A short text that tells which names there are, in which order: `digest` tells it of those before this one."""
+    """Return a short text that identifies a sequence of names: `name`, behind the names that `digest` identifies."""
     return hashlib.sha256(f"{digest} {name}".encode()).hexdigest()[:16]
 
 
 def shown_ms(write_time: int) -> int:
-    """A write time of a WAL, which may be any number, as a time that summaries have: from 1970 to 9999."""
+    """Return a WAL's write time, which may be any number, within the times that summaries contain: 1970 to 9999."""
     return min(max(0, write_time), LATEST_MS)
 
 
@@ -133,5 +133,5 @@ def _with_shown_names(values: Mapping[str, T]) -> dict[str, T]:
 
 
 def _shown(values: Mapping[str, Any]) -> dict[str, str]:
-    """The errors among the values, each as one bounded line."""
+    """Return the errors among the values, each as one bounded line."""
     return {name: one_line(text, MAX_ERROR_CHARS) for name in _ERRORS if (text := values.get(name))}

@@ -1,7 +1,7 @@
 """Copies a region's store files, and has the slave load them (walferry.load.file_loader).
 
-Before that the files are looked for, and what they say of themselves is read: or the region is a case for a scan. They are copied
-without the source's numbers: see hfiles.py.
+First it finds the files and reads their metadata; if that fails, the region needs a scan. The copies do not contain the source's
+sequence numbers: see hfiles.py.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ from walferry.load.file_loader import FileLoader
 from walferry.load.numbered import StagedFile
 from walferry.load.staging import delete_surely
 
-COPIED_AT_ONCE = 4  # files of a region: HDFS takes longer to end a small one than to write it
-TASK = "walferry, initial snapshot"  # the slave's files say that this has made them
+COPIED_AT_ONCE = 4  # files of a region: HDFS takes longer to end a small file than to write it
+TASK = "walferry, initial snapshot"  # the slave's files name this as their writer
 
 log = logging.getLogger(__name__)
 
@@ -39,7 +39,7 @@ class NeedsScan(Exception):
 
 @dataclass(frozen=True)
 class FoundFile:
-    """A store file, where it lies now and what it says of itself (None: that cannot be read)."""
+    """A store file: where it lies now, and its metadata (None: they cannot be read)."""
 
     file: StoreFile
     url: str
@@ -47,14 +47,14 @@ class FoundFile:
 
 
 def copy_files(loader: FileLoader, region: SnapshotRegion, found: Sequence[FoundFile], held: HeldRegion) -> RegionRecord:
-    """Copy a region by its files. Raises NeedsScan, StoreError, and what FileLoader.load does."""
+    """Copy a region by its files. Raises NeedsScan, StoreError, and the errors of FileLoader.load."""
     calls = loads(found)
     if not calls:
         return RegionRecord(CopyWay.FILES)
     target = loader.place.locate(region.start)
     check_borders(region, target)
     writers = [[partial(_copy, each) for each in call] for call in calls]
-    try:  # the region may be split meanwhile
+    try:  # the region may be split while its files are copied
         loader.load(target, held, writers, lambda: check_borders(region, loader.place.locate(region.start)))
     except UnreadableHFile as error:
         raise NeedsScan(str(error)) from error
@@ -67,9 +67,9 @@ def _copy(each: FoundFile, url: str) -> StagedFile:
 
 
 def copy_file(source: str, target: str, task: str) -> FileEnd:
-    """Copy an HFile as it is, except for what it says of the order of its cells (hfiles.py). `task` says in it who did.
+    """Copy an HFile unchanged, except for its metadata about its cells' order (hfiles.py). The copy names `task` as its writer.
 
-    Returns its end, which no other copy has. Raises UnreadableHFile, StoreError, FileNotFoundError.
+    Returns the copy's end, which no other copy has. Raises UnreadableHFile, StoreError, FileNotFoundError.
     """
     with open_wal(source) as file:
         info = info_without_numbers(file, source, f"{task} {uuid.uuid4().hex}")
@@ -85,7 +85,7 @@ def copy_file(source: str, target: str, task: str) -> FileEnd:
 
 
 def _pieces(file: OpenWal, source: str, start: int, end: int) -> Iterator[bytes]:
-    """Yield a part of the file. Raises StoreError."""
+    """Yield the file's bytes from `start` to before `end`. Raises StoreError."""
     for offset in range(start, end, COPY_BYTES):
         wanted = min(COPY_BYTES, end - offset)
         data = file.read_at(offset, wanted)
@@ -95,9 +95,9 @@ def _pieces(file: OpenWal, source: str, start: int, end: int) -> Iterator[bytes]
 
 
 def clean(place: RegionPlace, record: RegionRecord | None, root: str, patience_seconds: float = 0.0) -> None:
-    """Have the slave delete the folder that a copy has noted, if there is one. Raises StaleLoad if it may still be there.
+    """Have the slave delete the folder that a copy has noted, if there is one. Raises StaleLoad if it may still exist.
 
-    Raises CopyRefused if no copy can have noted it: the slave is asked to delete nothing else.
+    Raises CopyRefused, and asks the slave for nothing, if no copy can have noted this folder.
     """
     if record is None or not record.staging:
         return
@@ -117,7 +117,7 @@ def find_files(root: str, region: SnapshotRegion) -> list[FoundFile]:
 
 
 def loads(found: Sequence[FoundFile]) -> list[list[FoundFile]]:
-    """The files of each call, oldest first, of a family one a call. Raises NeedsScan if one does not tell how old it is.
+    """Return the files of each call, oldest first, at most one per family. Raises NeedsScan if a file's age is unknown.
 
     Such a file cannot be copied without the source's numbers, either. Files without cells, which compactions may leave, are left
     out: a slave refuses to load them.
@@ -134,19 +134,19 @@ def loads(found: Sequence[FoundFile]) -> list[list[FoundFile]]:
 
 
 def check_borders(region: SnapshotRegion, target: Region) -> None:
-    """Raises NeedsScan if a region at the slave does not have all rows of the source's."""
+    """Raise NeedsScan if the slave's region does not contain all rows of the source's region."""
     ends_within = not target.end or (region.end and region.end <= target.end)
     if not (target.start <= region.start and ends_within):
         raise NeedsScan("the table at the slave has other borders of regions")
 
 
 def _age(each: FoundFile) -> tuple[int, int, str]:
-    """As HBase orders the files of a store (StoreFileComparators.SEQ_ID)."""
+    """Return the key by which HBase orders the files of a store (StoreFileComparators.SEQ_ID)."""
     return (each.info.sequence_id if each.info else 0, -each.file.size, each.file.name)
 
 
 def _found(root: str, region: SnapshotRegion, file: StoreFile) -> FoundFile:
-    """Look into the places in the order in which HBase moves files."""
+    """Find a file, looking into its places in the order in which HBase moves files. Raises BrokenSnapshot."""
     for place in file.places:
         url = f"{root}/{place}"
         try:

@@ -1,10 +1,9 @@
-"""What an HFile says about itself: how many cells it has, how late they were written, and whether they have tags. And what it
-has to say once it is copied.
+"""Reads an HFile's metadata (number of cells, age, whether cells have tags), and writes the metadata of its copy.
 
-A region that loads a file believes what the file says of the order of its cells, unless the load gave it a number: then cells
-with numbers that the region has not reached yet are hidden, and after a crash recovered edits up to the file's number are passed
-over. The numbers are the source's, and mean nothing at the slave. A file that says that it was bulk-loaded has no such numbers:
-its cells are visible at once, and count as the oldest ones until a load has given it a number.
+A region that loads a file trusts the file's own metadata about the order of its cells, unless the load gave the file a number.
+Then cells with numbers that the region has not reached yet are hidden, and after a crash recovered edits up to the file's number
+are skipped. The numbers are the source's, and mean nothing at the slave. A file whose metadata say that it was bulk-loaded has no
+such numbers: its cells are visible at once, and count as the oldest ones until a load has given the file a number.
 
     HFile    = blocks, trailer of 4096 bytes
     trailer  = "TRABLK\\"$" delimited FileTrailerProto, zeros, int32 version               the version's low 24 bits are 2 or 3
@@ -13,7 +12,7 @@ its cells are visible at once, and count as the oldest ones until a load has giv
                                                                      encrypted
     info     = "PBUF" delimited FileInfoProto: a map              in the block at file_info_offset, with the magic "FILEINF2"
 
-Behind the info there are only blocks with Bloom filters' indexes. They are found one after the other, and no offset is theirs.
+Only blocks with Bloom filters' indexes follow the info. Readers find them one after the other, so no offset points to them.
 
 A codec other than GZ and NONE frames its data as Hadoop does: { int32 rawLen, { int32 length, block }* }*. ZSTD of Hadoop's own
 library writes one plain frame.
@@ -47,12 +46,12 @@ from walferry.load.copy_errors import UnreadableHFile
 TRAILER_BYTES = 4096
 TRAILER_MAGIC = b'TRABLK"$'
 INFO_MAGIC = b"FILEINF2"
-MAX_INFO_BYTES = 64 << 20  # keys of rows may be in it, and names of compacted files
-MAX_INFO_ENTRIES = 10_000  # HBase writes some 30; parsed, each takes some hundred bytes, however short it is
+MAX_INFO_BYTES = 64 << 20  # it may contain keys of rows, and names of compacted files
+MAX_INFO_ENTRIES = 10_000  # HBase writes some 30; a parsed entry takes some hundred bytes, however short
 UNKNOWN_SEQUENCE_ID = -1  # also in HBase, for a file without one
-CHECKED_BYTES, CRC32 = 16 << 10, 1  # that a checksum is of, and its kind
-UNIT_BLOCK_BYTES = 128 << 10  # raw: readers decompress each block of SNAPPY, LZ4 and ZSTD into a buffer of 256 KB by default
-_NUMBERS = frozenset({b"MAX_SEQ_ID_KEY", b"SKIP_RESET_SEQ_ID"})  # what makes a region believe the numbers of a file's cells
+CHECKED_BYTES, CRC32 = 16 << 10, 1  # bytes that one checksum covers, and its kind
+UNIT_BLOCK_BYTES = 128 << 10  # raw: readers decompress SNAPPY, LZ4 and ZSTD blocks into a buffer, by default of 256 KB
+_NUMBERS = frozenset({b"MAX_SEQ_ID_KEY", b"SKIP_RESET_SEQ_ID"})  # these make a region trust the numbers of a file's cells
 _BLOCK = struct.Struct(">8siiqBii")
 _INT32 = struct.Struct(">i")
 _ENTRY = b"\x0a"  # the tag of FileInfoProto.map_entry, its only field
@@ -67,7 +66,7 @@ M = TypeVar("M", bound=Message)
 
 @dataclass(frozen=True)
 class HFileInfo:
-    """`sequence_id` grows with the time of writing: of two cells with equal keys, that of the file with the larger one counts."""
+    """The metadata of a file. `sequence_id` grows with the time of writing: of equal keys, the cell of the largest id counts."""
 
     sequence_id: int
     has_tags: bool
@@ -75,7 +74,7 @@ class HFileInfo:
 
 
 def read_info(file: OpenWal, url: str, name: str) -> HFileInfo:
-    """Read the metadata of an open HFile; `name` is its name in its region. Raises UnreadableHFile, StoreError."""
+    """Read the metadata of an open HFile; `name` is the file's name in its region. Raises UnreadableHFile, StoreError."""
     try:
         trailer = _trailer(file)
         entries = {entry.first: entry.second for entry in _info(file, trailer).message.map_entry}
@@ -90,7 +89,7 @@ def read_info(file: OpenWal, url: str, name: str) -> HFileInfo:
 
 @dataclass(frozen=True)
 class OtherInfo:
-    """What a copy of an HFile has in the place of its bytes from `start` to before `end`."""
+    """The block that a copy of an HFile contains instead of the original's bytes from `start` to before `end`."""
 
     start: int
     end: int
@@ -98,7 +97,7 @@ class OtherInfo:
 
 
 def info_without_numbers(file: OpenWal, url: str, task: str) -> OtherInfo:
-    """The file info of a copy of an HFile: it says that `task` made it for a bulk load. Raises UnreadableHFile, StoreError."""
+    """Return the info for an HFile's copy, which says that `task` made it for a bulk load. Raises UnreadableHFile, StoreError."""
     try:
         trailer = _trailer(file)
         info = _info(file, trailer)
@@ -110,7 +109,7 @@ def info_without_numbers(file: OpenWal, url: str, task: str) -> OtherInfo:
 
 @dataclass(frozen=True)
 class _Info:
-    """A file's info, its data as it lies in the file, and where its block ends."""
+    """A file's info, the data of its block as stored, and where the block ends."""
 
     message: pb.FileInfoProto
     data: bytes
@@ -124,7 +123,7 @@ def _without_numbers(info: pb.FileInfoProto, task: str) -> pb.FileInfoProto:
 
 
 def _block(info: pb.FileInfoProto, like: bytes, codec: ValueCodec) -> bytes:
-    """The block of a file's info, compressed as the one that is `like` it."""
+    """Return the block of a file's info, compressed like the data `like`."""
     out = io.BytesIO(PBUF)
     out.seek(len(PBUF))
     serialize_length_prefixed(info, out)
@@ -165,7 +164,7 @@ def _info(file: OpenWal, trailer: pb.FileTrailerProto) -> _Info:
 
 
 def _check_entries(raw: bytes) -> None:
-    """Raises ValueError for a file info that has very many entries, or anything else, behind which these might come."""
+    """Raise ValueError if a file info has very many entries, or anything else in front of further entries."""
     length, at = _varint(raw, len(PBUF))
     end = min(len(raw), at + length)
     for _ in range(MAX_INFO_ENTRIES):
@@ -179,7 +178,7 @@ def _check_entries(raw: bytes) -> None:
 
 
 def _varint(data: bytes, at: int) -> tuple[int, int]:
-    """A number, and where it ends. Raises ValueError."""
+    """Return a number, and the offset of its end. Raises ValueError."""
     if (found := length_at(data, at)) is None:
         raise ValueError("a length cannot be read")
     return found
@@ -191,7 +190,7 @@ def _delimited(kind: type[M], data: bytes) -> M:
 
 
 def _compressed(raw: bytes, like: bytes, codec: ValueCodec) -> bytes:
-    """Compress as other data of the file is: there are two ways to frame ZSTD."""
+    """Compress `raw` in the way of the file's other data: there are two ways to frame ZSTD."""
     if codec is ValueCodec.NONE:
         return raw
     if codec is ValueCodec.GZ:
@@ -220,7 +219,7 @@ def _decompressed(data: bytes, raw_bytes: int, codec: ValueCodec) -> bytes:
 
 
 def _unframed(data: bytes, raw_bytes: int, decompress: Callable[[bytes, int], bytes]) -> bytes:
-    """Decompress Hadoop's blocks; of those that make up one unit, only the whole size is known, so it must be one block."""
+    """Decompress Hadoop's blocks. A unit of several blocks is refused, because only the whole unit's size is known."""
     out, at = bytearray(), 0
     while at < len(data) and len(out) < raw_bytes:
         (size,), (length,) = _INT32.unpack_from(data, at), _INT32.unpack_from(data, at + _INT32.size)

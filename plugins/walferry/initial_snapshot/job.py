@@ -1,7 +1,7 @@
-"""The job that copies the tables of a new peer to its slave, from its start to its end: a task for some regions at a time.
+"""Copies the tables of a new peer to its slave: the job, from its start to its end. Each task copies some regions.
 
-What is copied is noted in ZooKeeper (walferry.load.copy_records), so the job may be killed at any time, and the next one goes on.
-While it runs, it says how far it is.
+Copied regions are noted in ZooKeeper (walferry.load.copy_records), so the job may be killed at any time, and the next one goes
+on. While the job runs, it reports its progress.
 """
 
 from __future__ import annotations
@@ -46,9 +46,9 @@ from walferry.replication.source.agreement import check_peer
 from walferry.replication.source.session import Session, open_session
 from walferry.replication.source.source_job import SourceJob
 
-TASKS_A_CORE = 8  # each connects to both clusters once, and the last ones should end at about the same time
+TASKS_A_CORE = 8  # each connects to both clusters once; the last tasks should end at about the same time
 PROGRESS_SECONDS = 10.0
-WAIT_SECONDS = 3600.0  # for a batch that holds the peer lock; its deadline is 1800 s unless it was given another
+WAIT_SECONDS = 3600.0  # for a batch that holds the peer lock; a batch's deadline is 1800 s by default
 BEGIN_TRIES = 3  # if a table becomes another one between the roll and its snapshot
 
 log = logging.getLogger(__name__)
@@ -58,7 +58,7 @@ Spread = Callable[[Sequence[RegionTask]], Collection[RegionOutcome]]
 
 @dataclass(frozen=True, kw_only=True)
 class CopyRun(SourceJob):
-    """What is to be copied. No `tables`: all that the peer replicates."""
+    """A request to copy `tables`; without any, all tables that the peer replicates."""
 
     kind: ClassVar[str] = "copy"
     nothing_done: ClassVar[str] = "the initial snapshot has stopped"
@@ -67,7 +67,7 @@ class CopyRun(SourceJob):
     allow_not_empty: bool = False  # copy into tables that have rows at the slave
 
     def run(self, on: Backend, say: Tell) -> JobOutcome:
-        """Copy what is not copied yet. Raises what initial_snapshot does."""
+        """Copy all tables and regions that are not copied yet. Raises the errors of initial_snapshot."""
         copied = initial_snapshot(self, partial(self._spread, on), say)
         return JobOutcome(errors=copied.errors, failed=not copied.state.complete, result=json.dumps(asdict(copied.state)))
 
@@ -81,14 +81,14 @@ class CopyRun(SourceJob):
 
 @dataclass(frozen=True)
 class Copied:
-    """The state at the end, and why some regions were not copied."""
+    """The state at the end, and the reasons why some regions were not copied."""
 
     state: CopyState
     errors: tuple[str, ...] = ()
 
 
 def initial_snapshot(request: CopyRun, spread: Spread, say: Tell = print) -> Copied:
-    """Copy what is not copied yet; `spread` runs the tasks of regions. If all of it is copied, the peer's queue may be shipped.
+    """Copy all that is not copied yet; `spread` runs the regions' tasks. After a complete copy the peer's queue may be shipped.
 
     Raises CopyRefused, NotQueued, NotRolled, PeerLocked, Overtaken, WalferryError.
     """
@@ -106,7 +106,7 @@ def initial_snapshot(request: CopyRun, spread: Spread, say: Tell = print) -> Cop
         with ours as attempt:
             guard = disabled_guard(session.zk, session.nodes, peer_id)
             await_settled(session, peer_id, guard, session.own.peer_lock(peer_id))
-            peer = peer_to_copy(session, peer_id)  # again: it may have been changed while others were waited for
+            peer = peer_to_copy(session, peer_id)  # again: the peer may have changed while this run waited for others
             with slave_tables(peer, request.source.login_to(peer)) as slave:
                 check_queued(session, peer_id)
                 chosen = chosen_tables(session, peer, slave, request)
@@ -116,7 +116,7 @@ def initial_snapshot(request: CopyRun, spread: Spread, say: Tell = print) -> Cop
 
 
 def peer_to_copy(session: Session, peer_id: str) -> Peer:
-    """The peer, if it may be shipped, and is not being handed back to HBase. Raises CopyRefused, and what check_peer does."""
+    """Return the peer, if it may be shipped and is not being handed back to HBase. Raises CopyRefused, check_peer's errors."""
     peer = check_peer(session, peer_id)
     new = successor(session.zk, session.nodes, peer)
     if new is not None:
@@ -129,7 +129,7 @@ def peer_to_copy(session: Session, peer_id: str) -> Peer:
 
 
 def check_queued(session: Session, peer_id: str) -> None:
-    """Check that every live RegionServer has a queue for the peer: then all later edits are in the queues. Raises NotQueued."""
+    """Check that every live RegionServer has a queue for the peer: all later edits are then in the queues. Raises NotQueued."""
     without = [
         str(server)
         for server in sorted(live_servers(session.zk, session.nodes))
@@ -165,7 +165,7 @@ def chosen_tables(session: Session, peer: Peer, slave: Tables, request: CopyRun)
 def going_on(
     there: Connection, slave: Tables, table: str, ours: TableRecord | None, now: Mapping[str, str]
 ) -> TableRecord | None:
-    """The record of a table with which the copy goes on; None if it begins anew. `now` are the lives of the source's tables.
+    """Return the record of a table whose copy goes on; None if its copy starts over. `now` gives the tables' present lives.
 
     Raises CopyRefused if the slave has rows of an earlier life of the table.
     """
@@ -177,7 +177,7 @@ def going_on(
 
 
 def another_life(table: str) -> CopyRefused:
-    """What to say of a table whose rows at the slave may be of an earlier life of it."""
+    """Return the error for a table whose rows at the slave may be of an earlier life of the table."""
     return CopyRefused(
         f"table {table} was disabled at the source since its copy began, so it may have been truncated, dropped or restored, and "
         "the slave may have rows that it has no more",
@@ -187,7 +187,7 @@ def another_life(table: str) -> CopyRefused:
 
 @dataclass(frozen=True)
 class _Begun:
-    """A table whose snapshot is taken; `fresh`: nothing of it is copied yet, or nothing that counts."""
+    """A table whose snapshot is taken. `fresh`: nothing of it is copied yet, or nothing that counts."""
 
     table: ChosenTable
     snapshot: str
@@ -208,9 +208,9 @@ class _Copy:
 
     def run(self, chosen: Sequence[ChosenTable], take: TakeSnapshot, spread: Spread) -> Copied:
         records = Records(self.session, self.peer.id, self.claim)
-        state = records.begin(self.request.run_id)  # from now on nobody begins to ship a queue of the peer
+        state = records.begin(self.request.run_id)  # from now on no run begins to ship a queue of the peer
         await_quiet(self.session, self.peer.id, f"run {self.request.run_id}, an initial snapshot", self.say, WAIT_SECONDS)
-        for table in records.tables():  # also those that are not asked for any more
+        for table in records.tables():  # also tables that are not asked for any more
             self._clean(records, table)
         begun = self._begin_all(records, chosen, take)
         tasks = [task for each in begun for task in self._begin(records, each)]
@@ -230,7 +230,7 @@ class _Copy:
         return Copied(state, errors)
 
     def _begin_all(self, records: Records, chosen: Sequence[ChosenTable], take: TakeSnapshot) -> list[_Begun]:
-        """Take a snapshot of each table, of those that begin now behind a border. Raises CopyRefused, NotRolled."""
+        """Take a snapshot of each table; tables whose copy begins now get a border first. Raises CopyRefused, NotRolled."""
         left, begun, names = list(chosen), list[_Begun](), [table.name for table in chosen]
         for _ in range(BEGIN_TRIES):
             before = lives(self.session, names)
@@ -253,7 +253,7 @@ class _Copy:
         )
 
     def _known(self, records: Records, tables: Sequence[ChosenTable], now: Mapping[str, str]) -> dict[str, TableRecord]:
-        """The records of the tables with which the copy goes on."""
+        """Return the records of the tables whose copies go on."""
         with master.connect(active_master(self.slave.zk, self.slave.nodes), login=self.slave.login) as there:
             found = {each.name: going_on(there, self.slave, each.name, records.table(each.name), now) for each in tables}
         return {name: record for name, record in found.items() if record is not None}
@@ -269,13 +269,13 @@ class _Copy:
             self.say(f"table {table.name} is made at the slave, with {len(regions)} regions")
             if target.left:
                 self.say(f"table {table.name} at the slave has not got these settings of the source: {told(target.left)}")
-        if target.made or begun.fresh or not has_rows(self.slave, table.name):  # it may have been dropped or truncated since
+        if target.made or begun.fresh or not has_rows(self.slave, table.name):  # it may have been dropped or truncated
             records.begin_table_anew(table.name, begun.record)
         claim = self.claim
         return [RegionTask(each, table.families, table.why_scan, claim.attempt, claim.peer_version) for each in regions]
 
     def _end_all(self, records: Records, begun: Sequence[_Begun], unfinished: Collection[str]) -> list[str]:
-        """Note which tables are copied as a whole. Returns what is wrong with those that are other tables by now."""
+        """Note which tables are copied completely. Returns an error for each table that is another table by now."""
         now, errors = lives(self.session, [each.table.name for each in begun]), list[str]()
         for each in begun:
             name = each.table.name
@@ -287,7 +287,7 @@ class _Copy:
         return errors
 
     def _clean(self, records: Records, table: str) -> None:
-        """Delete what earlier tries have left at the slave, also of regions that the snapshot does not have any more."""
+        """Delete the files that earlier tries left at the slave, also of regions that are no longer in the snapshot."""
         for name, record in records.regions(table, records.names(table)).items():
             if not record.way:
                 clean(self.slave.place(table), record, self.request.source.hbase_root, PATIENCE_SECONDS)
@@ -295,7 +295,7 @@ class _Copy:
 
 
 class _Done:
-    """What the records say of a copy's regions. Each record is read once it is there, and then once more until it is done."""
+    """The progress of a copy's regions, from their records. A finished region's record is not read again."""
 
     def __init__(self, records: Records, tasks: Sequence[RegionTask]) -> None:
         self._records = records
@@ -304,12 +304,12 @@ class _Done:
         self._lock = threading.Lock()
 
     def left(self) -> Iterator[RegionTask]:
-        """The tasks that are not done."""
+        """Return the tasks of the regions that are not copied."""
         self._look()
         return (task for key, task in self._tasks.items() if key not in self._done)
 
     def as_text(self) -> str:
-        """How far the copy is."""
+        """Return the progress of the copy in words."""
         self._look()
         left = [task.region for key, task in self._tasks.items() if key not in self._done]
         bytes_done = sum(record.bytes for record in self._done.values())
@@ -319,7 +319,7 @@ class _Done:
         )
 
     def counted(self, state: CopyState) -> CopyState:
-        """The state with what is done now."""
+        """Return the state with the figures of the finished regions."""
         self._look()
         scanned = [f"{self._region(key)}: {record.why_scan}" for key, record in self._done.items() if record.way == CopyWay.SCAN]
         records = self._done.values()
@@ -342,8 +342,8 @@ class _Done:
 
 
 def _tell(say: Tell, done: _Done) -> None:
-    """Say how far the copy is."""
+    """Report the progress of the copy."""
     try:
         say(done.as_text())
-    except Exception as error:  # the copy goes on whether this can be told or not
+    except Exception as error:  # the copy goes on without this report
         log.info("how far the copy is cannot be told: %s", error)

@@ -1,13 +1,13 @@
-"""Tells whether a table of the source is still the one that it was. What makes another one of it is in no WAL.
+"""Detects whether a table of the source has been replaced by another one. The events that do this are in no WAL.
 
 A table is disabled before it is truncated, dropped or restored from a snapshot, and the Master writes down its state each time:
 
     hbase:meta, row <table>, table:state                HBase 2: the cell's timestamp (TableStateManager)
     <znode parent>/table/<table>                        HBase 1: when it was made and last set (ZKTableStateManager)
 
-So a table that was only disabled and enabled again counts as another one, too. Regions tell less: a split looks like a
-truncation, and a table that is restored may have the regions that it had. HBase 2.6 can truncate a single region without
-disabling its table (`truncate_region`); that is not seen.
+So a table that was only disabled and enabled again counts as another one, too. Regions show less: a split looks like a
+truncation, and a restored table may have the same regions as before. HBase 2.6 can truncate a single region without disabling its
+table (`truncate_region`); this is not detected.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _STATE = (_FAMILY, b"state")
 
 
 def lives(session: Session, names: Collection[str]) -> dict[str, str]:
-    """Something for each of the source's tables that is another text in another life of it; nothing for those that are gone.
+    """Return a text for each of the source's tables that differs for each life of the table; no text for deleted tables.
 
     hbase:meta is read once. Raises RegionUnavailable, ScanGivenUp, RpcError, ConnectError.
     """

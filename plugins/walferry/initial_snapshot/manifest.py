@@ -1,12 +1,12 @@
-"""What a snapshot holds: a table's regions with their store files, and where these files lie.
+"""Reads a snapshot: a table's regions with their store files, and where these files lie.
 
     <root>/.hbase-snapshot/<snapshot>/data.manifest     SnapshotDataManifest: the table's schema, and each region's files
     <root>/data/<namespace>/<table>/<region>/<family>/<file>              a store file
-    <root>/archive/data/<namespace>/<table>/<region>/<family>/<file>      the same once a compaction or a split has put it aside
+    <root>/archive/data/<namespace>/<table>/<region>/<family>/<file>      the same file, after a compaction or a split
 
-A snapshot's files stay in one of these two places. A file whose name is a link, [namespace=]table=region-file, is another
-table's: this table was cloned from a snapshot. A reference names half of the file of a region that was split. The parent of a
-split is among the regions for as long as its daughters have references. Its rows are theirs.
+A snapshot's files stay in one of these two places. If a file's name is a link, [namespace=]table=region-file, the file belongs to
+another table, and this table was cloned from a snapshot. A reference names half of a file of a region that was split. The parent
+of a split stays among the regions as long as its daughters have references. The parent's rows are the daughters' rows.
 
 Source: HBase's SnapshotManifest, SnapshotManifestV2, HFileLink, MobUtils (branch-2.6).
 """
@@ -28,14 +28,14 @@ from walferry.load.copy_errors import BrokenSnapshot
 
 SNAPSHOTS = ".hbase-snapshot"
 MAX_FILE_BYTES = 1 << 44
-MAX_MANIFEST_BYTES = 1 << 30  # HBase itself reads 64 MB unless it is told otherwise (snapshot.manifest.size.limit)
-MOB_START_KEY = b".mob"  # of the region that is none: a table's MOB files belong to it
+MAX_MANIFEST_BYTES = 1 << 30  # HBase itself reads 64 MB by default (snapshot.manifest.size.limit)
+MOB_START_KEY = b".mob"  # of the pseudo region that a table's MOB files belong to
 _LINK = re.compile(r"(?:(?P<namespace>[^=]+)=)?(?P<table>[^=]+)=(?P<region>[0-9a-f]+)-(?P<file>[^=]+)")
 
 
 @dataclass(frozen=True)
 class StoreFile:
-    """A store file of a region, by its places below the root; `reference` tells that only half of it is the region's."""
+    """A store file of a region, by its places below the root. `reference`: only half of the file belongs to the region."""
 
     family: bytes
     name: str
@@ -59,7 +59,7 @@ class SnapshotRegion:
 
     @property
     def size(self) -> int:
-        """Bytes of its files."""
+        """The bytes of the region's files."""
         return sum(file.size for file in self.files)
 
     def __str__(self) -> str:
@@ -98,7 +98,7 @@ def regions_of(manifest: pb.SnapshotDataManifest, families: Collection[bytes]) -
 
 
 def split_keys(regions: Collection[SnapshotRegion]) -> list[bytes]:
-    """The borders between the regions."""
+    """Return the borders between the regions."""
     return sorted({region.start for region in regions} - {b""})
 
 
@@ -123,7 +123,7 @@ def _region(manifest: pb.SnapshotRegionManifest, families: Collection[bytes]) ->
 
 
 def _encoded_name(info: pb.RegionInfo) -> str:
-    """The name of the region's folder: an MD5 of the rest of its name (RegionInfo.encodeRegionName)."""
+    """Return the name of the region's folder: an MD5 of the rest of the region's name (RegionInfo.encodeRegionName)."""
     name = b"%b,%b,%d" % (table_text(info.table_name).encode(), info.start_key, info.region_id)
     return hashlib.md5(name, usedforsecurity=False).hexdigest()
 
@@ -132,7 +132,7 @@ def _store_file(table: pb.TableName, region: str, family: bytes, file: pb.Snapsh
     folders = {"namespace": table.namespace.decode(), "table": table.qualifier.decode(), "region": region, "file": file.name}
     if link := _LINK.fullmatch(file.name):
         folders = {**link.groupdict(), "namespace": link["namespace"] or "default"}
-    if file.file_size > MAX_FILE_BYTES:  # sums of these stand in records, which have numbers of 63 bits
+    if file.file_size > MAX_FILE_BYTES:  # records contain sums of sizes, in numbers of 63 bits
         raise BrokenSnapshot(f"the snapshot says that the file {file.name!r} has {file.file_size:,} bytes")
     return StoreFile(family, file.name, file.file_size, _places(folders, family), file.HasField("reference"))
 

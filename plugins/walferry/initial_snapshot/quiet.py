@@ -1,9 +1,9 @@
-"""Waits until nobody ships a peer's queues any more, before an initial snapshot of it begins.
+"""Waits until no run ships a peer's queues any more, before an initial snapshot of the peer begins.
 
 Recoveries of dead servers ship side by side with batches, without holding the peer lock, and tasks of a batch may outlive its
-driver. What they ship of before the copy would lie over it. Whoever ships a group holds its lease, and looks then whether a copy
-is under way (shipping/group.py). So a copy first notes that it is, and then waits for each lease that is held, and for requests
-that may still take effect.
+driver. If they shipped older edits after the copy, these would lie over it. A task that ships a group holds the group's lease,
+and then checks whether a copy is under way (shipping/group.py). So a copy first notes that it is under way. Then it waits for
+each lease that is held, and for requests that may still take effect.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ from walferry.replication.queues.lease import acquire
 from walferry.replication.source.session import Session
 
 LOOK_SECONDS = 1.0
-TOLD_SECONDS = 1.0  # a wait that is worth telling
+TOLD_SECONDS = 1.0  # shorter waits are not reported
 
 
 def await_quiet(session: Session, peer_id: str, holder: str, waiting: Callable[[str], object], wait_seconds: float) -> None:
-    """Wait until no lease on the peer's groups is held, and for what their last holders have sent; `waiting` is told why.
+    """Wait until no lease on the peer's groups is held, and until their last holders' requests cannot take effect any more.
 
-    Raises LeaseHeld after `wait_seconds`, EnabledPeer, MissingPeer, ConnectError.
+    `waiting` gets the reason for the wait. Raises LeaseHeld after `wait_seconds`, EnabledPeer, MissingPeer, ConnectError.
     """
     give_up, quiet_at, told = time.monotonic() + wait_seconds, NEVER, ""
     left = [unquote(name) for name in children(session.zk, session.own.leases(peer_id)) or ()]

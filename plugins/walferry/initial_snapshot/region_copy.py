@@ -1,4 +1,4 @@
-"""Copies one region: by its files, or else by a scan. What is done is noted, so that no run does it again."""
+"""Copies one region: by its files, or else by a scan. Notes the copied region, so that no run copies it again."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ from walferry.replication.source.cluster import SourceCluster, VisibilityLabels
 from walferry.replication.source.session import Session, open_session
 from walferry.shipping.rows import row_shipment
 
-SYSTEM_LABEL = 1  # the ordinal of a label that HBase adds itself, and that no cell of a user has
+SYSTEM_LABEL = 1  # the ordinal of a label that HBase adds itself; no user's cell has it
 
 log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
 class RegionTask:
-    """A region to copy, with the families that the peer gets; `why_scan` says why its files are of no use elsewhere.
+    """A region to copy, with the families that the peer gets; `why_scan` says why its files are useless elsewhere.
 
     `attempt` names the attempt of the run that holds the peer lock, which has seen the peer's state at `peer_version`.
     """
@@ -63,7 +63,7 @@ class CopiedRegions(Record):
 
 @dataclass(frozen=True)
 class RegionCopier:
-    """Copies regions, one at a time, with connections of its own."""
+    """Copies regions, one at a time, over its own connections."""
 
     session: Session
     peer: Peer
@@ -71,7 +71,7 @@ class RegionCopier:
     slave_tables: Tables
 
     def copy(self, task: RegionTask) -> RegionOutcome:
-        """Copy a region, and try again for a while what may pass. Never raises what Walferry or the operating system reports."""
+        """Copy a region; try again for a while after errors that may pass. Never raises WalferryError or OSError."""
         tries = Tries()
         while True:
             try:
@@ -87,7 +87,7 @@ class RegionCopier:
         records = Records(self.session, self.peer.id, Claim(self.session, self.peer.id, task.attempt, task.peer_version))
         held = records.held(region.table, region.encoded_name)
         if held.record is not None and held.record.staging:  # an earlier try has left a folder
-            held.put(held.record)  # before the folder is deleted: it may be that of a run that has overtaken this one
+            held.put(held.record)  # before the folder is deleted: another run may have overtaken this one and own the folder
             clean(place, held.record, self.session.source.hbase_root)
         try:
             alone = partial(turn, self.session, self.peer.id, task.attempt)
@@ -115,7 +115,7 @@ class RegionCopier:
         return found
 
     def _check_labels(self, region: SnapshotRegion, *, known: bool) -> None:
-        """Raises CopyRefused if cells of the region may have visibility labels, which mean something else at the slave."""
+        """Raise CopyRefused if cells of the region may have visibility labels, which mean something else at the slave."""
         if self.session.source.visibility_labels == VisibilityLabels.SHIP:
             return
         if visibility_labels(self.session.zk, self.session.nodes).keys() - {SYSTEM_LABEL}:
@@ -130,9 +130,9 @@ class RegionCopier:
 def copy_rows(
     session: Session, peer: Peer, tables: Tables, region: SnapshotRegion, families: Sequence[bytes], attempt: str
 ) -> int:
-    """Copy all rows that the source has now between the region's borders, through the peer's own sink. Returns how many cells.
+    """Copy all rows that the source now has within the region, through the peer's own sink. Returns the number of cells.
 
-    `attempt` is that of the run that holds the peer lock. Raises RowsTaken, RightLost, SlaveUnreachable, WalferryError.
+    `attempt` names the attempt of the run that holds the peer lock. Raises RowsTaken, RightLost, SlaveUnreachable, WalferryError.
     """
     spec = ScanSpec(region.start, region.end, tuple(families), max_versions=ALL_VERSIONS, raw=True)
     with row_shipment(session, peer, attempt, f"{region.table},{region.encoded_name}", f"the rows of {region}") as shipment:
@@ -143,7 +143,7 @@ def copy_rows(
 
 
 def copy_regions(source: SourceCluster, peer_id: str, tasks: Iterable[RegionTask]) -> Iterator[RegionOutcome]:
-    """Copy regions one after the other. If a cluster cannot be reached at all, one outcome stands for all that are left."""
+    """Copy regions one after the other. If a cluster cannot be reached at all, one outcome stands for all remaining regions."""
     left = list(tasks)
     try:
         with region_copier(source, peer_id) as copier:
@@ -171,6 +171,6 @@ def region_copier(source: SourceCluster, peer_id: str) -> Iterator[RegionCopier]
 
 
 def _may_pass(error: WalferryError | OSError) -> bool:
-    if isinstance(error, FileNotFoundError):  # HBase has moved it since it was found
+    if isinstance(error, FileNotFoundError):  # HBase has moved the file since it was found
         return True
     return not isinstance(error, BrokenSnapshot | Overtaken | OSError)

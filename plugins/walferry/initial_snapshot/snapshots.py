@@ -1,6 +1,7 @@
-"""Snapshots of the source's tables for one initial snapshot. They are deleted when it ends; those of a killed one by the next.
+"""Takes snapshots of the source's tables for one initial snapshot, and deletes them when it ends.
 
-A snapshot keeps its files from being deleted, but not from being moved to the archive.
+A snapshot keeps its files from being deleted, but not from being moved to the archive. If an initial snapshot is killed, the next
+one deletes its snapshots.
 """
 
 from __future__ import annotations
@@ -31,9 +32,9 @@ TakeSnapshot = Callable[[str], str]
 
 @contextmanager
 def snapshots(session: Session, peer_id: str, attempt: str) -> Iterator[TakeSnapshot]:
-    """Take snapshots for the length of a block, in an attempt that holds the peer lock. Raises RpcError, ClusterError.
+    """Yield a function that takes snapshots, in an attempt that holds the peer lock. Raises RpcError, ClusterError.
 
-    An attempt that another run has overtaken leaves its snapshots to that run, which deletes all of the peer's.
+    An attempt that another run has overtaken leaves its snapshots to that run, which deletes all of the peer's snapshots.
     """
     taken: list[str] = []
     delete_snapshots(session, peer_id)
@@ -56,7 +57,7 @@ def snapshots(session: Session, peer_id: str, attempt: str) -> Iterator[TakeSnap
 
 
 def delete_snapshots(session: Session, peer_id: str) -> list[str]:
-    """Delete what initial snapshots of the peer have left, and return the names. Only one may run. Raises WalferryError."""
+    """Delete snapshots left by the peer's initial snapshots, of which only one may run. Returns names. Raises WalferryError."""
     prefix = _prefix(peer_id)
     _await_begun(session, prefix)
     with master.connect(active_master(session.zk, session.nodes), login=session.source.login) as source:
@@ -67,7 +68,7 @@ def delete_snapshots(session: Session, peer_id: str) -> list[str]:
 
 
 def _prefix(peer_id: str) -> str:
-    """Begins the names of the peer's snapshots, and of no other peer's."""
+    """Return the text with which the names of the peer's snapshots begin, and of no other peer's."""
     return f"walferry-initial-snapshot-{in_snapshot_name(peer_id)}-"
 
 

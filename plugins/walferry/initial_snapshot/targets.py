@@ -1,9 +1,9 @@
-"""The tables at the slave: made after the source's, with those of their settings that may travel, unless they are there.
+"""Makes the tables at the slave after the source's tables, with the settings that may travel, unless the tables exist.
 
-Whoever may alter a table of the source sets them. At the slave they must not load code (coprocessors, policies, classes in a
-configuration), use the source's keys, lose edits that were acknowledged (DURABILITY), keep them out (READONLY), or decide about
-the slave's servers and disks (replicas, priorities, storage). So only what says how cells are kept and written travels; the rest
-is told to the operator. The slave's Master checks the values.
+The users who may alter the source's tables choose these settings. At the slave the settings must not load code (coprocessors,
+policies, classes in a configuration), use the source's keys, lose acknowledged edits (DURABILITY), refuse edits (READONLY), or
+decide about the slave's servers and disks (replicas, priorities, storage). So only settings about how cells are kept and written
+travel. The operator is informed of the rest. The slave's Master checks the values.
 
 Source: HBase's TableDescriptorBuilder, ColumnFamilyDescriptorBuilder (branch-2.6), HTableDescriptor, HColumnDescriptor
 (branch-1.4). docs/initial-snapshot.md has the same lists.
@@ -36,20 +36,20 @@ FAMILY_ATTRIBUTES = frozenset({
     "IN_MEMORY", "IN_MEMORY_COMPACTION", "IS_MOB", "KEEP_DELETED_CELLS", "MIN_VERSIONS", "MOB_COMPACT_PARTITION_POLICY",
     "MOB_THRESHOLD", "NEW_VERSION_BEHAVIOR", "PREFETCH_BLOCKS_ON_OPEN", "REPLICATION_SCOPE", "TTL", "VERSIONS", PREFIX_LENGTH,
 })  # fmt: skip
-OF_EACH_CLUSTER = frozenset({"ENCRYPTION_KEY", "IS_META", "IS_ROOT", "OWNER"})  # HBase sets them itself, so nobody has to know
+OF_EACH_CLUSTER = frozenset({"ENCRYPTION_KEY", "IS_META", "IS_ROOT", "OWNER"})  # HBase sets them itself, so no message lists them
 MAX_TOLD, MAX_NAME_CHARS = 20, 100
 
 
 @dataclass(frozen=True)
 class MadeTarget:
-    """Whether a table was made, and which of the source's settings it has not got then, in words."""
+    """Whether a table was made, and which settings of the source it then lacks, in words."""
 
     made: bool
     left: tuple[str, ...] = ()
 
 
 def check_target(master: Connection, tables: Tables, chosen: ChosenTable, *, may_have_rows: bool) -> None:
-    """Check that a table that is at the slave already has such families, and no rows. Raises CopyRefused, WalferryError."""
+    """Check that a table that the slave already has contains these families, and no rows. Raises CopyRefused, WalferryError."""
     there = table_schemas(master, [chosen.name]).get(chosen.name)
     if there is None:
         return
@@ -76,7 +76,7 @@ def check_target(master: Connection, tables: Tables, chosen: ChosenTable, *, may
 
 
 def make_target(master: Connection, schema: pb.TableSchema, split_keys: Sequence[bytes]) -> MadeTarget:
-    """Make the table, and its namespace, after the source's, unless it is there. Raises an RpcError."""
+    """Make the table and its namespace after the source's table, unless it exists. Raises an RpcError."""
     namespace = schema.table_name.namespace.decode()
     if namespace not in ("", "default") and not has_namespace(master, namespace):
         create_namespace(master, namespace)
@@ -85,12 +85,12 @@ def make_target(master: Connection, schema: pb.TableSchema, split_keys: Sequence
 
 
 def has_rows(tables: Tables, table: str) -> bool:
-    """Tell whether a table has any cell. Delete markers count, and the cells that they hide."""
+    """Return whether a table has any cell. Delete markers count, and so do the cells that they hide."""
     return any(len(block) for block in tables.scan(table, ScanSpec(answer_bytes=1, raw=True)))
 
 
 def portable(schema: pb.TableSchema) -> tuple[pb.TableSchema, tuple[str, ...]]:
-    """The schema for the slave, and which of its settings are not in it: "coprocessor$1", "DURABILITY of family f"."""
+    """Return the schema for the slave, and the settings that it lacks, such as "coprocessor$1" or "DURABILITY of family f"."""
     made = pb.TableSchema(table_name=pb.TableName(namespace=schema.table_name.namespace, qualifier=schema.table_name.qualifier))
     left = _fill(made, schema, TABLE_ATTRIBUTES)
     for family in schema.column_families:
@@ -104,7 +104,7 @@ _Schema = pb.TableSchema | pb.ColumnFamilySchema
 
 
 def _fill(made: _Schema, found: _Schema, safe: frozenset[str]) -> list[str]:
-    """Take over the safe settings. Returns the names of the others."""
+    """Copy the safe settings. Returns the names of the other settings."""
     left = []
     for pair in found.attributes:
         name = pair.first.decode(errors="backslashreplace")
@@ -121,6 +121,6 @@ def _fill(made: _Schema, found: _Schema, safe: frozenset[str]) -> list[str]:
 
 
 def told(left: Sequence[str]) -> str:
-    """The names of settings as one line, or of the first ones."""
+    """Return the names of settings as one line; of many, only the first ones."""
     more = [f"and {len(left) - MAX_TOLD} more"] if len(left) > MAX_TOLD else []
     return ", ".join([*(visible(name, MAX_NAME_CHARS) for name in left[:MAX_TOLD]), *more])

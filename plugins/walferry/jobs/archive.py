@@ -1,10 +1,10 @@
 """Packs the library into one zip file, in which it travels to Spark's driver and executors (`spark-submit --py-files`).
 
-    walferry.py          what `import walferry` finds in the zip: archive_entry.py, which unpacks the rest and steps aside
-    lib/walferry/...     the library's modules, without what only Airflow and the command use
+    walferry.py          `import walferry` finds this in the zip: archive_entry.py, which unpacks the rest and steps aside
+    lib/walferry/...     the library's modules, without the ones that only Airflow and the command use
 
-The same sources give the same bytes, and so the same file name. A job that is submitted every few minutes finds its archive
-there, and its workers find it unpacked and compiled.
+The same sources give the same bytes, and so the same file name. So a job that is submitted every few minutes finds its archive
+already there, and its workers find it unpacked and compiled.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import zipfile
 from pathlib import Path
 
 PACKAGE = Path(__file__).resolve().parents[1]
-NOT_SHIPPED = ("admin", "airflow", "cli", "observe", "runs")  # what stands above `jobs`, so Spark has no use for it
+NOT_SHIPPED = ("admin", "airflow", "cli", "observe", "runs")  # the packages above `jobs`, which Spark does not use
 _EPOCH = (1980, 1, 1, 0, 0, 0)  # the oldest time a zip file can hold
 
 
@@ -44,7 +44,7 @@ def build_archive(folder: Path, package: Path = PACKAGE) -> Path:
 
 
 def _contents(package: Path) -> list[tuple[str, bytes]]:
-    """The names and bytes of the archive's files, in the order in which they are written."""
+    """Return the names and bytes of the archive's files, in the order in which they are written."""
     modules = [
         path
         for path in sorted(package.rglob("*.py"))

@@ -1,10 +1,10 @@
-"""Runs on `import walferry` in a Spark process: unpacks the archive that this file lies in, and imports the library from there.
+"""Runs on `import walferry` in a Spark process: unpacks the archive that contains this file, and imports the library from there.
 
-numba keeps compiled code by the path of its source. Spark puts an archive into a new temporary folder for each application. Code
-that is imported from within it would be compiled again by every job, and every job would leave another copy in numba's cache.
-When the archive is unpacked into a folder named after its content, the code is compiled once on each machine.
+numba keeps compiled code by the path of its source. Spark puts an archive into a new temporary folder for each application. If
+code were imported from within the archive, every job would compile it again, and leave another copy in numba's cache. The archive
+is unpacked into a folder named after its content, so each machine compiles the code once.
 
-The folder is below $WALFERRY_CACHE, or $XDG_CACHE_HOME/walferry, or ~/.cache/walferry. If that cannot be written to, a temporary
+The folder is below $WALFERRY_CACHE, or $XDG_CACHE_HOME/walferry, or ~/.cache/walferry. If it cannot be written to, a temporary
 folder serves this process only.
 """
 
@@ -23,7 +23,7 @@ PREFIX = "lib/"
 
 
 def unpacked(archive: Path) -> Path:
-    """The folder with the archive's library. Other processes may be unpacking it at the same time."""
+    """Return the folder with the archive's library, unpacking it if need be. Other processes may do the same at the same time."""
     target = cache_folder() / "lib" / archive.stem
     if target.is_dir():
         return target
@@ -37,7 +37,7 @@ def unpacked(archive: Path) -> Path:
 
 
 def cache_folder() -> Path:
-    """Where this machine keeps archives and their unpacked contents."""
+    """Return where this machine keeps archives and their unpacked contents."""
     home = os.environ.get("XDG_CACHE_HOME") or Path("~/.cache").expanduser()
     return Path(os.environ.get("WALFERRY_CACHE") or Path(home, "walferry"))
 

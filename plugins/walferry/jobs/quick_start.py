@@ -1,10 +1,10 @@
-"""Lets spark-submit start quickly where the driver and its executors are processes of this machine (a `local` master).
+"""Makes spark-submit start quickly where the driver and its executors are processes of this machine (a `local` master).
 
-Spark's processes import PySpark from pyspark.zip, which holds no compiled code. Each driver and each daemon of workers would
-compile PySpark anew, one after the other, which takes over a second each. pip's PySpark lies compiled beside that zip. So the
-job gets a Spark home of links to pip's, in which a folder with the compiled package stands in the place of pyspark.zip.
+Spark's processes import PySpark from pyspark.zip, which contains no compiled code. Each driver and each daemon of workers would
+compile PySpark again, one after the other, which takes over a second each. pip's PySpark lies compiled next to that zip. So the
+job gets a Spark home of links to pip's PySpark, in which a folder with the compiled package takes the place of pyspark.zip.
 
-The JVM only waits for Python, so compiling its code well would take longer than it lives.
+The JVM only waits for Python, so compiling its code well would take longer than the JVM lives.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from collections.abc import Mapping
 from importlib.util import find_spec
 from pathlib import Path
 
-SHORT_LIVED = "-XX:TieredStopAtLevel=1"  # a collector might contradict the one of spark-defaults.conf
+SHORT_LIVED = "-XX:TieredStopAtLevel=1"  # a garbage collector set here might contradict spark-defaults.conf
 _ZIPS = Path("python", "lib")
 
 
 def quick_start(cache: Path, environment: Mapping[str, str]) -> dict[str, str]:
-    """The variables that pip's spark-submit needs besides `environment`, whose own choices stay."""
+    """Return the variables that pip's spark-submit needs in addition to `environment`, whose own choices stay."""
     variables = {"SPARK_SUBMIT_OPTS": SHORT_LIVED, "SPARK_LAUNCHER_OPTS": SHORT_LIVED}
     spec = find_spec("pyspark")
     if spec is not None and spec.origin is not None and (home := linked_home(cache, Path(spec.origin).parent)):
@@ -31,7 +31,7 @@ def quick_start(cache: Path, environment: Mapping[str, str]) -> dict[str, str]:
 
 
 def linked_home(cache: Path, package: Path) -> Path | None:
-    """The home of links to pip's PySpark, made if it is missing. None if `package` is not pip's, or nothing can be written."""
+    """Return the home of links to pip's PySpark, making it if missing. None if `package` is not pip's, or cannot be linked."""
     if not (package / "bin" / "spark-submit").is_file() or not (package / _ZIPS).is_dir():
         return None
     names = sorted(entry.name for folder in (package, package / _ZIPS) for entry in folder.iterdir())
@@ -44,7 +44,7 @@ def linked_home(cache: Path, package: Path) -> Path | None:
 
 
 def _link(package: Path, home: Path) -> None:
-    """Make the links. Several processes may do so at once."""
+    """Make the links. Several processes may do this at once."""
     unfinished = Path(tempfile.mkdtemp(prefix=f"{home.name}-", dir=home.parent))
     try:
         for name in ("bin", "conf", "jars", "sbin"):  # conf may come later

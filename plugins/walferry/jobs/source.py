@@ -3,11 +3,11 @@
     spark.dataSource.register(HBaseWalDataSource)
     spark.read.format("hbase_wal").load("hdfs://namenode/hbase/oldWALs")
 
-Each cell is a row, with the columns of `walferry.hbase.wal.arrow` and a last one, `path`, the URL of the cell's file. `load`
-takes a WAL or a folder. From a folder it takes the WALs in it and in the servers' folders within it. Each WAL is a partition.
+Each cell is a row, with the columns of `walferry.hbase.wal.arrow` and a last column, `path`, the URL of the cell's file. `load`
+takes a WAL or a folder: of a folder, the WALs in it and in the servers' folders below it. Each WAL is a partition.
 
-Option `partialTail` says what to do with a file that ends inside an entry, as a file that is being written and the last one of a
-crashed server do: `error` (default), or `stop` to take the entries before.
+A file that is being written, or the last file of a crashed server, may end inside an entry. Option `partialTail` decides: `error`
+(default), or `stop`, which takes the entries before.
 
 Options `keyProvider` and `keyNames` (separated by commas) are for encrypted WALs, like `key_provider` and `key_names` of a source
 cluster's connection (walferry.hbase.crypto.provider). Spark does not keep options secret, so a URL that holds a password is
@@ -45,7 +45,7 @@ class HBaseWalDataSource(DataSource):
         return from_arrow_schema(SPARK_SCHEMA)
 
     def reader(self, schema: StructType) -> WalsReader:
-        """Raises ValueError for options that are missing or wrong."""
+        """Return a reader for the options. Raises ValueError for options that are missing or wrong."""
         path = self.options.get("path")
         if not path:
             raise ValueError('hbase_wal needs a WAL or a folder of WALs: spark.read.format("hbase_wal").load(path)')
@@ -75,7 +75,7 @@ class WalsReader(DataSourceReader):
     def __init__(self, path: str, partial_tail: Literal["error", "stop"], keys: KeyProvider | None = None) -> None:
         self._path = path
         self._partial_tail = partial_tail
-        self._keys = keys  # it reads nothing, and so holds no secret, before a worker uses it
+        self._keys = keys  # reads nothing, so it contains no secret, before a worker uses it
 
     def partitions(self) -> list[InputPartition]:
         return [WalPartition(url) for url in find_wals(self._path)]
@@ -90,9 +90,9 @@ class WalsReader(DataSourceReader):
 
 
 def find_wals(path: str) -> list[str]:
-    """URLs of the WAL `path`, or of the WALs in the folder `path` and in the folders right below it, sorted.
+    """Return the URLs of the WAL `path`, or of the WALs in the folder `path` and in the folders right below it, sorted.
 
-    Raises FileNotFoundError if there is no such path, or no file with a WAL's name in the folder.
+    Raises FileNotFoundError if `path` does not exist, or the folder contains no file with a WAL's name.
     """
     url = path if ":/" in path else f"file://{Path(path).absolute()}"  # not as_uri(): Hadoop's URLs are not encoded
     system, root = fsspec.core.url_to_fs(url)

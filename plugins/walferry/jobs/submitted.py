@@ -1,6 +1,6 @@
-"""Jobs as spark-submit runs them: this process is the driver (spark_jobs/run_job.py).
+"""Runs jobs that spark-submit starts: this process is the driver (spark_jobs/run_job.py).
 
-Spark starts while the job plans. It is not stopped here, which would take a second: the JVM does that as it ends.
+Spark starts while the job plans. Walferry does not stop Spark, which would take a second: the JVM does that as it ends.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ T = TypeVar("T")
 R = TypeVar("R", bound=Record)
 
 LOOK_SECONDS = 1.0
-MOST_TASKS = 5_000  # of a stage: Spark keeps a place for each pair of a task that reads and one that loads
-LATER_CORES = 16  # as many as may come to a cluster once there is work for them
+MOST_TASKS = 5_000  # per stage: Spark keeps a place for each pair of a reading and a loading task
+LATER_CORES = 16  # cores that may join a cluster once there is work for them
 
 
 def run_job(kind: type[Job], text: str) -> int:
-    """Run the job that is written in `text`, print what became of it, the result as JSON last, and return the exit code.
+    """Run the job that `text` describes, print its outcome, with the result as JSON last, and return the exit code.
 
-    A WalferryError ends the job with one line: what has stopped, and why.
+    A WalferryError ends the job with one line that says what has stopped, and why.
     """
     try:
         job = kind.from_json(text)
@@ -50,24 +50,24 @@ def run_job(kind: type[Job], text: str) -> int:
 
 
 def say(text: str) -> None:
-    """Print a line. Names and texts of clusters in it cannot end it, nor control a terminal."""
+    """Print a line. Names and texts from clusters cannot end the line, nor control a terminal."""
     print(one_line(text, MAX_LINE_CHARS), flush=True)
 
 
 def tell(text: str) -> None:
-    """Print what has failed as `say` does, to stderr."""
+    """Print a failure to stderr, in the same way as `say`."""
     print(one_line(text, MAX_LINE_CHARS), file=sys.stderr, flush=True)
 
 
 class Submitted:
-    """Spark in this process, which begins to start at once."""
+    """Spark in this process. It begins to start at once."""
 
     shuffles = True
     most_tasks = MOST_TASKS
 
     def __init__(self, title: str) -> None:
         self._starting: Future[SparkContext] = Future()
-        # A daemon: a job that has nothing to do, or may not begin, does not wait for a cluster that has no place for it.
+        # A daemon thread: a job without work, or one that may not begin, does not wait for a cluster without free cores.
         threading.Thread(target=self._start, args=(title,), name="spark", daemon=True).start()
 
     def _start(self, title: str) -> None:
@@ -78,29 +78,29 @@ class Submitted:
 
     @property
     def cores(self) -> int:
-        """How many tasks run at a time, about."""
+        """The number of tasks that run at a time, about."""
         known: int = self._context.defaultParallelism
         return known if self._is_local else max(known, LATER_CORES)
 
     @property
     def least_bytes(self) -> int:
-        """How much data is worth another task."""
+        """The bytes of data from which another task pays off."""
         return MACHINE_BYTES if self._is_local else CLUSTER_BYTES
 
     def run(
         self, function: Callable[[T], R], items: Sequence[T], result: type[R], lost: Callable[[T, str], R] | None = None
     ) -> list[R]:
-        """Call `function` for each item. Raises what Spark does if a task fails again and again."""
+        """Call `function` for each item. Raises Spark's error if a task fails again and again."""
         if not items:
             return []
         tasks = min(len(items), MOST_TASKS)
-        # Items that lie side by side are likely to be slow together, so they go to different tasks.
+        # Neighbouring items are likely to be slow together, so they go to different tasks.
         dealt = [(number, items[number]) for first in range(tasks) for number in range(first, len(items), tasks)]
         done = self._context.parallelize(dealt, tasks).map(partial(_numbered, function)).collect()
         return [found for _, found in sorted(done, key=lambda pair: pair[0])]
 
     def shuffle(self, work: Shuffle) -> list[str]:
-        """Run two functions with a shuffle between them. Raises what Spark does if a task fails again and again."""
+        """Run two functions with a shuffle between them. Raises Spark's error if a task fails again and again."""
         from pyspark.sql import SparkSession
 
         context = self._context
@@ -128,9 +128,9 @@ class Submitted:
 def _start(title: str) -> SparkContext:
     from pyspark import SparkConf, SparkContext
 
-    # A speculative copy of a task would only wait for the lease that the first one holds, or load the same files again.
+    # A speculative copy of a task would only wait for the lease of the first copy, or load the same files again.
     conf = SparkConf().setAppName(title).set("spark.speculation", "false")
-    # What is worth it is compressed before Spark gets it (walferry.shipping.bulkload.rows).
+    # Walferry compresses rows itself where that pays off (walferry.shipping.bulkload.rows).
     conf.setIfMissing("spark.shuffle.compress", "false")
     context = SparkContext(conf=conf)
     context.setLogLevel("WARN")
@@ -142,7 +142,7 @@ def _numbered(function: Callable[[Any], R], item: tuple[int, Any]) -> tuple[int,
 
 
 def _look(context: SparkContext, work: Shuffle) -> None:
-    """Tell how many tasks have ended."""
+    """Report how many tasks have ended."""
     tracker = context.statusTracker()
     jobs = [job for number in tracker.getActiveJobsIds() if (job := tracker.getJobInfo(number)) is not None]
     stages = [tracker.getStageInfo(stage) for job in jobs for stage in sorted(job.stageIds)]

@@ -1,7 +1,7 @@
 """Runs tasks in processes of this machine, a few at a time.
 
-Each process unwinds when the command is interrupted or gone: what it holds in ZooKeeper, such as the lease on a queue, is given
-up once no request is under way. Threads would not do, because a task can only be ended from outside by a signal to its process.
+When the command is interrupted or gone, each process unwinds: it gives up the locks that it holds in ZooKeeper, such as the lease
+on a queue, once no request is under way. Threads would not do, because only a signal to its process can end a task from outside.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ T = TypeVar("T")
 R = TypeVar("R")
 S = TypeVar("S", bound=Record)
 
-# For processes that were told to end: they wait for requests under way (shipping/ending.py).
+# For a process to end after SIGTERM: it waits for requests under way (engine/run.py).
 LEAVE_SECONDS = 45.0
 JOIN_SECONDS = 5.0
 ENDED_BY_SIGNAL = 128
@@ -33,7 +33,7 @@ ENDED_BY_SIGNAL = 128
 
 @dataclass(frozen=True)
 class Gone:
-    """What became of a task whose process has ended in the middle of it."""
+    """The result of a task whose process ended in the middle of it."""
 
     why: str
 
@@ -45,7 +45,7 @@ def run_all(function: Callable[[T], R], things: Sequence[T], workers: int) -> It
     """
     waiting = list(reversed(things))
     started: list[_Worker[T, R]] = []
-    before = signal.signal(signal.SIGTERM, _interrupted)  # so that `kill` waits for the processes as Ctrl-C does
+    before = signal.signal(signal.SIGTERM, _interrupted)  # so that `kill` waits for the processes, as Ctrl-C does
     try:
         for _ in range(min(workers, len(things))):
             started.append(_Worker(function))
@@ -76,12 +76,12 @@ class LocalProcesses:
 
     @property
     def cores(self) -> int:
-        """How many tasks run at a time."""
+        """The number of tasks that run at a time."""
         return self.workers
 
     @property
     def most_tasks(self) -> int:
-        """How many tasks run at a time."""
+        """The number of tasks that run at a time."""
         return self.workers
 
     def run(
@@ -91,7 +91,7 @@ class LocalProcesses:
         result: type[S],
         lost: Callable[[T, str], S] | None = None,
     ) -> list[S]:
-        """Call `function` for each item. Raises BackendFailed if a process dies in the middle of one, unless there is `lost`."""
+        """Call `function` for each item. If a process dies in the middle of an item, call `lost`, or raise BackendFailed."""
         found: dict[int, S] = {}
         for (number, item), done in run_all(partial(_numbered, function), list(enumerate(items)), self.workers):
             if not isinstance(done, Gone):
@@ -103,7 +103,7 @@ class LocalProcesses:
         return [found[number] for number in range(len(items))]
 
     def shuffle(self, work: Shuffle) -> list[str]:
-        """Refuse: what is to be shuffled may be larger than this machine. Raises BackendFailed."""
+        """Refuse, because the data to shuffle may be larger than this machine. Raises BackendFailed."""
         raise BackendFailed("making files of a backlog needs Spark")
 
 
@@ -129,7 +129,7 @@ class _Worker(Generic[T, R]):
         self.pipe.send(thing)
 
     def take(self) -> tuple[T, R | Gone]:
-        """The task with its result."""
+        """Return the task with its result."""
         thing: Any = self._thing
         self.busy = False
         try:
@@ -148,7 +148,7 @@ def _successor(gone: _Worker[T, R], thing: T) -> _Worker[T, R]:
 
 
 def _end(workers: Sequence[_Worker[Any, Any]]) -> None:
-    """Have the processes end, and wait for it. A second Ctrl-C kills them: their leases end with their sessions."""
+    """Have the processes end, and wait for them. A second Ctrl-C kills them: their leases end with their sessions."""
     for worker in workers:
         worker.pipe.close()
         if worker.busy:
@@ -163,8 +163,8 @@ def _end(workers: Sequence[_Worker[Any, Any]]) -> None:
 
 
 def _serve(pipe: pipes.Connection, function: Callable[[Any], Any]) -> None:
-    """What a process does: task after task, until there is none or it is told to end."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # a terminal sends it to all processes; the command's own decides
+    """Run task after task in a worker process, until there are no more tasks or a signal ends it."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # a terminal sends SIGINT to all processes; the command decides
     signal.signal(signal.SIGTERM, _unwind)
     logging.basicConfig(level=logging.WARNING, format="%(message)s")
     logging.getLogger("kazoo").setLevel(logging.ERROR)
@@ -182,12 +182,12 @@ def _interrupted(_: int, __: FrameType | None) -> None:
 
 
 def _unwind(number: int, _: FrameType | None) -> None:
-    signal.signal(signal.SIGTERM, signal.SIG_IGN)  # once is enough, and what unwinds must not be interrupted
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)  # once is enough, and nothing must interrupt the unwinding
     raise SystemExit(ENDED_BY_SIGNAL + number)
 
 
 def _end_with_parent() -> None:
-    """The command was killed: nobody waits for what this process does."""
+    """Wait until the command is gone, and end this process: its work is no longer needed."""
     parent = multiprocessing.parent_process()
     if parent is not None:
         pipes.wait([parent.sentinel])

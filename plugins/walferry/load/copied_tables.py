@@ -1,4 +1,4 @@
-"""Which tables and families an initial snapshot takes: those that the peer replicates, or some of them."""
+"""Chooses the tables and families of an initial snapshot: all that the peer replicates, or some of them."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ GLOBAL_SCOPE = b"1"
 
 @dataclass(frozen=True)
 class ChosenTable:
-    """A table to copy, those of its families that the peer gets, and why its files cannot be copied, if they cannot."""
+    """A table to copy, with the families that the peer gets. `why_scan` says why its files cannot be copied, if they cannot."""
 
     name: str
     families: tuple[bytes, ...]
@@ -23,7 +23,7 @@ class ChosenTable:
 
 
 def choose(schemas: Mapping[str, pb.TableSchema], peer_tables: PeerTables, asked: Collection[str] = ()) -> list[ChosenTable]:
-    """Choose among the source's tables those that are asked for, or all that the peer replicates, sorted. Raises CopyRefused."""
+    """Choose the `asked` tables of the source, or all that the peer replicates; sorted by name. Raises CopyRefused."""
     if missing := sorted(set(asked) - schemas.keys()):
         raise CopyRefused(f"there is no table {', '.join(missing)} at the source", "Write it as [namespace:]table")
     found = {name: _families(name, schemas[name], peer_tables) for name in sorted(asked or schemas)}
@@ -44,12 +44,12 @@ def choose(schemas: Mapping[str, pb.TableSchema], peer_tables: PeerTables, asked
 
 
 def attribute(family: pb.ColumnFamilySchema, name: bytes) -> bytes:
-    """An attribute of a family; empty if it is not set."""
+    """Return an attribute of a family; empty if it is not set."""
     return next((pair.second for pair in family.attributes if pair.first == name), b"")
 
 
 def has_new_version_behavior(family: pb.ColumnFamilySchema) -> bool:
-    """Whether a family orders its cells by sequence numbers, which no load, no scan and no request keeps."""
+    """Return whether a family orders its cells by sequence numbers, which no load, no scan and no request keeps."""
     return _is_true(family, b"NEW_VERSION_BEHAVIOR")
 
 
@@ -70,7 +70,7 @@ def _families(table: str, schema: pb.TableSchema, peer_tables: PeerTables) -> tu
 
 
 def _why_scan(schema: pb.TableSchema, families: Collection[bytes]) -> str:
-    """Why the files of these families are of no use elsewhere; empty if nothing is known that speaks against copying them."""
+    """Return why the files of these families are useless elsewhere; empty if they can be copied as far as known."""
     for family in schema.column_families:
         name = family.name.decode(errors="replace")
         if family.name in families and _is_true(family, b"IS_MOB"):

@@ -1,19 +1,19 @@
-"""Up to where a peer's queues are older than a copy that begins now.
+"""Finds out up to where a peer's queues are older than a copy that begins now.
 
-A new peer's queue begins with each server's open WAL, at its first byte. So it has edits of long before: of an earlier life of a
-table, or without what undid them, as a truncation is in no WAL, and a region may have moved to another server since. Therefore
-all servers first begin new WALs. What is in a closed WAL then is in the tables, or gone for good, before their snapshots are
-taken: it is not shipped on top of the copy.
+A new peer's queue begins with each server's open WAL, at its first byte. So it contains old edits: edits of an earlier life of a
+table, and edits without what undid them, because a truncation is in no WAL and a region may have moved to another server since.
+Therefore all servers first begin new WALs. The edits of a closed WAL are then in the tables, or gone for good, before the
+snapshots are taken: they are not shipped on top of the copy.
 
     roll each server's WAL
     read the peer's queues        the newest closed WAL of each group is the border
-    take the snapshots            of later edits the snapshots have some, and the queue has all, in their order
+    take the snapshots            they contain some later edits; the queue contains all of these, in their order
 
-A group that is not there yet has no WALs before the border. Of a server that dies meanwhile all WALs are before it: its regions
-are open again, with all that it has written, before a snapshot can be taken of them.
+A group that does not exist yet has no WALs before the border. If a server dies meanwhile, all its WALs are before the border: its
+regions are open again, with everything it wrote, before a snapshot can be taken of them.
 
-The archive may have WALs of servers that died long before, and that are in no queue any more (replay/). So a WAL of any other
-group is before the border, too, if it was begun well before the servers have begun their new ones, by the clocks of all of them.
+The archive may contain WALs of servers that died long before, and that are in no queue any more (replay/). So a WAL of any other
+group is before the border, too, if it was begun well before the servers began their new WALs, by all these servers' clocks.
 """
 
 from __future__ import annotations
@@ -27,20 +27,20 @@ from walferry.replication.queues.reading import closed_groups, groups, list_queu
 from walferry.replication.queues.rolling import roll
 from walferry.replication.source.session import Session
 
-SHOWN = 5  # servers
-SKEW_MS = 30_000  # by which clocks of RegionServers may differ: HBase's own limit (hbase.master.maxclockskew)
+SHOWN = 5  # servers in a message
+SKEW_MS = 30_000  # between RegionServers' clocks: HBase's own limit (hbase.master.maxclockskew)
 
 
 @dataclass(frozen=True)
 class Border:
-    """The newest WAL of each group that is older than the copy. Of other groups, WALs that were begun before a time (ms) are."""
+    """The newest WAL of each group that is older than the copy. Other groups' WALs are older if begun before a time (ms)."""
 
     groups: Mapping[str, str]
     others_before: int = 0
 
 
 def find_border(session: Session, peer_id: str) -> Border:
-    """Roll the source's WALs, and find the newest closed one of each of the peer's groups. Raises NotRolled, WalferryError."""
+    """Roll the source's WALs, and find the newest closed WAL of each of the peer's groups. Raises NotRolled, WalferryError."""
     failures = roll(session, [peer_id]).failures
     if failures:
         shown = "; ".join(f"{server}: {why}" for server, why in list(failures.items())[:SHOWN])
@@ -55,7 +55,7 @@ def find_border(session: Session, peer_id: str) -> Border:
         if queue.live:
             begun += [wals[-1].name.timestamp for wals in groups(queue).values()]
         for group, wals in closed_groups(queue).items():
-            names = [wal.name for wal in wals[-1:]] + ([newest[group]] if group in newest else [])  # it may be just moving
+            names = [wal.name for wal in wals[-1:]] + ([newest[group]] if group in newest else [])  # its queue may be moving
             if names:
                 newest[group] = max(names, key=lambda name: name.timestamp)
     others_before = max(0, min(begun) - SKEW_MS) if begun else 0

@@ -1,4 +1,4 @@
-"""What can go wrong in an initial snapshot."""
+"""Errors of an initial snapshot."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from walferry.base.errors import WalferryError
 
 
 class CopyRefused(WalferryError):
-    """The copy is not safe, or not possible as things are. The message says why and what to do."""
+    """The copy is unsafe, or impossible as things are. The message says why and what to do."""
 
     retry_helps = False
 
@@ -16,7 +16,7 @@ class NotQueued(WalferryError):
 
 
 class NotRolled(WalferryError):
-    """A RegionServer of the source has not begun a new WAL, so it is not known which edits are older than the copy."""
+    """A RegionServer of the source has not begun a new WAL, so the edits that are older than the copy are not known."""
 
 
 class CopyUnderWay(WalferryError):
@@ -24,11 +24,11 @@ class CopyUnderWay(WalferryError):
 
 
 class Overtaken(WalferryError):
-    """Another run holds the copy by now, or another task the region, so this one must change nothing more."""
+    """Another run now holds the copy, or another task the region, so this one must change nothing more."""
 
 
 class BrokenSnapshot(WalferryError):
-    """A snapshot's manifest cannot be read, or names a file that is not there."""
+    """A snapshot's manifest cannot be read, or names a file that does not exist."""
 
 
 class UnreadableHFile(WalferryError):

@@ -1,4 +1,4 @@
-"""What is known of a peer's initial snapshot, in ZooKeeper: a later run goes on, and no batch ships the queue before its end.
+"""Records a peer's initial snapshot in ZooKeeper: a later run goes on with it, and no batch ships the queue before its end.
 
     <root>/initial-snapshots/<quoted znode parent>/<quoted peer>                        CopyState as JSON
     …/<quoted table>                                                               TableRecord as JSON: rows may be at the slave
@@ -6,13 +6,13 @@
     …/+borders/<id>                                                                Load: which WALs are older (copy_border.py)
     …/+turns/…                                                               see region_lock.py; no table's name begins with "+"
 
-Only the run that holds the peer lock can write any of it (fence.py). All of it is of one peer: the state has the id of the
-transaction that added the peer, and what an earlier peer of the same name has left does not count. The tables' znodes are
+Only the run that holds the peer lock can write any of it (fence.py). The records belong to one peer: the state contains the id of
+the transaction that added the peer, and records of an earlier peer with the same name do not count. The tables' znodes are
 deleted when the copy is complete; the state stays.
 
-Right before that, what the queues have up to each border, of the tables that are copied since, is noted as loaded
-(load/records.py). So whoever ships the queues, by whatever way, leaves it out. The borders themselves stay, each with the
-tables that it holds for, as long as none of them is copied anew: whoever ships WALs again that no queue has leaves out the same.
+Right before that, the queues' edits up to each border are noted as loaded, for the tables copied since (load/records.py).
+So every way of shipping the queues leaves them out. The borders stay, each with its tables, until these are copied again: a
+replay of WALs that no queue contains leaves out the same edits.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ from walferry.replication.source.session import Session
 MAX_NAMED = 20  # regions, in a state
 MAX_TABLES = 100  # in a state
 BORDERS = "+borders"
-_NO_TABLE = "+"  # begins what is no table's
+_NO_TABLE = "+"  # begins the names of znodes that belong to no table
 
 
 class CopyWay(StrEnum):
@@ -55,24 +55,24 @@ class CopyWay(StrEnum):
 
 @dataclass(frozen=True)
 class RegionRecord(Record):
-    """A region's copy: done if it has a `way`; before that only where its files are being put."""
+    """A region's copy. With a `way` it is done; before that, the record only names the folder for its files."""
 
     way: str = ""
-    families: tuple[str, ...] = ()  # that were copied, in hexadecimal digits
+    families: tuple[str, ...] = ()  # families that were copied, in hexadecimal digits
     files: int = 0
     bytes: int = 0
-    cells: int = 0  # by a scan
-    staging: str = ""  # the token of a bulk load that was begun
-    slave_region: str = ""  # full name of the region at the slave, for whose load the folder was made
+    cells: int = 0  # cells copied by a scan
+    staging: str = ""  # the folder of a bulk load that was begun
+    slave_region: str = ""  # full name of the slave's region for which the folder was made
     why_scan: str = ""
-    by: str = ""  # the task that has written it
+    by: str = ""  # the task that wrote the record
 
 
 @dataclass(frozen=True)
 class TableRecord(Record):
-    """A table's copy: in which life of the table it began (lives.py), and with which border.
+    """A table's copy: the life of the table in which it began (lives.py), and its border.
 
-    Once all regions are copied it is `whole`, with these families.
+    Once all regions are copied, the table is `whole`, with these families.
     """
 
     life: str = ""
@@ -83,12 +83,12 @@ class TableRecord(Record):
 
 @dataclass(frozen=True)
 class CopyState(Record):
-    """An initial snapshot as a whole. `added` is the transaction that added the peer."""
+    """The state of a whole initial snapshot. `added` is the transaction that added the peer."""
 
     added: int
     run: str
     complete: bool = False
-    tables: tuple[str, ...] = ()  # the first ones
+    tables: tuple[str, ...] = ()  # the first tables
     regions: int = 0
     files: int = 0
     bytes: int = 0
@@ -97,7 +97,7 @@ class CopyState(Record):
 
 
 class Records:
-    """The records of one peer's initial snapshot. Only with a claim can they be written and deleted. Raises ConnectError.
+    """The records of one peer's initial snapshot. Writing and deleting needs a claim. Methods raise ConnectError.
 
     Writes and deletions raise Overtaken once another run holds the peer lock.
     """
@@ -111,14 +111,14 @@ class Records:
         self._peer = session.nodes.peer(peer_id)
 
     def state(self) -> CopyState | None:
-        """The state of this peer's copy; None if none was begun, or what is there cannot be read. Raises MissingPeer."""
+        """Return the state of this peer's copy; None if none was begun, or the state cannot be read. Raises MissingPeer."""
         state = self.look()
         return state if isinstance(state, CopyState) else None
 
     def look(self) -> CopyState | ZNodeValueError | None:
-        """As `state`, but why what was written of this peer cannot be read. Raises MissingPeer."""
+        """Return the state as `state` does, or the error if this peer's state cannot be read. Raises MissingPeer."""
         znode = read(self._zk, self._path)
-        if znode is None or not znode.value:  # only the znode was made yet
+        if znode is None or not znode.value:  # so far, only the znode was made
             return None
         added = self._added()
         try:
@@ -130,7 +130,7 @@ class Records:
         return state if state.added == added else None
 
     def begin(self, run: str) -> CopyState:
-        """Note that a copy is under way, or goes on. What does not belong to it is deleted. Raises MissingPeer."""
+        """Note that a copy is under way, or goes on, and delete the records of an earlier copy. Raises MissingPeer."""
         known = self.state()
         if known is not None and not known.complete:
             return known
@@ -140,49 +140,49 @@ class Records:
         return state
 
     def complete(self, state: CopyState) -> None:
-        """Note that the copy is complete. From now on the peer's queue may be shipped, without what is older than the copy."""
+        """Note that the copy is complete. The peer's queue may now be shipped, without edits that are older than the copy."""
         self._note_borders(state.run)
         self._put(self._path, state)
         self._forget_tables()
 
     def table(self, table: str) -> TableRecord | None:
-        """What is known of a table of which rows may be at the slave; None if none can be."""
+        """Return the record of a table whose rows may be at the slave; None if the slave cannot have any."""
         znode = read(self._zk, self._table(table))
         return None if znode is None else decode_or_none(TableRecord, znode.value) or TableRecord()
 
     def begin_table(self, table: str, record: TableRecord) -> None:
-        """Note that rows of the table may be at the slave from now on, or what is known of it now."""
+        """Write the table's record. From the first one on, rows of the table may be at the slave."""
         self._put(self._table(table), record)
 
     def begin_table_anew(self, table: str, record: TableRecord) -> None:
-        """Forget what was copied of the table: it is not at the slave any more."""
+        """Forget the table's copied regions, because they are not at the slave any more, and write its record."""
         self._delete(self._tree(self._table(table)))
         self.begin_table(table, record)
 
     def add_border(self, run: str, border: Border) -> str:
-        """Note which WALs are older than what is copied next. Returns a name for it."""
+        """Note which WALs are older than the tables that are copied next. Returns a name for this border."""
         name = uuid.uuid4().hex
         load = Load(run, border.groups, initial_snapshot=True, others_before=border.others_before)
         self._put(f"{self._path}/{BORDERS}/{name}", load)
         return name
 
     def borders(self) -> dict[str, Load]:
-        """The borders of this peer by name: those of copies that are complete are done. Raises MissingPeer."""
+        """Return the borders of this peer by name. The borders of complete copies are `done`. Raises MissingPeer."""
         found = read_children(self._zk, f"{self._path}/{BORDERS}")
         added = self._added() if found else 0
         ours = {name: znode.value for name, znode in found.items() if znode.stat.czxid > added}
         return {name: load for name, value in ours.items() if (load := decode_or_none(Load, value, MAX_JSON_BYTES))}
 
     def tables(self) -> list[str]:
-        """The tables of which there is a record."""
+        """Return the tables that have a record."""
         return [unquote(name) for name in children(self._zk, self._path) or () if not name.startswith(_NO_TABLE)]
 
     def names(self, table: str) -> list[str]:
-        """The regions of which there is a record."""
+        """Return the regions that have a record."""
         return children(self._zk, self._table(table)) or []
 
     def regions(self, table: str, names: Sequence[str]) -> dict[str, RegionRecord]:
-        """The records of these regions, as far as there are any."""
+        """Return the records of these regions, as far as they exist."""
         found = read_all(self._zk, [self._region(table, name) for name in names])
         records = {name: decode_or_none(RegionRecord, znode.value) for name, znode in zip(names, found, strict=True) if znode}
         return {name: record for name, record in records.items() if record is not None}
@@ -192,7 +192,7 @@ class Records:
         self._delete([self._region(table, name)])
 
     def held(self, table: str, name: str) -> HeldRegion:
-        """Take the record of a region, to write it."""
+        """Take a region's record, in order to write it."""
         assert self._claim is not None
         return HeldRegion(self._zk, self._claim, self._region(table, name))
 
@@ -203,7 +203,7 @@ class Records:
         return int(znode.stat.czxid)
 
     def _forget_tables(self) -> None:
-        """Delete all but the borders of copies that are complete."""
+        """Delete all records but the borders of complete copies."""
         kept = {name for name, border in self.borders().items() if border.done}
         self._delete([path for name in self._not_kept(kept) for path in self._tree(f"{self._path}/{name}")])
 
@@ -215,18 +215,18 @@ class Records:
             yield from (f"{BORDERS}/{each}" for each in children(self._zk, f"{self._path}/{BORDERS}") or () if each not in kept)
 
     def _tree(self, path: str) -> list[str]:
-        """A znode and all below it, each behind its children."""
+        """Return a znode and all znodes below it, children first."""
         return [*(each for name in children(self._zk, path) or () for each in self._tree(f"{path}/{name}")), path]
 
     def _delete(self, paths: Sequence[str]) -> None:
-        """Delete znodes, as far as they are there."""
+        """Delete znodes, as far as they exist."""
         assert self._claim is not None
         delete_fenced(self._claim.commit, paths)
 
     def _note_borders(self, run: str) -> None:
-        """Note what is older than the copies of tables that are whole: for those who ship the queues, and for later replays.
+        """Note which edits are older than the copies of whole tables, for runs that ship the queues and for later replays.
 
-        A run that was killed here has noted some already.
+        A run that was killed here may have noted some already.
         """
         whole: dict[str, dict[str, tuple[str, ...]]] = defaultdict(dict)
         for name in self.tables():
@@ -242,7 +242,7 @@ class Records:
                 self._leave_out(name, border, {table: families for each in whole.values() for table, families in each.items()})
 
     def _leave_out(self, name: str, border: Load, copied: Mapping[str, tuple[str, ...]]) -> None:
-        """Have an earlier border hold no longer for families that were copied anew."""
+        """Have an earlier border no longer apply to families that were copied again."""
         left = {table: tuple(each for each in of if each not in copied.get(table, ())) for table, of in border.tables.items()}
         tables = {table: families for table, families in left.items() if families}
         self._put(f"{self._path}/{BORDERS}/{name}", replace(border, tables=tables, done=bool(tables)))
@@ -259,9 +259,9 @@ class Records:
 
 
 class HeldRegion:
-    """A region's record in the hands of one task. Raises Overtaken as soon as another task has written it, ConnectError.
+    """A region's record, held by one task. Methods raise Overtaken once another task has written the record, and ConnectError.
 
-    `record` is what this task, or an earlier one, has written.
+    `record` is the record that this task, or an earlier one, wrote.
     """
 
     def __init__(self, zk: KazooClient, claim: Claim, path: str) -> None:
@@ -274,7 +274,7 @@ class HeldRegion:
         self._version = znode.stat.version if znode else None
 
     def put(self, record: RegionRecord) -> None:
-        """Write the record, if no other task has written it since this one has read or written it."""
+        """Write the record, unless another task has written it since this task read or wrote it."""
         self.record = replace(record, by=self._task)
         version = set_fenced(self._zk, self._claim.commit, self._path, encode(self.record), self._version)
         if version is None:
@@ -282,14 +282,14 @@ class HeldRegion:
         self._version = version
 
     def note(self, folder: Folder) -> None:
-        """Note where the region's files are being put, as `put`."""
+        """Note the folder for the region's files, as `put` does."""
         self.put(RegionRecord(staging=folder.token, slave_region=folder.region))
 
     def forget(self) -> None:
         """Do nothing: the region's next record names no folder."""
 
     def check(self) -> None:
-        """Check that the record is as this task has written it, and that its run holds the peer lock."""
+        """Check that this task wrote the present record, and that its run holds the peer lock."""
         if self._claim.commit(lambda multi: multi.check(self._path, self._version)) is not None:
             raise self._overtaken()
 
@@ -300,12 +300,12 @@ class HeldRegion:
 
 
 def is_copied(record: RegionRecord, families: Collection[bytes]) -> bool:
-    """Whether the region is copied, with all of these families."""
+    """Return whether the region is copied, with all of these families."""
     return bool(record.way) and {family.hex() for family in families} <= set(record.families)
 
 
 def under_way(session: Session, peer_id: str) -> CopyUnderWay | None:
-    """Why the peer's queue must not be shipped yet; None if no initial snapshot of it is incomplete. Raises MissingPeer."""
+    """Return why the peer's queue must not be shipped: an incomplete initial snapshot. None if complete. Raises MissingPeer."""
     state = Records(session, peer_id).look()
     if isinstance(state, ZNodeValueError):
         why = f"peer {peer_id}: its queue is not shipped, because of znode {state.znode}: {state.reason}"
@@ -319,16 +319,16 @@ def under_way(session: Session, peer_id: str) -> CopyUnderWay | None:
 
 
 def check_copied(session: Session, peer_id: str) -> None:
-    """Raises CopyUnderWay if the peer's initial snapshot is not complete: the copy is to be newer than all that is shipped."""
+    """Raise CopyUnderWay if the peer's initial snapshot is incomplete. It must be complete before anything else is shipped."""
     if (copying := under_way(session, peer_id)) is not None:
         raise copying
 
 
 def copied_before(session: Session, peer_id: str) -> LoadedBefore:
-    """Which WALs are older than the peer's initial snapshots, queued or not. Raises MissingPeer, ConnectError."""
+    """Return which WALs are older than the peer's initial snapshots, queued or not. Raises MissingPeer, ConnectError."""
     return LoadedBefore([border for border in Records(session, peer_id).borders().values() if border.done])
 
 
 def as_xcom(state: CopyState) -> dict[str, Any]:
-    """The state in the form of an XCom."""
+    """Return the state in the form of an XCom."""
     return {name: list(value) if isinstance(value, (tuple, list)) else value for name, value in asdict(state).items()}

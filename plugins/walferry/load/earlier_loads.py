@@ -1,4 +1,4 @@
-"""What earlier loads mean for who ships a WAL group now."""
+"""Applies earlier loads to runs that ship a WAL group now: edits that are already loaded are left out."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ from walferry.replication.source.session import Session
 
 @dataclass(frozen=True)
 class LoadedBefore:
-    """What is loaded of a group's WALs, though they are still queued, or is older than an initial snapshot."""
+    """The edits of still queued WALs that are already loaded, or that are older than an initial snapshot."""
 
     loads: Collection[Load] = ()
 
     def rest(self, wal: str, rules: FilterRules) -> FilterRules:
-        """These rules for what is left of this WAL."""
+        """Return `rules` without the edits of this WAL that are loaded or copied."""
         if not self.loads:
             return rules
         return rules.without_loaded(self.families(wal)).without_copied(self.families(wal, initial_snapshot=True))
 
     def families(self, wal: str, *, initial_snapshot: bool = False) -> dict[bytes, frozenset[bytes]]:
-        """The families, by table, whose edits in this WAL are loaded; with `initial_snapshot`, those that were copied later."""
+        """Return the families, by table, whose edits in this WAL are loaded, or (`initial_snapshot`) older than their copy."""
         found: dict[bytes, frozenset[bytes]] = {}
         for load in self.loads:
             for table, families in load.tables.items() if load.initial_snapshot == initial_snapshot and load.covers(wal) else ():
@@ -40,7 +40,7 @@ NOTHING_LOADED = LoadedBefore()
 
 
 def loaded_before(session: Session, peer: Peer, group: str) -> LoadedBefore:
-    """What is loaded of a group whose lease the caller has, once killed loads of it have ended.
+    """Return the loads of a group whose lease the caller holds, after ending killed loads of it.
 
     Raises StaleLoad, ConnectError.
     """
@@ -48,9 +48,9 @@ def loaded_before(session: Session, peer: Peer, group: str) -> LoadedBefore:
 
 
 def end_loads(session: Session, peer: Peer, groups: Collection[str]) -> list[Load]:
-    """Delete what killed loads of these groups, whose leases the caller has, have left at the slave: then they load nothing more.
+    """Delete the files that killed loads of these groups have left at the slave, so that these loads load nothing more.
 
-    Returns what was known of the peer's loads. Raises StaleLoad, ConnectError.
+    The caller holds the groups' leases. Returns the records of the peer's loads. Raises StaleLoad, ConnectError.
     """
     loads = loads_of(session, peer.id)
     if left := [load for load in loads if load.may_go_on(groups)]:
@@ -67,5 +67,5 @@ def end_loads(session: Session, peer: Peer, groups: Collection[str]) -> list[Loa
 
 
 def initial_snapshots(session: Session, peer_id: str) -> LoadedBefore:
-    """The initial snapshots whose older edits are still queued. Raises ConnectError."""
+    """Return the initial snapshots whose older edits are still queued. Raises ConnectError."""
     return LoadedBefore([load for load in loads_of(session, peer_id) if load.done and load.initial_snapshot])

@@ -1,4 +1,4 @@
-"""What can go wrong in a load."""
+"""Errors of a load."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from walferry.hbase.rpc.errors import RemoteError
 
 
 class LoadOvertaken(WalferryError):
-    """Another run holds the queues by now, so this one must load nothing more."""
+    """Another run now holds the queues, so this one must load nothing more."""
 
 
 class NotLoaded(WalferryError):
@@ -19,18 +19,18 @@ class BrokenRow(WalferryError):
 
 
 class RunsLost(WalferryError):
-    """Other runs have come out of Spark's shuffle than went into it, so what was loaded counts for nothing."""
+    """Spark's shuffle returned other runs than it got, so nothing counts as loaded."""
 
 
 class StaleLoad(WalferryError):
-    """What a killed load has left at the slave could not be deleted, so nothing may be shipped yet."""
+    """The files that a killed load has left at the slave could not be deleted, so nothing may be shipped yet."""
 
 
 def is_refusal(error: BaseException) -> bool:
-    """Whether the slave says that the same call would fail again."""
+    """Return whether the slave says that the same call would fail again."""
     return isinstance(error, RemoteError) and error.do_not_retry
 
 
 def reason_of(error: BaseException) -> str:
-    """What is told of an error: never nothing, as an empty reason would mean that nothing went wrong."""
+    """Return the reason that is noted for an error: never an empty text, because that would mean that nothing went wrong."""
     return str(error).strip() or type(error).__name__

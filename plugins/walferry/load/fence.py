@@ -1,18 +1,18 @@
-"""What keeps a run that was overtaken from loading older files after newer edits.
+"""Keeps a run that was overtaken from loading older files after newer edits.
 
-If a driver is paused for longer than its ZooKeeper session lasts, another run may take the peer lock, complete the copy and
-ship the queue. The tasks of the first run may be alive all the while. So
+If a driver is paused for longer than its ZooKeeper session lasts, another run may take the peer lock, complete the copy and ship
+the queue. Meanwhile the tasks of the first run may still be alive. So
 
-    - each write to the copy's records is carried out only while the attempt holds the peer lock, and the peer's state is as it
-      was before the attempt took its snapshots: of a peer that was enabled meanwhile, HBase has shipped what is newer than these;
-    - a task notes its staging folder before it puts files there, and checks right before each load that nobody has changed its
-      record since;
-    - a run that goes on with a copy, whichever of its tables it goes on with, and a task that goes on with a region, first have
-      the slave delete the staging folders that are noted there.
+    - each write to the copy's records succeeds only while the attempt holds the peer lock, and the peer's state is as it was
+      before the attempt took its snapshots: if the peer was enabled since, HBase has shipped edits newer than the snapshots;
+    - a task notes its staging folder before it puts files there, and checks right before each load that its record is
+      unchanged;
+    - a run that goes on with a copy, whichever tables it copies, and a task that goes on with a region, first have the slave
+      delete the staging folders that are noted there.
 
-So a load that was checked in time but reaches the slave late finds no files, and brings nothing on top of what is newer
-(load/staging.py). A folder that the slave does not delete stops the copy. Requests of a scan have no folder, and a fence of
-their own (replication/locks/peer_lock.py).
+So a load that was checked in time but reaches the slave late finds no files, and puts nothing on top of newer edits
+(load/staging.py). If the slave does not delete a folder, the copy stops. Requests of a scan have no folder, but their own fence
+(replication/locks/peer_lock.py).
 """
 
 from __future__ import annotations
@@ -30,19 +30,17 @@ from walferry.replication.source.session import Session
 
 @dataclass(frozen=True)
 class Claim:
-    """The right of an attempt to change a copy's records, as any process of its job knows it."""
+    """The right of an attempt to change a copy's records, in the form that any process of its job can use."""
 
     session: Session
     peer_id: str
     attempt: str
-    peer_version: int  # of the znode of the peer's state, when it was disabled and nothing was taken yet
+    peer_version: int  # of the peer state's znode, when the peer was disabled and no snapshot was taken yet
 
     def commit(self, operations: Callable[[TransactionRequest], object]) -> Refusal | None:
-        """Send a multi that is carried out only while the attempt holds the peer lock, and the peer was not enabled.
+        """Send a multi that succeeds only while the attempt holds the peer lock and the peer has not been enabled.
 
-        It may be sent again after a lost answer.
-
-        Returns the first refused operation. Raises Overtaken, ConnectError.
+        It may be sent again after a lost answer. Returns the first refused operation. Raises Overtaken, ConnectError.
         """
         zk, path, state = self.session.zk, self.session.own.peer_lock(self.peer_id), self.session.nodes.peer_state(self.peer_id)
         while True:
@@ -69,4 +67,4 @@ class Claim:
                     "enabled, and HBase may have shipped newer edits",
                     "Once the peer is disabled, run the initial snapshot again",
                 )
-            retried(zk, zk.sync, path)  # another turn has begun: perhaps our own, after a lost session
+            retried(zk, zk.sync, path)  # another turn has begun: perhaps this attempt's own, after a lost session

@@ -1,17 +1,17 @@
-"""Has a region of the slave take files: the one way in which those of backlogs and of initial snapshots get there.
+"""Has a region of the slave take files: the one way in which files of backlogs and of initial snapshots get there.
 
     PrepareBulkLoad at the region's server            makes <staging>/<token>, into which all may write
-    note the folder                                   before anything is put there: see records.py, fence.py
+    note the folder                                   before any file is put there: see records.py, fence.py
     write the files to <token>/<name>                 then the server may move them, whatever user it runs as
-    wait for the turn to load into the region         of tasks that may have the same one: see region_lock.py
-    look whether another run or task has taken over
-    BulkLoadHFile, call by call                       of cells with equal keys, those that are loaded last count
-    look whether these files have got a number        see numbered.py; or write and load them once more
+    wait for the turn to load into the region         if other tasks may load into the same region: see region_lock.py
+    check that no other run or task has taken over
+    BulkLoadHFile, call by call                       of cells with equal keys, the ones that are loaded last count
+    check that these files have got a number          see numbered.py; otherwise write and load them again
     CleanupBulkLoad, and forget the note
 
-All files of one call get the same sequence number, so each call has one file of a family at most.
+All files of one call get the same sequence number, so each call has at most one file per family.
 
-A load that fails between two steps is begun anew, with another folder: a file that is loaded twice has the same cells, and in the
+If a load fails between two steps, it begins again with another folder: a file that is loaded twice has the same cells, in the
 same order.
 """
 
@@ -41,37 +41,37 @@ from walferry.load.records import Folder, Load, end, folders_of, forget
 from walferry.load.staging import PATIENCE_SECONDS, delete_noted, delete_surely, new_folder
 from walferry.replication.source.cluster import SourceCluster
 
-LOADS = 3  # times that the files of a call are written, if the slave does not load them or gives them no number
-TRIES = 5  # times that a load is begun, if its files are not loaded: a NameNode may be away for some seconds
+LOADS = 3  # times that a call's files are written, if the slave does not load or number them
+TRIES = 5  # times that a load begins, if its files are not loaded: a NameNode may be away for some seconds
 
 log = logging.getLogger(__name__)
 
 TakeTurn = Callable[[str], AbstractContextManager[None]]
-"""Waits for the turn to load into a region of the slave, by its encoded name, and has it for the length of a block."""
+"""Waits for the turn to load into a region of the slave, by its encoded name, and holds it for the length of a block."""
 
 WriteFile = Callable[[str], StagedFile]
 """Writes a file of a load to a URL."""
 
 
 class FolderNote(Protocol):
-    """Where it is noted which folder a load puts its files into, so that whoever takes over has it deleted first."""
+    """Notes which folder a load puts its files into, so that a run or task that takes over has it deleted first."""
 
     def note(self, folder: Folder) -> None:
         """Note the folder. Raises LoadOvertaken or Overtaken once another run or task has taken over."""
 
     def check(self) -> None:
-        """Check that nobody has taken over. Raises LoadOvertaken or Overtaken."""
+        """Check that no other run or task has taken over. Raises LoadOvertaken or Overtaken."""
 
     def forget(self) -> None:
-        """Forget the folder: it is deleted."""
+        """Forget the folder, which is deleted."""
 
 
 @dataclass(frozen=True)
 class FileLoader:
     """Loads files into regions of the table at `place`, with the slave's `login`.
 
-    `source_root` is the URL of the source's hbase.rootdir, and `source_id` the source's cluster id, which the slave's own
-    replication does not send the files to.
+    `source_root` is the URL of the source's hbase.rootdir. `source_id` is the source's cluster id: the slave's own replication
+    does not send the files to that cluster.
     """
 
     place: RegionPlace
@@ -84,10 +84,10 @@ class FileLoader:
     def load(
         self, target: Region, note: FolderNote, calls: Sequence[Sequence[WriteFile]], check_region: Callable[[], object]
     ) -> list[StagedFile]:
-        """Write the files of all calls, and have them loaded into `target`, call by call. Returns them.
+        """Write the files of all calls, and have them loaded into `target`, call by call. Returns the files.
 
-        `check_region` raises if it is of no use any more to load files into this region: it is asked before another try.
-        Raises that, NotLoaded, LoadOvertaken, Overtaken, RpcError, RegionUnavailable, and what writing does.
+        Before another try, `check_region` is called. It raises an error if loading into this region makes no sense any more.
+        Raises that error, NotLoaded, LoadOvertaken, Overtaken, RpcError, RegionUnavailable, and the errors of writing.
         """
         loaded = list[StagedFile]()
         with noted_folder(self.place, target, self.login, self.source_root, note) as (server, token):
@@ -116,9 +116,9 @@ class FileLoader:
 
 
 def _begin(pool: ThreadPoolExecutor, call: Sequence[WriteFile], url: str) -> list[Future[StagedFile]]:
-    """Begin to write the files of a call, to `url` with a number each.
+    """Begin to write the files of a call, each to `url` with a number behind it.
 
-    HBase keeps a name that could be one of its own files', and then a load gives it no number (HRegion.bulkLoadHFiles).
+    HBase keeps a file's name if one of its own files could have it, and such a load gets no number (HRegion.bulkLoadHFiles).
     """
     return [pool.submit(write, f"{url}-{number}") for number, write in enumerate(call)]
 
@@ -130,7 +130,7 @@ def noted_folder(
     """Have a folder made for a load into `target`, note it, and have it deleted after the block.
 
     Yields the connection to the region's server, and the folder's URL. If the slave does not delete the folder, the note stays,
-    for whoever goes on to look after; with `surely` that is an error. Raises NotLoaded, LoadOvertaken, Overtaken, RpcError.
+    so that the next run deletes the folder; with `surely` that is an error. Raises NotLoaded, LoadOvertaken, Overtaken, RpcError.
     """
     server, table, region = place.connection(target), place.table, target.name.hex()
     token = new_folder(server, table, target.name, source_root, login, lambda url: note.note(Folder(url, table, region)))
@@ -152,7 +152,7 @@ def noted_folder(
 
 
 def clean(load: Load, zk: KazooClient, slave: Tables, source: SourceCluster) -> None:
-    """End a load of a backlog, have the folders deleted that its job has left, and forget it unless it is done.
+    """End a load of a backlog, have the folders that its job has left deleted, and forget it unless it is done.
 
     Raises StaleLoad.
     """
@@ -164,7 +164,7 @@ def clean(load: Load, zk: KazooClient, slave: Tables, source: SourceCluster) -> 
 
 
 def clean_folders(record: str, zk: KazooClient, slave: Tables, source: SourceCluster) -> None:
-    """Have the folders deleted that the tasks of a load have left and noted with its record. It has ended. Raises StaleLoad."""
+    """Have the folders deleted that a load's tasks have left and noted with its record. The load has ended. Raises StaleLoad."""
     for note, folder in folders_of(zk, record).items():
         problem: str | None = "not even as text"
         if folder is not None:
@@ -179,9 +179,9 @@ def clean_folders(record: str, zk: KazooClient, slave: Tables, source: SourceClu
 
 
 class Tries:
-    """Says whether a load that has failed is begun anew. A region that moves, or a server that restarts, is waited for.
+    """Decides whether a load that has failed begins again. Waits for a region that moves, or a server that restarts.
 
-    Files that the slave does not load are not written for ever, nor is what ends with one of the errors that are `counted`.
+    The number of tries is bounded if the slave does not load the files, or if a try ends with one of the `counted` errors.
     """
 
     def __init__(self, *counted: type[Exception], seconds: float = PATIENCE_SECONDS) -> None:
@@ -190,16 +190,16 @@ class Tries:
         self._failed = 0
 
     def progress(self) -> None:
-        """Note that something was loaded: what comes next has all tries."""
+        """Note that something was loaded: the next part gets all tries."""
         self._patience.progress()
         self._failed = 0
 
     def again(self, error: WalferryError | OSError) -> bool:
-        """Wait before another try. False if none helps, or there have been enough."""
+        """Wait before another try. Returns False if no try helps, or there have been enough."""
         self._failed += isinstance(error, self._counted)
         return _another_try_helps(error) and self._failed < TRIES and self._patience.wait()
 
 
 def _another_try_helps(error: WalferryError | OSError) -> bool:
-    lost = isinstance(error, UnreadableBytes) and error.lost  # nobody else can read them either
+    lost = isinstance(error, UnreadableBytes) and error.lost  # no other reader gets the bytes either
     return not (lost or is_refusal(error) or (isinstance(error, WalferryError) and not error.retry_helps))

@@ -1,16 +1,17 @@
-"""Has a slave load files, and makes sure that they count as younger than all that it has.
+"""Has a slave load files, and checks that they count as younger than all its earlier data.
 
-A load gets a sequence number by flushing the region. If a flush is under way already, HRegion.bulkLoadHFiles waits for that one
-and loads the files without a number: of equal keys the older cell then counts, and the answer does not tell. The new name of a
-file does, <random>_SeqId_<number>_ or only <random>. But nothing in it tells whose file it is, and other loads, flushes and
-compactions may add files to the region in the same moment. So of the files that a family has after a load and had not before
+A load gets a sequence number by flushing the region. If a flush is already under way, HRegion.bulkLoadHFiles waits for it, and
+loads the files without a number. Then the older of two cells with equal keys counts, and the server's answer does not show it.
+The new name of a file does: <random>_SeqId_<number>_, or only <random>. But the name does not show whose file it is, and other
+loads, flushes and compactions may add files to the region in the same moment. So of the files that a family has after a load and
+had not before
 
     all have numbers           ours is one of them, so it has one
     none has                   neither has ours
-    some have                  ours is looked for among them, by what it holds (hbase/hfiles/ends.py)
+    some have                  ours is looked for among them, by its content (hbase/hfiles/ends.py)
 
-A file that is not found has no number as far as anybody knows: the files have to be loaded once more. Right after the flush of
-the first load there is little left to flush, so that all new files have numbers then.
+A file that is not found counts as having no number: the files have to be loaded again. Right after the flush of the first load
+there is little left to flush, so all new files have numbers then.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ from walferry.hbase.tables.regions import Region
 from walferry.load.errors import NotLoaded
 from walferry.load.staging import log_in_to, store_folder
 
-MOST_OPENED = 100  # of the files that came into a region during a load: there are a handful, but a slave may name any number
+MOST_OPENED = 100  # of the files that came into a region during a load: usually few, but a slave may name any number
 _NUMBERED = re.compile(r".+_SeqId_\d+_")
 
 log = logging.getLogger(__name__)
@@ -40,7 +41,7 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class StagedFile:
-    """A file that is to be loaded, and its end: no other file may have the same one. `cells` is how many it has, if counted."""
+    """A file to load, and its end, which no other file has. `cells` is the number of its cells, if they were counted."""
 
     family: bytes
     url: str
@@ -50,7 +51,7 @@ class StagedFile:
 
 @dataclass(frozen=True)
 class Destination:
-    """The region into which files are loaded, as whom, and the folder that its server has made for them."""
+    """The region into which files are loaded, the login, and the folder that the region's server has made for them."""
 
     table: str
     region: Region
@@ -62,10 +63,10 @@ class Destination:
 
 
 def load_numbered(server: Connection, to: Destination, files: Sequence[StagedFile], cluster_id: str) -> None:
-    """Have a server load files in one call, and look whether each of them has got a sequence number.
+    """Have a server load files in one call, and check that each of them has got a sequence number.
 
-    The slave's own replication does not send them to the cluster of this id, the source. Raises NotLoaded, after which the same
-    files may be there without a number, and RpcError.
+    The slave's own replication does not send the files to the cluster `cluster_id`, the source. Raises RpcError, and NotLoaded,
+    after which the same files may be in the region without a number.
     """
     assert to.region.server is not None
     families = sorted({file.family for file in files})
@@ -80,14 +81,14 @@ def load_numbered(server: Connection, to: Destination, files: Sequence[StagedFil
 
 
 def _folder_and_name(path: str) -> tuple[str, str]:
-    """Of the path of a region's file, …/<family's folder>/<name>. What is neither belongs to no family."""
+    """Split the path of a region's file, …/<family's folder>/<name>. For any other text, return two empty texts."""
     folder, _, name = path.rpartition("/")
     sound = is_file_name(name) and name.isprintable()
     return (folder.rpartition("/")[2], name) if sound else ("", "")
 
 
 def _check_number(to: Destination, file: StagedFile, new: Sequence[str]) -> None:
-    """Raises NotLoaded unless the file has a number, which is one of these new ones of its family."""
+    """Raise NotLoaded unless the file has a number. It is one of the `new` files of its family."""
     numbered = [name for name in new if _NUMBERED.fullmatch(name)]
     if not numbered:
         raise NotLoaded(
@@ -102,8 +103,8 @@ def _check_number(to: Destination, file: StagedFile, new: Sequence[str]) -> None
 
 
 def _holds(to: Destination, file: StagedFile, names: Iterable[str]) -> bool:
-    """Whether one of these files of the region is the one that was loaded."""
-    if not is_file_name(to.region.encoded_name):  # its name is the slave's, and may lead elsewhere
+    """Return whether one of these files of the region is the file that was loaded."""
+    if not is_file_name(to.region.encoded_name):  # the slave chooses this name, and it may lead elsewhere
         return False
     folder = store_folder(to.token, to.table, to.region.encoded_name, file.family)
     log_in_to(folder, to.login)

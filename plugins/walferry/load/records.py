@@ -1,24 +1,24 @@
-"""What is known of loads, in ZooKeeper: so that a killed one leaves nothing behind that could do harm.
+"""Records loads in ZooKeeper, so that a killed load leaves nothing harmful behind.
 
     <root>/loads/<quoted znode parent>/<quoted peer>/<id>            Load, as JSON
     …/<id>/<name>                                                    Folder, as JSON: where files are being put at the slave
 
-A load begins with its record, which names the WAL groups whose leases it holds. Before a task puts files into a folder at the
-slave it notes the folder. Right before it has the slave load them it looks whether record and note are still as they were.
+A load begins with its record, which names the WAL groups whose leases it holds. A task notes a folder at the slave before it puts
+files there. Right before it has the slave load them, it checks that record and note are unchanged.
 
-Whoever gets the lease of one of the groups next, and finds the record, first writes to it, so that the tasks of the killed job,
-which may still run, note no more folders. Then it has the slave delete the folders that are noted, and last it deletes the
-record. So a load of the killed job that reaches the slave late finds no files, and cannot put old edits above newer ones
-(staging.py says why that is sure).
+If a run gets the lease of one of the groups and finds the record, it first writes to the record, so that the tasks of the killed
+job, which may still run, note no more folders. Then it has the slave delete the noted folders, and last it deletes the record. So
+a load of the killed job that reaches the slave late finds no files, and cannot put old edits above newer ones (staging.py says
+why that is sure).
 
 When all files are loaded, the record says so in one write: which families of which tables, and up to which WAL of each group.
-From then on these edits count as shipped, whatever happens: whoever ships the groups next leaves them out. Otherwise a job that
-is killed after it has taken the WALs of some groups out of their queues would have the rest loaded again, over newer edits of the
-same regions. Families that the peer gets only later are in no record, so that requests bring what the WALs still have of them.
-This write, too, ends the noting of folders. Those that are noted then, by tasks that Spark believes dead, are deleted before
-anything is shipped.
+From then on these edits count as shipped, whatever happens: later runs leave them out. Otherwise, if a job were killed after
+taking the WALs of some groups out of their queues, the rest would be loaded again, over newer edits of the same regions. Families
+that the peer gets only later are in no record, so requests bring their edits as far as the WALs still contain them. This write
+also ends the noting of folders. If tasks that Spark believes dead have noted folders by then, these are deleted before anything
+is shipped.
 
-An initial snapshot notes the same of what is older than it, once it is complete (load/copy_records.py).
+An initial snapshot, once complete, notes in the same way which edits are older than it (load/copy_records.py).
 """
 
 from __future__ import annotations
@@ -44,44 +44,44 @@ from walferry.replication.queues.lease import Lease
 from walferry.replication.queues.reading import list_queues
 from walferry.replication.source.session import Session
 
-BEGUN = 0  # the version of the record of a load that goes on
-MAX_JSON_BYTES = 16 << 20  # of a Load, which is compressed
+BEGUN = 0  # the version of the record while a load goes on
+MAX_JSON_BYTES = 16 << 20  # of a Load, which is stored compressed
 
 
 @dataclass(frozen=True)
 class Folder(Record):
-    """A folder at the slave that a task has had made: by its URL, and the region for whose load it is."""
+    """A folder at the slave that a task has had made: its URL, and the region for whose load it was made."""
 
     token: str
     table: str
-    region: str  # its full name, in hexadecimal digits
+    region: str  # the region's full name, in hexadecimal digits
 
 
 @dataclass(frozen=True)
 class Load(Record):
-    """A load: its run, and its groups. Once it is `done`, each group has the last of its WALs that are loaded.
+    """A load: its run, and its groups. Once it is `done`, `groups` gives the last loaded WAL of each group.
 
-    The families of `tables` are texts (names.family_text). With `initial_snapshot` it is not these WALs that are loaded, but
-    what the tables had when all of their edits had been written. That goes for WALs of other groups, too, that were begun before
-    `others_before` (ms). `folders` is how many are noted of it.
+    The families of `tables` are texts (names.family_text). With `initial_snapshot`, not these WALs were loaded, but the tables as
+    they were after all edits of these WALs. That also covers WALs of other groups that were begun before `others_before` (ms).
+    `folders` is the number of noted folders.
     """
 
     run: str
     groups: Mapping[str, str]
     done: bool = False
-    tables: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # with their families whose edits are loaded
+    tables: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # tables, with the families whose edits are loaded
     initial_snapshot: bool = False
     others_before: int = 0
     path: str = field(default="", compare=False)
     folders: int = field(default=0, compare=False)
 
     def to_json(self) -> str:
-        """This load for `from_json`, without what its place says."""
+        """Return this load for `from_json`, without the fields that come from its place in ZooKeeper."""
         return text_of({name: value for name, value in asdict(self).items() if name not in ("path", "folders")})
 
     @classmethod
     def from_json(cls, text: bytes | str, most_bytes: int = MAX_JSON_BYTES) -> Self:
-        """The load that `to_json` wrote, with families and last WALs that can be. Raises NotARecord."""
+        """Return the load that `to_json` wrote, if its families and last WALs are valid. Raises NotARecord."""
         values = parsed_object(text, most_bytes)
         found = replace(record_of(cls, values), path="", folders=0)
         try:
@@ -93,13 +93,13 @@ class Load(Record):
         return found
 
     def may_go_on(self, groups: Collection[str]) -> bool:
-        """Whether its job may still load what would come above younger edits, asked by the holder of these groups' leases."""
+        """Return whether its job may still load edits above younger ones. The caller holds the leases of `groups`."""
         if self.done:
             return self.folders > 0
         return not self.groups or any(group in self.groups for group in groups)
 
     def covers(self, wal: str) -> bool:
-        """Whether a WAL is among those that are loaded."""
+        """Return whether a WAL is among the loaded ones."""
         name = parse_wal_name(wal)
         if name.group not in self.groups:
             return self.done and name.timestamp < self.others_before
@@ -108,14 +108,14 @@ class Load(Record):
 
 
 def _makes_sense(load: Load) -> bool:
-    """Whether the last WALs are those of their groups. Raises ValueError for what is not a WAL's or a family's name."""
+    """Return whether each last WAL belongs to its group. Raises ValueError for an invalid name of a WAL or a family."""
     for family in chain.from_iterable(load.tables.values()):
         from_binary_text(family)
     return all(not last or parse_wal_name(last).group == group for group, last in load.groups.items())
 
 
 def begin_load(session: Session, peer_id: str, run: str, groups: Collection[str], lease: Lease) -> str:
-    """Note a load that begins, under one of its leases. Returns the path of its record."""
+    """Note that a load begins, under one of its leases. Returns the path of its record."""
     folder = session.own.loads(peer_id)
     path = f"{folder}/{uuid.uuid4().hex}"
     value = encode(Load(run, dict.fromkeys(groups, "")))
@@ -125,7 +125,7 @@ def begin_load(session: Session, peer_id: str, run: str, groups: Collection[str]
 
 
 def note_done(zk: KazooClient, path: str, load: Load, lease: Lease) -> None:
-    """Note that everything is loaded that is going to be. Raises LeaseLost, LoadOvertaken."""
+    """Note that all files are loaded. Raises LeaseLost, LoadOvertaken."""
     if set_fenced(zk, lease.write, path, encode(load), BEGUN) is None:
         raise _overtaken(path)
 
@@ -141,13 +141,13 @@ def note_folder(zk: KazooClient, path: str, folder: Folder) -> str:
         return commit(multi)
 
     refusal = retried(zk, create)
-    if refusal is not None and not isinstance(refusal.error, NodeExistsError):  # which an earlier try of ours has made
+    if refusal is not None and not isinstance(refusal.error, NodeExistsError):  # made by an earlier try of this call
         raise _overtaken(path)
     return note
 
 
 def check_folder(zk: KazooClient, path: str, note: str, peer_state: tuple[str, int]) -> None:
-    """Check that the load still goes on, that nobody has deleted the folder, and that the peer is as it was.
+    """Check that the load still goes on, that its note still exists, and that the peer has not been enabled.
 
     Raises LoadOvertaken.
     """
@@ -160,7 +160,7 @@ def check_folder(zk: KazooClient, path: str, note: str, peer_state: tuple[str, i
 
 
 class LoadFolder:
-    """The folder of one load of a backlog's task, as it is noted with the record at `path` (file_loader.FolderNote)."""
+    """The folder of one load of a backlog's task, noted with the record at `path` (file_loader.FolderNote)."""
 
     def __init__(self, zk: KazooClient, path: str, peer_state: tuple[str, int]) -> None:
         self._zk = zk
@@ -173,11 +173,11 @@ class LoadFolder:
         self._note = note_folder(self._zk, self._path, folder)
 
     def check(self) -> None:
-        """As check_folder."""
+        """Check as `check_folder` does."""
         check_folder(self._zk, self._path, self._note, self._peer_state)
 
     def forget(self) -> None:
-        """Delete the note: the folder is deleted."""
+        """Delete the note, because the folder is deleted."""
         forget(self._zk, self._note)
 
 
@@ -186,7 +186,7 @@ def _overtaken(path: str) -> LoadOvertaken:
 
 
 def end(zk: KazooClient, path: str) -> None:
-    """End a load, so that its tasks note no more folders: those that are noted from now on are all. It may have ended already."""
+    """End a load, which may have ended already. Its tasks note no more folders, so the folders noted by now are all."""
 
     def write() -> None:
         with suppress(NoNodeError, BadVersionError):
@@ -202,9 +202,9 @@ def forget(zk: KazooClient, path: str) -> None:
 
 
 def loads_of(session: Session, peer_id: str) -> list[Load]:
-    """The loads of a peer that have records. A record that cannot be read counts as one of no groups.
+    """Return the peer's loads that have records. A record that cannot be read counts as a load of no groups.
 
-    Those of an earlier peer of this name are forgotten: its slave may have been another one.
+    Records of an earlier peer with this name are deleted: its slave may have been another one.
     """
     folder = session.own.loads(peer_id)
     znodes = read_children(session.zk, folder)
@@ -221,18 +221,18 @@ def loads_of(session: Session, peer_id: str) -> list[Load]:
 
 
 def folders_of(zk: KazooClient, path: str) -> dict[str, Folder | None]:
-    """The folders that are noted of a load, by the paths of the notes; None for a note that cannot be read."""
+    """Return the folders that a load has noted, by the paths of the notes; None for a note that cannot be read."""
     return {f"{path}/{name}": decode_or_none(Folder, znode.value) for name, znode in read_children(zk, path).items()}
 
 
 def forget_finished(session: Session, peer_id: str) -> None:
-    """Forget the loads that are done and of whose WALs none is queued any more. Raises QueuesMoving, ConnectError."""
+    """Forget loads that are done and whose WALs have all left the queues. Raises QueuesMoving, ConnectError."""
     done = [load for load in loads_of(session, peer_id) if load.done and not load.folders]
     if not done:
         return
     try:
         queued = {wal.name.text for queue in list_queues(session, peer_id) for wal in queue.wals}
-    except AnswerTooLong:  # any WAL may be in that queue
+    except AnswerTooLong:  # that queue may contain any WAL
         return
     for load in done:
         if not any(map(load.covers, queued)):

@@ -1,11 +1,11 @@
-"""One load at a time into a region of the slave, whichever of a copy's tasks has it.
+"""Lets a copy's tasks load into a region of the slave one at a time.
 
     <root>/initial-snapshots/<quoted znode parent>/<quoted peer>/+turns/<attempt>,<region>  base/zk/fenced_lock.py, during a load
 
-Several regions of the source may lie in one of the slave's. A load flushes its region, and one that meets a flush gets no number
-(load/numbered.py). Turns spare most of these meetings, and nothing depends on them: the slave may flush of itself, others may
-load as well, and a region that has been split or merged has another name. So each load's number is looked at, too. Tasks of a run
-that was overtaken are not waited for: they load nothing more (fence.py), but one may hang in a call.
+Several regions of the source may lie in one of the slave's regions. A load flushes its region, and a load that meets a flush gets
+no number (load/numbered.py). Turns avoid most of these meetings. Nothing depends on turns: the slave may flush by itself, other
+clients may load as well, and a region that has been split or merged has another name. So each load's number is checked, too.
+Tasks of a run that was overtaken are not waited for: they load nothing more (fence.py), but one may hang in a call.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from walferry.base.zk.fenced_lock import FencedLock
 from walferry.hbase.layout import quoted
 from walferry.replication.source.session import Session
 
-TURNS = "+turns"  # no table's name begins so
+TURNS = "+turns"  # no table's name begins like this
 WAIT_SECONDS = 600.0  # longer than a load takes, even if the slave hangs
 _FIRST_PAUSE_SECONDS, _LONGEST_PAUSE_SECONDS = 0.02, 1.0
 
@@ -30,14 +30,14 @@ log = logging.getLogger(__name__)
 
 
 class _Taken(WalferryError):
-    """Another task loads into the region, or this one has lost its turn. A signal, not an error."""
+    """Another task is loading into the region, or this task has lost its turn. A signal, not an error."""
 
 
 @contextmanager
 def turn(session: Session, peer_id: str, attempt: str, region: str) -> Iterator[None]:
-    """Load into a region of the slave alone, for the length of a block. After a long wait, not alone. Raises ConnectError.
+    """Load into a region of the slave alone, for the length of a block; after a long wait, not alone. Raises ConnectError.
 
-    `attempt` is that of the run to which the task belongs.
+    `attempt` is the attempt of the run to which the task belongs.
     """
     path = f"{session.own.initial_snapshot(peer_id)}/{TURNS}/{quoted(f'{attempt},{region}')}"
     lock = _wait(session, path, region)
@@ -53,7 +53,7 @@ def _wait(session: Session, path: str, region: str) -> FencedLock | None:
     while time.monotonic() < give_up:
         lock = FencedLock(
             session.zk, path, lambda holder, since: _Taken(holder), _Taken
-        )  # one whose session has ended stays lost
+        )  # a turn whose session has ended stays lost
         try:
             lock.acquire("a task of an initial snapshot")
             return lock

@@ -1,18 +1,18 @@
-"""The folders at the slave into which files are put before it loads them.
+"""Checks and deletes the folders at the slave into which files are put before it loads them.
 
-A server makes one for each load, <hbase.rootdir>/staging/<user>__<table>__<number>, with a random number of 320 bits in base 32
-(SecureBulkLoadManager). What a slave or a note in ZooKeeper names counts as such a folder only if it has this form: otherwise
-whoever can write to ZooKeeper could have a slave delete whatever it has.
+A server makes one folder for each load, <hbase.rootdir>/staging/<user>__<table>__<number>, with a random number of 320 bits in
+base 32 (SecureBulkLoadManager). Walferry accepts a folder's name from a slave, or from a note in ZooKeeper, only in this form.
+Otherwise anyone who can write to ZooKeeper could have a slave delete any of its data.
 
-A load whose folder is deleted brings nothing on top of what is written afterwards, whenever its call reaches a server, and
-however long the server takes over it. HRegion.bulkLoadHFiles flushes the region, which gives the load its sequence number, and
-only then moves files out of the folder (branch-2.6, branch-1). So
+If a load's folder is deleted, the load puts nothing on top of later writes, whenever its call reaches a server, and however long
+the server takes. HRegion.bulkLoadHFiles flushes the region, which gives the load its sequence number, and only then moves files
+out of the folder (branch-2.6, branch-1). So
 
     the folder is gone before a file is moved     the call fails. It may have loaded the files of other families before
-    a file is moved before the folder is gone     it has its number by then. Whatever is written later gets a larger one, and
-                                                  counts, even if the server opens the file, so that readers see it, much later
+    a file is moved before the folder is gone     it has its number by then. Later writes get larger numbers, and count, even if
+                                                  the server opens the file, so that readers see it, much later
 
-An order to delete that is answered is carried out: the NameNode takes the whole folder out of its tree in one step.
+An answered order to delete is carried out: the NameNode takes the whole folder out of its tree in one step.
 """
 
 from __future__ import annotations
@@ -35,9 +35,9 @@ from walferry.hbase.tables.scan import Patience, RegionPlace
 from walferry.load.errors import NotLoaded, StaleLoad, is_refusal
 
 STAGING = "staging"  # HConstants.BULKLOAD_STAGING_DIR_NAME
-_RANDOM = "[0-9a-v]{40,64}"  # fewer digits come once in 2^120 times
-MAX_URL_CHARS = 4000  # HDFS has no longer paths
-PATIENCE_SECONDS = 180.0  # with a region that moves, or a server that restarts
+_RANDOM = "[0-9a-v]{40,64}"  # a number has fewer digits once in 2^120 times
+MAX_URL_CHARS = 4000  # HDFS allows no longer paths
+PATIENCE_SECONDS = 180.0  # for a region that moves, or a server that restarts
 
 SLAVES_FOLDERS = "Check the slave's hbase.rootdir, and its RegionServers"  # advice
 
@@ -45,13 +45,13 @@ SLAVES_FOLDERS = "Check the slave's hbase.rootdir, and its RegionServers"  # adv
 def new_folder(
     server: Connection, table: str, region: bytes, source_root: str, login: Login, note: Callable[[str], object]
 ) -> str:
-    """Have a server make a folder for a load into one of its regions, and `note` its URL before anything is put there.
+    """Have a server make a folder for a load into one of its regions, and `note` its URL before any file is put there.
 
-    Returns the URL. If that fails, the folder, which is empty, is deleted as far as the server does it.
-    Raises what `check_form` and `note` do, RpcError.
+    Returns the URL. If noting fails, the server deletes the empty folder, as far as it answers. Raises RpcError, and the errors
+    of `check_form` and `note`.
     """
     token = bulk_load.prepare(server, table, region)
-    check_form(token, table, source_root)  # before it is noted: what is noted gets deleted
+    check_form(token, table, source_root)  # before it is noted, because noted folders get deleted
     try:
         note(token)
     except WalferryError:
@@ -63,17 +63,17 @@ def new_folder(
 
 
 def check_form(token: str, table: str, source_root: str) -> None:
-    """Raises NotLoaded for a folder into which nothing should be written because a slave says so."""
+    """Raise NotLoaded if a folder that the slave names is not safe to write into."""
     if problem := wrong_folder(token, table, source_root):
         raise NotLoaded(f"the slave wants files in {token[:200]!r}, {problem}", SLAVES_FOLDERS)
 
 
 def wrong_folder(token: str, table: str, source_root: str) -> str | None:
-    """Say why nothing should be written into a folder that a slave names; None if it may be.
+    """Return why files must not be written into a folder that a slave names; None if they may.
 
     `source_root` is the URL of the source's hbase.rootdir. A server makes a new folder, named after the user, the table and a
-    random number. It may lie on the source's HDFS too, by whatever name that goes, so none below a path of the source's root is
-    taken but those for staging.
+    random number. The folder may lie on the source's own HDFS, under another name of that HDFS. So no folder below the path of
+    the source's root is accepted except its staging folders.
     """
     if not _is_url(token):
         return "which is not a URL"
@@ -88,7 +88,7 @@ def wrong_folder(token: str, table: str, source_root: str) -> str | None:
 
 
 def _is_url(token: str) -> bool:
-    """Whether each client can take a URL apart, and it can be shown and logged as it is."""
+    """Return whether each client can parse a URL, and it can be shown and logged as it is."""
     try:
         _ = urlsplit(token).port
     except ValueError:
@@ -97,9 +97,9 @@ def _is_url(token: str) -> bool:
 
 
 def delete_noted(place: RegionPlace, token: str, region: str, source_root: str) -> str | None:
-    """Have the slave delete a folder that a note names, made for a load into a region (its full name, in hexadecimal digits).
+    """Have the slave delete a noted folder that was made for a load into `region` (its full name, in hexadecimal digits).
 
-    Returns why no load can have noted this; then the slave is not asked. Raises RpcError, RegionUnavailable.
+    If no load can have noted this folder, returns the reason and does not ask the slave. Raises RpcError, RegionUnavailable.
     """
     name = region_name(region, place.table)
     if name is None:
@@ -112,7 +112,7 @@ def delete_noted(place: RegionPlace, token: str, region: str, source_root: str) 
 
 
 def delete_surely(place: RegionPlace, token: str, region: str, source_root: str, patience_seconds: float) -> str | None:
-    """As `delete_noted`, but try again for a while. Raises StaleLoad if the folder may still be there then."""
+    """Do the same as `delete_noted`, trying again for a while. Raises StaleLoad if the folder may still exist then."""
     patience = Patience(patience_seconds)
     while True:
         try:
@@ -129,7 +129,7 @@ def delete_surely(place: RegionPlace, token: str, region: str, source_root: str,
 
 
 def region_name(noted: str, table: str) -> bytes | None:
-    """The full name of a region of the table, <table>,<start>,<id>…, which is noted in hexadecimal digits; None if it is none."""
+    """Return the name <table>,<start>,<id>… of the table's region that is noted in hexadecimal digits; None if it is not one."""
     try:
         name = bytes.fromhex(noted)
     except ValueError:
@@ -138,12 +138,12 @@ def region_name(noted: str, table: str) -> bytes | None:
 
 
 def log_in_to(folder: str, login: Login) -> None:
-    """Use a folder of the slave with the slave's login; only that one, because a slave may name any place."""
+    """Use a folder of the slave with the slave's login; only this folder, because a slave may name any place."""
     lend(folder, login.kerberos)
 
 
 def store_folder(token: str, table: str, region: str, family: bytes) -> str:
-    """Where a slave has the files of a region's family (HRegionFileSystem), by a folder that it has made for a load.
+    """Return the folder of a region's family at the slave (HRegionFileSystem), derived from a folder that it made for a load.
 
     `region` is the encoded name.
     """
@@ -153,6 +153,6 @@ def store_folder(token: str, table: str, region: str, family: bytes) -> str:
 
 
 def _folders(url: str) -> list[str]:
-    """The names in the path of a URL. HDFS takes `?` and `#` as parts of names."""
+    """Return the names in the path of a URL. HDFS takes `?` and `#` as parts of names."""
     path = url.removeprefix(f"{scheme(url)}:")
     return (path.partition("/")[2].partition("/")[2].partition("/")[2] if path.startswith("//") else path[1:]).split("/")

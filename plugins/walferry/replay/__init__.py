@@ -1,16 +1,16 @@
-"""Ships again what was written in an interval, from the WALs that are left, without any queue.
+"""Ships edits again that were written in an interval, from the WALs that are left, without any queue.
 
-    interval    when an entry was written: what is picked of a window
-    listing     all WALs that lie anywhere: WALs, oldWALs and the archive
-    files       those that can hold an interval's entries
-    holes       what is gone, as far as the files that are left tell
+    interval    the interval, and a window's entries that were written in it
+    listing     lists all WALs, wherever they lie: WALs, oldWALs and the archive
+    files       finds the WALs that can contain an interval's entries
+    holes       finds WALs that are gone, as far as the files that are left show it
     store       opens a file wherever it lies
-    scan        what an interval has, by table and region
-    order       how regions that changed servers keep their order
-    run         all of it, from the listing to the summaries
+    scan        counts an interval's edits, by table and region
+    order       keeps the order of regions that changed servers
+    run         the whole run, from the listing to the summaries
     shipment    one WAL group's files, in order, through the engine
-    group_lock  the lock under which one task does that
-    job         what all of its tasks share
+    group_lock  the lock under which one task ships a group
+    job         the data that all tasks of a run share
     replay_run  the job
 
 It writes to no queue.

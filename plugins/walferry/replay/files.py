@@ -1,9 +1,9 @@
-"""Finds the WALs that can hold entries of an interval, and what is gone of them.
+"""Finds the WALs that can contain entries of an interval, and the WALs that are gone.
 
-A WAL is named after the time at which its server began it. It has the entries from then until the server began the next WAL of
-the group, give or take some minutes. While HDFS hangs, entries that were appended wait, and are written to the next WAL once it
-has been begun. A roll that hangs has named the next WAL already, and entries still go to the one before. So files are taken from
-beyond both ends, and each entry's own write time decides.
+A WAL is named after the time at which its server began it. It contains the entries from then until the server began the next WAL
+of the group, give or take some minutes. While HDFS hangs, appended entries wait, and are written to the next WAL once that has
+begun. If a roll hangs, the next WAL is named already, but entries still go to the WAL before. So files are also taken from beyond
+both ends of the interval, and each entry's own write time decides.
 """
 
 from __future__ import annotations
@@ -18,18 +18,18 @@ from walferry.replay.interval import Interval
 from walferry.replay.listing import WalFile, WalPlace, all_wals
 from walferry.replication.source.session import Session
 
-SLACK_MS = 300_000  # after which a RegionServer gives up an entry that HDFS does not take (hbase.regionserver.wal.sync.timeout)
-OPEN_SLACK_MS = 10_000  # an open WAL that was begun later after the interval is not waited for: no HDFS hangs, as a rule
+SLACK_MS = 300_000  # a RegionServer gives up an entry that HDFS does not take by then (hbase.regionserver.wal.sync.timeout)
+OPEN_SLACK_MS = 10_000  # an open WAL begun later than this after the interval is not waited for: HDFS rarely hangs
 
 
 @dataclass(frozen=True, slots=True)
 class GroupFiles:
-    """The WALs of one group that can hold entries of the interval, oldest first."""
+    """The WALs of one group that can contain entries of the interval, oldest first."""
 
     group: str
     server: ServerName | None
     wals: tuple[WalFile, ...]
-    torn: str = ""  # the newest WAL of a server that is gone: the server's death may have cut its last entry off
+    torn: str = ""  # the newest WAL of a dead server, whose death may have cut off the last entry
 
     @property
     def bytes(self) -> int:
@@ -39,7 +39,7 @@ class GroupFiles:
 
 @dataclass(frozen=True)
 class FoundWals:
-    """What is left of an interval, what is gone, and which WALs hold it but are still open."""
+    """The WALs that are left of an interval, the holes in it, and WALs with its entries that are still open."""
 
     groups: tuple[GroupFiles, ...]
     holes: tuple[Hole, ...]
@@ -47,27 +47,27 @@ class FoundWals:
 
     @property
     def wals(self) -> int:
-        """How many WALs there are to read."""
+        """The number of WALs to read."""
         return sum(len(group.wals) for group in self.groups)
 
     @property
     def bytes(self) -> int:
-        """Their bytes."""
+        """The bytes of the WALs."""
         return sum(group.bytes for group in self.groups)
 
 
 @dataclass(slots=True)
 class Around:
-    """A group's WALs about an interval: those within it, the last one before and the first one after it, and the very first."""
+    """A group's WALs around an interval: the WALs within it, the last one before, the first one after, and the very first one."""
 
     first: WalFile | None = None
     before: WalFile | None = None
     within: dict[str, WalFile] = field(default_factory=dict)
     after: WalFile | None = None
-    newest: int = 0  # the timestamp of the newest of all
+    newest: int = 0  # the timestamp of the group's newest WAL
 
     def add(self, wal: WalFile, interval: Interval) -> None:
-        """Keep the WAL if it matters. Of two finds of one WAL the better place counts."""
+        """Keep the WAL if it matters. If it was found twice, the better place counts."""
         begun = wal.name.timestamp
         self.newest = max(self.newest, begun)
         self.first = _chosen(self.first, wal, begun, lambda new, old: new < old)
@@ -87,13 +87,13 @@ class Around:
 
 
 def find(session: Session, interval: Interval, begins: Callable[[WalFile], bool | None]) -> FoundWals:
-    """Find what is left of an interval. `begins` is what `holes_of` asks of a group's first WAL. Raises WalferryError."""
-    live = live_servers(session.zk, session.nodes)  # first: a server that starts now has nothing of a past interval
+    """Find the WALs that are left of an interval, and the holes. `begins` is as in `holes_of`. Raises WalferryError."""
+    live = live_servers(session.zk, session.nodes)  # first: a server that starts now has no WALs of a past interval
     return found_of(around(all_wals(session), interval), interval, live, begins)
 
 
 def around(wals: Iterable[WalFile], interval: Interval) -> Mapping[str, Around]:
-    """The WALs that matter, by group. Keeps few of them, however many there are."""
+    """Return the WALs that matter, by group. Keeps few WALs, however many there are."""
     groups: dict[str, Around] = {}
     for wal in wals:
         groups.setdefault(wal.name.group, Around()).add(wal, interval)
@@ -103,7 +103,7 @@ def around(wals: Iterable[WalFile], interval: Interval) -> Mapping[str, Around]:
 def found_of(
     groups: Mapping[str, Around], interval: Interval, live: frozenset[ServerName], begins: Callable[[WalFile], bool | None]
 ) -> FoundWals:
-    """What is left of an interval, of the WALs that `around` has kept; `live` are the servers that run now."""
+    """Return the WALs that are left of an interval, from the WALs that `around` kept; `live` are the servers that run now."""
     found, holes, unclosed = [], list[Hole](), list[WalFile]()
     for group, wals in sorted(groups.items()):
         row = wals.row
@@ -112,7 +112,7 @@ def found_of(
         needed = [wal for wal in row if wal is not wals.after and wal.place is not WalPlace.NOWHERE and _may_hold(wal, interval)]
         if newest and newest.place is WalPlace.SERVER and server in live:
             if newest is row[0] and may_follow_others(interval, newest):
-                unclosed.append(newest)  # only a closed file tells for sure how it begins
+                unclosed.append(newest)  # only a closed file surely shows how it begins
                 continue
             if newest in needed:
                 needed.pop()
@@ -126,7 +126,7 @@ def found_of(
 
 
 def _may_hold(wal: WalFile, interval: Interval) -> bool:
-    """Whether the WAL may have been open when the interval began. The file system's clock tells when it was closed."""
+    """Return whether the WAL may have been open when the interval began. The file's modification time is when it was closed."""
     return wal.modified is None or wal.modified + SKEW_MS > interval.start
 
 

@@ -1,8 +1,8 @@
-"""The right to ship one group of one run, which one task has at a time.
+"""The right to ship one group of one run. One task has it at a time.
 
     <root>/runs/<quoted znode parent>/<peer>/<quoted run id>/<quoted group>/lease      a fenced lock (base/zk/fenced_lock.py)
 
-Spark may begin a task anew, or Airflow a job, while the one before is still alive on a machine that nobody reaches any more. The
+Spark may restart a task, or Airflow a job, while the one before is still alive on a machine that cannot be reached any more. The
 later one sends nothing until no request of the earlier one can take effect (base/zk/right.py).
 """
 
@@ -53,7 +53,7 @@ class GroupLock:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
-        seconds = self.right.end()  # without the lock, which a request that begins just now waits for
+        seconds = self.right.end()  # not under the lock: a request that begins just now waits for it
         with self._lock:
             self._fenced.release(calls_seconds=seconds)
 
@@ -65,17 +65,17 @@ class GroupLock:
             raise refusal.error
 
     def is_sure(self) -> bool:
-        """Whether the task surely has the right now. Raises LeaseLost."""
+        """Return whether the task surely has the right now. Raises LeaseLost."""
         return self._fenced.is_sure()
 
     def allow(self, seconds: float) -> None:
-        """Note that a server may carry out requests of this task for so long. Raises LeaseLost, ConnectError."""
+        """Note that a server may carry out requests of this task for `seconds`. Raises LeaseLost, ConnectError."""
         with self._lock:
             self._fenced.note(**{CALLS: f"{seconds:.1f}"})
 
 
 def locks_of(session: Session, peer_id: str) -> list[FencedLock]:
-    """The turns that tasks have had at the peer, in all runs that are kept. None is acquired."""
+    """Return the locks that tasks have held at the peer, in all runs that are kept. Acquires none of them."""
     folder = session.own.runs(peer_id)
     runs = [f"{folder}/{run}" for run in children(session.zk, folder) or ()]
     groups = [f"{run}/{group}" for run, names in _with_children(session, runs) for group in names]

@@ -1,16 +1,16 @@
-"""Tells which WALs of an interval are gone, as far as the files that are left can tell.
+"""Finds out which WALs of an interval are gone, as far as the remaining files show it.
 
-What can be known:
+Known:
 
-- A WAL that a queue names, and whose file lies nowhere, is gone; its name is known.
-- A server's first WAL begins with the opening of a region. If a group's first WAL that is left begins with another entry, the
-  WALs between the server's start, which its name tells, and that WAL are gone. Their names are not known.
-- A server begins a WAL before it closes the one before it. If a WAL in oldWALs was written last well before the next one that is
-  left was begun, the WALs between them are gone. Their names are not known.
+- A WAL is gone if a queue names it and its file lies nowhere. Its name is known.
+- A server's first WAL begins with the opening of a region. If a group's first remaining WAL begins with another entry, the WALs
+  from the server's start, which its name contains, to that WAL are gone. Their names are not known.
+- A server begins a WAL before it closes the one before it. If a WAL in oldWALs was last written well before the next remaining
+  WAL was begun, the WALs between them are gone. Their names are not known.
 
-What cannot be known: that a server ran of which no file is left, that the newest WALs of a dead server are gone, and that WALs
-are missing in the middle of an archive, which has no copies of WALs without edits. And a first WAL that is left may begin with
-the opening of a region by chance.
+Not known: that a server ran of which no file is left; that the newest WALs of a dead server are gone; and that WALs are missing
+in the middle of an archive, which contains no copies of WALs without edits. And a first remaining WAL may begin with the opening
+of a region by chance.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ from walferry.replay.interval import Interval, moment
 from walferry.replay.listing import WalFile, WalPlace
 
 NOWHERE = "a queue names it, but its file is in none of WALs, oldWALs and the archive"
-SKEW_MS = 30_000  # by which clocks may differ: HBase's own limit (hbase.master.maxclockskew)
+SKEW_MS = 30_000  # clocks may differ by this: HBase's own limit (hbase.master.maxclockskew)
 
 
 @dataclass(frozen=True)
 class Hole:
-    """A time of a WAL group of which WALs are gone. `wal` is the one that is gone, or empty if its name is not known."""
+    """A time for which WALs of a group are gone. `wal` is the WAL that is gone, or empty if its name is not known."""
 
     group: str
     time: Interval
@@ -50,10 +50,13 @@ class IntervalGone(WalferryError):
 def holes_of(
     interval: Interval, first: WalFile | None, row: Sequence[WalFile], begins: Callable[[WalFile], bool | None]
 ) -> Iterator[Hole]:
-    """Yield what is gone of one group.
+    """Yield the holes of one group.
 
-    `first` is the first WAL of the group that is known; `row` are the WALs about the interval, oldest first, with one before and
-    one after it. `begins` tells whether a WAL begins with the opening of a region; None if it has no entry at all.
+    Args:
+        interval: The interval in which holes matter.
+        first: The first known WAL of the group.
+        row: The WALs around the interval, oldest first, with one before and one after it.
+        begins: Returns whether a WAL begins with the opening of a region; None if it has no entry.
     """
     if first is not None:
         yield from _before(interval, first, row, begins)
@@ -75,7 +78,7 @@ def _between(interval: Interval, wal: WalFile, closed: int, following: WalFile) 
 
 
 def may_follow_others(interval: Interval, first: WalFile) -> Interval | None:
-    """The part of the interval in which the server ran before the first WAL of a group that is known was begun."""
+    """Return the part of the interval in which the server ran before it began the group's first known WAL."""
     server = first.name.server
     return None if server is None else interval.overlap(server.start_code, first.name.timestamp)
 
@@ -83,14 +86,14 @@ def may_follow_others(interval: Interval, first: WalFile) -> Interval | None:
 def _before(
     interval: Interval, first: WalFile, row: Sequence[WalFile], begins: Callable[[WalFile], bool | None]
 ) -> Iterator[Hole]:
-    """The hole between the server's start and the first WAL that is known."""
+    """Yield the hole between the server's start and the first known WAL."""
     if (time := may_follow_others(interval, first)) is None:
         return
     for wal in row:
         if wal.place is WalPlace.NOWHERE:
             break
         opening = begins(wal)
-        if opening is not None:  # one without an entry says nothing
+        if opening is not None:  # a WAL without an entry shows nothing
             if opening:
                 return
             break

@@ -1,4 +1,4 @@
-"""An interval of write times, and the entries of a window that were written in it."""
+"""An interval of write times. Picks the entries of a window that were written in it."""
 
 from __future__ import annotations
 
@@ -21,25 +21,25 @@ class Interval:
 
     @classmethod
     def between(cls, start: datetime, end: datetime) -> Interval:
-        """The interval between two times, which have time zones."""
+        """Return the interval between two times with time zones."""
         return cls(round(start.timestamp() * 1000), round(end.timestamp() * 1000))
 
     def __str__(self) -> str:
         return f"{moment(self.start)} to {moment(self.end)}"
 
     def overlap(self, start: int, end: int) -> Interval | None:
-        """The part that lies between two times, or None."""
+        """Return the part between two times, or None."""
         part = Interval(max(self.start, start), min(self.end, end))
         return part if part.start < part.end else None
 
     def entries_of(self, window: Window) -> npt.NDArray[np.bool_]:
-        """Tell for each entry of a window whether it was written in the interval."""
+        """Return for each entry of a window whether it was written in the interval."""
         written = window.index.write_time
         return (written >= self.start) & (written < self.end)
 
 
 def only(window: Window, chosen: npt.NDArray[np.bool_]) -> Window:
-    """The chosen entries of a window, in their order."""
+    """Return the chosen entries of a window, in their order."""
     if chosen.all():
         return window
     index = EntryIndex(*(getattr(window.index, field.name)[chosen] for field in fields(EntryIndex)))
@@ -48,9 +48,9 @@ def only(window: Window, chosen: npt.NDArray[np.bool_]) -> Window:
 
 
 def moment(ms: int) -> str:
-    """A time as messages show it, in UTC."""
+    """Return a time in the form for messages, in UTC."""
     try:
         at = datetime.fromtimestamp(ms / 1000, UTC)
-    except (ValueError, OverflowError, OSError):  # a WAL's name can have any number
+    except (ValueError, OverflowError, OSError):  # a WAL's name may contain any number
         return f"{ms} ms"
     return f"{at:%Y-%m-%d %H:%M:%S}" + (f".{ms % 1000:03d}" if ms % 1000 else "")

@@ -1,4 +1,4 @@
-"""What all Spark tasks of one run share, and what a peer gets of an interval."""
+"""The data that all Spark tasks of a run share, and the rules for a peer's edits of an interval."""
 
 from __future__ import annotations
 
@@ -28,32 +28,32 @@ from walferry.shipping.pausing import check_not_paused
 
 @dataclass(frozen=True, kw_only=True)
 class ReplayJob:
-    """One interval to be shipped again to one peer."""
+    """One interval to ship again to one peer."""
 
     source: SourceCluster
     peer_id: str
     interval: Interval
     run_id: str
     deadline: float  # seconds since the epoch; then reading stops, and retries end
-    tables: frozenset[str] = frozenset()  # none: all that the peer gets
-    what_is_there: bool = False  # ship what is left of an interval that is partly gone
+    tables: frozenset[str] = frozenset()  # empty: all tables that the peer gets
+    what_is_there: bool = False  # ship the rest of an interval that is partly gone
     senders: int = 2
     settings: PeerSettings = field(default_factory=PeerSettings)
-    begun: int = -1  # the version of the run's znode since this try of the run has begun; -1: any
+    begun: int = -1  # the version of the run's znode since this try of the run began; -1: any
 
     @property
     def store(self) -> StoreWithArchive:
-        """The cluster's WALs, and those in the archive."""
+        """The cluster's WALs, and the WALs in the archive."""
         return StoreWithArchive(self.source)
 
     @property
     def keys(self) -> UnwrapKey | None:
-        """What unwraps the keys of encrypted WALs."""
+        """The function that unwraps the keys of encrypted WALs."""
         return self.source.keys()
 
 
 class HFilesGone(WalferryError):
-    """HFiles of a bulk load are gone: the source keeps them only until the peer has had them."""
+    """HFiles of a bulk load are gone: the source keeps them only until the peer has got them."""
 
     retry_helps = False
 
@@ -65,12 +65,12 @@ class ChosenTables(PeerTables):
     only: frozenset[bytes] = frozenset()
 
     def families_of(self, table: bytes) -> tuple[Families, frozenset[bytes]]:
-        """What of `table` is shipped: the kind of choice, and the families that it names."""
+        """Return which families of `table` are shipped: the kind of choice, and the families that it names."""
         return super().families_of(table) if table in self.only else (Families.NONE, frozenset())
 
 
 def rules_of(peer: Peer, source_id: UUID, slave_id: UUID, tables: Collection[str], deleted: Deleted | None = None) -> FilterRules:
-    """What the peer gets, of these tables only if any are named, without those that are `deleted`. Raises PeerError."""
+    """Return the rules for what the peer gets; only of `tables`, if there are any, and without `deleted`. Raises PeerError."""
     rules = FilterRules.of_peer(peer, source_id, slave_id, deleted)
     if not tables:
         return rules
@@ -79,7 +79,7 @@ def rules_of(peer: Peer, source_id: UUID, slave_id: UUID, tables: Collection[str
 
 
 def check_tables(peer: Peer, tables: Collection[str]) -> None:
-    """Raises PeerError for a table that the peer never gets."""
+    """Raise PeerError for a table that the peer never gets."""
     choice = PeerTables.of_peer(peer)
     for table in sorted(tables):
         if choice.families_of(table.encode())[0] in (Families.NONE, Families.SYSTEM):
@@ -87,9 +87,9 @@ def check_tables(peer: Peer, tables: Collection[str]) -> None:
 
 
 def slave_id_of(session: Session, peer: Peer, job: ReplayJob) -> UUID:
-    """The cluster id of the peer's slave, which the filters need. Raises SlaveUnreachable, WalferryError."""
+    """Return the cluster id of the peer's slave, which the filters need. Raises SlaveUnreachable, WalferryError."""
     on_failure = partial(check_not_paused, session, job.peer_id)
-    # It sends nothing.
+    # This sink sends nothing.
     with sink_of(session, peer, job, threading.Event(), Right(), lambda count: None, on_failure) as sink:
         return sink.id
 
@@ -98,7 +98,7 @@ def sink_of(
     session: Session, peer: Peer, job: ReplayJob, stop: threading.Event, right: Right, on_missing_hfiles: Callable[[int], None],
     on_failure: Callable[[], None],
 ) -> Sink:  # fmt: skip
-    """The peer's sink, not yet entered. `on_failure` is called as long as the slave is not reached."""
+    """Return the peer's sink, not yet entered. `on_failure` is called as long as the slave is not reached."""
     deadline = time.monotonic() + job.deadline - time.time()
     return open_sink(
         peer, session, job.settings, deadline, stop=stop, right=right, lease=None, on_missing_hfiles=on_missing_hfiles,

@@ -1,7 +1,7 @@
 """Lists the WALs of a cluster wherever they lie: WALs, oldWALs and the archive. Each folder is listed once.
 
 A WAL moves from WALs to oldWALs, and its copy is in the archive before HBase deletes it. The folders are listed in this order, so
-that no WAL is missed because it moves meanwhile.
+no WAL is missed if it moves meanwhile.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from walferry.replication.source.session import Session
 
 
 class WalPlace(IntEnum):
-    """Where a WAL was found. Of a WAL that was found twice, the larger place counts, but a copy in the archive counts least."""
+    """Where a WAL was found. If it was found twice, the larger place counts. An archived copy counts less than any other file."""
 
     NOWHERE = 0  # a queue names it, but its file was not found
     ARCHIVE = 1
@@ -35,7 +35,7 @@ class WalFile:
     name: WalName
     url: str
     size: int  # bytes, as far as they are known
-    modified: int | None  # when it was closed or copied, in ms since the epoch; None while that is not known
+    modified: int | None  # when it was closed or copied, in ms since the epoch; None: not known
     place: WalPlace
 
 
@@ -78,7 +78,7 @@ def _in_folder(url: str, entries: list[FolderEntry], place: WalPlace) -> Iterato
             continue
         name = as_wal_name(entry.name)
         if name is not None and not name.is_meta:
-            # An open file's time says nothing: HDFS sets it when the file is closed.
+            # An open file's time means nothing: HDFS sets it when the file is closed.
             modified = None if place is WalPlace.SERVER else _ms(entry.modified)
             yield WalFile(name, f"{url}/{entry.name}", entry.size, modified, place)
 

@@ -1,13 +1,12 @@
 """Keeps the order of regions that were at several servers within an interval.
 
 The WAL groups of an interval are shipped side by side, and the files of a group one after the other. So a region's edits keep
-their order unless the region changed its server. HBase's own replication, unless it is serial, then leaves the order to the
-cells' timestamps. A run that ships an old interval again can do better: all of it is there, and sequence ids tell the order,
-because HBase gives a region that it opens higher ids than the region had before. So a region that was at several servers is
-shipped in stages, one for each time that it was at a server. A stage begins when the one before it has been acknowledged. Most
-regions need only the first one.
+their order unless the region changed its server. In that case HBase's own replication, unless it is serial, leaves the order to
+the cells' timestamps. A replay can do better: all of the interval is there, and sequence ids show the order, because HBase gives
+a region that it opens higher ids than the region had before. So a region that was at several servers is shipped in stages, one
+for each time at a server. A stage begins when the one before it has been acknowledged. Most regions need only the first one.
 
-Regions that are split or merged go on under other names, and their order is left to the cells' timestamps, as in HBase.
+Regions that are split or merged go on under other names. As in HBase, their order is left to the cells' timestamps.
 """
 
 from __future__ import annotations
@@ -24,11 +23,11 @@ from walferry.base.errors import WalferryError
 from walferry.hbase.wal.windows import Window
 from walferry.replay.scan import Stay
 
-MAX_STAGES = 1000  # each takes a Spark job, and all groups wait for it
+MAX_STAGES = 1000  # each stage takes a Spark job, and all groups wait for it
 
 
 class TooManyStages(WalferryError):
-    """A region was moved to and fro so often that its order would take very many stages."""
+    """A region moved to and fro so often that its order would take very many stages."""
 
     retry_helps = False
 
@@ -42,7 +41,7 @@ class TooManyStages(WalferryError):
 
 @dataclass(frozen=True)
 class Stages:
-    """In which stage a group's edits are shipped. Regions that are not in `regions` have all of theirs in stage 0.
+    """The stages in which a group's edits are shipped. All edits of regions that are not in `regions` are in stage 0.
 
     A region has (firsts, stages): its edits from the sequence id `firsts[i]` on are shipped in the stage `stages[i]`.
     """
@@ -51,20 +50,20 @@ class Stages:
 
     @property
     def needed(self) -> frozenset[int]:
-        """The stages in which the group surely has something to ship."""
+        """The stages in which the group surely has edits to ship."""
         return frozenset(stage for _, stages in self.regions.values() for stage in stages)
 
     def digest(self, wals: str) -> str:
-        """A short text that differs for other stages, and is empty if all edits are in stage 0.
+        """Return a short text that differs for other stages; empty if all edits are in stage 0.
 
-        It differs too for other `wals`: the `digest_of_names` of all groups' WALs that have edits of regions with several stages.
-        If such a WAL is found late, the stages that follow its own have to follow it once more.
+        It also differs for other `wals`: the `digest_of_names` of all groups' WALs with edits of regions that have several
+        stages. If such a WAL is found late, the stages after its own stage must follow it again.
         """
         what = sorted(self.regions.items()), wals
         return hashlib.sha256(repr(what).encode()).hexdigest()[:16] if self.regions else ""
 
     def entries_of(self, window: Window, stage: int) -> npt.NDArray[np.bool_]:
-        """Tell for each entry of a window whether it is shipped in this stage."""
+        """Return for each entry of a window whether it is shipped in this stage."""
         hashes = window.index.region_hash
         chosen = np.full(len(hashes), stage == 0)
         if not self.regions:
@@ -78,7 +77,7 @@ class Stages:
 
 
 def digest_of_names(names: Iterable[str]) -> str:
-    """A short text that differs for other names, and for another order of them."""
+    """Return a short text that differs for other names, and for another order of them."""
     digest = hashlib.sha256()
     for name in names:
         digest.update(f"{name}\n".encode())
@@ -86,7 +85,7 @@ def digest_of_names(names: Iterable[str]) -> str:
 
 
 def stages_of(stays: Iterable[tuple[str, Stay]]) -> dict[str, Stages]:
-    """The stages of the groups that share a region with another group, from all stays of all groups. Raises TooManyStages."""
+    """Return the stages of the groups that share a region with another group, from all groups' stays. Raises TooManyStages."""
     of_region: dict[int, list[tuple[int, int, str]]] = {}
     for group, stay in stays:
         of_region.setdefault(stay.region, []).append((stay.first, stay.last, group))
@@ -102,10 +101,10 @@ def stages_of(stays: Iterable[tuple[str, Stay]]) -> dict[str, Stages]:
 
 
 def _in_order(stays: list[tuple[int, int, str]]) -> dict[str, tuple[tuple[int, ...], tuple[int, ...]]]:
-    """The first sequence ids and the stages of each group's part in one region.
+    """Return the first sequence ids and the stages of each group's parts of one region.
 
-    A stay that goes on after another group's stay has begun is two: its edits were read as one because nothing between them told
-    that the region was away.
+    If a stay goes on after another group's stay has begun, it is really two stays: they were read as one because no entry between
+    them showed that the region was away.
     """
     heap = list(stays)
     heapq.heapify(heap)

@@ -1,7 +1,7 @@
-"""The job that ships again to one peer all that was written in an interval. No queue is read or changed.
+"""The job that ships all edits of an interval to one peer again. It neither reads nor changes queues.
 
-First all WALs are scanned, each in a task of its own. Then they are shipped, a task for each WAL group. While the job runs, the
-summaries of all groups are kept in ZooKeeper (walferry.engine.summary).
+First all WALs are scanned, each in its own task. Then they are shipped, one task per WAL group. While the job runs, ZooKeeper
+contains the summaries of all groups (walferry.engine.summary).
 """
 
 from __future__ import annotations
@@ -15,25 +15,25 @@ from walferry.base.jobs import Backend, JobOutcome, Tell
 from walferry.engine.summary import Status
 from walferry.replication.source.source_job import SourceJob
 
-KEPT_SECONDS = 3600  # for which a summary is kept beyond the deadline
+KEPT_SECONDS = 3600  # a summary is kept this long beyond the deadline
 
 
 @dataclass(frozen=True, kw_only=True)
 class ReplayRun(SourceJob):
-    """What is to be shipped again: what was written from `start` to before `end`, in ms since the epoch."""
+    """A request to ship edits again that were written from `start` to before `end`, in ms since the epoch."""
 
     kind: ClassVar[str] = "replay"
     nothing_done: ClassVar[str] = "nothing is shipped"
 
     start: int
     end: int
-    deadline: float  # seconds from the job's begin, after which nothing more is read
-    tables: tuple[str, ...] = ()  # none: all that the peer gets
-    dry_run: bool = False  # only count what the interval has
-    what_is_there: bool = False  # ship what is left of an interval that is partly gone
+    deadline: float  # seconds after the job's begin; then reading stops
+    tables: tuple[str, ...] = ()  # empty: all tables that the peer gets
+    dry_run: bool = False  # only count the interval's edits
+    what_is_there: bool = False  # ship the rest of an interval that is partly gone
 
     def run(self, on: Backend, say: Tell) -> JobOutcome:
-        """Ship, and tell what became of each group. Raises WalferryError if it cannot begin."""
+        """Ship, and report how each group ended. Raises WalferryError if the job cannot begin."""
         from walferry.replay.interval import Interval
         from walferry.replay.job import ReplayJob
         from walferry.replay.run import replay

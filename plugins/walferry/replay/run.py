@@ -1,4 +1,4 @@
-"""One run: find the WALs, scan them side by side, and ship them group by group, stage by stage."""
+"""Runs a replay: finds the WALs, scans them side by side, and ships them group by group, stage by stage."""
 
 from __future__ import annotations
 
@@ -40,23 +40,23 @@ OTHER_TABLES = "(other tables)"
 
 
 def find_left(session: Session, interval: Interval) -> FoundWals:
-    """Find what is left of an interval, and what is gone. Raises WalferryError."""
+    """Find the WALs that are left of an interval, and the holes in it. Raises WalferryError."""
     keys = session.source.keys()
     store = StoreWithArchive(session.source, look_only=True)
 
     def begins(wal: WalFile) -> bool | None:
         try:
             return begins_with_opening(store, wal, keys)
-        except WalKeyError:  # says nothing about the WAL: the keys are to be corrected
+        except WalKeyError:  # the WAL may be sound: the operator has to correct the keys
             raise
-        except (WalError, FileNotFoundError):  # then it does not prove that it was the first
+        except (WalError, FileNotFoundError):  # then the WAL does not prove that it was the first
             return False
 
     return find(session, interval, begins)
 
 
 def problems_of(found: FoundWals) -> list[str]:
-    """What a run cannot ship, one text for each hole and each WAL that is still open."""
+    """Return the problems that keep a run from shipping the whole interval: one text per hole, and per WAL that is still open."""
     unclosed = (
         f"WAL {wal.name}, begun at {moment(wal.name.timestamp)}, is still open: its entries cannot be read yet; run again "
         "with roll, or wait until HBase has closed it"
@@ -66,7 +66,7 @@ def problems_of(found: FoundWals) -> list[str]:
 
 
 def check_whole(found: FoundWals, interval: Interval) -> None:
-    """Raises IntervalGone if something of the interval is gone or cannot be read."""
+    """Raise IntervalGone if a part of the interval is gone or cannot be read."""
     if problems := problems_of(found):
         more = f"; and {len(problems) - MAX_NAMED} more" if len(problems) > MAX_NAMED else ""
         raise IntervalGone(
@@ -76,7 +76,7 @@ def check_whole(found: FoundWals, interval: Interval) -> None:
 
 
 def replay(job: ReplayJob, on: Backend, *, dry_run: bool, keep_seconds: float) -> list[GroupSummary]:
-    """Ship an interval again, or only count what it has. What goes wrong with a group is in its summary. Raises WalferryError."""
+    """Ship an interval again, or only count its edits. A group's error goes into its summary. Raises WalferryError."""
     with open_session(job.source) as session:
         peer = check_peer(session, job.peer_id)
         check_copied(session, peer.id)
@@ -100,7 +100,7 @@ def replay(job: ReplayJob, on: Backend, *, dry_run: bool, keep_seconds: float) -
 
 
 def _scan(scan: Callable[[tuple[WalFile, bool]], Scanned], groups: Sequence[GroupFiles], on: Backend) -> list[list[Scanned]]:
-    """What each WAL of each group has of the interval, or why it cannot be read."""
+    """Return what each WAL of each group contains of the interval, or why the WAL cannot be read."""
     wals = [(wal, wal.name.text == group.torn) for group in groups for wal in group.wals]
     results = iter(on.run(scan, wals, Scanned))
     return [[next(results) for _ in group.wals] for group in groups]
@@ -116,7 +116,7 @@ def _scan_one(job: ReplayJob, rules: FilterRules, copied: LoadedBefore, wal: tup
 
 
 def _begun(group: GroupFiles, scans: Sequence[Scanned]) -> GroupSummary:
-    """The summary of a group that was scanned: what there is to ship, or why it cannot be read."""
+    """Return the summary of a group that was scanned: the edits to ship, or why they cannot be read."""
     tables: dict[str, TableCount] = {}
     for scan in scans:
         for table, count in scan.tables.items():
@@ -134,7 +134,7 @@ def _begun(group: GroupFiles, scans: Sequence[Scanned]) -> GroupSummary:
 
 
 def _largest(tables: dict[str, TableCount]) -> dict[str, TableCount]:
-    """The tables with the most edits, and all others as one. WALs may name them anyhow; those that begin alike are one."""
+    """Return the tables with the most edits, and all others as one. Names are cut, and names cut alike are one table."""
     shown: dict[str, TableCount] = {}
     for name, count in tables.items():
         name = visible(name, MAX_NAME_CHARS)
@@ -148,9 +148,10 @@ def _ship(
     job: ReplayJob, groups: Sequence[GroupFiles], begun: Sequence[GroupSummary], scanned: Sequence[Sequence[Scanned]],
     on: Backend,
 ) -> list[GroupSummary]:  # fmt: skip
-    """Ship all groups, stage by stage. A stage in which a group fails is the last one.
+    """Ship all groups, stage by stage. If a group fails in a stage, no further stage follows.
 
-    A stage that a try before has shipped is shipped again only if something of the stage before it was: it has to follow that.
+    A stage that an earlier try has shipped is shipped again only if edits of the stage before were shipped again: it must follow
+    them.
     """
     stays = [(group.group, stay) for group, scans in zip(groups, scanned, strict=True) for stay in _stays(scans)]
     of_group, regions = stages_of(stays), {stay.region for _, stay in stays}
@@ -188,7 +189,7 @@ def _ship_one(job: ReplayJob, task: tuple[GroupFiles, Stages, int, GroupSummary]
 
 
 def _with_edits(group: GroupFiles, scans: Sequence[Scanned], of: Container[int]) -> GroupFiles:
-    """The group with those of its WALs that have edits of one of these regions."""
+    """Return the group with only the WALs that contain edits of one of these regions."""
     wals = zip(group.wals, scans, strict=True)
     return replace(group, wals=tuple(wal for wal, scan in wals if any(stay.region in of for stay in _stays([scan]))))
 
@@ -198,7 +199,7 @@ def _stays(scans: Iterable[Scanned]) -> Iterable[Stay]:
 
 
 def _keep(job: ReplayJob, summaries: Sequence[GroupSummary]) -> None:
-    """Write the summaries that no task has written. What is known to be done of a group stays known."""
+    """Write the summaries that no task has written. A group's finished WALs stay noted."""
 
     def with_what_is_done(now: GroupSummary, before: GroupSummary | None) -> GroupSummary:
         if before is None:

@@ -1,4 +1,4 @@
-"""Reads WALs without shipping them: what an interval has for the peer, by table, and which server had each region when."""
+"""Reads WALs without shipping them: counts the peer's edits of an interval by table, and notes which server had each region."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ RUN_AGAIN = "A new run tells what is left"
 
 @dataclass(frozen=True, slots=True)
 class TableCount:
-    """What an interval has of one table for the peer. A bulk load counts as an edit without cells."""
+    """The peer's edits of one table in an interval. A bulk load counts as an edit without cells."""
 
     edits: int = 0
     cells: int = 0
@@ -40,32 +40,32 @@ class TableCount:
 
 @dataclass(frozen=True, slots=True)
 class Stay:
-    """A time that a region was at one server: the sequence ids of its first and last edit there that the peer gets."""
+    """A time that a region spent at one server: the sequence ids of the first and last edit there that the peer gets."""
 
-    region: int  # the hash of its encoded name
+    region: int  # the hash of the region's encoded name
     first: int
     last: int
 
 
 @dataclass(frozen=True)
 class Scanned(Record):
-    """What was found in one WAL, or why it cannot be read."""
+    """The counts of one WAL, or why it cannot be read."""
 
     edits_read: int = 0
     tables: Mapping[str, TableCount] = field(default_factory=dict)
     stays: Sequence[Stay] = ()
-    before_copy: int = 0  # edits that are older than the initial snapshot of their table
+    before_copy: int = 0  # edits that are older than their table's initial snapshot
     error: str = ""
 
     def to_json(self) -> str:
-        """This for `from_json`: hashes of regions as hexadecimal digits, as they are numbers without a sign."""
+        """Return this for `from_json`. Hashes of regions, which are unsigned numbers, become hexadecimal digits."""
         stays = [[f"{stay.region:x}", stay.first, stay.last] for stay in self.stays]
         tables = {table: astuple(count) for table, count in self.tables.items()}
         return json.dumps({**vars(self), "tables": tables, "stays": stays})
 
     @classmethod
     def from_json(cls, text: bytes | str, most_bytes: int = MAX_BYTES) -> Self:
-        """What `to_json` wrote. Raises ValueError."""
+        """Return the object that `to_json` wrote. Raises ValueError."""
         told = decoded(_Told, text, most_bytes)
         tables = {table: TableCount(*counts) for table, counts in told.tables.items()}
         stays = [Stay(int(region, 16), first, last) for region, first, last in told.stays]
@@ -74,7 +74,7 @@ class Scanned(Record):
 
 @dataclass(frozen=True)
 class _Told:
-    """Scanned, as JSON has it."""
+    """The form of Scanned in JSON."""
 
     edits_read: int
     tables: Mapping[str, tuple[int, int, int]]
@@ -142,7 +142,7 @@ class IntervalScan:
         self._ended.discard(region)
 
     def result(self) -> Scanned:
-        """What was counted."""
+        """Return the counts."""
         stays = [stay for stays in self._stays.values() for stay in stays]
         return Scanned(self._edits_read, self._tables, stays, self._before_copy)
 
@@ -150,7 +150,7 @@ class IntervalScan:
 def scan_wal(
     store: WalStore, wal: WalFile, interval: Interval, rules: FilterRules, keys: UnwrapKey | None, *, ends_torn: bool
 ) -> Scanned:
-    """Count what a WAL has of an interval. Raises WalError, StoreError, IntervalGone, WalNotClosed."""
+    """Count a WAL's edits of an interval. Raises WalError, StoreError, IntervalGone, WalNotClosed."""
     scan = IntervalScan()
     for window, path in windows_of(store, wal, keys, ends_torn=ends_torn):
         written = only(window, interval.entries_of(window))
@@ -164,8 +164,8 @@ def windows_of(
 ) -> Iterator[tuple[Window, str]]:
     """Yield the windows of a WAL with its URL, wherever HBase moves it meanwhile.
 
-    With `ends_torn` an entry that the server's death has cut off ends the WAL. The WAL is waited for until it is closed, at most
-    to the `deadline` (seconds since the epoch). Raises WalError, StoreError, IntervalGone, WalNotClosed.
+    With `ends_torn`, an entry that the server's death has cut off ends the WAL. Waits for the WAL to be closed, until the
+    `deadline` (seconds since the epoch) at the latest. Raises WalError, StoreError, IntervalGone, WalNotClosed.
     """
     try:
         yield from windows_of_closed(

@@ -1,8 +1,8 @@
 """Ships one WAL group's part of an interval, in one Spark task: the group's files, as a feed of the engine.
 
-No queue is read or written. What was acknowledged is in the run's summary: a retry of the run goes on with the first WAL that is
-not done. It ships that WAL's entries again. If the retry finds other WALs among those that are done, or before them, it ships all
-of the group again: an older edit that is shipped last would lie over newer ones with its timestamp.
+No queue is read or written. The run's summary contains which WALs are acknowledged. A retry of the run begins with the first WAL
+that is not done, and ships all entries of that WAL again. If the retry finds other WALs among the done ones, or before them, it
+ships the whole group again: if an older edit were shipped last, it would lie over newer ones with its timestamp.
 """
 
 from __future__ import annotations
@@ -44,13 +44,13 @@ from walferry.shipping.pausing import check_not_paused, why_paused
 from walferry.shipping.runs import begin_group, read_group
 from walferry.shipping.slave_down import known_down, note_down
 
-QUEUE_ID = "interval"  # what a summary has in the place of a queue
+QUEUE_ID = "interval"  # stands in a summary instead of a queue
 
 log = logging.getLogger(__name__)
 
 
 def ship_group(job: ReplayJob, files: GroupFiles, stages: Stages, stage: int, begun: GroupSummary) -> GroupSummary:
-    """Ship what the group has of the interval in one stage. What goes wrong is in the summary's status and error, never raised.
+    """Ship the group's edits of the interval in one stage. An error goes into the summary's status and error, and is not raised.
 
     `begun` is the summary that a first attempt begins with.
     """
@@ -59,26 +59,26 @@ def ship_group(job: ReplayJob, files: GroupFiles, stages: Stages, stage: int, be
             begin_group(session, job.peer_id, job.run_id, replace(begun, status=Status.RUNNING))
             with GroupLock(session, job, files.group, begun.group) as lock:
                 return _ship_group(job, session, files, stages, stage, begun, lock)
-    except LeaseHeld as error:  # by another task of this run, which writes the summary
+    except LeaseHeld as error:  # another task of this run holds the lock, and writes the summary
         return replace(begun, status=Status.HELD, error=str(error))
-    except WalferryError as error:  # the source's ZooKeeper is away, or was for too long: the run may be tried again
+    except WalferryError as error:  # the source's ZooKeeper is or was away for too long: a retry of the run may succeed
         return replace(begun, status=Status.FAILED, error=text_of(error), passing=True)
 
 
 def _ship_group(
     job: ReplayJob, session: Session, files: GroupFiles, stages: Stages, stage: int, begun: GroupSummary, lock: GroupLock
 ) -> GroupSummary:
-    """As `ship_group`, under the lock for it. Raises LeaseLost, LeaseHeld, ConnectError."""
-    before = read_group(session, job.peer_id, job.run_id, begun.group)  # now that no other task goes on with it
-    if before and before.stages != begun.stages:  # a stage has other edits now, as WALs have gone or come, or follows other ones
+    """Do the same as `ship_group`, under its lock. Raises LeaseLost, LeaseHeld, ConnectError."""
+    before = read_group(session, job.peer_id, job.run_id, begun.group)  # now no other task changes it any more
+    if before and before.stages != begun.stages:  # it has other edits, as WALs came or went, or follows others
         before = None
     if before and len(left := _left(files.wals, before)) == len(files.wals):
         before = replace(before, lastCompletedLog="", completedLogsDigest="")
     elif before and not left:
         done = replace(before, status=Status.DONE, error=None, passing=False)
-        lock.write(done)  # a try that could not scan the WALs may have said that the group has failed
+        lock.write(done)  # an earlier try that could not scan the WALs may have noted a failure
         return done
-    # The scan of this attempt counts: that of the one before may have failed.
+    # The scan of this attempt counts: the attempt before may have failed to scan.
     found = ("tables", "shippedBy", "editsBeforeCopy")
     counters = Counters(replace(before, **{name: getattr(begun, name) for name in found}) if before else begun)
     lock.write(counters.summary())
@@ -98,7 +98,7 @@ def _ship_group(
 
 
 def _left(wals: Sequence[WalFile], summary: GroupSummary) -> tuple[WalFile, ...]:
-    """The WALs behind those that are done; all of them if others than these are done."""
+    """Return the WALs behind the done ones; all WALs if the done ones are not the first of these."""
     digest = ""
     for done, wal in enumerate(wals, 1):
         digest = digest_with(digest, wal.name.text)
@@ -113,7 +113,7 @@ class IntervalWals:
 
     job: ReplayJob
     files: GroupFiles
-    wals: tuple[WalFile, ...]  # the last ones of the group, which are not done
+    wals: tuple[WalFile, ...]  # the last WALs of the group, which are not done
     stages: Stages
     stage: int
     peer_rules: FilterRules
@@ -121,24 +121,24 @@ class IntervalWals:
 
     @property
     def count(self) -> int:
-        """How many WALs there are."""
+        """The number of WALs."""
         return len(self.wals)
 
     def unread_since(self, wal: int) -> None:
-        """An interval has been shipped before, so nothing in it waits."""
+        """Return None: an interval has been shipped before, so no entry of it waits."""
 
     def position(self, wal: int) -> int:
         """Return 0: a WAL is read from its beginning."""
         return 0
 
     def batches(self, wal: int) -> Generator[tuple[Window, str]]:
-        """Yield what the WAL has. Raises WalError, StoreError, WalNotClosed, IntervalGone."""
+        """Yield all entries of the WAL. Raises WalError, StoreError, WalNotClosed, IntervalGone."""
         file = self.wals[wal]
         torn = file.name.text == self.files.torn
         yield from windows_of(self.job.store, file, self.job.keys, ends_torn=torn, deadline=self.job.deadline)
 
     def rules(self, wal: int) -> FilterRules:
-        """Return the peer's rules, without what was copied to the slave after the WAL was written."""
+        """Return the peer's rules, without edits that were copied to the slave after the WAL was written."""
         return self.copied.rest(self.wals[wal].name.text, self.peer_rules)
 
     def chosen(self, batch: Window) -> Window:
@@ -146,15 +146,15 @@ class IntervalWals:
         return only(batch, self.job.interval.entries_of(batch) & self.stages.entries_of(batch, self.stage))
 
     def handed_out(self, wal: int, batch: Window) -> None:
-        """Nothing is noted within a WAL."""
+        """Do nothing: progress within a WAL is not noted."""
 
     def ends_at(self, wal: int, error: WalError) -> bool:
-        """Return False: where a WAL ends was found out before anything is shipped."""
+        """Return False: the end of each WAL was found out before shipping began."""
         return False
 
 
 class SummaryOnly:
-    """Keeps in the group's summary which WALs are done (engine/commit.py). No queue is written."""
+    """Keeps in the group's summary which WALs are done (engine/commit.py). Writes to no queue."""
 
     pending = False
     whole_wals = True
@@ -173,11 +173,11 @@ class SummaryOnly:
         self._counters.done(sum(wal.size for wal in self._wals[: self._done]))
 
     def stop(self) -> None:
-        """Nothing is ever pending."""
+        """Do nothing: no work is ever pending."""
 
 
 class _Shipment:
-    """One attempt at one group. Edits of what is `missing` at the slave are dropped if the source lacks it."""
+    """One attempt at one group. It drops edits of the `missing` tables and families that the source lacks too."""
 
     def __init__(
         self, job: ReplayJob, session: Session, files: GroupFiles, stages: Stages, stage: int, counters: Counters,
@@ -198,7 +198,7 @@ class _Shipment:
         self._labels = LabelFilter.of(session)
 
     def run(self, wals: tuple[WalFile, ...]) -> None:
-        """Ship these last WALs of the group; the outcome is in the counters. Raises what stops the group."""
+        """Ship the last WALs of the group, and leave the outcome in the counters. Raises errors that stop the group."""
         try:
             self._run(wals)
         finally:
@@ -223,7 +223,7 @@ class _Shipment:
             self._session, peer, self._job, stop, self._group_lock.right, self._on_missing_hfiles, self._on_unreachable
         )
         with opened as sink, limit_of(peer, self._session, stop) as limit:
-            check_not_paused(self._session, peer.id)  # the slave may have been waited for
+            check_not_paused(self._session, peer.id)  # opening the sink may have waited for the slave
             rules = rules_of(peer, cluster_id(self._session.zk, self._session.nodes), sink.id, self._job.tables, deleted)
             status = Run(
                 feed=IntervalWals(
@@ -237,11 +237,11 @@ class _Shipment:
         self._counters.end(status)
 
     def _why_stop(self) -> WalferryError | None:
-        """Why nothing may be sent any more: the peer was paused, or an initial snapshot of it has begun meanwhile."""
+        """Return why nothing may be sent any more: the peer was paused, or an initial snapshot of it has begun meanwhile."""
         return why_paused(self._session, self._job.peer_id) or under_way(self._session, self._job.peer_id)
 
     def _on_unreachable(self) -> None:
-        """The slave's ZooKeeper was not reached: show since when. Raises PausedPeer."""
+        """Publish since when the slave's ZooKeeper has not been reached. Raises PausedPeer."""
         check_not_paused(self._session, self._job.peer_id)
         self._gauges.update()
         self._group_lock.write(self._counters.summary())

@@ -1,4 +1,4 @@
-"""Opens the WALs of an interval, also those that only the archive still has."""
+"""Opens the WALs of an interval, also WALs that only the archive still contains."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from walferry.replication.retention.archive import WalArchive
 from walferry.replication.source.cluster import SourceCluster
 
 HEAD_BYTES = 64 << 10
-OPENINGS = (b"HBASE::REGION_EVENT::REGION_OPEN", b"HBASE::REGION_EVENT")  # WALEdit.java; HBase 1 does not tell which event
+OPENINGS = (b"HBASE::REGION_EVENT::REGION_OPEN", b"HBASE::REGION_EVENT")  # WALEdit.java; HBase 1 does not name the event
 
 
 class StoreWithArchive(WalStore):
-    """The WALs of a cluster; those that are not there any more are looked for in the archive."""
+    """The WALs of a cluster. WALs that the cluster has no more are looked for in the archive."""
 
     def __init__(self, source: SourceCluster, *, look_only: bool = False) -> None:
         super().__init__(source.wal_root, look_only=look_only)
@@ -38,13 +38,13 @@ class StoreWithArchive(WalStore):
             return None
 
     def has_no_writer(self, location: WalLocation) -> bool:
-        """Whether the length of a file is final; that of a copy always is."""
+        """Return whether the length of a file is final; a copy's length always is."""
         copied = self._archive is not None and location.url.startswith(f"{self._archive.root}/")
         return copied or super().has_no_writer(location)
 
 
 def begins_with_opening(store: WalStore, wal: WalFile, keys: KeyProvider | None) -> bool | None:
-    """Tell whether the first entry of a WAL says that its server opened a region; None if the WAL has no entry.
+    """Return whether the first entry of a WAL says that its server opened a region; None if the WAL has no entry.
 
     Raises FileNotFoundError, StoreError, WalError.
     """

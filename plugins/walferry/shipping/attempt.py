@@ -1,4 +1,4 @@
-"""One attempt at a WAL group, under its lease: what is queued now goes through the engine, and positions follow."""
+"""Makes one attempt at a WAL group under its lease: ships the queued WALs through the engine, and moves their positions."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ from walferry.shipping.slave_down import known_down, note_down
 
 
 class Attempt:
-    """One attempt at one group under its lease. Edits of what is `missing` at the slave are dropped if the source lacks it."""
+    """One attempt at a group, under its lease. It drops edits of the `missing` tables and families that the source lacks too."""
 
     def __init__(self, job: GroupJob, session: Session, lease: Lease, counters: Counters, missing: Collection[Missing]) -> None:
         self._job = job
@@ -53,7 +53,7 @@ class Attempt:
         self._loaded = NOTHING_LOADED
 
     def run(self) -> None:
-        """Ship; the outcome is in the counters. Raises what stops the whole group."""
+        """Ship the group, and leave the outcome in the counters. Raises errors that stop the whole group."""
         try:
             with noted_end(self._counters, partial(note_down, self._session, self._job.peer_id, self._job.run_id), backlog=True):
                 self._run()
@@ -77,7 +77,7 @@ class Attempt:
             lease=self._lease, on_missing_hfiles=self._counters.missing_hfiles, on_failure=self._on_unreachable,
         )  # fmt: skip
         with opened as sink, limit_of(peer, self._session, self._outcome.stop) as limit:
-            check_not_paused(self._session, self._job.peer_id)  # the slave may have been waited for
+            check_not_paused(self._session, self._job.peer_id)  # opening the sink may have waited for the slave
             status = self._ship(sink, self._rules(peer, sink.id), limit)
         self._counters.end(status)
 
@@ -97,7 +97,7 @@ class Attempt:
         return FilterRules.of_peer(peer, source_id, sink_id, deleted)
 
     def _ship(self, sink: Sink, rules: FilterRules, limit: Limit) -> Status:
-        """Have the engine ship what is queued. Returns how it ended."""
+        """Have the engine ship the queued WALs. Returns how it ended."""
         broken = Broken(self._job.broken_wals, self._job.source.quarantine, self._job.peer_id, self._job.run_id)
         give_up = partial(broken.give_up, self._session.store, self._wals, self._counters)
         archiver = Archiver(self._session, self._outcome.note, give_up)
@@ -113,7 +113,7 @@ class Attempt:
         ).ship()  # fmt: skip
 
     def _on_unreachable(self) -> None:
-        """The slave's ZooKeeper was not reached, so nothing is being read: look up how old the first edit is.
+        """Look up how old the first edit is: the slave's ZooKeeper does not answer, so no WAL is being read.
 
         Raises PausedPeer.
         """

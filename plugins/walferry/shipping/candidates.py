@@ -1,7 +1,7 @@
-"""The closed WALs of a peer's queues, group by group, oldest first: those that may be shipped.
+"""Lists the WALs of a peer's queues that may be shipped: the closed ones, group by group, oldest first.
 
-A live server still writes to the newest WAL of each of its groups, so that one is never a candidate. A dead server's group and a
-recovered queue get no new WALs, so all of theirs are candidates.
+A live server still writes to the newest WAL of each of its groups, so that WAL is never a candidate. A dead server's group and a
+recovered queue get no new WALs, so all their WALs are candidates.
 """
 
 from __future__ import annotations
@@ -19,23 +19,23 @@ class Candidate:
 
     queued: QueuedWal
     live: bool  # its server runs, and a newer WAL of its group is queued
-    dead_servers: tuple[str, ...]  # whose folders it may lie in, besides its own server's
+    dead_servers: tuple[str, ...]  # further servers in whose folders the file may lie
 
 
 @dataclass(frozen=True, slots=True)
 class GroupCandidates:
-    """A WAL group's candidates, oldest first, and how many of its WALs are queued in all."""
+    """A WAL group's candidates, oldest first, and the number of all its queued WALs."""
 
     group: str
     server: str
     queue_id: str
     wals: tuple[Candidate, ...]
     queued: int
-    place: QueuePlace | None = None  # None while the group is being moved, and so lies in two queues
+    place: QueuePlace | None = None  # None while the group is being moved: it then lies in two queues
 
 
 def candidates(queues: Sequence[Queue]) -> list[GroupCandidates]:
-    """The candidates of each WAL group in a peer's queues. A group that is just being moved may lie in two queues."""
+    """Return the candidates of each WAL group in a peer's queues. A group that is being moved may lie in two queues."""
     found: dict[str, GroupCandidates] = {}
     for queue in queues:
         closed, queue_id = closed_groups(queue), str(queue.id)
@@ -53,7 +53,7 @@ def candidates(queues: Sequence[Queue]) -> list[GroupCandidates]:
 
 
 def _each_once(wals: Sequence[Candidate]) -> tuple[Candidate, ...]:
-    """Each WAL once, oldest first. One that is being copied to another queue counts where its position is largest."""
+    """Return each WAL once, oldest first. A WAL that is being copied between queues counts with its largest position."""
     best: dict[str, Candidate] = {}
     for wal in wals:
         other = best.get(wal.queued.name.text)

@@ -16,29 +16,29 @@ from walferry.hbase.wal.header import EMPTY_TRAILER
 from walferry.hbase.wal.reader import read_windows
 from walferry.hbase.wal.windows import UnwrapKey, Window
 
-SPLIT_TIMEOUT_SECONDS = 300.0  # until the master, which may have much to do after a crash, has fenced a dead server off its WALs
-RELOCATIONS = 5  # times that a WAL may move, or turn out not to be closed, while it is being opened and read
+SPLIT_TIMEOUT_SECONDS = 300.0  # for the master, busy after a crash, to fence a dead server off its WALs
+RELOCATIONS = 5  # a WAL may move, or turn out to be open, this often while it is opened and read
 
 log = logging.getLogger(__name__)
 
 
 @dataclass
 class ReadProgress:
-    """How far a WAL is read."""
+    """How far a WAL has been read."""
 
-    end: int = 0  # the offset after the last entry that was read and handled; 0: none was
-    clean: bool = True  # whether it seems to end with a trailer
+    end: int = 0  # the offset after the last entry that was read and handled; 0: no entry yet
+    clean: bool = True  # whether the WAL seems to end with a trailer
 
 
 def seconds_to_close(left: float, *, live: bool) -> float:
-    """How long a WAL may take to be closed, if `left` seconds are left for everything. A `live` server closes it at once."""
+    """Return how long to wait for a WAL to be closed, of `left` seconds for everything. A `live` server closes it at once."""
     return min(max(0.0, left), CLOSE_TIMEOUT_SECONDS if live else SPLIT_TIMEOUT_SECONDS)
 
 
 def may_end_with(error: WalTruncatedError | WalTornError, policy: BrokenWals, *, live: bool, newest: bool) -> bool:
-    """Whether a WAL may end before the entry at which reading it has stopped, which its server's death cut off.
+    """Return whether a WAL may end before the entry that could not be read, because its server died while writing that entry.
 
-    `newest` is whether it is the newest one of its group: in that one, a torn entry may end like a trailer.
+    `newest`: this is the newest WAL of its group. A torn entry at its end may look like a trailer.
     """
     last_of_dead = newest and not live
     return ends_with_its_whole_entries(policy, live=live) and (last_of_dead or isinstance(error, WalTruncatedError))
@@ -50,10 +50,10 @@ def windows_of_closed(
 ) -> Iterator[tuple[Window, str]]:  # fmt: skip
     """Yield the windows of a WAL from `position` on, each with the file's URL.
 
-    A window counts as handled once the next one is asked for. `close_seconds` tells how long the WAL may take to be closed.
-    Raises WalNotClosed after that, WalMissing, WalError, StoreError.
+    A window counts as handled once the caller asks for the next one. `close_seconds` returns how long the WAL may take to be
+    closed; after that the function raises WalNotClosed. Raises WalMissing, WalError, StoreError.
     """
-    not_trailers: set[int] = set()  # lengths of the file at which its last bytes only look like a trailer
+    not_trailers: set[int] = set()  # file lengths at which the last bytes only look like a trailer
     for relocation in range(RELOCATIONS + 1):
         location = await_closed(store, name, tuple(dead_servers), not_trailers, timeout_seconds=close_seconds())
         try:

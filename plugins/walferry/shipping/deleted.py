@@ -1,14 +1,14 @@
 """Finds out which tables and families that the slave lacks are deleted at the source too, so that their edits may be dropped.
 
-With hbase.replication.drop.on.deleted.table or …columnfamily set, HBase asks its own cluster when the slave refuses edits, and
-drops those of tables or families that it does not have itself. Walferry drops no others than those that the slave has named, and
-none if the source's Master cannot be asked.
+If the slave refuses edits and hbase.replication.drop.on.deleted.table or …columnfamily is set, HBase asks its own cluster. It
+drops the edits of tables or families that its own cluster lacks too. Walferry drops edits only of tables and families that the
+slave has named, and drops nothing if the source's Master does not answer.
 
-The Master answers for a table whose descriptor it cannot read as for one that it does not have. So a table counts as deleted only
-if it has no region in hbase:meta either.
+The Master gives the same answer for a missing table and for a table whose descriptor it cannot read. So a table counts as deleted
+only if hbase:meta has no region of it either.
 
-The Master is asked after an attempt has found its WALs. So all edits of the attempt were written before, and if the source then
-lacks the table, none of them belong to a table that was created again under its name.
+Walferry asks the Master after an attempt has found its WALs. So all edits of the attempt were written before the question. If the
+source then lacks the table, none of the edits belong to a later table of the same name.
 """
 
 from __future__ import annotations
@@ -37,21 +37,24 @@ log = logging.getLogger(__name__)
 Missing = tuple[str, str | None]
 """A table, or one of its families, that the slave lacks."""
 Deleted = Mapping[bytes, frozenset[bytes]]
-"""Families by table that exist at neither cluster; an empty set is the whole table."""
+"""The deleted families, by table, that neither cluster has; an empty set stands for the whole table."""
 
 
 def may_be_dropped(settings: PeerSettings, missing: Missing) -> bool:
-    """Whether the settings say that edits of such a table or family are dropped, if it is deleted at the source too."""
+    """Return whether the settings allow to drop edits of this table or family once the source has deleted it too."""
     _, family = missing
     return settings.drop_deleted_tables if family is None else settings.drop_deleted_families
 
 
 def attempt_without(settings: PeerSettings, right: Right, attempt: Callable[[Collection[Missing]], None]) -> None:
-    """Call `attempt`, and again for each table or family that the slave lacks and that the settings allow to drop.
+    """Call `attempt`, and call it again after each missing table or family whose edits the settings allow to drop.
 
-    It is given all of these that are known so far, and sends by `right`.
+    Args:
+        settings: The peer's settings.
+        right: The right by which `attempt` sends.
+        attempt: Gets all tables and families that are known to be missing so far.
 
-    Raises what it raises, and NotAtSlave for what must not be dropped.
+    Raises NotAtSlave if the edits must not be dropped, and whatever `attempt` raises.
     """
     missing: list[Missing] = []
     while True:
@@ -67,7 +70,7 @@ def attempt_without(settings: PeerSettings, right: Right, attempt: Callable[[Col
 
 
 def deleted_at_source(session: Session, missing: Collection[Missing]) -> Deleted:
-    """Those of the tables and families that the slave lacks which the source has no more; none if it cannot be asked."""
+    """Return the `missing` tables and families that the source lacks too; nothing if the source does not answer."""
     if not missing:
         return {}
     try:
@@ -83,7 +86,7 @@ def deleted_at_source(session: Session, missing: Collection[Missing]) -> Deleted
         if family is None and table not in there and table not in in_meta:
             deleted[table.encode()] = frozenset()
     for table, family in missing:
-        # As in HBase, a table that is gone does not tell which of its families are.
+        # As in HBase: the families of a deleted table are not looked at.
         if family is not None and table in there and family not in there[table]:
             deleted[table.encode()] = deleted.get(table.encode(), frozenset()) | {family.encode()}
     if deleted:
@@ -102,7 +105,7 @@ def _has_regions(session: Session, table: str) -> bool:
 
 
 def names_of(deleted: Deleted) -> list[str]:
-    """The tables, and the families as `table:family`, sorted."""
+    """Return the names of the tables, and of the families as `table:family`, sorted."""
     whole = [table for table, families in deleted.items() if not families]
     parts = [table + b":" + family for table, families in deleted.items() for family in families]
     return sorted(name.decode() for name in whole + parts)

@@ -1,9 +1,9 @@
-"""The queues of a recovery, as its plan has found them: its Spark jobs drain these, and its report says what became of each.
+"""Keeps the queues that a recovery's plan has found. Spark jobs drain these queues, and the report says how each one ended.
 
     <runs of the peer>/<quoted run id>/(queues)/<number>     Drain as JSON
 
-So however many there are, no task hands them to another through Airflow's database, nor to Spark on a command line. They are kept
-as long as the run's summaries beside them.
+So no task passes the queues through Airflow's database or on Spark's command line, however many there are. The notes are kept as
+long as the run's summaries.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from walferry.hbase.names import ServerName, parse_queue_id, parse_wal_name
 from walferry.replication.source.session import Session
 from walferry.shipping.runs import QUEUES, begin_run, run_path
 
-# Before its report a recovery may wait for other runs, and then ship: each for as long as the longest deadline, 7 days.
+# A recovery may first wait for other runs and then ship: each may take the longest deadline, 7 days.
 KEPT_SECONDS = 15 * 86400
 
 MAX_TEXT_CHARS = 500
@@ -33,38 +33,38 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, kw_only=True)
 class Drain(Record):
-    """A recovered queue as it lay when it was planned. Later steps know it by its peer and WAL groups, wherever it lies then."""
+    """A recovered queue, as the plan found it. Later steps find it by its peer and WAL groups, even if it has moved."""
 
     peer: str
-    server: str  # under whose znode it lay
+    server: str  # the server whose znode held the queue
     queue: str  # its id
-    dead_server: str  # that has written its WALs
+    dead_server: str  # the server that wrote the WALs
     claimed_by: str  # for people
     groups: tuple[str, ...]
     wals: int
-    bytes: int = 0  # to ship, as far as they are known
-    to_ship: tuple[str, ...] = ()  # those of the groups that need a Spark job
-    problem: str = ""  # what keeps it from being drained
-    expected: str = ""  # what will stop its shipping, as far as can be told beforehand
+    bytes: int = 0  # bytes to ship, as far as known
+    to_ship: tuple[str, ...] = ()  # the groups that need a Spark job
+    problem: str = ""  # why the queue cannot be drained
+    expected: str = ""  # an error that will stop shipping, if it can be foreseen
     paused: bool = False  # whether the problem is only that the peer is paused
 
     @property
     def ref(self) -> str:
-        """The queue as people write it."""
+        """Return the queue as people write it."""
         return f"{self.server}/{self.queue}"
 
 
 def note_drains(session: Session, peer_id: str, run_id: str, drains: Iterable[Drain]) -> None:
-    """Begin the run of a recovery's peer, with what it is to drain. Raises ConnectError."""
+    """Begin the run of a recovery's peer, and note the queues that it drains. Raises ConnectError."""
     begin_run(session, peer_id, run_id, KEPT_SECONDS)
-    with suppress(NoNodeError):  # of a run of the same name whose DAG run was deleted
+    with suppress(NoNodeError):  # notes of an earlier run with this name, whose DAG run was deleted
         retried(session.zk, session.zk.delete, f"{run_path(session, peer_id, run_id)}/{QUEUES}", recursive=True)
     for number, drain in enumerate(drains):
         put(session.zk, f"{run_path(session, peer_id, run_id)}/{QUEUES}/{number}", encode(drain))
 
 
 def read_drains(session: Session, peer_id: str, run_id: str) -> list[Drain]:
-    """What the recovery is to drain of the peer; empty once the run is no longer kept. Raises ConnectError.
+    """Return the queues that the recovery drains for the peer; empty once the run is no longer kept. Raises ConnectError.
 
     A note that cannot be read is logged and left out: its queue stays where it is.
     """
@@ -79,7 +79,7 @@ def read_drains(session: Session, peer_id: str, run_id: str) -> list[Drain]:
 
 
 def _checked(drain: Drain, peer_id: str) -> Drain:
-    """A drain that was read back, with names as HBase makes them. Raises NotARecord."""
+    """Return a drain as it was read back, if its names are names that HBase makes. Raises NotARecord."""
     try:
         for server in (drain.server, drain.dead_server):
             ServerName.parse(server)
@@ -96,5 +96,5 @@ def _checked(drain: Drain, peer_id: str) -> Drain:
 
 
 def groups_to_drain(session: Session, peer_id: str, run_id: str) -> frozenset[str]:
-    """The WAL groups that the recovery's job of the peer ships. Raises ConnectError."""
+    """Return the WAL groups that the recovery's job ships for the peer. Raises ConnectError."""
     return frozenset(group for drain in read_drains(session, peer_id, run_id) for group in drain.to_ship)

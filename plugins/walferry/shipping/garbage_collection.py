@@ -1,10 +1,10 @@
-"""Deletes znodes that nothing needs any more, a bounded number at a time.
+"""Deletes znodes that are no longer needed, a bounded number at a time.
 
-    <root>/leases/…/<peer>/<group>       if the group is in no queue: its holder was killed before it could delete the lease
-    <root>/claims/…/<server>             if the server has no znode: its claimer was killed, and HBase took the other queues
+    <root>/leases/…/<peer>/<group>       if no queue contains the group: a killed holder left the lease
+    <root>/claims/…/<server>             if the server has no znode: HBase took the queues that a killed claimer left
     <root>/{leases,marks,runs,peer-locks,row-shipments,shipping,initial-snapshots,loads,history}/…/<peer>
-                                         if the peer is gone; runs only once they need not be kept
-    replication/rs/walferry,1,1          if it is empty
+                                         if the peer is gone; a run only after the time for which it is kept
+    replication/rs/walferry,1,1          if the pseudo server has no queues
 
 Safety does not depend on these znodes: any client may delete a fenced lock without a holder (base/zk/fenced_lock.py), and
 ZooKeeper does not delete a znode with children. A run that needs one of them again creates it.
@@ -28,11 +28,11 @@ from walferry.replication.queues.reading import queued_groups
 from walferry.replication.source.session import Session
 from walferry.shipping.runs import delete_old_runs
 
-AT_ONCE = 200  # deletions a call
+AT_ONCE = 200  # deletions per call
 
 
 def collect_garbage(session: Session, peer_id: str) -> int:
-    """Delete the peer's leases of groups that are in no queue, and Walferry's pseudo server if it is empty.
+    """Delete leases on groups that no queue of the peer contains, and Walferry's pseudo server if it is empty.
 
     Returns the number of deleted leases. Raises QueuesMoving, ClusterError, ConnectError.
     """
@@ -40,22 +40,22 @@ def collect_garbage(session: Session, peer_id: str) -> int:
     if children(session.zk, nodes.queue_server(WALFERRY_SERVER)) == []:
         _deleted(session.zk, nodes.queue_server(WALFERRY_SERVER))
     leases = _parent(session.own.lease(peer_id, "group"))
-    names = children(session.zk, leases)  # read before the queues: a group whose lease is created later is in a queue
+    names = children(session.zk, leases)  # before the queues: a group whose lease appears later is in a queue
     live = live_servers(session.zk, nodes) if names else ()  # each group of a live server has a WAL in a queue
     names = [name for name in names or () if _server(unquote(name)) not in live]
     if not names:
         return 0
     try:
         queued = {quoted(group) for group in looked_for(session, lambda: queued_groups(session, peer_id), operator.or_)}
-    except AnswerTooLong:  # any group may be in that queue
+    except AnswerTooLong:  # that queue may contain any group
         return 0
     return _delete_all(session.zk, leases, (name for name in names if name not in queued))
 
 
 def collect_garbage_of_gone_peers(session: Session, also_known: Collection[str] = ()) -> int:
-    """Delete the znodes of peers and claimed servers that are gone. Returns the number of deleted znodes.
+    """Delete the znodes of deleted peers and of claimed servers that are gone. Returns the number of deleted znodes.
 
-    `also_known` are peers that exist although ZooKeeper does not have them. Raises ConnectError.
+    `also_known` names peers that exist although ZooKeeper does not contain them. Raises ConnectError.
     """
     own, nodes = session.own, session.nodes
     peers = children(session.zk, nodes.peers)
@@ -80,9 +80,9 @@ def collect_garbage_of_gone_peers(session: Session, also_known: Collection[str] 
 
 
 def _delete_two_levels(zk: KazooClient, path: str) -> int:
-    """Delete an initial snapshot's tables and regions, a peer's loads and folders, or its row shipments (one level).
+    """Delete a znode with two levels below it, such as an initial snapshot's tables and regions, or a peer's loads and folders.
 
-    If they are many, later calls delete the rest.
+    One call deletes a bounded number of znodes; later calls delete the rest.
     """
     swept = 0
     for name in children(zk, path) or ():
@@ -92,12 +92,12 @@ def _delete_two_levels(zk: KazooClient, path: str) -> int:
 
 
 def _is_gone(session: Session, server: str) -> bool:
-    """Whether a claimed server has no queues any more; a name that is not a server's is left alone, and never part of a path."""
+    """Return whether a claimed server has no queues any more; False for a text that is not a server's name."""
     return is_server_name(server) and read(session.zk, session.nodes.queue_server(server)) is None
 
 
 def _server(group: str) -> ServerName | None:
-    """The server that writes the group's WALs; None if the group's name does not contain it."""
+    """Return the server that writes the group's WALs; None if the group's name does not contain it."""
     wal = as_wal_name(f"{group}.1")
     return wal and wal.server
 
@@ -114,7 +114,7 @@ def _delete_all(zk: KazooClient, parent: str, names: Iterable[str]) -> int:
 def _deleted(zk: KazooClient, path: str) -> bool:
     try:
         retried(zk, zk.delete, path)
-    except (NoNodeError, NotEmptyError):  # deleted by another run or by an earlier try of this one, or in use
+    except (NoNodeError, NotEmptyError):  # in use, or already deleted by another run or an earlier try
         return False
     return True
 

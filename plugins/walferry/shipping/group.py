@@ -1,8 +1,8 @@
 """Ships one WAL group of one queue: read → filter → ship → advance, in as many attempts as it takes.
 
-A group is shipped under a lease; every write to its queue is fenced by it. An attempt that is killed at any moment costs nothing:
-the next one goes on from the registered position, and ships again what was acknowledged after it. A new attempt within the same
-deadline follows, too, when the source's ZooKeeper was away for so long that the session has ended, and the lease with it.
+A group is shipped under a lease, and the lease fences every write to the group's queue. An attempt may be killed at any moment:
+the next one goes on from the registered position, and ships again the edits that were acknowledged after it. If the source's
+ZooKeeper stays away until the session ends, the lease ends too, and a new attempt follows within the same deadline.
 """
 
 from __future__ import annotations
@@ -31,22 +31,22 @@ from walferry.shipping.runs import read_group, write_group
 
 RETRY_SECONDS = 2.0  # before a group begins again in a new session
 LOOK_SECONDS = 0.5  # between two tries to take a lease that is held
-# Trouble with the source's ZooKeeper, or with the lease that went with a session of ours: nothing is wrong with the group.
+# The source's ZooKeeper, or a lease that ended with our session, is the trouble: nothing is wrong with the group.
 PASSING = (ConnectError, LeaseLost, SessionExpiredError, ConnectionClosedError, AuthFailedError, *OUTCOME_UNKNOWN)
 
 T = TypeVar("T")
 Waits = Callable[[Session, str], WalferryError | None]
-"""Tells who has the lease on a group of a peer why nothing of the peer must be shipped for now."""
+"""Returns why nothing of the peer may be shipped for now. The holder of the lease on one of its groups asks."""
 
 log = logging.getLogger(__name__)
 
 
 def at_once(session: Session, peer_id: str) -> None:
-    """Nothing has to wait."""
+    """Return None: nothing has to wait."""
 
 
 def ship_group(job: GroupJob, waits: Waits = at_once) -> GroupSummary:
-    """Ship all closed WALs of a group, unless it `waits`. What goes wrong is in the summary's status and error, never raised."""
+    """Ship all closed WALs of a group, unless it `waits`. An error goes into the summary's status and error; none is raised."""
     connected_before = False
     known: dict[str, float] = {}
     while True:
@@ -55,18 +55,18 @@ def ship_group(job: GroupJob, waits: Waits = at_once) -> GroupSummary:
                 connected_before = True
                 return _ship_group(job, session, waits, known)
         except PASSING as error:
-            # An ensemble that this machine has never reached may be out of its reach for good.
+            # If this machine has never reached the ensemble, it may never reach it.
             if not connected_before or time.time() + RETRY_SECONDS >= job.deadline:
                 return GroupSummary(group=job.group, status=Status.FAILED, error=_text(error), passing=_may_pass(error))
             log.warning("WAL group %s of peer %s begins again where it is registered: %s", job.group, job.peer_id, _text(error))
             time.sleep(RETRY_SECONDS)
-        except Exception as error:  # the group's own failures are dealt with, and the other groups go on
+        except Exception as error:  # _ship_group handles the group's own failures; the other groups go on
             log.exception("WAL group %s of peer %s", job.group, job.peer_id)
             return GroupSummary(group=job.group, status=Status.FAILED, error=_text(error))
 
 
 def _ship_group(job: GroupJob, session: Session, waits: Waits, known: dict[str, float]) -> GroupSummary:
-    """Ship the group in one session. `known` has the leases of earlier sessions, as `acquire` takes them, and gets this one's."""
+    """Ship the group in one session. `known` contains earlier sessions' leases, for `acquire`; this session's is added."""
     before = read_group(session, job.peer_id, job.run_id, job.group)
     counters = Counters(before or GroupSummary(group=job.group))
     lease, ended = None, False
@@ -79,7 +79,7 @@ def _ship_group(job: GroupJob, session: Session, waits: Waits, known: dict[str, 
     except LeaseHeld as error:
         counters.end(Status.HELD, str(error))
     except PASSING as error:
-        ended = True  # the lease goes with the session
+        ended = True  # the lease ends with the session
         if time.time() + RETRY_SECONDS < job.deadline:
             raise
         counters.end(Status.FAILED, _text(error), passing=True)
@@ -92,18 +92,18 @@ def _ship_group(job: GroupJob, session: Session, waits: Waits, known: dict[str, 
         if lease:
             known[lease.token] = now() + lease.right.quiet_seconds
     summary = counters.summary()
-    if lease or before is None:  # otherwise its holder, an attempt of the same run, writes it
+    if lease or before is None:  # otherwise the lease's holder, an attempt of the same run, writes it
         write_group(session, job.peer_id, job.run_id, summary)
     return summary
 
 
 def _may_pass(error: Exception) -> bool:
-    """Whether the next try may go better: not where a keytab is missing, or the ensemble does not take the login."""
+    """Return whether the next try may succeed. It cannot if a keytab is missing, or if the ensemble refuses the login."""
     return not isinstance(error, WalferryError) or error.retry_helps
 
 
 def acquire_lease(session: Session, job: GroupJob, known: Mapping[str, float]) -> Lease:
-    """Take the group's lease. A holder may have been killed: its session is given the time to end."""
+    """Take the group's lease. If its holder was killed, wait until the holder's session ends."""
     seconds = job.settings.call_timeout_seconds
     return after_killed_holder(
         lambda: acquire(session, job.peer_id, job.group, job.holder, calls_seconds=seconds, known=known), job.deadline
@@ -111,7 +111,7 @@ def acquire_lease(session: Session, job: GroupJob, known: Mapping[str, float]) -
 
 
 def after_killed_holder(take: Callable[[], T], deadline: float) -> T:
-    """What `take` returns, once no holder is in its way. Raises LeaseHeld for one that outlives the session of a killed one."""
+    """Return the result of `take`, once no killed holder is in its way. Raises LeaseHeld if a holder stays longer than that."""
     give_up = lease_given_up(deadline)
     while True:
         try:
@@ -124,7 +124,7 @@ def after_killed_holder(take: Callable[[], T], deadline: float) -> T:
 
 
 def lease_given_up(deadline: float) -> float:
-    """When to give up a lease that another run holds: a killed one's session has ended by then. Seconds since the epoch."""
+    """Return when to give up a lease that another run holds (seconds since the epoch). A killed run's session has ended then."""
     return min(time.time() + 1.25 * SESSION_TIMEOUT_SECONDS, deadline)
 
 

@@ -1,4 +1,4 @@
-"""One WAL group to ship: what the driver of a job hands to each of its tasks. It imports little, so a driver begins at once."""
+"""Describes one WAL group to ship, as a job's driver hands it to a task. Imports little, so a driver begins at once."""
 
 from __future__ import annotations
 
@@ -15,21 +15,21 @@ LEAST_SENDERS_OF_A_GROUP = 2
 
 
 def senders_of_each(groups: int, senders_of_job: int) -> int:
-    """How many senders each of a job's groups has. A single group, for example a drained queue, has all of them."""
+    """Return how many senders each of a job's groups gets. A single group, such as a drained queue, gets all of them."""
     return max(min(LEAST_SENDERS_OF_A_GROUP, senders_of_job), senders_of_job // groups)
 
 
 @dataclass(frozen=True, kw_only=True)
 class GroupJob:
-    """One WAL group to ship, by one Spark task."""
+    """One WAL group that one Spark task ships."""
 
     source: SourceCluster
     peer_id: str
     group: str
     run_id: str
-    place: QueuePlace | None = None  # where the driver has seen the group
+    place: QueuePlace | None = None  # where the driver found the group
     holder: str  # the lease's holder, for people: run, host, process
-    deadline: float  # seconds since the epoch; then reading stops, retries end, and calls of a silent slave do
+    deadline: float  # seconds since the epoch; reading, retries and calls to a silent slave end then
     senders: int = LEAST_SENDERS_OF_A_GROUP
     broken_wals: BrokenWals = BrokenWals.STOP
     settings: PeerSettings = field(default_factory=PeerSettings)
@@ -37,7 +37,7 @@ class GroupJob:
 
 @dataclass(frozen=True)
 class Left:
-    """What is done of a backlog by loading files, and the groups that are left to be shipped by requests."""
+    """The summaries of the groups that were loaded as files, and the groups that are left to be shipped by requests."""
 
     done: Sequence[GroupSummary]
     jobs: Sequence[GroupJob]

@@ -1,4 +1,4 @@
-"""Tells the age of a WAL group's oldest edit that is not shipped, while nothing is being read."""
+"""Finds the age of a WAL group's oldest edit that is not shipped, while no WAL is being read."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ PEEK_BYTES = 64 << 10
 
 
 def first_written(store: WalStore, wals: Sequence[Candidate], unwrap_key: UnwrapKey | None) -> int:
-    """The write time of the first entry behind the registered positions; 0 if that is not known, which is not an error here."""
+    """Return the write time of the first entry behind the registered positions; 0, and no error, if it cannot be found out."""
     try:
         for wal in wals:
             location = store.locate(wal.queued.name, wal.dead_servers)
@@ -27,13 +27,13 @@ def first_written(store: WalStore, wals: Sequence[Candidate], unwrap_key: Unwrap
                 written = written_behind(file, location.url, wal.queued.position, unwrap_key)
             if written is not None:
                 return written
-    except Exception as error:  # whatever is wrong with the file is reported when it is read to be shipped
+    except Exception as error:  # shipping reads the file too, and reports what is wrong with it
         log.info("the write time of the oldest edit cannot be looked up: %s", error)
     return 0
 
 
 def written_behind(file: OpenWal, url: str, position: int, unwrap_key: UnwrapKey | None) -> int | None:
-    """The write time of the first entry behind a position; None if there is none. Raises WalError, StoreError, OSError."""
+    """Return the write time of the first entry behind a position; None if there is none. Raises WalError, StoreError, OSError."""
     for window in read_windows(file, url, position, window_bytes=PEEK_BYTES, partial_tail="stop", unwrap_key=unwrap_key):
         return int(window.index.write_time[0])
     return None

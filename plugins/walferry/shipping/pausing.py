@@ -1,4 +1,4 @@
-"""Whether an operator has paused a peer meanwhile."""
+"""Checks whether an operator has paused a peer meanwhile."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from walferry.replication.source.session import Session
 
 
 def why_paused(session: Session, peer_id: str) -> PausedPeer | None:
-    """Return what says that the peer is paused; None if it is not. Raises PeerError, ConnectError."""
+    """Return the error that says that the peer is paused; None if it is not. Raises PeerError, ConnectError."""
     return PausedPeer(peer_id) if read_peer(session.zk, session.nodes, peer_id).paused else None
 
 

@@ -1,4 +1,4 @@
-"""Plans what to ship: the peer's closed WALs with their files, group by group, oldest first."""
+"""Plans a batch: finds the peer's closed WALs and their files, group by group, oldest first."""
 
 from __future__ import annotations
 
@@ -18,30 +18,30 @@ from walferry.replication.queues.reading import Queue, list_queues, read_begun
 from walferry.replication.source.session import Session
 from walferry.shipping.candidates import Candidate, GroupCandidates, candidates
 
-MAX_UNREADABLE = 3  # groups with such files; then no more files are looked into, as each may take long to be given up
+MAX_UNREADABLE = 3  # groups with unreadable files; then no more files are opened, as each may take long to fail
 
 
 @dataclass(frozen=True, slots=True)
 class PlannedWal:
-    """A WAL to ship. `size` and `position` in bytes; `url` and `size` are None if the file was not found."""
+    """A WAL to ship. `size` and `position` are in bytes; `url` and `size` are None if the file was not found."""
 
     name: str
     position: int
     size: int | None
     url: str | None
-    finished: bool  # closed, and without an entry behind the position: it has only to leave the queue
-    to_archive: bool = False  # its edits are shipped, but its file is to be copied to the archive before it leaves the queue
-    growing: bool = False  # its dead server has not closed it: it has `size` bytes at least (told by a store that is look_only)
+    finished: bool  # closed, with no entry behind the position: only its queue entry has to go
+    to_archive: bool = False  # its edits are shipped, but its file has to be copied to the archive first
+    growing: bool = False  # its dead server has not closed it: `size` is a minimum (known from a store that is look_only)
 
     @property
     def bytes_left(self) -> int:
-        """Bytes of the file behind the position, as far as they are known."""
+        """The file's bytes behind the position, as far as they are known."""
         return 0 if self.finished else max(0, (self.size or 0) - self.position)
 
 
 @dataclass(frozen=True, slots=True)
 class GroupPlan:
-    """A WAL group's part of a plan. A problem is what will stop its shipping, as far as can be told beforehand."""
+    """A WAL group's part of a plan. `problem` is an error that will stop its shipping, if it can be foreseen."""
 
     group: str
     server: str
@@ -49,7 +49,7 @@ class GroupPlan:
     queued: int
     wals: tuple[PlannedWal, ...]
     problem: str | None
-    place: QueuePlace | None = None  # where its task finds it
+    place: QueuePlace | None = None  # where the group's task finds it
 
     @property
     def bytes_left(self) -> int:
@@ -58,22 +58,22 @@ class GroupPlan:
 
     @property
     def unsure(self) -> int:
-        """How many WALs are of unknown size, or have more bytes than are known."""
+        """The number of WALs whose size is unknown, or larger than known."""
         return sum(w.size is None or w.growing for w in self.wals)
 
     @property
     def finished(self) -> bool:
-        """Whether it needs no Spark task: all of its WALs have only to leave the queue."""
+        """Whether the group needs no Spark task: all its WALs only have to leave the queue."""
         return self.wals != () and all(w.finished and not w.to_archive for w in self.wals)
 
 
 @dataclass(frozen=True)
 class PeerPlan:
-    """What one batch of a peer has to do: the groups with candidates."""
+    """The work of one batch of a peer: the groups with candidates."""
 
     peer_id: str
     groups: tuple[GroupPlan, ...]
-    dead: frozenset[str] = frozenset()  # the groups, also those without candidates, to which no server adds WALs
+    dead: frozenset[str] = frozenset()  # groups to which no server adds WALs, with or without candidates
 
     @property
     def to_ship(self) -> tuple[GroupPlan, ...]:
@@ -82,10 +82,10 @@ class PeerPlan:
 
 
 def plan_peer(session: Session, peer_id: str, groups: Collection[str] | None = None) -> PeerPlan:
-    """What is queued for the peer, with the files of all its WAL groups, or of those named.
+    """Return the plan for a peer: the queued WALs and their files, of all WAL groups or of those in `groups`.
 
-    Groups without candidates are left out. The queues are listed once, each WAL folder is listed once, and only the positions of
-    WALs whose shipping has begun are read.
+    Groups without candidates are left out. Each queue and each WAL folder is listed once. Positions are read only for WALs that a
+    run has begun to ship.
 
     Raises WalferryError, StoreError: WrongRoot if no cluster keeps its WALs at the store's root.
     """
@@ -97,18 +97,18 @@ def plan_peer(session: Session, peer_id: str, groups: Collection[str] | None = N
 
 
 def groups_to_ship(session: Session, peer_id: str, groups: Collection[str] | None = None) -> list[tuple[str, QueuePlace | None]]:
-    """The WAL groups that have candidates, of all or of those named, and where each lies; None while one is being moved.
+    """Return the WAL groups that have candidates, all or those in `groups`, with their places; None while a group is being moved.
 
-    Neither positions nor files are read. Raises WalferryError.
+    Reads neither positions nor files. Raises WalferryError.
     """
     queues = [_only(queue, groups) for queue in list_queues(session, peer_id, even_unread=True)]
     return [(group.group, group.place) for group in candidates(queues) if group.wals]
 
 
 def bytes_queued(session: Session, peer_id: str, groups: Collection[str] | None = None) -> int:
-    """Bytes behind the positions of the WALs that may be shipped, of all groups or of those named, as far as they are known.
+    """Return the bytes behind the positions of the WALs that may be shipped, of all groups or those in `groups`, as far as known.
 
-    No file is opened, and one that the user may not look at counts as empty. Raises WalferryError, StoreError.
+    Opens no file. A file that the user may not look at counts as empty. Raises WalferryError, StoreError.
     """
     queues = read_begun(session, [_only(queue, groups) for queue in list_queues(session, peer_id, even_unread=True)])
     wals = [wal for group in candidates(queues) for wal in group.wals]
@@ -122,7 +122,7 @@ def _is_unread(queue: Queue) -> bool:
 
 
 def _unread(queue: Queue) -> GroupPlan:
-    """The plan of a queue whose WALs cannot be listed, as one group: its job fails with the reason, and those of others go on."""
+    """Return a queue whose WALs cannot be listed as one group: its job fails with the reason, and other groups' jobs go on."""
     server = queue.id.dead_servers[0] if queue.id.recovered else queue.server
     group = ServerName.parse(server).encoded()
     return GroupPlan(group, queue.server, str(queue.id), 0, (), str(queue.unread))
@@ -148,7 +148,7 @@ def _plans(session: Session, groups: Sequence[GroupCandidates]) -> Iterator[Grou
 
 
 def _with_archive(plan: GroupPlan) -> GroupPlan:
-    """A WAL whose edits were shipped by an earlier run may still have to be copied. A WAL without edits is not copied."""
+    """Mark WALs whose edits are shipped as still to be copied to the archive. A WAL without edits is not copied."""
     wals = tuple(replace(wal, to_archive=wal.finished and wal.position > 0) for wal in plan.wals)
     return replace(plan, wals=wals)
 
@@ -156,16 +156,16 @@ def _with_archive(plan: GroupPlan) -> GroupPlan:
 def _plan(
     store: WalStore, group: GroupCandidates, locations: Sequence[WalLocation | NoFileRight | None], unreadable: set[str]
 ) -> GroupPlan:
-    """One group's plan; `unreadable` are the groups that have files of which bytes cannot be had.
+    """Return one group's plan, and add the group to `unreadable` if one of its files has bytes that cannot be read.
 
-    In the place of a WAL's location is what keeps the user from looking for it.
+    In `locations`, a NoFileRight takes the place of the location of a WAL that the user has no right to look for.
     """
     wals, problem = [], None
     for candidate, location in zip(group.wals, locations, strict=True):
         try:
             if isinstance(location, NoFileRight):
                 raise location
-            look = group.group not in unreadable and len(unreadable) < MAX_UNREADABLE  # their jobs try again, side by side
+            look = group.group not in unreadable and len(unreadable) < MAX_UNREADABLE  # the groups' jobs try again, side by side
             wals.append(plan_wal(store, candidate, location, look=look))
         except (PositionError, WalMissing, WalError, NoFileRight) as error:
             if isinstance(error, UnreadableBytes):
@@ -176,11 +176,10 @@ def _plan(
 
 
 def plan_wal(store: WalStore, candidate: Candidate, location: WalLocation | None, *, look: bool = True) -> PlannedWal:
-    """Whether there is anything to ship of a candidate, whose file was found at `location` or nowhere.
+    """Plan a candidate whose file was found at `location` (None: nowhere): `finished` if nothing of it is left to ship.
 
-    Unless it may `look` into the file, it takes for granted that there is.
-
-    Raises WalMissing, PositionError, WalError, StoreError.
+    Without `look` the file is not opened, and the WAL does not count as finished. Raises WalMissing, PositionError, WalError,
+    StoreError.
     """
     name, position = candidate.queued.name, candidate.queued.position
     if location is None:
@@ -194,29 +193,29 @@ def plan_wal(store: WalStore, candidate: Candidate, location: WalLocation | None
 def _growing(store: WalStore, location: WalLocation) -> bool:
     try:
         return store.is_growing(location)
-    except FileNotFoundError:  # it is being moved
+    except FileNotFoundError:  # HBase is moving it
         return True
 
 
 def _finished(store: WalStore, location: WalLocation, position: int) -> bool:
-    """Whether the file is closed and has no entry behind `position`. Only a short rest is looked at."""
+    """Return whether the file is closed and has no entry behind `position`. A file with many bytes left is not opened."""
     if location.size - position > MAX_HEADER_BYTES:
         return False
     try:
         closed = closedness(store, location)
         if not isinstance(closed, Closed):
             return False
-        if closed.end is not None and position > closed.end:  # what looks like a trailer may be part of the entry before
+        if closed.end is not None and position > closed.end:  # the bytes that look like a trailer may be part of the last entry
             closed = closedness(store, location, (closed.end + len(EMPTY_TRAILER),))
             if not isinstance(closed, Closed):
                 return False
-        with store.open(location) as file:  # anew: recovering its length may have added to it since it was located
+        with store.open(location) as file:  # open it again: recovering its length may have made it longer
             end = file.size if closed.end is None else closed.end
             if position > end:
-                return False  # no position of this file's: the job says so
+                return False  # the position is not in this file: the job reports that
             if end == 0:
                 return True
             first_entry = parse_header(file.read_at(0, min(file.size, MAX_HEADER_BYTES)), location.url).first_entry
     except (FileNotFoundError, WalTruncatedError):
         return False
-    return max(position, first_entry) == end  # where an entry would begin: if that is a trailer, it is the file's
+    return max(position, first_entry) == end  # an entry could begin there: a trailer there is the file's own

@@ -1,5 +1,6 @@
-"""Keeps in the group's queue how far it is shipped: positions, and WALs that leave the queue, once they are copied to the archive
-if there is one. A commit of the engine.
+"""Keeps a WAL group's progress in its queue. A commit of the engine.
+
+It registers positions, and takes finished WALs out of the queue after copying them to the archive, if there is one.
 """
 
 from __future__ import annotations
@@ -24,11 +25,10 @@ log = logging.getLogger(__name__)
 
 
 class Archiver:
-    """Copies finished WALs beside the shipping, in a thread, one after the other: a slow or broken archive delays no edit and no
-    position.
+    """Copies finished WALs to the archive in a thread, one by one. A slow or broken archive delays neither edits nor positions.
 
-    After an error nothing more is copied: what is wrong with the archive is the same for the next WAL. `on_error` is told once.
-    A WAL whose own bytes cannot be had goes without a copy if `give_up` returns True for its number and the error.
+    After an error the archiver copies nothing more, because the next copy would fail alike, and it calls `on_error` once. If a
+    WAL's own bytes cannot be read, it calls `give_up` with the WAL's number and the error: on True the WAL goes without a copy.
     """
 
     def __init__(
@@ -49,18 +49,18 @@ class Archiver:
         return len(self._copied) < self._added and not self._ended.is_set()
 
     def add(self, number: int, wal: Candidate) -> None:
-        """Copy the WAL with this number in the group's row. It is closed, and its last edit is acknowledged."""
+        """Copy the WAL with this number in the group's row. The WAL is closed, and its last edit is acknowledged."""
         self._added += 1
         self._wals.put((number, wal))
         if self._added == 1:
             threading.Thread(target=self._run, name="archiver", daemon=True).start()
 
     def has(self, number: int) -> bool:
-        """Whether the WAL's copy is in the archive, or given up."""
+        """Return whether the WAL's copy is in the archive, or was given up."""
         return number in self._copied
 
     def stop(self) -> None:
-        """Copy no further WAL. A copy under way may still be finished."""
+        """Copy no further WAL. A copy under way may still finish."""
         self._ended.set()
         self._wals.put(None)
 
@@ -99,8 +99,8 @@ class QueuePositions:
         self._counters = counters
         self._archiver = archiver
         self.write = write
-        self._done = 0  # how many WALs are shipped to their ends
-        self._to_archive: list[int] = []  # those of them that stay queued until they are copied
+        self._done = 0  # the number of WALs shipped to their ends
+        self._to_archive: list[int] = []  # finished WALs that stay queued until they are copied
         self._registered = WalOffset(0, 0)
 
     @property
@@ -133,7 +133,7 @@ class QueuePositions:
         if not self._archiver.wanted or not end or number in self._wals.lost:  # a WAL without edits is not copied
             self._remove_wal(number)
             return
-        self._lease.register_position(wal.queued.name.text, end)  # however long copying takes, it is not shipped again
+        self._lease.register_position(wal.queued.name.text, end)  # so the WAL is not shipped again, however long copying takes
         self._archiver.add(number, wal)
         self._to_archive.append(number)
 
@@ -145,5 +145,5 @@ class QueuePositions:
         try:
             self._lease.remove_wal(name)
             self._counters.completed(ignored=self._wals.unclean.get(number))
-        except LastWal:  # the newer ones were taken out meanwhile: this one stays, with all of it shipped
+        except LastWal:  # the newer WALs have left the queue: this WAL stays, fully shipped
             self._lease.register_position(name, self._end_of(number))

@@ -1,6 +1,4 @@
-"""The WALs that a peer has queued of a group, as a feed of the engine: what one attempt ships in a row, what it finds out about
-them, and what becomes of broken ones.
-"""
+"""Feeds the engine with a group's queued WALs: one attempt ships them in a row. Also handles broken WALs."""
 
 from __future__ import annotations
 
@@ -26,32 +24,31 @@ log = logging.getLogger(__name__)
 
 @dataclass
 class GroupWals:
-    """WALs by their number in the row. The feed writes `ends`, `unclean`, `lost` and `written`; the other threads read them.
+    """WALs by their number in the row. The feed writes `ends`, `unclean`, `lost` and `written`; other threads read them.
 
-    Of a WAL that is read to its end the archiver may write `lost`.
+    After the feed has read a WAL to its end, the archiver may add it to `lost`.
     """
 
     wals: tuple[Candidate, ...]
-    sizes: Sequence[int]  # of their files, as far as these were found at the start
+    sizes: Sequence[int]  # the sizes of the files that were found at the start
     ends: dict[int, int] = field(default_factory=dict)  # the offset after the last entry that was read
-    unclean: dict[int, int] = field(default_factory=dict)  # of WALs without a trailer: the bytes behind the last whole entry
-    lost: set[int] = field(default_factory=set)  # WALs given up for lost bytes: what is left of them is in the quarantine
-    written: int = 0  # when the last entry read, or the first one to read, was written; in ms since the epoch
+    unclean: dict[int, int] = field(default_factory=dict)  # for WALs without a trailer: bytes behind the last whole entry
+    lost: set[int] = field(default_factory=set)  # WALs given up because bytes are lost: the rest is in the quarantine
+    written: int = 0  # write time of the last entry read, or of the first to read; ms since the epoch
 
     @classmethod
     def found(cls, wals: tuple[Candidate, ...], store: WalStore) -> GroupWals:
-        """The WALs, with the sizes of the files that are there now."""
+        """Return the WALs, with the sizes of the files that exist now."""
         locations = [store.locate(wal.queued.name, wal.dead_servers) for wal in wals]
         return cls(wals, [at.size if at else 0 for at in locations])
 
     @property
     def count(self) -> int:
-        """How many WALs there are."""
+        """The number of WALs."""
         return len(self.wals)
 
     def unread_since(self, wal: int) -> int:
-        """Return a time before which no entry of this WAL that is not handed out was written: a file's entries are younger than
-        its name."""
+        """Return a time before which no entry that is not handed out was written, at least the time in the WAL's name."""
         return max(self.written, self.wals[wal].queued.name.timestamp)
 
     @property
@@ -60,7 +57,7 @@ class GroupWals:
         return self.bytes_done(WalOffset(len(self.wals), 0))
 
     def bytes_done(self, safe: WalOffset) -> int:
-        """How many of the bytes to ship lie before `safe`."""
+        """Return how many of the bytes to ship lie before `safe`."""
         before = zip(self.sizes[: safe.wal], self.wals[: safe.wal], strict=True)
         done = sum(max(0, size - wal.queued.position) for size, wal in before)
         here = max(0, safe.offset - self.wals[safe.wal].queued.position) if safe.wal < len(self.wals) else 0
@@ -69,9 +66,9 @@ class GroupWals:
 
 @dataclass(frozen=True)
 class Broken:
-    """What a run does with broken WALs, and what a quarantine's note says of the run.
+    """How a run handles broken WALs, and what it writes into a quarantine's note about itself.
 
-    They cannot be read, or can no longer be copied to the archive.
+    A broken WAL cannot be read, or can no longer be copied to the archive.
     """
 
     policy: BrokenWals
@@ -80,9 +77,10 @@ class Broken:
     run_id: str
 
     def give_up(self, store: WalStore, wals: GroupWals, counters: Counters, number: int, error: WalError) -> bool:
-        """Put the rest of a WAL aside, if the run is told to do so with such an error. Returns whether it has done so.
+        """Put the rest of a WAL into quarantine if the run's policy allows that for this error. Returns whether it did.
 
-        Raises StoreError, WalNotClosed, WalMissing.
+        `number` is the WAL's number in the row, `error` the error that reading or copying it has met. Raises StoreError,
+        WalNotClosed, WalMissing.
         """
         if self.folder is None or not to_be_quarantined(self.policy, error):
             return False
@@ -99,7 +97,7 @@ class Broken:
 
 @dataclass(frozen=True, kw_only=True)
 class QueuedWals:
-    """A feed (engine/feed.py). `deadline` is on time.monotonic; `broken` says what becomes of WALs that cannot be read."""
+    """A feed (engine/feed.py) of queued WALs. `deadline` is on time.monotonic; `broken` handles WALs that cannot be read."""
 
     wals: GroupWals
     store: WalStore
@@ -112,7 +110,7 @@ class QueuedWals:
 
     @property
     def count(self) -> int:
-        """How many WALs there are."""
+        """The number of WALs."""
         return self.wals.count
 
     def unread_since(self, wal: int) -> int:
@@ -124,7 +122,7 @@ class QueuedWals:
         return self.wals.wals[wal].queued.position
 
     def batches(self, wal: int) -> Generator[tuple[Window, str]]:
-        """Yield what lies behind the WAL's position, once the WAL is closed, wherever it is moved meanwhile.
+        """Yield the entries behind the WAL's position, once the WAL is closed, wherever HBase moves it meanwhile.
 
         Raises WalError, StoreError, WalNotClosed, WalMissing.
         """
@@ -140,7 +138,7 @@ class QueuedWals:
                 self.wals.unclean[wal] = 0
 
     def rules(self, wal: int) -> FilterRules:
-        """Return the peer's rules, without what the slave has got of this WAL as files."""
+        """Return the peer's rules, without the edits of this WAL that the slave has loaded as files."""
         return self.loaded.rest(self.wals.wals[wal].queued.name.text, self.peer_rules)
 
     def chosen(self, batch: Window) -> Window:
@@ -148,12 +146,12 @@ class QueuedWals:
         return batch
 
     def handed_out(self, wal: int, batch: Window) -> None:
-        """Note where the WAL's entries end as far as they are read, and when the last one was written."""
+        """Note how far the WAL is read, and when its last entry so far was written."""
         self.wals.ends[wal] = int(batch.next_positions[-1])
         self.wals.written = int(batch.index.write_time[-1])
 
     def ends_at(self, wal: int, error: WalError) -> bool:
-        """Return whether a server's death has cut the WAL off there, or the run's policy gives up the rest."""
+        """Return whether the WAL ends there: a server's death cut it off, or the run's policy gives up the rest."""
         live, newest = self.wals.wals[wal].live, wal == self.count - 1
         if isinstance(error, WalTruncatedError | WalTornError) and may_end_with(
             error, self.broken.policy, live=live, newest=newest

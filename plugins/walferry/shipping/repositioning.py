@@ -1,8 +1,9 @@
-"""Sets the position of a queued WAL where an operator wants it: to the start of an entry, or to 0.
+"""Sets the position of a queued WAL for an operator: to the start of an entry, or to 0.
 
-A position moves by itself as entries are acknowledged. HBase has written wrong ones, beyond the end of a file or within an entry
-(HBASE-29987): then nothing of the WAL's group is shipped. A position that goes back has entries shipped again, which does no
-harm. One that goes ahead leaves entries out for good, so that has to be asked for. A wrong one does not tell what is shipped.
+Positions normally move as entries are acknowledged. HBase has written wrong ones, beyond the end of a file or within an entry
+(HBASE-29987): then nothing of the WAL's group is shipped. Moving a position back ships entries again, which is harmless. Moving a
+position ahead leaves entries out for good, so the operator has to ask for that. A wrong position does not show which entries are
+shipped.
 """
 
 from __future__ import annotations
@@ -27,29 +28,29 @@ from walferry.shipping.candidates import Candidate, candidates
 
 
 class PositionRefused(WalferryError):
-    """A position that no entry of the WAL begins at, or that would leave entries out which nobody has agreed to lose."""
+    """No entry of the WAL begins at the position, or it would leave out entries that no one has agreed to lose."""
 
     retry_helps = False
 
 
 @dataclass(frozen=True)
 class PositionChange:
-    """A position to be set, and what that does. `before` is None if the position cannot be read."""
+    """A position to be set, and the effect. `before` is None if the position cannot be read."""
 
     queued: QueuedWal
     url: str
     size: int
     before: int | None
     to: int
-    entries: int  # of the whole file
-    again: int  # entries that are shipped again; if the position before is none of this file's, all from the new one on
-    left_out: int  # entries that are never shipped, unless they were before
+    entries: int  # in the whole file
+    again: int  # entries shipped again; all from `to` on if `before` is not a position of this file
+    left_out: int  # entries that are never shipped, unless they already were
 
 
 def look(session: Session, peer_id: str, wal: str, to: int) -> PositionChange:
-    """What setting the WAL's position to `to` would do; changes nothing.
+    """Return the effect of setting the WAL's position to `to`; change nothing.
 
-    Raises WalGone, LastWal, PositionRefused, WalError, WalNotClosed, StoreError, ValueError for a name that is not a WAL's.
+    Raises WalGone, LastWal, PositionRefused, WalError, WalNotClosed, StoreError, and ValueError if `wal` is not a WAL's name.
     """
     candidate = _candidate(session, peer_id, wal)
     location = await_closed(session.store, candidate.queued.name, candidate.dead_servers)
@@ -80,10 +81,10 @@ def look(session: Session, peer_id: str, wal: str, to: int) -> PositionChange:
 
 
 def set_position(session: Session, peer_id: str, wal: str, to: int, holder: str, *, leave_out: bool = False) -> PositionChange:
-    """Set the WAL's position, as the holder of its group's lease.
+    """Set the WAL's position, under the lease of the WAL's group.
 
-    Raises as `look`; LeaseHeld, LeaseLost, EnabledPeer, Contention; and PositionRefused if that leaves entries out, unless
-    `leave_out` is set.
+    Raises the errors of `look`; LeaseHeld, LeaseLost, EnabledPeer, Contention; and PositionRefused if entries would be left out
+    and `leave_out` is not set.
     """
     with acquire(session, peer_id, parse_wal_name(wal).group, holder) as lease:
         change = look(session, peer_id, wal, to)
@@ -106,7 +107,7 @@ def set_position(session: Session, peer_id: str, wal: str, to: int, holder: str,
 
 
 def _candidate(session: Session, peer_id: str, wal: str) -> Candidate:
-    """The WAL in its queue, with its position."""
+    """Return the WAL as it is queued, with its position."""
     queues = read_group(session, peer_id, parse_wal_name(wal).group)
     for group in candidates(queues):
         for candidate in group.wals:

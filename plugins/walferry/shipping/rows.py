@@ -1,8 +1,8 @@
-"""Ships scanned rows to a peer's slave, the way of every edit: through the peer's filters, the rules for visibility labels, and
-the sink. So the slave gets the source's name with them, as the cluster that they come from.
+"""Ships scanned rows to a peer's slave as every edit: through the peer's filters, the visibility label rules, and the sink.
+So the slave sees that the rows come from the source.
 
-The rows are those of a raw scan, with all versions, and delete markers with what they hide. They become entries of a WAL in
-memory, which is what filters and sinks take.
+The rows come from a raw scan, with all versions, and with delete markers and the cells that they hide. They become entries of a
+WAL in memory, because filters and sinks take entries.
 """
 
 from __future__ import annotations
@@ -33,10 +33,10 @@ from walferry.replication.sinks.of_peer import open_sink
 from walferry.replication.sinks.sink import Sender, Sink
 from walferry.replication.source.session import Session
 
-REQUEST_SECONDS = 600.0  # how long the slave has for each request; the patience with a silent one is shorter
+REQUEST_SECONDS = 600.0  # the slave's time for each request; a silent slave is given up sooner
 REQUEST_BYTES = 4 << 20
 _NO_REGION = b"0" * 32  # sinks do not look at it
-_KEY_START, _TIMESTAMP_AND_TYPE = 12, 9  # in a cell: where its key begins, and how many bytes end the key
+_KEY_START, _TIMESTAMP_AND_TYPE = 12, 9  # in a cell: the offset of its key, and the number of bytes that end the key
 
 
 class RowsNotShipped(WalferryError):
@@ -47,23 +47,23 @@ class RowsNotShipped(WalferryError):
 
 @dataclass
 class RowShipment:
-    """An open way to the slave. `add` rows of one table and its families, then `flush`."""
+    """An open connection to the slave. Call `add` with rows of one table and its families, then `flush`."""
 
     sink: Sink
     sender: Sender
     rules: FilterRules
     labels: LabelFilter
-    cells: int = 0  # that the slave has acknowledged
+    cells: int = 0  # cells that the slave has acknowledged
     _entries: bytearray = field(default_factory=bytearray)
 
     def add(self, table: str, families: Sequence[bytes], rows: Rows, chosen: npt.NDArray[np.bool_] | None = None) -> None:
-        """Add rows of a block: all of them, or those that are chosen. Raises as `flush` does."""
+        """Add the rows of a block, or the `chosen` ones. Raises the errors of `flush`."""
         self._entries += entry_of(table, families, rows, chosen)
         if len(self._entries) >= REQUEST_BYTES:
             self.flush(table)
 
     def flush(self, table: str) -> None:
-        """Ship what was added. Raises RowsNotShipped, SlaveUnreachable, Stopped, WalferryError."""
+        """Ship the rows that were added. Raises RowsNotShipped, SlaveUnreachable, Stopped, WalferryError."""
         if not self._entries:
             return
         path = f"rows of table {table}"
@@ -82,9 +82,10 @@ class RowShipment:
 
 @contextmanager
 def row_shipment(session: Session, peer: Peer, attempt: str, name: str, rows: str) -> Iterator[RowShipment]:
-    """Reach the peer's slave for the length of a block, in the attempt of a run that holds the peer lock.
+    """Connect to the peer's slave for the length of a block, in the attempt of a run that holds the peer lock.
 
-    `name` and `rows` are as `row_right` takes them. Raises RowsTaken, RightLost, SlaveUnreachable, PeerError, WalferryError.
+    `attempt`, `name` and `rows` are the parameters of `row_right`. Raises RowsTaken, RightLost, SlaveUnreachable, PeerError,
+    WalferryError.
     """
     source_id = cluster_id(session.zk, session.nodes)
     settings = PeerSettings.of(session.source.replication, peer)
@@ -95,15 +96,15 @@ def row_shipment(session: Session, peer: Peer, attempt: str, name: str, rows: st
             on_missing_hfiles=lambda count: None, on_failure=lambda: None,
         ) as sink,
     ):  # fmt: skip
-        rules = FilterRules.of_peer(peer, source_id, sink.id)  # before anything is opened to a slave that is the source itself
+        rules = FilterRules.of_peer(peer, source_id, sink.id)  # fails, before a connection, if the slave is the source itself
         yield RowShipment(sink, sink.sender(), rules, LabelFilter.of(session))
 
 
 def entry_of(table: str, families: Sequence[bytes], rows: Rows, chosen: npt.NDArray[np.bool_] | None = None) -> bytes:
     """Write rows as one entry of a plain WAL: the length of its WALKey as a varint, the WALKey, the cells.
 
-    Of cells with equal keys, only the first is written. It is the newest, and of those that arrive together a slave would take
-    the last one. No entry if no row is chosen.
+    Of cells with equal keys, only the first is written: it is the newest, but a slave that got both would keep the last one.
+    Writes no entry if no row is chosen.
     """
     wanted = np.ones(len(rows.cells) - 1, dtype=np.bool_)
     if chosen is not None:
@@ -124,7 +125,7 @@ def entry_of(table: str, families: Sequence[bytes], rows: Rows, chosen: npt.NDAr
 
 
 def repeated(rows: Rows) -> list[int]:
-    """The cells whose keys equal that of the cell before."""
+    """Return the cells whose keys equal the key of the cell before."""
     starts, data = rows.cells[:-1], rows.data
     if len(starts) < 2:
         return []
@@ -140,7 +141,7 @@ def _key(rows: Rows, i: int, ends: npt.NDArray[np.int64]) -> bytes:
 
 
 def _spans(rows: Rows, wanted: npt.NDArray[np.bool_]) -> Iterator[tuple[int, int]]:
-    """The bytes of the cells that are wanted, neighbours as one."""
+    """Yield the byte ranges of the wanted cells, joining neighbours."""
     edges = np.flatnonzero(np.diff(np.concatenate(([False], wanted, [False]))))
     for first, after in edges.reshape(-1, 2).tolist():
         yield int(rows.cells[first]), int(rows.cells[after])

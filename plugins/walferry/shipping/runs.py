@@ -1,15 +1,15 @@
-"""The summaries of runs in ZooKeeper, under a root of our own.
+"""Keeps the summaries of runs in ZooKeeper, under Walferry's own root.
 
-While a Spark task ships a WAL group it keeps its summary in a znode. So progress can be watched, and the summary comes back
+While a Spark task ships a WAL group, it keeps its summary in a znode. So users can watch the progress, and the summary comes back
 whatever the Spark master and the deploy mode:
 
     <root>/runs/<quoted znode parent>/<peer>/<quoted run id>                    until when it is kept, in s since the epoch
     <root>/runs/<quoted znode parent>/<peer>/<quoted run id>/<quoted group>     GroupSummary as JSON
     <root>/runs/<quoted znode parent>/<peer>/<quoted run id>/(queues)/…         of a recovery: shipping/drains.py
 
-A retry of the same run goes on counting where the killed attempt's last summary stopped.
+A retry of a run goes on counting from the last summary of the killed attempt.
 
-While a peer's recovered queues are drained, hundreds of its batches may begin and end. So each run says how long it is to be
+While a peer's recovered queues are drained, hundreds of its batches may begin and end. So each run says how long it has to be
 kept. Of the runs whose time is over, the newest are kept.
 """
 
@@ -32,18 +32,18 @@ from walferry.engine.summary import MAX_ERROR_CHARS, GroupSummary, Status
 from walferry.hbase.layout import quoted
 from walferry.replication.source.session import Session
 
-RUNS_KEPT = 20  # of one peer: the newest
-RUNS_AT_MOST = 200  # of one peer, including those that have to be kept longer
+RUNS_KEPT = 20  # the newest runs of one peer
+RUNS_AT_MOST = 200  # of one peer, including runs that have to be kept longer
 MAX_TIME_DIGITS = 18
-QUEUES = "(queues)"  # beside the groups, whose quoted names have no parentheses
+QUEUES = "(queues)"  # next to the groups, whose quoted names contain no parentheses
 
 log = logging.getLogger(__name__)
 
 
 def begin_run(session: Session, peer_id: str, run_id: str, keep_seconds: float) -> int:
-    """Make the run's znode, to be kept for `keep_seconds` at least, and delete the peer's runs that need not be kept any more.
+    """Make the run's znode, to be kept for at least `keep_seconds`, and delete the peer's runs that need not be kept any more.
 
-    Returns the znode's version. Another one tells that another try of the run has begun since. Raises ConnectError.
+    Returns the znode's version. If it changes later, another try of the run has begun. Raises ConnectError.
     """
     version = put(session.zk, run_path(session, peer_id, run_id), str(int(time.time() + keep_seconds)).encode())
     folder = session.own.runs(peer_id)
@@ -53,12 +53,12 @@ def begin_run(session: Session, peer_id: str, run_id: str, keep_seconds: float) 
 
 
 def end_run(session: Session, peer_id: str, run_id: str) -> None:
-    """Delete a run that nobody asks for any more. Raises ConnectError."""
+    """Delete a run that is no longer needed. Raises ConnectError."""
     _delete(session, run_path(session, peer_id, run_id))
 
 
 def delete_old_runs(session: Session, peer_id: str, at_most: int) -> int:
-    """Delete the runs of a peer that is gone, once their time is over, and its folder with the last one; returns how many."""
+    """Delete the runs of a deleted peer once their time is over, and its folder with the last run. Returns the number of runs."""
     folder = session.own.runs(peer_id)
     runs = read_children(session.zk, folder)
     old = [name for name, znode in runs.items() if _kept_until(znode) <= time.time()][:at_most]
@@ -73,12 +73,12 @@ def _delete(session: Session, path: str, *, with_children: bool = True) -> None:
     """Delete a run, or a folder that has become empty."""
     try:
         retried(session.zk, session.zk.delete, path, recursive=with_children)
-    except (NoNodeError, NotEmptyError):  # another run deletes it too, or a task still writes to it: the next run deletes it
+    except (NoNodeError, NotEmptyError):  # another run deletes it, or a task still writes to it and the next run deletes it
         log.info("%s changes while it is being deleted", path)
 
 
 def _superfluous(runs: Mapping[str, ZNode]) -> list[str]:
-    """The runs to delete: all but the newest ones and those that have to be kept longest."""
+    """Return the runs to delete: all but the newest, and but the ones that have to be kept longest."""
     by_age = sorted(runs, key=lambda name: runs[name].stat.czxid, reverse=True)
     others = sorted(by_age[RUNS_KEPT:], key=lambda name: _kept_until(runs[name]), reverse=True)
     places = RUNS_AT_MOST - RUNS_KEPT
@@ -90,12 +90,12 @@ def _kept_until(run: ZNode) -> int:
 
 
 def write_group(session: Session, peer_id: str, run_id: str, summary: GroupSummary) -> None:
-    """Write a group's summary over the one before. Raises ConnectError."""
+    """Write a group's summary, replacing the earlier one. Raises ConnectError."""
     put(session.zk, group_path(session, peer_id, run_id, summary.group), encode(summary))
 
 
 def begin_group(session: Session, peer_id: str, run_id: str, summary: GroupSummary) -> None:
-    """Write a group's first summary, unless it has one. Raises ConnectError."""
+    """Write a group's first summary, unless the group already has one. Raises ConnectError."""
     with suppress(NodeExistsError):
         path = group_path(session, peer_id, run_id, summary.group)
         retried(session.zk, session.zk.create, path, encode(summary), makepath=True)
@@ -104,7 +104,7 @@ def begin_group(session: Session, peer_id: str, run_id: str, summary: GroupSumma
 def change_group(
     session: Session, peer_id: str, run_id: str, group: str, change: Callable[[GroupSummary | None], GroupSummary]
 ) -> None:
-    """Change a group's summary (None: it has none that can be read), unless a task writes it meanwhile. Raises ConnectError."""
+    """Change a group's summary by `change` (None: no readable one), unless a task writes it meanwhile. Raises ConnectError."""
     path = group_path(session, peer_id, run_id, group)
 
     def changed(value: bytes | None) -> bytes:
@@ -115,7 +115,7 @@ def change_group(
 
 
 def read_group(session: Session, peer_id: str, run_id: str, group: str) -> GroupSummary | None:
-    """The summary that this run has written of the group last. One that cannot be read counts as none. Raises ConnectError."""
+    """Return the group's last summary in this run; None if there is none, or it cannot be read. Raises ConnectError."""
     path = group_path(session, peer_id, run_id, group)
     znode = read(session.zk, path)
     try:
@@ -126,9 +126,9 @@ def read_group(session: Session, peer_id: str, run_id: str, group: str) -> Group
 
 
 def read_run(session: Session, peer_id: str, run_id: str) -> list[GroupSummary]:
-    """All groups' summaries of a run, sorted by group; empty if the run shipped nothing or is no longer kept.
+    """Return the summaries of all groups of a run, sorted by group; empty if the run shipped nothing or is no longer kept.
 
-    A group whose summary cannot be read has failed: nobody knows how it went.
+    A group whose summary cannot be read counts as failed, because its outcome is unknown.
     """
     path = run_path(session, peer_id, run_id)
     found = read_children(session.zk, path)
@@ -144,10 +144,10 @@ def _summary(path: str, name: str, znode: ZNode) -> GroupSummary:
 
 
 def group_path(session: Session, peer_id: str, run_id: str, group: str) -> str:
-    """The znode of a group's summary."""
+    """Return the znode of a group's summary."""
     return f"{run_path(session, peer_id, run_id)}/{quoted(group)}"
 
 
 def run_path(session: Session, peer_id: str, run_id: str) -> str:
-    """The znode of a run."""
+    """Return the znode of a run."""
     return f"{session.own.runs(peer_id)}/{quoted(run_id)}"

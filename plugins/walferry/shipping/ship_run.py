@@ -1,4 +1,4 @@
-"""The job that ships what a peer has queued: what its driver does before and after, and what each of its tasks does.
+"""The job that ships a peer's queued WALs: its driver's work before and after the tasks, and the work of each task.
 
 Only `ship` needs numpy and numba, so a driver begins at once.
 """
@@ -38,20 +38,20 @@ MAX_SHOWN_CHARS = 500
 
 @dataclass(frozen=True, kw_only=True)
 class ShipRun(SourceJob):
-    """What is to be shipped, for how long, and under which name its summaries are kept."""
+    """A request to ship a peer: for how long, which groups, and under which run id the summaries are kept."""
 
     kind: ClassVar[str] = "ship"
     nothing_done: ClassVar[str] = "nothing is shipped"
 
-    deadline: float  # seconds from the job's begin, after which nothing more is read
-    groups: tuple[str, ...] | None = None  # WAL groups; None: all of the peer
-    recovery: bool = False  # whether it drains the queues that its plan has noted (shipping/drains.py), and no others
+    deadline: float  # seconds after the job's begin; then reading stops
+    groups: tuple[str, ...] | None = None  # WAL groups; None: all groups of the peer
+    recovery: bool = False  # drain only the queues that the run's plan has noted (shipping/drains.py)
     broken_wals: BrokenWals = BrokenWals.STOP
     sink: SinkKind | None = None  # None: as the peer or the source says
     hfiles_from: int | None = None  # bytes; None: as the peer or the source says
 
     def run(self, on: Backend, say: Tell) -> JobOutcome:
-        """Ship, and tell what became of each group. Raises WalferryError if the run may not begin."""
+        """Ship, and report how each group ended. Raises WalferryError if the run may not begin."""
         summaries = ship_queued(self, on, say)
         if not summaries:
             return JobOutcome(lines=[nothing_queued(self)], result="[]")
@@ -63,7 +63,7 @@ class ShipRun(SourceJob):
 
 
 def ship_queued(run: ShipRun, on: Backend, say: Tell) -> list[GroupSummary]:
-    """Ship what there is. Returns a summary for each group, none if nothing is queued.
+    """Ship the queued WALs. Returns a summary for each group; empty if nothing is queued.
 
     Raises WalferryError if the run may not begin, and BackendFailed.
     """
@@ -120,9 +120,9 @@ def begin(run: ShipRun) -> list[GroupJob]:
 
 
 def load_files(run: ShipRun, jobs: Sequence[GroupJob], on: Backend, say: Tell) -> Left:
-    """Load what the jobs have as files, as far as it can be and is asked for. Raises what load_backlog does.
+    """Load the jobs' WALs as files, as far as that is possible and asked for. Raises the errors of load_backlog.
 
-    A backlog that is too small for it is not looked at any further: what loads files takes longer to import than to ship that.
+    A backlog below the settings' size goes by requests: importing the loading code would take longer than shipping the backlog.
     """
     settings = jobs[0].settings
     if not settings.sink.makes_files:
@@ -149,14 +149,14 @@ def _bytes_queued(run: ShipRun, jobs: Sequence[GroupJob]) -> int:
 
 
 def ship(job: GroupJob) -> GroupSummary:
-    """Ship a group, in the process of a Spark task. What goes wrong with it is in its summary, never raised."""
+    """Ship a group, in the process of a Spark task. An error goes into the group's summary, and is never raised."""
     from walferry.shipping.group import ship_group
 
     return ship_group(replace(job, holder=f"{job.holder} on {socket.gethostname()}, process {os.getpid()}"), under_way)
 
 
 def finish(run: ShipRun, summaries: Sequence[GroupSummary]) -> None:
-    """Write the summaries that their tasks could not write themselves, and forget loads that are over. Raises ConnectError."""
+    """Write the summaries that tasks could not write themselves, and forget loads that are over. Raises ConnectError."""
     with open_session(run.source) as session:
         for s in summaries:
             if read_group(session, run.peer_id, run.run_id, s.group) is None:
@@ -166,11 +166,11 @@ def finish(run: ShipRun, summaries: Sequence[GroupSummary]) -> None:
 
 
 def nothing_queued(run: ShipRun) -> str:
-    """What to say of a run without jobs."""
+    """Return the line that reports a run without jobs."""
     return f"peer {run.peer_id}: no closed WALs are queued" + (f" in {', '.join(run.groups)}" if run.groups else "")
 
 
 def outcome(s: GroupSummary) -> list[str]:
-    """A group's outcome: a line of figures, and one that says why it was not shipped to its end."""
+    """Return a group's outcome: a line of figures, and a line with the reason if it was not shipped to its end."""
     line = f"{s.group}: {s.status}, shipped {s.completedLogs} WALs, {s.shippedOps} operations, {s.shippedBytes} bytes"
     return [line, f"{s.group}: {s.error}"] if s.status is not Status.DONE and s.error else [line]

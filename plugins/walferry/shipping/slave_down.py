@@ -1,12 +1,12 @@
-"""Tells the other groups of a job that the slave is down.
+"""Lets the first group that finds the slave down save a job's other groups the wait.
 
 A job may have far more WAL groups than run side by side, and each of them would wait until its patience with the slave is over.
 So the first group that gives the slave up leaves a note, and the groups that begin after it end at once:
 
     <root>/runs/<quoted znode parent>/<quoted peer>     {run id: {"time": seconds since the epoch, "error": …}, …}
 
-Several runs may ship a peer side by side, a batch and drains of dead servers' queues, so each has a note of its own. A note is
-trusted for a while; then the group that finds it takes a quick look at the slave.
+Several runs may ship a peer side by side, a batch and drains of dead servers' queues, so each run has its own note. A note is
+trusted for a while. After that, a group that finds it takes a quick look at the slave.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ from walferry.replication.source.session import Session
 
 TRUSTED_SECONDS = 60.0
 MAX_ERROR_CHARS = 4000
-MAX_NOTES = 50  # of one peer: the newest
+MAX_NOTES = 50  # the newest notes of one peer
 
 log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
 class DownNote(Record):
-    """When a group of a run has found the slave down, in seconds since the epoch, and why."""
+    """When a group of a run found the slave down (seconds since the epoch), and why."""
 
     time: float
     error: str
@@ -57,7 +57,7 @@ def forget_down(session: Session, peer_id: str, run_id: str) -> None:
 
 
 def known_down(session: Session, peer: Peer, run_id: str) -> str | None:
-    """Why the slave is down, if a group of this run has found out and it still seems to be so. Raises ConnectError."""
+    """Return why the slave is down if a group of this run has noted it and it still seems to be down. Raises ConnectError."""
     znode = read(session.zk, session.own.runs(peer.id))
     note = notes_in(znode.value).get(run_id) if znode else None
     if note is None:
@@ -71,7 +71,7 @@ def known_down(session: Session, peer: Peer, run_id: str) -> str | None:
 
 
 def notes_in(value: bytes) -> Notes:
-    """The notes by run, without those that make no sense."""
+    """Return the notes by run, without invalid ones."""
     notes = {}
     for run_id, values in (decode_or_none(dict[str, Any], value) or {}).items():
         with suppress(NotARecord):
@@ -83,7 +83,7 @@ def _change(session: Session, peer_id: str, change: Callable[[Notes], Notes]) ->
     """Change the notes of the peer's runs and keep the newest. Raises ConnectError."""
 
     def changed(value: bytes | None) -> bytes | None:
-        if value is None:  # no run of the peer has begun, so there is no note to delete and no job to tell
+        if value is None:  # no run of the peer has begun, so no note has to be deleted, and no job needs one
             return None
         before = notes_in(value)
         newest = dict(sorted(change(before).items(), key=lambda item: item[1].time)[-MAX_NOTES:])

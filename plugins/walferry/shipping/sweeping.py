@@ -1,4 +1,4 @@
-"""Takes WALs that have nothing to ship out of their queues, without a Spark job."""
+"""Takes WALs without edits to ship out of their queues, without a Spark job."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from walferry.shipping.plan import GroupPlan, PeerPlan
 
 @dataclass(frozen=True)
 class Swept:
-    """How many WALs were taken out of their queues, and the groups that were left because another run holds them."""
+    """The number of WALs taken out of their queues, and the groups left out because another run holds them."""
 
     wals: int
     held: tuple[GroupPlan, ...]
 
 
 def sweep(session: Session, plan: PeerPlan, holder: str) -> Swept:
-    """Take the WALs of groups that have nothing to ship out of their queues, under each group's lease.
+    """Take the WALs of groups that are finished out of their queues, under each group's lease.
 
-    The rolled WALs of an idle server are empty: they need no Spark job. A group's holder may be dead, with its session not yet
-    ended.
+    An idle server's rolled WALs are empty, so they need no Spark job. A group's holder may be dead while its session has not
+    ended yet.
     """
     swept, held = 0, []
     for group in plan.groups:

@@ -1,9 +1,10 @@
 """Measures how far the clocks of RegionServers are from this machine's, without writing anything.
 
-Cells get their timestamps from the RegionServers' clocks, so time ranges and "the newest version" mean different things on two
-clusters whose clocks differ. No call tells a server's time. But each RegionServer reports to its master every three seconds, and
-the master tells when, by the RegionServer's own clock, it made its last report. So the master is asked again and again. A new
-report was made between the last answer without it and the first one with it, by this machine's clock: that bounds the skew.
+Cells get their timestamps from the RegionServers' clocks. So if the clocks of two clusters differ, time ranges and "the newest
+version" mean different things on them. No call returns a server's time. But each RegionServer reports to its master every three
+seconds, and the master says when, by the RegionServer's own clock, the last report was made. So the master is asked again and
+again. A new report was made between the last answer without it and the first one with it, by this machine's clock: that bounds
+the skew.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ Ask = Callable[[], dict[str, int]]
 
 @dataclass(frozen=True)
 class Skew:
-    """A server's clock is `ahead_ms` ahead of this machine's, give or take `within_ms`."""
+    """A server's clock is `ahead_ms` ahead of this machine's clock, give or take `within_ms`."""
 
     server: str
     ahead_ms: int
@@ -35,13 +36,13 @@ class Skew:
 
 
 def skews(zk: KazooClient, nodes: ZNodes, login: Login) -> list[Skew]:
-    """Measure a cluster's RegionServers. Servers that have not reported in time are left out. Raises ClusterError, RpcError."""
+    """Measure a cluster's RegionServers. Leaves out servers that have not reported in time. Raises ClusterError, RpcError."""
     with master.connect(active_master(zk, nodes), login=login) as connection:
         return measure(lambda: master.server_reports(connection))
 
 
 def measure(ask: Ask, clock: Callable[[], float] = time.time, sleep: Callable[[float], None] = time.sleep) -> list[Skew]:
-    """Ask until each server has made a new report, or the time is over. The best of its bounds counts."""
+    """Ask until each server has made a new report, or the time is over. For each server, the closest bounds count."""
     began = clock()
     before, asked = ask(), began
     found: dict[str, Skew] = {}

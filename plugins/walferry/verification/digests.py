@@ -1,8 +1,8 @@
-"""A range's rows as hashes of buckets of rows.
+"""Hashes a range's rows in buckets of rows.
 
-A bucket ends with a row whose key has a hash of a certain form, so the two sides find the same borders by themselves, and a row
+A bucket ends with a row whose key has a hash of a certain form. So the two sides find the same borders by themselves, and a row
 that only one side has moves no border but its own. A bucket's hash is the sum of its rows' hashes: the hash of two neighbouring
-buckets is the sum of theirs.
+buckets together is the sum of their hashes.
 
 A row's hash covers its key and its cells in their order, each with column, timestamp, type and value. Tags are left out:
 VerifyReplication does not see them either, and a slave may number visibility labels differently.
@@ -27,7 +27,7 @@ _WHOLE_HASH: Final = (1 << 64) - 1
 
 @dataclass
 class Digest:
-    """The buckets of one side, in order. A bucket's border is its last row; the last bucket's is None, the range's end."""
+    """The buckets of one side, in order. A bucket's border is its last row; the last bucket's border is None, the range's end."""
 
     borders: list[bytes | None] = field(default_factory=list)
     hashes: list[int] = field(default_factory=list)
@@ -42,14 +42,14 @@ class Digest:
 
 @dataclass(frozen=True)
 class Span:
-    """Rows after `after` (None: from the range's start) up to and with `last` (None: to the range's end)."""
+    """The rows after `after` (None: from the range's start) up to and including `last` (None: to the range's end)."""
 
     after: bytes | None
     last: bytes | None
 
 
 def digest(blocks: Iterable[Rows]) -> Digest:
-    """Hash rows."""
+    """Hash rows in buckets."""
     found = Digest()
     state = np.zeros(2, dtype=np.int64)
     for block in blocks:
@@ -64,18 +64,18 @@ def digest(blocks: Iterable[Rows]) -> Digest:
 
 
 def row_hashes(block: Rows) -> Ints:
-    """The hash of each row."""
+    """Return the hash of each row."""
     out = np.empty(len(block), dtype=np.int64)
     hash_rows(block.data, block.cells, block.rows, out)
     return out
 
 
 def differing(one: Digest, other: Digest, buckets_a_span: int) -> tuple[int, list[Span]]:
-    """Count the rows in equal buckets, and list spans of the others. A span has at most so many buckets of either side."""
+    """Count the rows in equal buckets, and list spans of the others. A span has at most `buckets_a_span` buckets of a side."""
     equal, spans = 0, list[Span]()
     common = set(one.borders) & set(other.borders)
     after: bytes | None = None
-    length = 0  # of the last span, in buckets
+    length = 0  # buckets of the last span
     for mine, theirs in zip(_merged(one, common), _merged(other, common), strict=True):
         if (mine.hashed, mine.count) == (theirs.hashed, theirs.count):
             equal += mine.count
@@ -95,7 +95,7 @@ def differing(one: Digest, other: Digest, buckets_a_span: int) -> tuple[int, lis
 
 @dataclass(frozen=True)
 class _Merged:
-    """The buckets of one side up to a border that both sides have, as one. `inside` are the borders between them."""
+    """The buckets of one side up to a border that both sides have, as one bucket. `inside` are the borders between them."""
 
     border: bytes | None
     hashed: int

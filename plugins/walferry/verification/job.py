@@ -1,4 +1,4 @@
-"""What to compare, as the Spark job and its tasks are given it."""
+"""Describes a comparison, for the Spark job and its tasks."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from walferry.hbase.tables.scan import ScanSpec
 
 @dataclass(frozen=True)
 class Options(Record):
-    """How tables are compared. The defaults are those of VerifyReplication.
+    """The options of a comparison. The defaults are VerifyReplication's.
 
     Only cells with timestamps from `start_time` to before `end_time` (milliseconds) are compared, and the newest `versions` of
-    each column. With `deleted`, delete markers and the cells that they hide are compared too.
-    Rows that differ are compared again up to `recompares` times, `recompare_seconds` later, and each time twice as long later.
-    With `repair`, rows that are missing or different are then shipped again.
+    each column. With `deleted`, delete markers and the cells that they hide are compared too. Rows that differ are compared again
+    up to `recompares` times: after `recompare_seconds`, and each time after twice as long. With `repair`, rows that are missing
+    or different are then shipped again.
     """
 
     start_row: bytes = b""
@@ -30,7 +30,7 @@ class Options(Record):
     repair: bool = False
 
     def scan(self, families: tuple[bytes, ...], start: bytes, stop: bytes) -> ScanSpec:
-        """The scan of one side's range."""
+        """Return the scan of one side's range."""
         times = None
         if self.start_time is not None or self.end_time is not None:
             times = (self.start_time or 0, (1 << 63) - 1 if self.end_time is None else self.end_time)

@@ -1,4 +1,4 @@
-"""What a comparison has found."""
+"""The figures and samples of a comparison."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from walferry.base.records import Record
 
 
 class DifferenceKind(enum.StrEnum):
-    """How a row differs, with the names of VerifyReplication's counters."""
+    """How a row differs, under the names of VerifyReplication's counters."""
 
     MISSING = "ONLY_IN_SOURCE_TABLE_ROWS"
     EXTRA = "ONLY_IN_PEER_TABLE_ROWS"
@@ -28,18 +28,18 @@ class Sample:
 
 @dataclass
 class VerificationOutcome(Record):
-    """The rows of a range or a table by kind, and samples of those that differ."""
+    """The rows of a range or a table by kind, and samples of rows that differ."""
 
     table: str
     good: int = 0
     bad: dict[DifferenceKind, int] = field(default_factory=lambda: dict.fromkeys(DifferenceKind, 0))
     samples: list[Sample] = field(default_factory=list)
-    pruned: int = 0  # rows that were found equal by hashes alone
+    pruned: int = 0  # rows found equal by their hashes alone
     recompared: int = 0  # comparisons of rows that differed before
     in_flight: int = 0  # rows that differed at first and were equal later
     repaired: int = 0  # rows that were shipped again and are equal now; they count as good
     seconds: float = 0.0
-    problem: str = ""  # why not all of it could be compared
+    problem: str = ""  # why a part could not be compared
 
     @property
     def bad_rows(self) -> int:
@@ -48,7 +48,7 @@ class VerificationOutcome(Record):
 
 
 def total_of(table: str, parts: Iterable[VerificationOutcome], samples: int) -> VerificationOutcome:
-    """The outcome of a table from those of its ranges, with at most so many samples of each kind."""
+    """Return the outcome of a table from its ranges' outcomes, with at most `samples` samples of each kind."""
     total = VerificationOutcome(table)
     for part in parts:
         for name in ("good", "pruned", "recompared", "in_flight", "repaired"):
@@ -63,5 +63,5 @@ def total_of(table: str, parts: Iterable[VerificationOutcome], samples: int) -> 
 
 
 def sampled(samples: Sequence[Sample], of_each_kind: int) -> list[Sample]:
-    """The first samples of each kind."""
+    """Return the first samples of each kind."""
     return [sample for kind in DifferenceKind for sample in [s for s in samples if s.kind is kind][:of_each_kind]]

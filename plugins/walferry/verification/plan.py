@@ -1,4 +1,4 @@
-"""Which tables and families of a peer are compared, range by range."""
+"""Chooses the tables and families of a peer to compare, range by range."""
 
 from __future__ import annotations
 
@@ -24,20 +24,20 @@ from walferry.verification.job import Options, TableRange
 
 
 class NothingToCompare(WalferryError):
-    """A table was asked for that the peer does not get, or that is not there."""
+    """The peer does not get a table that was asked for, or the table does not exist."""
 
     retry_helps = False
 
 
 class RepairRefused(WalferryError):
-    """A table that a repair would harm was asked for."""
+    """A repair would harm a table that was asked for."""
 
     retry_helps = False
 
 
 @dataclass(frozen=True)
 class VerifyPlan:
-    """The ranges to compare, and why other tables cannot be."""
+    """The ranges to compare, and why other tables cannot be compared."""
 
     peer: Peer
     parts: tuple[TableRange, ...]
@@ -45,10 +45,10 @@ class VerifyPlan:
 
 
 def plan_verification(session: Session, peer_id: str, asked: Collection[str], options: Options) -> VerifyPlan:
-    """Plan one range for each region of the source, for the tables asked for, or else for all that the peer gets.
+    """Plan one range for each region of the source, for the `asked` tables, or else for all tables that the peer gets.
 
-    Only families with a scope other than 0 are compared, and only those that the peer's configuration includes. The peer may be
-    in any state, and need not be Walferry's.
+    Only families with a scope other than 0 are compared, and only if the peer's configuration includes them. The peer may be in
+    any state, and need not be Walferry's.
 
     Raises PeerError, NothingToCompare, RepairRefused, ClusterError, ConnectError, RpcError.
     """
@@ -93,7 +93,7 @@ def _schemas(side: Tables, tables: Collection[str]) -> dict[str, pb.TableSchema]
 
 
 def _families(session: Session, peer: Peer, asked: Collection[str]) -> dict[str, tuple[bytes, ...]]:
-    """The families of each table that the peer gets. Raises NothingToCompare if it gets none of a table asked for."""
+    """Return the families of each table that the peer gets. Raises NothingToCompare if it gets none of an asked table."""
     with master.connect(active_master(session.zk, session.nodes), login=session.source.login) as connection:
         known = master.replicated_families(connection, asked) if asked else master.all_replicated_families(connection)
     choice = PeerTables.of_peer(peer)
@@ -116,7 +116,7 @@ def _families(session: Session, peer: Peer, asked: Collection[str]) -> dict[str,
 
 
 def _ranges(table: str, families: tuple[bytes, ...], regions: Collection[Region], options: Options) -> list[TableRange]:
-    """The regions' borders within the rows that are asked for."""
+    """Return the ranges between the regions' borders, within the rows that the options ask for."""
     borders = sorted({region.start for region in regions if region.start > options.start_row} - {b""})
     if options.stop_row:
         borders = [border for border in borders if border < options.stop_row]

@@ -15,16 +15,16 @@ from walferry.verification.outcome import DifferenceKind, VerificationOutcome, s
 from walferry.verification.rows import Compared, compare_rows
 
 BUCKETS_A_SPAN = 64
-MAX_KEY_BYTES = 64 << 20  # for the keys of rows that differ, beside those of one span
+MAX_KEY_BYTES = 64 << 20  # for the keys of rows that differ, in addition to one span's keys
 
 ShipRows = Callable[[Tables, TableRange, Collection[bytes]], None]
 
 
 class RangeComparison:
-    """One range on both sides, whose connections are open. The whole range is scanned by a thread a side.
+    """Compares one range over open connections to both sides. One thread per side scans the whole range.
 
     The keys of rows that differ are kept, so that a recompare looks at these rows alone. Once the keys need more than
-    `max_key_bytes`, only the counts of further spans are kept. A recompare counts their rows anew.
+    `max_key_bytes`, only the counts of further spans are kept, and a recompare counts their rows again.
     """
 
     def __init__(
@@ -43,7 +43,7 @@ class RangeComparison:
         self._free = max_key_bytes
 
     def run(self) -> None:
-        """Compare, and compare rows that differ again as often as the options say."""
+        """Compare the range, and compare rows that differ again as often as the options say."""
         whole = Span(None, None)
         with ThreadPoolExecutor(1) as other:
             theirs = other.submit(lambda: digest(self._scan(self._slave, whole)))
@@ -64,11 +64,11 @@ class RangeComparison:
 
     @property
     def shippable(self) -> bool:
-        """Whether there are rows that the source has and the slave lacks or has differently."""
+        """Whether the source has rows that the slave lacks or has differently."""
         return any(found.bad_rows > found.counts[DifferenceKind.EXTRA] for found in self._compared)
 
     def repair(self, ship: ShipRows) -> None:
-        """Ship these rows again, and compare once more."""
+        """Ship the rows that the slave lacks or has differently, and compare once more."""
         for i, found in enumerate(self._compared):
             now = found if found.known else self._compare(self._spans[i])
             if keys := [key for key, kind in now.bad.items() if kind is not DifferenceKind.EXTRA]:
@@ -76,7 +76,7 @@ class RangeComparison:
                 self._outcome.repaired += self._settle(i)
 
     def outcome(self) -> VerificationOutcome:
-        """The figures of the range."""
+        """Return the figures of the range."""
         outcome = self._outcome
         outcome.good = outcome.pruned + sum(found.good for found in self._compared)
         for found in self._compared:
@@ -103,7 +103,7 @@ class RangeComparison:
         return max(0, before.bad_rows - now.bad_rows)
 
     def _kept(self, found: Compared) -> Compared:
-        """What is kept of a span's comparison."""
+        """Return the part of a span's comparison that is kept."""
         if found.bytes > self._free:
             return found.without_keys()
         self._free -= found.bytes

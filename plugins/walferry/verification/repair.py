@@ -1,13 +1,13 @@
 """Ships rows of the source again, through the peer's sink and the filters that all its edits pass.
 
-What is shipped is a raw scan of a row: all of its versions and delete markers that the source still has. Replication would have
-shipped the same cells, so a row that was only incomplete is equal afterwards. Rows that only the slave has, and cells that it has
-too many, stay: the source has nothing left that would delete them, they may be another writer's, and a delete that is still
-queued removes them by itself.
+A repair ships a raw scan of a row: all versions and delete markers that the source still has. Replication would have shipped the
+same cells, so a row that was only incomplete is equal afterwards. Rows that only the slave has, and extra cells of the slave,
+stay: the source has nothing left that would delete them, they may be another writer's, and a delete that is still queued removes
+them anyway.
 
 A repair holds the peer lock as batches do, and scans the rows only then. Otherwise a batch could ship a newer value between the
-scan and the request, and the older one with the same timestamp would come on top of it for good. Each range takes the peer for
-itself, so batches and other ranges have their turns in between. Whoever comes next waits for requests that were not answered.
+scan and the request, and the older one with the same timestamp would come on top of it for good. Each range takes the lock by
+itself, so batches and other ranges get their turns in between. The next holder waits for requests that were not answered.
 """
 
 from __future__ import annotations
@@ -35,24 +35,24 @@ log = logging.getLogger(__name__)
 
 @contextmanager
 def repairing(session: Session, peer: Peer, table: str) -> Iterator[RowShipment]:
-    """Hold the peer lock while rows of a range are shipped, and wait before that for the run that has it now.
+    """Hold the peer lock while rows of a range are shipped. Waits first for the run that holds the lock now.
 
-    Raises PeerLocked after WAIT_SECONDS, PeerError if the peer may not be shipped any more, and what `row_shipment` does.
+    Raises PeerLocked after WAIT_SECONDS, PeerError if the peer may not be shipped any more, and the errors of `row_shipment`.
     """
-    run = f"repair-{uuid.uuid4().hex}"  # of this range alone: ranges of one run must not put each other out
+    run = f"repair-{uuid.uuid4().hex}"  # for this range alone: ranges of one run must not take the lock from each other
     holder = f"a repair of table {table} on {socket.gethostname()}"
     ours = holding_peer_after_others(
         session.source, peer.id, run, holder, wait_seconds=WAIT_SECONDS,
         waiting=lambda why: log.info("the repair of table %s waits: %s", table, why),
     )  # fmt: skip
     with ours as attempt:
-        check_shippable(read_peer(session.zk, session.nodes, peer.id))  # it may have been paused or removed meanwhile
+        check_shippable(read_peer(session.zk, session.nodes, peer.id))  # the peer may have been paused or removed meanwhile
         with row_shipment(session, peer, attempt, run, f"rows of table {table}") as shipment:
             yield shipment
 
 
 def ship_rows(shipment: RowShipment, source: Tables, part: TableRange, keys: Collection[bytes]) -> None:
-    """Ship these rows of a range as the source has them now. Raises what scans, filters and sinks raise."""
+    """Ship these rows of a range as the source has them now. Raises the errors of scans, filters and sinks."""
     spec = ScanSpec(min(keys), max(keys) + b"\0", part.families, max_versions=ALL_VERSIONS, raw=True)
     wanted = frozenset(keys)
     for block in source.scan(part.table, spec):

@@ -1,9 +1,9 @@
-"""The result of a peer's newest comparison, in ZooKeeper under a root of our own.
+"""Keeps the result of a peer's newest comparison in ZooKeeper, under Walferry's own root.
 
     <root>/verifications/<quoted znode parent>/<peer>      run id and outcomes as JSON
 
-It comes back from the Spark job this way whatever the Spark master and the deploy mode. The next comparison replaces it. A later
-run deletes it once the peer is gone.
+So the Spark job returns its result whatever the Spark master and the deploy mode. The next comparison replaces it. Once the peer
+is gone, a later run deletes it.
 """
 
 from __future__ import annotations
@@ -23,21 +23,21 @@ from walferry.verification.outcome import VerificationOutcome
 
 # A znode holds 1 MiB.
 MAX_TABLES = 300
-MAX_SAMPLES = 150  # of all tables
+MAX_SAMPLES = 150  # over all tables
 MAX_PROBLEM_CHARS = 500
 MAX_DETAIL_CHARS = 500
 
 
 @dataclass(frozen=True)
 class _Result(Record):
-    """What a run has kept."""
+    """The result that a run has kept."""
 
     run_id: str
     outcomes: tuple[VerificationOutcome, ...]
 
 
 def write_result(session: Session, peer_id: str, run_id: str, outcomes: Sequence[VerificationOutcome]) -> None:
-    """Keep the outcomes of a run, those of tables with differences first. Raises ConnectError."""
+    """Keep the outcomes of a run, tables with differences first. Raises ConnectError."""
     ordered = sorted(outcomes, key=lambda outcome: (not outcome.problem, not outcome.bad_rows, outcome.table))
     places = MAX_SAMPLES
     kept = []
@@ -50,7 +50,7 @@ def write_result(session: Session, peer_id: str, run_id: str, outcomes: Sequence
 
 
 def read_result(session: Session, peer_id: str, run_id: str) -> list[VerificationOutcome] | None:
-    """The outcomes that this run has kept; None if it has kept none. Raises ZNodeValueError, ConnectError."""
+    """Return the outcomes that this run has kept; None if it has kept none. Raises ZNodeValueError, ConnectError."""
     path = _path(session, peer_id)
     znode = read(session.zk, path)
     if znode is None:

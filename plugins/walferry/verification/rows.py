@@ -15,13 +15,13 @@ from walferry.verification.outcome import DifferenceKind, Sample
 Row = tuple[bytes, int, Rows, int]  # key, hash, and where its cells are
 
 MAX_SHOWN_BYTES = 200  # of a row's key
-_FOR_PAGES = {ord(each): f"\\x{ord(each):02X}" for each in "<>\"'`"}  # may reach a page; `from_binary_text` reads these too
-_BAD_ROW_BYTES = 100  # of memory, beside its key
+_FOR_PAGES = {ord(each): f"\\x{ord(each):02X}" for each in "<>\"'`"}  # for web pages; `from_binary_text` reads these
+_BAD_ROW_BYTES = 100  # of memory, in addition to the key
 
 
 @dataclass
 class Compared:
-    """The rows of a range: how many are equal, how many differ, and these by key."""
+    """The rows of a range: the number of equal rows, the numbers of differing rows, and the differing rows by key."""
 
     good: int = 0
     counts: dict[DifferenceKind, int] = field(default_factory=lambda: dict.fromkeys(DifferenceKind, 0))
@@ -35,7 +35,7 @@ class Compared:
 
     @property
     def known(self) -> bool:
-        """Whether the rows that differ are known by key."""
+        """Whether the keys of all differing rows are known."""
         return len(self.bad) == self.bad_rows
 
     @property
@@ -44,12 +44,12 @@ class Compared:
         return sum(map(len, self.bad)) + _BAD_ROW_BYTES * len(self.bad)
 
     def without_keys(self) -> Compared:
-        """The same figures and samples."""
+        """Return the same figures and samples, without the keys."""
         return Compared(self.good, self.counts, {}, self.samples)
 
 
 def compare_rows(source: Iterable[Rows], slave: Iterable[Rows], samples: int) -> Compared:
-    """Walk along both sides, and describe up to so many rows of each kind that differ."""
+    """Walk along both sides, and describe up to `samples` rows of each kind that differ."""
     found = Compared()
     described = dict.fromkeys(DifferenceKind, 0)
 
@@ -90,7 +90,7 @@ def _cells(row: Row | None) -> list[Cell]:
 
 
 def _difference(ours: list[Cell], theirs: list[Cell]) -> str:
-    """The first cell in which two rows differ, in words."""
+    """Return the first cell in which two rows differ, in words."""
     counts = f"{len(ours)} cells at the source, {len(theirs)} at the slave"
     for mine, other in zip_longest(ours, theirs):
         if mine is None or other is None:
@@ -117,5 +117,5 @@ def _name(cell: Cell) -> str:
 
 
 def _shown(data: bytes, at_most: int = MAX_SHOWN_BYTES) -> str:
-    """The first bytes as HBase's shell shows them, so that nothing in a row can control a terminal."""
+    """Return the first bytes as HBase's shell shows them, so that nothing in a row can control a terminal."""
     return to_binary_text(data[:at_most]).translate(_FOR_PAGES) + ("…" if len(data) > at_most else "")

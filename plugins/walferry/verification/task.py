@@ -1,4 +1,4 @@
-"""One task of the Spark job: compare a range, and repair what differs if that is asked for."""
+"""One task of the Spark job: compares a range, and repairs differences if asked to."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ log = logging.getLogger(__name__)
 
 
 def compare_range(source: SourceCluster, peer: Peer, part: TableRange, options: Options) -> VerificationOutcome:
-    """Compare one range. What goes wrong is the outcome's problem, so that other ranges are compared all the same."""
+    """Compare one range. An error becomes the outcome's problem, so that other ranges are compared all the same."""
     try:
         with (
             open_session(source, look_only=True) as session,
@@ -38,8 +38,8 @@ def compare_range(source: SourceCluster, peer: Peer, part: TableRange, options: 
 
 
 def _repair(session: Session, peer: Peer, table: str, comparison: RangeComparison) -> str:
-    """Ship what differs. Returns what went wrong: the comparison stands all the same."""
-    # What ships takes a third of a worker's imports. Most runs repair nothing.
+    """Ship the rows that differ. Returns the error, if any: the comparison is valid all the same."""
+    # The modules that ship take a third of a worker's imports. Most runs repair nothing.
     from walferry.verification.repair import repairing, ship_rows
 
     try:

@@ -22,12 +22,12 @@ from walferry.verification.outcome import VerificationOutcome, total_of
 from walferry.verification.plan import VerifyPlan, plan_verification
 from walferry.verification.results import write_result
 
-MAX_SAMPLES = 5000  # of each kind: the driver has to hold those of all ranges
+MAX_SAMPLES = 5000  # of each kind: the driver has to hold the samples of all ranges
 
 
 @dataclass(frozen=True, kw_only=True)
 class VerifyRun(SourceJob):
-    """What is to be compared. No `tables`: all that the peer gets."""
+    """A request to compare `tables`; without any, all tables that the peer gets."""
 
     kind: ClassVar[str] = "verify"
     nothing_done: ClassVar[str] = "nothing is compared"
@@ -36,9 +36,9 @@ class VerifyRun(SourceJob):
     options: Options = field(default_factory=Options)
 
     def run(self, on: Backend, say: Tell) -> JobOutcome:
-        """Compare, and keep the outcome of each table. Raises WalferryError if it cannot begin."""
+        """Compare, and keep the outcome of each table. Raises WalferryError if the comparison cannot begin."""
         plan = self.plan()
-        tasks, began = on.cores, time.monotonic()  # asked when Spark is there
+        tasks, began = on.cores, time.monotonic()  # known once Spark has started
         outcomes = self.compare(plan, on)
         say(f"{time.monotonic() - began:.1f} s to compare, some {tasks} ranges at a time")
         with open_session(self.source, look_only=True) as session:
@@ -52,11 +52,11 @@ class VerifyRun(SourceJob):
         """Choose the ranges. Raises WalferryError."""
         with open_session(self.source, look_only=True) as session:
             if self.options.repair:
-                check_peer(session, self.peer_id)  # only Walferry's own peers are shipped to
+                check_peer(session, self.peer_id)  # Walferry ships only to its own peers
             return plan_verification(session, self.peer_id, self.tables, self.options)
 
     def compare(self, plan: VerifyPlan, on: Backend) -> list[VerificationOutcome]:
-        """Compare the ranges, one a task. Returns the outcome of each table. Raises BackendFailed."""
+        """Compare the ranges, one per task. Returns the outcome of each table. Raises BackendFailed."""
         options = replace(self.options, samples=max(1, min(self.options.samples, MAX_SAMPLES // max(1, len(plan.parts)))))
         compare = partial(_compare, self.source, plan.peer, options)
         parts = on.run(compare, plan.parts, VerificationOutcome, lost=_lost)

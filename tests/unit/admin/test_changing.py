@@ -1,4 +1,4 @@
-"""What a peer gets is changed from what the Master has at that moment, and nothing that was left out comes in unseen."""
+"""A peer's choice is changed from the Master's present state, and a table that was left out does not come in unseen."""
 
 from __future__ import annotations
 

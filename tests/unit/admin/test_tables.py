@@ -1,4 +1,4 @@
-"""Tables of a peer as operators write them, and what is said of those that are not there."""
+"""Tables of a peer as operators write them, and messages about missing tables."""
 
 from __future__ import annotations
 

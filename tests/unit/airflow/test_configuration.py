@@ -1,4 +1,4 @@
-"""What Walferry reads of Airflow's configuration is documented."""
+"""The documentation covers all of Airflow's configuration that Walferry reads."""
 
 from __future__ import annotations
 

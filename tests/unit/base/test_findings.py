@@ -1,4 +1,4 @@
-"""Findings are bounded lines, and one cause is told once."""
+"""Findings are bounded lines, and one cause is reported once."""
 
 from __future__ import annotations
 

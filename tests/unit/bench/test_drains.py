@@ -1,4 +1,4 @@
-"""What the benchmark of shipping says of drains: ratios are of the same round, and of everything from start to end."""
+"""The shipping benchmark's figures of drains: ratios within the same round, and of everything from start to end."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the benchmark of protections says of drains: ratios are to the unsecured slave in the same round."""
+"""The protection benchmark's figures of drains: ratios to the unsecured slave in the same round."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`walferry peers`: what is refused before anything connects."""
+"""`walferry peers`: refusals before anything connects."""
 
 from __future__ import annotations
 

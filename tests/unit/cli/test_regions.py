@@ -1,4 +1,4 @@
-"""What the commands for regions print cannot control the terminal."""
+"""The output of the commands for regions cannot control the terminal."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What commands print: on terminals of any width, to other programs, and again and again."""
+"""The output of commands: on terminals of any width, to other programs, and again and again."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The Dockerfile, and what goes into the image."""
+"""The Dockerfile, and the content of the image."""
 
 from __future__ import annotations
 

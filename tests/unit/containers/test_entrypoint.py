@@ -1,4 +1,4 @@
-"""What a container begins with: the secrets of its program, or a refusal."""
+"""A container begins with its program's secrets, or with a refusal."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""kubernetes/: values of Airflow's chart, and the Spark Connect server beside it."""
+"""kubernetes/: values of Airflow's chart, and the Spark Connect server next to it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Chromium is found or installed, or it is said what is missing."""
+"""Chromium is found or installed, or a message says what is missing."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""jars.lock, and what the commands of set-up need to run themselves."""
+"""jars.lock, and the programs that the set-up commands themselves need."""
 
 from __future__ import annotations
 

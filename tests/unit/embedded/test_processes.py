@@ -1,4 +1,4 @@
-"""What the log of a server's process tells."""
+"""The message taken from the log of a server's process."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""pip's run for the virtual environment: how far it is, and what comes of a failure."""
+"""pip's run for the virtual environment: its progress, and its failures."""
 
 from __future__ import annotations
 

@@ -97,7 +97,7 @@ def ship(tasks: list[Task], seed: int = 1) -> tuple[list[tuple[float, int]], flo
 
 
 def never_more(sent: list[tuple[float, int]]) -> bool:
-    """Whether at no moment more bytes had been sent than the bandwidth allows since the beginning."""
+    """Return whether at no moment more bytes had been sent than the bandwidth allows since the beginning."""
     return all(total <= BANDWIDTH * at for (at, _), total in zip(sent, accumulate(size for _, size in sent), strict=True))
 
 

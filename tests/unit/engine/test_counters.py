@@ -1,4 +1,4 @@
-"""What is counted comes back from ZooKeeper, whatever a WAL says of its times and tables."""
+"""Counts come back from ZooKeeper unchanged, whatever times and tables a WAL contains."""
 
 from __future__ import annotations
 

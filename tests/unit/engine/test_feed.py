@@ -1,4 +1,4 @@
-"""What a reader hands to the senders, and where it stops."""
+"""The entries that a reader hands to the senders, and where it stops."""
 
 from __future__ import annotations
 

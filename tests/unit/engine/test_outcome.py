@@ -1,4 +1,4 @@
-"""The phases of an attempt: which may follow which, and what the group ends with."""
+"""The phases of an attempt: which may follow which, and the status that the group ends with."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Cluster keys are read as HBase reads them, and what is none is refused."""
+"""Cluster keys are read as HBase reads them, and other texts are refused."""
 
 import re
 

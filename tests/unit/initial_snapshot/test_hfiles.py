@@ -1,4 +1,4 @@
-"""What an HFile says about itself, whatever its codec; HBase's own files are read by the cluster tests."""
+"""The metadata of an HFile, whatever its codec. The cluster tests read HBase's own files."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""An initial snapshot makes the slave's table with those of the source's settings that are safe there, and names the others."""
+"""An initial snapshot makes the slave's table with the source's settings that are safe there, and names the others."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The library travels to Spark as one zip file, whose name tells its content."""
+"""The library travels to Spark as one zip file, whose name depends on its content."""
 
 import os
 import re

@@ -1,4 +1,4 @@
-"""What a Spark Connect server's daemon imports before it forks workers."""
+"""The imports of a Spark Connect server's daemon before it forks workers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What of a WAL is loaded before it is shipped."""
+"""The part of a WAL that was loaded before the WAL is shipped."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a note in ZooKeeper names is deleted at the slave only if a server can have made it for a load."""
+"""The slave deletes a folder that a note in ZooKeeper names only if a server can have made the folder for a load."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Looks at clusters that are made up: what the tests of requests and explanations begin with."""
+"""Looks at made-up clusters, which the tests of requests and explanations begin with."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What an operator can do for a region while an HMaster is active."""
+"""An operator's options for a region while an HMaster is active."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the master does next for a region: the five states with each server dead, as the Master Rewrite Notes have them."""
+"""The master's next step for a region: the five states with each server dead, as in the Master Rewrite Notes."""
 
 from __future__ import annotations
 

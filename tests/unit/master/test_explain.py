@@ -1,4 +1,4 @@
-"""All that is told of one region."""
+"""The full explanation of one region."""
 
 from __future__ import annotations
 

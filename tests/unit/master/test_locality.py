@@ -1,4 +1,4 @@
-"""Where a region's blocks lie, as a NameNode's WebHDFS tells it."""
+"""The places of a region's blocks, as a NameNode's WebHDFS reports them."""
 
 from __future__ import annotations
 

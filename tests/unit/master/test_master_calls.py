@@ -1,4 +1,4 @@
-"""What RegionServers are told by a master, over a real connection."""
+"""A master's answers to RegionServers, over a real connection."""
 
 import logging
 from collections.abc import Callable

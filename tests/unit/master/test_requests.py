@@ -1,4 +1,4 @@
-"""What operators ask for: what is refused, and what is said beforehand."""
+"""Operators' requests: which are refused, and the warnings beforehand."""
 
 from __future__ import annotations
 

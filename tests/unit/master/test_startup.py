@@ -1,4 +1,4 @@
-"""How long a start waits for servers, and what tells a start from a failover."""
+"""How long a start waits for servers, and how a start differs from a failover."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is said of a znode that cannot be read as a region in transition."""
+"""The message about a znode that cannot be read as a region in transition."""
 
 from __future__ import annotations
 

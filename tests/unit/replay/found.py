@@ -1,4 +1,4 @@
-"""WALs of a server and what is found of them for an interval of an hour."""
+"""WALs of a server, and the findings about them for an interval of an hour."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which WALs of an interval are gone, as far as those that are left can tell."""
+"""Which WALs of an interval are gone, as far as the remaining WALs show it."""
 
 from __future__ import annotations
 

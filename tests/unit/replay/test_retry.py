@@ -1,4 +1,4 @@
-"""What a retry of a run leaves to the try before it."""
+"""The work that a retry of a run leaves to the try before it."""
 
 from __future__ import annotations
 

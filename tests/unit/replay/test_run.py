@@ -1,4 +1,4 @@
-"""What a run of very many groups and WALs costs its driver."""
+"""The cost of a run of very many groups and WALs to its driver."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What one WAL has of an interval: by table, and by the times that its server had each region."""
+"""The edits of an interval in one WAL: by table, and by the times that its server had each region."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""In CI first what a change touches, then another eighth in each turn; on a developer's machine folder by folder."""
+"""In CI, tests of a change come first, then another eighth in each turn; a developer's machine goes folder by folder."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`make test` runs quick tests without HBase, and those that show a capability."""
+"""`make test` runs quick tests without HBase, and tests that show a capability."""
 
 from __future__ import annotations
 

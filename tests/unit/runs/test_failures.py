@@ -1,4 +1,4 @@
-"""What the log of a failed task ends with, and which failures are tried again."""
+"""The end of a failed task's log, and which failures are tried again."""
 
 from __future__ import annotations
 

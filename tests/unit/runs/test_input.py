@@ -1,4 +1,4 @@
-"""What is typed into the forms of recovery: found, followed to where it is now, or refused with what is there instead."""
+"""Input into the forms of recovery: found, followed to its present place, or refused with a list of what exists."""
 
 from __future__ import annotations
 

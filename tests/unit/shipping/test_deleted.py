@@ -1,4 +1,4 @@
-"""What may be dropped of what the slave lacks: only what the source, too, certainly has no more."""
+"""Edits may be dropped only if the slave lacks their table or family, and the source certainly has it no more, either."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is taken for finished leaves its queue without being read."""
+"""A WAL that counts as finished leaves its queue without being read."""
 
 from __future__ import annotations
 

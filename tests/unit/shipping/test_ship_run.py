@@ -1,4 +1,4 @@
-"""What a shipping job's driver says of its groups."""
+"""The report of a shipping job's driver on its groups."""
 
 from __future__ import annotations
 

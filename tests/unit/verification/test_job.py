@@ -1,4 +1,4 @@
-"""What a comparison's Spark job is given."""
+"""The input of a comparison's Spark job."""
 
 from __future__ import annotations
 

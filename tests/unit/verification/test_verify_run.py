@@ -1,4 +1,4 @@
-"""A comparison's answers are those of the ranges that were asked for."""
+"""A comparison's answers belong to the ranges that were asked for."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Runs a job on a Spark Connect server. The caller is the driver: no process of Spark's is started but a worker for each task."""
+"""Runs a job on a Spark Connect server. The caller is the driver: Spark starts no process except a worker for each task."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ MAX_STREAM_BYTES = 8 << 20  # Spark sends 4 MB at a time
 MAX_TEXT_CHARS = 1 << 20
 MAX_WHY_CHARS = 300
 MAX_DIGITS = 9
-MOST_ANSWERED_CHARS = 64 << 20  # by all items of a job: their results take several times as much memory
+MOST_ANSWERED_CHARS = 64 << 20  # in all answers of a job: their results take several times as much memory
 MOST_SENT_BYTES = 32 << 20  # to a Spark Connect server, whose clients send 128 MB at most
 
 T = TypeVar("T")
@@ -32,35 +32,35 @@ R = TypeVar("R", bound=Record)
 
 
 class ConnectJob:
-    """One job on a server, and its backend. `archive` is the library, `memory` a folder that remembers sessions."""
+    """One job on a server, and its backend. `archive` is the library; the folder `memory` remembers sessions."""
 
     shuffles = True
-    least_bytes = MACHINE_BYTES  # the server does not tell whether its tasks share a machine
+    least_bytes = MACHINE_BYTES  # the server does not say whether its tasks share a machine
 
     def __init__(self, address: Address, archive: Path, memory: Path, job: Job) -> None:
         self.job = job
         self._tag = tag_of(job)
         self.address = address
-        self.cores = self.most_tasks = address.tasks  # no more at a time than a job may take of the server
+        self.cores = self.most_tasks = address.tasks  # no more tasks at a time than a job may have on the server
         self._archive = archive
         self._memory = memory
         self._session: Session | None = None
         self._execution: Execution | None = None
-        self._ended = False  # by us
+        self._ended = False  # by `interrupt`
 
     def run_job(self, say: Tell) -> JobOutcome:
         """Run the job to its end.
 
-        Raises ConnectFailed if the server did not run it to its end, Interrupted if it was ended on purpose, and what the job
-        raises.
+        Raises ConnectFailed if the server did not run it to its end, Interrupted if it was ended on purpose, and the job's own
+        errors.
         """
         with Server(self.address) as server:
             self._session = open_session(server, self._archive, self._memory)
-            interrupt_tag(self._session, self._tag)  # of an earlier try, whose process was killed
+            interrupt_tag(self._session, self._tag)  # ends the job of an earlier try, whose process was killed
             return self.job.run(self, say)
 
     def interrupt(self) -> None:
-        """End the job. If it has not begun yet, it does not begin any more. Raises ConnectFailed."""
+        """End the job. A job that has not begun yet does not begin any more. Raises ConnectFailed."""
         self._ended = True
         if self._execution is not None:
             with Server(self.address) as server:  # this may run in a signal's handler, in the middle of another call
@@ -69,7 +69,7 @@ class ConnectJob:
     def run(
         self, function: Callable[[T], R], items: Sequence[T], result: type[R], lost: Callable[[T, str], R] | None = None
     ) -> list[R]:
-        """Call `function` for each item. Raises ConnectFailed, also if they are too many to be sent at once, and Interrupted."""
+        """Call `function` for each item. Raises Interrupted, and ConnectFailed, also for more items than one message holds."""
         if not items:
             return []
         tasks = min(len(items), self.most_tasks)
@@ -95,7 +95,7 @@ class ConnectJob:
         return self._session
 
     def _answers(self, execution: Execution, column: str, most: int) -> Generator[str]:
-        """Run tasks, and yield their rows of one column of text, `most` at most."""
+        """Run tasks, and yield their rows of one text column, at most `most`."""
         self._execution = execution
         if self._ended:
             raise Interrupted("the job was not begun, as its task was killed")
@@ -104,12 +104,12 @@ class ConnectJob:
 
 
 def tag_of(job: Job) -> str:
-    """The tag of all tries of a job."""
+    """Return the tag of all tries of a job."""
     return f"walferry-{hashlib.sha256(repr(job.identity).encode()).hexdigest()[:32]}"
 
 
 def results_of(server: str, answers: Iterable[str], count: int, result: type[R]) -> list[R]:
-    """The results of so many items, in their order. `server` names the server in errors. Raises ConnectFailed."""
+    """Return the results of `count` items, in their order. `server` names the server in errors. Raises ConnectFailed."""
     found: dict[int, R] = {}
     left = MOST_ANSWERED_CHARS
     for answer in answers:
@@ -132,9 +132,9 @@ def results_of(server: str, answers: Iterable[str], count: int, result: type[R])
 
 
 def texts(server: str, streams: Iterable[bytes], column: str, max_rows: int) -> Iterator[str]:
-    """The rows of Arrow streams, of one column of text: bounded in number and size, and checked before they are read.
+    """Yield the rows of Arrow streams with one text column. They are bounded in number and size, and checked before reading.
 
-    `server` names the server in errors. Raises ConnectFailed if it sends anything else, or more.
+    `server` names the server in errors. Raises ConnectFailed if the server sends anything else, or more.
     """
     left = max_rows
     for stream in streams:
@@ -150,7 +150,7 @@ def texts(server: str, streams: Iterable[bytes], column: str, max_rows: int) -> 
 
 
 def _texts_of(stream: bytes, column: str, max_rows: int) -> list[str]:
-    """The rows of one stream. Raises ValueError, and Arrow's errors."""
+    """Return the rows of one stream. Raises ValueError, and Arrow's errors."""
     import pyarrow as pa
 
     if len(stream) > MAX_STREAM_BYTES:
@@ -161,7 +161,7 @@ def _texts_of(stream: bytes, column: str, max_rows: int) -> list[str]:
         if reader.schema.names != [column] or not any(is_text(reader.schema.types[0]) for is_text in types):
             raise ValueError(f"they do not have one column {column!r} of text")
         for batch in reader:
-            batch.validate(full=True)  # else offsets that point elsewhere are followed
+            batch.validate(full=True)  # otherwise Arrow would follow offsets that point elsewhere
             if len(found) + batch.num_rows > max_rows:
                 raise ValueError("they are more than were asked for")
             found += batch.column(0).to_pylist()

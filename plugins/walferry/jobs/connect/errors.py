@@ -1,4 +1,4 @@
-"""What can be wrong with a Spark Connect server."""
+"""Errors of a Spark Connect server."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from walferry.base.texts import one_line
 
 MAX_DETAIL_CHARS = 1000
 _REFUSED = (grpc.StatusCode.UNAUTHENTICATED, grpc.StatusCode.PERMISSION_DENIED)
-_CONDITION = re.compile(r"\[([A-Z_]+(?:\.[A-Z_]+)?)\]")  # as Spark's messages begin
+_CONDITION = re.compile(r"\[([A-Z_]+(?:\.[A-Z_]+)?)\]")  # Spark's messages begin like this
 
 
 class ConnectFailed(BackendFailed):
@@ -24,11 +24,11 @@ class ServerGone(ConnectFailed):
 
 
 class TimedOut(ServerGone):
-    """The call has taken as long as it may."""
+    """The call has taken longer than it may."""
 
 
 class ServerRefuses(ConnectFailed):
-    """The server does not let us in."""
+    """The server refuses our login."""
 
 
 class SessionClosed(ConnectFailed):
@@ -36,7 +36,7 @@ class SessionClosed(ConnectFailed):
 
 
 class OperationLost(ConnectFailed):
-    """The server does not know the job any more: it was started anew, or has given the job up."""
+    """The server does not know the job any more: it was restarted, or has given the job up."""
 
 
 class Interrupted(WalferryError):
@@ -54,7 +54,7 @@ _OF_CONDITION: dict[str, type[WalferryError]] = {
 
 
 def error_of(server: str, error: grpc.RpcError, token: str = "") -> WalferryError:
-    """What an error of gRPC means. `server` names the server. What the server says becomes a bounded line without the token."""
+    """Return the error that gRPC's error means. It names `server`, with the server's message as one line without `token`."""
     code, said = _code_and_text(error)
     if token:
         said = said.replace(token, "(the token)")

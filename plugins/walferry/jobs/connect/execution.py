@@ -1,8 +1,8 @@
-"""One job of a Spark Connect server, from its plan to its last row.
+"""Runs one job of a Spark Connect server, from its plan to its last row.
 
-The server runs it apart from the connection: after a stream that has ended early (each does after a minute) or is broken, another
-one goes on. The job is given up only if the server stays away, keeps ending streams at once, or has forgotten the job. A job that
-no client follows any more is ended by the server, after `spark.connect.execute.manager.detachedTimeout`.
+The server runs the job apart from the connection. A stream ends early after a minute, or breaks; then another stream goes on. The
+job is given up only if the server stays away, keeps ending streams at once, or has forgotten the job. If no client follows a job
+any more, the server ends it after `spark.connect.execute.manager.detachedTimeout`.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ RETRY_SECONDS = 0.5
 
 
 class Execution:
-    """A job. `tag` names what it is for: `interrupt_tag` ends all jobs of a tag.
+    """A job. `interrupt_tag` ends all jobs with the same `tag`.
 
-    `progress` is told how many tasks have ended, of how many: of each stage, in the order in which they run.
+    `progress` gets, for each stage in the order in which they run, how many tasks have ended, and of how many.
     """
 
     def __init__(
@@ -35,13 +35,13 @@ class Execution:
         self._tag = tag
         self._progress = progress
         self._id = str(uuid.uuid4())
-        self._last: str | None = None  # the id of the response that came last
-        self._ended = False  # by us: `interrupt` may be called before the server has the job, or while it is away
+        self._last: str | None = None  # the id of the last response
+        self._ended = False  # by `interrupt`, perhaps before the server has the job, or while the server is away
 
     def run(self) -> Generator[bytes]:
-        """Run it to its end; rows as streams of Arrow's IPC format. Raises ConnectFailed, Interrupted.
+        """Run the job to its end, and yield its rows as streams of Arrow's IPC format. Raises ConnectFailed, Interrupted.
 
-        A job that is left before its end is interrupted.
+        If the caller leaves the job before its end, the job is interrupted.
         """
         complete = False
         try:
@@ -59,9 +59,9 @@ class Execution:
                 self._release()
 
     def interrupt(self, server: Server) -> None:
-        """End the job, from any thread; a signal's handler needs a connection of its own. Raises ConnectFailed.
+        """End the job, from any thread; a signal's handler needs its own connection. Raises ConnectFailed.
 
-        A job that has not begun does not begin any more, and none is followed any further.
+        A job that has not begun does not begin any more, and a running job is not followed any further.
         """
         self._ended = True
         server.interrupt(
@@ -88,13 +88,13 @@ class Execution:
                         return
                 server = self._session.server.address
                 problem = ServerGone(f"Spark Connect server {server} ends each stream of the job, not the job")
-                if time.monotonic() - began > RETRY_SECONDS:  # it had nothing to say for so long
+                if time.monotonic() - began > RETRY_SECONDS:  # the server had no answer for so long
                     away_since = None
             except TimedOut as error:
-                self._session.check()  # a server may have nothing to say; one that is not there does not answer this
+                self._session.check()  # a silent server may be at work; a server that is gone does not answer this
                 problem, away_since = error, None
             except ServerGone as error:
-                if self._last is None:  # it may never have reached the server
+                if self._last is None:  # the job may never have reached the server
                     raise
                 problem = error
             away_since = away_since or time.monotonic()
@@ -137,7 +137,7 @@ class Execution:
 
 
 def interrupt_tag(session: Session, tag: str) -> int:
-    """End all jobs of the tag; how many there were. Raises ConnectFailed."""
+    """End all jobs of the tag. Returns how many there were. Raises ConnectFailed."""
     answer = session.server.interrupt(
         messages.InterruptRequest(
             session_id=session.id,

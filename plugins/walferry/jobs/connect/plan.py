@@ -1,12 +1,12 @@
-"""Plans of Spark Connect whose work is done by functions of the library.
+"""Makes plans of Spark Connect whose work is done by functions of the library.
 
-As PySpark would say it:
+In PySpark's words:
 
     spark.range(0, n, 1, tasks).mapInArrow(function, "column string")
     rows = spark.range(0, n, 1, tasks).mapInArrow(first, columns)
     rows.repartitionById(partitions, "column").mapInArrow(second, "column string")
 
-What travels to Spark's Python workers are pickles that only name the library's functions, with their arguments.
+Spark's Python workers get pickles that only name the library's functions, and contain the functions' arguments.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ _TYPES = {
 
 
 def plan_of(count: int, tasks: int, command: bytes, column: str) -> messages.Plan:
-    """The plan for `count` numbers in at most so many tasks.
+    """Return the plan for `count` numbers in at most `tasks` tasks.
 
-    `command` is a pickle of a pair: a function for mapInArrow, and the type of its rows, which have one `column` of text.
+    `command` is a pickle of a pair: a function for mapInArrow, and the type of its rows, which have one text column `column`.
     """
     return messages.Plan(root=_mapped(_numbers(count, min(count, tasks)), ["id"], command, {column: "string"}))
 
@@ -37,10 +37,13 @@ def plan_of(count: int, tasks: int, command: bytes, column: str) -> messages.Pla
 def shuffled_plan(
     count: int, tasks: int, first: bytes, columns: Mapping[str, str], partition: str, partitions: int, second: bytes, column: str
 ) -> messages.Plan:
-    """The plan for `count` numbers in at most so many tasks, whose rows are dealt out to others.
+    """Return the plan for `count` numbers in at most `tasks` tasks, whose rows are dealt out to a second function.
 
-    `first` and `second` are pickles as `plan_of` takes them. The rows of the first function have these `columns`, with their
-    types; the one named `partition` says in which of the `partitions` the second one gets the row.
+    Args:
+        first: A pickle for the first function, as for `plan_of`.
+        columns: The columns of the first function's rows, with their types.
+        partition: The column that names the partition, of `partitions`, in which the second function gets the row.
+        second: A pickle for the second function, whose rows have one text column `column`.
     """
     rows = _mapped(_numbers(count, min(count, tasks)), ["id"], first, columns)
     direct = messages.Expression.DirectShufflePartitionID(child=_attribute(partition))
@@ -57,7 +60,7 @@ def _numbers(count: int, tasks: int) -> messages.Relation:
 
 
 def _mapped(rows: messages.Relation, arguments: list[str], command: bytes, columns: Mapping[str, str]) -> messages.Relation:
-    """Rows that a function makes of others."""
+    """Return the rows that a function makes of other rows."""
     fields = [messages.DataType.StructField(name=name, data_type=_TYPES[kind], nullable=True) for name, kind in columns.items()]
     function = messages.CommonInlineUserDefinedFunction(
         function_name="walferry",
@@ -79,7 +82,7 @@ def _attribute(name: str) -> messages.Expression:
 
 
 class Calls:
-    """Pickles as a call of a function of the library, which is found by its name when the pickle is read."""
+    """Pickles as a call of a library function. Unpickling finds the function by its name."""
 
     def __init__(self, function: Callable[..., Any], *arguments: Any) -> None:
         self._call = (function, arguments)
@@ -89,5 +92,5 @@ class Calls:
 
 
 def pickled_call(function: Callable[..., Any], *arguments: Any) -> bytes:
-    """A pickle that becomes what the function returns, where it is read."""
+    """Return a pickle that becomes the function's result when it is unpickled."""
     return pickle.dumps(Calls(function, *arguments))

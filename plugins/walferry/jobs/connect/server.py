@@ -1,4 +1,4 @@
-"""A Spark Connect server, and the calls that we make to it."""
+"""A connection to a Spark Connect server, with the calls that Walferry makes."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from walferry.jobs.connect.errors import error_of
 
 DEFAULT_PORT = 15002
 CALL_SECONDS = 20.0
-STREAM_SECONDS = 60.0  # then it is opened anew: so the end of a machine that cannot say goodbye is noticed
+STREAM_SECONDS = 60.0  # then the stream is opened again: this detects a server machine that died silently
 MAX_ANSWER_BYTES = 16 << 20  # Spark sends 4 MB of rows at a time
 _SERVICE = "/spark.connect.SparkConnectService/"
 
@@ -25,14 +25,14 @@ M = TypeVar("M", bound=Message)
 
 @dataclass(frozen=True)
 class Address:
-    """Where a server listens, and how it knows us. The token is a secret: it is in no text."""
+    """Where a server listens, and how Walferry logs in. The token is secret, so no text shows it."""
 
     host: str
     port: int = DEFAULT_PORT
     user: str = "walferry"  # sessions belong to a user
     token: str = field(default="", repr=False)
     tls: bool = False
-    tasks: int = 8  # of one job side by side: peers share the server, and one with a slow slave must leave room for the others
+    tasks: int = 8  # of one job side by side: peers share the server, so one with a slow slave must leave room
 
     def __str__(self) -> str:
         return f"[{self.host}]:{self.port}" if ":" in self.host and not self.host.startswith("[") else f"{self.host}:{self.port}"
@@ -47,7 +47,7 @@ class Address:
 
 
 class Server:
-    """A connection to a server, made by the first call. All calls raise ConnectFailed and its kinds."""
+    """A connection to a server, made by the first call. All calls raise ConnectFailed and its subclasses."""
 
     def __init__(self, address: Address) -> None:
         self.address = address
@@ -65,7 +65,7 @@ class Server:
         self._channel.close()
 
     def add_artifacts(self, request: messages.AddArtifactsRequest) -> messages.AddArtifactsResponse:
-        """Give files to a session."""
+        """Send files to a session."""
         call = self._channel.stream_unary(f"{_SERVICE}AddArtifacts", _serialized, messages.AddArtifactsResponse.FromString)
         try:
             answer: messages.AddArtifactsResponse = call(iter([request]), timeout=CALL_SECONDS, metadata=self._metadata)
@@ -74,7 +74,7 @@ class Server:
         return answer
 
     def artifact_status(self, request: messages.ArtifactStatusesRequest) -> messages.ArtifactStatusesResponse:
-        """Which cached artifacts a session has."""
+        """Return which cached artifacts a session has."""
         return self._call("ArtifactStatus", request, messages.ArtifactStatusesResponse)
 
     def config(self, request: messages.ConfigRequest) -> None:
@@ -90,7 +90,7 @@ class Server:
         self._call("ReleaseExecute", request, messages.ReleaseExecuteResponse)
 
     def execute(self, request: messages.ExecutePlanRequest) -> Iterator[messages.ExecutePlanResponse]:
-        """Begin an execution; its responses as they come."""
+        """Begin an execution, and yield its responses as they come."""
         return self._stream("ExecutePlan", request)
 
     def reattach(self, request: messages.ReattachExecuteRequest) -> Iterator[messages.ExecutePlanResponse]:

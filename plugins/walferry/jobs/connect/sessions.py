@@ -1,9 +1,9 @@
-"""The session that all jobs with the same version of the library share.
+"""Opens the session that all jobs with the same version of the library share.
 
-Its id follows from the archive's name, which follows from the library's bytes, and from a number. A server that was started anew
-opens the session again under the same id, without the library: then the library is given to it again. A session that a server has
-closed, after an hour without a job by default, stays closed: the next number is taken. A file remembers the number; without it
-the numbers are tried from 0 on.
+The session's id follows from a number and from the archive's name, which follows from the library's bytes. A server that was
+restarted opens the session again under the same id, but without the library, so the library is sent again. A session that a
+server has closed (by default, after an hour without a job) stays closed, so the next number is taken. A file remembers the
+number. Without the file, numbers are tried from 0 on.
 """
 
 from __future__ import annotations
@@ -25,26 +25,26 @@ from walferry.jobs.connect.errors import ConnectFailed, ServerGone, ServerRefuse
 from walferry.jobs.connect.server import Server
 
 MAX_RENEWALS = 10_000  # a server remembers 1,000 closed sessions
-RENEWAL_SECONDS = 20.0  # for all of them
-TRIES = 4  # at giving a session the library
+RENEWAL_SECONDS = 20.0  # for all renewals
+TRIES = 4  # at sending the library to a session
 RETRY_SECONDS = 0.5
 _NAMESPACE = uuid.UUID("0b1f8a52-6f0e-4c56-9a3d-7d5b0c1f4e77")
 
 
 @dataclass(frozen=True)
 class Session:
-    """A session of a server that has the library."""
+    """A server's session that has the library."""
 
     server: Server
     id: str
 
     @property
     def user(self) -> messages.UserContext:
-        """Whose session it is."""
+        """The user who owns the session."""
         return messages.UserContext(user_id=self.server.address.user)
 
     def check(self) -> None:
-        """Ask the server for nothing but an answer. Raises ConnectFailed."""
+        """Check that the server answers. Raises ConnectFailed."""
         self.server.artifact_status(messages.ArtifactStatusesRequest(session_id=self.id, user_context=self.user))
 
     def configure(self, settings: Mapping[str, str]) -> None:
@@ -55,7 +55,7 @@ class Session:
 
 
 def open_session(server: Server, archive: Path, memory: Path) -> Session:
-    """The session for the library in `archive`; `memory` is a folder that remembers numbers of sessions. Raises ConnectFailed."""
+    """Return the session with the library in `archive`. The folder `memory` remembers sessions' numbers. Raises ConnectFailed."""
     file = memory / hashlib.sha256(f"{server.address} {server.address.user} {archive.name}".encode()).hexdigest()[:16]
     first = remembered(file)
     give_up = time.monotonic() + RENEWAL_SECONDS
@@ -72,12 +72,12 @@ def open_session(server: Server, archive: Path, memory: Path) -> Session:
 
 
 def session_id(archive: Path, number: int) -> str:
-    """The id of the session with this number, as UUID."""
+    """Return the id of the session with this number, as a UUID."""
     return str(uuid.uuid5(_NAMESPACE, f"{archive.name} {number}"))
 
 
 def remembered(file: Path) -> int:
-    """The number in the file; 0 if there is none."""
+    """Return the number in the file; 0 if there is none."""
     try:
         text = file.read_text()
     except (OSError, ValueError):
@@ -86,7 +86,7 @@ def remembered(file: Path) -> int:
 
 
 def remember(file: Path, number: int) -> None:
-    """Write the number. It only saves time, so it does not matter if that fails."""
+    """Write the number. It only saves time, so an error does not matter."""
     with contextlib.suppress(OSError):
         file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         handle, unfinished = tempfile.mkstemp(dir=file.parent)
@@ -96,8 +96,8 @@ def remember(file: Path, number: int) -> None:
 
 
 def _give_library(session: Session, archive: Path) -> None:
-    """Give the session the library, unless it has it. Servers mix up artifacts of one name that come at the same time."""
-    marker = f"cache/{hashlib.sha256(archive.name.encode()).hexdigest()}"  # of these alone a server tells whether it has them
+    """Send the library to the session, unless it has it. Servers mix up artifacts of one name that come at the same time."""
+    marker = f"cache/{hashlib.sha256(archive.name.encode()).hexdigest()}"  # a server says only of cached artifacts if it has them
     for left in reversed(range(TRIES)):
         if _has(session, marker):
             return

@@ -1,4 +1,4 @@
-"""What the Python workers of a Spark Connect server run: a job's items, dealt out to its tasks as cards are."""
+"""The functions that a Spark Connect server's Python workers run: a job's items, dealt out to tasks like cards."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from walferry.base.records import Record
 if TYPE_CHECKING:
     import pyarrow as pa
 
-ANSWER = "answer"  # the column of what items have come to: their number, a blank, and the result as JSON
+ANSWER = "answer"  # the column of the answers: an item's number, a blank, and its result as JSON
 
 
 def tasks_of(function: Callable[[Any], Record], items: Sequence[Any], tasks: int) -> tuple[Map, Any]:
-    """The function for mapInArrow that does the items of the tasks whose numbers it is given, and the type of its rows.
+    """Return a function for mapInArrow, which does the items of the tasks whose numbers it gets, and the type of its rows.
 
-    Items that lie side by side are likely to be slow together, as those of one server are: so they go to different tasks.
+    Neighbouring items, such as items of one server, are likely to be slow together, so they go to different tasks.
     """
 
     def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -32,7 +32,7 @@ def tasks_of(function: Callable[[Any], Record], items: Sequence[Any], tasks: int
 
 
 def with_type(made: Callable[[], Map], columns: Mapping[str, str]) -> tuple[Map, Any]:
-    """A function, and the type of its rows: as Spark Connect takes them."""
+    """Return a function and the type of its rows, in the form that Spark Connect takes."""
     from pyspark.sql.types import BinaryType, IntegerType, StringType, StructField, StructType
 
     types = {"int": IntegerType(), "binary": BinaryType(), "string": StringType()}

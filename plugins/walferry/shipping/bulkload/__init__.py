@@ -1,12 +1,12 @@
-"""Ships a backlog as HFiles: edits of many WALs are sorted, written as files cut at the slave's regions, and loaded there.
+"""Ships a backlog as HFiles: sorts the edits of many WALs, writes files cut at the slave's regions, and has the slave load them.
 
-targets                 the slave's tables as they are before a run: their regions, and how their files are written
-fitness                 why edits of a table may not be loaded as files
+targets                 the slave's tables before a run: their regions, and how their files are written
+fitness                 says why edits of a table may not be loaded as files
 
-wals, rows                            what goes into the tasks, and through the shuffle between them
-reading, runs                         what tasks do before the shuffle: sorted runs of edits
-spilled_runs, loading, region_load    what tasks do after it
+wals, rows                            the input of the tasks, and the rows of the shuffle between them
+reading, runs                         the tasks' work before the shuffle: sorted runs of edits
+spilled_runs, loading, region_load    the tasks' work after the shuffle
 driver, job, outcome                  the whole of a load
-load_spread, load_tasks               its tasks, as a backend runs them (walferry.base.jobs)
-load_note                             how far it is
+load_spread, load_tasks               a load's tasks, as a backend runs them (walferry.base.jobs)
+load_note                             notes how far a load is
 """

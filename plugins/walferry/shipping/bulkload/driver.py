@@ -1,4 +1,4 @@
-"""Loads what a peer has queued as files: what the driver of a Spark job does before and after the tasks.
+"""Loads a peer's queued WALs as files: the work of a Spark job's driver before and after the tasks.
 
     take the leases of the groups, read their WALs and positions, find the files
     look at the slave's tables                                    targets.py
@@ -7,10 +7,10 @@
     tasks: read, filter, sort  →  shuffle  →  merge, write, load  reading.py, loading.py
     note what is loaded                                           from here on these edits count as shipped, and no task
     have the folders deleted that tasks have left                 can load anything any more
-    take the WALs of groups of which all is loaded out of the queues, give up the leases
+    take the WALs of groups that are loaded completely out of the queues, give up the leases
 
-The groups of which something is left, such as edits of a table that is unfit for files, are shipped by requests afterwards, as
-always, but without what is loaded.
+A group may have edits that are left over, such as edits of a table that is unfit for files. Such groups are then shipped by
+requests as always, but without the edits that are loaded.
 """
 
 from __future__ import annotations
@@ -59,15 +59,15 @@ PARTITIONS_A_CORE = 2
 PARTITION_BYTES = 256 << 20
 REGISTERED_AT_ONCE = 16  # groups
 SHOWN_TABLES = 10
-HELD_SECONDS = 1.0  # until leases that others hold are tried again
-TRIAL_SECONDS = 60.0  # of patience with a region that moves, or a server that restarts, before anything is loaded
+HELD_SECONDS = 1.0  # until leases that other runs hold are tried again
+TRIAL_SECONDS = 60.0  # of patience with a region that moves or a server that restarts, before the load
 
 log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Backlog:
-    """What is to be loaded. `least_bytes` is the size from which it is; `say` is told how it goes, `tell` how far it is."""
+    """The WALs to load. Fewer bytes than `least_bytes` are not loaded. `say` gets the log's lines, `tell` the progress."""
 
     source: SourceCluster
     peer_id: str
@@ -80,7 +80,7 @@ class Backlog:
 
 @dataclass(frozen=True)
 class _Group:
-    """A group under its lease, with its WALs that may be loaded."""
+    """A group under its lease, with the WALs that may be loaded."""
 
     job: GroupJob
     lease: Lease
@@ -89,18 +89,18 @@ class _Group:
 
 
 def load_backlog(backlog: Backlog, jobs: Sequence[GroupJob], on: Backend, waits: Waits = at_once) -> Left:
-    """Load as many of the groups' edits as can be, unless they `wait`. The backend is only asked if there are any.
+    """Load as many of the groups' edits as possible, unless they `wait`. Uses the backend only if there are any.
 
-    Raises LeaseLost, LoadOvertaken, StaleLoad, and what the tasks raise: then nothing is taken out of the queues, and the next
-    try begins again.
+    Raises LeaseLost, LoadOvertaken, StaleLoad, and the tasks' errors: then no WAL leaves its queue, and the next try begins
+    again.
     """
     with open_session(backlog.source) as session, ExitStack() as leases:
         groups = _taken(session, jobs, leases)
         if not groups:
             return Left((), jobs)
-        peer = read_peer(session.zk, session.nodes, backlog.peer_id)  # what it is like once the leases are held
+        peer = read_peer(session.zk, session.nodes, backlog.peer_id)  # as it is once the leases are held
         if peer.paused or waits(session, backlog.peer_id):
-            return Left((), jobs)  # and who ships by requests leaves it alone
+            return Left((), jobs)  # shipping by requests leaves the peer alone too
         try:
             with _slave(peer, backlog) as slave:
                 groups = _without_loaded(session, backlog.peer_id, groups, slave)
@@ -118,7 +118,7 @@ def load_backlog(backlog: Backlog, jobs: Sequence[GroupJob], on: Backend, waits:
 class NotForFiles(Exception):
     """The backlog is shipped by requests, for the reason in the message. A signal, not an error.
 
-    `tell` is whether people have to know of it.
+    `tell` says whether users have to know.
     """
 
     def __init__(self, why: str, *, tell: bool = True) -> None:
@@ -128,7 +128,7 @@ class NotForFiles(Exception):
 
 @contextmanager
 def _slave(peer: Peer, backlog: Backlog) -> Iterator[Tables]:
-    """The slave's tables. Raises NotForFiles if its ZooKeeper does not answer: who ships by requests knows what to do then."""
+    """Yield the slave's tables. Raises NotForFiles if its ZooKeeper does not answer: shipping by requests handles that."""
     with ExitStack() as stack:
         try:
             slave = stack.enter_context(slave_tables(peer, backlog.source.login_to(peer)))
@@ -144,7 +144,7 @@ def _tell(session: Session, backlog: Backlog, group: str, why: str) -> None:
 
 
 def _taken(session: Session, jobs: Sequence[GroupJob], leases: ExitStack) -> list[_Group]:
-    """The groups with WALs whose leases are to be had. One wait is for all leases of holders that may have been killed."""
+    """Return the groups with WALs whose leases can be had. Waits once for the leases of all holders that may have been killed."""
     taken, left = [], list(jobs)
     give_up = lease_given_up(min((job.deadline for job in jobs), default=0.0))
     while left:
@@ -169,9 +169,9 @@ def _taken(session: Session, jobs: Sequence[GroupJob], leases: ExitStack) -> lis
 
 
 def _without_loaded(session: Session, peer_id: str, groups: Sequence[_Group], slave: Tables) -> list[_Group]:
-    """The groups without those of which something is loaded already. What killed loads of ours have left is deleted first.
+    """Return the groups without loaded WALs, after deleting the files that killed loads of the groups have left at the slave.
 
-    Of what is older than an initial snapshot the tasks leave out what that has.
+    The tasks leave out edits that an initial snapshot contains because it is newer.
     """
     names = {group.job.group for group in groups}
     left = list(groups)
@@ -194,7 +194,7 @@ class _Loading:
     groups: Sequence[_Group]
 
     def run(self, on: Backend) -> list[GroupSummary]:
-        """Load. Returns the summaries of the groups that are done. Raises NotForFiles."""
+        """Load the groups. Returns the summaries of the groups that are done. Raises NotForFiles."""
         began = time.monotonic()
         groups = self._with_wals()
         wals = [wal for group in groups for wal in group.wals]
@@ -221,7 +221,7 @@ class _Loading:
             )
             verdict = verdict_of(spread_load(on, self.backlog.tell, job, parts), targets, [group.wals for group in groups])
         except BaseException:
-            with suppress(WalferryError):  # the next run does it otherwise
+            with suppress(WalferryError):  # otherwise the next run does it
                 clean(Load("", {}, path=record), self.session.zk, self.slave, self.backlog.source)
             raise
         self.backlog.say(verdict.loaded)
@@ -230,9 +230,9 @@ class _Loading:
         return self._note(groups, verdict, record, time.monotonic() - began)
 
     def _await_quiet(self) -> None:
-        """Wait until no request of a run that has shipped one of the groups before can take effect any more.
+        """Wait until no request of an earlier run that shipped one of the groups can take effect any more.
 
-        Raises NotForFiles if that takes longer than this run has. The tasks' own clocks may be behind.
+        Raises NotForFiles if that takes longer than this run has. The driver waits because the tasks' own clocks may be behind.
         """
         seconds = max(group.lease.right.quiet_seconds for group in self.groups)
         if not seconds:
@@ -254,7 +254,7 @@ class _Loading:
         )  # fmt: skip
 
     def _with_wals(self) -> list[_Group]:
-        """The groups with those of their WALs that may be loaded, numbered."""
+        """Return the groups with the WALs that may be loaded, numbered."""
         wanted = [(wal.queued.name, wal.dead_servers) for group in self.groups for wal in group.found.wals]
         numbered = number_wals([group.found.wals for group in self.groups], locate_all(self.session.store, wanted, {}))
         with_wals = zip(self.groups, numbered, strict=True)
@@ -265,7 +265,7 @@ class _Loading:
         return FilterRules.of_peer(self.peer, source_id, slave_id)
 
     def _targets(self, source_id: UUID) -> Targets:
-        """The slave's tables. Raises NotForFiles."""
+        """Return the slave's tables. Raises NotForFiles."""
         if self.peer.bandwidth:
             raise NotForFiles("the peer has a bandwidth, which is kept to only when edits go by requests")
         try:
@@ -282,7 +282,7 @@ class _Loading:
         return targets
 
     def _note(self, groups: Sequence[_Group], verdict: Verdict, record: str, seconds: float) -> list[GroupSummary]:
-        """Note what is loaded, and take it out of the queues."""
+        """Note the loaded edits, and take their WALs out of the queues. Returns the summaries of the groups that are done."""
         if not verdict.tables:
             clean(Load("", {}, path=record), self.session.zk, self.slave, self.backlog.source)
             raise NotForFiles(verdict.not_loaded or "the WALs have no edits for files", tell=bool(verdict.not_loaded))
@@ -294,12 +294,12 @@ class _Loading:
         with ThreadPoolExecutor(REGISTERED_AT_ONCE, "register") as pool:
             summaries = list(pool.map(lambda pair: self._register(pair[0], pair[1], seconds, verdict.not_loaded), pairs))
         done = [summary for summary in summaries if summary is not None]
-        if len(done) == len(groups):  # else those who ship the others need the record
+        if len(done) == len(groups):  # otherwise the runs that ship the other groups need the record
             forget(self.session.zk, record)
         return done
 
     def _register(self, group: _Group, done: LoadedGroup, seconds: float, not_loaded: str) -> GroupSummary | None:
-        """Take the WALs of a group out of its queue, if nothing is left of them and all are loaded; the summary then."""
+        """Take a group's WALs out of its queue and return its summary, if all of them are loaded and nothing of them is left."""
         before = read_group(self.session, self.peer.id, self.backlog.run_id, group.job.group)
         whole = done.whole and done.count == len(group.found.wals) and self.backlog.source.archive is None
         removed = 0
@@ -308,7 +308,7 @@ class _Loading:
                 group.lease.remove_hfile_refs(report.let_go)
                 try:
                     removed += group.lease.remove_wal(wal.name)
-                except LastWal:  # the newer ones were taken out meanwhile: this one stays, with all of it shipped
+                except LastWal:  # the newer WALs have left the queue: this WAL stays, fully shipped
                     group.lease.register_position(wal.name, report.end)
         summary = done.summary(
             before or GroupSummary(group=group.job.group), group.found, group.wals, slave=str(self.peer.slave), whole=whole,
@@ -321,9 +321,9 @@ class _Loading:
 def why_not(note: LoadFolder, slave: Tables, planned: PlannedRegion, source_root: str) -> str | None:
     """Try whether the slave takes files: have a folder made for a load into a region, make a file in it, and have it deleted.
 
-    Returns what went wrong. A server of HBase 1 does not know PrepareBulkLoad. With AccessController the user needs CREATE or
-    ADMIN on the table, and the file system may not let the user write, or not be reached from here. But a region that is on its
-    way to another server says nothing about files: it is looked up again. `note` is where the folder is noted.
+    Returns the reason if the slave does not. A server of HBase 1 does not know PrepareBulkLoad. With AccessController the user
+    needs CREATE or ADMIN on the table. The file system may refuse the write, or be out of reach from here. But a region that is
+    on its way to another server says nothing about files: it is looked up again. The folder is noted in `note`.
     """
     tries, place = Tries(seconds=TRIAL_SECONDS), slave.place(planned.table.decode())
     while True:
@@ -331,7 +331,7 @@ def why_not(note: LoadFolder, slave: Tables, planned: PlannedRegion, source_root
             target = place.locate(planned.region.start)
             folder = noted_folder(place, target, slave.login, source_root, note, surely=True)
             with folder as (_, token), NewFile(f"{token}/trial"):
-                return None  # empty: HDFS takes half a second to end a file with a block
+                return None  # the file is empty: HDFS takes half a second to end a file with a block
         except (RpcError, RegionUnavailable) as error:
             if not tries.again(error):
                 return str(error)

@@ -1,8 +1,8 @@
-"""Why edits of a table may not be loaded as files, as far as the slave tells: its schema, its regions, its own peers.
+"""Says why edits of a table may not be loaded as files, from the slave's data: its schema, its regions, its own peers.
 
-A bulk load passes by what a put meets on its way: coprocessors' hooks, the memstore's sequence numbers, the slave's own
-replication. docs/hfiles.md has the whole list, also of what needs no rule. Each function returns the first reason in a few words,
-or an empty text.
+A bulk load passes by everything that a put meets: coprocessors' hooks, the memstore's sequence numbers, the slave's own
+replication. docs/hfiles.md has the whole list, including the points that need no rule. Each function returns the first reason in
+a few words, or an empty text.
 
     TableSchema         attributes  READONLY=true · coprocessor$1=<jar>|<class>|<priority>|<arguments>
       ColumnFamilySchema  attributes  NEW_VERSION_BEHAVIOR=true · IS_MOB=true · ENCRYPTION=AES · REPLICATION_SCOPE=1 …
@@ -38,26 +38,26 @@ from walferry.replication.source.agreement import peer_of_master
 
 log = logging.getLogger(__name__)
 
-# Of the slave's own peers, where they lead to. A slave may name any place there, so little is asked and not for long.
+# Limits for asking where the slave's own peers lead: a slave may name any place, so little is asked, and briefly.
 MOST_ASKED, ASKED_AT_ONCE = 8, 4
 ASK_SECONDS = 5.0
-ASKED_BYTES = 64 << 10  # of an answer; a cluster's id has less than a thousand
+ASKED_BYTES = 64 << 10  # of an answer; a cluster's id has less than a thousand bytes
 MAX_ID_CHARS = 100
 _COPROCESSOR = "coprocessor$"
-_UNKNOWN_CALL = "UnsupportedOperationException: ListReplicationPeers"  # RpcServer of HBase 1, of a call that it does not know
-# The peer through which HBase 2 feeds read replicas of regions. These take bulk loads as well as puts.
+_UNKNOWN_CALL = "UnsupportedOperationException: ListReplicationPeers"  # RpcServer of HBase 1, for a call that it does not know
+# The peer through which HBase 2 feeds read replicas of regions. The replicas take bulk loads as well as puts.
 _REPLICAS_ENDPOINT = "org.apache.hadoop.hbase.replication.regionserver.RegionReplicaReplicationEndpoint"
 
 
 @dataclass(frozen=True)
 class OwnPeers:
-    """The slave's own peers, with what each replicates; `unread` says why some or all of them could not be read."""
+    """The slave's own peers, with the tables that each replicates; `unread` says why some or all could not be read."""
 
     choices: Mapping[str, PeerTables]
     unread: str = ""
 
     def takers(self, table: bytes, family: bytes) -> str:
-        """Which of the peers get the family's edits, or may get them; empty if none does."""
+        """Return which peers get the family's edits, or may get them; empty if none does."""
         if self.unread:
             return f"its peers may take it ({self.unread})"
         ids = [peer_id for peer_id, choice in self.choices.items() if choice.wants(table, family)]
@@ -65,11 +65,11 @@ class OwnPeers:
 
 
 def read_own_peers(master: Connection, source_id: UUID) -> OwnPeers:
-    """Ask the slave's Master for the slave's own peers, whatever their states, and leave out those to the source.
+    """Ask the slave's Master for the slave's own peers, whatever their states, and leave out peers that lead to the source.
 
-    ZooKeeper need not know them: a cluster may keep its peers in files, and leaves old copies of them in ZooKeeper then
-    (replication/source/agreement.py). Clusters that replicate to each other have a peer to the source. It gets none of these
-    edits either way: they have the source's id. Raises an RpcError if the Master does not answer.
+    ZooKeeper need not contain them: a cluster may keep its peers in files, and then leaves old copies in ZooKeeper
+    (replication/source/agreement.py). If two clusters replicate to each other, the slave has a peer to the source. That peer gets
+    none of these edits in any case, because they carry the source's id. Raises an RpcError if the Master does not answer.
     """
     try:
         listing = [peer_of_master(peer) for peer in list_peers(master)]
@@ -87,7 +87,7 @@ def read_own_peers(master: Connection, source_id: UUID) -> OwnPeers:
 
 
 def _leads_to(peer: Peer, wanted: UUID) -> bool:
-    """Whether a peer leads to a cluster, as far as can be seen from here."""
+    """Return whether a peer leads to the cluster `wanted`, as far as this machine can see."""
     if peer.endpoint_impl not in INTER_CLUSTER_ENDPOINTS:
         return False
     try:
@@ -104,7 +104,7 @@ def _leads_to(peer: Peer, wanted: UUID) -> bool:
 
 
 def unfit_table(table: pb.TableSchema, in_meta: TableInMeta) -> str:
-    """Why no family of the table may be loaded."""
+    """Return why no family of the table may be loaded; empty if nothing speaks against it."""
     attributes = attributes_of(table.attributes)
     if coprocessors := [value for key, value in attributes.items() if key.strip().lower().startswith(_COPROCESSOR)]:
         return f"it has the coprocessor {_class_of(coprocessors[0])}, whose hooks see puts, but no bulk loads"
@@ -116,7 +116,7 @@ def unfit_table(table: pb.TableSchema, in_meta: TableInMeta) -> str:
 
 
 def unfit_family(table: bytes, family: pb.ColumnFamilySchema, own_peers: OwnPeers) -> str:
-    """Why a family of a table may not be loaded."""
+    """Return why a family of a table may not be loaded; empty if nothing speaks against it."""
     attributes, name = attributes_of(family.attributes), family.name.decode(errors="backslashreplace")
     if not is_file_name(name) or name.encode() != family.name:
         return f"family {name!r} has a name that no folder for its files can have"
@@ -136,7 +136,7 @@ def unfit_family(table: bytes, family: pb.ColumnFamilySchema, own_peers: OwnPeer
 
 
 def unfit_regions(regions: Sequence[Region]) -> str:
-    """Why files cannot be cut at the borders of these regions, which are in the order of their rows."""
+    """Return why files cannot be cut at the borders of these regions, which are ordered by their rows; empty if they can."""
     if not regions:
         return "hbase:meta has no open region of it"
     if regions[0].start:
@@ -152,7 +152,7 @@ def unfit_regions(regions: Sequence[Region]) -> str:
 
 
 def attributes_of(pairs: Iterable[pb.BytesBytesPair]) -> dict[str, str]:
-    """The attributes of a table or a family as text."""
+    """Return the attributes of a table or a family as text."""
     return {pair.first.decode(errors="replace"): pair.second.decode(errors="replace") for pair in pairs}
 
 
@@ -161,7 +161,7 @@ def _is_true(attributes: Mapping[str, str], name: str) -> bool:
 
 
 def _class_of(coprocessor: str) -> str:
-    """The class in an attribute <jar>|<class>|<priority>|<arguments>."""
+    """Return the class in an attribute <jar>|<class>|<priority>|<arguments>."""
     return [*coprocessor.split("|"), ""][1].strip() or repr(coprocessor)
 
 

@@ -1,4 +1,4 @@
-"""What all tasks of a load are given."""
+"""Describes a load, for all its tasks."""
 
 from __future__ import annotations
 
@@ -24,22 +24,22 @@ class PlannedRegion:
 
 @dataclass(frozen=True, kw_only=True)
 class LoadJob:
-    """One load of a peer's WALs: from which cluster, what of it, into which regions."""
+    """One load of a peer's WALs: the source cluster, the edits, and the regions that they go to."""
 
     source: SourceCluster
     peer_id: str
-    record: str  # the znode of its record: see load/records.py
-    peer_state: tuple[str, int]  # a znode and its version: once it is another, the peer was enabled, and nothing may be loaded
+    record: str  # the znode of the load's record: see load/records.py
+    peer_state: tuple[str, int]  # a znode and its version: if it changes, the peer was enabled, and loading must stop
     rules: FilterRules
-    before: LoadedBefore = field(default=NOTHING_LOADED, hash=False)  # initial snapshots, which have what older WALs have
+    before: LoadedBefore = field(default=NOTHING_LOADED, hash=False)  # initial snapshots, which contain the edits of older WALs
     targets: Targets = field(hash=False)
     broken_wals: BrokenWals = BrokenWals.STOP
-    partitions: int  # into which the regions are dealt out, as cards are
-    deadline: float  # seconds since the epoch; then no more is read, and no load is begun
+    partitions: int  # the regions are dealt out to them like cards
+    deadline: float  # seconds since the epoch; reading stops then, and no load begins
 
     @cached_property
     def tables(self) -> dict[bytes, TargetTable]:
-        """The tables, as sorting needs them."""
+        """The tables, in the form that sorting needs."""
         return {
             name: TargetTable(tuple(target.families), tuple(region.start for region in target.regions))
             for name, target in self.targets.tables.items()
@@ -56,10 +56,10 @@ class LoadJob:
         return {(each.table, each.region.start): number for number, each in enumerate(self.regions)}
 
     def place_of(self, store: Store) -> tuple[int, int]:
-        """The numbers of a store's region, and of its family in the table."""
+        """Return the numbers of a store's region, and of its family in the table."""
         families = self.tables[store.table].families
         return self.number_of[store.table, store.region_start], families.index(store.family)
 
     def target(self, table: bytes) -> Target:
-        """What is known of one of the tables."""
+        """Return one of the slave's tables."""
         return self.targets.tables[table]

@@ -2,7 +2,7 @@
 
     <root>/loading/<quoted "znode parent/peer/run">     ephemeral: text
 
-It goes with the session of the driver that has written it, so nothing has to be cleaned up after a kill.
+The note ends with the session of the driver that wrote it, so a kill leaves nothing to clean up.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ log = logging.getLogger(__name__)
 
 
 class LoadNote:
-    """The note of one run. A context manager, which takes it back at its end."""
+    """The note of one run. A context manager, which deletes the note at its end."""
 
     def __init__(self, source: SourceCluster, peer_id: str, run_id: str) -> None:
         self._source = source
@@ -38,7 +38,7 @@ class LoadNote:
         self._ended = False
 
     def tell(self, text: str) -> None:
-        """Write it down, from any thread. If that fails, nothing else does."""
+        """Write `text` into the note, from any thread. If that fails, the load goes on."""
         with self._lock:
             if self._ended:
                 return
@@ -65,6 +65,6 @@ class LoadNote:
 
 
 def read_load_note(session: Session, peer_id: str, run_id: str) -> str:
-    """How far the run's load is; empty if it loads nothing now. Raises ConnectError."""
+    """Return how far the run's load is; empty if it loads nothing now. Raises ConnectError."""
     found = read(session.zk, session.own.loading(peer_id, run_id))
     return one_line(found.value[: 4 * MAX_CHARS].decode(errors="replace"), MAX_CHARS) if found else ""

@@ -1,6 +1,6 @@
 """Spreads a load over a backend: parts of WALs → readers → shuffle by partition → loaders → outcomes.
 
-What goes through the shuffle are sorted runs, some megabytes a row. Spark spills them to disk, so a backlog may be of any size.
+Sorted runs go through the shuffle, some megabytes a row. Spark spills them to disk, so a backlog may be of any size.
 """
 
 from __future__ import annotations
@@ -16,20 +16,20 @@ from walferry.shipping.bulkload.load_tasks import COLUMNS, OUTCOME, PARTITION, l
 from walferry.shipping.bulkload.loading import PartitionOutcome
 from walferry.shipping.bulkload.wals import LoadWal
 
-EVERY_SECONDS = 10.0  # it is told how far the tasks are
+EVERY_SECONDS = 10.0  # between two reports of the tasks' progress
 
 
 def spread_load(on: Backend, tell: Tell, job: LoadJob, parts: Sequence[Sequence[LoadWal]]) -> list[PartitionOutcome]:
-    """Read the parts, shuffle what they yield, and load the partitions. Returns what became of them.
+    """Read the parts, shuffle their rows, and load the partitions. Returns the partitions' outcomes.
 
-    `tell` is told how far it is. Raises BackendFailed, and what Spark does if a task fails again and again.
+    `tell` gets the progress. Raises BackendFailed, and Spark's errors if a task fails again and again.
     """
     wals = sum(map(len, parts))
     answers = on.shuffle(
         Shuffle(
             items=len(parts), first=partial(readers, job, parts), columns=COLUMNS, partition=PARTITION,
             partitions=job.partitions, second=partial(loaders, job), answer=OUTCOME,
-            # An outcome a region, reports of WALs, and of each WAL and partition notes of two kinds and a count of runs.
+            # An outcome per region, a report per WAL, and per WAL and partition two kinds of notes and a count of runs.
             most_answers=len(job.regions) + wals + 3 * job.partitions * wals, progress=LoadProgress(tell),
         )
     )  # fmt: skip
@@ -40,7 +40,7 @@ def spread_load(on: Backend, tell: Tell, job: LoadJob, parts: Sequence[Sequence[
 
 
 class LoadProgress:
-    """Tells `tell` what has changed since the last time, every few seconds at most."""
+    """Passes changes of the progress to `tell`, once in a few seconds at most."""
 
     def __init__(self, tell: Tell) -> None:
         self._tell = tell
@@ -48,7 +48,7 @@ class LoadProgress:
         self._next = 0.0
 
     def __call__(self, stages: Stages) -> None:
-        """Take how far the stages are: the first one reads WALs, the second one loads regions."""
+        """Take the progress of the stages: the first one reads WALs, the second one loads regions."""
         text = shown(stages)
         if text != self._told and time.monotonic() >= self._next:
             self._told, self._next = text, time.monotonic() + EVERY_SECONDS
@@ -56,7 +56,7 @@ class LoadProgress:
 
 
 def shown(stages: Stages) -> str:
-    """How far a load is, in words; empty if there is nothing to tell."""
+    """Return the progress of a load in words; empty if it has not begun."""
     if not any(tasks for _, tasks in stages):
         return ""
     (read, parts), *after = stages

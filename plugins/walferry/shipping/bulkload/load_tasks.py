@@ -1,4 +1,4 @@
-"""What Spark's Python workers run of a load: readers before the shuffle, and loaders after it."""
+"""The functions that Spark's Python workers run for a load: readers before the shuffle, and loaders after it."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ COLUMNS = {
 
 
 def readers(job: LoadJob, parts: Sequence[Sequence[LoadWal]]) -> Map:
-    """The function for mapInArrow that reads the parts whose numbers it is given, and yields rows for the shuffle."""
+    """Return the function for mapInArrow that reads the parts with the numbers it gets, and yields rows for the shuffle."""
 
     def run(some: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         from walferry.shipping.bulkload.reading import read_wals
@@ -35,7 +35,7 @@ def readers(job: LoadJob, parts: Sequence[Sequence[LoadWal]]) -> Map:
 
 
 def loaders(job: LoadJob) -> Map:
-    """The function for mapInArrow that takes the rows of a partition, loads its regions and yields their outcomes."""
+    """Return the function for mapInArrow that takes a partition's rows, loads its regions and yields their outcomes."""
 
     def run(some: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         import pyarrow as pa

@@ -1,6 +1,6 @@
 """Loads the regions of one partition: the second half of a load, in one task.
 
-All notes are looked at first: what cannot be loaded as a whole is not loaded at all, and is shipped later.
+The task reads all notes first. A WAL or table that a note excludes is not loaded at all, and is shipped later.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from walferry.shipping.bulkload.region_load import Loaded, RegionLoader
 from walferry.shipping.bulkload.rows import MAX_ERROR_CHARS, Note, ShuffleRow
 from walferry.shipping.bulkload.spilled_runs import HeldRuns
 
-# In an outcome, which may have a million characters. Reports are JSON within JSON.
+# Bounds for one outcome, a text of at most a million characters. Reports are JSON within JSON.
 REPORTS_BYTES, COUNTS_AT_ONCE = 256 << 10, 10_000
 LOADED_AT_ONCE = 4  # regions: HDFS takes longer to end a small file than to write it
 _OF_ONE_TABLE = (RemoteError, NotLoaded, HFileError, StoreError, MissingTable, RegionUnavailable)
@@ -35,7 +35,7 @@ _OF_ONE_TABLE = (RemoteError, NotLoaded, HFileError, StoreError, MissingTable, R
 
 @dataclass(frozen=True)
 class PartitionOutcome(Record):
-    """What one partition tells the driver: of a region, or of what has come through the shuffle."""
+    """A partition's message to the driver: about a region, or about the rows that came through the shuffle."""
 
     table: str = ""
     region: str = ""  # encoded name
@@ -43,15 +43,15 @@ class PartitionOutcome(Record):
     error: str = ""
     reports: tuple[str, ...] = ()  # WalReports
     notes: tuple[str, ...] = ()
-    runs: tuple[tuple[int, int], ...] = ()  # WALs, and how many of their runs have come
+    runs: tuple[tuple[int, int], ...] = ()  # WALs, and how many of their runs arrived
 
     def to_json(self) -> str:
-        """This outcome for `from_json`, with an error of bounded length."""
+        """Return this outcome for `from_json`, with an error of bounded length."""
         return text_of(asdict(self) | {"error": one_line(self.error, MAX_ERROR_CHARS)})
 
 
 def load_partition(rows: Iterable[ShuffleRow], job: LoadJob) -> Iterator[PartitionOutcome]:
-    """Take all rows of a partition, load its regions, and yield what became of each. Never raises what Walferry reports."""
+    """Take all rows of a partition, load its regions, and yield their outcomes. Never raises errors that Walferry reports."""
     with HeldRuns() as held:
         held.take(rows)
         for reports in _in_parts(held.reports):
@@ -80,7 +80,7 @@ def _in_parts(reports: Iterable[bytes]) -> Iterator[tuple[str, ...]]:
 
 
 def wanted_wals(notes: Iterable[Note]) -> WantedRuns:
-    """Which WALs and tables are loaded, after these notes."""
+    """Return which WALs and tables are loaded, according to these notes."""
     ranges = list[range]()
     unfit = set[str]()
     for note in notes:
@@ -92,17 +92,17 @@ def wanted_wals(notes: Iterable[Note]) -> WantedRuns:
 
 @dataclass(frozen=True)
 class WantedRuns:
-    """What is loaded: all but some WALs and some tables."""
+    """The WALs and tables to load: all but some."""
 
     not_wals: tuple[range, ...]
     not_tables: frozenset[str]
 
     def wal(self, number: int) -> bool:
-        """Whether a WAL is loaded."""
+        """Return whether a WAL is loaded."""
         return not any(number in some for some in self.not_wals)
 
     def table(self, name: bytes) -> bool:
-        """Whether a table is."""
+        """Return whether a table is loaded."""
         return name.decode(errors="backslashreplace") not in self.not_tables
 
 
@@ -117,13 +117,13 @@ def _load(held: HeldRuns, job: LoadJob) -> Iterator[PartitionOutcome]:
             with ThreadPoolExecutor(loaders.qsize(), "load") as pool:
                 for done in as_completed([pool.submit(loads.load, number) for number in regions]):
                     yield done.result()
-    except WalferryError as error:  # one of the clusters cannot be reached at all
+    except WalferryError as error:  # a cluster cannot be reached at all
         for number in regions:
             yield _outcome(job, number, error=reason_of(error))
 
 
 class _Loads:
-    """Loads of regions side by side. Of a table that cannot be loaded as a whole, no more regions are."""
+    """Loads regions side by side. Once a region of a table fails, no more regions of the table are loaded."""
 
     def __init__(self, held: HeldRuns, job: LoadJob, wanted: WantedRuns, loaders: queue.SimpleQueue[RegionLoader]) -> None:
         self._held = held
@@ -145,7 +145,7 @@ class _Loads:
         except (WalferryError, OSError) as error:
             why = self._given_up[table] = reason_of(error)
             if not isinstance(error, _OF_ONE_TABLE):
-                self._lost = why  # it does not answer, or this job must load nothing more
+                self._lost = why  # the slave does not answer, or this job must load nothing more
             return _outcome(self._job, number, error=why)
         finally:
             self._loaders.put(loader)
@@ -160,7 +160,7 @@ def _outcome(job: LoadJob, number: int, *, loaded: Loaded | None = None, error: 
 
 @contextmanager
 def _loaders(job: LoadJob, count: int) -> Iterator[queue.SimpleQueue[RegionLoader]]:
-    """Loaders that share a ZooKeeper session. Raises WalferryError."""
+    """Yield loaders that share a ZooKeeper session. Raises WalferryError."""
     with ExitStack() as stack:
         session = stack.enter_context(open_session(job.source))
         peer = read_peer(session.zk, session.nodes, job.peer_id)

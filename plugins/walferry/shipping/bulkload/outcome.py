@@ -1,4 +1,4 @@
-"""What became of a load, put together from what its tasks tell."""
+"""Puts the outcome of a load together from the outcomes of its tasks."""
 
 from __future__ import annotations
 
@@ -17,23 +17,23 @@ from walferry.shipping.bulkload.targets import Targets
 from walferry.shipping.bulkload.wals import LoadWal
 from walferry.shipping.candidates import GroupCandidates
 
-TOLD = 20  # tables and WALs that are not loaded
+TOLD = 20  # reasons at most, why tables and WALs are not loaded
 
 
 @dataclass(frozen=True)
 class LoadedGroup:
-    """The first `count` WALs of a group, with the reports about them. It is `whole` if nothing of these is left to be shipped."""
+    """The first `count` WALs of a group, with their reports. `whole`: nothing of these WALs is left to be shipped."""
 
     count: int
     reports: Sequence[WalReport]
     whole: bool
-    tables: frozenset[str]  # that are loaded
+    tables: frozenset[str]  # tables that are loaded
 
     def summary(
         self, before: GroupSummary, found: GroupCandidates, wals: Sequence[LoadWal], *, slave: str, whole: bool, removed: int,
         seconds: float, not_loaded: str,
     ) -> GroupSummary:  # fmt: skip
-        """The group's summary after the load. If it is not `whole`, requests go on with it, and count what they read."""
+        """Return the group's summary after the load. If it is not `whole`, requests go on, and count the edits that they read."""
         counts = [counts for report in self.reports for name, counts in report.tables.items() if name in self.tables]
         _, cells, size, operations = (sum(column) for column in zip(*counts, strict=True)) if counts else (0, 0, 0, 0)
         last = max((report.last_written for report in self.reports), default=0) if counts else 0
@@ -66,8 +66,9 @@ class LoadedGroup:
 
 @dataclass(frozen=True)
 class Verdict:
-    """What is loaded: the tables with their families, and how much of each group. In words: how much that is, and what is not
-    loaded and why.
+    """The tables that are loaded, with their families, and how much of each group.
+
+    `loaded` and `not_loaded` say in words how much is loaded, and what is not loaded and why.
     """
 
     tables: Mapping[str, tuple[str, ...]]
@@ -77,7 +78,7 @@ class Verdict:
 
 
 def verdict_of(outcomes: Iterable[PartitionOutcome], targets: Targets, groups: Sequence[Sequence[LoadWal]]) -> Verdict:
-    """Put the outcomes together. A table counts as loaded only if all of its regions are. Raises RunsLost."""
+    """Put the outcomes together. A table counts as loaded only if all its regions are loaded. Raises RunsLost."""
     outcomes = list(outcomes)
     notes = [Note.from_json(text) for outcome in outcomes for text in outcome.notes]
     reports = {(report := WalReport.from_json(text)).wal: report for outcome in outcomes for text in outcome.reports}
@@ -98,7 +99,7 @@ def verdict_of(outcomes: Iterable[PartitionOutcome], targets: Targets, groups: S
 
 
 def _check_runs(outcomes: Iterable[PartitionOutcome], prefixes: Iterable[Sequence[WalReport]]) -> None:
-    """Raise RunsLost unless all runs of the WALs that count as loaded have come. Of others, some of which may be, none counts."""
+    """Raise RunsLost unless all runs of the WALs that count as loaded have come. Runs of other WALs do not matter."""
     come: Counter[int] = Counter()
     for outcome in outcomes:
         come.update(dict(outcome.runs))
@@ -112,7 +113,7 @@ def _check_runs(outcomes: Iterable[PartitionOutcome], prefixes: Iterable[Sequenc
 
 
 def _prefix(group: Sequence[LoadWal], wanted: WantedRuns, reports: dict[int, WalReport]) -> list[WalReport]:
-    """The reports of a group's WALs up to the first one that is not loaded."""
+    """Return the reports of a group's WALs up to the first WAL that is not loaded."""
     found = []
     for wal in group:
         if wal.number not in reports or not wanted.wal(wal.number):
@@ -131,7 +132,7 @@ def _loaded(outcomes: Sequence[PartitionOutcome], groups: Sequence[LoadedGroup])
 
 
 def _not_loaded(notes: Sequence[Note], failed: dict[str, str], targets: Targets, groups: Sequence[LoadedGroup]) -> str:
-    """What of the backlog goes by requests, and why."""
+    """Return which parts of the backlog go by requests, and why."""
     unfit = {name: why for note in notes for name, why in note.unfit.items()} | failed
     if any(report.others for group in groups for report in group.reports):
         unfit = {name.decode(errors="backslashreplace"): why for name, why in targets.unfit.items()} | unfit

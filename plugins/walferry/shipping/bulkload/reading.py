@@ -1,7 +1,7 @@
-"""Reads WALs, filters them, and sorts what goes into files: the first half of a load, one task a part.
+"""Reads WALs, filters them, and sorts the edits for files: the first half of a load, one task per part.
 
-A WAL that cannot be read ends its group's load, and a table whose edits do not belong into files is left out of the whole load.
-Both are noted for all partitions, which look at the notes before they load anything. What is left out is shipped by requests.
+A WAL that cannot be read ends its group's load. A table whose edits do not belong into files is left out of the whole load. Both
+facts are noted for all partitions, which read the notes before they load anything. Edits that are left out go by requests.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from walferry.shipping.bulkload.runs import Edits, sorted_runs
 from walferry.shipping.bulkload.wals import LoadWal
 from walferry.shipping.closed_wal import ReadProgress, may_end_with, seconds_to_close, windows_of_closed
 
-MAX_LET_GO_CHARS = 1 << 20  # of names of files in one WAL's report, which is a text of bounded size: those of some 20,000
+MAX_LET_GO_CHARS = 1 << 20  # of file names in one WAL's report, a text of bounded size: some 20,000 names
 
 
 class OutOfTime(Exception):
@@ -43,9 +43,9 @@ class OutOfTime(Exception):
 
 
 def read_wals(wals: Sequence[LoadWal], job: LoadJob) -> Iterator[ShuffleRow]:
-    """Yield the runs of some WALs and what is noted of them. What is wrong with a WAL is noted, never raised."""
+    """Yield the runs of some WALs, and notes about them. An error of a WAL becomes a note, and is never raised."""
     store, keys = WalStore(job.source.wal_root), job.source.keys()
-    left_out = 0  # WALs with smaller numbers are
+    left_out = 0  # WALs with smaller numbers are left out
     for wal in wals:
         if wal.number < left_out:
             continue
@@ -84,7 +84,7 @@ class _Reading:
 
     @cached_property
     def rules(self) -> FilterRules:
-        """What the peer gets of this WAL."""
+        """The peer's rules, without the edits of this WAL that are loaded already."""
         return self.job.before.rest(self.wal.name, self.job.rules)
 
     def rows(self) -> Iterator[ShuffleRow]:
@@ -121,10 +121,10 @@ class _Reading:
             progress.clean, self.ignored = False, error.have
 
     def _chosen(self, window: Window, kept: KeptEdits, path: str) -> Ints:
-        """The entries that go into files."""
+        """Return the entries that go into files."""
         bulk_loads, let_go = bulk_loads_in(window, kept, self.rules, self.job.source, path)
         self.let_go += let_go
-        if sum(map(len, self.let_go)) > MAX_LET_GO_CHARS:  # requests let them go entry by entry
+        if sum(map(len, self.let_go)) > MAX_LET_GO_CHARS:  # requests remove them from hfile-refs entry by entry
             self.others, self.let_go = True, []
         table_of, first_of = distinct_tables(window)
         names = [table_name(window, int(entry)) for entry in first_of]
@@ -148,7 +148,7 @@ class _Reading:
         return np.flatnonzero(chosen)
 
     def _leave_out(self, table: bytes, why: str) -> None:
-        if table not in self.job.tables:  # then it is left out already
+        if table not in self.job.tables:  # the table is left out already
             return
         self.unfit.setdefault(table.decode(errors="backslashreplace"), why)
 
@@ -160,10 +160,10 @@ class _Reading:
 
 
 def with_expressions(window: Window, kept: KeptEdits) -> npt.NDArray[np.bool_]:
-    """Tell of each entry whether a cell that is kept of it has a visibility expression in words.
+    """Return for each entry whether one of its kept cells has a visibility expression in words.
 
-    Only a put turns these into a slave's own labels. A cluster that gets edits from one with VisibilityReplication, but has no
-    VisibilityController itself, has such cells in its WALs. Loaded as they are, all users would see them.
+    Only a put turns such expressions into a slave's own labels. A cluster without VisibilityController that gets edits from a
+    cluster with VisibilityReplication has such cells in its WALs. If they were loaded as they are, all users would see them.
     """
     found = np.zeros(len(window.index), np.bool_)
     _find(window.buf, kept.span_first, kept.span_start, kept.span_end, found)

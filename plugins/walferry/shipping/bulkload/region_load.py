@@ -1,7 +1,7 @@
-"""Loads one region's edits: merges its runs, writes a file a family, and has the slave load them in one call
+"""Loads one region's edits: merges its runs, writes one file per family, and has the slave load the files in one call
 (walferry.load.file_loader).
 
-The regions of the slave that have its rows are looked up each time: a region may have been split or merged since the job began.
+The slave's regions that contain the rows are looked up each time: a region may have been split or merged since the job began.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ Runs = Mapping[int, Sequence[RandomAccess]]
 
 @dataclass(frozen=True)
 class Loaded:
-    """What was loaded of a region."""
+    """What a load brought into a region: files, bytes, cells."""
 
     files: int = 0
     bytes: int = 0
@@ -63,7 +63,7 @@ class RegionLoader:
     slave: Tables
 
     def load(self, planned: PlannedRegion, runs: Runs) -> Loaded:
-        """Load a region's edits. Raises WalferryError when trying again does not help any more."""
+        """Load a region's edits. Raises WalferryError once another try would not help."""
         tries, at, done = Tries(StoreError), planned.region.start, Loaded()
         while True:
             try:
@@ -82,13 +82,13 @@ class RegionLoader:
             at = target.end
 
     def _target(self, planned: PlannedRegion, at: bytes) -> Region:
-        """The region of the slave that has a row now. Raises TooLate, RpcError, RegionUnavailable."""
+        """Return the slave's region that contains the row `at` now. Raises TooLate, RpcError, RegionUnavailable."""
         if time.time() > self.job.deadline:
             raise TooLate(f"the job's deadline came before region {planned.region.encoded_name} was loaded")
         return self.slave.place(planned.table.decode()).locate(at)
 
     def _load_part(self, planned: PlannedRegion, target: Region, start: bytes, runs: Runs) -> list[StagedFile]:
-        """Load what goes into `target`, from the row `start` on."""
+        """Load the rows from `start` on that belong into `target`."""
         parts = {family: _between(some, planned.region, start, target.end) for family, some in runs.items()}
         writers = [partial(self._write, planned, family, some) for family, some in parts.items() if any(run.size for run in some)]
         if not writers:
@@ -103,9 +103,9 @@ class RegionLoader:
         return loader.load(target, LoadFolder(self.zk, job.record, job.peer_state), [writers], check_region)
 
     def _write(self, planned: PlannedRegion, number: int, runs: Sequence[RandomAccess], url: str) -> StagedFile:
-        """Write a file of the cells of a family, of which there are some."""
+        """Write a file of a family's cells, of which there is at least one."""
         family, settings = list(self.job.target(planned.table).families.items())[number]
-        # By its name numbered.py knows the file again.
+        # numbered.py recognizes the file by this name.
         origin = Origin(int(time.time() * 1000), f"walferry {self.job.peer_id} {uuid.uuid4().hex}")
         with NewFile(url) as file:
             done = write_file(file.write, merge_runs(runs, memory_bytes=MERGE_BYTES), settings, origin)
@@ -114,7 +114,7 @@ class RegionLoader:
 
 
 def _between(runs: Sequence[RandomAccess], region: Region, start: bytes, end: bytes) -> list[RandomAccess]:
-    """What the runs of a region have from the row `start` to before `end` (empty: no limit)."""
+    """Return the parts of a region's runs from the row `start` to before `end` (empty: no limit)."""
     if start == region.start and (not end or (region.end and end >= region.end)):
         return list(runs)
     found: list[RandomAccess] = []

@@ -1,13 +1,13 @@
-"""What goes through Spark's shuffle: sorted runs, and notes.
+"""Defines the rows of Spark's shuffle: sorted runs, and notes.
 
     row     partition, region, family, wal, number, size, crc, data
     data    the row's bytes, or fewer than `size`: then they are compressed (an LZ4 block)
-    crc     CRC-32 of the row's numbers up to `size`, and of its bytes: a row must not come out as one of another region, either
-    run     the numbers of the store's region and family; of the WAL that it is of; within the WAL, in order; the run's bytes
-    note    region −1: what the tasks of all partitions must know, before any of them loads       family, number 0; a Note as JSON
-            region −2: what became of a WAL, for the driver                                     a WalReport as JSON
+    crc     CRC-32 of the row's numbers up to `size`, and of its bytes: a row must not come out as a row of another region, either
+    run     the numbers of the store's region and family, and of the run's WAL; the run's number within the WAL; the run's bytes
+    note    region −1: facts that the tasks of all partitions need before any of them loads       family, number 0; a Note as JSON
+            region −2: the report on a WAL, for the driver                                       a WalReport as JSON
 
-Spark's own compression and checks of what it shuffles cost more than these, and would see the bytes only after Spark's JVM has
+Spark's own compression and checks of shuffled data cost more than these, and would see the bytes only after Spark's JVM has
 copied them several times. With spark.shuffle.compress=false Spark leaves them out.
 """
 
@@ -33,9 +33,9 @@ NUMBERS = ("partition", "region", "family", "wal", "number")
 COLUMNS = (*NUMBERS, "size", "crc", "data")
 SCHEMA = pa.schema([*((name, pa.int32()) for name in COLUMNS[:-1]), ("data", pa.binary())])
 LEAST_COMPRESSED_BYTES, TRIED_BYTES = 4 << 10, 64 << 10
-WORTH_IT = 0.7  # compressed bytes a byte: from there on it costs more than it saves
-_MOST_TIMES = 255  # that an LZ4 block's bytes grow
-_NUMBERS = struct.Struct("<6i")  # with the size, as the CRC takes them
+WORTH_IT = 0.7  # compressed bytes per byte; above that, compression costs more than it saves
+_MOST_TIMES = 255  # the most times that an LZ4 block grows when it is unpacked
+_NUMBERS = struct.Struct("<6i")  # the numbers up to the size, in the form that the CRC covers
 _LZ4 = pa.Codec("lz4_raw")
 
 
@@ -53,7 +53,7 @@ class ShuffleRow:
 
 @dataclass(frozen=True)
 class Note(Record):
-    """What is not loaded: WALs from `first` to before `end`, because the first of them cannot be, and tables, with the reason."""
+    """The edits that are not loaded, and why: WALs from `first` to before `end`, of which `first` failed; and whole tables."""
 
     first: int = 0
     end: int = 0
@@ -61,25 +61,25 @@ class Note(Record):
     unfit: dict[str, str] = field(default_factory=dict)
 
     def to_json(self) -> str:
-        """This note for `from_json`, with an error of bounded length."""
+        """Return this note for `from_json`, with an error of bounded length."""
         return text_of(asdict(self) | {"error": one_line(self.error, MAX_ERROR_CHARS)})
 
 
 @dataclass(frozen=True)
 class WalReport(Record):
-    """What a WAL had that the peer gets. `tables` has [edits, cells, bytes, operations] of each table that goes into files."""
+    """What the peer gets from a WAL. `tables` contains [edits, cells, bytes, operations] of each table that goes into files."""
 
     wal: int
-    end: int = 0  # the offset after its last entry; 0: it has none behind its position
+    end: int = 0  # the offset after the last entry; 0: no entry behind the position
     clean: bool = True
     read_edits: int = 0
     read_bytes: int = 0
     filtered: dict[str, int] = field(default_factory=dict)
     last_written: int = 0  # ms since the epoch
     tables: dict[str, list[int]] = field(default_factory=dict)
-    others: bool = False  # whether it has edits that do not go into files
+    others: bool = False  # whether some edits do not go into files
     runs: int = 0
-    ignored: int = 0  # bytes behind its last whole entry
+    ignored: int = 0  # bytes behind the last whole entry
     let_go: list[str] = field(default_factory=list)  # files of bulk loads that the peer does not get
 
 
@@ -100,7 +100,7 @@ def batches(rows: Iterable[ShuffleRow]) -> Iterator[pa.RecordBatch]:
 
 @dataclass(frozen=True)
 class _Packed:
-    """A row as the shuffle gets it: the numbers of all columns but the last one, and its data."""
+    """A row in the form for the shuffle: the numbers of all columns but the last, and the row's data."""
 
     numbers: tuple[int, ...]
     data: memoryview
@@ -112,7 +112,7 @@ def _packed(row: ShuffleRow) -> _Packed:
 
 
 def _compressed(data: memoryview) -> memoryview:
-    """The data as an LZ4 block, if that is worth it: its beginning tells."""
+    """Return the data as an LZ4 block if that saves enough, judging by its beginning; otherwise the data itself."""
     if len(data) < LEAST_COMPRESSED_BYTES:
         return data
     tried = data[:TRIED_BYTES]
@@ -123,7 +123,7 @@ def _compressed(data: memoryview) -> memoryview:
 
 
 def _crc(numbers: tuple[int, ...], data: memoryview) -> int:
-    """The CRC-32 of both, with a sign, as Spark knows no other integers."""
+    """Return the CRC-32 of both as a signed number, because Spark has no unsigned ones."""
     crc = zlib_ng.crc32(data, zlib_ng.crc32(_NUMBERS.pack(*numbers)))
     return crc - (1 << 32) if crc >> 31 else crc
 
@@ -137,7 +137,7 @@ def _batch(rows: list[_Packed]) -> pa.RecordBatch:
 
 
 def rows_in(some: Iterable[pa.RecordBatch]) -> Iterator[ShuffleRow]:
-    """Yield the rows of batches. The data may be a view of the batch's memory. Raises BrokenRow."""
+    """Yield the rows of batches. A row's data may be a view of the batch's memory. Raises BrokenRow."""
     for batch in some:
         *numbers, data = (batch.column(name) for name in COLUMNS)
         places = zip(*(column.to_pylist() for column in numbers), strict=True)
@@ -149,7 +149,7 @@ def rows_in(some: Iterable[pa.RecordBatch]) -> Iterator[ShuffleRow]:
 
 
 def _whole(data: memoryview, size: int) -> memoryview | None:
-    """The bytes of a row of this size; None if there are none."""
+    """Return the row's bytes, unpacked if need be; None if they cannot have this size."""
     if len(data) != size:
         if not len(data) < size <= _MOST_TIMES * len(data):
             return None

@@ -2,19 +2,19 @@
 
     run = { cell, int64 sequence id, int64 write time }*                                  see cells.py
 
-A run is a row of Spark's shuffle: a few megabytes instead of thousands of rows of cells. Edits are gathered until the memory for
-them is full, then they are sorted store by store, and cut into runs of bounded size. A run may be cut after any cell.
+A run is one row of Spark's shuffle: a few megabytes instead of thousands of rows of cells. Edits are gathered until their memory
+is full. Then they are sorted store by store, and cut into runs of bounded size. A run may be cut after any cell.
 
-**Which of two cells with one key counts.** A memstore gives each edit a number that grows (mvcc), and shows the cell with the
-larger one. All cells of a file that is bulk loaded have the load's one number instead, and of cells with one key the first one
-in the file is shown (KeyValueHeap asks each file for its first cell, ScanQueryMatcher skips those with the same timestamp and
-type). So the order among equal keys has to be made when the file is written, by a number that grows too: the sequence id that the
-source's region gave to the edit. It grows over all WALs, servers and queues that a region's edits went through, also when regions
-move, split and merge, while the order of WALs is none across queues. Within an entry the later cell counts. It begins anew when a
-table is dropped, truncated or restored: the edit's write time shows that, see order.py.
-Of two loads of one store the later one counts, because its number is larger; two files of one load share their number.
+**Which of two cells with one key counts.** A memstore gives each edit a growing number (mvcc), and shows the cell with the larger
+one. In a bulk-loaded file all cells have the load's one number instead, and of cells with one key the first one in the file is
+shown (KeyValueHeap asks each file for its first cell, ScanQueryMatcher skips cells with the same timestamp and type). So the
+writer of the file has to order equal keys, by a number that grows too: the sequence id that the source's region gave to the edit.
+It grows over all WALs, servers and queues that a region's edits went through, also when regions move, split and merge. The order
+of the WALs says nothing across queues. Within an entry the later cell counts. The sequence id starts over when a table is
+dropped, truncated or restored: the edit's write time shows that, see order.py. Of two loads of one store the later one counts,
+because its number is larger; two files of one load share their number.
 
-Markers of deletion need no order: without NEW_VERSION_BEHAVIOR they hide what they name, however late it was written.
+Delete markers need no order: without NEW_VERSION_BEHAVIOR they hide the cells that they name, however late these were written.
 """
 
 from __future__ import annotations
@@ -41,14 +41,14 @@ from walferry.replication.filters.window import KeptEdits, distinct_tables, tabl
 
 MEMORY_BYTES = 64 << 20
 RUN_BYTES = 4 << 20
-_KV_LENGTH: Final = 4  # with which a cell of a WAL begins, and one of a run does not
-_GROWTH: Final = TAGS_LENGTH + EDIT - _KV_LENGTH  # bytes by which a cell of a run is longer at most
-_INDEX_BYTES: Final = 48  # that sorting takes for a cell
+_KV_LENGTH: Final = 4  # a cell of a WAL begins with its length, a cell of a run does not
+_GROWTH: Final = TAGS_LENGTH + EDIT - _KV_LENGTH  # bytes that a cell grows by in a run, at most
+_INDEX_BYTES: Final = 48  # memory that sorting takes per cell
 
 
 @dataclass(frozen=True)
 class Edits:
-    """What the filters kept of a window's `entries` (indices, ascending). `path` is the file's, for errors."""
+    """The cells of a window's `entries` (indices, ascending) that the filters kept. `path` is the file's, for errors."""
 
     window: Window
     kept: KeptEdits
@@ -70,8 +70,8 @@ def sorted_runs(
 ) -> Iterator[SortedRun]:
     """Yield all of `edits` as runs of about `run_bytes` bytes, or of one cell.
 
-    At most about twice `memory_bytes` are held, or twice a window that is larger. Raises BadBorders, and NoSuchStore at the first
-    edit that no store of `tables` takes.
+    Holds at most about twice `memory_bytes`, or twice the size of a larger window. Raises BadBorders, and NoSuchStore at the
+    first edit that belongs into no store of `tables`.
     """
     stores = Stores(tables)
     pieces: list[_Piece] = []
@@ -85,7 +85,7 @@ def sorted_runs(
 
 @dataclass(frozen=True)
 class _Piece:
-    """Cells of a run in the order in which they came: their bytes, positions in these, and stores."""
+    """Cells of a run in the order in which they came: their bytes, their positions in the bytes, and their stores."""
 
     data: Bytes
     positions: Ints
@@ -101,13 +101,13 @@ class _State(enum.IntEnum):
 
     CELLS = 0
     USED = 1
-    ENTRY = 2  # of the cell that no store takes
-    FAMILY = 3  # its family; UNKNOWN if there is no such table
+    ENTRY = 2  # of the cell that belongs into no store
+    FAMILY = 3  # the cell's family; UNKNOWN if there is no such table
     FAMILY_LEN = 4
 
 
 def _piece_of(edits: Edits, stores: Stores) -> _Piece:
-    """Copy some edits' cells. Raises NoSuchStore."""
+    """Copy the cells of some edits. Raises NoSuchStore."""
     window, kept, entries = edits.window, edits.kept, edits.entries
     index, cells = window.index, int(kept.cells[entries].sum())
     table_of, first_of = distinct_tables(window)
@@ -128,7 +128,7 @@ def _piece_of(edits: Edits, stores: Stores) -> _Piece:
 
 
 def _sorted(pieces: list[_Piece], stores: Stores, run_bytes: int) -> Iterator[SortedRun]:
-    """Yield the cells of all pieces as runs. Takes the pieces from the list."""
+    """Yield the cells of all pieces as runs. Empties the list of pieces."""
     if not pieces:
         return
     begins = np.cumsum([0, *(len(piece.data) for piece in pieces)])
@@ -152,7 +152,7 @@ def _sorted(pieces: list[_Piece], stores: Stores, run_bytes: int) -> Iterator[So
 
 @inlined
 def _end_in_run(data: Bytes, pos: int) -> int:
-    """Return the position after the cell at `pos` of a run, and after what the run says of its edit."""
+    """Return the position after the cell at `pos` of a run, including the edit's numbers behind it."""
     return stored_end(data, pos) + EDIT
 
 
@@ -162,7 +162,7 @@ def _take(
     span_end: Ints, stores: tuple[Ints, Ints, Ints, Ints, Bytes, Ints, Bytes], data: Bytes, positions: Ints,
     store_of: npt.NDArray[np.int32], state: Ints,
 ) -> bool:  # fmt: skip
-    """Copy the cells of `entries` to `data`. Returns False at a cell that no store takes."""
+    """Copy the cells of `entries` to `data`. Returns False at a cell that belongs into no store."""
     first_region, first_family, first_store, starts, start_bytes, families, family_bytes = stores
     count, used = 0, 0
     for entry in entries:
@@ -196,7 +196,7 @@ def _take(
 
 @unmanaged
 def _measure(data: Bytes, positions: Ints, start: int, end: int, limit: int) -> tuple[int, int]:
-    """Return how many of the cells at `positions[start:end]` make a run of `limit` bytes, at least one, and its size."""
+    """Return how many of the cells at `positions[start:end]` make a run of `limit` bytes, at least one, and the run's size."""
     size = 0
     for i in range(start, end):
         length = _end_in_run(data, positions[i]) - positions[i]

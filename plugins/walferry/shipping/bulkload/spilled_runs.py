@@ -1,6 +1,6 @@
-"""The runs of one partition, kept on a local disk until its regions are loaded.
+"""Keeps the runs of one partition on a local disk until its regions are loaded.
 
-They lie in one file without a name, so nothing is left of it however the process ends.
+They lie in one file without a name, so the disk is freed however the process ends.
 """
 
 from __future__ import annotations
@@ -16,19 +16,19 @@ from typing import Self
 from walferry.hbase.files.systems import read_fd
 from walferry.shipping.bulkload.rows import NOTE, REPORT, Note, ShuffleRow
 
-LOCAL_DIRS = "SPARK_LOCAL_DIRS"  # Spark's own, which it gives to its Python workers
+LOCAL_DIRS = "SPARK_LOCAL_DIRS"  # Spark's own variable, which it gives to its Python workers
 
 
 @dataclass(frozen=True)
 class FileRun:
-    """A run in the file: see hfiles.merge."""
+    """A run in the file (see hfiles.merge)."""
 
     fd: int
     start: int
     size: int
 
     def read_at(self, offset: int, length: int) -> bytes:
-        """Read `length` bytes from `offset` on, and fewer only at the run's end."""
+        """Read `length` bytes from `offset` on; fewer only at the run's end."""
         return read_fd(self.fd, self.start + offset, max(0, min(length, self.size - offset)))
 
 
@@ -50,7 +50,7 @@ class HeldRuns:
         self._size = 0
         self.notes: list[Note] = []
         self.reports: list[bytes] = []
-        self.counts: Counter[int] = Counter()  # of runs by WAL
+        self.counts: Counter[int] = Counter()  # the number of runs by WAL
 
     def take(self, rows: Iterable[ShuffleRow]) -> None:
         """Take all rows."""
@@ -69,15 +69,15 @@ class HeldRuns:
 
     @property
     def regions(self) -> list[int]:
-        """The numbers of the regions that have runs, those with most bytes first."""
+        """The numbers of the regions that have runs, in descending order of their bytes."""
         return sorted(self._stores, key=self.size_of, reverse=True)
 
     def size_of(self, region: int) -> int:
-        """Bytes of a region's runs."""
+        """Return the bytes of a region's runs."""
         return sum(place.size for places in self._stores[region].values() for place in places)
 
     def runs(self, region: int, wanted: Callable[[int], bool]) -> dict[int, list[FileRun]]:
-        """The runs of a region by family, in the order of their WALs, without those of WALs that are not `wanted`."""
+        """Return a region's runs by family, in the order of their WALs, leaving out WALs that are not `wanted`."""
         found = {}
         for family, places in self._stores[region].items():
             places = sorted((place for place in places if wanted(place.wal)), key=lambda place: (place.wal, place.number))

@@ -1,7 +1,7 @@
-"""The slave's tables before a run: into which ones edits may be loaded as files, and how their files are written.
+"""Looks at the slave's tables before a run: which of them take edits as files, and how their files are written.
 
-hbase:meta is read once as a whole, the schemas in one call, and the slave's own peers once, however many tables there are. What
-is found may change at any time: the server of a region that has been split since refuses the files.
+hbase:meta is read once as a whole, the schemas in one call, and the slave's own peers once, however many tables there are. All of
+it may change at any time. If a region has been split since, its server refuses the files.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ from walferry.shipping.bulkload.fitness import OwnPeers, attributes_of, read_own
 MAX_REASON_CHARS = 500
 _SYSTEM = "hbase:"
 _WATCHED = "it is HBase's own: coprocessors watch what is put into it"
-_UPPER_CASE = ("COMPRESSION", "DATA_BLOCK_ENCODING", "BLOOMFILTER")  # HBase takes them in any case
+_UPPER_CASE = ("COMPRESSION", "DATA_BLOCK_ENCODING", "BLOOMFILTER")  # HBase takes their values in upper or lower case
 
 
 @dataclass(frozen=True)
 class Target:
-    """A table of the slave: the families that the peer gets, and all regions, in the order of their rows and without holes."""
+    """A table of the slave: the families that the peer gets, and all regions, ordered by their rows and without gaps."""
 
     families: Mapping[bytes, FileSettings]
     regions: tuple[Region, ...]
@@ -37,10 +37,10 @@ class Target:
 
 @dataclass(frozen=True)
 class Targets:
-    """The tables of the slave that the peer gets, by the names that WALKeys have.
+    """The slave's tables that the peer gets, by the names that WALKeys contain.
 
-    Edits may be loaded as files into `tables`. For those in `unfit` a line says why not. A table in neither does not exist at the
-    slave, or has no family that the peer gets. `notes` are for people.
+    Edits may be loaded as files into `tables`. `unfit` gives the reason for each table whose edits may not be. A table in neither
+    does not exist at the slave, or has no family that the peer gets. `notes` are for people.
     """
 
     tables: Mapping[bytes, Target]
@@ -81,13 +81,13 @@ def read_targets(slave: Tables, master: Connection, wants: PeerTables, source_id
 def _unfit(
     name: bytes, schema: pb.TableSchema, families: Sequence[pb.ColumnFamilySchema], in_meta: TableInMeta, own_peers: OwnPeers
 ) -> str:
-    """The first reason why edits of these families may not be loaded; empty if there is none."""
+    """Return the first reason why edits of these families may not be loaded; empty if there is none."""
     reasons = (unfit_family(name, family, own_peers) for family in families)
     return unfit_table(schema, in_meta) or next((reason for reason in reasons if reason), "")
 
 
 def _settings(schema: pb.TableSchema, family: pb.ColumnFamilySchema) -> tuple[FileSettings, tuple[str, ...]]:
-    """How the family's files are written, and which of its settings they do not follow. Raises BadFamily."""
+    """Return how the family's files are written, and which of its settings they do not follow. Raises BadFamily."""
     configuration = {pair.name: pair.value for pair in family.configuration}
     found = configuration | attributes_of(family.attributes)
     of_table = attributes_of(schema.attributes)

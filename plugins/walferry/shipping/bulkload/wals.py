@@ -1,7 +1,7 @@
-"""The WALs that one job loads, and the parts in which its tasks read them.
+"""Chooses the WALs that one job loads, and divides them into the parts that its tasks read.
 
 WALs are numbered over all groups: group by group, and within a group oldest first. A group's WALs are loaded up to the first one
-that cannot be, so that what is shipped of the group afterwards is younger.
+that cannot be loaded, so all edits that are shipped later are younger.
 """
 
 from __future__ import annotations
@@ -13,22 +13,22 @@ from walferry.hbase.errors import PositionError
 from walferry.hbase.files.store import WalLocation
 from walferry.shipping.candidates import Candidate
 
-LARGEST_PART_BYTES = 256 << 20  # of all but its last WAL
-PARTS_A_CORE = 4  # so that the last ones end at about the same time
+LARGEST_PART_BYTES = 256 << 20  # of a part without its last WAL
+PARTS_A_CORE = 4  # so that the last parts end at about the same time
 
 
 @dataclass(frozen=True, slots=True)
 class LoadWal:
-    """A WAL to load. `end_of_group` is the number after that of its group's last WAL."""
+    """A WAL to load. `end_of_group` is one more than the number of its group's last WAL."""
 
     number: int
     end_of_group: int
     name: str
     position: int
-    size: int  # bytes of its file, when it was found
+    size: int  # bytes of the file when it was found
     dead_servers: tuple[str, ...]
     live: bool
-    newest: bool = False  # of all closed WALs of its group
+    newest: bool = False  # whether it is the newest closed WAL of its group
 
     @property
     def bytes_left(self) -> int:
@@ -37,7 +37,7 @@ class LoadWal:
 
 
 def number_wals(groups: Sequence[Sequence[Candidate]], found: Mapping[str, WalLocation]) -> list[list[LoadWal]]:
-    """The WALs of each group that may be loaded: those before the first one whose file or position is not known."""
+    """Return each group's WALs that may be loaded: the ones before the first WAL whose file or position is unknown."""
     known = [_known(group, found) for group in groups]
     numbered, start = [], 0
     for group, all_of_group in zip(known, groups, strict=True):
@@ -61,7 +61,7 @@ def _known(group: Sequence[Candidate], found: Mapping[str, WalLocation]) -> Sequ
 
 
 def parts_of(wals: Sequence[LoadWal], cores: int, least_bytes: int) -> list[list[LoadWal]]:
-    """The WALs in parts of neighbours, about PARTS_A_CORE for each core, all but the last of at least `least_bytes`."""
+    """Divide the WALs into parts of neighbours, about PARTS_A_CORE per core. All but the last have at least `least_bytes`."""
     total = sum(wal.bytes_left for wal in wals)
     enough = max(least_bytes, min(LARGEST_PART_BYTES, total // (PARTS_A_CORE * max(1, cores))))
     parts: list[list[LoadWal]] = []

@@ -1,4 +1,4 @@
-"""What is found out of a login on this machine."""
+"""Findings about a login on this machine."""
 
 from __future__ import annotations
 

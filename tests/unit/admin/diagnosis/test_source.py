@@ -1,4 +1,4 @@
-"""A check of a source goes as far as it can, and tells where it ends."""
+"""A check of a source goes as far as it can, and says where it ends."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the forms propose: kept small, read defensively, never in the way of the work."""
+"""The proposals of the forms: kept small, read defensively, never in the way of the work."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What spark-submit prints: which lines are warnings, and what is told of a job that has failed."""
+"""The output of spark-submit: which lines are warnings, and the report on a failed job."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a viewer asks for by the page's address."""
+"""The view that a user asks for by the page's address."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the page says to enter into Airflow's forms."""
+"""The values that the page proposes for Airflow's forms."""
 
 from __future__ import annotations
 

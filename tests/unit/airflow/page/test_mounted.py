@@ -1,4 +1,4 @@
-"""The plugin is imported by each of Airflow's processes, so what it imports must cost nothing."""
+"""Each of Airflow's processes imports the plugin, so its imports must cost nothing."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is drawn of the last day."""
+"""The plot of the last day."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the page tells of a source."""
+"""The page's text about a source."""
 
 from __future__ import annotations
 

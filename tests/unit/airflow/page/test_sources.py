@@ -1,4 +1,4 @@
-"""What the page says of a source that it cannot look at."""
+"""The page's message about a source that it cannot look at."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a failed task leaves to the report is one short line, whatever the error quotes."""
+"""A failed task leaves one short line to the report, whatever the error quotes."""
 
 from __future__ import annotations
 

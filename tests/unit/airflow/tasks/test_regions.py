@@ -1,4 +1,4 @@
-"""What a look at regions has found, as text and as XCom: bounded, and harmless."""
+"""The result of a look at regions, as text and as XCom: bounded, and harmless."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which cache of tickets a credential uses, without Kerberos: a library of the test's own sees what it is asked for."""
+"""The ticket cache that a credential uses, without Kerberos: the test's own library records the requests."""
 
 from __future__ import annotations
 

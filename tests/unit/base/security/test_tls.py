@@ -1,4 +1,4 @@
-"""TLS without I/O, against OpenSSL's server side: whom it accepts, and what it says of those that it does not."""
+"""TLS without I/O, against OpenSSL's server side: which servers it accepts, and its errors for others."""
 
 from __future__ import annotations
 

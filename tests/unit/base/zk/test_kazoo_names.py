@@ -36,7 +36,7 @@ def private_names(kind: type) -> set[str]:
 
 
 def used() -> set[str]:
-    """What the modules of base/zk use of kazoo's private names."""
+    """Return kazoo's private names that the modules of base/zk use."""
     theirs = private_names(ConnectionHandler) | private_names(KazooClient)
     found = set()
     for path in ZK.glob("*.py"):

@@ -1,4 +1,4 @@
-"""Logins to ZooKeeper without a server: what is sent, what ends a login, and what is made of several servers' refusals."""
+"""Logins to ZooKeeper without a server: the messages sent, the ends of a login, and the verdict on several servers' refusals."""
 
 from __future__ import annotations
 

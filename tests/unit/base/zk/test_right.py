@@ -1,4 +1,4 @@
-"""Who may no longer send does not, and the next holder is told for how long requests may still take effect."""
+"""A sender without the right does not send, and the next holder learns how long earlier requests may still take effect."""
 
 from __future__ import annotations
 

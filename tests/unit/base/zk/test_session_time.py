@@ -1,4 +1,4 @@
-"""What a client knows of when ZooKeeper has heard from it: the time at which it sent the last request that was answered."""
+"""A client knows when ZooKeeper last heard from it: when it sent the last request that was answered."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whom a URL without a host leads to, and what is said where nobody is."""
+"""The file system that a URL without a host leads to, and the error if there is none."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Clients of HDFS: for whom they have tickets, whose tickets are used, and when new ones are taken."""
+"""Clients of HDFS: which tickets they use, and when they take new ones."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Logging in to a NameNode: what it offers decides, and a fake one shows what it takes."""
+"""Logging in to a NameNode: its offers decide the protection, and a fake NameNode shows what it accepts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A broken WAL is put aside only if its bytes are lost and the run is told so."""
+"""A broken WAL is put aside only if its bytes are lost and the run's policy says so."""
 
 from __future__ import annotations
 

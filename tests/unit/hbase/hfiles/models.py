@@ -1,4 +1,4 @@
-"""What cells, runs and their order should be, in plain Python."""
+"""Models of cells, runs and their order, in plain Python."""
 
 from __future__ import annotations
 

@@ -193,7 +193,7 @@ class BloomFilter:
         return self.may_have(key, chunk)
 
     def may_have(self, key: bytes, chunk: int) -> bool:
-        """Whether a chunk may have a key."""
+        """Return whether a chunk may have a key."""
         bits = self._bits[chunk]
         first = murmur(key, 0)
         second = murmur(key, first)

@@ -1,4 +1,4 @@
-"""Checksums are those of RFC 3720 and of zlib, one of each 16 KB."""
+"""Checksums are RFC 3720's and zlib's, one for each 16 KB."""
 
 import struct
 import zlib

@@ -1,4 +1,4 @@
-"""A file tells what is in it."""
+"""A file describes its content."""
 
 from __future__ import annotations
 

@@ -37,7 +37,7 @@ class Edit(NamedTuple):
     place: int
 
     def is_after(self, other: Edit) -> bool:
-        """Whether it is known that this edit came later."""
+        """Return whether it is known that this edit came later."""
         if self.number == other.number:
             return self.time == other.time and self.place > other.place
         return self.number > other.number and self.time >= other.time

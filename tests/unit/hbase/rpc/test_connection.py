@@ -388,7 +388,7 @@ class Deaf:
         self._listener.close()
 
     def has_reset(self) -> bool:
-        """Whether the client has dropped what it had not delivered; else it comes, and then the end of the connection."""
+        """Return whether the client has dropped what it had not delivered; else it comes, and then the end of the connection."""
         accepted, _ = self._listener.accept()
         with accepted:
             accepted.settimeout(10)

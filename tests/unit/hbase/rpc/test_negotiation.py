@@ -1,4 +1,4 @@
-"""How a connection begins: what a server may answer, and what ends the connection before anything was sent to it."""
+"""The begin of a connection: a server's possible answers, and errors that end the connection before anything was sent to it."""
 
 from __future__ import annotations
 

@@ -60,7 +60,7 @@ def raw(server: RpcServer, data: bytes) -> socket.socket:
 
 
 def is_closed(sock: socket.socket, within: float) -> bool:
-    """Whether the server closes the connection, with or without last words."""
+    """Return whether the server closes the connection, with or without last words."""
     sock.settimeout(within)
     with suppress(ConnectionError):
         while True:

@@ -1,4 +1,4 @@
-"""What a server makes of the bytes of clients, good and hostile ones."""
+"""A server decodes the bytes of good and of hostile clients."""
 
 import struct
 from contextlib import suppress

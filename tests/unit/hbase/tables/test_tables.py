@@ -1,4 +1,4 @@
-"""Where a row's region is, by what hbase:meta tells, without a server."""
+"""Finds a row's region by hbase:meta's data, without a server."""
 
 from __future__ import annotations
 

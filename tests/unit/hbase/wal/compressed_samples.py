@@ -1,4 +1,4 @@
-"""Compressed files, and what the reader makes of them."""
+"""Compressed files, and the reader's results for them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Some entries of all kinds, and what the reader makes of files with them."""
+"""Some entries of all kinds, and the reader's results for files with them."""
 
 from dataclasses import dataclass
 from uuid import UUID

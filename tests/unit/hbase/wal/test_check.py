@@ -1,4 +1,4 @@
-"""What HBase's own reader refuses of an entry's cells, or of the WALKey before them, is a problem, and never waited for."""
+"""If HBase's own reader refuses an entry's cells, or the WALKey before them, that is a problem, and never waited for."""
 
 import struct
 

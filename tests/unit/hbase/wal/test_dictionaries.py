@@ -1,4 +1,4 @@
-"""A compressed file's dictionaries are those of HBase's writer, also full ones, and take little more than their contents."""
+"""A compressed file's dictionaries equal HBase's writer's, also full ones, and take little more than their contents."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Compressed WALKeys are expanded, however long their attributes become, and those that HBase does not write are errors."""
+"""Compressed WALKeys are expanded, however long their attributes become. WALKeys that HBase does not write are errors."""
 
 from __future__ import annotations
 

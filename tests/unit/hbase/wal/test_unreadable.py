@@ -32,7 +32,7 @@ class Holed(MemoryFile):
 
 
 def read(file: Holed, position: int, window_bytes: int, *, closed: bool) -> tuple[list[int], WalError | None]:
-    """Where the entries end that were read, and the error that ended the reading."""
+    """Return where the entries end that were read, and the error that ended the reading."""
     ends: list[int] = []
     try:
         for window in read_windows(

@@ -1,4 +1,4 @@
-"""A Spark Connect server for unit tests: it answers what a test tells it to, and remembers what it was asked."""
+"""A Spark Connect server for unit tests: it gives the answers that a test sets, and records the requests."""
 
 from __future__ import annotations
 

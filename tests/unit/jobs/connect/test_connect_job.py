@@ -1,4 +1,4 @@
-"""One run through a Spark Connect server: what it sends, and what becomes of the answers."""
+"""One run through a Spark Connect server: the messages that it sends, and its use of the answers."""
 
 from __future__ import annotations
 

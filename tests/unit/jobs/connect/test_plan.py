@@ -1,4 +1,4 @@
-"""The messages are Spark's own, and what is pickled names the library's function."""
+"""The messages are Spark's own, and the pickles name the library's function."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the workers of a Spark Connect server make of a job: each task does its items."""
+"""The workers of a Spark Connect server do a job: each task does its items."""
 
 from __future__ import annotations
 

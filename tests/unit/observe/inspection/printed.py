@@ -1,4 +1,4 @@
-"""What WALs look like once they are printed."""
+"""Printed forms of WALs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What cells look like as text, and which fields they have as JSON."""
+"""The forms of cells as text, and their fields as JSON."""
 
 from hypothesis import given
 from hypothesis import strategies as st

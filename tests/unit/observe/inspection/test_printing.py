@@ -1,4 +1,4 @@
-"""What is printed of cells is what the file has, and can control no terminal."""
+"""The output about cells shows the file's content, and cannot control a terminal."""
 
 from unittest.mock import patch
 

@@ -1,4 +1,4 @@
-"""An age says how certain it is, and what is not known is never 0."""
+"""An age says how certain it is, and an unknown age is never 0."""
 
 from __future__ import annotations
 

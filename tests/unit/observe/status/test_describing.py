@@ -1,4 +1,4 @@
-"""What is told of a source's replication, given what was read."""
+"""The description of a source's replication, made from the data that were read."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What files tell of queued WALs, and how often they are looked at for it."""
+"""The data that files give about queued WALs, and how often they are looked at."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is wrong with a source, given its status."""
+"""The findings about a source, given its status."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The layout of a history: what is written is read back, and no other value is taken for one."""
+"""The layout of a history: a written one is read back, and no other value passes for one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is measured of a status."""
+"""The measures of a status."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Slaves are asked side by side, and nobody waits for a silent one."""
+"""Slaves are asked side by side, and no question waits for a silent one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Makes queues and views of them, for tests of what is made of these."""
+"""Makes queues and views of them, for tests."""
 
 from __future__ import annotations
 

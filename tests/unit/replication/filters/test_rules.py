@@ -1,4 +1,4 @@
-"""What a peer gets by its tables and families, and without those that are deleted, loaded or copied."""
+"""A peer's edits by its tables and families, without deleted, loaded or copied ones."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The fields of a connection that say as whom a cluster is talked to."""
+"""The fields of a connection that define the login to a cluster."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Jobs as JSON: what is written is read again, and nothing else."""
+"""Jobs as JSON: a written job is read again, and nothing else."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How far a job is: its WALs and bytes, over attempts; told on change only."""
+"""The progress of a job: its WALs and bytes, over attempts; reported only on change."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a run that ships an interval again reports."""
+"""The reports of a run that ships an interval again."""
 
 from __future__ import annotations
 

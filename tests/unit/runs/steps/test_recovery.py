@@ -1,4 +1,4 @@
-"""What of a recovery can be told without a cluster: which queues are its own, and how much of them is left."""
+"""The facts about a recovery that need no cluster: which queues are its own, and how much of them is left."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Each reason why edits of a table may not be loaded as files, in words that name what is there."""
+"""Each reason why edits of a table may not be loaded as files, in words that name the cause."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a backend is given of a load, and what it may answer."""
+"""The parts of a load that a backend gets, and its possible answers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a backend's workers are given of a load reads and loads."""
+"""The parts of a load that a backend's workers get can be read and loaded."""
 
 from __future__ import annotations
 

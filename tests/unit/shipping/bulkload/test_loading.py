@@ -1,4 +1,4 @@
-"""Partitions look at all notes before they load, and tell of each region what became of it."""
+"""Partitions read all notes before they load, and report each region's outcome."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What counts as loaded: never more than all partitions have loaded, whatever they have seen of each other."""
+"""Edits count as loaded only if all partitions have loaded them, whatever the partitions know of each other."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Real WAL files become runs and notes: what is wrong with one of them never hides, and never spoils the others."""
+"""Real WAL files become runs and notes. An error in one WAL is never hidden, and never spoils the others."""
 
 from __future__ import annotations
 

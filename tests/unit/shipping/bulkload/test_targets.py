@@ -1,4 +1,4 @@
-"""What is found at the slave, from schemas and hbase:meta as they come from there."""
+"""The findings about the slave, from schemas and hbase:meta as the slave sends them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The row mutations in a shipment are those that a slave's own sink would make of it."""
+"""The row mutations in a shipment are the same as a slave's own sink would make of it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where rows belong, by the regions that hbase:meta tells of, and when it is read again."""
+"""The regions of rows, by hbase:meta's data, and when these are read again."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a quick look finds out about a slave, against servers that misbehave."""
+"""The findings of a quick look at a slave, against servers that misbehave."""
 
 from __future__ import annotations
 

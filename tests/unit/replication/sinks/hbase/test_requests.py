@@ -41,7 +41,7 @@ def cut(*entries: Sequence[Entry]) -> list[list[Entry]]:
 
 
 def is_ordered(entries: Sequence[Entry], most: int) -> bool:
-    """Whether the sink, which applies the heaps of a request in any order, keeps the order of each row's entries."""
+    """Return whether the sink, which applies the heaps of a request in any order, keeps the order of each row's entries."""
     heaps: Counter[tuple[bytes, tuple[uuid.UUID, ...]]] = Counter()
     before: dict[tuple[bytes, bytes], set[object]] = {}
     for each in entries:

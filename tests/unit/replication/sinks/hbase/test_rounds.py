@@ -1,4 +1,4 @@
-"""What of a shipment goes out at once, and what of it counts as done."""
+"""Which parts of a shipment are sent at once, and which count as done."""
 
 from __future__ import annotations
 

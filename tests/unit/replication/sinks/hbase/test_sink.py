@@ -1,4 +1,4 @@
-"""Which way a shipment goes to the slave, and what a slave's refusal tells of the tables and families that it lacks."""
+"""The way that a shipment takes to the slave, and the tables and families that a slave's refusal reports as missing."""
 
 from __future__ import annotations
 

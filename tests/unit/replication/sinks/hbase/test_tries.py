@@ -1,4 +1,4 @@
-"""How long a sender goes on after failures, how it sleeps, when it stops, and what of that is told."""
+"""How long a sender goes on after failures, how it sleeps, when it stops, and its reports."""
 
 import threading
 
