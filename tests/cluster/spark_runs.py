@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import signal
 import subprocess
@@ -10,6 +11,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from embedded.spark import submit
 from walferry.replication.source.cluster import SourceCluster
@@ -23,6 +25,13 @@ Start = Callable[..., subprocess.Popen[bytes]]
 class Finished:
     code: int
     output: str
+
+    @property
+    def summaries(self) -> list[dict[str, Any]]:
+        """What the job has printed last. Spark may still log behind it, as it ends."""
+        printed = [line for line in self.output.splitlines() if line.startswith("[{")]
+        assert printed, self.output
+        return list(json.loads(printed[-1]))
 
 
 class Job:

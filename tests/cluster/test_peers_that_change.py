@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import threading
 from concurrent.futures import Future, ThreadPoolExecutor
 
@@ -137,7 +136,7 @@ def test_the_tasks_of_a_job_together_keep_to_the_bandwidth(members, unique, lead
 
     done = run(source.at, edge.peer, "slow", tmp_path)
     assert done.code == 0, done.output
-    summaries = json.loads(done.output.splitlines()[-1])
+    summaries = done.summaries
     shipped = sum(s["shippedBytes"] for s in summaries)
     assert len([s for s in summaries if s["shippedBytes"] > 100_000]) == 2, "two groups have edits"
     assert shipped > 900_000

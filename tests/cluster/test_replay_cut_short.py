@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
@@ -101,7 +100,7 @@ def test_the_retry_of_a_killed_spark_job_goes_on_with_the_first_wal_that_is_not_
         done = job.finish()
     assert done.code == 0, done.output
     assert rows_of(sides.slave, table) == edits.after(before.lastCompletedLog) != set()
-    (summary,) = json.loads(done.output.splitlines()[-1])
+    (summary,) = done.summaries
     assert summary["shippedOps"] >= WALS * ROWS
     assert summary["tables"][table][1] == WALS * ROWS
     assert is_untouched(queued, positions(sides.at, peer))

@@ -217,7 +217,7 @@ def test_a_keytab_that_only_the_driver_s_machine_has_is_named_at_once(backlog: B
     before = queued(backlog)
     done = backlog.run(SinkKind.DIRECT)
     assert done.code == 1, done.output
-    (summary,) = json.loads(done.output.splitlines()[-1])
+    (summary,) = done.summaries
     assert (summary["status"], summary["passing"]) == ("failed", False), "the operator submits the job once"
     assert f"keytab {backlog.machines.keytabs / name} cannot be read: No such file" in summary["error"]
     assert f"(on {socket.gethostname()})" in summary["error"]
