@@ -30,7 +30,10 @@ def test_a_value_that_does_not_decompress_is_named_and_what_lies_before_it_is_re
 
 
 class Lying(Encoder):
-    """Stores a length that is `by` bytes off before value number `which`."""
+    """Stores a length that is `by` bytes off before value number `which`.
+
+    It is never zero for an empty value: that stands for the value, too, and what was stored of it may then be a cell's tags.
+    """
 
     def __init__(self, which: int, by: int, **options: Any) -> None:
         super().__init__(**options)
@@ -42,7 +45,7 @@ class Lying(Encoder):
         if self._left != -1 or self._codec is None:
             return stored
         begin = next(i for i in range(10) if stored[i] < 0x80) + 1
-        length = max(len(stored) - begin + self._by, 0)
+        length = max(len(stored) - begin + self._by, 0 if value else 1)
         return encode_varint(length) + stored[begin:]
 
 
