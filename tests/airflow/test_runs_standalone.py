@@ -212,7 +212,7 @@ def test_replication_is_watched_on_schedule(airflow: Airflow, hbase: HBaseZNodes
     assert [run["state"] for run in airflow.runs(WATCH) if run["run_after"] > well["run_after"]].count("failed") == 1
 
 
-@pytest.mark.soak  # Airflow starts once more; what its backend sends is in tests/unit/airflow/test_stats.py
+@pytest.mark.soak  # Airflow starts once more; what its backend sends is in tests/airflow/test_stats.py
 def test_its_metrics_arrive_by_opentelemetry_though_its_task_ends_at_once(
     airflow: Airflow, environment: dict[str, str], folder: Path, behind: str
 ) -> None:

@@ -53,7 +53,7 @@ DELETES = [
     entry(*(Cell(b"row%d" % (i % 5), b"f", b"q", i, DELETE, b"") for _ in range(i % 3)), sequence_id=i)
     if i % 2
     else entry(Cell(b"row%d" % i, b"f", b"q", i, PUT, b"value %d" % i), Cell(b"row%d" % i, b"f", b"", i, DELETE_FAMILY, b""))
-    for i in range(40)
+    for i in range(24)
 ]
 
 

@@ -53,7 +53,6 @@ def to_statsd(collector: socket.socket, tmp_path: Path, **more: str) -> set[str]
     return packets
 
 
-@pytest.mark.slow
 def test_statsd_without_tags_gets_source_and_peer_in_the_name(collector: socket.socket, tmp_path: Path) -> None:
     packets = to_statsd(collector, tmp_path)
     (hostile,) = {packet for packet in packets if "fake" in packet and "Lag" in packet}
@@ -68,6 +67,7 @@ def test_statsd_without_tags_gets_source_and_peer_in_the_name(collector: socket.
     assert hostile.endswith(".replicationLag:0.123|g")
 
 
+@pytest.mark.capability("metrics")
 def test_statsd_with_tags_gets_them(collector: socket.socket, tmp_path: Path) -> None:
     packets = to_statsd(collector, tmp_path, STATSD_INFLUXDB_ENABLED="True")
     assert "airflow.walferry.source.replicationLag,source=hbase_source,peer=2:90000|g" in packets
@@ -76,7 +76,6 @@ def test_statsd_with_tags_gets_them(collector: socket.socket, tmp_path: Path) ->
     assert all(packet.count(":") == packet.count("|") == 1 and "\n" not in packet for packet in packets)
 
 
-@pytest.mark.slow
 def test_opentelemetry_gets_gauges_with_attributes(tmp_path: Path) -> None:
     with otlp_receiver(tmp_path) as receiver:
         count = int(sent(tmp_path, receiver.settings))
