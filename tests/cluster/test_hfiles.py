@@ -20,7 +20,7 @@ from embedded.client import GLOBAL, JavaClient
 from embedded.standalone import StandaloneCluster
 from embedded.wire import Mutation
 from tests.cluster.decoding import copies_of_closed_wals
-from tests.unit.hbase.hfiles.models import HeldRun
+from tests.unit.hbase.wal.memory_file import MemoryFile
 from walferry.hbase.files.systems import open_wal
 from walferry.hbase.hfiles.blocks import Compression
 from walferry.hbase.hfiles.bloom import Bloom
@@ -99,9 +99,9 @@ def edits_of(url: str, table: str) -> Iterator[Edits]:
 
 def write_files(runs: Sequence[SortedRun], folder: Path, settings: FileSettings) -> int:
     """Write one file per store to folder/<family>/. Returns how many."""
-    by_store: dict[Store, list[HeldRun]] = {}
+    by_store: dict[Store, list[MemoryFile]] = {}
     for run in runs:
-        by_store.setdefault(run.store, []).append(HeldRun(run.data.data))
+        by_store.setdefault(run.store, []).append(MemoryFile(run.data.data))
     for store, held in by_store.items():
         path = folder / store.family.decode() / uuid.uuid4().hex
         path.parent.mkdir(parents=True, exist_ok=True)

@@ -10,9 +10,10 @@ from dataclasses import replace
 import numpy as np
 
 from tests.unit.hbase.hfiles.edits import global_entry
-from tests.unit.hbase.hfiles.models import HeldRun, random_cells, stored
+from tests.unit.hbase.hfiles.models import random_cells, stored
 from tests.unit.hbase.hfiles.test_merge import encoded
 from tests.unit.hbase.wal.encoder import encode_entry
+from tests.unit.hbase.wal.memory_file import MemoryFile
 from tests.unit.replication.filters.test_window import RULES
 from walferry.hbase.hfiles import merge
 from walferry.hbase.hfiles.blocks import Checksum, Compression
@@ -65,7 +66,7 @@ def write(rng: random.Random, runs: Sequence[bytes]) -> bool:
         rng.randint(1, 9), rng.choice(list(Checksum)),
     )  # fmt: skip
     merge.MIN_PART_BYTES = merge.MAX_PART_BYTES = rng.choice([1, 60, 1000])
-    cells = merge_runs([HeldRun(memoryview(run)) for run in runs], chunk_bytes=rng.choice([1, 100, 5000]))
+    cells = merge_runs([MemoryFile(memoryview(run)) for run in runs], chunk_bytes=rng.choice([1, 100, 5000]))
     out = bytearray()
     try:
         return write_file(out.extend, cells, settings, Origin(1, "task")) is not None
@@ -85,7 +86,11 @@ def write_directly(rng: random.Random, cells: bytes) -> bool:
 def cut_at_a_row(rng: random.Random, run: bytes) -> bool:
     """Tell whether a run was cut at a row."""
     try:
-        cut(HeldRun(memoryview(run)), rng.choice([b"", b"row-8", b"z", rng.randbytes(4)]), chunk_bytes=rng.choice([1, 100, 5000]))
+        cut(
+            MemoryFile(memoryview(run)),
+            rng.choice([b"", b"row-8", b"z", rng.randbytes(4)]),
+            chunk_bytes=rng.choice([1, 100, 5000]),
+        )
     except BrokenRun:
         return False
     return True

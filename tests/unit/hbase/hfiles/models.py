@@ -5,7 +5,6 @@ from __future__ import annotations
 import random
 import struct
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import Any
 
 from tests.unit.hbase.wal.encoder import DELETE, DELETE_COLUMN, DELETE_FAMILY, DELETE_FAMILY_VERSION, PUT, Cell, encode_tags
@@ -23,22 +22,6 @@ def stored(cell: Cell) -> bytes:
 def numbered(cell: Cell, sequence_id: int, write_time: int = 0) -> bytes:
     """A cell of a run."""
     return stored(cell) + struct.pack(">qq", sequence_id, write_time)
-
-
-@dataclass(frozen=True)
-class HeldRun:
-    """A run in memory: a buffer of Arrow, or bytes."""
-
-    data: memoryview
-
-    @property
-    def size(self) -> int:
-        """Its length in bytes."""
-        return len(self.data)
-
-    def read_at(self, offset: int, length: int) -> memoryview:
-        """Return `length` bytes from `offset` on, and fewer only at the end."""
-        return self.data[offset : offset + length]
 
 
 def sort_key(cell: Cell) -> tuple[Any, ...]:

@@ -8,9 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.unit.hbase.hfiles.models import HeldRun, numbered, split_run
+from tests.unit.hbase.hfiles.models import numbered, split_run
 from tests.unit.hbase.hfiles.test_merge import CELL, CELLS, SOUND, Spilled, broken, encoded, held, merged
 from tests.unit.hbase.wal.encoder import PUT, Cell
+from tests.unit.hbase.wal.memory_file import MemoryFile
 from walferry.hbase.hfiles.cutting import RunPart, cut
 from walferry.hbase.hfiles.errors import BrokenRun
 
@@ -25,7 +26,7 @@ def put(row: bytes, value: bytes = b"value") -> Cell:
 
 @given(RUNS, ROWS, SIZES)
 def test_what_lies_before_a_cut_has_the_rows_before_it_and_what_follows_the_others(data: bytes, row: bytes, size: int) -> None:
-    at = cut(HeldRun(memoryview(data)), row, chunk_bytes=size)
+    at = cut(MemoryFile(memoryview(data)), row, chunk_bytes=size)
     cells = split_run(data)
     assert split_run(data[:at]) == [each for each in cells if each[0].row < row]
     assert split_run(data[at:]) == [each for each in cells if each[0].row >= row]
@@ -33,7 +34,7 @@ def test_what_lies_before_a_cut_has_the_rows_before_it_and_what_follows_the_othe
 
 @given(RUNS, st.lists(ROWS, max_size=4).map(sorted), SIZES)
 def test_a_run_is_divided_into_the_shares_of_several_regions(data: bytes, rows: list[bytes], size: int) -> None:
-    rest: HeldRun | RunPart = HeldRun(memoryview(data))
+    rest: MemoryFile | RunPart = MemoryFile(memoryview(data))
     shares = []
     for row in rows:
         at = cut(rest, row, chunk_bytes=size)
@@ -48,7 +49,7 @@ def test_a_run_is_divided_into_the_shares_of_several_regions(data: bytes, rows: 
 @given(st.binary(max_size=30), st.data())
 def test_a_part_is_read_like_the_bytes_that_it_has(data: bytes, draw: st.DataObject) -> None:
     start, end = sorted((draw.draw(st.integers(0, len(data))), draw.draw(st.integers(0, len(data)))))
-    part, own = RunPart(HeldRun(memoryview(data)), start, end), data[start:end]
+    part, own = RunPart(MemoryFile(memoryview(data)), start, end), data[start:end]
     offset, length = draw.draw(st.integers(0, 40)), draw.draw(st.integers(0, 40))
     assert part.size == len(own)
     assert bytes(part.read_at(offset, length)) == own[offset : offset + length]
@@ -57,12 +58,12 @@ def test_a_part_is_read_like_the_bytes_that_it_has(data: bytes, draw: st.DataObj
 @pytest.mark.parametrize(("start", "end"), [(-1, 3), (3, 2), (0, 6), (6, 6)])
 def test_a_part_lies_within_its_run(start: int, end: int) -> None:
     with pytest.raises(ValueError, match="a run of 5 bytes has no part"):
-        RunPart(HeldRun(memoryview(bytes(5))), start, end)
+        RunPart(MemoryFile(memoryview(bytes(5))), start, end)
 
 
 def test_a_cell_that_is_longer_than_what_is_read_at_once_is_passed_over() -> None:
     data = encoded([(put(b"a"), 1), (put(b"m", bytes(3_000_000)), 1), (put(b"z"), 1)])
-    run = HeldRun(memoryview(data))
+    run = MemoryFile(memoryview(data))
     assert cut(run, b"n", chunk_bytes=1) == len(data) - len(numbered(put(b"z"), 1))
     assert cut(run, b"m", chunk_bytes=1) == len(numbered(put(b"a"), 1))
 
@@ -76,22 +77,22 @@ def test_a_run_in_a_file_is_read_in_parts_and_no_further_than_the_row(tmp_path: 
 
 
 def test_runs_that_can_be_written_to_are_cut_too() -> None:
-    assert cut(HeldRun(memoryview(bytearray(SOUND))), b"row3") == 3 * CELL
+    assert cut(MemoryFile(memoryview(bytearray(SOUND))), b"row3") == 3 * CELL
 
 
 @pytest.mark.parametrize("size", [1, CELL, 1 << 20])
 @pytest.mark.parametrize(("data", "offset", "problem"), list(broken()))
 def test_a_run_that_is_none_is_an_error_with_its_offset(data: bytes, offset: int, problem: str, size: int) -> None:
     with pytest.raises(BrokenRun, match=f"sorted run at byte {offset}: .*{problem}"):
-        cut(HeldRun(memoryview(data)), b"z", chunk_bytes=size)
+        cut(MemoryFile(memoryview(data)), b"z", chunk_bytes=size)
 
 
 def test_what_follows_the_row_is_not_looked_at() -> None:
-    assert cut(HeldRun(memoryview(SOUND[: 2 * CELL] + bytes(100))), b"row1") == CELL
+    assert cut(MemoryFile(memoryview(SOUND[: 2 * CELL] + bytes(100))), b"row1") == CELL
 
 
 def test_a_file_that_gives_less_than_it_has_is_an_error() -> None:
-    class Short(HeldRun):
+    class Short(MemoryFile):
         def read_at(self, offset: int, length: int) -> memoryview:
             return super().read_at(offset, length - 1)
 

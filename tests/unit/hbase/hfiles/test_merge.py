@@ -12,8 +12,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.unit.hbase.hfiles.models import TYPES, HeldRun, numbered, sort_key, split_stored, stored
+from tests.unit.hbase.hfiles.models import TYPES, numbered, sort_key, split_stored, stored
 from tests.unit.hbase.wal.encoder import PUT, Cell, encode_tags
+from tests.unit.hbase.wal.memory_file import MemoryFile
 from walferry.hbase.hfiles import merge
 from walferry.hbase.hfiles.errors import BrokenRun, TooManyRuns
 from walferry.hbase.hfiles.merge import merge_runs
@@ -58,8 +59,8 @@ def expected(runs: Sequence[Sequence[Numbered]]) -> list[Cell]:
     return written
 
 
-def held(*runs: bytes) -> list[HeldRun]:
-    return [HeldRun(memoryview(run)) for run in runs]
+def held(*runs: bytes) -> list[MemoryFile]:
+    return [MemoryFile(memoryview(run)) for run in runs]
 
 
 def merged(runs, **sizes: int) -> list[Cell]:
@@ -170,7 +171,7 @@ def test_a_cell_that_claims_to_be_longer_than_its_run_is_not_waited_for_in_memor
 
 
 def test_a_file_that_gives_less_than_it_has_is_an_error() -> None:
-    class Short(HeldRun):
+    class Short(MemoryFile):
         def read_at(self, offset: int, length: int) -> memoryview:
             return super().read_at(offset, length - 1)
 

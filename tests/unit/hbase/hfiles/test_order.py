@@ -13,9 +13,10 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from tests.unit.hbase.hfiles.edits import edits_of, global_entry
-from tests.unit.hbase.hfiles.models import HeldRun, stored
+from tests.unit.hbase.hfiles.models import stored
 from tests.unit.hbase.hfiles.test_merge import encoded, held, merged
 from tests.unit.hbase.wal.encoder import PUT, Cell, encode_tags
+from tests.unit.hbase.wal.memory_file import MemoryFile
 from walferry.hbase.hfiles import merge
 from walferry.hbase.hfiles.errors import OrderUnknown
 from walferry.hbase.hfiles.stores import TargetTable
@@ -137,7 +138,7 @@ def test_a_table_that_began_anew_within_what_is_sorted_at_once_is_refused() -> N
     entries = [global_entry([cell(b"%d" % i)], number, b"t", time) for i, (number, time) in enumerate(numbers)]
     (run,) = sorted_runs([edits_of(*entries)], {b"t": TargetTable((b"f",), (b"",))})
     with pytest.raises(OrderUnknown, match="sequence id 4 written at 5000 ms and sequence id 9 written at 1001 ms"):
-        merged([HeldRun(run.data.data)])
+        merged([MemoryFile(run.data.data)])
 
 
 def test_the_error_names_the_column_and_both_edits_whatever_is_in_them() -> None:
