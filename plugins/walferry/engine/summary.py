@@ -89,6 +89,10 @@ class GroupSummary(Record):
         """Whether the run must end as failed because of this group."""
         return self.status in (Status.FAILED, Status.HELD, Status.SLAVE_DOWN)
 
+    def plus(self, **counts: int) -> Self:
+        """Return the summary with these counts added to its own."""
+        return replace(self, **{name: getattr(self, name) + count for name, count in counts.items()})
+
     def to_json(self) -> str:
         """Return this summary for `from_json`. Each text that may come from outside is cut to one line."""
         values = asdict(self)
