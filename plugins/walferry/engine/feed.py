@@ -25,23 +25,16 @@ from walferry.replication.sinks.sink import Sink
 log = logging.getLogger(__name__)
 
 
-class FeedRow(Protocol):
-    """WALs that are shipped in a row. Any thread may call the methods."""
-
-    @property
-    def count(self) -> int:
-        """The number of WALs."""
-
-    def unread_since(self, wal: int) -> int | None:
-        """Return a time (ms since the epoch) before which no entry of this WAL that is not handed out was written, if known."""
-
-
-class Feed(FeedRow, Protocol):
+class Feed(Protocol):
     """A row of WALs, with their entries.
 
     A feed promises that it reads each of its WALs from the same offset to the same end, however often it is read, and that a
     WAL's batches come in the order of the file. One thread reads the feed.
     """
+
+    @property
+    def count(self) -> int:
+        """The number of WALs."""
 
     def position(self, wal: int) -> int:
         """Return the offset at which reading the WAL with this number begins."""

@@ -20,7 +20,7 @@ from walferry.load.earlier_loads import LoadedBefore
 from walferry.replay.files import FoundWals, GroupFiles, find
 from walferry.replay.holes import IntervalGone
 from walferry.replay.interval import Interval, moment
-from walferry.replay.job import ReplayJob, check_tables, rules_of, slave_id_of
+from walferry.replay.job import ReplayJob, check_tables, narrowed, slave_id_of
 from walferry.replay.listing import WalFile
 from walferry.replay.order import Stages, digest_of_names, stages_of
 from walferry.replay.scan import Scanned, Stay, TableCount, scan_wal
@@ -90,7 +90,7 @@ def replay(job: ReplayJob, on: Backend, *, dry_run: bool, keep_seconds: float) -
         job = replace(job, settings=settings, senders=senders_of_each(max(1, len(found.groups)), settings.senders), begun=begun)
         forget_down(session, job.peer_id, job.run_id)
         slave = slave_id_of(session, peer, job)
-        rules = rules_of(peer, cluster_id(session.zk, session.nodes), slave, job.tables)
+        rules = narrowed(FilterRules.of_peer(peer, cluster_id(session.zk, session.nodes), slave), job.tables)
     scanned = _scan(partial(_scan_one, job, rules, copied), found.groups, on)
     summaries = [_begun(group, scans) for group, scans in zip(found.groups, scanned, strict=True)]
     if dry_run or any(summary.failed for summary in summaries):

@@ -24,7 +24,7 @@ from walferry.hbase.files.quarantine import WAYS_OUT, is_broken
 from walferry.replication.queues.errors import LeaseHeld, LeaseLost
 from walferry.replication.queues.lease import Lease, acquire
 from walferry.replication.source.session import Session, open_session
-from walferry.shipping.attempt import Attempt
+from walferry.shipping.attempt import QueueAttempt
 from walferry.shipping.deleted import attempt_without
 from walferry.shipping.group_job import GroupJob
 from walferry.shipping.runs import read_group, write_group
@@ -73,7 +73,7 @@ def _ship_group(job: GroupJob, session: Session, waits: Waits, known: dict[str, 
     try:
         lease = acquire_lease(session, job, known)
         if (why := waits(session, job.peer_id)) is None:
-            attempt_without(job.settings, lease.right, lambda missing: Attempt(job, session, lease, counters, missing).run())
+            attempt_without(job.settings, lease.right, lambda missing: QueueAttempt(job, session, lease, counters, missing).run())
         else:
             counters.end(Status.HELD, str(why))
     except LeaseHeld as error:

@@ -46,9 +46,6 @@ class Batches:
         self.handed: list[int] = []
         self.closed: list[int] = []
 
-    def unread_since(self, wal: int) -> None:
-        return None
-
     def position(self, wal: int) -> int:
         return 0
 

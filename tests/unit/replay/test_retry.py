@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping
 from contextlib import nullcontext
 from types import SimpleNamespace
 from typing import Any
@@ -41,10 +41,10 @@ def ship(monkeypatch: pytest.MonkeyPatch) -> Callable[..., list[str]]:
         def __init__(
             self, job: Any, session: Any, files: Any, stages: Any, stage: int, counters: Any, right: Any, missing: Any
         ) -> None:
-            self.group, self.stage, self.counters = files.group, stage, counters
+            self.group, self.wals, self.stage, self.counters = files.group, files.wals, stage, counters
 
-        def run(self, wals: Sequence[WalFile]) -> None:
-            for each in wals:
+        def run(self) -> None:
+            for each in self.wals:
                 name = f"{self.group}{each.name.timestamp}"
                 shipped.append(f"{name} in stage {self.stage}" if self.stage else name)
                 if name in fails:
