@@ -34,12 +34,13 @@ from walferry.load.earlier_loads import loaded_before
 from walferry.load.errors import LoadOvertaken
 from walferry.load.records import Folder, loads_of, note_folder
 from walferry.replication.peers.reading import read_peer
+from walferry.replication.peers.settings import PeerSettings, SinkKind
 from walferry.replication.queues.errors import LeaseLost
 from walferry.replication.queues.lease import Lease, acquire
 from walferry.replication.source.cluster import SourceCluster
 from walferry.replication.source.session import Session
 from walferry.shipping.bulkload import driver, loading
-from walferry.shipping.bulkload.driver import Backlog, load_backlog
+from walferry.shipping.bulkload.driver import load_backlog
 from walferry.shipping.bulkload.job import LoadJob, PlannedRegion
 from walferry.shipping.bulkload.loading import PartitionOutcome, load_partition
 from walferry.shipping.bulkload.reading import read_wals
@@ -89,15 +90,11 @@ class World:
         jobs = [
             GroupJob(
                 source=self.session.source, peer_id="p", group=group, place=place, run_id="r", holder="run r",
-                deadline=time.time() + seconds,
+                deadline=time.time() + seconds, settings=PeerSettings(sink=SinkKind.AUTO, hfiles_from=least_bytes),
             )
             for group, place in groups_to_ship(self.session, "p")
         ]  # fmt: skip
-        backlog = Backlog(
-            source=self.session.source, peer_id="p", run_id="r", deadline=time.time() + seconds, least_bytes=least_bytes,
-            say=self.said.append,
-        )  # fmt: skip
-        return load_backlog(backlog, jobs, cast(Backend, self))
+        return load_backlog(jobs, cast(Backend, self), say=self.said.append)
 
     def shuffle(self, work: Shuffle) -> list[str]:
         """Answer as a backend."""
