@@ -41,7 +41,7 @@ from walferry.base.protos.parsing import length_at, parse_message
 from walferry.hbase.files.systems import OpenWal
 from walferry.hbase.values import PBUF
 from walferry.hbase.wal.header import ValueCodec
-from walferry.load.copy_errors import UnreadableHFile
+from walferry.load.errors import UnreadableHFile
 
 TRAILER_BYTES = 4096
 TRAILER_MAGIC = b'TRABLK"$'

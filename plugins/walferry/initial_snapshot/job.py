@@ -33,8 +33,8 @@ from walferry.initial_snapshot.snapshots import TakeSnapshot, snapshots
 from walferry.initial_snapshot.targets import check_target, has_rows, make_target, told
 from walferry.load.copied_tables import ChosenTable, choose
 from walferry.load.copy_border import find_border
-from walferry.load.copy_errors import CopyRefused, NotQueued
 from walferry.load.copy_records import MAX_NAMED, MAX_TABLES, CopyState, CopyWay, Records, RegionRecord, TableRecord, is_copied
+from walferry.load.errors import CopyRefused, NotQueued
 from walferry.load.fence import Claim
 from walferry.load.staging import PATIENCE_SECONDS
 from walferry.replication.filters.rules import PeerTables

@@ -24,7 +24,7 @@ from walferry.base.protos import hbase_pb2 as pb
 from walferry.base.protos.parsing import parse_message
 from walferry.hbase.files.systems import open_wal
 from walferry.hbase.names import family_folder, is_file_name, table_text
-from walferry.load.copy_errors import BrokenSnapshot
+from walferry.load.errors import BrokenSnapshot
 
 SNAPSHOTS = ".hbase-snapshot"
 MAX_FILE_BYTES = 1 << 44

@@ -34,8 +34,8 @@ from walferry.base.zk.records import decode, decode_or_none, delete_fenced, enco
 from walferry.hbase.errors import MissingPeer
 from walferry.hbase.layout import quoted
 from walferry.load.copy_border import Border
-from walferry.load.copy_errors import CopyUnderWay, Overtaken
 from walferry.load.earlier_loads import LoadedBefore
+from walferry.load.errors import CopyUnderWay, Overtaken
 from walferry.load.fence import Claim
 from walferry.load.records import MAX_JSON_BYTES, Folder, Load
 from walferry.replication.source.session import Session

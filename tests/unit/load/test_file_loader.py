@@ -27,8 +27,7 @@ from walferry.initial_snapshot.files_copy import FoundFile, NeedsScan, copy_file
 from walferry.initial_snapshot.hfiles import HFileInfo
 from walferry.initial_snapshot.manifest import SnapshotRegion, StoreFile
 from walferry.load import file_loader
-from walferry.load.copy_errors import Overtaken
-from walferry.load.errors import LoadOvertaken, NotLoaded
+from walferry.load.errors import LoadOvertaken, NotLoaded, Overtaken
 from walferry.load.file_loader import LOADS, TRIES, FileLoader, Tries, noted_folder
 from walferry.load.numbered import Destination, StagedFile
 from walferry.load.records import Folder
