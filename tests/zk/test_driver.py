@@ -42,9 +42,8 @@ from walferry.replication.source.session import Session
 from walferry.shipping.bulkload import driver, loading
 from walferry.shipping.bulkload.driver import load_backlog
 from walferry.shipping.bulkload.job import LoadJob, PlannedRegion
-from walferry.shipping.bulkload.loading import PartitionOutcome, load_partition
+from walferry.shipping.bulkload.loading import Loaded, PartitionOutcome, Runs, load_partition
 from walferry.shipping.bulkload.reading import read_wals
-from walferry.shipping.bulkload.region_load import Loaded, Runs
 from walferry.shipping.bulkload.targets import Targets
 from walferry.shipping.bulkload.wals import LoadWal
 from walferry.shipping.group_job import GroupJob, Left

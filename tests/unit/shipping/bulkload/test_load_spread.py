@@ -14,8 +14,7 @@ from walferry.base.jobs import Backend, BackendFailed, Shuffle
 from walferry.shipping.bulkload import load_spread
 from walferry.shipping.bulkload.job import LoadJob
 from walferry.shipping.bulkload.load_spread import LoadProgress, shown, spread_load
-from walferry.shipping.bulkload.loading import PartitionOutcome
-from walferry.shipping.bulkload.region_load import Loaded
+from walferry.shipping.bulkload.loading import Loaded, PartitionOutcome
 from walferry.shipping.bulkload.wals import LoadWal
 
 
