@@ -10,9 +10,8 @@ import tempfile
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from types import TracebackType
-from typing import Self
 
+from walferry.base.closing import Closing
 from walferry.hbase.files.systems import read_fd
 from walferry.shipping.bulkload.rows import NOTE, REPORT, Note, ShuffleRow
 
@@ -40,12 +39,12 @@ class _Place:
     size: int
 
 
-class HeldRuns:
-    """A partition's runs, notes and reports. A context manager."""
+class HeldRuns(Closing):
+    """A partition's runs, notes and reports."""
 
     def __init__(self, environment: Mapping[str, str] = os.environ) -> None:
         folder = environment.get(LOCAL_DIRS, "").partition(",")[0]
-        self._file = tempfile.TemporaryFile(dir=folder if os.path.isdir(folder) else None)  # noqa: SIM115  # closed in __exit__
+        self._file = tempfile.TemporaryFile(dir=folder if os.path.isdir(folder) else None)  # noqa: SIM115  # closed in `close`
         self._stores: dict[int, dict[int, list[_Place]]] = {}
         self._size = 0
         self.notes: list[Note] = []
@@ -85,8 +84,6 @@ class HeldRuns:
                 found[family] = [FileRun(self._file.fileno(), place.start, place.size) for place in places]
         return found
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def close(self) -> None:
+        """Free the disk."""
         self._file.close()
