@@ -13,9 +13,8 @@ from dataclasses import dataclass, replace
 
 from walferry.base.errors import WalferryError, text_of
 from walferry.base.zk.errors import ConnectError
-from walferry.engine.commit import Commit
 from walferry.engine.counters import Counters
-from walferry.engine.feed import Feed
+from walferry.engine.feed import Commit, Feed
 from walferry.engine.in_flight import WalOffset
 from walferry.engine.summary import GroupSummary, Status, digest_with
 from walferry.hbase.wal.errors import WalError
@@ -145,7 +144,7 @@ class IntervalWals:
 
 
 class SummaryOnly:
-    """Keeps in the group's summary which WALs are done (engine/commit.py). Writes to no queue."""
+    """Keeps in the group's summary which WALs are done (engine/feed.py). Writes to no queue."""
 
     pending = False
     whole_wals = True

@@ -14,9 +14,8 @@ from typing import ClassVar, Generic, TypeVar
 from walferry.base.errors import WalferryError
 from walferry.base.zk.right import Right
 from walferry.engine.bandwidth import limit_of
-from walferry.engine.commit import Commit
 from walferry.engine.counters import Counters
-from walferry.engine.feed import Feed
+from walferry.engine.feed import Commit, Feed
 from walferry.engine.gauges import Gauges
 from walferry.engine.in_flight import InFlight
 from walferry.engine.outcome import RunOutcome, noted_end

@@ -14,9 +14,10 @@ from tests.unit.replication.filters.test_window import RULES, entry, put, window
 from tests.unit.replication.sinks.hbase.test_bulk_loads import OFF, load
 from walferry.base.security.login import UNSECURED
 from walferry.engine.counters import Counters
-from walferry.engine.feed import Feed, FeedReader
+from walferry.engine.feed import Feed
 from walferry.engine.in_flight import InFlight, WalOffset
 from walferry.engine.outcome import Phase, RunOutcome
+from walferry.engine.run import FeedReader
 from walferry.engine.summary import GroupSummary
 from walferry.hbase.files.closedness import WalNotClosed
 from walferry.hbase.wal.errors import WalError
@@ -85,11 +86,11 @@ class Read:
             dispatch=lambda batch, *_: self.dispatched.append(len(batch.index)), flush=lambda: None,
             finish=lambda: setattr(self, "finished", True),
         )  # fmt: skip
-        FeedReader(
-            feed=feed, labels=LabelFilter(VisibilityLabels.REFUSE, dict), sink=SINK,
-            senders=senders, in_flight=self.in_flight, counters=Counters(GroupSummary(group="g")), outcome=self.outcome,
-            deadline=deadline,
-        ).run()  # type: ignore[arg-type]  # fmt: skip
+        run = SimpleNamespace(
+            feed=feed, labels=LabelFilter(VisibilityLabels.REFUSE, dict), sink=SINK, in_flight=self.in_flight,
+            counters=Counters(GroupSummary(group="g")), outcome=self.outcome, deadline=deadline,
+        )  # fmt: skip
+        FeedReader(run, senders).run()  # type: ignore[arg-type]
 
 
 SINK = HBaseSink(
