@@ -46,12 +46,12 @@ def write_result(session: Session, peer_id: str, run_id: str, outcomes: Sequence
         fields["samples"] = [{**s, "detail": s["detail"][:MAX_DETAIL_CHARS]} for s in fields["samples"][:places]]
         places -= len(fields["samples"])
         kept.append(fields)
-    put(session.zk, _path(session, peer_id), encode({"run_id": run_id, "tables": len(outcomes), "outcomes": kept}))
+    put(session.zk, session.own.verification(peer_id), encode({"run_id": run_id, "tables": len(outcomes), "outcomes": kept}))
 
 
 def read_result(session: Session, peer_id: str, run_id: str) -> list[VerificationOutcome] | None:
     """Return the outcomes that this run has kept; None if it has kept none. Raises ZNodeValueError, ConnectError."""
-    path = _path(session, peer_id)
+    path = session.own.verification(peer_id)
     znode = read(session.zk, path)
     if znode is None:
         return None
@@ -64,18 +64,10 @@ def read_result(session: Session, peer_id: str, run_id: str) -> list[Verificatio
 
 def delete_of_gone_peers(session: Session) -> None:
     """Delete the results of peers that do not exist any more. Raises ConnectError."""
-    folder = _folder(session)
+    folder = session.own.verification("peer").rpartition("/")[0]
     peers = children(session.zk, session.nodes.peers)
     if peers is None:
         return
     for name in set(children(session.zk, folder) or ()) - set(map(quoted, peers)):
         with contextlib.suppress(NoNodeError):  # another run deletes it too
             retried(session.zk, session.zk.delete, f"{folder}/{name}")
-
-
-def _path(session: Session, peer_id: str) -> str:
-    return f"{_folder(session)}/{quoted(peer_id)}"
-
-
-def _folder(session: Session) -> str:
-    return f"{session.source.root}/verifications/{quoted(session.source.znode_parent)}"
