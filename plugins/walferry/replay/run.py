@@ -188,14 +188,14 @@ def _ship_one(job: ReplayJob, task: tuple[GroupFiles, Stages, int, GroupSummary]
     return ship_group(job, *task)
 
 
-def _with_edits(group: GroupFiles, scans: Sequence[Scanned], of: Container[int]) -> GroupFiles:
+def _with_edits(group: GroupFiles, scans: Sequence[Scanned], of: Container[bytes]) -> GroupFiles:
     """Return the group with only the WALs that contain edits of one of these regions."""
     wals = zip(group.wals, scans, strict=True)
     return replace(group, wals=tuple(wal for wal, scan in wals if any(stay.region in of for stay in _stays([scan]))))
 
 
 def _stays(scans: Iterable[Scanned]) -> Iterable[Stay]:
-    return (stay for scan in scans for stay in scan.stays)
+    return (Stay(*stay) for scan in scans for stay in scan.stays)
 
 
 def _keep(job: ReplayJob, summaries: Sequence[GroupSummary]) -> None:
