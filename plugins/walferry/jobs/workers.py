@@ -58,7 +58,9 @@ def run_all(function: Callable[[T], R], things: Sequence[T], workers: int) -> It
                     continue
                 yield worker.take()
                 if waiting:
-                    worker.give(waiting.pop()) if worker.alive else started.append(_successor(worker, waiting.pop()))
+                    if not worker.alive:
+                        started.append(worker := _Worker(function))
+                    worker.give(waiting.pop())
     finally:
         try:
             _end(started)
@@ -116,7 +118,6 @@ class _Worker(Generic[T, R]):
 
     def __init__(self, function: Callable[[T], R]) -> None:
         context = multiprocessing.get_context("spawn")  # a fork would share the connections of this process
-        self.function = function
         self.pipe, theirs = context.Pipe()
         self.process = context.Process(target=_serve, args=(theirs, function), daemon=True)
         self.process.start()
@@ -139,12 +140,6 @@ class _Worker(Generic[T, R]):
             self.process.join(JOIN_SECONDS)
             return thing, Gone(f"its process has ended with code {self.process.exitcode}")
         return thing, result
-
-
-def _successor(gone: _Worker[T, R], thing: T) -> _Worker[T, R]:
-    worker = _Worker(gone.function)
-    worker.give(thing)
-    return worker
 
 
 def _end(workers: Sequence[_Worker[Any, Any]]) -> None:

@@ -42,7 +42,7 @@ from walferry.replication.peers.reading import read_peer
 from walferry.replication.peers.slave_tables import slave_tables
 from walferry.replication.source.session import open_session
 from walferry.shipping.bulkload.job import LoadJob, PlannedRegion
-from walferry.shipping.bulkload.rows import MAX_ERROR_CHARS, Note, ShuffleRow
+from walferry.shipping.bulkload.rows import MAX_ERROR_CHARS, Note, ShuffleRow, in_parts
 from walferry.shipping.bulkload.spilled_runs import HeldRuns
 
 # Bounds for one outcome, a text of at most a million characters. Reports are JSON within JSON.
@@ -120,7 +120,7 @@ class RegionLoader:
 
     def _write(self, planned: PlannedRegion, number: int, runs: Sequence[RandomAccess], url: str) -> StagedFile:
         """Write a file of a family's cells, of which there is at least one."""
-        family, settings = list(self.job.target(planned.table).families.items())[number]
+        family, settings = list(self.job.targets.tables[planned.table].families.items())[number]
         # numbered.py recognizes the file by this name.
         origin = Origin(int(time.time() * 1000), f"walferry {self.job.peer_id} {uuid.uuid4().hex}")
         with NewFile(url) as file:
@@ -162,8 +162,8 @@ def load_partition(rows: Iterable[ShuffleRow], job: LoadJob) -> Iterator[Partiti
     """Take all rows of a partition, load its regions, and yield their outcomes. Never raises errors that Walferry reports."""
     with HeldRuns() as held:
         held.take(rows)
-        for reports in _in_parts(held.reports):
-            yield PartitionOutcome(reports=reports)
+        for reports in in_parts(held.reports, len, REPORTS_BYTES):
+            yield PartitionOutcome(reports=tuple(map(bytes.decode, reports)))
         counts = sorted(held.counts.items())
         for start in range(0, len(counts), COUNTS_AT_ONCE):
             yield PartitionOutcome(runs=tuple(counts[start : start + COUNTS_AT_ONCE]))
@@ -173,29 +173,10 @@ def load_partition(rows: Iterable[ShuffleRow], job: LoadJob) -> Iterator[Partiti
             yield from _load(held, job)
 
 
-def _in_parts(reports: Iterable[bytes]) -> Iterator[tuple[str, ...]]:
-    """Yield the reports in parts of some size, or of one report."""
-    held: list[str] = []
-    size = 0
-    for report in reports:
-        if held and size + len(report) > REPORTS_BYTES:
-            yield tuple(held)
-            held, size = [], 0
-        held.append(report.decode())
-        size += len(report)
-    if held:
-        yield tuple(held)
-
-
-def wanted_wals(notes: Iterable[Note]) -> WantedRuns:
+def wanted_wals(notes: Sequence[Note]) -> WantedRuns:
     """Return which WALs and tables are loaded, according to these notes."""
-    ranges = list[range]()
-    unfit = set[str]()
-    for note in notes:
-        if note.end > note.first:
-            ranges.append(range(note.first, note.end))
-        unfit |= note.unfit.keys()
-    return WantedRuns(tuple(ranges), frozenset(unfit))
+    ranges = tuple(range(note.first, note.end) for note in notes if note.end > note.first)
+    return WantedRuns(ranges, frozenset(name for note in notes for name in note.unfit))
 
 
 @dataclass(frozen=True)
