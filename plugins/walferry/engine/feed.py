@@ -24,7 +24,8 @@ class Feed(Protocol):
         """The number of WALs."""
 
     def position(self, wal: int) -> int:
-        """Return the offset at which reading the WAL with this number begins."""
+        """Return the offset at which reading the WAL with this number begins: by default its beginning."""
+        return 0
 
     def batches(self, wal: int) -> Generator[tuple[Window, str]]:
         """Yield the WAL's batches of entries, each with the file's URL.
@@ -36,13 +37,18 @@ class Feed(Protocol):
         """Return the rules for the WAL's entries."""
 
     def chosen(self, batch: Window) -> Window:
-        """Return the part of a batch that is shipped, before any rules apply. The part may have no entries."""
+        """Return the part of a batch that is shipped, before any rules apply: by default all. The part may have no entries."""
+        return batch
 
     def handed_out(self, wal: int, batch: Window) -> None:
         """Note that all entries of a batch are with the senders, or filtered out."""
 
     def ends_at(self, wal: int, error: WalError) -> bool:
-        """Return whether the WAL ends at an entry that cannot be read, after doing what the feed does in this case."""
+        """Return whether the WAL ends at an entry that cannot be read, after doing what the feed does in this case.
+
+        By default none does.
+        """
+        return False
 
 
 class Commit(Protocol):

@@ -17,7 +17,6 @@ from walferry.engine.counters import Counters
 from walferry.engine.feed import Commit, Feed
 from walferry.engine.in_flight import WalOffset
 from walferry.engine.summary import GroupSummary, Status, digest_with
-from walferry.hbase.wal.errors import WalError
 from walferry.hbase.wal.windows import Window
 from walferry.load.copy_records import check_copied, copied_before, under_way
 from walferry.load.earlier_loads import NOTHING_LOADED, LoadedBefore
@@ -102,8 +101,8 @@ def _left(wals: Sequence[WalFile], summary: GroupSummary) -> tuple[WalFile, ...]
 
 
 @dataclass(frozen=True, kw_only=True)
-class IntervalWals:
-    """A group's part of an interval, as a feed (engine/feed.py)."""
+class IntervalWals(Feed):
+    """A group's part of an interval. The end of each WAL was found out before shipping began."""
 
     job: ReplayJob
     files: GroupFiles  # the last WALs of the group, which are not done
@@ -116,10 +115,6 @@ class IntervalWals:
     def count(self) -> int:
         """The number of WALs."""
         return len(self.files.wals)
-
-    def position(self, wal: int) -> int:
-        """Return 0: a WAL is read from its beginning."""
-        return 0
 
     def batches(self, wal: int) -> Generator[tuple[Window, str]]:
         """Yield all entries of the WAL. Raises WalError, StoreError, WalNotClosed, IntervalGone."""
@@ -137,10 +132,6 @@ class IntervalWals:
 
     def handed_out(self, wal: int, batch: Window) -> None:
         """Do nothing: progress within a WAL is not noted."""
-
-    def ends_at(self, wal: int, error: WalError) -> bool:
-        """Return False: the end of each WAL was found out before shipping began."""
-        return False
 
 
 class SummaryOnly:

@@ -8,6 +8,7 @@ from collections.abc import Generator, Sequence
 from dataclasses import dataclass, field
 
 from walferry.engine.counters import Counters
+from walferry.engine.feed import Feed
 from walferry.engine.in_flight import WalOffset
 from walferry.hbase.files.closedness import await_closed
 from walferry.hbase.files.quarantine import quarantine, to_be_quarantined
@@ -69,8 +70,8 @@ class GroupWals:
 
 
 @dataclass(frozen=True, kw_only=True)
-class QueuedWals:
-    """A feed (engine/feed.py) of queued WALs. `deadline` is on time.monotonic."""
+class QueuedWals(Feed):
+    """A feed of queued WALs. `deadline` is on time.monotonic."""
 
     job: GroupJob
     wals: GroupWals
@@ -109,10 +110,6 @@ class QueuedWals:
     def rules(self, wal: int) -> FilterRules:
         """Return the peer's rules, without the edits of this WAL that the slave has loaded as files."""
         return self.loaded.rest(self.wals.wals[wal].queued.name.text, self.peer_rules)
-
-    def chosen(self, batch: Window) -> Window:
-        """Return all of the batch."""
-        return batch
 
     def handed_out(self, wal: int, batch: Window) -> None:
         """Note how far the WAL is read, and when its last entry so far was written."""
