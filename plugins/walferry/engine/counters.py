@@ -42,15 +42,13 @@ class Counters:
     def read(self, window: Window, kept: KeptEdits) -> None:
         """Count a batch that was read; its entries go to the senders now."""
         index = window.index
-        reasons = filtered_by_reason(kept)
         partial = kept.reason == Reason.SHIPPED
         with self._lock:
             self._add(
                 logEditsRead=len(index), logReadInBytes=int(window.next_positions[-1] - window.positions[0]),
                 cellsFiltered=int((index.cell_count - kept.cells)[partial].sum()),
             )  # fmt: skip
-            filtered = Counter(self._summary.logEditsFiltered)
-            filtered.update(reasons)
+            filtered = Counter(self._summary.logEditsFiltered) + Counter(filtered_by_reason(kept))
             self._set(logEditsFiltered=dict(filtered))
 
     def shipped(self, request: SinkRequest) -> None:

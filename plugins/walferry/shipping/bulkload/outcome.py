@@ -53,9 +53,7 @@ class LoadedGroup:
             uncleanlyClosedLogs=sum(not report.clean for report in self.reports),
             ignoredUncleanlyClosedLogContentsInBytes=sum(report.ignored for report in self.reports),
         )  # fmt: skip
-        filtered = Counter(before.logEditsFiltered)
-        for report in self.reports:
-            filtered.update(report.filtered)
+        filtered = sum((Counter(report.filtered) for report in self.reports), Counter(before.logEditsFiltered))
         return replace(
             counted, status=Status.DONE, sink="hfiles", logEditsFiltered=dict(filtered), sizeOfLogQueue=found.queued - removed,
             logsLeft=0, bytesToShip=to_ship, bytesDone=to_ship, timestampOfNextToReplicate=None, replicationLag=0,

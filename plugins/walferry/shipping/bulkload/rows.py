@@ -68,7 +68,7 @@ class Note(Record):
         return text_of(asdict(self) | {"error": one_line(self.error, MAX_ERROR_CHARS)})
 
 
-@dataclass(frozen=True)
+@dataclass
 class WalReport(Record):
     """What the peer gets from a WAL. `tables` contains [edits, cells, bytes, operations] of each table that goes into files."""
 
