@@ -103,11 +103,8 @@ def split_keys(regions: Collection[SnapshotRegion]) -> list[bytes]:
 
 
 def _has_rows(info: pb.RegionInfo) -> bool:
-    return not (info.replica_id or info.split or info.offline or _is_of_mob_files(info))
-
-
-def _is_of_mob_files(info: pb.RegionInfo) -> bool:
-    return info.start_key == MOB_START_KEY and info.region_id == 0
+    is_of_mob_files = info.start_key == MOB_START_KEY and info.region_id == 0
+    return not (info.replica_id or info.split or info.offline or is_of_mob_files)
 
 
 def _region(manifest: pb.SnapshotRegionManifest, families: Collection[bytes]) -> SnapshotRegion:

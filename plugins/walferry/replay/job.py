@@ -19,8 +19,8 @@ from walferry.replication.filters.rules import Families, FilterRules, PeerTables
 from walferry.replication.peers.reading import Peer
 from walferry.replication.sinks.of_peer import open_sink
 from walferry.replication.source.session import Session
+from walferry.shipping.attempt import check_not_paused
 from walferry.shipping.group_job import ShippingJob
-from walferry.shipping.pausing import check_not_paused
 
 
 @dataclass(frozen=True, kw_only=True)

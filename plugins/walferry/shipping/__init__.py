@@ -8,7 +8,7 @@ queued_wals              the engine's feed: the group's closed WALs, and how a r
 queue_positions          the engine's commit: registers positions, removes and archives finished WALs
 closed_wal               reads a WAL once it is closed
 bulkload                 ships a backlog as HFiles
-slave_down, pausing      whether the slave is down, and whether the peer is paused
+slave_down               whether the slave is down
 rows                     ships scanned rows as entries of a WAL
 deleted                  finds tables and families that neither cluster has any more
 lag                      finds the write time of the oldest edit that is not shipped

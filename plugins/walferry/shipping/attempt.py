@@ -22,6 +22,7 @@ from walferry.engine.outcome import RunOutcome, noted_end
 from walferry.engine.run import Run
 from walferry.engine.summary import GroupSummary, Status
 from walferry.hbase.cluster import cluster_id
+from walferry.hbase.errors import PausedPeer
 from walferry.load.earlier_loads import NOTHING_LOADED, loaded_before
 from walferry.replication.filters.rules import FilterRules
 from walferry.replication.filters.visibility import LabelFilter
@@ -33,7 +34,6 @@ from walferry.shipping.candidates import candidates
 from walferry.shipping.deleted import Missing, deleted_at_source, names_of
 from walferry.shipping.group_job import GroupJob, ShippingJob
 from walferry.shipping.lag import first_written
-from walferry.shipping.pausing import check_not_paused, why_paused
 from walferry.shipping.queue_positions import Archiver, QueuePositions
 from walferry.shipping.queued_wals import GroupWals, QueuedWals
 from walferry.shipping.runs import write_group
@@ -171,3 +171,14 @@ class QueueAttempt(Attempt[GroupJob]):
         check_not_paused(self._session, self._job.peer_id)
         self._wals.written = self._wals.written or first_written(self._session.store, self._wals.wals, self._keys)
         self.publish()
+
+
+def why_paused(session: Session, peer_id: str) -> PausedPeer | None:
+    """Return the error that says that the peer is paused; None if it is not. Raises PeerError, ConnectError."""
+    return PausedPeer(peer_id) if read_peer(session.zk, session.nodes, peer_id).paused else None
+
+
+def check_not_paused(session: Session, peer_id: str) -> None:
+    """Raise PausedPeer if the peer is paused. Raises PeerError, ConnectError."""
+    if (why := why_paused(session, peer_id)) is not None:
+        raise why
