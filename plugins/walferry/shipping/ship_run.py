@@ -136,7 +136,7 @@ def load_files(run: ShipRun, jobs: Sequence[GroupJob], on: Backend, say: Tell) -
     from walferry.shipping.bulkload.driver import load_backlog
 
     with LoadNote(run.source, run.peer_id, run.run_id) as note:
-        return load_backlog(jobs, on, under_way, say=say, tell=note.tell)
+        return load_backlog(jobs, on, say=say, tell=note.tell)
 
 
 def _bytes_queued(run: ShipRun, jobs: Sequence[GroupJob]) -> int:
@@ -148,7 +148,7 @@ def ship(job: GroupJob) -> GroupSummary:
     """Ship a group, in the process of a Spark task. An error goes into the group's summary, and is never raised."""
     from walferry.shipping.group import ship_group
 
-    return ship_group(replace(job, holder=f"{job.holder} on {socket.gethostname()}, process {os.getpid()}"), under_way)
+    return ship_group(replace(job, holder=f"{job.holder} on {socket.gethostname()}, process {os.getpid()}"))
 
 
 def finish(run: ShipRun, summaries: Sequence[GroupSummary]) -> None:

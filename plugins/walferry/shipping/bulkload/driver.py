@@ -35,6 +35,7 @@ from walferry.hbase.rpc import master
 from walferry.hbase.rpc.errors import RpcError
 from walferry.hbase.tables.errors import RegionUnavailable
 from walferry.hbase.tables.tables import Tables
+from walferry.load.copy_records import under_way
 from walferry.load.earlier_loads import initial_snapshots
 from walferry.load.file_loader import Tries, clean, clean_folders, noted_folder
 from walferry.load.records import Load, LoadFolder, begin_load, forget, loads_of, note_done
@@ -51,7 +52,7 @@ from walferry.shipping.bulkload.outcome import LoadedGroup, Verdict, verdict_of
 from walferry.shipping.bulkload.targets import Targets, read_targets
 from walferry.shipping.bulkload.wals import LoadWal, number_wals, parts_of
 from walferry.shipping.candidates import GroupCandidates, candidates
-from walferry.shipping.group import Waits, at_once, lease_given_up
+from walferry.shipping.group import lease_given_up
 from walferry.shipping.group_job import GroupJob, Left
 from walferry.shipping.runs import read_group, write_group
 
@@ -75,11 +76,11 @@ class _Group:
     wals: Sequence[LoadWal] = ()
 
 
-def load_backlog(jobs: Sequence[GroupJob], on: Backend, waits: Waits = at_once, *, say: Tell = print, tell: Tell = print) -> Left:
-    """Load as many of the groups' edits as possible, unless they `wait`. Uses the backend only if there are any.
+def load_backlog(jobs: Sequence[GroupJob], on: Backend, *, say: Tell = print, tell: Tell = print) -> Left:
+    """Load as many of the groups' edits as possible, unless an initial snapshot is under way.
 
-    The jobs are one run's. `say` gets the log's lines, `tell` the progress. Raises LeaseLost, LoadOvertaken, StaleLoad, and the
-    tasks' errors: then no WAL leaves its queue, and the next try begins again.
+    The jobs are one run's. `say` gets the log's lines, `tell` the progress. Uses the backend only if there is anything to load.
+    Raises LeaseLost, LoadOvertaken, StaleLoad, and the tasks' errors: then no WAL leaves its queue; the next try begins again.
     """
     peer_id = jobs[0].peer_id
     with open_session(jobs[0].source) as session, ExitStack() as leases:
@@ -87,7 +88,7 @@ def load_backlog(jobs: Sequence[GroupJob], on: Backend, waits: Waits = at_once, 
         if not groups:
             return Left((), jobs)
         peer = read_peer(session.zk, session.nodes, peer_id)  # as it is once the leases are held
-        if peer.paused or waits(session, peer_id):
+        if peer.paused or under_way(session, peer_id):
             return Left((), jobs)  # shipping by requests leaves the peer alone too
         try:
             with _slave(peer, session.source) as slave:
