@@ -24,6 +24,7 @@ from tests.unit.replication.filters.test_window import entry, put
 from tests.unit.replication.sinks.hbase.test_bulk_loads import load
 from tests.unit.shipping.bulkload.jobs import targets
 from tests.zk.hbase_znodes import DEAD, OTHER, SERVER, HBaseZNodes, wal
+from tests.zk.load_notes import note_folder
 from walferry.base.jobs import Backend, Shuffle
 from walferry.base.security.login import UNSECURED
 from walferry.engine.summary import Status
@@ -32,7 +33,7 @@ from walferry.hbase.rpc.errors import ConnectionFailed
 from walferry.load import file_loader, records
 from walferry.load.earlier_loads import loaded_before
 from walferry.load.errors import LoadOvertaken
-from walferry.load.records import Folder, loads_of, note_folder
+from walferry.load.records import Folder, loads_of
 from walferry.replication.peers.reading import read_peer
 from walferry.replication.peers.settings import PeerSettings, SinkKind
 from walferry.replication.queues.errors import LeaseLost
