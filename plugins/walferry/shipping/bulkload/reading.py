@@ -136,7 +136,7 @@ class _Reading:
             of_table = np.flatnonzero(chosen & (table_of == table))
             counts = [of_table.size, *(int(column[of_table].sum()) for column in (kept.cells, kept.size, kept.rows))]
             name = names[table].decode(errors="backslashreplace")
-            report.tables[name] = list(map(sum, zip(report.tables.get(name, [0] * 4), counts, strict=True)))
+            report.tables[name] = [a + b for a, b in zip(report.tables.get(name, [0] * 4), counts, strict=True)]
         return np.flatnonzero(chosen)
 
     def _leave_out(self, table: bytes, why: str) -> None:
