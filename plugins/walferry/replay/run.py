@@ -155,19 +155,17 @@ def _ship(
     """
     stays = [(group.group, stay) for group, scans in zip(groups, scanned, strict=True) for stay in _stays(scans)]
     of_group, regions = stages_of(stays), {stay.region for _, stay in stays}
-    several = [
-        _with_edits(group, scans, of_group.get(group.group, Stages()).regions)
-        for group, scans in zip(groups, scanned, strict=True)
-    ]
+    staged = [of_group.get(group.group, Stages()) for group in groups]
+    several = [_with_edits(group, scans, its.regions) for group, its, scans in zip(groups, staged, scanned, strict=True)]
     moving = digest_of_names(wal.name.text for group in several for wal in group.wals)
-    digests = [of_group.get(group.group, Stages()).digest(moving) for group in groups]
+    digests = [stages.digest(moving) for stages in staged]
     last = max((stage for stages in of_group.values() for stage in stages.needed), default=0)
     summaries: list[GroupSummary] = []
     this_try, follows = uuid4().hex, ""
     for stage in range(last + 1):
         tasks = []
-        for group, with_several, summary, digest, scans in zip(groups, several, begun, digests, scanned, strict=True):
-            stages = of_group.get(group.group, Stages())
+        rows = zip(groups, staged, several, begun, digests, scanned, strict=True)
+        for group, stages, with_several, summary, digest, scans in rows:
             summary = replace(summary, stages=digest + follows, shippedBy=this_try)
             if stage == 0:
                 tasks.append((_with_edits(group, scans, regions), stages, stage, summary))

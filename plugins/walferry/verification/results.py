@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass, replace
 
 from kazoo.exceptions import NoNodeError
 
@@ -42,11 +42,10 @@ def write_result(session: Session, peer_id: str, run_id: str, outcomes: Sequence
     places = MAX_SAMPLES
     kept = []
     for outcome in ordered[:MAX_TABLES]:
-        fields = asdict(outcome) | {"problem": outcome.problem[:MAX_PROBLEM_CHARS]}
-        fields["samples"] = [{**s, "detail": s["detail"][:MAX_DETAIL_CHARS]} for s in fields["samples"][:places]]
-        places -= len(fields["samples"])
-        kept.append(fields)
-    put(session.zk, session.own.verification(peer_id), encode({"run_id": run_id, "tables": len(outcomes), "outcomes": kept}))
+        samples = [replace(sample, detail=sample.detail[:MAX_DETAIL_CHARS]) for sample in outcome.samples[:places]]
+        places -= len(samples)
+        kept.append(replace(outcome, problem=outcome.problem[:MAX_PROBLEM_CHARS], samples=samples))
+    put(session.zk, session.own.verification(peer_id), encode(_Result(run_id, tuple(kept))))
 
 
 def read_result(session: Session, peer_id: str, run_id: str) -> list[VerificationOutcome] | None:
