@@ -70,32 +70,23 @@ def run_all(function: Callable[[T], R], things: Sequence[T], workers: int) -> It
 
 @dataclass(frozen=True)
 class LocalProcesses:
-    """A backend for jobs: `workers` processes of this machine at a time. It has no shuffle."""
+    """A backend for jobs: `cores` processes of this machine at a time. It has no shuffle."""
 
-    workers: int
+    cores: int
     shuffles: bool = False
     least_bytes: int = 0
 
     @property
-    def cores(self) -> int:
-        """The number of tasks that run at a time."""
-        return self.workers
-
-    @property
     def most_tasks(self) -> int:
         """The number of tasks that run at a time."""
-        return self.workers
+        return self.cores
 
     def run(
-        self,
-        function: Callable[[T], S],
-        items: Sequence[T],
-        result: type[S],
-        lost: Callable[[T, str], S] | None = None,
+        self, function: Callable[[T], S], items: Sequence[T], result: type[S], lost: Callable[[T, str], S] | None = None
     ) -> list[S]:
         """Call `function` for each item. If a process dies in the middle of an item, call `lost`, or raise BackendFailed."""
         found: dict[int, S] = {}
-        for (number, item), done in run_all(partial(_numbered, function), list(enumerate(items)), self.workers):
+        for (number, item), done in run_all(partial(_numbered, function), list(enumerate(items)), self.cores):
             if not isinstance(done, Gone):
                 found[number] = done
             elif lost is not None:
