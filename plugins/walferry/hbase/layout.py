@@ -147,6 +147,7 @@ class OwnZNodes:
     archiving = _Own("archiving")  # of a WAL: the right to copy it to the archive
     initial_snapshot = _Own("initial-snapshots")  # the state of the peer's initial snapshot
     loads = _Own("loads")  # parent of the records of file loads into the peer's slave
+    verification = _Own("verifications")  # the result of the peer's newest comparison
     _marks = _Own("marks")
     _regions = _Own("regions")  # for a part of a master's work
 

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from walferry.base.kernels.read import Bytes, Ints
-from walferry.hbase.hfiles.blocks import HEADER_BYTES, BlockKind, BlockWriter, Placed
+from walferry.hbase.hfiles.blocks import HEADER_BYTES, BlockKind, BlockWriter, Placed, compressor
 from walferry.hbase.hfiles.bloom import COLUMN_KEY_BYTES, Bloom, BloomWriter
 from walferry.hbase.hfiles.encodings import MOST_ADDED, Encoding, block_head, block_tail
 from walferry.hbase.hfiles.ends import EndWriter, FileEnd
@@ -67,7 +67,7 @@ class _File:
         self._settings = settings
         self._origin = origin
         self._written = EndWriter(write)
-        self._out = BlockWriter(self._written, settings.compression, settings.checksum)
+        self._out = BlockWriter(self._written, compressor(settings.compression), settings.checksum)
         self._index = BlockIndex()
         self._bloom = BloomWriter(settings.bloom)
         self._deletes = BloomWriter(Bloom.ROW)
