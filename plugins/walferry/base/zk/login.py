@@ -11,7 +11,6 @@ import ipaddress
 import socket
 from collections.abc import Callable
 from functools import partial
-from typing import Protocol
 
 from walferry.base.errors import WalferryError
 from walferry.base.security.digest import DigestClient
@@ -27,15 +26,6 @@ DIGEST_URI = "zookeeper/zk-sasl-md5"  # all ZooKeeper servers use this one (Secu
 Exchange = Callable[[bytes], bytes | None]  # sends a token, and returns the server's
 
 
-class _Mechanism(Protocol):
-    @property
-    def ends(self) -> bool: ...  # whether the server may answer with nothing now
-
-    def first(self) -> bytes: ...
-
-    def answer(self, token: bytes) -> bytes | None: ...
-
-
 class _Kerberos:
     def __init__(self, credential: Credential, server: str) -> None:
         self._client = GssapiClient(Context(credential, server), server, Protection.AUTHENTICATION)
@@ -44,6 +34,7 @@ class _Kerberos:
 
     @property
     def ends(self) -> bool:
+        """Whether the server may answer with nothing now."""
         return self._client.protection is not None
 
     def first(self) -> bytes:
@@ -119,7 +110,7 @@ class Proof:
         if self._login.kerberos is not None and self._login.zookeeper.auth is ZooKeeperAuth.KERBEROS:
             credential_of(self._login.kerberos).distrust()
 
-    def _mechanism(self, host: str) -> _Mechanism:
+    def _mechanism(self, host: str) -> _Kerberos | _Password:
         at, kerberos = self._login.zookeeper, self._login.kerberos
         if at.auth is ZooKeeperAuth.DIGEST:
             if not at.user or not at.password_file:

@@ -13,11 +13,12 @@ import os
 import stat
 import threading
 import time
+from abc import abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, Protocol, Self
+from typing import Any, Self
 from uuid import uuid4
 
 from walferry.base.closing import Closing
@@ -45,20 +46,14 @@ class FolderEntry:
     is_folder: bool
 
 
-class OpenWal(Protocol):
+class OpenWal(Closing):
     """An open WAL; `size` is its length in bytes when it was opened. Also a context manager that closes it."""
 
     size: int
 
+    @abstractmethod
     def read_at(self, offset: int, length: int) -> bytes:
         """Return `length` bytes from `offset` on; fewer only at the end of the file."""
-        ...
-
-    def close(self) -> None: ...
-
-    def __enter__(self) -> Self: ...
-
-    def __exit__(self, *error: object) -> None: ...
 
 
 def open_wal(url: str, *, patience: float = 0.0) -> OpenWal:
@@ -309,7 +304,7 @@ def read_fd(fd: int, offset: int, length: int) -> bytes:
     return data
 
 
-class _LocalFile(Closing):
+class _LocalFile(OpenWal):
     def __init__(self, url: str) -> None:
         self._url = url
         try:
@@ -337,7 +332,7 @@ class _LocalFile(Closing):
         os.close(self._fd)
 
 
-class _RemoteFile(Closing):
+class _RemoteFile(OpenWal):
     def __init__(self, url: str, patience: float) -> None:
         self._url = url
         self._patience = patience
