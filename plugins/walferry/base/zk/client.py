@@ -34,9 +34,8 @@ from kazoo.retry import KazooRetry, RetryFailedError
 
 from walferry.base.hosts import unreachable
 from walferry.base.security.login import UNSECURED, Login
-from walferry.base.zk.answers import bound_answers, drop_unreadable
 from walferry.base.zk.errors import AnswerTooLong, ConnectError
-from walferry.base.zk.secured import SecuredClient
+from walferry.base.zk.secured import SecuredClient, bound_answers, drop_unreadable
 
 log = logging.getLogger(__name__)
 
