@@ -35,7 +35,7 @@ from walferry.base.closing import Closing
 from walferry.base.errors import WalferryError
 from walferry.base.protos import hdfs_pb2 as pb
 from walferry.base.protos.parsing import delimited, length_at, parse_message
-from walferry.base.security.gssapi import Context, check_host, credential_of
+from walferry.base.security.gssapi import Context, KerberosError, check_host, credential_of
 from walferry.base.security.login import HOST, Kerberos, Protection
 from walferry.base.security.sasl import GssapiClient
 from walferry.base.security.tickets import Service, principal_of
@@ -74,8 +74,11 @@ class WrongNameNode(LoginRefused):
     """The answering server is not the expected NameNode: it has another name, or does not use Kerberos."""
 
 
+NO_ANSWER = (OSError, NameNodeError, KerberosError, DecodeError)  # the errors of connections and calls
+
+
 class NameNode(Closing):
-    """A connection to a NameNode; a context manager that closes it. Calls raise OSError, NameNodeError, DecodeError."""
+    """A connection to a NameNode; a context manager that closes it. Calls raise one of NO_ANSWER."""
 
     def __init__(self, host: str, port: int, kerberos: Kerberos | None, expected: str | None = None) -> None:
         """Connect and log in. The NameNode must have the principal `expected`, or match it if it is a pattern of Hadoop's. _HOST
