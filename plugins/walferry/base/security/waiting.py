@@ -26,6 +26,20 @@ class Slow:
         return self.call()
 
 
+def in_background(call: Callable[[], T], name: str) -> Future[T]:
+    """Begin a call in a thread of its own, for which the process does not wait at its end. It may hang for ever."""
+    result: Future[T] = Future()
+
+    def run() -> None:
+        try:
+            result.set_result(call())
+        except BaseException as error:  # hdfs-native's panics are not Exceptions
+            result.set_exception(error)
+
+    threading.Thread(target=run, daemon=True, name=name).start()
+    return result
+
+
 def within(seconds: float, call: Callable[[], T], what: str = "") -> T:
     """Return the result of `call`. Raises TimeoutError if it takes too long; the call then goes on in the background, unused.
 
@@ -36,17 +50,8 @@ def within(seconds: float, call: Callable[[], T], what: str = "") -> T:
     places = _places(what)
     if not places.acquire(timeout=max(0.0, seconds)):
         raise TimeoutError
-    result: Future[T] = Future()
-
-    def run() -> None:
-        try:
-            result.set_result(call())
-        except BaseException as error:
-            result.set_exception(error)
-        finally:
-            places.release()
-
-    threading.Thread(target=run, daemon=True, name="walferry-kerberos").start()  # the process does not wait for it at its end
+    result = in_background(call, "walferry-kerberos")
+    result.add_done_callback(lambda _: places.release())
     return result.result(max(0.0, give_up - time.monotonic()))
 
 
