@@ -1,11 +1,14 @@
-"""Limits the wait for library calls without a time limit: Kerberos asks each of its KDCs for up to a minute, and longer."""
+"""Limits the wait for library calls without a time limit: Kerberos asks each of its KDCs for up to a minute, and longer.
+
+Dialogues with a server are written without I/O. Such calls are steps in them, and the channel sees to the time limit.
+"""
 
 from __future__ import annotations
 
 import functools
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 from concurrent.futures import Future
 from dataclasses import dataclass
 from typing import TypeVar
@@ -24,6 +27,13 @@ class Slow:
 
     def __call__(self) -> bytes:
         return self.call()
+
+
+ANY = -1
+Step = bytes | int | Slow
+Steps = Generator[Step, bytes, T]
+"""A dialogue without I/O. It yields bytes to be sent, the number of bytes that it needs (ANY: the next ones; empty at the end),
+or a call that may take long, and gets that call's result. An error of the step, TimeoutError too, is raised at the yield."""
 
 
 def in_background(call: Callable[[], T], name: str) -> Future[T]:

@@ -326,7 +326,8 @@ class Connection(Closing):
         tls, protection = None, None
         if self._login.tls is not None:
             tls = TlsClient(self._login.tls, server.host)
-            channel.add(channel.run(negotiation.tls(tls), give_up))
+            channel.run(tls.handshake(), give_up)
+            channel.add(tls)
         if self._login.kerberos is not None:
             steps = negotiation.kerberos(server, self._login.kerberos, self._max_response_bytes, principal)
             protection, layers = channel.run(steps, give_up)

@@ -24,11 +24,10 @@ from walferry.base.protos.parsing import parse_message
 from walferry.base.security.gssapi import Context, Credential, KdcSilent, check_host, credential_of
 from walferry.base.security.login import HOST, Kerberos, Protection
 from walferry.base.security.sasl import MAX_TOKEN_BYTES, GssapiClient, Wraps
-from walferry.base.security.tls import TlsClient
-from walferry.base.security.waiting import Slow
+from walferry.base.security.waiting import Slow, Step, Steps
 from walferry.base.texts import one_line
 from walferry.hbase.rpc import codec
-from walferry.hbase.rpc.channel import ANY, Layer, Step, Steps
+from walferry.hbase.rpc.channel import Layer
 from walferry.hbase.rpc.codec import INT32, AuthMethod, Buffer, CodecError, Failure
 from walferry.hbase.rpc.errors import (
     MAX_CLASS_NAME_CHARS,
@@ -57,21 +56,6 @@ class Server:
 
     host: str
     name: str
-
-
-def tls(client: TlsClient) -> Steps[Layer]:
-    """Start TLS on a connection. Raises TlsError."""
-    handshake = client.handshake()
-    try:
-        out = next(handshake)
-        while True:
-            if out:
-                yield out
-            out = handshake.send((yield ANY))
-    except StopIteration:
-        if last := client.to_send:
-            yield last
-    return client
 
 
 def kerberos(
