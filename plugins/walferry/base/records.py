@@ -150,10 +150,6 @@ def _number(_: Sequence[Any], value: Any, where: str) -> float:
     return value
 
 
-def _tuple(hints: Sequence[Any], value: Any, where: str) -> tuple[Any, ...]:
-    return tuple(_list(hints, value, where))
-
-
 def _list(hints: Sequence[Any], value: Any, where: str) -> list[Any]:
     if not isinstance(value, list):
         raise _wrong(where, value, "a list")
@@ -187,7 +183,8 @@ def _enum(hint: type[Enum], value: Any, where: str) -> Enum:
 
 
 _READERS: Mapping[Any, Callable[[Sequence[Any], Any, str], Any]] = {
-    bytes: _bytes, float: _number, tuple: _tuple, Sequence: _list, list: _list, Mapping: _mapping, dict: _mapping,
+    bytes: _bytes, float: _number, Sequence: _list, list: _list, Mapping: _mapping, dict: _mapping,
+    tuple: lambda *args: tuple(_list(*args)),
 }  # fmt: skip
 
 

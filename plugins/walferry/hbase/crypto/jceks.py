@@ -222,7 +222,8 @@ class _Reader:
         if kind == _REFERENCE:
             return self._referred()
         if kind == _STRING:
-            return self._remembered(self._utf())
+            self._handles.append(self._utf())
+            return self._handles[-1]
         if kind not in (_OBJECT, _ARRAY, _ENUM):
             raise NotJava("not an object, text or array")
         described = self._class(depth + 1)
@@ -292,10 +293,6 @@ class _Reader:
     def _reserve(self) -> int:
         self._handles.append(None)
         return len(self._handles) - 1
-
-    def _remembered(self, value: Any) -> Any:
-        self._handles.append(value)
-        return value
 
     def _referred(self) -> Any:
         number = self._number(">i") - _FIRST_HANDLE

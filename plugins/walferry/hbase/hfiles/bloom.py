@@ -112,7 +112,7 @@ class BloomWriter:
             return None
         first_key, bits = self._full.pop(0)
         placed = out.put(BlockKind.BLOOM_CHUNK, bits.tobytes())
-        self._chunks.append(IndexEntry.of(first_key, placed))
+        self._chunks.append(IndexEntry(first_key, placed))
         return placed
 
     def meta(self) -> bytes:

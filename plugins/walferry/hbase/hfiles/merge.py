@@ -119,11 +119,6 @@ class Written(enum.IntEnum):
     OTHERS = 2  # the one with the lowest among cells whose content differs from the last cell's; _NEVER without such a cell
 
 
-def new_table() -> Ints:
-    """Return the table `written` before any cell is written."""
-    return np.zeros((len(Written), 2), np.int64)
-
-
 class _Merge:
     """The state of one merge."""
 
@@ -139,7 +134,7 @@ class _Merge:
         self._buffer: Bytes = np.empty(int(self._parts[MergePart.ROOM].sum()), np.uint8)
         self._losers = np.full(len(runs), NOTHING, np.int64)
         self._state = np.array([0, NOTHING, NOTHING, KNOWN], np.int64)
-        self._written = new_table()
+        self._written = np.zeros((len(Written), 2), np.int64)
 
     def chunks(self) -> Iterator[Bytes]:
         """Yield the merged cells."""

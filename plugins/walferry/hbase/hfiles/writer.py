@@ -156,7 +156,7 @@ class _File:
             block = np.concatenate([block, np.frombuffer(tail, np.uint8)])
         kind = BlockKind.DATA if encoding is Encoding.NONE else BlockKind.ENCODED_DATA
         placed = self._out.put_framed(kind, block)
-        self._index.add(IndexEntry.of(key_between(self._last_of_block, self._first_of_block), placed))
+        self._index.add(IndexEntry(key_between(self._last_of_block, self._first_of_block), placed))
         self._count(placed)
         self._data = [*self._data[:1], placed.offset]
         self._first_of_file = self._first_of_file or self._first_of_block
