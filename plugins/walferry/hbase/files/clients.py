@@ -159,6 +159,17 @@ def remote(url: str, call: Callable[[], T]) -> T:
     return outcome.result()
 
 
+def at(url: str, call: Callable[[Any, str], T]) -> T:
+    """Do the same as `remote` for a call that gets the URL's file system, and its path there."""
+    return remote(url, lambda: call(*system_and_path(url)))
+
+
+def system_and_path(url: str) -> tuple[Any, str]:
+    """Return a URL's file system, as `file_system` does, and its path there."""
+    system = file_system(url)
+    return system, local_path(url) if scheme(url) == "file" else system._strip_protocol(url)
+
+
 def scheme(url: str) -> str:
     return urlsplit(url).scheme
 

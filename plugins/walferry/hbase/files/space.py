@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass
 
-from walferry.hbase.files.clients import file_system, local_path, remote, scheme
+from walferry.hbase.files.clients import at, local_path, scheme
 from walferry.hbase.files.errors import StoreError
 from walferry.hbase.files.hdfs import ask
 from walferry.hbase.files.logins import HDFS_SCHEMES
@@ -49,6 +49,5 @@ def bytes_on_disk(url: str) -> tuple[int, int]:
     """Return the bytes of all files in a folder, and the bytes that all their copies take on the disks. Raises StoreError."""
     if scheme(url) not in HDFS_SCHEMES:
         raise StoreError(f"{url}: only HDFS keeps copies that can be counted")
-    system = file_system(url)
-    used = remote(url, lambda: system.client.get_content_summary(system._strip_protocol(url)))
+    used = at(url, lambda system, path: system.client.get_content_summary(path))
     return int(used.length), int(used.space_consumed)
