@@ -31,13 +31,12 @@ from typing import Final
 import numpy as np
 
 from walferry.base.kernels.compiled import inlined, unmanaged
-from walferry.base.kernels.read import Bytes, Ints, read_uint8
+from walferry.base.kernels.read import Bytes, Ints, compare_bytes, read_uint8
 from walferry.base.kernels.write import copy_bytes, put_int, put_varint
 from walferry.hbase.hfiles.cells import (
     LENGTHS,
     MIN_CELL,
     cell_end,
-    compare_bytes,
     compare_rows,
     family_of,
     key_len_of,
