@@ -282,30 +282,21 @@ def _is_before(buffer: Bytes, parts: Ints, a: int, b: int) -> bool:
 
 @inlined
 def _play(buffer: Bytes, parts: Ints, losers: Ints, run: int) -> None:
-    """Let a run meet the losers on its way to the root, and enter the winner there."""
+    """Let a run meet the losers on its way to the root, and enter the winner there, or at the first node where no run is yet."""
     node = (run + losers.size) >> 1
-    while node > 0:
+    while node > 0 and losers[node] != NOTHING:
         if _is_before(buffer, parts, losers[node], run):
             losers[node], run = run, losers[node]
         node >>= 1
-    losers[0] = run
+    losers[node] = run
 
 
 @unmanaged
 def enter(buffer: Bytes, parts: Ints, losers: Ints, run: int) -> int:
     """Let a run enter: losers stay at their nodes, the winner waits at an empty one. Returns a MergeStop: DONE on entry."""
     stop = _settle(buffer, parts, run)
-    if stop != MergeStop.DONE:
-        return stop
-    node = (run + losers.size) >> 1
-    while node > 0:
-        if losers[node] == NOTHING:
-            losers[node] = run
-            return stop
-        if _is_before(buffer, parts, losers[node], run):
-            losers[node], run = run, losers[node]
-        node >>= 1
-    losers[0] = run
+    if stop == MergeStop.DONE:
+        _play(buffer, parts, losers, run)
     return stop
 
 

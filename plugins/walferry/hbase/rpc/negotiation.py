@@ -77,11 +77,11 @@ def kerberos(
         token = yield Slow(client.first, kdcs)
     except TimeoutError as error:
         raise KdcSilent(credential, principal) from error
-    yield codec.preamble(AuthMethod.KERBEROS) + _framed(token)
+    yield codec.preamble(AuthMethod.KERBEROS) + codec.framed(token)
     try:
         while client.protection is None:
             came = yield from _token(server, principal)
-            yield _framed((yield Slow(partial(client.answer, came), kdcs)))
+            yield codec.framed((yield Slow(partial(client.answer, came), kdcs)))
     except SaslRefused:
         credential.distrust()  # the tickets may be for an old key of the server
         raise
@@ -186,7 +186,3 @@ class LateRefusal:
             self._credential.distrust()
             raise end.value from None
         return b""
-
-
-def _framed(token: bytes) -> bytes:
-    return INT32.pack(len(token)) + token
