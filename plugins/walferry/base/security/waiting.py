@@ -10,23 +10,18 @@ import threading
 import time
 from collections.abc import Callable, Generator
 from concurrent.futures import Future
-from dataclasses import dataclass
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 T = TypeVar("T")
 
 MOST_LEFT_BEHIND = 32  # calls that wait for the same thing
 
 
-@dataclass(frozen=True)
-class Slow:
+class Slow(NamedTuple):
     """A call that may take long. `what` names the thing it waits for: an identity, and the realm whose KDCs are asked."""
 
     call: Callable[[], bytes]
     what: str
-
-    def __call__(self) -> bytes:
-        return self.call()
 
 
 ANY = -1

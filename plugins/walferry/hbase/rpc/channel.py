@@ -58,7 +58,7 @@ class Channel:
             while True:
                 if isinstance(wanted, Slow):
                     try:
-                        came = within(remaining(deadline), wanted, wanted.what)
+                        came = within(remaining(deadline), wanted.call, wanted.what)
                     except Exception as error:
                         wanted = steps.throw(error)
                         continue
