@@ -147,6 +147,15 @@ def compare_bytes(a: Bytes, i: int, a_len: int, b: Bytes, j: int, b_len: int) ->
 
 
 @inlined
+def common_bytes(a: Bytes, i: int, b: Bytes, j: int, most: int) -> int:
+    """Return how many of the first `most` bytes at `a[i:]` and `b[j:]` are equal."""
+    k = 0
+    while k < most and read_uint8(a, i + k) == read_uint8(b, j + k):
+        k += 1
+    return k
+
+
+@inlined
 def find_name(buf: Bytes, start: int, length: int, first: int, last: int, starts: Ints, names: Bytes) -> int:
     """Return which of the names `first` to `last`, without the last, `buf[start:start + length]` is; -1 if it is none of them.
 
