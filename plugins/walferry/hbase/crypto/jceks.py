@@ -89,17 +89,16 @@ def _entries(stream: io.BytesIO) -> dict[str, Unlock]:
     _, version, count = struct.unpack(">4sii", stream.read(12))
     if version not in (1, 2):
         raise ValueError(f"version {version}")
-    found: dict[str, Unlock] = {}
+    source, found = _Reader(stream), dict[str, Unlock]()
     for _ in range(count):
-        (tag,) = struct.unpack(">i", stream.read(4))
-        alias = _utf(stream)
+        tag, alias = source.number(">i"), source.utf()
         stream.read(8)
         if tag == EntryTag.PRIVATE_KEY:
-            _block(stream)
-            for _ in range(struct.unpack(">i", stream.read(4))[0]):
-                _certificate(stream, version)
+            _block(source)
+            for _ in range(source.number(">i")):
+                _certificate(source, version)
         elif tag == EntryTag.CERTIFICATE:
-            _certificate(stream, version)
+            _certificate(source, version)
         elif tag == EntryTag.SECRET_KEY:
             found[alias] = partial(_unseal, read_object(stream))
         else:
@@ -142,23 +141,14 @@ def _derive(password: str, salt: bytes, iterations: int) -> bytes:
     return derived
 
 
-def _utf(stream: io.BytesIO) -> str:
-    (length,) = struct.unpack(">H", stream.read(2))
-    return stream.read(length).decode()
+def _block(source: _Reader) -> None:
+    source.exactly(source.number(">i"), "an entry that leaves the file")
 
 
-def _block(stream: io.BytesIO) -> bytes:
-    (length,) = struct.unpack(">i", stream.read(4))
-    data = stream.read(length) if length >= 0 else b""
-    if len(data) != length:
-        raise ValueError("an entry that leaves the file")
-    return data
-
-
-def _certificate(stream: io.BytesIO, version: int) -> None:
+def _certificate(source: _Reader, version: int) -> None:
     if version == 2:
-        _utf(stream)
-    _block(stream)
+        source.utf()
+    _block(source)
 
 
 class NotJava(ValueError):
@@ -214,7 +204,7 @@ class _Reader:
         self._handles: list[Any] = []
 
     def content(self, depth: int) -> Any:
-        kind = self._number(">B")
+        kind = self.number(">B")
         if depth > _MAX_DEPTH:
             raise NotJava("objects within objects")
         if kind == _NULL:
@@ -222,7 +212,7 @@ class _Reader:
         if kind == _REFERENCE:
             return self._referred()
         if kind == _STRING:
-            self._handles.append(self._utf())
+            self._handles.append(self.utf())
             return self._handles[-1]
         if kind not in (_OBJECT, _ARRAY, _ENUM):
             raise NotJava("not an object, text or array")
@@ -240,7 +230,7 @@ class _Reader:
         return self._handles[handle]
 
     def _class(self, depth: int) -> _Class | None:
-        kind = self._number(">B")
+        kind = self.number(">B")
         if kind == _NULL:
             return None
         if kind == _REFERENCE:
@@ -250,12 +240,12 @@ class _Reader:
             return referred
         if kind != _CLASS or depth > _MAX_DEPTH:
             raise NotJava("not a class")
-        name = self._utf()
-        self._exactly(8)
+        name = self.utf()
+        self.exactly(8)
         handle = self._reserve()
-        flags, fields = self._number(">B"), []
-        for _ in range(self._number(">H")):
-            code, field_name = chr(self._number(">B")), self._utf()
+        flags, fields = self.number(">B"), []
+        for _ in range(self.number(">H")):
+            code, field_name = chr(self.number(">B")), self.utf()
             if code in "[L":
                 self.content(depth + 1)
             elif code not in _PRIMITIVES:
@@ -271,14 +261,14 @@ class _Reader:
         if not described.flags & _SERIALIZABLE:
             raise NotJava("an object that is written in another way")
         for code, name in described.fields:
-            into[name] = self._number(_PRIMITIVES[code]) if code in _PRIMITIVES else self.content(depth)
+            into[name] = self.number(_PRIMITIVES[code]) if code in _PRIMITIVES else self.content(depth)
         if described.flags & _WRITES_ITSELF:
             self._annotation(depth)
 
     def _annotation(self, depth: int) -> None:
-        while (kind := self._number(">B")) != _END:
+        while (kind := self.number(">B")) != _END:
             if kind == _BLOCK:
-                self._exactly(self._number(">B"))
+                self.exactly(self.number(">B"))
             else:
                 self._stream.seek(-1, io.SEEK_CUR)
                 self.content(depth)
@@ -287,7 +277,7 @@ class _Reader:
         if described.name != "[B":
             raise NotJava("an array of something other than bytes")
         handle = self._reserve()
-        data = self._handles[handle] = self._exactly(self._number(">i"))
+        data = self._handles[handle] = self.exactly(self.number(">i"))
         return data
 
     def _reserve(self) -> int:
@@ -295,19 +285,19 @@ class _Reader:
         return len(self._handles) - 1
 
     def _referred(self) -> Any:
-        number = self._number(">i") - _FIRST_HANDLE
+        number = self.number(">i") - _FIRST_HANDLE
         if not 0 <= number < len(self._handles):
             raise NotJava("a reference to nothing")
         return self._handles[number]
 
-    def _utf(self) -> str:
-        return self._exactly(self._number(">H")).decode()
+    def utf(self) -> str:
+        return self.exactly(self.number(">H")).decode()
 
-    def _number(self, layout: str) -> Any:
+    def number(self, layout: str) -> Any:
         return struct.unpack(layout, self._stream.read(struct.calcsize(layout)))[0]
 
-    def _exactly(self, length: int) -> bytes:
+    def exactly(self, length: int, problem: str = "an end in the middle") -> bytes:
         data = self._stream.read(length) if length >= 0 else b""
         if len(data) != length:
-            raise NotJava("an end in the middle")
+            raise NotJava(problem)
         return data
