@@ -36,6 +36,7 @@ from numpy.typing import NDArray
 
 from walferry.base.kernels.compiled import inlined, unmanaged
 from walferry.base.kernels.read import Bytes, Ints, read_int64, read_uint8
+from walferry.base.kernels.write import copy_bytes
 from walferry.hbase.wal.cells import KEY_TAIL, CellType, cell_end, family_of, row_of, tags_start, value_start
 from walferry.hbase.wal.decoded_keys import ClusterIds, decode_keys
 from walferry.hbase.wal.errors import WalCorruptError
@@ -248,11 +249,7 @@ def put(
     """Append `buf[start:start + length]` to a column of bytes."""
     at = offsets[column, row]
     offsets[column, row + 1] = at + length
-    out, pos, end = np.uint64(starts[column] + at), np.uint64(start), np.uint64(start + length)
-    while pos < end:
-        data[out] = buf[pos]
-        out += np.uint64(1)
-        pos += np.uint64(1)
+    copy_bytes(data, starts[column] + at, buf, start, length)
 
 
 @unmanaged
