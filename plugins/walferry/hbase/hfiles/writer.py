@@ -188,9 +188,7 @@ class _File:
         self._written.begin()
         information = self._out.put(BlockKind.FILE_INFO, file_information(self._settings, self._origin, contents))
         self._count(information)
-        for bloom, kind in (
-            (self._bloom, BlockKind.GENERAL_BLOOM_META), (self._deletes, BlockKind.DELETE_FAMILY_BLOOM_META)
-        ):  # fmt: skip
+        for bloom, kind in ((self._bloom, BlockKind.GENERAL_BLOOM_META), (self._deletes, BlockKind.DELETE_FAMILY_BLOOM_META)):
             if bloom.keys:
                 self._count(self._out.put(kind, bloom.meta()))
         offsets = Offsets(information.offset, self._data[0], self._data[-1], self._raw_bytes)
