@@ -11,7 +11,7 @@ range.
 from __future__ import annotations
 
 import enum
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 
 import numpy as np
 from numpy.typing import NDArray
@@ -59,6 +59,10 @@ class EntryIndex:
 
     def __len__(self) -> int:
         return len(self.entry_start)
+
+    def chosen(self, which: slice | Ints | NDArray[np.bool_]) -> EntryIndex:
+        """Return the index of these entries alone."""
+        return EntryIndex(*(getattr(self, each.name)[which] for each in fields(self)))
 
 
 @dataclass(frozen=True)
