@@ -124,9 +124,7 @@ def _sample(fields: Sequence[int], znode: str) -> Sample:
         raise HistoryError(znode, f"sample {tuple(fields)} has a value that it cannot have")
     if (lag == -1) != (certainty == _UNKNOWN) or (known == -1 and unsure):
         raise HistoryError(znode, f"sample {tuple(fields)} contradicts itself")
-    return Sample(
-        interval, _or_none(lag), _CERTAINTIES[certainty], _or_none(known), unsure, _or_none(shipped), _or_none(wals)
-    )  # fmt: skip
+    return Sample(interval, _or_none(lag), _CERTAINTIES[certainty], _or_none(known), unsure, _or_none(shipped), _or_none(wals))
 
 
 def read_histories(session: Session, peer_ids: Sequence[str]) -> tuple[dict[str, tuple[Sample, ...]], list[str]]:

@@ -336,9 +336,7 @@ def _parsed(kind: type[M], data: bytes, what: str, path: str, offset: int) -> M:
         raise WalCorruptError(path, offset, f"{what} cannot be parsed: {error}") from error
 
 
-def _paths(
-    key: pb.WALKey, descriptor: pb.BulkLoadDescriptor, path: str, offset: int, room: int = MAX_NAMED_CHARS
-) -> list[str]:  # fmt: skip
+def _paths(key: pb.WALKey, descriptor: pb.BulkLoadDescriptor, path: str, offset: int, room: int = MAX_NAMED_CHARS) -> list[str]:
     """Return the files' paths below the namespaces' directory, built as in ReplicationSink.getHFilePath.
 
     Together they have at most `room` characters: a descriptor names a folder once, but each file's path repeats it.
