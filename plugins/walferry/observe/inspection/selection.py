@@ -7,8 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from walferry.base.kernels.compiled import inlined, unmanaged
-from walferry.base.kernels.read import Bytes, Ints
+from walferry.base.kernels.compiled import unmanaged
+from walferry.base.kernels.read import Bytes, Ints, same_bytes
 from walferry.hbase.wal.cells import cell_end, row_of
 from walferry.hbase.wal.scan import read_only
 from walferry.hbase.wal.windows import Window
@@ -67,15 +67,6 @@ def _flat(names: tuple[bytes, ...]) -> tuple[Ints, Bytes]:
     return np.cumsum([0, *map(len, names)], dtype=np.int64), np.frombuffer(b"".join(names), np.uint8)
 
 
-@inlined
-def _same(a: Bytes, a_start: int, b: Bytes, b_start: int, length: int) -> bool:
-    """Return whether two ranges hold the same bytes."""
-    for i in range(np.uint64(length)):  # noqa: SIM110 - compiled code
-        if a[np.uint64(a_start) + i] != b[np.uint64(b_start) + i]:
-            return False
-    return True
-
-
 @unmanaged
 def _keep_named(buf: Bytes, start: Ints, length: Ints, first: Ints, names: Bytes, wanted: Flags) -> None:
     """Clear the flag of each entry whose name, `buf[start:start + length]`, is not among `names`."""
@@ -83,7 +74,7 @@ def _keep_named(buf: Bytes, start: Ints, length: Ints, first: Ints, names: Bytes
         found = False
         for name in range(first.size - 1):
             size = first[name + 1] - first[name]
-            found = found or (length[entry] == size and _same(buf, start[entry], names, first[name], size))
+            found = found or (length[entry] == size and same_bytes(buf, start[entry], names, first[name], size))
         wanted[entry] = wanted[entry] and found
 
 
@@ -100,7 +91,7 @@ def _select_cells(
         for _ in range(cell_count[entry]):
             found, length = row_of(buf, pos)
             fits = length == row.size if exact else length >= row.size
-            if fits and _same(buf, found, row, 0, row.size):
+            if fits and same_bytes(buf, found, row, 0, row.size):
                 entries[count] = entry
                 starts[count] = pos
                 count += 1

@@ -28,7 +28,7 @@ import numpy as np
 import numpy.typing as npt
 
 from walferry.base.kernels.compiled import inlined, unmanaged
-from walferry.base.kernels.read import Bytes, Ints, WireType, hash_bytes, read_field
+from walferry.base.kernels.read import Bytes, Ints, WireType, hash_bytes, read_field, same_bytes
 from walferry.hbase.wal.cells import BULK_LOAD, KEY_TAIL, META_FAMILY, TagType, cell_end, family_of, has_tag, row_of, value_start
 from walferry.hbase.wal.errors import WalCorruptError
 from walferry.hbase.wal.keys import KeyField, halves, halves_array, read_scope, read_uuid
@@ -164,15 +164,6 @@ def flat(names: Sequence[bytes]) -> tuple[Ints, Bytes]:
 
 
 @inlined
-def _same(a: Bytes, a_start: int, b: Bytes, b_start: int, length: int) -> bool:
-    """Return whether two ranges contain the same bytes."""
-    for i in range(length):  # noqa: SIM110 - compiled code
-        if a[a_start + i] != b[b_start + i]:
-            return False
-    return True
-
-
-@inlined
 def _compare(buf: Bytes, a: int, a_length: int, b: int, b_length: int) -> int:
     """Compare two names of the buffer as HBase orders bytes: negative if the first name comes before the second."""
     for i in range(min(a_length, b_length)):
@@ -191,7 +182,11 @@ def _number_tables(buf: Bytes, start: Ints, length: Ints, slots: Ints, table_of:
     last = -1
     mask = np.uint64(slots.size - 1)
     for i in range(start.size):
-        if last < 0 or length[first_of[last]] != length[i] or not _same(buf, start[first_of[last]], buf, start[i], length[i]):
+        if (
+            last < 0
+            or length[first_of[last]] != length[i]
+            or not same_bytes(buf, start[first_of[last]], buf, start[i], length[i])
+        ):
             slot = np.uint64(hash_bytes(buf, start[i], length[i])) & mask
             last = -1
             for _ in range(_PROBES):
@@ -199,7 +194,7 @@ def _number_tables(buf: Bytes, start: Ints, length: Ints, slots: Ints, table_of:
                 if t < 0:
                     slots[slot] = count + 1
                     break
-                if length[first_of[t]] == length[i] and _same(buf, start[first_of[t]], buf, start[i], length[i]):
+                if length[first_of[t]] == length[i] and same_bytes(buf, start[first_of[t]], buf, start[i], length[i]):
                     last = t
                     break
                 slot = (slot + np.uint64(1)) & mask
@@ -284,7 +279,7 @@ def _read_key(
 def _in_list(buf: Bytes, pos: int, length: int, first: int, last: int, starts: Ints, data: Bytes) -> bool:
     """Return whether `buf[pos:pos + length]` is among the names `first` to `last`."""
     for f in range(first, last):  # noqa: SIM110 - compiled code
-        if starts[f + 1] - starts[f] == length and _same(buf, pos, data, starts[f], length):
+        if starts[f + 1] - starts[f] == length and same_bytes(buf, pos, data, starts[f], length):
             return True
     return False
 
@@ -296,7 +291,7 @@ def _marker(buf: Bytes, pos: int, length: int, meta_start: Ints, meta_bytes: Byt
         name = meta_start[m + 1]
         name_len = meta_start[m + 2] - name
         fits = length == name_len or (m == _REGION_EVENT and length > name_len)
-        if fits and _same(buf, pos, meta_bytes, name, name_len):
+        if fits and same_bytes(buf, pos, meta_bytes, name, name_len):
             return _FIRST_MARKER + m
     return 0
 
@@ -334,7 +329,7 @@ def _judge_cell(
 ) -> int:  # fmt: skip
     """Return the Reason why the cell at `pos` is not shipped, or SHIPPED."""
     family, family_len = family_of(buf, pos)
-    if family_len == meta_start[1] and _same(buf, family, meta_bytes, 0, family_len):
+    if family_len == meta_start[1] and same_bytes(buf, family, meta_bytes, 0, family_len):
         qualifier = family + family_len
         marker = _marker(buf, qualifier, value_start(buf, pos) - KEY_TAIL - qualifier, meta_start, meta_bytes)
         if marker > 0:
@@ -380,7 +375,7 @@ def _keep_cells(
         if reason == Reason.SHIPPED:
             cells += 1
             row, row_len = row_of(buf, pos)
-            if last_row_len != row_len or last_row == 0 or not _same(buf, last_row, buf, row, row_len):
+            if last_row_len != row_len or last_row == 0 or not same_bytes(buf, last_row, buf, row, row_len):
                 rows += 1
             last_row, last_row_len = row, row_len
             labelled = labelled or has_tag(buf, pos, TagType.VISIBILITY)
