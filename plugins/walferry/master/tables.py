@@ -29,10 +29,11 @@ from walferry.base.zk.fenced_lock import FencedLock
 from walferry.hbase.layout import ZNodes
 from walferry.hbase.names import table_text
 from walferry.hbase.values import PBUF, decode_message
+from walferry.master.calls import CalledServers
 from walferry.master.decide import Region
 from walferry.master.errors import TableStateChanged, WrongTableState
 from walferry.master.plans import Plan
-from walferry.master.reconcile import ClusterView, PassOutcome, RegionServers, begin_to_close
+from walferry.master.reconcile import ClusterView, PassOutcome, begin_to_close
 from walferry.master.writes import NOT_AS_READ, MasterWrites
 
 DISABLE = Plan(None, False, "the table is disabled")
@@ -84,7 +85,7 @@ def advance(
     nodes: ZNodes,
     lock: FencedLock,
     writes: MasterWrites,
-    servers: RegionServers,
+    servers: CalledServers,
 ) -> tuple[list[PassOutcome], dict[str, str]]:
     """Take the next steps of all tables that are being enabled or disabled.
 

@@ -19,8 +19,7 @@ from walferry.hbase.rpc import admin as rpc
 from walferry.hbase.rpc.errors import ConnectionFailed, RemoteError
 from walferry.hbase.rpc.server import Caller, Method, RpcServer
 from walferry.hbase.rpc.server_codec import CallRefused, JavaException
-from walferry.master.calls import CalledServers, encoded_name_of
-from walferry.master.reconcile import ToOpen
+from walferry.master.calls import CalledServers, ToOpen, encoded_name_of
 from walferry.master.states import RegionState
 from walferry.master.znodes import META_ENCODED_NAME, RegionInTransition
 
