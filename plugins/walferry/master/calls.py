@@ -15,7 +15,6 @@ from walferry.base.protos import hbase_pb2 as pb
 from walferry.base.security.login import UNSECURED, Login
 from walferry.hbase.names import ServerName
 from walferry.hbase.rpc import admin as rpc
-from walferry.hbase.rpc.connection import CALL_TIMEOUT_SECONDS
 from walferry.master.znodes import META_ENCODED_NAME, RegionInTransition
 
 ONLINE_TIMEOUT_SECONDS = 20.0  # a server answers from memory
@@ -44,11 +43,9 @@ def opening_ms(regions: Iterable[ToOpen], now_ms: int) -> int:
 
 @dataclass(frozen=True)
 class CalledServers:
-    """Calls RegionServers with a login. `online` takes at most `online_timeout` seconds for each server."""
+    """Calls RegionServers with a login."""
 
     login: Login = UNSECURED
-    online_timeout: float = ONLINE_TIMEOUT_SECONDS
-    call_timeout: float = CALL_TIMEOUT_SECONDS
 
     def online(self, servers: Iterable[ServerName]) -> Mapping[ServerName, frozenset[str]]:
         """Return the encoded names of the regions that each server serves. A server that does not answer is left out."""
@@ -67,7 +64,7 @@ class CalledServers:
             wanted = [(region.info, region.znode.version) for region in together]
             try:
                 if wanted:
-                    rpc.open_regions(server, wanted, opening_ms(together, now_ms), login=self.login, timeout=self.call_timeout)
+                    rpc.open_regions(server, wanted, opening_ms(together, now_ms), login=self.login)
             except WalferryError as error:
                 return error
         return None
@@ -80,18 +77,18 @@ class CalledServers:
     def _close(self, server: ServerName, regions: Sequence[RegionInTransition]) -> dict[str, WalferryError]:
         versions = {region.encoded_name: region.version for region in regions}
         try:
-            refused = rpc.close_regions(server, versions, login=self.login, timeout=self.call_timeout)
+            refused = rpc.close_regions(server, versions, login=self.login)
         except WalferryError as error:
             return dict.fromkeys(versions, error)
         return {encoded: error for encoded, error in refused.items() if not error.class_name.endswith(_NOT_FAILURES)}
 
     def close_copy(self, server: ServerName, encoded_name: str) -> None:
         """Ask a server to close its copy of a region without a change in ZooKeeper. Raises an RpcError."""
-        rpc.close_copy(server, encoded_name, login=self.login, timeout=self.call_timeout)
+        rpc.close_copy(server, encoded_name, login=self.login)
 
     def _online(self, server: ServerName) -> frozenset[str] | None:
         try:
-            regions = rpc.online_regions(server, login=self.login, timeout=self.online_timeout)
+            regions = rpc.online_regions(server, login=self.login, timeout=ONLINE_TIMEOUT_SECONDS)
         except WalferryError as error:
             log.warning("%s has not said which regions it serves: %s", server, error)
             return None

@@ -204,23 +204,14 @@ def fence(root: str, server: ServerName) -> None:
 class WalSplitting:
     """The WAL splits of one holder of the master's role."""
 
-    def __init__(
-        self,
-        zk: KazooClient,
-        nodes: ZNodes,
-        root: str,
-        lock: FencedLock,
-        me: ServerName,
-        clock: Callable[[], float] = time.monotonic,
-    ) -> None:
+    def __init__(self, zk: KazooClient, nodes: ZNodes, root: str, lock: FencedLock, me: ServerName) -> None:
         self._zk = zk
         self._nodes = nodes
         self._root = root.rstrip("/")
         self._hold = lock
         self._writes = TaskWrites(zk, nodes, lock, me)
-        self._clock = clock
         self._seen: dict[str, _Watched] = {}
-        self._last_rescan = clock()
+        self._last_rescan = time.monotonic()
 
     def advance(self, dead: Iterable[ServerName]) -> list[SplitProgress]:
         """Take the next steps for these servers. A server's error stops only its own WALs. Raises the role's errors."""
@@ -292,7 +283,7 @@ class WalSplitting:
 
     def _look_after(self, task: Task, live: frozenset[ServerName]) -> bool:
         """Give a task without progress to another worker. Returns False if it was given away too often, and deletes it."""
-        now = self._clock()
+        now = time.monotonic()
         seen = self._seen.setdefault(task.wal, _Watched(task.version, now))
         if seen.version != task.version:
             seen.version, seen.since = task.version, now
