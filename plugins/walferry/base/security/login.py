@@ -6,11 +6,9 @@ keys, passwords. These files must be readable on each machine that talks to the 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from fnmatch import fnmatchcase
-from typing import Any
 
 HOST = "_HOST"  # stands for the server's host name in a principal, as in Hadoop's settings
 MAX_PASSWORD_BYTES = 1024
@@ -112,29 +110,6 @@ class Login:
             return self
         hosts = tuple(dict.fromkeys((*self.kerberos.hosts, *more_hosts)))
         return replace(self, kerberos=replace(self.kerberos, hosts=hosts, only_hosts=True))
-
-
-def login_from(fields: Mapping[str, Any]) -> Login:
-    """Return the login from which `asdict` made `fields`. Raises TypeError, ValueError, AttributeError for other fields."""
-    kerberos, tls, zookeeper = fields.get("kerberos"), fields.get("tls"), fields.get("zookeeper") or {}
-    return Login(
-        user=fields.get("user"),
-        kerberos=Kerberos(**kerberos | _kerberos_types(kerberos)) if kerberos is not None else None,
-        tls=Tls(**tls) if tls is not None else None,
-        zookeeper=ZooKeeperLogin(
-            **zookeeper
-            | {"auth": ZooKeeperAuth(zookeeper.get("auth", ZooKeeperAuth.NONE))}
-            | {"tls": Tls(**zookeeper["tls"]) if zookeeper.get("tls") is not None else None}
-        ),
-    )
-
-
-def _kerberos_types(fields: Mapping[str, Any]) -> dict[str, Any]:
-    return {
-        "protection": Protection(fields["protection"]) if fields.get("protection") is not None else None,
-        "servers": tuple(fields.get("servers", ())),
-        "hosts": tuple(fields.get("hosts", ())),
-    }
 
 
 UNSECURED = Login()

@@ -9,8 +9,8 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
 from walferry.base.errors import WalferryError
-from walferry.base.records import parsed_object
-from walferry.base.security.login import UNSECURED, Login, login_from
+from walferry.base.records import parsed_object, record_of
+from walferry.base.security.login import UNSECURED, Login
 from walferry.base.texts import one_line
 from walferry.hbase.cluster_key import parse_cluster_key
 from walferry.hbase.crypto.provider import KeyProvider, KeyProviderError
@@ -151,10 +151,12 @@ class SourceCluster:
     @classmethod
     def from_json(cls, text: str) -> SourceCluster:
         """Read the cluster that `to_json` wrote. Raises SourceError."""
+        wrong = "the source cluster is not the JSON that SourceCluster.to_json writes"
         try:
-            fields = parsed_object(text)
-            slaves = {name: login_from(each) for name, each in fields.get("slaves", {}).items()}
-            nested = {"login": login_from(fields.get("login", {})), "slaves": slaves}
-            return cls(**fields | nested | {"key_names": tuple(fields.get("key_names", ()))})
-        except (AttributeError, TypeError, ValueError) as error:
-            raise SourceError(f"the source cluster is not the JSON that SourceCluster.to_json writes: {error}") from error
+            values = parsed_object(text)
+            found = record_of(cls, values)
+        except (TypeError, ValueError) as error:
+            raise SourceError(f"{wrong}: {error}") from error
+        if found.to_json() != json.dumps(values, sort_keys=True):  # a setting that is not known may be one that protects
+            raise SourceError(f"{wrong}: it has, or lacks, some fields")
+        return found
