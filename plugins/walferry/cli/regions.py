@@ -12,7 +12,7 @@ import shutil
 import sys
 import textwrap
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, TypedDict, Unpack
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -42,18 +42,6 @@ _SERVER = "HOST,PORT,STARTCODE"
 MAX_SHOWN = 20  # regions that a terminal shows
 _TABLE_HEAD = ("STATE", "SECONDS", "REGION", "TABLE")
 _INDENT = "    "
-
-
-class Written(TypedDict):
-    """The options of commands that change something."""
-
-    as_json: bool
-    limit: float
-    yes: bool
-    host: str | None
-    listen: str | None
-    port: int
-    wait: float
 
 
 _LIMITED = options.added(
@@ -130,7 +118,7 @@ def explain(chosen: Chosen, region: str, limit: float, as_json: bool, watch: flo
 @click.option("--server", metavar=_SERVER, help="Where (default: the balancer chooses).")
 @_WRITES
 @click.pass_obj
-def assign(chosen: Chosen, region: str, server: str | None, **how: Unpack[Written]) -> int:
+def assign(chosen: Chosen, region: str, server: str | None, **how: Any) -> int:
     """Open a region that no server serves. Without --yes it only shows what it would do."""
     return _write(chosen, how, "assign", region, server)
 
@@ -140,7 +128,7 @@ def assign(chosen: Chosen, region: str, server: str | None, **how: Unpack[Writte
 @click.argument("server", metavar=_SERVER)
 @_WRITES
 @click.pass_obj
-def move(chosen: Chosen, region: str, server: str, **how: Unpack[Written]) -> int:
+def move(chosen: Chosen, region: str, server: str, **how: Any) -> int:
     """Close a region and open it at another server. Without --yes it only shows what it would do."""
     return _write(chosen, how, "move", region, server)
 
@@ -149,7 +137,7 @@ def move(chosen: Chosen, region: str, server: str, **how: Unpack[Written]) -> in
 @click.argument("regions", nargs=-1, metavar="[REGION]...")
 @_WRITES
 @click.pass_obj
-def unstick(chosen: Chosen, regions: tuple[str, ...], **how: Unpack[Written]) -> int:
+def unstick(chosen: Chosen, regions: tuple[str, ...], **how: Any) -> int:
     """Bring regions to the end of their transitions.
 
     Without arguments, it does so for all regions. Next to an active HMaster it gives up opens that the HMaster waits for in vain.
@@ -164,7 +152,7 @@ def unstick(chosen: Chosen, regions: tuple[str, ...], **how: Unpack[Written]) ->
 @click.option("--named-by-meta", is_flag=True, help="Close it even if it is the copy that hbase:meta names.")
 @_WRITES
 @click.pass_obj
-def close_stray(chosen: Chosen, region: str, server: str, named_by_meta: bool, **how: Unpack[Written]) -> int:
+def close_stray(chosen: Chosen, region: str, server: str, named_by_meta: bool, **how: Any) -> int:
     """Close a copy of a region that two servers serve.
 
     It closes the copy on SERVER. Without --yes it only shows what it would do.
@@ -176,7 +164,7 @@ def close_stray(chosen: Chosen, region: str, server: str, named_by_meta: bool, *
 @click.argument("table", metavar="[NAMESPACE:]TABLE")
 @_WRITES
 @click.pass_obj
-def enable(chosen: Chosen, table: str, **how: Unpack[Written]) -> int:
+def enable(chosen: Chosen, table: str, **how: Any) -> int:
     """Open all regions of a table. Without --yes it only shows what it would do."""
     return _write(chosen, how, "enable", table)
 
@@ -185,7 +173,7 @@ def enable(chosen: Chosen, table: str, **how: Unpack[Written]) -> int:
 @click.argument("table", metavar="[NAMESPACE:]TABLE")
 @_WRITES
 @click.pass_obj
-def disable(chosen: Chosen, table: str, **how: Unpack[Written]) -> int:
+def disable(chosen: Chosen, table: str, **how: Any) -> int:
     """Close all regions of a table. Without --yes it only shows what it would do."""
     return _write(chosen, how, "disable", table)
 
@@ -193,7 +181,7 @@ def disable(chosen: Chosen, table: str, **how: Unpack[Written]) -> int:
 @regions.command(epilog=_STATUS)
 @_WRITES
 @click.pass_obj
-def balance(chosen: Chosen, **how: Unpack[Written]) -> int:
+def balance(chosen: Chosen, **how: Any) -> int:
     """Move regions until all servers have about the same number. Without --yes it only shows what it would do."""
     return _write(chosen, how, "balance")
 
@@ -206,7 +194,7 @@ def _look(chosen: Chosen, limit: float) -> ClusterSnapshot:
         return snapshot.look_and_decide(work.cluster_of(session), limit)
 
 
-def _write(chosen: Chosen, how: Written, command: str, *asked: Any, beside_hmaster: bool = False, **more: Any) -> int:
+def _write(chosen: Chosen, how: dict[str, Any], command: str, *asked: Any, beside_hmaster: bool = False, **more: Any) -> int:
     """Show what would be done, or do it: the request that the command names, with these arguments. Returns the exit status."""
     from walferry.master import requests, role, snapshot, work
     from walferry.replication.source.session import open_session
