@@ -11,7 +11,7 @@ import os
 import shutil
 import sys
 import textwrap
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -113,30 +113,26 @@ def explain(chosen: Chosen, region: str, limit: float, as_json: bool, watch: flo
     return show(look, as_json=as_json, watch=watch)
 
 
-@regions.command(epilog=_STATUS)
-@click.argument("region")
-@click.option("--server", metavar=_SERVER, help="Where (default: the balancer chooses).")
-@_WRITES
-@click.pass_obj
+def _changing(name: str, *given: Callable[[Any], Any]) -> Callable[[Callable[..., int]], click.Command]:
+    """Return a decorator for a command that changes something, with the `given` arguments and options."""
+    return lambda command: regions.command(name, epilog=_STATUS)(options.added(*given, _WRITES)(click.pass_obj(command)))
+
+
+@_changing(
+    "assign", click.argument("region"), click.option("--server", metavar=_SERVER, help="Where (default: the balancer chooses)."),
+)  # fmt: skip
 def assign(chosen: Chosen, region: str, server: str | None, **how: Any) -> int:
     """Open a region that no server serves. Without --yes it only shows what it would do."""
     return _write(chosen, how, "assign", region, server)
 
 
-@regions.command(epilog=_STATUS)
-@click.argument("region")
-@click.argument("server", metavar=_SERVER)
-@_WRITES
-@click.pass_obj
+@_changing("move", click.argument("region"), click.argument("server", metavar=_SERVER))
 def move(chosen: Chosen, region: str, server: str, **how: Any) -> int:
     """Close a region and open it at another server. Without --yes it only shows what it would do."""
     return _write(chosen, how, "move", region, server)
 
 
-@regions.command(epilog=_STATUS)
-@click.argument("regions", nargs=-1, metavar="[REGION]...")
-@_WRITES
-@click.pass_obj
+@_changing("unstick", click.argument("regions", nargs=-1, metavar="[REGION]..."))
 def unstick(chosen: Chosen, regions: tuple[str, ...], **how: Any) -> int:
     """Bring regions to the end of their transitions.
 
@@ -146,12 +142,10 @@ def unstick(chosen: Chosen, regions: tuple[str, ...], **how: Any) -> int:
     return _write(chosen, how, "unstick", regions, beside_hmaster=True)
 
 
-@regions.command("close-stray", epilog=_STATUS)
-@click.argument("region")
-@click.argument("server", metavar=_SERVER)
-@click.option("--named-by-meta", is_flag=True, help="Close it even if it is the copy that hbase:meta names.")
-@_WRITES
-@click.pass_obj
+@_changing(
+    "close-stray", click.argument("region"), click.argument("server", metavar=_SERVER),
+    click.option("--named-by-meta", is_flag=True, help="Close it even if it is the copy that hbase:meta names."),
+)  # fmt: skip
 def close_stray(chosen: Chosen, region: str, server: str, named_by_meta: bool, **how: Any) -> int:
     """Close a copy of a region that two servers serve.
 
@@ -160,27 +154,19 @@ def close_stray(chosen: Chosen, region: str, server: str, named_by_meta: bool, *
     return _write(chosen, how, "close-stray", region, server, named_by_meta=named_by_meta)
 
 
-@regions.command(epilog=_STATUS)
-@click.argument("table", metavar="[NAMESPACE:]TABLE")
-@_WRITES
-@click.pass_obj
+@_changing("enable", click.argument("table", metavar="[NAMESPACE:]TABLE"))
 def enable(chosen: Chosen, table: str, **how: Any) -> int:
     """Open all regions of a table. Without --yes it only shows what it would do."""
     return _write(chosen, how, "enable", table)
 
 
-@regions.command(epilog=_STATUS)
-@click.argument("table", metavar="[NAMESPACE:]TABLE")
-@_WRITES
-@click.pass_obj
+@_changing("disable", click.argument("table", metavar="[NAMESPACE:]TABLE"))
 def disable(chosen: Chosen, table: str, **how: Any) -> int:
     """Close all regions of a table. Without --yes it only shows what it would do."""
     return _write(chosen, how, "disable", table)
 
 
-@regions.command(epilog=_STATUS)
-@_WRITES
-@click.pass_obj
+@_changing("balance")
 def balance(chosen: Chosen, **how: Any) -> int:
     """Move regions until all servers have about the same number. Without --yes it only shows what it would do."""
     return _write(chosen, how, "balance")
