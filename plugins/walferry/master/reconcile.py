@@ -116,9 +116,8 @@ def look(
     for server, names in online.items():
         for encoded in names:
             served[encoded].add(server)
-    left_alone = {each.encoded_name for each in broken}
     regions = {}
-    for encoded in sorted((znodes.keys() | catalog.keys()) - left_alone):
+    for encoded in sorted((znodes.keys() | catalog.keys()) - broken.keys()):
         znode, known = znodes.get(encoded), catalog.get(encoded)
         name = znode.name if znode is not None else catalog[encoded].name
         regions[encoded] = Region(
@@ -131,7 +130,7 @@ def look(
             max(0.0, (now_ms - znode.changed_ms) / 1000) if znode is not None else 0.0,
             known.wanted if known is not None else True,
         )
-    errors = [*(each.error for each in broken), *broken_plans]
+    errors = [*broken.values(), *broken_plans.values()]
     splitting = frozenset(znode.server for znode in znodes.values() if znode.state in OF_SPLITS)
     closing = frozenset(znode.server for znode in znodes.values() if znode.state is RegionState.CLOSING)
     seen = Servers(live, recovering, splitting, closing, draining)

@@ -22,7 +22,7 @@ from walferry.base.zk.fenced_lock import record_of
 from walferry.hbase.errors import ClusterError
 from walferry.hbase.layout import quoted
 from walferry.hbase.names import is_server_name
-from walferry.master.znodes import RegionInTransition, decode_region
+from walferry.master.znodes import RegionInTransition, decode_region, decoded
 from walferry.observe.status.notes import Group, Notes, read_notes
 from walferry.replication.peers.reading import Peer, peer_of
 from walferry.replication.queues.errors import QueuesMoving
@@ -169,11 +169,9 @@ def _in_transition(session: Session, problems: list[str]) -> RegionsInTransition
     names = children(session.zk, session.nodes.in_transition)
     if names is None:
         return None
-    paths = [session.nodes.region_in_transition(name) for name in names[:MAX_REGIONS]]
-    found = []
-    for path, znode in zip(paths, read_all(session.zk, paths), strict=True):
-        try:
-            found += [] if znode is None else [decode_region(znode, path)]
-        except ZNodeValueError as error:
-            problems.append(str(error))
-    return RegionsInTransition(len(names), tuple(found))
+    first = names[:MAX_REGIONS]
+    znodes = zip(first, read_all(session.zk, [session.nodes.region_in_transition(name) for name in first]), strict=True)
+    there = {name: znode for name, znode in znodes if znode is not None}
+    found, broken = decoded(there, session.nodes.in_transition, decode_region)
+    problems += map(str, broken.values())
+    return RegionsInTransition(len(names), tuple(found.values()))
