@@ -86,7 +86,7 @@ def list_regions(chosen: Chosen, limit: float, as_json: bool, watch: float | Non
     def look() -> ShownTable:
         found = survey(_look(chosen, limit))
         terminal = shutil.get_terminal_size() if sys.stdout.isatty() else None
-        return ShownTable(found.to_json(), lambda: "\n".join(plain(as_table(found, terminal))), WELL if found.well else STUCK)
+        return ShownTable(found, lambda: "\n".join(plain(as_table(found, terminal))), WELL if found.well else STUCK)
 
     return show(look, as_json=as_json, watch=watch)
 
