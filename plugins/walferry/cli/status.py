@@ -195,7 +195,7 @@ def _peer_row(peer: PeerStatus, findings: str) -> list[str | Cell]:
 
     unknown = Cell("not asked") if peer.managed is False else Cell(words.UNKNOWN, WARNING)
     slave = {True: Cell("reachable", GOOD), False: Cell("down", BAD), None: unknown}[peer.slave.reachable]
-    success = "never" if peer.last_success_ms is None else f"{duration(_seconds_since(peer.last_success_ms))} ago"
+    success = "never" if peer.last_success_ms is None else f"{duration(max(0.0, time.time() - peer.last_success_ms / 1000))} ago"
     colour = WARNING if peer.paused or not peer.managed else BAD
     return [
         peer.id, _who(peer), slave, words.lag(peer.replicationLag),
@@ -236,10 +236,6 @@ def _queue_row(queue: QueueStatus, group: GroupStatus) -> list[str | Cell]:
         f"{group.wals_left:,}", words.left(group.bytes_left), group.oldest.name, position,
         group.holder.name if group.holder else "", Cell(group.oldest.problem or group.error or "", BAD),
     ]  # fmt: skip
-
-
-def _seconds_since(ms: int) -> float:
-    return max(0.0, time.time() - ms / 1000)
 
 
 def _put(change: PositionChange, done: str) -> None:

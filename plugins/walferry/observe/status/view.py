@@ -88,9 +88,9 @@ def view(session: Session) -> ZooKeeperView:
     shown = [one_line(problem, MAX_PROBLEM_CHARS) for problem in problems[:MAX_PROBLEMS]]
     return ZooKeeperView(
         at=began, servers=servers, queues=queues, peers=peers, leases=_leases(session, wanted),
-        peer_locks=_peer_locks(session, peers or ()), hfile_refs=_hfile_refs(session, peers or ()), notes=notes,
-        in_transition=in_transition, problems=tuple(shown), problems_left_out=len(problems) - len(shown),
-        seconds=time.monotonic() - clock,
+        peer_locks=_held(session, {session.own.peer_lock(peer_id): peer_id for peer_id in peers or ()}),
+        hfile_refs=_hfile_refs(session, peers or ()), notes=notes, in_transition=in_transition, problems=tuple(shown),
+        problems_left_out=len(problems) - len(shown), seconds=time.monotonic() - clock,
     )  # fmt: skip
 
 
@@ -140,10 +140,6 @@ def _leases(session: Session, wanted: Collection[Group]) -> dict[Group, Holder]:
     there = {peer_id: set(names or ()) for peer_id, names in zip(peers, listed, strict=True)}
     asked = [(peer_id, group) for peer_id, group in wanted if quoted(group) in there[peer_id]]
     return _held(session, {session.own.lease(*group): group for group in asked})
-
-
-def _peer_locks(session: Session, peers: Iterable[str]) -> dict[str, Holder]:
-    return _held(session, {session.own.peer_lock(peer_id): peer_id for peer_id in peers})
 
 
 def _held(session: Session, paths: Mapping[str, K]) -> dict[K, Holder]:
