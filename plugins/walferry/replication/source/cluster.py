@@ -151,12 +151,11 @@ class SourceCluster:
     @classmethod
     def from_json(cls, text: str) -> SourceCluster:
         """Read the cluster that `to_json` wrote. Raises SourceError."""
-        wrong = "the source cluster is not the JSON that SourceCluster.to_json writes"
         try:
             values = parsed_object(text)
             found = record_of(cls, values)
+            if found.to_json() != json.dumps(values, sort_keys=True):  # a setting that is not known may be one that protects
+                raise ValueError("it has, or lacks, some fields")
         except (TypeError, ValueError) as error:
-            raise SourceError(f"{wrong}: {error}") from error
-        if found.to_json() != json.dumps(values, sort_keys=True):  # a setting that is not known may be one that protects
-            raise SourceError(f"{wrong}: it has, or lacks, some fields")
+            raise SourceError(f"the source cluster is not the JSON that SourceCluster.to_json writes: {error}") from error
         return found
