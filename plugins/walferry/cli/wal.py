@@ -67,7 +67,7 @@ def wal() -> None:
 @click.option("--position", type=int, default=0, metavar="BYTE", help="Begin with the entry at this byte of the file.")
 @_ASKED
 @click.pass_obj
-def show(chosen: Chosen, files: tuple[str, ...], position: int, **asked: Any) -> int:
+def show(chosen: Chosen, /, files: tuple[str, ...], position: int, **asked: Any) -> int:
     """Show the cells of WALs, as HBase's WALPrettyPrinter does. A WAL is a path, file:///… or hdfs://…"""
     from walferry.observe.inspection.listing import as_url
 
@@ -78,7 +78,7 @@ def show(chosen: Chosen, files: tuple[str, ...], position: int, **asked: Any) ->
 @click.argument("places", nargs=-1, metavar="[FOLDER|URL]...")
 @_ASKED
 @click.pass_obj
-def find(chosen: Chosen, places: tuple[str, ...], **asked: Any) -> int:
+def find(chosen: Chosen, /, places: tuple[str, ...], **asked: Any) -> int:
     """Find out who wrote a row, when, and in which WAL at which byte.
 
     It searches WALs and folders: a cluster's WAL root, its WALs or oldWALs, an archive (default: the source's wal_root).
