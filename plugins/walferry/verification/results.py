@@ -8,14 +8,11 @@ is gone, a later run deletes it.
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from kazoo.exceptions import NoNodeError
-
 from walferry.base.records import NotARecord, Record
-from walferry.base.zk.client import children, read, retried
+from walferry.base.zk.client import children, delete_unused, read
 from walferry.base.zk.records import decode, encode, put, wrong_record
 from walferry.hbase.layout import quoted
 from walferry.replication.source.session import Session
@@ -68,5 +65,4 @@ def delete_of_gone_peers(session: Session) -> None:
     if peers is None:
         return
     for name in set(children(session.zk, folder) or ()) - set(map(quoted, peers)):
-        with contextlib.suppress(NoNodeError):  # another run deletes it too
-            retried(session.zk, session.zk.delete, f"{folder}/{name}")
+        delete_unused(session.zk, f"{folder}/{name}")

@@ -23,6 +23,7 @@ from kazoo.exceptions import (
     ConnectionLoss,
     MarshallingError,
     NoNodeError,
+    NotEmptyError,
     OperationTimeoutError,
     RolledBackError,
     RuntimeInconsistency,
@@ -338,6 +339,15 @@ def read_children(zk: KazooClient, path: str) -> dict[str, ZNode]:
 def stat_all(zk: KazooClient, paths: Sequence[str]) -> list[ZnodeStat | None]:
     """Return the znodes' stats in the order of the paths, without their values. A missing znode gives None."""
     return _pipelined(zk, paths, zk.exists_async)
+
+
+def delete_unused(zk: KazooClient, path: str, *, recursive: bool = False) -> bool:
+    """Delete a znode. Returns False if it is gone, deleted by another client or an earlier try, or if it has got children."""
+    try:
+        retried(zk, zk.delete, path, recursive=recursive)
+    except (NoNodeError, NotEmptyError):
+        return False
+    return True
 
 
 def _pipelined(
