@@ -58,7 +58,7 @@ class Cluster:
         if peer in self.refused:
             raise ENABLED
         groups = 0 if peer in self.idle else 1
-        return Planned(attempt, peer, groups=groups, wals=groups, bytes=100 * groups, oldest=1, held=peer in self.recovering)
+        return Planned(attempt, peer, groups=groups, wals=groups, bytes=100 * groups, oldest=1, held=int(peer in self.recovering))
 
     def not_held(self, source: object, peer: str) -> list[str]:
         return self.recovering[peer]

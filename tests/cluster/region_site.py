@@ -139,7 +139,7 @@ class Site:
         if len(view.catalog) < 3:
             found.append(f"hbase:meta has only {len(view.catalog)} regions")
         plans, broken = read_plans(self.zk, self.own)
-        left = [*plans, *map(str, broken), *self.zk.get_children(self.nodes.split_tasks)]
+        left = [*plans, *map(str, broken.values()), *self.zk.get_children(self.nodes.split_tasks)]
         left += [entry.name for entry in list_entries(f"{self.root}/{WALS}") if entry.name.endswith(SPLITTING)]
         return found + [f"left over: {each}" for each in left]
 

@@ -31,7 +31,7 @@ from tests.cluster.walferry_runs import plan, roll, ship, source_of
 from walferry.engine.summary import Status
 from walferry.hbase.files.clients import local_path
 from walferry.hbase.rpc import bulk_load
-from walferry.load import records
+from walferry.load.records import LoadFolder
 from walferry.replication.peers.settings import SinkKind
 from walferry.replication.queues.lease import Lease
 from walferry.shipping.bulkload import driver, reading
@@ -45,7 +45,7 @@ STEPS = {
     "before its record": die_before(driver, "begin_load"),
     "before a WAL is read": die_before(reading, "windows_of_closed"),
     "while WALs are read": die_before(reading, "windows_of_closed", 2),
-    "before a folder is noted": die_before(records, "note_folder"),
+    "before a folder is noted": die_before(LoadFolder, "note"),
     "before a load": die_before(bulk_load, "load"),
     "once one region is loaded": die_after(bulk_load, "load"),
     "before the last regions are loaded": die_before(bulk_load, "load", 4),
@@ -152,7 +152,7 @@ def test_a_file_that_the_slave_opens_late_lies_below_what_was_written_since_it_g
 
 
 @pytest.mark.parametrize("then", [SinkKind.HFILES, SinkKind.DIRECT])
-@pytest.mark.parametrize("held", ["check_folder", "load"])
+@pytest.mark.parametrize("held", ["check", "load"])
 def test_a_late_task_of_a_killed_run_loads_nothing(sides, table, peer, held: str, then: SinkKind) -> None:
     """When the task goes on, its driver is gone, and another run has shipped newer edits of the same cells."""
 
@@ -164,9 +164,9 @@ def test_a_late_task_of_a_killed_run_loads_nothing(sides, table, peer, held: str
     with ThreadPoolExecutor(1) as pool, pytest.MonkeyPatch.context() as patch:
         killed = Mortal()
         patch.setattr(driver, "open_session", killed.open_session)
-        module = records if held == "check_folder" else bulk_load
-        late = HeldLoad(getattr(module, held))
-        patch.setattr(module, held, late)
+        owner: Any = LoadFolder if held == "check" else bulk_load
+        late = HeldLoad(getattr(owner, held))
+        patch.setattr(owner, held, lambda *arguments, **options: late(*arguments, **options))
         run = pool.submit(ship, sides.at, peer, run_id="killed", roll_first=False)
         try:
             assert late.reached.wait(60)

@@ -20,8 +20,8 @@ from walferry.hbase.cluster import master as active_master
 from walferry.hbase.rpc import bulk_load, master
 from walferry.initial_snapshot import files_copy
 from walferry.initial_snapshot.region_copy import RegionOutcome, RegionTask, copy_regions
-from walferry.load.copy_errors import CopyRefused, CopyUnderWay
 from walferry.load.copy_records import Records, under_way
+from walferry.load.errors import CopyRefused, CopyUnderWay
 from walferry.replication.source.session import open_session
 
 __all__ = ["copies", "source_table"]  # fixtures

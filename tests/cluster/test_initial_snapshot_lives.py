@@ -18,7 +18,7 @@ from walferry.base.protos import hbase_pb2 as pb
 from walferry.hbase.cluster import master as active_master
 from walferry.hbase.rpc import master
 from walferry.initial_snapshot.region_copy import RegionOutcome, RegionTask, copy_regions
-from walferry.load.copy_errors import CopyRefused
+from walferry.load.errors import CopyRefused
 from walferry.replay.interval import Interval
 from walferry.replication.source.session import open_session
 

@@ -49,7 +49,8 @@ def slave(standalone_pair) -> StandaloneCluster:
 def shippers(slave) -> Iterator[list[Shipper]]:
     """Two senders to the slave, which share its subset of sinks."""
     zk = connect(slave.address.quorum)
-    sinks = SinkManager(lambda: live_servers(zk, ZNodes()), 0.5, rng=random.Random(7))
+    random.seed(7)
+    sinks = SinkManager(lambda: live_servers(zk, ZNodes()), 0.5)
     senders = [Shipper(sinks, SendTerms(slave.address.cluster_key, threading.Event())) for _ in range(2)]
     yield senders
     for sender in senders:

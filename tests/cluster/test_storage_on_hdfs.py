@@ -277,7 +277,7 @@ def test_the_archive_on_hdfs_keeps_copies_until_their_time_is_over(client: Clien
     assert (kept.name, kept.size) == (wal, len(ENTRIES))
     assert kept.copied is not None
     assert abs(kept.copied - time.time()) < 60
-    with archive.open(wal) as file:
+    with storage.open_wal(archive.url_of(wal)) as file:
         assert file.read_at(0, len(ENTRIES)) == ENTRIES
     assert expire(archive, 3600).kept == 1
     client.set_times("/archive/" + quoted(wal.group) + f"/{wal}", 1000, 1000)

@@ -23,7 +23,7 @@ from walferry.shipping.rows import RowShipment
 from walferry.verification.job import Options
 from walferry.verification.outcome import DifferenceKind, VerificationOutcome, total_of
 from walferry.verification.plan import NothingToCompare, RepairRefused, plan_verification
-from walferry.verification.task import compare_range
+from walferry.verification.ranges import compare_range
 
 
 def verify(source: SourceCluster, peer: str, *tables: str, **options: object) -> dict[str, VerificationOutcome]:

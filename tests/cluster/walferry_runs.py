@@ -29,7 +29,7 @@ from walferry.replication.queues import rolling
 from walferry.replication.queues.reading import Queue, read_queues
 from walferry.replication.source.cluster import SourceCluster
 from walferry.replication.source.session import open_session
-from walferry.shipping.bulkload.driver import Backlog, load_backlog
+from walferry.shipping.bulkload.driver import load_backlog
 from walferry.shipping.group import ship_group
 from walferry.shipping.group_job import GroupJob, Left
 from walferry.shipping.plan import PeerPlan, plan_peer
@@ -88,7 +88,7 @@ def ship(
     if roll_first:
         roll(source, peer_id)
     names = [g.group for g in plan(source, peer_id).groups] if groups is None else groups
-    settings = settings or PeerSettings()
+    settings = replace(settings or PeerSettings(), hfiles_from=0)
     settings = replace(settings, sink=sink_of(source), call_timeout_seconds=min(CALL_SECONDS, settings.call_timeout_seconds))
     jobs = [
         GroupJob(
@@ -99,8 +99,7 @@ def ship(
     ]  # fmt: skip
     left = Left((), jobs)
     if jobs and sink_of(source).makes_files:
-        backlog = Backlog(source=source, peer_id=peer_id, run_id=run_id, deadline=jobs[0].deadline)
-        left = load_backlog(backlog, jobs, spread())
+        left = load_backlog(jobs, spread())
     with ThreadPoolExecutor(max(1, len(left.jobs))) as pool:
         summaries = [*left.done, *pool.map(ship_group, left.jobs)]
     with open_session(source) as session:

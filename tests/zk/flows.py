@@ -98,7 +98,7 @@ class Flows:
             if serving:
                 found[encoded] = serving[0]
         assert states(self.world) == {}
-        assert read_plans(self.world.zk, self.world.own) == ({}, [])
+        assert read_plans(self.world.zk, self.world.own) == ({}, {})
         return found
 
 

@@ -7,7 +7,7 @@ from kazoo.client import KazooClient
 
 from tests.sessions import session_of
 from tests.zk.hbase_znodes import DEAD, OTHER, SERVER, HBaseZNodes, wal
-from walferry.load.records import Folder, Load
+from walferry.load.records import Folder, Load, LoadFolder
 from walferry.replication.queues.lease import Lease, acquire
 from walferry.replication.source.session import Session
 
@@ -38,3 +38,17 @@ def state_of(session: Session) -> tuple[str, int]:
     """The znode of the peer's state, and its version now."""
     path = session.nodes.peer_state("p")
     return path, session.zk.get(path)[1].version
+
+
+def note_folder(zk: KazooClient, path: str, folder: Folder) -> str:
+    """Note a folder with the record of a load. Returns the note's znode."""
+    noted = LoadFolder(zk, path, ("", 0))
+    noted.note(folder)
+    return noted.znode
+
+
+def check_folder(zk: KazooClient, path: str, note: str, peer_state: tuple[str, int]) -> None:
+    """Check, as the task that has noted a folder."""
+    noted = LoadFolder(zk, path, peer_state)
+    noted.znode = note
+    noted.check()

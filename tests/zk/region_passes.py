@@ -19,9 +19,10 @@ from tests.zk.region_world import INFO, region_name
 from walferry.base.errors import WalferryError
 from walferry.hbase.layout import OwnZNodes, ZNodes
 from walferry.hbase.names import ServerName
+from walferry.master.calls import ToOpen
 from walferry.master.catalog import CatalogRead
 from walferry.master.master_calls import ServerRegistry
-from walferry.master.reconcile import ClusterView, Known, ToOpen, look
+from walferry.master.reconcile import ClusterView, Known, look
 from walferry.master.role import Role, take_role
 from walferry.master.role_loop import Cluster, Master, Pass
 from walferry.master.states import RegionState

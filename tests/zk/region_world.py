@@ -23,9 +23,10 @@ from walferry.hbase.layout import OwnZNodes, ZNodes
 from walferry.hbase.names import ServerName
 from walferry.hbase.rpc.errors import ConnectionFailed
 from walferry.hbase.values import PBUF
+from walferry.master.calls import ToOpen, opening_ms
 from walferry.master.errors import LiveMaster, RoleHeld, RoleLost
 from walferry.master.plans import Plan
-from walferry.master.reconcile import ClusterView, Known, ToOpen, act, begin_to_close, decide_all, look, opening_ms
+from walferry.master.reconcile import ClusterView, Known, act, begin_to_close, decide_all, look
 from walferry.master.role import OUR_VERSION, publish, take_role, withdraw
 from walferry.master.startup import clear, why_not_startup
 from walferry.master.states import OF_SPLITS, RegionState

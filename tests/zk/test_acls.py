@@ -17,6 +17,7 @@ from kazoo.security import OPEN_ACL_UNSAFE, READ_ACL_UNSAFE, Permissions, make_a
 
 from tests.zk.claim_cluster import ClaimCluster
 from tests.zk.hbase_znodes import DEAD, SERVER, wal
+from tests.zk.load_notes import note_folder
 from tests.zk.secured_fixtures import HBASE, STRANGER, WALFERRY, Secured
 from walferry.base.protos import hbase_pb2 as pb
 from walferry.base.security.login import UNSECURED, Login
@@ -29,7 +30,7 @@ from walferry.hbase.names import ServerName
 from walferry.hbase.values import PBUF
 from walferry.load.copy_records import CopyWay, Records, RegionRecord, TableRecord
 from walferry.load.fence import Claim as CopyClaim
-from walferry.load.records import Folder, begin_load, note_folder
+from walferry.load.records import Folder, begin_load
 from walferry.master.role import Candidate, acting_as_master
 from walferry.master.tables import ABSENT, TableState, write_state
 from walferry.master.transitions import Transition

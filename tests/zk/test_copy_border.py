@@ -9,7 +9,7 @@ from tests.sessions import session_of
 from tests.zk.hbase_znodes import DEAD, OTHER, SERVER, HBaseZNodes, wal
 from walferry.load import copy_border
 from walferry.load.copy_border import find_border
-from walferry.load.copy_errors import NotRolled
+from walferry.load.errors import NotRolled
 from walferry.replication.queues.rolling import Rolled
 from walferry.replication.source.session import Session
 

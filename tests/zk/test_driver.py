@@ -24,6 +24,7 @@ from tests.unit.replication.filters.test_window import entry, put
 from tests.unit.replication.sinks.hbase.test_bulk_loads import load
 from tests.unit.shipping.bulkload.jobs import targets
 from tests.zk.hbase_znodes import DEAD, OTHER, SERVER, HBaseZNodes, wal
+from tests.zk.load_notes import note_folder
 from walferry.base.jobs import Backend, Shuffle
 from walferry.base.security.login import UNSECURED
 from walferry.engine.summary import Status
@@ -32,18 +33,18 @@ from walferry.hbase.rpc.errors import ConnectionFailed
 from walferry.load import file_loader, records
 from walferry.load.earlier_loads import loaded_before
 from walferry.load.errors import LoadOvertaken
-from walferry.load.records import Folder, loads_of, note_folder
+from walferry.load.records import Folder, loads_of
 from walferry.replication.peers.reading import read_peer
+from walferry.replication.peers.settings import PeerSettings, SinkKind
 from walferry.replication.queues.errors import LeaseLost
 from walferry.replication.queues.lease import Lease, acquire
 from walferry.replication.source.cluster import SourceCluster
 from walferry.replication.source.session import Session
 from walferry.shipping.bulkload import driver, loading
-from walferry.shipping.bulkload.driver import Backlog, load_backlog
+from walferry.shipping.bulkload.driver import load_backlog
 from walferry.shipping.bulkload.job import LoadJob, PlannedRegion
-from walferry.shipping.bulkload.loading import PartitionOutcome, load_partition
+from walferry.shipping.bulkload.loading import Loaded, PartitionOutcome, Runs, load_partition
 from walferry.shipping.bulkload.reading import read_wals
-from walferry.shipping.bulkload.region_load import Loaded, Runs
 from walferry.shipping.bulkload.targets import Targets
 from walferry.shipping.bulkload.wals import LoadWal
 from walferry.shipping.group_job import GroupJob, Left
@@ -89,15 +90,11 @@ class World:
         jobs = [
             GroupJob(
                 source=self.session.source, peer_id="p", group=group, place=place, run_id="r", holder="run r",
-                deadline=time.time() + seconds,
+                deadline=time.time() + seconds, settings=PeerSettings(sink=SinkKind.AUTO, hfiles_from=least_bytes),
             )
             for group, place in groups_to_ship(self.session, "p")
         ]  # fmt: skip
-        backlog = Backlog(
-            source=self.session.source, peer_id="p", run_id="r", deadline=time.time() + seconds, least_bytes=least_bytes,
-            say=self.said.append,
-        )  # fmt: skip
-        return load_backlog(backlog, jobs, cast(Backend, self))
+        return load_backlog(jobs, cast(Backend, self), say=self.said.append)
 
     def shuffle(self, work: Shuffle) -> list[str]:
         """Answer as a backend."""

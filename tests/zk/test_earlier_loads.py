@@ -14,7 +14,19 @@ import pytest
 from kazoo.client import KazooClient
 
 from tests.zk.hbase_znodes import OTHER, HBaseZNodes, wal
-from tests.zk.load_notes import GROUPS, MINE, REGION, THEIRS, done, folder, lease_of, session, state_of
+from tests.zk.load_notes import (
+    GROUPS,
+    MINE,
+    REGION,
+    THEIRS,
+    check_folder,
+    done,
+    folder,
+    lease_of,
+    note_folder,
+    session,
+    state_of,
+)
 from walferry.base.zk.records import encode
 from walferry.hbase.names import ServerName
 from walferry.hbase.rpc import bulk_load
@@ -25,7 +37,7 @@ from walferry.load import file_loader
 from walferry.load.earlier_loads import loaded_before
 from walferry.load.errors import LoadOvertaken, StaleLoad
 from walferry.load.file_loader import clean
-from walferry.load.records import Folder, begin_load, check_folder, folders_of, loads_of, note_done, note_folder
+from walferry.load.records import Folder, begin_load, folders_of, loads_of, note_done
 from walferry.replication.peers.reading import read_peer
 from walferry.replication.source.session import Session
 

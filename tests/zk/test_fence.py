@@ -12,8 +12,8 @@ from tests.sessions import session_of
 from tests.zk.copy_records import BEGUN, DONE, GROUP, TABLE, writing
 from tests.zk.hbase_znodes import HBaseZNodes
 from walferry.load.copy_border import Border
-from walferry.load.copy_errors import Overtaken
 from walferry.load.copy_records import TableRecord
+from walferry.load.errors import Overtaken
 from walferry.load.records import Folder, loads_of
 from walferry.replication.source.cluster import SourceCluster
 

@@ -22,8 +22,8 @@ from walferry.base.zk.fenced_lock import CALLS
 from walferry.hbase.errors import MissingPeer
 from walferry.hbase.rpc.server_codec import CallRefused, JavaException
 from walferry.initial_snapshot.job import peer_to_copy
-from walferry.load.copy_errors import CopyRefused, CopyUnderWay
 from walferry.load.copy_records import Records
+from walferry.load.errors import CopyRefused, CopyUnderWay
 from walferry.load.fence import Claim
 from walferry.replication.locks.peer_lock import NO_TURN, holding_peer
 from walferry.replication.peers.reading import DISABLED, ENABLED, disabled_guard, read_peer

@@ -12,9 +12,9 @@ from tests.zk.copy_records import BEGUN, DONE, GROUP, OTHER, TABLE, writing
 from tests.zk.hbase_znodes import SERVER, HBaseZNodes
 from walferry.base.zk.records import decode, encode
 from walferry.load.copy_border import Border
-from walferry.load.copy_errors import CopyUnderWay, Overtaken
 from walferry.load.copy_records import Records, TableRecord, copied_before, under_way
 from walferry.load.earlier_loads import initial_snapshots, loaded_before
+from walferry.load.errors import CopyUnderWay, Overtaken
 from walferry.load.records import Load, forget_finished, loads_of
 from walferry.replication.peers.reading import read_peer
 from walferry.replication.source.cluster import SourceCluster

@@ -15,7 +15,7 @@ from tests.zk.hbase_znodes import DEAD, SERVER, HBaseZNodes, wal
 from walferry.engine.summary import Status
 from walferry.hbase.errors import PausedPeer
 from walferry.hbase.names import parse_wal_name
-from walferry.load.copy_errors import CopyUnderWay
+from walferry.load.errors import CopyUnderWay
 from walferry.replication.peers.reading import read_peer
 from walferry.replication.queues.dead_servers import find_dead
 from walferry.replication.retention.survey import ShippedBy, _shipped_by

@@ -32,7 +32,7 @@ def test_a_list_and_a_dry_run_change_nothing_and_the_real_run_opens_all_regions(
     status, _, err = regions.run("unstick", "--yes")
     assert (status, err) == (0, "Done\n")
     assert {len(servers) for servers in regions.served().values()} == {1}
-    assert (states(regions.world), read_plans(regions.world.zk, regions.world.own)) == ({}, ({}, []))
+    assert (states(regions.world), read_plans(regions.world.zk, regions.world.own)) == ({}, ({}, {}))
     assert not regions.world.zk.exists(regions.world.nodes.master), "an HMaster can take over"
     status, out, _ = regions.run("list", "--json")
     found = json.loads(out)

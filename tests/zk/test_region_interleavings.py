@@ -235,7 +235,7 @@ class Play:
             if not self.world.live:
                 self.world.start_server()
         assert states(self.world) == {}
-        assert self.world.hmaster_was_active or read_plans(zk, self.world.own) == ({}, [])  # an HMaster leaves our plans
+        assert self.world.hmaster_was_active or read_plans(zk, self.world.own) == ({}, {})  # an HMaster leaves our plans
         for row in self.world.all_rows:
             assert len(self.world.serving(row)) == 1, f"row {row} is served by {self.world.serving(row)}"
 

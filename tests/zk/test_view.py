@@ -15,6 +15,7 @@ from tests.sessions import session_of
 from tests.zk.hbase_znodes import DEAD, OTHER, SERVER, HBaseZNodes, LastingZNodes, prefixed, wal
 from tests.zk.test_retention import count_calls
 from walferry.base.protos import hbase_pb2 as pb
+from walferry.cli.show import fields_of
 from walferry.engine.summary import GroupSummary, Status
 from walferry.hbase.layout import quoted
 from walferry.hbase.names import ServerName
@@ -23,7 +24,7 @@ from walferry.master.states import RegionState
 from walferry.master.znodes import encode_region
 from walferry.observe.status.ages import Certainty
 from walferry.observe.status.describing import describe
-from walferry.observe.status.model import PeerStatus, SourceStatus, plain
+from walferry.observe.status.model import PeerStatus, SourceStatus
 from walferry.observe.status.notes import RUNS_LOOKED_AT
 from walferry.observe.status.view import MAX_PROBLEMS, MAX_REGIONS, view
 from walferry.replication.locks.peer_lock import holding_peer
@@ -40,7 +41,7 @@ GROUP = SERVER.replace(",", "%2C")
 
 def status_of(session: Session) -> SourceStatus:
     status = describe(view(session))
-    json.dumps(plain(status))
+    json.dumps(status, default=fields_of)
     return status
 
 
@@ -208,7 +209,7 @@ def test_what_makes_no_sense_is_named_and_the_rest_is_shown(hbase: HBaseZNodes, 
     assert {peer.id: peer.state for peer in status.peers or ()} == {
         "p": "DISABLED", "wrong": None, "huge": "DISABLED", "stateless": None, HOSTILE: None,
     }  # fmt: skip
-    assert len(json.dumps(plain(status))) < 50_000
+    assert len(json.dumps(status, default=fields_of)) < 50_000
     found = peer_of(session)
     (group,) = (found.queues or ())[0].groups
     assert group.sizeOfLogQueue == 2
@@ -267,7 +268,7 @@ def test_a_pass_reads_few_positions_and_takes_little_time(
     status = describe(seen)
     described = time.monotonic() - clock
     clock = time.monotonic()
-    written = len(json.dumps(plain(status)))
+    written = len(json.dumps(status, default=fields_of))
     as_json = time.monotonic() - clock
     reads = sum(calls.values())
     print(

@@ -17,6 +17,7 @@ from walferry.base.protos import hbase_pb2 as pb
 from walferry.hbase.layout import OwnZNodes
 from walferry.hbase.names import ServerName
 from walferry.hbase.values import PBUF
+from walferry.master import wal_splitting
 from walferry.master.errors import SplitFailed
 from walferry.master.role import take_role
 from walferry.master.wal_splitting import (
@@ -49,12 +50,15 @@ class Case:
             (root / "WALs" / str(DEAD) / name).write_bytes(name.encode())
             os.utime(root / "WALs" / str(DEAD) / name, (1, 1))
         self.now = 0.0
-        self.splitting = self.new_master(hbase.zk)
+        self.splitting: WalSplitting
+
+    def monotonic(self) -> float:
+        return self.now
 
     def new_master(self, zk: KazooClient) -> WalSplitting:
         own = OwnZNodes(self.hbase.root, self.hbase.nodes)
         self.lock = take_role(zk, self.hbase.nodes, own, "test", run="the same")
-        return WalSplitting(zk, self.hbase.nodes, f"file:{self.root}", self.lock, ME, lambda: self.now)
+        return WalSplitting(zk, self.hbase.nodes, f"file:{self.root}", self.lock, ME)
 
     def advance(self) -> SplitProgress:
         (progress,) = self.splitting.advance([DEAD])
@@ -86,8 +90,11 @@ class Case:
 
 
 @pytest.fixture
-def case(hbase: HBaseZNodes, tmp_path: Path, new_client: Callable[[], KazooClient]) -> Case:
-    return Case(hbase, tmp_path, new_client)
+def case(hbase: HBaseZNodes, tmp_path: Path, new_client: Callable[[], KazooClient], monkeypatch: pytest.MonkeyPatch) -> Case:
+    made = Case(hbase, tmp_path, new_client)
+    monkeypatch.setattr(wal_splitting, "time", made)
+    made.splitting = made.new_master(hbase.zk)
+    return made
 
 
 def test_the_server_is_fenced_and_the_wals_of_hbase_meta_come_first(case: Case) -> None:

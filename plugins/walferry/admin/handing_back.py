@@ -33,7 +33,7 @@ from walferry.load.copy_records import check_copied
 from walferry.load.earlier_loads import end_loads
 from walferry.replication.peers.reading import ENABLED, Peer, check_ours, read_peer, successor
 from walferry.replication.peers.settings import HANDED_BACK_TO, PREFIX, SUCCEEDS
-from walferry.replication.queues.reading import QueuedWal, read_queues
+from walferry.replication.queues.reading import read_queues
 from walferry.replication.source.agreement import check_agreement
 from walferry.shipping.plan import plan_peer
 
@@ -173,7 +173,8 @@ def _check_shipped(admin: PeerAdmin, peer: Peer, new_id: str) -> None:
     plan = plan_peer(session, peer.id)  # shipped WALs stay shipped, so the plan may be read first
     shipped = {wal.name for group in plan.groups for wal in group.wals if wal.finished}
     ours = read_queues(session, peer.id)
-    theirs = {wal.name.text for queue in read_queues(session, new_id) for wal in queue.wals if _is_whole(wal)}
+    # HBase would ship only the rest of a WAL whose position was set.
+    theirs = {wal.name.text for queue in read_queues(session, new_id) for wal in queue.wals if wal.position_or_problem == 0}
     waiting = {wal.name.text for queue in ours for wal in queue.wals} - theirs - shipped
     refuse_odd_queues(ours)
     if waiting:
@@ -181,8 +182,3 @@ def _check_shipped(admin: PeerAdmin, peer: Peer, new_id: str) -> None:
         raise Refused(
             f"{listed(waiting, plan)} queued for {peer.id} alone", f"{resumed} a batch ship it (roll first), then finish again"
         )
-
-
-def _is_whole(wal: QueuedWal) -> bool:
-    """Return whether nothing of the WAL is shipped. HBase would ship only the rest of other WALs."""
-    return wal.position_or_problem == 0

@@ -102,7 +102,7 @@ def missing_of_all(source: Connection, slave: Connection, wants: Callable[[str, 
     """Return why edits of user tables would not arrive, for families that `wants(table, family)`. Raises RpcError."""
     replicated = {
         table: [family for family, global_ in sorted(families.items()) if global_ and wants(table, family)]
-        for table, families in sorted(master.all_replicated_families(source).items())
+        for table, families in sorted(master.replicated_families(source).items())
     }
     wanted = {table: families for table, families in replicated.items() if families}
     at_slave = master.replicated_families(slave, wanted.keys())

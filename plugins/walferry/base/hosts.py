@@ -7,11 +7,13 @@ end they report only that there was no answer.
 from __future__ import annotations
 
 import socket
-import threading
-import time
 from collections.abc import Callable, Collection
-from queue import Empty, SimpleQueue
+from concurrent.futures import as_completed
+from contextlib import suppress
+from functools import partial
 from typing import TypeVar
+
+from walferry.base.security.waiting import in_background
 
 RESOLVE_SECONDS = 5.0
 CONNECT_SECONDS = 10.0
@@ -41,19 +43,14 @@ def side_by_side(ask: Callable[[K], V], asked: Collection[K], seconds: float, is
 
     A call may hang for ever, as calls of resolvers do. Then its thread is left behind.
     """
-    outcomes: SimpleQueue[tuple[K, V]] = SimpleQueue()
-    for each in asked:
-        threading.Thread(target=lambda each=each: outcomes.put((each, ask(each))), daemon=True).start()
+    calls = {in_background(partial(ask, each), "one of several questions"): each for each in asked}
     answers: dict[K, V] = {}
-    give_up = time.monotonic() + seconds
-    for _ in asked:
-        try:
-            each, answer = outcomes.get(timeout=max(0.0, give_up - time.monotonic()))
-        except Empty:
-            break
-        answers[each] = answer
-        if is_enough(answer):
-            break
+    with suppress(TimeoutError):
+        for call in as_completed(calls, seconds):
+            if call.exception() is None:
+                answers[calls[call]] = call.result()
+                if is_enough(call.result()):
+                    break
     return answers
 
 

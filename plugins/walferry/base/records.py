@@ -46,6 +46,10 @@ class Record:
         return decoded(cls, text, most_bytes)
 
 
+class Strict:
+    """A mixin for dataclasses whose unknown fields are an error, because they may demand what this version would not do."""
+
+
 def text_of(values: Any) -> str:
     """Return the values of a record as a line of JSON. Bytes become hexadecimal digits."""
     return json.dumps(values, default=bytes.hex)
@@ -89,7 +93,7 @@ def decoded(kind: type[T], text: bytes | str, most_bytes: int = MAX_BYTES) -> T:
 
 
 def record_of(kind: type[T], values: Mapping[str, Any]) -> T:
-    """Return the dataclass of this kind with these values from a JSON object. Raises NotARecord."""
+    """Return the dataclass of this kind with these values from a JSON object, without unknown fields. Raises NotARecord."""
     found: T = _dataclass(kind, values, kind.__name__)
     return found
 
@@ -119,6 +123,8 @@ def _dataclass(kind: Any, values: Any, where: str) -> Any:
     known, needed = _fields(kind)
     if lacking := needed - values.keys():
         raise NotARecord(f"{where} has no {min(lacking)}")
+    if issubclass(kind, Strict) and (unknown := values.keys() - known.keys()):
+        raise NotARecord(f"{where} has the unknown field {min(unknown)}")
     return kind(**{name: converted(hint, values[name], name) for name, hint in known.items() if name in values})
 
 
@@ -142,10 +148,6 @@ def _number(_: Sequence[Any], value: Any, where: str) -> float:
     if isinstance(value, bool) or not isinstance(value, int | float):
         raise _wrong(where, value, "a number")
     return value
-
-
-def _tuple(hints: Sequence[Any], value: Any, where: str) -> tuple[Any, ...]:
-    return tuple(_list(hints, value, where))
 
 
 def _list(hints: Sequence[Any], value: Any, where: str) -> list[Any]:
@@ -181,7 +183,8 @@ def _enum(hint: type[Enum], value: Any, where: str) -> Enum:
 
 
 _READERS: Mapping[Any, Callable[[Sequence[Any], Any, str], Any]] = {
-    bytes: _bytes, float: _number, tuple: _tuple, Sequence: _list, list: _list, Mapping: _mapping, dict: _mapping,
+    bytes: _bytes, float: _number, Sequence: _list, list: _list, Mapping: _mapping, dict: _mapping,
+    tuple: lambda *args: tuple(_list(*args)),
 }  # fmt: skip
 
 

@@ -249,9 +249,7 @@ def _view_of_all(found: Overview) -> ShownTable:
 def _row(peer: PeerLine) -> list[str | Cell]:
     managed = Cell("paused", WARNING) if peer.managed and peer.paused else Cell("yes", GOOD) if peer.managed else Cell("no")
     wrong = peer.managed and peer.state != "DISABLED"
-    return [
-        peer.id, Cell(peer.state, BAD if wrong else ""), managed, f"{peer.queues:,}", f"{peer.wals:,}", peer.slave,
-    ]  # fmt: skip
+    return [peer.id, Cell(peer.state, BAD if wrong else ""), managed, f"{peer.queues:,}", f"{peer.wals:,}", peer.slave]
 
 
 def _view_of(found: Described) -> ShownTable:

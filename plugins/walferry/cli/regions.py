@@ -11,8 +11,8 @@ import os
 import shutil
 import sys
 import textwrap
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, TypedDict, Unpack
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -42,18 +42,6 @@ _SERVER = "HOST,PORT,STARTCODE"
 MAX_SHOWN = 20  # regions that a terminal shows
 _TABLE_HEAD = ("STATE", "SECONDS", "REGION", "TABLE")
 _INDENT = "    "
-
-
-class Written(TypedDict):
-    """The options of commands that change something."""
-
-    as_json: bool
-    limit: float
-    yes: bool
-    host: str | None
-    listen: str | None
-    port: int
-    wait: float
 
 
 _LIMITED = options.added(
@@ -98,7 +86,7 @@ def list_regions(chosen: Chosen, limit: float, as_json: bool, watch: float | Non
     def look() -> ShownTable:
         found = survey(_look(chosen, limit))
         terminal = shutil.get_terminal_size() if sys.stdout.isatty() else None
-        return ShownTable(found.to_json(), lambda: "\n".join(plain(as_table(found, terminal))), WELL if found.well else STUCK)
+        return ShownTable(found, lambda: "\n".join(plain(as_table(found, terminal))), WELL if found.well else STUCK)
 
     return show(look, as_json=as_json, watch=watch)
 
@@ -125,31 +113,27 @@ def explain(chosen: Chosen, region: str, limit: float, as_json: bool, watch: flo
     return show(look, as_json=as_json, watch=watch)
 
 
-@regions.command(epilog=_STATUS)
-@click.argument("region")
-@click.option("--server", metavar=_SERVER, help="Where (default: the balancer chooses).")
-@_WRITES
-@click.pass_obj
-def assign(chosen: Chosen, region: str, server: str | None, **how: Unpack[Written]) -> int:
+def _changing(name: str, *given: Callable[[Any], Any]) -> Callable[[Callable[..., int]], click.Command]:
+    """Return a decorator for a command that changes something, with the `given` arguments and options."""
+    return lambda command: regions.command(name, epilog=_STATUS)(options.added(*given, _WRITES)(click.pass_obj(command)))
+
+
+@_changing(
+    "assign", click.argument("region"), click.option("--server", metavar=_SERVER, help="Where (default: the balancer chooses)."),
+)  # fmt: skip
+def assign(chosen: Chosen, region: str, server: str | None, **how: Any) -> int:
     """Open a region that no server serves. Without --yes it only shows what it would do."""
     return _write(chosen, how, "assign", region, server)
 
 
-@regions.command(epilog=_STATUS)
-@click.argument("region")
-@click.argument("server", metavar=_SERVER)
-@_WRITES
-@click.pass_obj
-def move(chosen: Chosen, region: str, server: str, **how: Unpack[Written]) -> int:
+@_changing("move", click.argument("region"), click.argument("server", metavar=_SERVER))
+def move(chosen: Chosen, region: str, server: str, **how: Any) -> int:
     """Close a region and open it at another server. Without --yes it only shows what it would do."""
     return _write(chosen, how, "move", region, server)
 
 
-@regions.command(epilog=_STATUS)
-@click.argument("regions", nargs=-1, metavar="[REGION]...")
-@_WRITES
-@click.pass_obj
-def unstick(chosen: Chosen, regions: tuple[str, ...], **how: Unpack[Written]) -> int:
+@_changing("unstick", click.argument("regions", nargs=-1, metavar="[REGION]..."))
+def unstick(chosen: Chosen, regions: tuple[str, ...], **how: Any) -> int:
     """Bring regions to the end of their transitions.
 
     Without arguments, it does so for all regions. Next to an active HMaster it gives up opens that the HMaster waits for in vain.
@@ -158,13 +142,11 @@ def unstick(chosen: Chosen, regions: tuple[str, ...], **how: Unpack[Written]) ->
     return _write(chosen, how, "unstick", regions, beside_hmaster=True)
 
 
-@regions.command("close-stray", epilog=_STATUS)
-@click.argument("region")
-@click.argument("server", metavar=_SERVER)
-@click.option("--named-by-meta", is_flag=True, help="Close it even if it is the copy that hbase:meta names.")
-@_WRITES
-@click.pass_obj
-def close_stray(chosen: Chosen, region: str, server: str, named_by_meta: bool, **how: Unpack[Written]) -> int:
+@_changing(
+    "close-stray", click.argument("region"), click.argument("server", metavar=_SERVER),
+    click.option("--named-by-meta", is_flag=True, help="Close it even if it is the copy that hbase:meta names."),
+)  # fmt: skip
+def close_stray(chosen: Chosen, region: str, server: str, named_by_meta: bool, **how: Any) -> int:
     """Close a copy of a region that two servers serve.
 
     It closes the copy on SERVER. Without --yes it only shows what it would do.
@@ -172,28 +154,20 @@ def close_stray(chosen: Chosen, region: str, server: str, named_by_meta: bool, *
     return _write(chosen, how, "close-stray", region, server, named_by_meta=named_by_meta)
 
 
-@regions.command(epilog=_STATUS)
-@click.argument("table", metavar="[NAMESPACE:]TABLE")
-@_WRITES
-@click.pass_obj
-def enable(chosen: Chosen, table: str, **how: Unpack[Written]) -> int:
+@_changing("enable", click.argument("table", metavar="[NAMESPACE:]TABLE"))
+def enable(chosen: Chosen, table: str, **how: Any) -> int:
     """Open all regions of a table. Without --yes it only shows what it would do."""
     return _write(chosen, how, "enable", table)
 
 
-@regions.command(epilog=_STATUS)
-@click.argument("table", metavar="[NAMESPACE:]TABLE")
-@_WRITES
-@click.pass_obj
-def disable(chosen: Chosen, table: str, **how: Unpack[Written]) -> int:
+@_changing("disable", click.argument("table", metavar="[NAMESPACE:]TABLE"))
+def disable(chosen: Chosen, table: str, **how: Any) -> int:
     """Close all regions of a table. Without --yes it only shows what it would do."""
     return _write(chosen, how, "disable", table)
 
 
-@regions.command(epilog=_STATUS)
-@_WRITES
-@click.pass_obj
-def balance(chosen: Chosen, **how: Unpack[Written]) -> int:
+@_changing("balance")
+def balance(chosen: Chosen, **how: Any) -> int:
     """Move regions until all servers have about the same number. Without --yes it only shows what it would do."""
     return _write(chosen, how, "balance")
 
@@ -206,7 +180,7 @@ def _look(chosen: Chosen, limit: float) -> ClusterSnapshot:
         return snapshot.look_and_decide(work.cluster_of(session), limit)
 
 
-def _write(chosen: Chosen, how: Written, command: str, *asked: Any, beside_hmaster: bool = False, **more: Any) -> int:
+def _write(chosen: Chosen, how: dict[str, Any], command: str, *asked: Any, beside_hmaster: bool = False, **more: Any) -> int:
     """Show what would be done, or do it: the request that the command names, with these arguments. Returns the exit status."""
     from walferry.master import requests, role, snapshot, work
     from walferry.replication.source.session import open_session

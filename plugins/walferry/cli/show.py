@@ -7,7 +7,7 @@ import shutil
 import sys
 import time
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any, Final
 
 import click
@@ -88,10 +88,15 @@ def show(look: Callable[[], ShownTable], *, as_json: bool, watch: float | None =
 
 
 def _show(view: ShownTable, *, as_json: bool) -> int:
-    click.echo(json.dumps(view.json) if as_json else view.text())
+    click.echo(json.dumps(view.json, default=fields_of) if as_json else view.text())
     for problem in view.problems:
         tell(problem)
     return view.status
+
+
+def fields_of(value: Any) -> dict[str, Any]:
+    """Return a dataclass's values by the names of its fields, for JSON."""
+    return {each.name: getattr(value, each.name) for each in fields(value)}
 
 
 def table(head: Sequence[str], rows: Sequence[Sequence[str | Cell]], right: Sequence[str] = ()) -> str:

@@ -18,7 +18,7 @@ from walferry.base.amounts import count, duration
 from walferry.base.errors import WalferryError
 from walferry.base.texts import lines_only
 from walferry.cli import options
-from walferry.cli.show import BAD, ERROR, GOOD, STUCK, WARNING, WELL, Cell, ShownTable, plain, put, show, table, tell
+from walferry.cli.show import BAD, ERROR, GOOD, STUCK, WARNING, WELL, Cell, ShownTable, fields_of, plain, put, show, table, tell
 from walferry.cli.source import Chosen
 from walferry.replication.source.cluster import DEFAULT_CONN_ID
 
@@ -139,18 +139,17 @@ def _status_view(found: SourceStatus, peer_ids: Sequence[str], max_lag: float | 
     if found.unreachable is not None:
         return _unreachable(found)
     from walferry.observe.status.findings import counts, of_peer, orphaned
-    from walferry.observe.status.model import plain as as_plain
 
     peers = _chosen(found, peer_ids)
     findings = {peer.id: list(of_peer(peer, max_lag)) for peer in peers}
     without_peer = [] if peer_ids else list(orphaned(found))
     bad = any(findings[peer.id] and counts(peer) for peer in peers) or bool(without_peer)
-    values = [{**as_plain(peer), "queues": None, "findings": [each.to_json() for each in findings[peer.id]]} for peer in peers]
+    values = [{**fields_of(peer), "findings": [each.to_json() for each in findings[peer.id]]} for peer in peers]
     for value in values:
         del value["queues"]  # `walferry queues --json` shows them
-    source = {name: as_plain(getattr(found, name)) for name in ("at_ms", "live_servers", "dead_servers", "regions_in_transition")}
+    source = {name: getattr(found, name) for name in ("at_ms", "live_servers", "dead_servers", "regions_in_transition")}
     queues = [] if peer_ids else found.orphaned or ()
-    shown = {**source, "well": not bad, "peers": values, "orphaned": as_plain(queues), "problems": as_plain(found.problems)}
+    shown = {**source, "well": not bad, "peers": values, "orphaned": queues, "problems": found.problems}
     return ShownTable(shown, lambda: _status_text(found, peers, findings, without_peer), STUCK if bad else WELL, found.problems)
 
 
@@ -196,7 +195,7 @@ def _peer_row(peer: PeerStatus, findings: str) -> list[str | Cell]:
 
     unknown = Cell("not asked") if peer.managed is False else Cell(words.UNKNOWN, WARNING)
     slave = {True: Cell("reachable", GOOD), False: Cell("down", BAD), None: unknown}[peer.slave.reachable]
-    success = "never" if peer.last_success_ms is None else f"{duration(_seconds_since(peer.last_success_ms))} ago"
+    success = "never" if peer.last_success_ms is None else f"{duration(max(0.0, time.time() - peer.last_success_ms / 1000))} ago"
     colour = WARNING if peer.paused or not peer.managed else BAD
     return [
         peer.id, _who(peer), slave, words.lag(peer.replicationLag),
@@ -216,15 +215,13 @@ def _who(peer: PeerStatus) -> str:
 def _queues_view(found: SourceStatus, peer_ids: Sequence[str]) -> ShownTable:
     if found.unreachable is not None:
         return _unreachable(found)
-    from walferry.observe.status.model import plain as as_plain
-
     chosen = [queue for peer in _chosen(found, peer_ids) for queue in peer.queues or ()]
     if not peer_ids:
         chosen += found.orphaned or ()
     bad = any(queue.problems or any(group.error or group.oldest.problem for group in queue.groups) for queue in chosen)
     rows = [_queue_row(queue, group) for queue in chosen for group in queue.groups]
     problems = [problem for queue in chosen for problem in queue.problems]
-    shown = {"well": not bad, "queues": as_plain(chosen), "problems": as_plain(found.problems)}
+    shown = {"well": not bad, "queues": chosen, "problems": found.problems}
     empty = "No WALs are queued."
     return ShownTable(shown, lambda: table(_QUEUES_HEAD, rows, _FIGURES) if rows else empty, STUCK if bad else WELL, problems)
 
@@ -239,10 +236,6 @@ def _queue_row(queue: QueueStatus, group: GroupStatus) -> list[str | Cell]:
         f"{group.wals_left:,}", words.left(group.bytes_left), group.oldest.name, position,
         group.holder.name if group.holder else "", Cell(group.oldest.problem or group.error or "", BAD),
     ]  # fmt: skip
-
-
-def _seconds_since(ms: int) -> float:
-    return max(0.0, time.time() - ms / 1000)
 
 
 def _put(change: PositionChange, done: str) -> None:

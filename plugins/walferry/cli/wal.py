@@ -6,7 +6,7 @@ import os
 import sys
 from collections.abc import Iterable
 from contextlib import closing
-from typing import TYPE_CHECKING, BinaryIO, TypedDict, Unpack
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 import click
 
@@ -30,22 +30,6 @@ being written, or its server died.
 """
 
 
-class WalOptions(TypedDict):
-    """The options that both commands have."""
-
-    as_json: bool
-    values: bool
-    key_provider: str | None
-    key_names: tuple[str, ...]
-    row: bytes | None
-    row_prefix: bytes | None
-    tables: tuple[bytes, ...]
-    region: bytes | None
-    sequence: int | None
-    written_from: int | None
-    written_before: int | None
-
-
 _ASKED = options.added(  # the options that choose cells and their output
     click.option(
         "--row", type=BYTES,
@@ -56,7 +40,7 @@ _ASKED = options.added(  # the options that choose cells and their output
         "--table", "tables", type=TABLE, multiple=True, metavar="[NAMESPACE:]TABLE", help="Only this table; may be repeated."
     ),
     click.option("--region", type=BYTES, help="Only this region: its encoded name."),
-    click.option("--sequence", type=int, metavar="ID", help="Only entries with this sequence id."),
+    click.option("--sequence", "sequence_id", type=int, metavar="ID", help="Only entries with this sequence id."),
     click.option(
         "--from", "written_from", type=TIME, metavar="TIME",
         help="Only what was written at this time (ISO 8601, in UTC without an offset; or milliseconds since 1970) or later.",
@@ -83,25 +67,25 @@ def wal() -> None:
 @click.option("--position", type=int, default=0, metavar="BYTE", help="Begin with the entry at this byte of the file.")
 @_ASKED
 @click.pass_obj
-def show(chosen: Chosen, files: tuple[str, ...], position: int, **asked: Unpack[WalOptions]) -> int:
+def show(chosen: Chosen, /, files: tuple[str, ...], position: int, **asked: Any) -> int:
     """Show the cells of WALs, as HBase's WALPrettyPrinter does. A WAL is a path, file:///… or hdfs://…"""
     from walferry.observe.inspection.listing import as_url
 
-    return _print_all([as_url(file) for file in files], _question(chosen, asked, position), [])
+    return _print_all([as_url(file) for file in files], _question(chosen, position, **asked), [])
 
 
 @wal.command(epilog=_STATUS)
 @click.argument("places", nargs=-1, metavar="[FOLDER|URL]...")
 @_ASKED
 @click.pass_obj
-def find(chosen: Chosen, places: tuple[str, ...], **asked: Unpack[WalOptions]) -> int:
+def find(chosen: Chosen, /, places: tuple[str, ...], **asked: Any) -> int:
     """Find out who wrote a row, when, and in which WAL at which byte.
 
     It searches WALs and folders: a cluster's WAL root, its WALs or oldWALs, an archive (default: the source's wal_root).
     """
     if asked["row"] is None and asked["row_prefix"] is None:
         raise click.UsageError("one of --row and --row-prefix is required")
-    question = _question(chosen, asked, 0)
+    question = _question(chosen, 0, **asked)
     from walferry.observe.inspection.listing import as_url, list_wals, within
 
     listing = list_wals([as_url(place) for place in places] or [chosen.read().wal_root])
@@ -118,31 +102,31 @@ def find(chosen: Chosen, places: tuple[str, ...], **asked: Unpack[WalOptions]) -
     return ERROR if listing.problems else status
 
 
-def _question(chosen: Chosen, asked: WalOptions, position: int) -> Question:
-    begins, ends = asked["written_from"], asked["written_before"]
+def _question(
+    chosen: Chosen, start: int, *, as_json: bool, values: bool, key_provider: str | None, key_names: tuple[str, ...], **cells: Any
+) -> Question:
+    begins, ends = cells["written_from"], cells["written_before"]
     if begins is not None and ends is not None and begins >= ends:
         raise click.UsageError("--from does not come before --to, so there is nothing to find")
-    if asked["row"] is not None and asked["row_prefix"] is not None:
+    if cells["row"] is not None and cells["row_prefix"] is not None:
         raise click.UsageError("--row-prefix is not allowed with --row")
     from walferry.observe.inspection.layouts import json_layout, text_layout
     from walferry.observe.inspection.searching import Question
     from walferry.observe.inspection.selection import Selection
 
-    selection = Selection(
-        row=asked["row"], row_prefix=asked["row_prefix"] or b"", tables=asked["tables"], region=asked["region"],
-        sequence_id=asked["sequence"], written_from=begins, written_before=ends,
-    )  # fmt: skip
-    return Question(selection, json_layout if asked["as_json"] else text_layout, asked["values"], _keys(chosen, asked), position)
+    selection = Selection(**cells | {"row_prefix": cells["row_prefix"] or b""})
+    keys = _keys(chosen, key_provider, key_names)
+    return Question(selection, json_layout if as_json else text_layout, values, keys, start)
 
 
-def _keys(chosen: Chosen, asked: WalOptions) -> UnwrapKey | None:
+def _keys(chosen: Chosen, url: str | None, names: tuple[str, ...]) -> UnwrapKey | None:
     """Return the function that unwraps the keys of encrypted WALs, if it is known. Raises SourceError."""
     from walferry.hbase.crypto.provider import KeyProvider, KeyProviderError
     from walferry.replication.source.cluster import SourceError
 
-    if asked["key_provider"]:
+    if url:
         try:
-            return KeyProvider(asked["key_provider"], asked["key_names"])
+            return KeyProvider(url, names)
         except KeyProviderError as error:
             raise SourceError(f"--key-provider: {error}") from None
     return chosen.read().keys() if chosen.given else None

@@ -1,9 +1,9 @@
 """Ships a feed of entries through a sink, in order, and commits the position up to which they are acknowledged.
 
-    feed                 the input: batches of entries, WAL after WAL (a protocol), and the thread that reads it
+    feed                 both ends of a run (protocols): a feed, which yields batches of entries, WAL after WAL; and a commit,
+                         which keeps the low watermark
     senders              send requests in order, side by side; hold the requests that wait for a sender
     in_flight            the requests under way, and the low watermark: everything before it is acknowledged
-    commit               keeps the low watermark (a protocol)
     run                  feed → filter → senders → in flight → commit, under one supervisor
     outcome              why a run ends
     bandwidth            limits the bytes sent per second

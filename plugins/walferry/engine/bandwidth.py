@@ -22,7 +22,6 @@ import uuid
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
-from typing import Protocol
 
 from kazoo.client import KazooClient
 from kazoo.exceptions import AuthFailedError, NodeExistsError, NoNodeError, NotEmptyError, SessionExpiredError
@@ -93,17 +92,40 @@ class Throttle:
         self._at = now
 
 
-class Sharers(Protocol):
-    """The groups that share a peer's bandwidth."""
+class Sharers:
+    """The groups that share a peer's bandwidth: each has a znode in a folder. This group's znode is ephemeral."""
+
+    def __init__(self, zk: KazooClient, folder: str) -> None:
+        self._zk = zk
+        self._folder = folder
+        self._token = uuid.uuid4().hex
 
     def join(self) -> int:
-        """Join the groups. Returns the same as `count`."""
+        """Make the group's znode and count them all, as `count` does. Raises ConnectError."""
+        while True:
+            retried(self._zk, self._zk.ensure_path, self._folder)
+            try:
+                retried(self._zk, self._zk.create, self._mine, ephemeral=True)
+            except NoNodeError:  # the last group has just deleted the folder
+                continue
+            except NodeExistsError:  # our earlier request made it, but its answer was lost
+                pass
+            return self.count()
 
     def leave(self) -> None:
-        """Leave the groups."""
+        """Delete the group's znode, and the folder after the last znode. If that fails, both go with the session."""
+        for path in (self._mine, self._folder):
+            with suppress(NoNodeError, NotEmptyError, ConnectError, SessionExpiredError, AuthFailedError):
+                retried(self._zk, self._zk.delete, path)
 
     def count(self) -> int:
-        """Return the number of groups; 0 if this group is not among them any more."""
+        """Return the number of groups; 0 if this group is not among them. Raises ConnectError."""
+        tokens = children(self._zk, self._folder) or ()
+        return len(tokens) if self._token in tokens else 0
+
+    @property
+    def _mine(self) -> str:
+        return f"{self._folder}/{self._token}"
 
 
 class Limit:
@@ -193,46 +215,10 @@ class Limit:
             self.throttle.set_rate(self._bandwidth / count, now + SETTLE_SECONDS)
 
 
-class SharersInZooKeeper:
-    """The groups with a znode in a folder. This group's znode is ephemeral."""
-
-    def __init__(self, zk: KazooClient, folder: str) -> None:
-        self._zk = zk
-        self._folder = folder
-        self._token = uuid.uuid4().hex
-
-    def join(self) -> int:
-        """Make the group's znode and count them all, as `count` does. Raises ConnectError."""
-        while True:
-            retried(self._zk, self._zk.ensure_path, self._folder)
-            try:
-                retried(self._zk, self._zk.create, self._mine, ephemeral=True)
-            except NoNodeError:  # the last group has just deleted the folder
-                continue
-            except NodeExistsError:  # our earlier request made it, but its answer was lost
-                pass
-            return self.count()
-
-    def leave(self) -> None:
-        """Delete the group's znode, and the folder after the last znode. If that fails, both go with the session."""
-        for path in (self._mine, self._folder):
-            with suppress(NoNodeError, NotEmptyError, ConnectError, SessionExpiredError, AuthFailedError):
-                retried(self._zk, self._zk.delete, path)
-
-    def count(self) -> int:
-        """Return the number of groups; 0 if this group is not among them. Raises ConnectError."""
-        tokens = children(self._zk, self._folder) or ()
-        return len(tokens) if self._token in tokens else 0
-
-    @property
-    def _mine(self) -> str:
-        return f"{self._folder}/{self._token}"
-
-
 @contextmanager
 def limit_of(peer: Peer, session: Session, stop: threading.Event) -> Iterator[Limit]:
     """Yield the limit of one group of the peer. After the block the group gives its share back."""
-    limit = Limit(peer.bandwidth, SharersInZooKeeper(session.zk, session.own.shipping(peer.id)), stop)
+    limit = Limit(peer.bandwidth, Sharers(session.zk, session.own.shipping(peer.id)), stop)
     try:
         yield limit
     finally:

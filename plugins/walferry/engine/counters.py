@@ -20,7 +20,7 @@ class Counters:
     """The summary of one group. Several threads add to it, starting from the counts of an earlier attempt of the run."""
 
     def __init__(self, before: GroupSummary) -> None:
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()
         self._started = time.monotonic()
         self._cpu = time.process_time()
         self._seconds_before = before.seconds
@@ -33,28 +33,23 @@ class Counters:
         """Begin an attempt: `wals` of the `queued` WALs are closed, and contain `bytes_to_ship` behind their positions."""
         with self._lock:
             self._failed_before = self._summary.failedBatches
-        self._add(
-            slave=slave, server=server, queue_id=queue_id, sizeOfLogQueue=queued,
-            logsLeft=wals, bytesToShip=bytes_to_ship, bytesDone=0,
-            bytesDoneBefore=self._summary.bytesDoneBefore + self._summary.bytesDone,
-        )  # fmt: skip
+            self._add(bytesDoneBefore=self._summary.bytesDone)
+            self._set(
+                slave=slave, server=server, queue_id=queue_id, sizeOfLogQueue=queued, logsLeft=wals, bytesToShip=bytes_to_ship,
+                bytesDone=0,
+            )  # fmt: skip
 
     def read(self, window: Window, kept: KeptEdits) -> None:
         """Count a batch that was read; its entries go to the senders now."""
         index = window.index
-        reasons = filtered_by_reason(kept)
         partial = kept.reason == Reason.SHIPPED
         with self._lock:
-            s = self._summary
-            filtered = Counter(s.logEditsFiltered)
-            filtered.update(reasons)
-            self._summary = replace(
-                s,
-                logEditsRead=s.logEditsRead + len(index),
-                logReadInBytes=s.logReadInBytes + int(window.next_positions[-1] - window.positions[0]),
-                logEditsFiltered=dict(filtered),
-                cellsFiltered=s.cellsFiltered + int((index.cell_count - kept.cells)[partial].sum()),
-            )
+            self._add(
+                logEditsRead=len(index), logReadInBytes=int(window.next_positions[-1] - window.positions[0]),
+                cellsFiltered=int((index.cell_count - kept.cells)[partial].sum()),
+            )  # fmt: skip
+            filtered = Counter(self._summary.logEditsFiltered) + Counter(filtered_by_reason(kept))
+            self._set(logEditsFiltered=dict(filtered))
 
     def shipped(self, request: SinkRequest) -> None:
         """Count an acknowledged request."""
@@ -62,86 +57,68 @@ class Counters:
             return
         written = shown_ms(request.last_write_time)
         with self._lock:
-            s = self._summary
-            self._summary = replace(
-                s,
-                shippedBatches=s.shippedBatches + 1,
-                shippedOps=s.shippedOps + request.row_count,
-                shippedCells=s.shippedCells + request.cell_count,
-                shippedBytes=s.shippedBytes + request.cell_bytes,
-                shippedHFiles=s.shippedHFiles + request.hfile_count,
-                timestampOfLastShippedOp=max(s.timestampOfLastShippedOp or 0, written),
+            self._add(
+                shippedBatches=1, shippedOps=request.row_count, shippedCells=request.cell_count, shippedBytes=request.cell_bytes,
+                shippedHFiles=request.hfile_count,
+            )  # fmt: skip
+            self._set(
+                timestampOfLastShippedOp=max(self._summary.timestampOfLastShippedOp or 0, written),
                 ageOfLastShippedOp=max(0, int(time.time() * 1000) - written),
             )
 
     def missing_hfiles(self, count: int) -> None:
         """Count `count` files of a bulk load that were gone, and no longer needed."""
-        with self._lock:
-            self._summary = replace(self._summary, missingHFiles=self._summary.missingHFiles + count)
+        self._add(missingHFiles=count)
 
     def retried(self, requests: int) -> None:
         """Set how many requests of this attempt had to be sent again so far."""
-        self._add(failedBatches=self._failed_before + requests)
+        self._set(failedBatches=self._failed_before + requests)
 
     def sent_as(self, sink: str, refused: str | None) -> None:
         """Note how edits are sent now, and why the slave has refused direct writes to its regions, if it has."""
-        self._add(sink=sink, directRefused=refused)
+        self._set(sink=sink, directRefused=refused)
 
     def done(self, bytes_done: int) -> None:
         """Note that `bytes_done` of the bytes to ship are acknowledged or filtered out."""
-        self._add(bytesDone=bytes_done)
+        self._set(bytesDone=bytes_done)
 
     def completed(self, *, ignored: int | None) -> None:
         """Count a WAL that left the queue. `ignored`: the bytes behind its last whole entry; None if it was closed cleanly."""
-        with self._lock:
-            s = self._summary
-            self._summary = replace(
-                s,
-                completedLogs=s.completedLogs + 1,
-                uncleanlyClosedLogs=s.uncleanlyClosedLogs + (ignored is not None),
-                ignoredUncleanlyClosedLogContentsInBytes=s.ignoredUncleanlyClosedLogContentsInBytes + (ignored or 0),
-                sizeOfLogQueue=s.sizeOfLogQueue - 1,
-                logsLeft=s.logsLeft - 1,
-            )
+        self._add(
+            completedLogs=1, uncleanlyClosedLogs=ignored is not None, ignoredUncleanlyClosedLogContentsInBytes=ignored or 0,
+            sizeOfLogQueue=-1, logsLeft=-1,
+        )  # fmt: skip
 
     def read_again(self, wal: str) -> None:
         """Count a WAL, which need not be queued, after shipping all its entries of an interval."""
         with self._lock:
-            s = self._summary
-            self._summary = replace(
-                s,
-                completedLogs=s.completedLogs + 1,
-                logsLeft=s.logsLeft - 1,
-                lastCompletedLog=wal,
-                completedLogsDigest=digest_with(s.completedLogsDigest, wal),
-            )
+            self._add(completedLogs=1, logsLeft=-1)
+            self._set(lastCompletedLog=wal, completedLogsDigest=digest_with(self._summary.completedLogsDigest, wal))
 
     def quarantined(self, skipped_bytes: int) -> None:
         """Count a broken WAL whose rest, from some offset on, was given up."""
-        with self._lock:
-            s = self._summary
-            self._summary = replace(s, quarantinedLogs=s.quarantinedLogs + 1, skippedBytes=s.skippedBytes + skipped_bytes)
+        self._add(quarantinedLogs=1, skippedBytes=skipped_bytes)
 
     def deleted(self, names: Sequence[str]) -> None:
         """Note tables and families that are deleted at both clusters: their edits are dropped."""
-        self._add(deletedAtBoth=tuple(names))
+        self._set(deletedAtBoth=tuple(names))
 
     def next_to_replicate(self, written: int | None) -> None:
         """Note when the oldest edit that is not shipped was written; None if all are shipped."""
-        self._add(timestampOfNextToReplicate=None if written is None else shown_ms(written))
+        self._set(timestampOfNextToReplicate=None if written is None else shown_ms(written))
 
     def outage(self, outage: Outage | None) -> None:
         """Note the slave's outage; None if there is none."""
         if outage is None:
-            self._add(slaveSilentSince=None, slaveTries=0, slaveError=None)
+            self._set(slaveSilentSince=None, slaveTries=0, slaveError=None)
         else:
-            self._add(slaveSilentSince=int(outage.since * 1000), slaveTries=outage.tries, slaveError=outage.error)
+            self._set(slaveSilentSince=int(outage.since * 1000), slaveTries=outage.tries, slaveError=outage.error)
 
     def end(self, status: Status, error: str | None = None, *, passing: bool = False) -> None:
         """Note how the attempt ended. After DONE nothing counts as left, even if a killed attempt had counted something."""
-        self._add(status=status, error=error, passing=passing)
+        self._set(status=status, error=error, passing=passing)
         if status is Status.DONE:
-            self._add(logsLeft=0, bytesDone=self._summary.bytesToShip, timestampOfNextToReplicate=None)
+            self._set(logsLeft=0, bytesDone=self._summary.bytesToShip, timestampOfNextToReplicate=None)
 
     def summary(self) -> GroupSummary:
         """Return the counts as they are now."""
@@ -157,6 +134,10 @@ class Counters:
                 cpuSeconds=round(self._cpu_before + time.process_time() - self._cpu, 3),
             )
 
-    def _add(self, **changes: object) -> None:
+    def _add(self, **counts: int) -> None:
+        with self._lock:
+            self._summary = self._summary.plus(**counts)
+
+    def _set(self, **changes: object) -> None:
         with self._lock:
             self._summary = replace(self._summary, **changes)  # type: ignore[arg-type]  # names are GroupSummary's

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
 
 from walferry.engine.counters import Counters
-from walferry.engine.feed import FeedRow
 from walferry.engine.in_flight import InFlight
 from walferry.replication.sinks.answers import Repeats
 from walferry.replication.sinks.sink import Sink
@@ -14,24 +14,25 @@ log = logging.getLogger(__name__)
 
 
 class Gauges:
-    """Looks up figures of a row of WALs and of a sink, once these exist. `target` names the sink's owner in the log."""
+    """Looks up figures of a row of WALs and of a sink, once these exist. `target` names the sink's owner in the log.
+
+    `unread_since` returns a time (ms since the epoch) before which no entry of the WAL with this number that is not handed out
+    was written, if known. Any thread may call it.
+    """
 
     def __init__(self, counters: Counters, in_flight: InFlight, target: str) -> None:
         self._counters = counters
         self._in_flight = in_flight
         self._target = target
         self._say_again = Repeats()
-        self.row: FeedRow | None = None
+        self.unread_since: Callable[[int], int | None] = lambda wal: None
         self.sink: Sink | None = None
 
     def update(self) -> None:
         """Pass the figures to the counters, and log an outage."""
         if self.sink is not None:
             self._of_sink(self.sink)
-        watermark = self._in_flight.low_watermark()
-        if self.row is None or watermark.wal >= self.row.count:
-            return
-        if (unread := self.row.unread_since(watermark.wal)) is not None:
+        if (unread := self.unread_since(self._in_flight.low_watermark().wal)) is not None:
             self._counters.next_to_replicate(self._in_flight.oldest_written() or unread)
 
     def _of_sink(self, sink: Sink) -> None:

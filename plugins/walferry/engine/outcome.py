@@ -1,25 +1,15 @@
-"""Records the state of an attempt at a WAL group, and why it ends. The reader, the senders and the supervisor report here."""
+"""Records how an attempt at a WAL group ends, and why. The reader, the senders and the supervisor report here."""
 
 from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from enum import Enum, auto
 
 from walferry.engine.counters import Counters
 from walferry.engine.summary import Status
 from walferry.hbase.errors import PausedPeer
 from walferry.replication.sinks.errors import SlaveUnreachable, Stopped
-
-
-class Phase(Enum):
-    """Any phase may follow SHIPPING. Only an error may follow LATE. The other phases are final."""
-
-    SHIPPING = auto()
-    LATE = auto()  # the time is over: reading stops, and edits without an acknowledgement stay queued
-    SLAVE_DOWN = auto()
-    FAILED = auto()
 
 
 @contextmanager
@@ -43,39 +33,30 @@ def noted_end(counters: Counters, tell_others: Callable[[str], None], *, backlog
 
 
 class RunOutcome:
-    """The phase of one attempt. Any thread may call the methods. Of several errors the first one counts."""
+    """How one attempt ends. Any thread may call the methods. The first error counts, even if the time is over."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._error: BaseException | None = None
-        self.phase = Phase.SHIPPING
-        self.stop = threading.Event()  # set when everything must end now, whatever the phase
+        self._late = False
+        self.stop = threading.Event()  # set when everything must end now, however the attempt ends
 
     def note(self, error: BaseException) -> None:
-        """Record an error that ended the reader or a sender, and set the phase that follows from it."""
+        """Record an error that ended the reader or a sender."""
         if isinstance(error, Stopped):
             return  # the attempt was already stopped, and the reason is noted
-        if not isinstance(error, SlaveUnreachable):
-            self._fail(Phase.FAILED, error)
-        elif error.tries:
-            self._fail(Phase.SLAVE_DOWN, error)
-        else:
+        if isinstance(error, SlaveUnreachable) and not error.tries:
             self.run_out_of_time()
+            return
+        with self._lock:
+            self._error = self._error or error
 
     def run_out_of_time(self) -> None:
-        """Go from SHIPPING to LATE."""
-        with self._lock:
-            if self.phase is Phase.SHIPPING:
-                self.phase = Phase.LATE
+        """Note that the time is over: reading stops, and edits without an acknowledgement stay queued."""
+        self._late = True
 
     def status(self) -> Status:
-        """Return the status that the group ends with. Raises the error of an attempt that has FAILED or whose slave is down."""
+        """Return the status that the group ends with. Raises the error of an attempt that has failed or whose slave is down."""
         if self._error:
             raise self._error
-        return Status.DEADLINE if self.phase is Phase.LATE else Status.DONE
-
-    def _fail(self, phase: Phase, error: BaseException) -> None:
-        """Go from SHIPPING or LATE to `phase`."""
-        with self._lock:
-            if self._error is None:
-                self.phase, self._error = phase, error
+        return Status.DEADLINE if self._late else Status.DONE

@@ -1,6 +1,6 @@
 """One run of the engine: a reader and senders at work, and a supervisor that commits their progress.
 
-reader thread    reads the feed, filters, hands entries to the senders (feed)
+reader thread    reads the feed, filters, hands entries to the senders
 sender threads   send requests, each in order, and wait for their acknowledgements (senders)
 this thread      commits the low watermark, publishes the summary, looks after calls that take long, ends all threads when nothing
                  may be sent any more
@@ -11,22 +11,28 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Generator, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 
 from walferry.base.errors import WalferryError
 from walferry.engine.bandwidth import Limit
-from walferry.engine.commit import Commit
 from walferry.engine.counters import Counters
-from walferry.engine.feed import Feed, FeedReader
+from walferry.engine.feed import Commit, Feed
 from walferry.engine.gauges import Gauges
 from walferry.engine.in_flight import InFlight, WalOffset
 from walferry.engine.outcome import RunOutcome
 from walferry.engine.senders import Senders
 from walferry.engine.summary import Status
+from walferry.hbase.files.closedness import CLOSE_TIMEOUT_SECONDS, WalNotClosed
+from walferry.hbase.wal.errors import WalError
+from walferry.hbase.wal.windows import Window
+from walferry.replication.filters.rules import FilterRules
 from walferry.replication.filters.visibility import LabelFilter
+from walferry.replication.filters.window import filter_window
 from walferry.replication.peers.settings import PeerSettings
+from walferry.replication.sinks.errors import Stopped
 from walferry.replication.sinks.sink import Sink
 
 TICK_SECONDS = 0.1
@@ -68,11 +74,7 @@ class Run:
             sends, self.sink.join, self.in_flight, self.limit.settings(self.settings), stop=self.outcome.stop,
             on_acknowledged=self.counters.shipped, on_failure=self.outcome.note,
         )  # fmt: skip
-        reader = FeedReader(
-            feed=self.feed, labels=self.labels, sink=self.sink, senders=senders, in_flight=self.in_flight, counters=self.counters,
-            outcome=self.outcome, deadline=self.deadline,
-        )  # fmt: skip
-        thread = threading.Thread(target=reader.run, name="reader", daemon=True)
+        thread = threading.Thread(target=FeedReader(self, senders).run, name="reader", daemon=True)
         thread.start()
         try:
             self._supervise(thread, senders)
@@ -146,3 +148,83 @@ class Run:
         """Write the summary with the present figures."""
         self.gauges.update()
         self.commit.write(self.counters.summary())
+
+
+@dataclass(frozen=True)
+class FeedReader:
+    """Reads the feed of a run to its end, or to the run's deadline, filters it and hands it to the senders."""
+
+    of: Run
+    senders: Senders
+
+    def run(self) -> None:
+        """Read all WALs in a row. An error ends the reading; entries that were read before are still shipped."""
+        try:
+            try:
+                self._read_all()
+            except Stopped:
+                raise
+            except Exception as error:
+                self.of.outcome.note(error)
+            self.senders.finish()
+        except Stopped:
+            return
+
+    def _read_all(self) -> None:
+        for wal in range(self.of.feed.count):
+            if not self._read_wal(wal):
+                self.of.outcome.run_out_of_time()
+                return
+            self.senders.flush()
+            self.of.in_flight.read_to(WalOffset(wal + 1, 0))
+
+    def _read_wal(self, wal: int) -> bool:
+        """Read one WAL to its end; False if the deadline came first."""
+        self.of.in_flight.read_to(WalOffset(wal, self.of.feed.position(wal)))
+        rules = self.of.feed.rules(wal)
+        try:
+            with _closed_after(self.of.feed.batches(wal)) as batches:
+                for batch, path in batches:
+                    if time.monotonic() > self.of.deadline:
+                        return False
+                    self._hand_out_to_first_error(batch, wal, path, rules)
+        except WalNotClosed as error:
+            if error.waited_seconds < CLOSE_TIMEOUT_SECONDS:  # the deadline left it too little time to be closed
+                return False
+            raise
+        except WalError as error:
+            if not self.of.feed.ends_at(wal, error):
+                raise
+        return True
+
+    def _hand_out_to_first_error(self, batch: Window, wal: int, path: str, rules: FilterRules) -> None:
+        """Hand out a batch. If entries raise errors, hand out the entries before the first such entry, and raise its error."""
+        try:
+            self._hand_out(batch, wal, path, rules)
+        except WalError as error:
+            sound = batch.until(error.offset)
+            if len(sound.index):
+                self._hand_out_to_first_error(sound, wal, path, rules)
+            raise
+
+    def _hand_out(self, batch: Window, wal: int, path: str, rules: FilterRules) -> None:
+        chosen = self.of.feed.chosen(batch)
+        if len(chosen.index):
+            chosen, kept = self.of.labels.apply(chosen, filter_window(chosen, rules, path), path)
+            take = self.of.sink.take(chosen, kept, rules, path)
+            self.of.counters.read(chosen, kept)  # first: entries must be counted before they may be committed
+            self.senders.dispatch(chosen, kept, wal, take)
+        self.of.feed.handed_out(wal, batch)
+        self.of.in_flight.read_to(WalOffset(wal, int(batch.next_positions[-1])))
+
+
+@contextmanager
+def _closed_after(batches: Generator[tuple[Window, str]]) -> Iterator[Generator[tuple[Window, str]]]:
+    """Close the batches' file before any error is handled. An error in closing does not hide another error."""
+    try:
+        yield batches
+    finally:
+        try:
+            batches.close()
+        except OSError as error:
+            log.info("a WAL cannot be closed: %s", error)

@@ -6,7 +6,7 @@ import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
 from enum import StrEnum
-from typing import Any, Self, TypeVar
+from typing import Self, TypeVar
 
 from walferry.base.records import MAX_BYTES, NotARecord, Record, parsed_object, record_of, text_of
 from walferry.base.texts import one_line, visible
@@ -15,7 +15,6 @@ MAX_ERROR_CHARS = 4000  # ZooKeeper drops a connection that sends it more than 1
 TABLE_COUNTS = 3
 MAX_NAMES, MAX_NAME_CHARS = 500, 300  # of tables and families whose edits were dropped
 LATEST_MS = 253_402_300_799_999  # the year 9999
-_ERRORS = ("error", "slaveError", "directRefused", "notLoaded")
 
 T = TypeVar("T")
 
@@ -89,11 +88,13 @@ class GroupSummary(Record):
         """Whether the run must end as failed because of this group."""
         return self.status in (Status.FAILED, Status.HELD, Status.SLAVE_DOWN)
 
+    def plus(self, **counts: int) -> Self:
+        """Return the summary with these counts added to its own."""
+        return replace(self, **{name: getattr(self, name) + count for name, count in counts.items()})
+
     def to_json(self) -> str:
         """Return this summary for `from_json`. Each text that may come from outside is cut to one line."""
-        values = asdict(self)
-        deleted = [visible(name, MAX_NAME_CHARS) for name in self.deletedAtBoth[:MAX_NAMES]]
-        return text_of(values | _shown(values) | {"deletedAtBoth": deleted})
+        return text_of(asdict(self._shown()))
 
     @classmethod
     def from_json(cls, text: bytes | str, most_bytes: int = MAX_BYTES) -> Self:
@@ -109,12 +110,15 @@ class GroupSummary(Record):
             raise NotARecord("its group is no name of WALs")
         if any(len(counts) != TABLE_COUNTS for counts in found.tables.values()):
             raise NotARecord(f"a table has not {TABLE_COUNTS} counts")
-        texts = {each.name: text for each in fields(found) if isinstance(text := getattr(found, each.name), str)}
+        return found._shown()
+
+    def _shown(self) -> Self:
+        texts = {each.name: text for each in fields(self) if isinstance(text := getattr(self, each.name), str)}
         cut = {name: one_line(text, MAX_ERROR_CHARS) for name, text in texts.items() if name not in ("group", "status")}
         return replace(
-            found, **cut,  # type: ignore[arg-type]  # texts stay texts
-            logEditsFiltered=_with_shown_names(found.logEditsFiltered), tables=_with_shown_names(found.tables),
-            deletedAtBoth=tuple(visible(name, MAX_NAME_CHARS) for name in found.deletedAtBoth),
+            self, **cut,  # type: ignore[arg-type]  # texts stay texts
+            logEditsFiltered=_with_shown_names(self.logEditsFiltered), tables=_with_shown_names(self.tables),
+            deletedAtBoth=tuple(visible(name, MAX_NAME_CHARS) for name in self.deletedAtBoth[:MAX_NAMES]),
         )  # fmt: skip
 
 
@@ -130,8 +134,3 @@ def shown_ms(write_time: int) -> int:
 
 def _with_shown_names(values: Mapping[str, T]) -> dict[str, T]:
     return {visible(name, MAX_NAME_CHARS): value for name, value in values.items()}
-
-
-def _shown(values: Mapping[str, Any]) -> dict[str, str]:
-    """Return the errors among the values, each as one bounded line."""
-    return {name: one_line(text, MAX_ERROR_CHARS) for name in _ERRORS if (text := values.get(name))}

@@ -37,6 +37,16 @@ class _Below:
 
 
 @dataclass(frozen=True)
+class _Each:
+    """A znode for each name, at a fixed place below each cluster's parent. The name stands for {}."""
+
+    place: str
+
+    def __get__(self, nodes: ZNodes, _: object) -> Callable[[str], str]:
+        return lambda name: f"{nodes.base}/{self.place.format(name)}"
+
+
+@dataclass(frozen=True)
 class ZNodes:
     """Paths below one cluster's `zookeeper.znode.parent`, with HBase's default names (ZNodePaths.java)."""
 
@@ -56,25 +66,14 @@ class ZNodes:
     split_tasks = _Below("splitWAL")  # parent of one task for each dead server's WAL that a live server must split; HBase 1 only
     visibility_labels = _Below("visibility/labels")  # labels and their ordinals; only the VisibilityController creates it
 
-    def peer(self, peer_id: str) -> str:
-        return f"{self.peers}/{peer_id}"
-
-    def peer_state(self, peer_id: str) -> str:
-        return f"{self.peers}/{peer_id}/{PEER_STATE}"
-
-    def peer_table_cfs(self, peer_id: str) -> str:
-        """Return the znode of the peer's tables as text, for HBase 0.98 to 1.3. Newer releases keep it, but do not read it."""
-        return f"{self.peers}/{peer_id}/{TABLE_CFS}"
-
-    def hfile_refs(self, peer_id: str) -> str:
-        """Return the parent of one znode for each bulk-loaded HFile that the peer lacks. HBase keeps these files."""
-        return f"{self.base}/replication/hfile-refs/{peer_id}"
-
-    def region_in_transition(self, encoded_name: str) -> str:
-        return f"{self.in_transition}/{encoded_name}"
-
-    def table(self, name: str) -> str:
-        return f"{self.tables}/{name}"
+    peer = _Each("replication/peers/{}")
+    peer_state = _Each(f"replication/peers/{{}}/{PEER_STATE}")
+    peer_table_cfs = _Each(f"replication/peers/{{}}/{TABLE_CFS}")  # as text, for HBase 0.98 to 1.3; newer releases do not read it
+    hfile_refs = _Each("replication/hfile-refs/{}")  # parent of one for each bulk-loaded HFile, which HBase keeps for the peer
+    queue_server = _Each("replication/rs/{}")  # contains all of a server's queues, and the lock
+    lock = _Each(f"replication/rs/{{}}/{LOCK}")
+    region_in_transition = _Each("region-in-transition/{}")
+    table = _Each("table/{}")
 
     def clients_read(self, path: str) -> bool:
         """Return whether HBase lets clients without a login read a znode (ZNodePaths.isClientReadable)."""
@@ -85,13 +84,6 @@ class ZNodes:
     def locked(self) -> bool:
         """Whether a claimer creates the znode `lock` among a server's queues. HBase 2.x would mistake that name for a queue."""
         return self.layout is not QueueLayout.HBASE2
-
-    def queue_server(self, server: str) -> str:
-        """Return the znode that contains all of a server's queues, and the lock."""
-        return f"{self.queues}/{server}"
-
-    def lock(self, server: str) -> str:
-        return f"{self.queues}/{server}/{LOCK}"
 
     def server_queues(self, server: str) -> str:
         """Return the parent of a server's queues."""
@@ -147,6 +139,7 @@ class OwnZNodes:
     archiving = _Own("archiving")  # of a WAL: the right to copy it to the archive
     initial_snapshot = _Own("initial-snapshots")  # the state of the peer's initial snapshot
     loads = _Own("loads")  # parent of the records of file loads into the peer's slave
+    verification = _Own("verifications")  # the result of the peer's newest comparison
     _marks = _Own("marks")
     _regions = _Own("regions")  # for a part of a master's work
 

@@ -3,7 +3,7 @@
     targets                  makes the tables at the slave as at the source, and checks that they are empty
     snapshots, manifest      takes and deletes snapshots of the source's tables; reads a snapshot's content
     hfiles                   reads and rewrites the metadata of an HFile
-    lives, quiet             whether a table is still the same one; waits for runs that ship the queues
+    lives                    whether a table is still the same one
     region_copy              copies one region: by its files, or its rows by a scan
     files_copy               copies a region's files, and has the slave load them
     job                      the job, from its start to its end

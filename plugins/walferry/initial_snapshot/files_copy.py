@@ -21,8 +21,8 @@ from walferry.hbase.tables.regions import Region
 from walferry.hbase.tables.scan import RegionPlace
 from walferry.initial_snapshot.hfiles import HFileInfo, info_without_numbers, read_info
 from walferry.initial_snapshot.manifest import SnapshotRegion, StoreFile
-from walferry.load.copy_errors import BrokenSnapshot, CopyRefused, UnreadableHFile
 from walferry.load.copy_records import CopyWay, HeldRegion, RegionRecord
+from walferry.load.errors import BrokenSnapshot, CopyRefused, UnreadableHFile
 from walferry.load.file_loader import FileLoader
 from walferry.load.numbered import StagedFile
 from walferry.load.staging import delete_surely

@@ -23,7 +23,6 @@ Source: HBase's FixedFileTrailer, HFileBlock, HFileInfo, HStoreFile, StoreFileCo
 from __future__ import annotations
 
 import gzip
-import io
 import re
 import struct
 import time
@@ -34,14 +33,14 @@ from typing import TypeVar
 
 import pyarrow as pa
 from google.protobuf.message import DecodeError, Message
-from google.protobuf.proto import serialize_length_prefixed
 
 from walferry.base.protos import hbase_pb2 as pb
-from walferry.base.protos.parsing import length_at, parse_message
+from walferry.base.protos.parsing import delimited, length_at, parse_message
 from walferry.hbase.files.systems import OpenWal
+from walferry.hbase.hfiles.blocks import UNIT_BLOCK_BYTES, BlockKind, BlockWriter, Checksum
 from walferry.hbase.values import PBUF
 from walferry.hbase.wal.header import ValueCodec
-from walferry.load.copy_errors import UnreadableHFile
+from walferry.load.errors import UnreadableHFile
 
 TRAILER_BYTES = 4096
 TRAILER_MAGIC = b'TRABLK"$'
@@ -49,8 +48,6 @@ INFO_MAGIC = b"FILEINF2"
 MAX_INFO_BYTES = 64 << 20  # it may contain keys of rows, and names of compacted files
 MAX_INFO_ENTRIES = 10_000  # HBase writes some 30; a parsed entry takes some hundred bytes, however short
 UNKNOWN_SEQUENCE_ID = -1  # also in HBase, for a file without one
-CHECKED_BYTES, CRC32 = 16 << 10, 1  # bytes that one checksum covers, and its kind
-UNIT_BLOCK_BYTES = 128 << 10  # raw: readers decompress SNAPPY, LZ4 and ZSTD blocks into a buffer, by default of 256 KB
 _NUMBERS = frozenset({b"MAX_SEQ_ID_KEY", b"SKIP_RESET_SEQ_ID"})  # these make a region trust the numbers of a file's cells
 _BLOCK = struct.Struct(">8siiqBii")
 _INT32 = struct.Struct(">i")
@@ -124,16 +121,10 @@ def _without_numbers(info: pb.FileInfoProto, task: str) -> pb.FileInfoProto:
 
 def _block(info: pb.FileInfoProto, like: bytes, codec: ValueCodec) -> bytes:
     """Return the block of a file's info, compressed like the data `like`."""
-    out = io.BytesIO(PBUF)
-    out.seek(len(PBUF))
-    serialize_length_prefixed(info, out)
-    raw = out.getvalue()
-    data = _compressed(raw, like, codec)
-    checks = -(-(_BLOCK.size + len(data)) // CHECKED_BYTES)
-    on_disk, with_header = len(data) + _INT32.size * checks, _BLOCK.size + len(data)
-    block = _BLOCK.pack(INFO_MAGIC, on_disk, len(raw), -1, CRC32, CHECKED_BYTES, with_header) + data
-    crcs = [zlib.crc32(block[start : start + CHECKED_BYTES]) for start in range(0, len(block), CHECKED_BYTES)]
-    return block + struct.pack(f">{len(crcs)}I", *crcs)
+    out = bytearray()
+    blocks = BlockWriter(out.extend, lambda raw: _compressed(bytes(raw), like, codec), Checksum.CRC32)
+    blocks.put(BlockKind.FILE_INFO, PBUF + delimited(info.SerializeToString()))
+    return bytes(out)
 
 
 def _trailer(file: OpenWal) -> pb.FileTrailerProto:

@@ -10,14 +10,18 @@ import json
 import logging
 import socket
 import threading
+import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 from typing import ClassVar
+from urllib.parse import unquote
 
 from walferry.base.jobs import Backend, JobOutcome, Tell
 from walferry.base.periodic import every
 from walferry.base.zk.client import children
+from walferry.base.zk.right import NEVER
+from walferry.base.zk.session_time import now
 from walferry.hbase.cluster import cluster_id, live_servers
 from walferry.hbase.cluster import master as active_master
 from walferry.hbase.names import family_text, without_default_namespace
@@ -26,22 +30,22 @@ from walferry.hbase.rpc.connection import Connection
 from walferry.hbase.tables.tables import Tables
 from walferry.initial_snapshot.files_copy import clean
 from walferry.initial_snapshot.lives import lives
-from walferry.initial_snapshot.manifest import SnapshotRegion, read_manifest, regions_of, split_keys
-from walferry.initial_snapshot.quiet import await_quiet
+from walferry.initial_snapshot.manifest import read_manifest, regions_of, split_keys
 from walferry.initial_snapshot.region_copy import CopiedRegions, RegionOutcome, RegionTask, copy_some
 from walferry.initial_snapshot.snapshots import TakeSnapshot, snapshots
 from walferry.initial_snapshot.targets import check_target, has_rows, make_target, told
 from walferry.load.copied_tables import ChosenTable, choose
 from walferry.load.copy_border import find_border
-from walferry.load.copy_errors import CopyRefused, NotQueued
 from walferry.load.copy_records import MAX_NAMED, MAX_TABLES, CopyState, CopyWay, Records, RegionRecord, TableRecord, is_copied
+from walferry.load.errors import CopyRefused, NotQueued
 from walferry.load.fence import Claim
 from walferry.load.staging import PATIENCE_SECONDS
 from walferry.replication.filters.rules import PeerTables
 from walferry.replication.locks.peer_lock import holding_peer_after_others
 from walferry.replication.peers.reading import Peer, disabled_guard, successor
 from walferry.replication.peers.slave_tables import slave_tables
-from walferry.replication.queues.lease import await_settled
+from walferry.replication.queues.errors import LeaseHeld
+from walferry.replication.queues.lease import acquire, await_settled
 from walferry.replication.source.agreement import check_peer
 from walferry.replication.source.session import Session, open_session
 from walferry.replication.source.source_job import SourceJob
@@ -49,6 +53,8 @@ from walferry.replication.source.source_job import SourceJob
 TASKS_A_CORE = 8  # each connects to both clusters once; the last tasks should end at about the same time
 PROGRESS_SECONDS = 10.0
 WAIT_SECONDS = 3600.0  # for a batch that holds the peer lock; a batch's deadline is 1800 s by default
+LOOK_SECONDS = 1.0  # between two looks at leases that are held
+TOLD_SECONDS = 1.0  # shorter waits are not reported
 BEGIN_TRIES = 3  # if a table becomes another one between the roll and its snapshot
 
 log = logging.getLogger(__name__)
@@ -126,6 +132,39 @@ def peer_to_copy(session: Session, peer_id: str) -> Peer:
             f"Remove {new.id} in HBase's shell, copy, and then hand back again",
         )
     return peer
+
+
+def await_quiet(session: Session, peer_id: str, holder: str, waiting: Callable[[str], object], wait_seconds: float) -> None:
+    """Wait until no lease on the peer's groups is held, and until their last holders' requests cannot take effect any more.
+
+    Recoveries of dead servers ship side by side with batches, without holding the peer lock, and tasks of a batch may outlive its
+    driver. If they shipped older edits after the copy, these would lie over it. A task that ships a group holds the group's
+    lease, and then checks whether a copy is under way (shipping/group.py). So a copy first notes that it is under way. Then it
+    waits for each lease that is held, and for requests that may still take effect.
+
+    `waiting` gets the reason for the wait. Raises LeaseHeld after `wait_seconds`, EnabledPeer, MissingPeer, ConnectError.
+    """
+    give_up, quiet_at, told = time.monotonic() + wait_seconds, NEVER, ""
+    left = [unquote(name) for name in children(session.zk, session.own.leases(peer_id)) or ()]
+    while left:
+        held = []
+        for group in left:
+            try:
+                with acquire(session, peer_id, group, holder) as lease:
+                    quiet_at = max(quiet_at, now() + lease.right.quiet_seconds)
+            except LeaseHeld as error:
+                held.append((group, error))
+        if held and time.monotonic() > give_up:
+            raise held[0][1]
+        if held and (why := str(held[0][1])) != told:
+            told = why
+            waiting(told)
+        left = [group for group, _ in held]
+        time.sleep(LOOK_SECONDS if held else 0)
+    if (seconds := quiet_at - now()) > 0:
+        if seconds >= TOLD_SECONDS:
+            waiting(f"requests of an earlier run that had no answer may take effect for {seconds:.0f} s more")
+        time.sleep(seconds)
 
 
 def check_queued(session: Session, peer_id: str) -> None:
@@ -321,15 +360,14 @@ class _Done:
     def counted(self, state: CopyState) -> CopyState:
         """Return the state with the figures of the finished regions."""
         self._look()
-        scanned = [f"{self._region(key)}: {record.why_scan}" for key, record in self._done.items() if record.way == CopyWay.SCAN]
+        scanned = [
+            f"{self._tasks[key].region}: {record.why_scan}" for key, record in self._done.items() if record.way == CopyWay.SCAN
+        ]
         records = self._done.values()
         return replace(
             state, regions=len(records), files=sum(record.files for record in records), by_scan=tuple(scanned[:MAX_NAMED]),
             bytes=sum(record.bytes for record in records), cells=sum(record.cells for record in records),
         )  # fmt: skip
-
-    def _region(self, key: tuple[str, str]) -> SnapshotRegion:
-        return self._tasks[key].region
 
     def _look(self) -> None:
         with self._lock:

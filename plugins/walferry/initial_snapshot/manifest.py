@@ -24,7 +24,7 @@ from walferry.base.protos import hbase_pb2 as pb
 from walferry.base.protos.parsing import parse_message
 from walferry.hbase.files.systems import open_wal
 from walferry.hbase.names import family_folder, is_file_name, table_text
-from walferry.load.copy_errors import BrokenSnapshot
+from walferry.load.errors import BrokenSnapshot
 
 SNAPSHOTS = ".hbase-snapshot"
 MAX_FILE_BYTES = 1 << 44
@@ -103,11 +103,8 @@ def split_keys(regions: Collection[SnapshotRegion]) -> list[bytes]:
 
 
 def _has_rows(info: pb.RegionInfo) -> bool:
-    return not (info.replica_id or info.split or info.offline or _is_of_mob_files(info))
-
-
-def _is_of_mob_files(info: pb.RegionInfo) -> bool:
-    return info.start_key == MOB_START_KEY and info.region_id == 0
+    is_of_mob_files = info.start_key == MOB_START_KEY and info.region_id == 0
+    return not (info.replica_id or info.split or info.offline or is_of_mob_files)
 
 
 def _region(manifest: pb.SnapshotRegionManifest, families: Collection[bytes]) -> SnapshotRegion:

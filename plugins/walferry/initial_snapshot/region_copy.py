@@ -15,8 +15,8 @@ from walferry.hbase.tables.scan import ALL_VERSIONS, ScanSpec
 from walferry.hbase.tables.tables import Tables
 from walferry.initial_snapshot.files_copy import COPIED_AT_ONCE, FoundFile, NeedsScan, clean, copy_files, find_files
 from walferry.initial_snapshot.manifest import SnapshotRegion
-from walferry.load.copy_errors import BrokenSnapshot, CopyRefused, Overtaken
 from walferry.load.copy_records import CopyWay, Records, RegionRecord
+from walferry.load.errors import BrokenSnapshot, CopyRefused, Overtaken
 from walferry.load.fence import Claim
 from walferry.load.file_loader import FileLoader, Tries
 from walferry.load.region_lock import turn

@@ -22,7 +22,7 @@ from walferry.hbase.rpc.master import create_namespace, create_table, has_namesp
 from walferry.hbase.tables.scan import ScanSpec
 from walferry.hbase.tables.tables import Tables
 from walferry.load.copied_tables import ChosenTable, has_new_version_behavior
-from walferry.load.copy_errors import CopyRefused
+from walferry.load.errors import CopyRefused
 
 TABLE_ATTRIBUTES = frozenset({
     "COMPACTION_ENABLED", "MAX_FILESIZE", "MEMSTORE_FLUSHSIZE", "MERGE_ENABLED", "NORMALIZATION_ENABLED",

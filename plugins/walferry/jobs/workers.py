@@ -58,7 +58,9 @@ def run_all(function: Callable[[T], R], things: Sequence[T], workers: int) -> It
                     continue
                 yield worker.take()
                 if waiting:
-                    worker.give(waiting.pop()) if worker.alive else started.append(_successor(worker, waiting.pop()))
+                    if not worker.alive:
+                        started.append(worker := _Worker(function))
+                    worker.give(waiting.pop())
     finally:
         try:
             _end(started)
@@ -68,32 +70,23 @@ def run_all(function: Callable[[T], R], things: Sequence[T], workers: int) -> It
 
 @dataclass(frozen=True)
 class LocalProcesses:
-    """A backend for jobs: `workers` processes of this machine at a time. It has no shuffle."""
+    """A backend for jobs: `cores` processes of this machine at a time. It has no shuffle."""
 
-    workers: int
+    cores: int
     shuffles: bool = False
     least_bytes: int = 0
 
     @property
-    def cores(self) -> int:
-        """The number of tasks that run at a time."""
-        return self.workers
-
-    @property
     def most_tasks(self) -> int:
         """The number of tasks that run at a time."""
-        return self.workers
+        return self.cores
 
     def run(
-        self,
-        function: Callable[[T], S],
-        items: Sequence[T],
-        result: type[S],
-        lost: Callable[[T, str], S] | None = None,
+        self, function: Callable[[T], S], items: Sequence[T], result: type[S], lost: Callable[[T, str], S] | None = None
     ) -> list[S]:
         """Call `function` for each item. If a process dies in the middle of an item, call `lost`, or raise BackendFailed."""
         found: dict[int, S] = {}
-        for (number, item), done in run_all(partial(_numbered, function), list(enumerate(items)), self.workers):
+        for (number, item), done in run_all(partial(_numbered, function), list(enumerate(items)), self.cores):
             if not isinstance(done, Gone):
                 found[number] = done
             elif lost is not None:
@@ -116,7 +109,6 @@ class _Worker(Generic[T, R]):
 
     def __init__(self, function: Callable[[T], R]) -> None:
         context = multiprocessing.get_context("spawn")  # a fork would share the connections of this process
-        self.function = function
         self.pipe, theirs = context.Pipe()
         self.process = context.Process(target=_serve, args=(theirs, function), daemon=True)
         self.process.start()
@@ -139,12 +131,6 @@ class _Worker(Generic[T, R]):
             self.process.join(JOIN_SECONDS)
             return thing, Gone(f"its process has ended with code {self.process.exitcode}")
         return thing, result
-
-
-def _successor(gone: _Worker[T, R], thing: T) -> _Worker[T, R]:
-    worker = _Worker(gone.function)
-    worker.give(thing)
-    return worker
 
 
 def _end(workers: Sequence[_Worker[Any, Any]]) -> None:

@@ -9,5 +9,5 @@ fence                        keeps runs out that were overtaken
 region_lock                  one load at a time into a region of the slave
 copied_tables                chooses the tables and families of an initial snapshot
 copy_records, copy_border    the records of an initial snapshot; up to where the queues are older than the copy
-errors, copy_errors          errors
+errors                       errors
 """

@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
 from walferry.base.protos import hbase_pb2 as pb
-from walferry.load.copy_errors import CopyRefused
+from walferry.load.errors import CopyRefused
 from walferry.replication.filters.rules import PeerTables
 
 GLOBAL_SCOPE = b"1"

@@ -22,7 +22,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from walferry.hbase.names import WalName
-from walferry.load.copy_errors import NotRolled
+from walferry.load.errors import NotRolled
 from walferry.replication.queues.reading import closed_groups, groups, list_queues
 from walferry.replication.queues.rolling import roll
 from walferry.replication.source.session import Session

@@ -20,9 +20,8 @@ from __future__ import annotations
 import uuid
 from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from enum import StrEnum
-from typing import Any
 from urllib.parse import unquote
 
 from kazoo.client import KazooClient
@@ -34,8 +33,8 @@ from walferry.base.zk.records import decode, decode_or_none, delete_fenced, enco
 from walferry.hbase.errors import MissingPeer
 from walferry.hbase.layout import quoted
 from walferry.load.copy_border import Border
-from walferry.load.copy_errors import CopyUnderWay, Overtaken
 from walferry.load.earlier_loads import LoadedBefore
+from walferry.load.errors import CopyUnderWay, Overtaken
 from walferry.load.fence import Claim
 from walferry.load.records import MAX_JSON_BYTES, Folder, Load
 from walferry.replication.source.session import Session
@@ -327,8 +326,3 @@ def check_copied(session: Session, peer_id: str) -> None:
 def copied_before(session: Session, peer_id: str) -> LoadedBefore:
     """Return which WALs are older than the peer's initial snapshots, queued or not. Raises MissingPeer, ConnectError."""
     return LoadedBefore([border for border in Records(session, peer_id).borders().values() if border.done])
-
-
-def as_xcom(state: CopyState) -> dict[str, Any]:
-    """Return the state in the form of an XCom."""
-    return {name: list(value) if isinstance(value, (tuple, list)) else value for name, value in asdict(state).items()}

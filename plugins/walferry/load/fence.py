@@ -23,7 +23,7 @@ from dataclasses import dataclass
 from kazoo.client import TransactionRequest
 
 from walferry.base.zk.client import Refusal, commit, retried
-from walferry.load.copy_errors import Overtaken
+from walferry.load.errors import Overtaken
 from walferry.replication.locks.peer_lock import turn_of_attempt
 from walferry.replication.source.session import Session
 

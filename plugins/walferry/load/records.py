@@ -130,35 +130,6 @@ def note_done(zk: KazooClient, path: str, load: Load, lease: Lease) -> None:
         raise _overtaken(path)
 
 
-def note_folder(zk: KazooClient, path: str, folder: Folder) -> str:
-    """Note a folder before files are put into it. Returns the note's path. Raises LoadOvertaken if the load is over."""
-    note = f"{path}/{uuid.uuid4().hex}"
-
-    def create() -> Refusal | None:
-        multi = zk.transaction()
-        multi.check(path, BEGUN)
-        multi.create(note, encode(folder))
-        return commit(multi)
-
-    refusal = retried(zk, create)
-    if refusal is not None and not isinstance(refusal.error, NodeExistsError):  # made by an earlier try of this call
-        raise _overtaken(path)
-    return note
-
-
-def check_folder(zk: KazooClient, path: str, note: str, peer_state: tuple[str, int]) -> None:
-    """Check that the load still goes on, that its note still exists, and that the peer has not been enabled.
-
-    Raises LoadOvertaken.
-    """
-    retried(zk, zk.sync, path)
-    record, noted, state = read_all(zk, [path, note, peer_state[0]])
-    if record is None or noted is None or record.stat.version != BEGUN:
-        raise _overtaken(path)
-    if state is None or state.stat.version != peer_state[1]:
-        raise LoadOvertaken(f"{peer_state[0]} has changed since the load of {path} began: the peer may have been enabled")
-
-
 class LoadFolder:
     """The folder of one load of a backlog's task, noted with the record at `path` (file_loader.FolderNote)."""
 
@@ -166,19 +137,38 @@ class LoadFolder:
         self._zk = zk
         self._path = path
         self._peer_state = peer_state
-        self._note = ""
+        self.znode = ""  # of the note
 
     def note(self, folder: Folder) -> None:
-        """Note the folder. Raises LoadOvertaken if the load is over."""
-        self._note = note_folder(self._zk, self._path, folder)
+        """Note the folder before files are put into it. Raises LoadOvertaken if the load is over."""
+        self.znode = f"{self._path}/{uuid.uuid4().hex}"
+
+        def create() -> Refusal | None:
+            multi = self._zk.transaction()
+            multi.check(self._path, BEGUN)
+            multi.create(self.znode, encode(folder))
+            return commit(multi)
+
+        refusal = retried(self._zk, create)
+        if refusal is not None and not isinstance(refusal.error, NodeExistsError):  # made by an earlier try of this call
+            raise _overtaken(self._path)
 
     def check(self) -> None:
-        """Check as `check_folder` does."""
-        check_folder(self._zk, self._path, self._note, self._peer_state)
+        """Check that the load still goes on, that its note still exists, and that the peer has not been enabled.
+
+        Raises LoadOvertaken.
+        """
+        (peer_state, version), path = self._peer_state, self._path
+        retried(self._zk, self._zk.sync, path)
+        record, noted, state = read_all(self._zk, [path, self.znode, peer_state])
+        if record is None or noted is None or record.stat.version != BEGUN:
+            raise _overtaken(path)
+        if state is None or state.stat.version != version:
+            raise LoadOvertaken(f"{peer_state} has changed since the load of {path} began: the peer may have been enabled")
 
     def forget(self) -> None:
         """Delete the note, because the folder is deleted."""
-        forget(self._zk, self._note)
+        forget(self._zk, self.znode)
 
 
 def _overtaken(path: str) -> LoadOvertaken:

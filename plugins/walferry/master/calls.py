@@ -1,21 +1,20 @@
-"""Calls the live RegionServers for `reconcile`: the protocol `RegionServers` over real calls, several servers at a time."""
+"""Calls the live RegionServers for `reconcile`, several servers at a time."""
 
 from __future__ import annotations
 
 import hashlib
 import logging
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from typing import TypeVar
 
 from walferry.base.errors import WalferryError
 from walferry.base.protos import hbase_pb2 as pb
 from walferry.base.security.login import UNSECURED, Login
 from walferry.hbase.names import ServerName
 from walferry.hbase.rpc import admin as rpc
-from walferry.hbase.rpc.connection import CALL_TIMEOUT_SECONDS
-from walferry.master.reconcile import ToOpen, opening_ms
 from walferry.master.znodes import META_ENCODED_NAME, RegionInTransition
 
 ONLINE_TIMEOUT_SECONDS = 20.0  # a server answers from memory
@@ -23,29 +22,38 @@ CALLED_AT_ONCE = 16
 _META = b"hbase:meta"
 _NOT_FAILURES = (".RegionAlreadyInTransitionException", ".NotServingRegionException")  # the region is closing, or closed already
 
+T = TypeVar("T")
+
 log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
+class ToOpen:
+    """A region that a server is asked to open, at its znode's version. hbase:meta named another server at `opened_ms`."""
+
+    info: pb.RegionInfo
+    znode: RegionInTransition
+    opened_ms: int = 0
+
+
+def opening_ms(regions: Iterable[ToOpen], now_ms: int) -> int:
+    """Return the timestamp for hbase:meta's entry of the server that opens the regions. An older entry would be hidden."""
+    return max(now_ms, *(region.opened_ms + 1 for region in regions))
+
+
+@dataclass(frozen=True)
 class CalledServers:
-    """Calls RegionServers with a login. `online` takes at most `online_timeout` seconds for each server."""
+    """Calls RegionServers with a login."""
 
     login: Login = UNSECURED
-    online_timeout: float = ONLINE_TIMEOUT_SECONDS
-    call_timeout: float = CALL_TIMEOUT_SECONDS
 
     def online(self, servers: Iterable[ServerName]) -> Mapping[ServerName, frozenset[str]]:
         """Return the encoded names of the regions that each server serves. A server that does not answer is left out."""
-        asked = sorted(servers)
-        with ThreadPoolExecutor(CALLED_AT_ONCE, "online-regions") as pool:
-            answers = zip(asked, pool.map(self._online, asked), strict=True)
-            return {server: names for server, names in answers if names is not None}
+        return _answers(self._online, sorted(servers))
 
     def open(self, wanted: Mapping[ServerName, Sequence[ToOpen]]) -> Mapping[ServerName, WalferryError]:
         """Ask each server to open its regions. Returns the failures by server; any other answer proves nothing."""
-        with ThreadPoolExecutor(CALLED_AT_ONCE, "open-regions") as pool:
-            answers = zip(wanted, pool.map(self._open, wanted.keys(), wanted.values()), strict=True)
-            return {server: error for server, error in answers if error is not None}
+        return _answers(self._open, list(wanted), wanted.values())
 
     def _open(self, server: ServerName, regions: Sequence[ToOpen]) -> WalferryError | None:
         now_ms = int(time.time() * 1000)
@@ -56,38 +64,42 @@ class CalledServers:
             wanted = [(region.info, region.znode.version) for region in together]
             try:
                 if wanted:
-                    rpc.open_regions(server, wanted, opening_ms(together, now_ms), login=self.login, timeout=self.call_timeout)
+                    rpc.open_regions(server, wanted, opening_ms(together, now_ms), login=self.login)
             except WalferryError as error:
                 return error
         return None
 
     def close(self, wanted: Mapping[ServerName, Sequence[RegionInTransition]]) -> Mapping[str, WalferryError]:
         """Ask each server to close its regions. Returns the failures by encoded name; any other answer proves nothing."""
-        failed: dict[str, WalferryError] = {}
-        with ThreadPoolExecutor(CALLED_AT_ONCE, "close-regions") as pool:
-            for found in pool.map(self._close, wanted.keys(), wanted.values()):
-                failed |= found
-        return failed
+        failed = _answers(self._close, list(wanted), wanted.values()).values()
+        return {encoded: error for of_server in failed for encoded, error in of_server.items()}
 
     def _close(self, server: ServerName, regions: Sequence[RegionInTransition]) -> dict[str, WalferryError]:
         versions = {region.encoded_name: region.version for region in regions}
         try:
-            refused = rpc.close_regions(server, versions, login=self.login, timeout=self.call_timeout)
+            refused = rpc.close_regions(server, versions, login=self.login)
         except WalferryError as error:
             return dict.fromkeys(versions, error)
         return {encoded: error for encoded, error in refused.items() if not error.class_name.endswith(_NOT_FAILURES)}
 
     def close_copy(self, server: ServerName, encoded_name: str) -> None:
         """Ask a server to close its copy of a region without a change in ZooKeeper. Raises an RpcError."""
-        rpc.close_copy(server, encoded_name, login=self.login, timeout=self.call_timeout)
+        rpc.close_copy(server, encoded_name, login=self.login)
 
     def _online(self, server: ServerName) -> frozenset[str] | None:
         try:
-            regions = rpc.online_regions(server, login=self.login, timeout=self.online_timeout)
+            regions = rpc.online_regions(server, login=self.login, timeout=ONLINE_TIMEOUT_SECONDS)
         except WalferryError as error:
             log.warning("%s has not said which regions it serves: %s", server, error)
             return None
         return frozenset(map(encoded_name_of, regions))
+
+
+def _answers(ask: Callable[..., T | None], servers: Sequence[ServerName], *wanted: Iterable[object]) -> dict[ServerName, T]:
+    """Ask the servers side by side, each for its part of `wanted`. Returns the answers other than None."""
+    with ThreadPoolExecutor(CALLED_AT_ONCE, "regionservers") as pool:
+        answers = zip(servers, pool.map(ask, servers, *wanted), strict=True)
+        return {server: answer for server, answer in answers if answer is not None}
 
 
 def encoded_name_of(info: pb.RegionInfo) -> str:

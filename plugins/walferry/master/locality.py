@@ -20,7 +20,7 @@ from urllib.request import urlopen
 
 from walferry.base.errors import WalferryError
 from walferry.base.records import parsed
-from walferry.hbase.files.clients import file_system, remote, scheme
+from walferry.hbase.files.clients import at, scheme
 from walferry.hbase.files.hdfs import login_in_effect
 from walferry.hbase.files.namenodes import path_of, web_addresses
 from walferry.hbase.names import is_file_name
@@ -83,9 +83,8 @@ class HdfsLocality:
         if not all(map(is_file_name, parts)):
             return []
         folder = f"{self.root.rstrip('/')}/data/{'/'.join(parts)}"
-        system = file_system(folder)
         try:
-            listed = remote(folder, lambda: list(system.client.list_status(system._strip_protocol(folder), True)))
+            listed = at(folder, lambda system, path: list(system.client.list_status(path, True)))
         except FileNotFoundError:
             return []
         # .regioninfo, .tmp, recovered.edits and the like contain no served rows: HFiles lie in <family>/<file>.

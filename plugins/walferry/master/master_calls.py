@@ -53,8 +53,7 @@ class ServerRegistry:
     because no later server has the same start code.
     """
 
-    def __init__(self, clock: Callable[[], float] = time.time) -> None:
-        self._clock = clock
+    def __init__(self) -> None:
         self._lock = threading.Lock()
         self._dead: set[ServerName] = set()
 
@@ -66,7 +65,7 @@ class ServerRegistry:
 
     def start(self, server: ServerName, its_clock_ms: int) -> None:
         """Let a server start. Raises Refused if its clock is far off, or if it was given up."""
-        skew = abs(self._clock() - its_clock_ms / 1000)
+        skew = abs(time.time() - its_clock_ms / 1000)
         if skew > MAX_SKEW_SECONDS:
             message = f"the clock of {server} is {skew:.1f} s off its master's; at most {MAX_SKEW_SECONDS:g} s are allowed"
             raise CallRefused(JavaException.CLOCK_OUT_OF_SYNC, message)
@@ -99,17 +98,10 @@ class MasterCalls:
     hbase-site.xml, because a server uses the root folder that it gets here.
     """
 
-    def __init__(
-        self,
-        registry: ServerRegistry,
-        check: Callable[[], None],
-        settings: Mapping[str, str],
-        name_of: Callable[[str], str] = host_name,
-    ) -> None:
+    def __init__(self, registry: ServerRegistry, check: Callable[[], None], settings: Mapping[str, str]) -> None:
         self._registry = registry
         self._check = check
         self._settings = dict(settings)
-        self._name_of = name_of
 
     def services(self) -> Services:
         """Return the services for an RpcServer."""
@@ -133,7 +125,7 @@ class MasterCalls:
         return checked
 
     def _startup(self, request: pb.RegionServerStartupRequest, caller: Caller) -> pb.RegionServerStartupResponse:
-        host = request.use_this_hostname_instead or self._name_of(caller.host)
+        host = request.use_this_hostname_instead or host_name(caller.host)
         server = _server_name(host, request.port, request.server_start_code)
         self._registry.start(server, request.server_current_time)
         log.info("RegionServer %s starts", server)

@@ -15,8 +15,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from walferry.hbase.names import ServerName
+from walferry.master.calls import CalledServers
 from walferry.master.plans import Plan
-from walferry.master.reconcile import ClusterView, PassOutcome, RegionServers, begin_to_close
+from walferry.master.reconcile import ClusterView, PassOutcome, begin_to_close
 from walferry.master.writes import MasterWrites
 from walferry.master.znodes import META_ENCODED_NAME
 
@@ -138,7 +139,7 @@ def plan_moves(view: ClusterView, locality: Mapping[str, Mapping[str, float]] | 
     return moves(assigned, view.servers.takers, locality, slop)[:MAX_MOVES]
 
 
-def begin_moves(view: ClusterView, planned: Iterable[Move], writes: MasterWrites, servers: RegionServers) -> list[PassOutcome]:
+def begin_moves(view: ClusterView, planned: Iterable[Move], writes: MasterWrites, servers: CalledServers) -> list[PassOutcome]:
     """Begin each move. Raises the role's errors."""
     plans = {move.encoded_name: Plan(move.destination, True, "balance") for move in planned}
     return begin_to_close(view, plans, writes, servers)

@@ -16,10 +16,10 @@ from kazoo.client import KazooClient
 from walferry.base.records import NotARecord, Record
 from walferry.base.texts import one_line
 from walferry.base.zk.client import ZNode, read_children
-from walferry.base.zk.errors import ZNodeValueError
 from walferry.base.zk.records import decode, encode, wrong_record
 from walferry.hbase.layout import OwnZNodes
 from walferry.hbase.names import ServerName
+from walferry.master.znodes import Readings, decoded
 
 MAX_WHY_CHARS = 200
 
@@ -56,15 +56,9 @@ def plan_of(stored: StoredPlan | None, created_zxid: int | None) -> Plan | None:
     return stored.plan
 
 
-def read_plans(zk: KazooClient, own: OwnZNodes) -> tuple[dict[str, StoredPlan], list[ZNodeValueError]]:
+def read_plans(zk: KazooClient, own: OwnZNodes) -> Readings[StoredPlan]:
     """Read all plans by the regions' encoded names, and the errors of unreadable plans."""
-    plans, broken = {}, []
-    for name, found in read_children(zk, own.region_plans).items():
-        try:
-            plans[name] = StoredPlan(decode_plan(found, f"{own.region_plans}/{name}"), found.stat.version, found.stat.mzxid)
-        except ZNodeValueError as error:
-            broken.append(error)
-    return plans, broken
+    return decoded(read_children(zk, own.region_plans), own.region_plans, decode_plan)
 
 
 @dataclass(frozen=True)
@@ -77,14 +71,15 @@ class _Stored(Record):
     why: str
 
 
-def decode_plan(found: ZNode, path: str) -> Plan:
+def decode_plan(found: ZNode, path: str) -> StoredPlan:
     """Decode a plan. Raises ZNodeValueError."""
     try:
         value = decode(_Stored, found.value)
         destination = None if value.destination is None else ServerName.parse(value.destination)
         if value.failures < 0:
             raise NotARecord(f"failures is {value.failures}")
-        return Plan(destination, value.reopen, one_line(value.why, MAX_WHY_CHARS), value.failures)
+        plan = Plan(destination, value.reopen, one_line(value.why, MAX_WHY_CHARS), value.failures)
+        return StoredPlan(plan, found.stat.version, found.stat.mzxid)
     except ValueError as error:
         advice = "Nothing is done for this region. Delete the znode: then the region's state alone decides what is done"
         raise wrong_record(path, "a plan", error, advice) from error

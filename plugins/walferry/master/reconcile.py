@@ -17,7 +17,6 @@ import time
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Protocol
 
 from kazoo.client import KazooClient
 
@@ -27,6 +26,7 @@ from walferry.base.zk.errors import ZNodeValueError
 from walferry.hbase.cluster import draining_servers, live_servers
 from walferry.hbase.layout import OwnZNodes, ZNodes
 from walferry.hbase.names import ServerName
+from walferry.master.calls import CalledServers, ToOpen
 from walferry.master.decide import Decision, Region, Servers, Step, decide
 from walferry.master.errors import StateChanged
 from walferry.master.plans import Plan, StoredPlan, plan_of, read_plans
@@ -42,31 +42,6 @@ log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
-class ToOpen:
-    """A region that a server is asked to open, at its znode's version. hbase:meta named another server at `opened_ms`."""
-
-    info: pb.RegionInfo
-    znode: RegionInTransition
-    opened_ms: int = 0
-
-
-class RegionServers(Protocol):
-    """The RegionServers, as the master calls them."""
-
-    def online(self, servers: Iterable[ServerName]) -> Mapping[ServerName, frozenset[str]]:
-        """Return the encoded names of the regions that each server serves. A server that does not answer is left out."""
-
-    def open(self, wanted: Mapping[ServerName, Sequence[ToOpen]]) -> Mapping[ServerName, WalferryError]:
-        """Ask each server to open its regions. Returns the failures by server; any other answer proves nothing."""
-
-    def close(self, wanted: Mapping[ServerName, Sequence[RegionInTransition]]) -> Mapping[str, WalferryError]:
-        """Ask each server to close its regions. Returns the failures by encoded name; any other answer proves nothing."""
-
-    def close_copy(self, server: ServerName, encoded_name: str) -> None:
-        """Ask a server to close its copy of a region without a change in ZooKeeper. Raises an RpcError."""
-
-
-@dataclass(frozen=True)
 class Known:
     """A region in the catalog: its full name, its last server, and whether its table is enabled.
 
@@ -78,11 +53,6 @@ class Known:
     server: ServerName | None
     wanted: bool
     opened_ms: int = 0
-
-
-def opening_ms(regions: Iterable[ToOpen], now_ms: int) -> int:
-    """Return the timestamp for hbase:meta's entry of the server that opens the regions. An older entry would be hidden."""
-    return max(now_ms, *(region.opened_ms + 1 for region in regions))
 
 
 Catalog = Mapping[str, Known]  # by encoded name
@@ -122,7 +92,7 @@ def look(
     zk: KazooClient,
     nodes: ZNodes,
     own: OwnZNodes,
-    servers: RegionServers,
+    servers: CalledServers,
     read_catalog: Callable[[], Catalog],
     with_wals: Callable[[], frozenset[ServerName]],
     clock: Callable[[], float] = time.time,
@@ -146,9 +116,8 @@ def look(
     for server, names in online.items():
         for encoded in names:
             served[encoded].add(server)
-    left_alone = {each.encoded_name for each in broken}
     regions = {}
-    for encoded in sorted((znodes.keys() | catalog.keys()) - left_alone):
+    for encoded in sorted((znodes.keys() | catalog.keys()) - broken.keys()):
         znode, known = znodes.get(encoded), catalog.get(encoded)
         name = znode.name if znode is not None else catalog[encoded].name
         regions[encoded] = Region(
@@ -161,7 +130,7 @@ def look(
             max(0.0, (now_ms - znode.changed_ms) / 1000) if znode is not None else 0.0,
             known.wanted if known is not None else True,
         )
-    errors = [*(each.error for each in broken), *broken_plans]
+    errors = [*broken.values(), *broken_plans.values()]
     splitting = frozenset(znode.server for znode in znodes.values() if znode.state in OF_SPLITS)
     closing = frozenset(znode.server for znode in znodes.values() if znode.state is RegionState.CLOSING)
     seen = Servers(live, recovering, splitting, closing, draining)
@@ -180,7 +149,7 @@ def decide_all(view: ClusterView, limit_seconds: float = LIMIT_SECONDS) -> list[
 
 
 def act(
-    view: ClusterView, decided: Iterable[tuple[Region, Decision]], writes: MasterWrites, servers: RegionServers, choose: Choose
+    view: ClusterView, decided: Iterable[tuple[Region, Decision]], writes: MasterWrites, servers: CalledServers, choose: Choose
 ) -> list[PassOutcome]:
     """Carry out the decisions: one write a region, then the calls, all servers side by side.
 
@@ -220,7 +189,7 @@ def act(
 
 
 def begin_to_close(
-    view: ClusterView, plans: Mapping[str, Plan], writes: MasterWrites, servers: RegionServers
+    view: ClusterView, plans: Mapping[str, Plan], writes: MasterWrites, servers: CalledServers
 ) -> list[PassOutcome]:
     """Begin to close regions: the first step of a move, and of disabling a table. `plans` is keyed by encoded name.
 
@@ -304,7 +273,7 @@ def _answer(region: Region, decision: Decision, writes: MasterWrites) -> Walferr
 
 
 def ask_to_close(
-    servers: RegionServers, wanted: Mapping[ServerName, Sequence[RegionInTransition]]
+    servers: CalledServers, wanted: Mapping[ServerName, Sequence[RegionInTransition]]
 ) -> Mapping[str, WalferryError]:
     """Ask servers to close regions. Returns the failures by encoded name; the next pass asks again."""
     failed = servers.close(wanted)

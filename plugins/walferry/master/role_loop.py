@@ -25,6 +25,7 @@ from walferry.hbase.files.store import WALS, WrongRoot
 from walferry.hbase.layout import OwnZNodes, ZNodes
 from walferry.hbase.names import ServerName
 from walferry.master import placement, startup, tables
+from walferry.master.calls import CalledServers
 from walferry.master.catalog import CatalogRead, read_catalog
 from walferry.master.decide import Decision, Region, Step
 from walferry.master.placement import Placeable, spread
@@ -35,7 +36,6 @@ from walferry.master.reconcile import (
     ClusterView,
     Known,
     PassOutcome,
-    RegionServers,
     act,
     decide_all,
     look,
@@ -65,7 +65,7 @@ class Cluster:
     zk: KazooClient
     nodes: ZNodes
     own: OwnZNodes
-    servers: RegionServers
+    servers: CalledServers
     wal_root: str
     login: Login = UNSECURED
 

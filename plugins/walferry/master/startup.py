@@ -24,43 +24,35 @@ _POLL_SECONDS = 0.05
 
 
 def wait_for_servers(
-    live: Callable[[], frozenset[ServerName]],
-    minimum: int = MIN_SERVERS,
-    give_up_seconds: float = GIVE_UP_SECONDS,
-    clock: Callable[[], float] = time.monotonic,
-    sleep: Callable[[float], None] = time.sleep,
+    live: Callable[[], frozenset[ServerName]], minimum: int, give_up_seconds: float = GIVE_UP_SECONDS
 ) -> frozenset[ServerName]:
     """Wait until there are enough servers and no more come, as HBase's master does.
 
     This needs at least `minimum` servers from `live`, WAIT_SECONDS since the beginning, and SETTLED_SECONDS since the last server
     came or went. After `give_up_seconds` it returns the servers that have come.
     """
-    began = changed = clock()
+    began = changed = time.monotonic()
     servers = live()
-    while clock() - began < give_up_seconds:
-        now = clock()
+    while time.monotonic() - began < give_up_seconds:
+        now = time.monotonic()
         if len(servers) >= minimum and now - began >= WAIT_SECONDS and now - changed >= SETTLED_SECONDS:
             break
-        sleep(_POLL_SECONDS)
+        time.sleep(_POLL_SECONDS)
         before, servers = servers, live()
         if servers != before:
-            changed = clock()
+            changed = time.monotonic()
     return servers
 
 
-def first_look(
-    look: Callable[[], ClusterView],
-    clock: Callable[[], float] = time.monotonic,
-    sleep: Callable[[float], None] = time.sleep,
-) -> ClusterView:
+def first_look(look: Callable[[], ClusterView]) -> ClusterView:
     """Look until all servers have said which regions they serve, but at most for ANSWER_SECONDS.
 
     A server creates its znode some moments before it answers calls. While a server is silent, a start looks like a failover.
     """
-    began = clock()
+    began = time.monotonic()
     view = look()
-    while view.silent and clock() - began < ANSWER_SECONDS:
-        sleep(_POLL_SECONDS)
+    while view.silent and time.monotonic() - began < ANSWER_SECONDS:
+        time.sleep(_POLL_SECONDS)
         view = look()
     return view
 

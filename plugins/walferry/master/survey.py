@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 
 from walferry.base.findings import Finding, Severity, wrong
@@ -92,10 +92,6 @@ class RegionSurvey:
     closed: int
     rows: Sequence[SurveyRow]
     problems: Sequence[str]
-
-    def to_json(self) -> dict[str, Any]:
-        """Return the survey as JSON values."""
-        return asdict(self)
 
     @property
     def well(self) -> bool:

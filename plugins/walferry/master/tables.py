@@ -24,16 +24,17 @@ from walferry.base.errors import WalferryError
 from walferry.base.protos import hbase_pb2 as pb
 from walferry.base.zk.acls import readable_by_all
 from walferry.base.zk.client import ZNode, expected, read, read_children
-from walferry.base.zk.errors import ZNodeValueError
 from walferry.base.zk.fenced_lock import FencedLock
 from walferry.hbase.layout import ZNodes
 from walferry.hbase.names import table_text
 from walferry.hbase.values import PBUF, decode_message
+from walferry.master.calls import CalledServers
 from walferry.master.decide import Region
 from walferry.master.errors import TableStateChanged, WrongTableState
 from walferry.master.plans import Plan
-from walferry.master.reconcile import ClusterView, PassOutcome, RegionServers, begin_to_close
+from walferry.master.reconcile import ClusterView, PassOutcome, begin_to_close
 from walferry.master.writes import NOT_AS_READ, MasterWrites
+from walferry.master.znodes import Readings, decoded
 
 DISABLE = Plan(None, False, "the table is disabled")
 _META = "hbase:meta"  # is never disabled, whatever its znode says: otherwise no region could be opened
@@ -84,7 +85,7 @@ def advance(
     nodes: ZNodes,
     lock: FencedLock,
     writes: MasterWrites,
-    servers: RegionServers,
+    servers: CalledServers,
 ) -> tuple[list[PassOutcome], dict[str, str]]:
     """Take the next steps of all tables that are being enabled or disabled.
 
@@ -119,15 +120,9 @@ def advance(
     return begun, told
 
 
-def read_states(zk: KazooClient, nodes: ZNodes) -> tuple[dict[str, StoredState], dict[str, ZNodeValueError]]:
+def read_states(zk: KazooClient, nodes: ZNodes) -> Readings[StoredState]:
     """Read the states of all tables with a znode, and the errors of unreadable states."""
-    states, broken = {}, {}
-    for name, found in read_children(zk, nodes.tables).items():
-        try:
-            states[name] = _stored(found, nodes.table(name))
-        except ZNodeValueError as error:
-            broken[name] = error
-    return states, broken
+    return decoded(read_children(zk, nodes.tables), nodes.tables, _stored)
 
 
 def read_state(zk: KazooClient, nodes: ZNodes, table: str) -> StoredState:

@@ -36,7 +36,7 @@ from kazoo.exceptions import NoNodeError
 
 from walferry.base.errors import WalferryError
 from walferry.base.protos import hbase_pb2 as pb
-from walferry.base.zk.client import expected, read_children, retried
+from walferry.base.zk.client import ZNode, expected, read_children, retried
 from walferry.base.zk.errors import ZNodeValueError
 from walferry.base.zk.fenced_lock import FencedLock
 from walferry.hbase.cluster import is_live, live_servers
@@ -48,6 +48,7 @@ from walferry.hbase.values import PBUF, decode_message
 from walferry.master.errors import SplitFailed
 from walferry.master.master_calls import ServerRegistry
 from walferry.master.writes import NOT_AS_READ
+from walferry.master.znodes import Readings, decoded
 
 CORRUPT = "corrupt"  # HBase's folder for WALs that could not be read to the end, and its mark in STAGING
 STAGING = "splitWAL"  # where workers keep unfinished output
@@ -77,26 +78,21 @@ class Task:
     version: int
 
 
-def read_tasks(zk: KazooClient, nodes: ZNodes) -> tuple[dict[str, Task], list[ZNodeValueError]]:
+def read_tasks(zk: KazooClient, nodes: ZNodes) -> Readings[Task]:
     """Read all tasks by the paths of their WALs, and the errors of unreadable tasks."""
-    tasks, broken = {}, []
-    for name, found in read_children(zk, nodes.split_tasks).items():
-        if name.startswith(RESCAN):
-            continue
-        path = f"{nodes.split_tasks}/{name}"
-        try:
-            message = decode_message(pb.SplitLogTask, found.value, path)
-            server = message.server_name
-            worker = ServerName.in_message(server.host_name, server.port, server.start_code)
-        except ZNodeValueError as error:
-            broken.append(error)
-            continue
-        except ValueError as error:
-            broken.append(ZNodeValueError(path, str(error), "Delete the znode: the WAL then gets another task"))
-            continue
-        wal = unquote_plus(name)
-        tasks[wal] = Task(wal, TaskState(message.state), worker, found.stat.version)
-    return tasks, broken
+    znodes = {name: found for name, found in read_children(zk, nodes.split_tasks).items() if not name.startswith(RESCAN)}
+    tasks, broken = decoded(znodes, nodes.split_tasks, _task)
+    return {task.wal: task for task in tasks.values()}, broken
+
+
+def _task(found: ZNode, path: str) -> Task:
+    message = decode_message(pb.SplitLogTask, found.value, path)
+    server = message.server_name
+    try:
+        worker = ServerName.in_message(server.host_name, server.port, server.start_code)
+    except ValueError as error:
+        raise ZNodeValueError(path, str(error), "Delete the znode: the WAL then gets another task") from error
+    return Task(unquote_plus(path.rpartition("/")[2]), TaskState(message.state), worker, found.stat.version)
 
 
 class TaskWrites:
@@ -204,23 +200,14 @@ def fence(root: str, server: ServerName) -> None:
 class WalSplitting:
     """The WAL splits of one holder of the master's role."""
 
-    def __init__(
-        self,
-        zk: KazooClient,
-        nodes: ZNodes,
-        root: str,
-        lock: FencedLock,
-        me: ServerName,
-        clock: Callable[[], float] = time.monotonic,
-    ) -> None:
+    def __init__(self, zk: KazooClient, nodes: ZNodes, root: str, lock: FencedLock, me: ServerName) -> None:
         self._zk = zk
         self._nodes = nodes
         self._root = root.rstrip("/")
         self._hold = lock
         self._writes = TaskWrites(zk, nodes, lock, me)
-        self._clock = clock
         self._seen: dict[str, _Watched] = {}
-        self._last_rescan = clock()
+        self._last_rescan = time.monotonic()
 
     def advance(self, dead: Iterable[ServerName]) -> list[SplitProgress]:
         """Take the next steps for these servers. A server's error stops only its own WALs. Raises the role's errors."""
@@ -236,7 +223,7 @@ class WalSplitting:
                 errors[server], wals[server] = error, []
         tasks, broken = read_tasks(self._zk, self._nodes)
         meta_first = any(wal.endswith(META_SUFFIX) for each in wals.values() for wal in each)
-        progress = []
+        unreadable, progress = next(iter(broken.values()), None), []
         for server, its in wals.items():
             left = len(its)
             try:
@@ -245,7 +232,7 @@ class WalSplitting:
             except WalferryError as error:
                 self._hold.check()
                 errors[server] = error
-            progress.append(SplitProgress(server, max(left, server in errors), errors.get(server) or next(iter(broken), None)))
+            progress.append(SplitProgress(server, max(left, server in errors), errors.get(server) or unreadable))
         return progress
 
     def _fenced_wals(self, server: ServerName) -> list[str]:
@@ -292,7 +279,7 @@ class WalSplitting:
 
     def _look_after(self, task: Task, live: frozenset[ServerName]) -> bool:
         """Give a task without progress to another worker. Returns False if it was given away too often, and deletes it."""
-        now = self._clock()
+        now = time.monotonic()
         seen = self._seen.setdefault(task.wal, _Watched(task.version, now))
         if seen.version != task.version:
             seen.version, seen.since = task.version, now

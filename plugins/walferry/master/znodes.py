@@ -13,7 +13,9 @@ from __future__ import annotations
 
 import re
 import time
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import TypeAlias, TypeVar
 
 from kazoo.client import KazooClient
 
@@ -30,6 +32,9 @@ MAX_REGION_NAME_BYTES = 64 * 1024 + 1024  # a row key has at most 32,767 bytes, 
 MAX_PROBLEM_CHARS = 500
 META_ENCODED_NAME = "1588230740"
 _ENCODED_NAME = re.compile(r"[0-9a-f]{32}|[0-9]{1,10}")
+
+T = TypeVar("T")
+Readings: TypeAlias = tuple[dict[str, T], dict[str, ZNodeValueError]]
 
 
 @dataclass(frozen=True)
@@ -56,14 +61,6 @@ class RegionInTransition:
         return encoded_name(self.name)
 
 
-@dataclass(frozen=True)
-class BrokenZNode:
-    """A znode that cannot be read as a region in transition. Only this region must wait until the znode is repaired."""
-
-    encoded_name: str
-    error: ZNodeValueError
-
-
 def encoded_name(name: bytes) -> str:
     """Take the encoded name out of a region's full name. hbase:meta's full name contains none: its encoded name is a constant."""
     if name.startswith(b"hbase:meta,,1") and not name.endswith(b"."):
@@ -83,15 +80,20 @@ def read_region(zk: KazooClient, nodes: ZNodes, encoded: str) -> RegionInTransit
     return None if found is None else decode_region(found, path)
 
 
-def read_regions(zk: KazooClient, nodes: ZNodes) -> tuple[dict[str, RegionInTransition], list[BrokenZNode]]:
-    """Read the znodes of all regions in transition, by encoded name, and those that cannot be read."""
-    regions, broken = {}, []
-    for name, found in read_children(zk, nodes.in_transition).items():
+def read_regions(zk: KazooClient, nodes: ZNodes) -> Readings[RegionInTransition]:
+    """Read the znodes of all regions in transition, by encoded name. A region that cannot be read must wait for its repair."""
+    return decoded(read_children(zk, nodes.in_transition), nodes.in_transition, decode_region)
+
+
+def decoded(znodes: Mapping[str, ZNode], folder: str, decode: Callable[[ZNode, str], T]) -> Readings[T]:
+    """Decode the znodes in a folder, by name, each with `decode(znode, path)`. Returns the errors apart, by name too."""
+    found, broken = {}, {}
+    for name, znode in znodes.items():
         try:
-            regions[name] = decode_region(found, nodes.region_in_transition(name))
+            found[name] = decode(znode, f"{folder}/{name}")
         except ZNodeValueError as error:
-            broken.append(BrokenZNode(name, error))
-    return regions, broken
+            broken[name] = error
+    return found, broken
 
 
 def decode_region(found: ZNode, path: str) -> RegionInTransition:

@@ -12,10 +12,9 @@ import os
 import socket
 import threading
 from collections.abc import Iterator, Sequence
-from types import TracebackType
-from typing import Self
 from urllib.parse import unquote
 
+from walferry.base.closing import Closing
 from walferry.base.zk.client import children, children_all
 from walferry.base.zk.fenced_lock import CALLS, FencedLock, Guard
 from walferry.base.zk.records import encode
@@ -30,29 +29,25 @@ from walferry.shipping.runs import group_path, run_path
 LEASE = "lease"
 
 
-class GroupLock:
+class GroupLock(Closing):
     """A task's right to ship `group`, or a stage of it, whose summary `name` has been written.
 
-    A context manager, which waits for a killed task's session. Entering raises LeaseHeld, ConnectError.
+    It is acquired when it is made, after waiting for a killed task's session. That raises LeaseHeld, ConnectError.
     """
 
     def __init__(self, session: Session, job: ReplayJob, group: str, name: str) -> None:
-        self._job = job
         self._lock = threading.Lock()
         self._summary = group_path(session, job.peer_id, job.run_id, name)
         self._fenced = _fenced(session, job.peer_id, group_path(session, job.peer_id, job.run_id, group), group)
         overtaken = LeaseHeld(job.peer_id, group, "a later try of this run", "it began")
         self._fenced.depend_on(Guard(run_path(session, job.peer_id, job.run_id), job.begun, lambda: overtaken))
-        self.right = Right()
-
-    def __enter__(self) -> Self:
-        seconds = self._job.settings.call_timeout_seconds
-        holder = f"run {self._job.run_id} on {socket.gethostname()}, process {os.getpid()}"
-        after_killed_holder(lambda: self._fenced.acquire(holder, **{CALLS: f"{seconds:.1f}"}), self._job.deadline)
+        seconds = job.settings.call_timeout_seconds
+        holder = f"run {job.run_id} on {socket.gethostname()}, process {os.getpid()}"
+        after_killed_holder(lambda: self._fenced.acquire(holder, **{CALLS: f"{seconds:.1f}"}), job.deadline)
         self.right = Right(self, seconds, self._fenced.quiet_at)
-        return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def close(self) -> None:
+        """Give up the right."""
         seconds = self.right.end()  # not under the lock: a request that begins just now waits for it
         with self._lock:
             self._fenced.release(calls_seconds=seconds)

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from datetime import UTC, datetime
 
 import numpy as np
 import numpy.typing as npt
 
-from walferry.hbase.wal.scan import EntryIndex
 from walferry.hbase.wal.windows import Window
 
 
@@ -40,11 +39,7 @@ class Interval:
 
 def only(window: Window, chosen: npt.NDArray[np.bool_]) -> Window:
     """Return the chosen entries of a window, in their order."""
-    if chosen.all():
-        return window
-    index = EntryIndex(*(getattr(window.index, field.name)[chosen] for field in fields(EntryIndex)))
-    starts, ends = (None if offsets is None else offsets[chosen] for offsets in (window.file_start, window.file_end))
-    return Window(window.buf, window.base, index, starts, ends)
+    return window if chosen.all() else window.chosen(chosen)
 
 
 def moment(ms: int) -> str:

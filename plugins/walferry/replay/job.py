@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Collection
-from dataclasses import dataclass, field, replace
+from collections.abc import Collection
+from dataclasses import dataclass, replace
 from functools import partial
 from uuid import UUID
 
@@ -17,28 +17,19 @@ from walferry.replay.interval import Interval
 from walferry.replay.store import StoreWithArchive
 from walferry.replication.filters.rules import Families, FilterRules, PeerTables
 from walferry.replication.peers.reading import Peer
-from walferry.replication.peers.settings import PeerSettings
 from walferry.replication.sinks.of_peer import open_sink
-from walferry.replication.sinks.sink import Sink
-from walferry.replication.source.cluster import SourceCluster
 from walferry.replication.source.session import Session
-from walferry.shipping.deleted import Deleted
-from walferry.shipping.pausing import check_not_paused
+from walferry.shipping.attempt import check_not_paused
+from walferry.shipping.group_job import ShippingJob
 
 
 @dataclass(frozen=True, kw_only=True)
-class ReplayJob:
+class ReplayJob(ShippingJob):
     """One interval to ship again to one peer."""
 
-    source: SourceCluster
-    peer_id: str
     interval: Interval
-    run_id: str
-    deadline: float  # seconds since the epoch; then reading stops, and retries end
     tables: frozenset[str] = frozenset()  # empty: all tables that the peer gets
     what_is_there: bool = False  # ship the rest of an interval that is partly gone
-    senders: int = 2
-    settings: PeerSettings = field(default_factory=PeerSettings)
     begun: int = -1  # the version of the run's znode since this try of the run began; -1: any
 
     @property
@@ -69,9 +60,8 @@ class ChosenTables(PeerTables):
         return super().families_of(table) if table in self.only else (Families.NONE, frozenset())
 
 
-def rules_of(peer: Peer, source_id: UUID, slave_id: UUID, tables: Collection[str], deleted: Deleted | None = None) -> FilterRules:
-    """Return the rules for what the peer gets; only of `tables`, if there are any, and without `deleted`. Raises PeerError."""
-    rules = FilterRules.of_peer(peer, source_id, slave_id, deleted)
+def narrowed(rules: FilterRules, tables: Collection[str]) -> FilterRules:
+    """Return the rules for what the peer gets of `tables`; as they are if there are none."""
     if not tables:
         return rules
     chosen = ChosenTables(**vars(rules.tables), only=frozenset(table.encode() for table in tables))
@@ -88,19 +78,10 @@ def check_tables(peer: Peer, tables: Collection[str]) -> None:
 
 def slave_id_of(session: Session, peer: Peer, job: ReplayJob) -> UUID:
     """Return the cluster id of the peer's slave, which the filters need. Raises SlaveUnreachable, WalferryError."""
-    on_failure = partial(check_not_paused, session, job.peer_id)
-    # This sink sends nothing.
-    with sink_of(session, peer, job, threading.Event(), Right(), lambda count: None, on_failure) as sink:
-        return sink.id
-
-
-def sink_of(
-    session: Session, peer: Peer, job: ReplayJob, stop: threading.Event, right: Right, on_missing_hfiles: Callable[[int], None],
-    on_failure: Callable[[], None],
-) -> Sink:  # fmt: skip
-    """Return the peer's sink, not yet entered. `on_failure` is called as long as the slave is not reached."""
     deadline = time.monotonic() + job.deadline - time.time()
-    return open_sink(
-        peer, session, job.settings, deadline, stop=stop, right=right, lease=None, on_missing_hfiles=on_missing_hfiles,
-        on_failure=on_failure,
-    )  # fmt: skip
+    # This sink sends nothing.
+    with open_sink(
+        peer, session, job.settings, deadline, stop=threading.Event(), right=Right(), lease=None,
+        on_missing_hfiles=lambda count: None, on_failure=partial(check_not_paused, session, job.peer_id),
+    ) as sink:  # fmt: skip
+        return sink.id

@@ -21,7 +21,7 @@ import numpy.typing as npt
 
 from walferry.base.errors import WalferryError
 from walferry.hbase.wal.windows import Window
-from walferry.replay.scan import Stay
+from walferry.replay.scan import Stay, region_key
 
 MAX_STAGES = 1000  # each stage takes a Spark job, and all groups wait for it
 
@@ -46,7 +46,7 @@ class Stages:
     A region has (firsts, stages): its edits from the sequence id `firsts[i]` on are shipped in the stage `stages[i]`.
     """
 
-    regions: Mapping[int, tuple[tuple[int, ...], tuple[int, ...]]] = field(default_factory=dict)
+    regions: Mapping[bytes, tuple[tuple[int, ...], tuple[int, ...]]] = field(default_factory=dict)
 
     @property
     def needed(self) -> frozenset[int]:
@@ -69,7 +69,7 @@ class Stages:
         if not self.regions:
             return chosen
         for region in np.unique(hashes).tolist():
-            if (known := self.regions.get(region)) is not None:
+            if (known := self.regions.get(region_key(region))) is not None:
                 mine = hashes == region
                 place = np.searchsorted(known[0], window.index.sequence_id[mine], side="right") - 1
                 chosen[mine] = np.array(known[1])[np.maximum(place, 0)] == stage
@@ -86,10 +86,10 @@ def digest_of_names(names: Iterable[str]) -> str:
 
 def stages_of(stays: Iterable[tuple[str, Stay]]) -> dict[str, Stages]:
     """Return the stages of the groups that share a region with another group, from all groups' stays. Raises TooManyStages."""
-    of_region: dict[int, list[tuple[int, int, str]]] = {}
+    of_region: dict[bytes, list[tuple[int, int, str]]] = {}
     for group, stay in stays:
         of_region.setdefault(stay.region, []).append((stay.first, stay.last, group))
-    found: dict[str, dict[int, tuple[tuple[int, ...], tuple[int, ...]]]] = {}
+    found: dict[str, dict[bytes, tuple[tuple[int, ...], tuple[int, ...]]]] = {}
     for region, of_groups in of_region.items():
         if len({group for _, _, group in of_groups}) > 1:
             for group, parts in _in_order(of_groups).items():

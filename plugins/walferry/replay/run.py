@@ -20,7 +20,7 @@ from walferry.load.earlier_loads import LoadedBefore
 from walferry.replay.files import FoundWals, GroupFiles, find
 from walferry.replay.holes import IntervalGone
 from walferry.replay.interval import Interval, moment
-from walferry.replay.job import ReplayJob, check_tables, rules_of, slave_id_of
+from walferry.replay.job import ReplayJob, check_tables, narrowed, slave_id_of
 from walferry.replay.listing import WalFile
 from walferry.replay.order import Stages, digest_of_names, stages_of
 from walferry.replay.scan import Scanned, Stay, TableCount, scan_wal
@@ -90,7 +90,7 @@ def replay(job: ReplayJob, on: Backend, *, dry_run: bool, keep_seconds: float) -
         job = replace(job, settings=settings, senders=senders_of_each(max(1, len(found.groups)), settings.senders), begun=begun)
         forget_down(session, job.peer_id, job.run_id)
         slave = slave_id_of(session, peer, job)
-        rules = rules_of(peer, cluster_id(session.zk, session.nodes), slave, job.tables)
+        rules = narrowed(FilterRules.of_peer(peer, cluster_id(session.zk, session.nodes), slave), job.tables)
     scanned = _scan(partial(_scan_one, job, rules, copied), found.groups, on)
     summaries = [_begun(group, scans) for group, scans in zip(found.groups, scanned, strict=True)]
     if dry_run or any(summary.failed for summary in summaries):
@@ -155,19 +155,17 @@ def _ship(
     """
     stays = [(group.group, stay) for group, scans in zip(groups, scanned, strict=True) for stay in _stays(scans)]
     of_group, regions = stages_of(stays), {stay.region for _, stay in stays}
-    several = [
-        _with_edits(group, scans, of_group.get(group.group, Stages()).regions)
-        for group, scans in zip(groups, scanned, strict=True)
-    ]
+    staged = [of_group.get(group.group, Stages()) for group in groups]
+    several = [_with_edits(group, scans, its.regions) for group, its, scans in zip(groups, staged, scanned, strict=True)]
     moving = digest_of_names(wal.name.text for group in several for wal in group.wals)
-    digests = [of_group.get(group.group, Stages()).digest(moving) for group in groups]
+    digests = [stages.digest(moving) for stages in staged]
     last = max((stage for stages in of_group.values() for stage in stages.needed), default=0)
     summaries: list[GroupSummary] = []
     this_try, follows = uuid4().hex, ""
     for stage in range(last + 1):
         tasks = []
-        for group, with_several, summary, digest, scans in zip(groups, several, begun, digests, scanned, strict=True):
-            stages = of_group.get(group.group, Stages())
+        rows = zip(groups, staged, several, begun, digests, scanned, strict=True)
+        for group, stages, with_several, summary, digest, scans in rows:
             summary = replace(summary, stages=digest + follows, shippedBy=this_try)
             if stage == 0:
                 tasks.append((_with_edits(group, scans, regions), stages, stage, summary))
@@ -188,14 +186,14 @@ def _ship_one(job: ReplayJob, task: tuple[GroupFiles, Stages, int, GroupSummary]
     return ship_group(job, *task)
 
 
-def _with_edits(group: GroupFiles, scans: Sequence[Scanned], of: Container[int]) -> GroupFiles:
+def _with_edits(group: GroupFiles, scans: Sequence[Scanned], of: Container[bytes]) -> GroupFiles:
     """Return the group with only the WALs that contain edits of one of these regions."""
     wals = zip(group.wals, scans, strict=True)
     return replace(group, wals=tuple(wal for wal, scan in wals if any(stay.region in of for stay in _stays([scan]))))
 
 
 def _stays(scans: Iterable[Scanned]) -> Iterable[Stay]:
-    return (stay for scan in scans for stay in scan.stays)
+    return (Stay(*stay) for scan in scans for stay in scan.stays)
 
 
 def _keep(job: ReplayJob, summaries: Sequence[GroupSummary]) -> None:

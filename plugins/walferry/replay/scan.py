@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import json
 import math
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import astuple, dataclass, field
-from typing import Self
+from dataclasses import dataclass, field
+from typing import NamedTuple
 
 import numpy as np
 
-from walferry.base.records import MAX_BYTES, Record, decoded
+from walferry.base.records import Record
 from walferry.hbase.files.closedness import WalMissing
 from walferry.hbase.files.store import WalStore
 from walferry.hbase.wal.errors import WalTornError, WalTruncatedError
@@ -38,13 +37,17 @@ class TableCount:
         return TableCount(self.edits + other.edits, self.cells + other.cells, self.bytes + other.bytes)
 
 
-@dataclass(frozen=True, slots=True)
-class Stay:
+class Stay(NamedTuple):
     """A time that a region spent at one server: the sequence ids of the first and last edit there that the peer gets."""
 
-    region: int  # the hash of the region's encoded name
+    region: bytes  # the hash of the region's encoded name
     first: int
     last: int
+
+
+def region_key(region_hash: int) -> bytes:
+    """Return the hash of a region's encoded name in the form of `Stay`."""
+    return region_hash.to_bytes(8)
 
 
 @dataclass(frozen=True)
@@ -53,34 +56,9 @@ class Scanned(Record):
 
     edits_read: int = 0
     tables: Mapping[str, TableCount] = field(default_factory=dict)
-    stays: Sequence[Stay] = ()
+    stays: Sequence[tuple[bytes, int, int]] = ()  # as in `Stay`
     before_copy: int = 0  # edits that are older than their table's initial snapshot
     error: str = ""
-
-    def to_json(self) -> str:
-        """Return this for `from_json`. Hashes of regions, which are unsigned numbers, become hexadecimal digits."""
-        stays = [[f"{stay.region:x}", stay.first, stay.last] for stay in self.stays]
-        tables = {table: astuple(count) for table, count in self.tables.items()}
-        return json.dumps({**vars(self), "tables": tables, "stays": stays})
-
-    @classmethod
-    def from_json(cls, text: bytes | str, most_bytes: int = MAX_BYTES) -> Self:
-        """Return the object that `to_json` wrote. Raises ValueError."""
-        told = decoded(_Told, text, most_bytes)
-        tables = {table: TableCount(*counts) for table, counts in told.tables.items()}
-        stays = [Stay(int(region, 16), first, last) for region, first, last in told.stays]
-        return cls(told.edits_read, tables, stays, told.before_copy, told.error)
-
-
-@dataclass(frozen=True)
-class _Told:
-    """The form of Scanned in JSON."""
-
-    edits_read: int
-    tables: Mapping[str, tuple[int, int, int]]
-    stays: tuple[tuple[str, int, int], ...]
-    before_copy: int
-    error: str
 
 
 class IntervalScan:
@@ -89,8 +67,8 @@ class IntervalScan:
     def __init__(self) -> None:
         self._edits_read = self._before_copy = 0
         self._tables: dict[str, TableCount] = {}
-        self._stays: dict[int, list[Stay]] = {}
-        self._ended: set[int] = set()  # regions that were opened or closed since their last stay
+        self._stays: dict[bytes, list[Stay]] = {}
+        self._ended: set[bytes] = set()  # regions that were opened or closed since their last stay
 
     def add(self, window: Window, kept: KeptEdits) -> None:
         """Count the entries of a window."""
@@ -120,7 +98,7 @@ class IntervalScan:
         kept: KeptEdits,
     ) -> None:
         for entry in np.flatnonzero(np.isin(region_of, list(moving))).tolist():
-            region = int(regions[region_of[entry]])
+            region = region_key(int(regions[region_of[entry]]))
             if kept.reason[entry] == Reason.REGION_EVENT:
                 self._ended.add(region)
             elif shipped[entry]:
@@ -131,9 +109,9 @@ class IntervalScan:
         np.maximum.at(last, region_of[shipped], sequence[shipped])
         for number in np.flatnonzero(last >= 0).tolist():
             if number not in moving:
-                self._note(int(regions[number]), int(first[number]), int(last[number]))
+                self._note(region_key(int(regions[number])), int(first[number]), int(last[number]))
 
-    def _note(self, region: int, first: int, last: int) -> None:
+    def _note(self, region: bytes, first: int, last: int) -> None:
         stays = self._stays.setdefault(region, [])
         if stays and region not in self._ended:
             stays[-1] = Stay(region, min(first, stays[-1].first), max(last, stays[-1].last))

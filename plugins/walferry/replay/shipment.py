@@ -8,41 +8,33 @@ ships the whole group again: if an older edit were shipped last, it would lie ov
 from __future__ import annotations
 
 import logging
-import time
 from collections.abc import Callable, Collection, Generator, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 
 from walferry.base.errors import WalferryError, text_of
 from walferry.base.zk.errors import ConnectError
-from walferry.engine.bandwidth import limit_of
 from walferry.engine.counters import Counters
-from walferry.engine.gauges import Gauges
-from walferry.engine.in_flight import InFlight, WalOffset
-from walferry.engine.outcome import RunOutcome, noted_end
-from walferry.engine.run import Run
+from walferry.engine.feed import Commit, Feed
+from walferry.engine.in_flight import WalOffset
 from walferry.engine.summary import GroupSummary, Status, digest_with
-from walferry.hbase.cluster import cluster_id
-from walferry.hbase.wal.errors import WalError
 from walferry.hbase.wal.windows import Window
 from walferry.load.copy_records import check_copied, copied_before, under_way
-from walferry.load.earlier_loads import LoadedBefore
+from walferry.load.earlier_loads import NOTHING_LOADED, LoadedBefore
 from walferry.replay.files import GroupFiles
 from walferry.replay.group_lock import GroupLock
 from walferry.replay.interval import only
-from walferry.replay.job import HFilesGone, ReplayJob, rules_of, sink_of
+from walferry.replay.job import HFilesGone, ReplayJob, narrowed
 from walferry.replay.listing import WalFile
 from walferry.replay.order import Stages
 from walferry.replay.scan import windows_of
 from walferry.replication.filters.rules import FilterRules
-from walferry.replication.filters.visibility import LabelFilter
+from walferry.replication.peers.reading import Peer
 from walferry.replication.queues.errors import LeaseHeld, LeaseLost
 from walferry.replication.source.agreement import check_peer
 from walferry.replication.source.session import Session, open_session
-from walferry.shipping.deleted import Missing, attempt_without, deleted_at_source, names_of
-from walferry.shipping.pausing import check_not_paused, why_paused
+from walferry.shipping.attempt import Attempt
+from walferry.shipping.deleted import Missing, attempt_without
 from walferry.shipping.runs import begin_group, read_group
-from walferry.shipping.slave_down import known_down, note_down
 
 QUEUE_ID = "interval"  # stands in a summary instead of a queue
 
@@ -83,11 +75,12 @@ def _ship_group(
     counters = Counters(replace(before, **{name: getattr(begun, name) for name in found}) if before else begun)
     lock.write(counters.summary())
     try:
-        shipment = partial(_Shipment, job, session, files, stages, stage, counters, lock)
-        with noted_end(counters, partial(note_down, session, job.peer_id, job.run_id), backlog=False):
-            attempt_without(
-                job.settings, lock.right, lambda missing: shipment(missing).run(_left(files.wals, counters.summary()))
-            )
+
+        def attempt(missing: Collection[Missing]) -> None:
+            left = replace(files, wals=_left(files.wals, counters.summary()))
+            _Shipment(job, session, left, stages, stage, counters, lock, missing).run()
+
+        attempt_without(job.settings, lock.right, attempt)
     except (LeaseLost, LeaseHeld, ConnectError):
         raise
     except Exception as error:
@@ -108,12 +101,11 @@ def _left(wals: Sequence[WalFile], summary: GroupSummary) -> tuple[WalFile, ...]
 
 
 @dataclass(frozen=True, kw_only=True)
-class IntervalWals:
-    """A group's part of an interval, as a feed (engine/feed.py)."""
+class IntervalWals(Feed):
+    """A group's part of an interval. The end of each WAL was found out before shipping began."""
 
     job: ReplayJob
-    files: GroupFiles
-    wals: tuple[WalFile, ...]  # the last WALs of the group, which are not done
+    files: GroupFiles  # the last WALs of the group, which are not done
     stages: Stages
     stage: int
     peer_rules: FilterRules
@@ -122,24 +114,17 @@ class IntervalWals:
     @property
     def count(self) -> int:
         """The number of WALs."""
-        return len(self.wals)
-
-    def unread_since(self, wal: int) -> None:
-        """Return None: an interval has been shipped before, so no entry of it waits."""
-
-    def position(self, wal: int) -> int:
-        """Return 0: a WAL is read from its beginning."""
-        return 0
+        return len(self.files.wals)
 
     def batches(self, wal: int) -> Generator[tuple[Window, str]]:
         """Yield all entries of the WAL. Raises WalError, StoreError, WalNotClosed, IntervalGone."""
-        file = self.wals[wal]
+        file = self.files.wals[wal]
         torn = file.name.text == self.files.torn
         yield from windows_of(self.job.store, file, self.job.keys, ends_torn=torn, deadline=self.job.deadline)
 
     def rules(self, wal: int) -> FilterRules:
         """Return the peer's rules, without edits that were copied to the slave after the WAL was written."""
-        return self.copied.rest(self.wals[wal].name.text, self.peer_rules)
+        return self.copied.rest(self.files.wals[wal].name.text, self.peer_rules)
 
     def chosen(self, batch: Window) -> Window:
         """Return the entries of the interval that belong to this stage."""
@@ -148,13 +133,9 @@ class IntervalWals:
     def handed_out(self, wal: int, batch: Window) -> None:
         """Do nothing: progress within a WAL is not noted."""
 
-    def ends_at(self, wal: int, error: WalError) -> bool:
-        """Return False: the end of each WAL was found out before shipping began."""
-        return False
-
 
 class SummaryOnly:
-    """Keeps in the group's summary which WALs are done (engine/commit.py). Writes to no queue."""
+    """Keeps in the group's summary which WALs are done (engine/feed.py). Writes to no queue."""
 
     pending = False
     whole_wals = True
@@ -176,80 +157,50 @@ class SummaryOnly:
         """Do nothing: no work is ever pending."""
 
 
-class _Shipment:
-    """One attempt at one group. It drops edits of the `missing` tables and families that the source lacks too."""
+class _Shipment(Attempt[ReplayJob]):
+    """An attempt at a group of an interval: at the WALs of `files`, the last ones of the group."""
+
+    backlog = False
 
     def __init__(
         self, job: ReplayJob, session: Session, files: GroupFiles, stages: Stages, stage: int, counters: Counters,
         lock: GroupLock, missing: Collection[Missing],
     ) -> None:  # fmt: skip
-        self._group_lock = lock
-        self._missing = missing
-        self._job = job
-        self._session = session
+        super().__init__(job, session, counters, missing, lock.right, lock.write)
         self._files = files
         self._stages = stages
         self._stage = stage
-        self._counters = counters
-        self._deadline = time.monotonic() + job.deadline - time.time()
-        self._in_flight = InFlight()
-        self._outcome = RunOutcome()
-        self._gauges = Gauges(counters, self._in_flight, f"the slave of peer {job.peer_id}")
-        self._labels = LabelFilter.of(session)
+        self._copied = NOTHING_LOADED
 
-    def run(self, wals: tuple[WalFile, ...]) -> None:
-        """Ship the last WALs of the group, and leave the outcome in the counters. Raises errors that stop the group."""
-        try:
-            self._run(wals)
-        finally:
-            self._gauges.update()
-
-    def _run(self, wals: tuple[WalFile, ...]) -> None:
+    def begin(self) -> Peer:
+        """Check that the peer may be shipped. Raises PeerError, CopyUnderWay."""
         peer = check_peer(self._session, self._job.peer_id)
         check_copied(self._session, peer.id)
-        copied = copied_before(self._session, peer.id)
+        self._copied = copied_before(self._session, peer.id)
         self._counters.begin(
-            slave=str(peer.slave), server=str(self._files.server or ""), queue_id=QUEUE_ID, queued=0, wals=len(wals),
-            bytes_to_ship=sum(wal.size for wal in wals),
+            slave=str(peer.slave), server=str(self._files.server or ""), queue_id=QUEUE_ID, queued=0,
+            wals=len(self._files.wals), bytes_to_ship=self._files.bytes,
         )  # fmt: skip
-        self._group_lock.write(self._counters.summary())
-        if error := known_down(self._session, peer, self._job.run_id):
-            self._counters.end(Status.SLAVE_DOWN, error)
-            return
-        deleted = deleted_at_source(self._session, self._missing)
-        self._counters.deleted(names_of(deleted))
-        stop = self._outcome.stop
-        self._gauges.sink = opened = sink_of(
-            self._session, peer, self._job, stop, self._group_lock.right, self._on_missing_hfiles, self._on_unreachable
-        )
-        with opened as sink, limit_of(peer, self._session, stop) as limit:
-            check_not_paused(self._session, peer.id)  # opening the sink may have waited for the slave
-            rules = rules_of(peer, cluster_id(self._session.zk, self._session.nodes), sink.id, self._job.tables, deleted)
-            status = Run(
-                feed=IntervalWals(
-                    job=self._job, files=self._files, wals=wals, stages=self._stages, stage=self._stage, peer_rules=rules,
-                    copied=copied,
-                ),
-                commit=SummaryOnly(wals, self._counters, self._group_lock.write), sink=sink, limit=limit, labels=self._labels,
-                counters=self._counters, in_flight=self._in_flight, outcome=self._outcome, settings=self._job.settings,
-                senders=self._job.senders, deadline=self._deadline, stops=self._why_stop, gauges=self._gauges,
-            ).ship()  # fmt: skip
-        self._counters.end(status)
+        self.publish()
+        return peer
 
-    def _why_stop(self) -> WalferryError | None:
+    def ends(self, rules: FilterRules) -> tuple[Feed, Commit]:
+        """Return the group's part of the interval, and its summary."""
+        feed = IntervalWals(
+            job=self._job, files=self._files, stages=self._stages, stage=self._stage,
+            peer_rules=narrowed(rules, self._job.tables), copied=self._copied,
+        )  # fmt: skip
+        return feed, SummaryOnly(self._files.wals, self._counters, self._write)
+
+    def why_stop(self) -> WalferryError | None:
         """Return why nothing may be sent any more: the peer was paused, or an initial snapshot of it has begun meanwhile."""
-        return why_paused(self._session, self._job.peer_id) or under_way(self._session, self._job.peer_id)
+        return super().why_stop() or under_way(self._session, self._job.peer_id)
 
-    def _on_unreachable(self) -> None:
-        """Publish since when the slave's ZooKeeper has not been reached. Raises PausedPeer."""
-        check_not_paused(self._session, self._job.peer_id)
-        self._gauges.update()
-        self._group_lock.write(self._counters.summary())
-
-    def _on_missing_hfiles(self, count: int) -> None:
+    def on_missing_hfiles(self, count: int) -> None:
+        """Count files of a bulk load that are gone, if the run ships what is there. Raises HFilesGone."""
         if not self._job.what_is_there:
             raise HFilesGone(
                 f"{count} HFiles of a bulk load of the interval are gone: the source has kept them only until the peer had them",
                 "Copy them by hand, or run with what_is_there to ship all but these",
             )
-        self._counters.missing_hfiles(count)
+        super().on_missing_hfiles(count)

@@ -5,9 +5,12 @@ However many queues there are, an XCom stays small: lists are bounded, and texts
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import asdict, dataclass
 from typing import Any, Self
+
+from walferry.base.records import record_of, text_of
 
 MAX_PROBLEMS = 20  # of a plan, or of a roll
 MAX_TEXT_CHARS = 500
@@ -18,14 +21,14 @@ class XComValue:
     """A mixin for dataclasses of plain fields. Their form as an XCom is a dict."""
 
     def to_xcom(self) -> dict[str, Any]:
-        """Return the value in types of JSON."""
-        return {field.name: _plain(getattr(self, field.name)) for field in fields(self)}  # type: ignore[arg-type]
+        """Return the value in types of JSON: Airflow takes no tuples."""
+        value: dict[str, Any] = json.loads(text_of(asdict(self)))  # type: ignore[call-overload]  # of a dataclass
+        return value
 
     @classmethod
     def from_xcom(cls, value: Mapping[str, Any]) -> Self:
-        """Return the value that `to_xcom` wrote. Fields that another version has written are left out."""
-        known = {field.name for field in fields(cls)}  # type: ignore[arg-type]
-        return cls(**{name: item for name, item in value.items() if name in known})
+        """Return the value that `to_xcom` wrote. Fields that another version has written are left out. Raises NotARecord."""
+        return record_of(cls, value)
 
 
 @dataclass(frozen=True)
@@ -74,19 +77,13 @@ class Planned(XComValue):
     groups: int = 0  # WAL groups that need the job
     wals: int = 0
     bytes: int = 0
-    problems: Sequence[PlanProblem] = ()
+    problems: tuple[PlanProblem, ...] = ()
     problems_left_out: int = 0
     swept: int = 0  # WALs without edits that have left their queues
     held: int = 0  # dead servers' WAL groups that a recovery holds
     oldest: int | None = None  # when the oldest WAL to ship was begun, in ms since the epoch
     turn: int = 0  # number of the turn to ship the peer, when the plan was made
     left_to: str = ""  # which other run ships the peer, or why none does
-
-    @classmethod
-    def from_xcom(cls, value: Mapping[str, Any]) -> Self:
-        """Return the plan that `to_xcom` wrote."""
-        problems = tuple(PlanProblem.from_xcom(problem) for problem in value.get("problems", ()))
-        return super().from_xcom({**value, "problems": problems})
 
 
 @dataclass(frozen=True)
@@ -113,17 +110,10 @@ def run_of(ti: Any) -> str:
     return f"{ti.dag_id}/{ti.run_id}"
 
 
-def bounded(problems: Iterable[PlanProblem]) -> tuple[Sequence[PlanProblem], int]:
+def bounded(problems: Iterable[PlanProblem]) -> tuple[tuple[PlanProblem, ...], int]:
     """Return the first problems, with their texts cut, and how many are left out."""
     every = list(problems)
     return tuple(_cut(problem) for problem in every[:MAX_PROBLEMS]), max(0, len(every) - MAX_PROBLEMS)
-
-
-def _plain(value: Any) -> Any:
-    """Return the value in types of JSON: Airflow takes no tuples."""
-    if isinstance(value, XComValue):
-        return value.to_xcom()
-    return [_plain(item) for item in value] if isinstance(value, (tuple, list)) else value
 
 
 def _cut(problem: PlanProblem) -> PlanProblem:

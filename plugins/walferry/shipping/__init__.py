@@ -2,13 +2,13 @@
 
 ship_run                 the job that ships a peer's queues: before its tasks, in each, and after them
 plan, candidates         plans the work, WAL group by WAL group: the closed WALs of the peer's queues
-group, attempt           ships one WAL group, in as many attempts as it takes, each through the engine
+group, attempt           ships one WAL group, in as many attempts as it takes, each through the engine (also for a replay)
 group_job                the data that a job's driver hands to its tasks, and the groups that a load leaves to them
 queued_wals              the engine's feed: the group's closed WALs, and how a run handles broken ones
 queue_positions          the engine's commit: registers positions, removes and archives finished WALs
 closed_wal               reads a WAL once it is closed
 bulkload                 ships a backlog as HFiles
-slave_down, pausing      whether the slave is down, and whether the peer is paused
+slave_down               whether the slave is down
 rows                     ships scanned rows as entries of a WAL
 deleted                  finds tables and families that neither cluster has any more
 lag                      finds the write time of the oldest edit that is not shipped

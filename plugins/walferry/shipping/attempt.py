@@ -1,129 +1,184 @@
-"""Makes one attempt at a WAL group under its lease: ships the queued WALs through the engine, and moves their positions."""
+"""Makes one attempt at a WAL group: ships its WALs through the engine, by the right to send.
+
+An attempt at a queue holds the group's lease, and moves positions. A replay makes attempts of its own kind (replay/shipment.py).
+"""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Collection
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Collection
 from functools import partial
-from uuid import UUID
+from typing import ClassVar, Generic, TypeVar
 
-from walferry.engine.bandwidth import Limit, limit_of
+from walferry.base.errors import WalferryError
+from walferry.base.zk.right import Right
+from walferry.engine.bandwidth import limit_of
 from walferry.engine.counters import Counters
+from walferry.engine.feed import Commit, Feed
 from walferry.engine.gauges import Gauges
 from walferry.engine.in_flight import InFlight
 from walferry.engine.outcome import RunOutcome, noted_end
 from walferry.engine.run import Run
 from walferry.engine.summary import GroupSummary, Status
 from walferry.hbase.cluster import cluster_id
+from walferry.hbase.errors import PausedPeer
 from walferry.load.earlier_loads import NOTHING_LOADED, loaded_before
 from walferry.replication.filters.rules import FilterRules
 from walferry.replication.filters.visibility import LabelFilter
 from walferry.replication.peers.reading import Peer, check_shippable, read_peer
 from walferry.replication.queues.lease import Lease
 from walferry.replication.sinks.of_peer import open_sink
-from walferry.replication.sinks.sink import Sink
 from walferry.replication.source.session import Session
-from walferry.shipping.candidates import GroupCandidates, candidates
+from walferry.shipping.candidates import candidates
 from walferry.shipping.deleted import Missing, deleted_at_source, names_of
-from walferry.shipping.group_job import GroupJob
+from walferry.shipping.group_job import GroupJob, ShippingJob
 from walferry.shipping.lag import first_written
-from walferry.shipping.pausing import check_not_paused, why_paused
 from walferry.shipping.queue_positions import Archiver, QueuePositions
-from walferry.shipping.queued_wals import Broken, GroupWals, QueuedWals
+from walferry.shipping.queued_wals import GroupWals, QueuedWals
 from walferry.shipping.runs import write_group
 from walferry.shipping.slave_down import known_down, note_down
 
+J = TypeVar("J", bound=ShippingJob)
 
-class Attempt:
-    """One attempt at a group, under its lease. It drops edits of the `missing` tables and families that the source lacks too."""
 
-    def __init__(self, job: GroupJob, session: Session, lease: Lease, counters: Counters, missing: Collection[Missing]) -> None:
+class Attempt(ABC, Generic[J]):
+    """One attempt at a group. It drops edits of the `missing` tables and families that the source lacks too.
+
+    `write` keeps the group's summary. With a `lease` on the group's queue, the sink also writes there.
+    """
+
+    backlog: ClassVar[bool]  # whether unshipped edits stay queued
+
+    def __init__(
+        self, job: J, session: Session, counters: Counters, missing: Collection[Missing], right: Right,
+        write: Callable[[GroupSummary], None], lease: Lease | None = None,
+    ) -> None:  # fmt: skip
         self._job = job
-        self._missing = missing
-        self._deadline = time.monotonic() + job.deadline - time.time()
         self._session = session
-        self._lease = lease
         self._counters = counters
-        self._keys = job.source.keys()
+        self._missing = missing
+        self._right = right
+        self._write = write
+        self._lease_of_sink = lease
+        self._deadline = time.monotonic() + job.deadline - time.time()
         self._labels = LabelFilter.of(session)
         self._in_flight = InFlight()
         self._outcome = RunOutcome()
         self._gauges = Gauges(counters, self._in_flight, f"the slave of peer {job.peer_id}")
-        self._wals = GroupWals((), ())
-        self._loaded = NOTHING_LOADED
+
+    @abstractmethod
+    def begin(self) -> Peer | None:
+        """Look up what is to be shipped, and begin to count. Returns the peer; None if nothing is to be shipped."""
+
+    @abstractmethod
+    def ends(self, rules: FilterRules) -> tuple[Feed, Commit]:
+        """Return both ends of the engine's run: its input, to which the peer's rules apply, and what keeps its progress."""
+
+    def why_stop(self) -> WalferryError | None:
+        """Return why nothing may be sent any more: the peer was paused meanwhile."""
+        return why_paused(self._session, self._job.peer_id)
+
+    def on_missing_hfiles(self, count: int) -> None:
+        """Count files of a bulk load that are gone."""
+        self._counters.missing_hfiles(count)
+
+    def on_unreachable(self) -> None:
+        """Publish since when the slave's ZooKeeper has not been reached. Raises PausedPeer."""
+        check_not_paused(self._session, self._job.peer_id)
+        self.publish()
+
+    def publish(self) -> None:
+        """Write the summary with the present figures."""
+        self._gauges.update()
+        self._write(self._counters.summary())
 
     def run(self) -> None:
         """Ship the group, and leave the outcome in the counters. Raises errors that stop the whole group."""
+        tell_others = partial(note_down, self._session, self._job.peer_id, self._job.run_id)
         try:
-            with noted_end(self._counters, partial(note_down, self._session, self._job.peer_id, self._job.run_id), backlog=True):
+            with noted_end(self._counters, tell_others, backlog=self.backlog):
                 self._run()
         finally:
             self._gauges.update()
 
     def _run(self) -> None:
-        peer = read_peer(self._session.zk, self._session.nodes, self._job.peer_id)
-        check_shippable(peer)
-        found = candidates(self._lease.read(self._job.place))
-        if not found or not found[0].wals:
+        session, job, stop = self._session, self._job, self._outcome.stop
+        if (peer := self.begin()) is None:
             self._counters.end(Status.DONE)
             return
-        self._begin(peer, found[0])
-        self._loaded = loaded_before(self._session, peer, self._job.group)
-        if error := known_down(self._session, peer, self._job.run_id):
+        if error := known_down(session, peer, job.run_id):
             self._counters.end(Status.SLAVE_DOWN, error)
             return
         self._gauges.sink = opened = open_sink(
-            peer, self._session, self._job.settings, self._deadline, stop=self._outcome.stop, right=self._lease.right,
-            lease=self._lease, on_missing_hfiles=self._counters.missing_hfiles, on_failure=self._on_unreachable,
+            peer, session, job.settings, self._deadline, stop=stop, right=self._right, lease=self._lease_of_sink,
+            on_missing_hfiles=self.on_missing_hfiles, on_failure=self.on_unreachable,
         )  # fmt: skip
-        with opened as sink, limit_of(peer, self._session, self._outcome.stop) as limit:
-            check_not_paused(self._session, self._job.peer_id)  # opening the sink may have waited for the slave
-            status = self._ship(sink, self._rules(peer, sink.id), limit)
+        with opened as sink, limit_of(peer, session, stop) as limit:
+            check_not_paused(session, peer.id)  # opening the sink may have waited for the slave
+            source_id, deleted = cluster_id(session.zk, session.nodes), deleted_at_source(session, self._missing)
+            self._counters.deleted(names_of(deleted))
+            feed, commit = self.ends(FilterRules.of_peer(peer, source_id, sink.id, deleted))
+            status = Run(
+                feed=feed, commit=commit, sink=sink, limit=limit, labels=self._labels, counters=self._counters,
+                in_flight=self._in_flight, outcome=self._outcome, settings=job.settings, senders=job.senders,
+                deadline=self._deadline, stops=self.why_stop, gauges=self._gauges,
+            ).ship()  # fmt: skip
         self._counters.end(status)
 
-    def _begin(self, peer: Peer, found: GroupCandidates) -> None:
+
+class QueueAttempt(Attempt[GroupJob]):
+    """An attempt at a group's queue, under its lease."""
+
+    backlog = True
+
+    def __init__(self, job: GroupJob, session: Session, lease: Lease, counters: Counters, missing: Collection[Missing]) -> None:
+        write = partial(write_group, session, job.peer_id, job.run_id)
+        super().__init__(job, session, counters, missing, lease.right, write, lease)
+        self._lease = lease
+        self._keys = job.source.keys()
+        self._wals = GroupWals((), ())
+        self._loaded = NOTHING_LOADED
+
+    def begin(self) -> Peer | None:
+        """Find the group's WALs in its queue. Raises PeerError, StaleLoad."""
+        peer = read_peer(self._session.zk, self._session.nodes, self._job.peer_id)
+        check_shippable(peer)
+        found = next(iter(candidates(self._lease.read(self._job.place))), None)
+        if found is None or not found.wals:
+            return None
         self._wals = GroupWals.found(found.wals, self._session.store)
-        self._gauges.row = self._wals
+        self._gauges.unread_since = self._wals.unread_since
         self._counters.begin(
             slave=str(peer.slave), server=found.server, queue_id=found.queue_id, queued=found.queued,
             wals=len(found.wals), bytes_to_ship=self._wals.bytes_to_ship,
         )  # fmt: skip
-        self._publish()
+        self.publish()
+        self._loaded = loaded_before(self._session, peer, self._job.group)
+        return peer
 
-    def _rules(self, peer: Peer, sink_id: UUID) -> FilterRules:
-        source_id = cluster_id(self._session.zk, self._session.nodes)
-        deleted = deleted_at_source(self._session, self._missing)
-        self._counters.deleted(names_of(deleted))
-        return FilterRules.of_peer(peer, source_id, sink_id, deleted)
+    def ends(self, rules: FilterRules) -> tuple[Feed, Commit]:
+        """Return the queued WALs, and the queue's positions."""
+        feed = QueuedWals(
+            job=self._job, wals=self._wals, store=self._session.store, keys=self._keys, peer_rules=rules, counters=self._counters,
+            deadline=self._deadline, loaded=self._loaded,
+        )  # fmt: skip
+        archiver = Archiver(self._session, self._outcome.note, feed.give_up)
+        return feed, QueuePositions(self._wals, self._lease, self._counters, archiver, self._write)
 
-    def _ship(self, sink: Sink, rules: FilterRules, limit: Limit) -> Status:
-        """Have the engine ship the queued WALs. Returns how it ended."""
-        broken = Broken(self._job.broken_wals, self._job.source.quarantine, self._job.peer_id, self._job.run_id)
-        give_up = partial(broken.give_up, self._session.store, self._wals, self._counters)
-        archiver = Archiver(self._session, self._outcome.note, give_up)
-        return Run(
-            feed=QueuedWals(
-                wals=self._wals, store=self._session.store, keys=self._keys, peer_rules=rules, counters=self._counters,
-                broken=broken, deadline=self._deadline, loaded=self._loaded,
-            ),
-            commit=QueuePositions(self._wals, self._lease, self._counters, archiver, self._write),
-            sink=sink, limit=limit, labels=self._labels, counters=self._counters, in_flight=self._in_flight,
-            outcome=self._outcome, settings=self._job.settings, senders=self._job.senders, deadline=self._deadline,
-            stops=partial(why_paused, self._session, self._job.peer_id), gauges=self._gauges,
-        ).ship()  # fmt: skip
-
-    def _on_unreachable(self) -> None:
-        """Look up how old the first edit is: the slave's ZooKeeper does not answer, so no WAL is being read.
-
-        Raises PausedPeer.
-        """
+    def on_unreachable(self) -> None:
+        """Look up how old the first edit is, too: the slave's ZooKeeper does not answer, so no WAL is being read."""
         check_not_paused(self._session, self._job.peer_id)
         self._wals.written = self._wals.written or first_written(self._session.store, self._wals.wals, self._keys)
-        self._publish()
+        self.publish()
 
-    def _publish(self) -> None:
-        self._gauges.update()
-        self._write(self._counters.summary())
 
-    def _write(self, summary: GroupSummary) -> None:
-        write_group(self._session, self._job.peer_id, self._job.run_id, summary)
+def why_paused(session: Session, peer_id: str) -> PausedPeer | None:
+    """Return the error that says that the peer is paused; None if it is not. Raises PeerError, ConnectError."""
+    return PausedPeer(peer_id) if read_peer(session.zk, session.nodes, peer_id).paused else None
+
+
+def check_not_paused(session: Session, peer_id: str) -> None:
+    """Raise PausedPeer if the peer is paused. Raises PeerError, ConnectError."""
+    if (why := why_paused(session, peer_id)) is not None:
+        raise why

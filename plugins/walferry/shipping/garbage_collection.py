@@ -15,9 +15,8 @@ from collections.abc import Collection, Iterable
 from urllib.parse import unquote
 
 from kazoo.client import KazooClient
-from kazoo.exceptions import NoNodeError, NotEmptyError
 
-from walferry.base.zk.client import children, read, retried
+from walferry.base.zk.client import children, delete_unused, read
 from walferry.base.zk.errors import AnswerTooLong
 from walferry.hbase.cluster import live_servers
 from walferry.hbase.layout import quoted
@@ -38,7 +37,7 @@ def collect_garbage(session: Session, peer_id: str) -> int:
     """
     nodes = session.nodes
     if children(session.zk, nodes.queue_server(WALFERRY_SERVER)) == []:
-        _deleted(session.zk, nodes.queue_server(WALFERRY_SERVER))
+        delete_unused(session.zk, nodes.queue_server(WALFERRY_SERVER))
     leases = _parent(session.own.lease(peer_id, "group"))
     names = children(session.zk, leases)  # before the queues: a group whose lease appears later is in a queue
     live = live_servers(session.zk, nodes) if names else ()  # each group of a live server has a WAL in a queue
@@ -66,7 +65,7 @@ def collect_garbage_of_gone_peers(session: Session, also_known: Collection[str] 
     for folder in (_parent(own.lease("peer", "group"), 2), _parent(own.mark("peer", "key"), 2)):
         for name in set(children(session.zk, folder) or ()) - known:
             swept += _delete_all(session.zk, f"{folder}/{name}", children(session.zk, f"{folder}/{name}") or ())
-            _deleted(session.zk, f"{folder}/{name}")
+            delete_unused(session.zk, f"{folder}/{name}")
     for folder in (_parent(own.initial_snapshot("peer")), _parent(own.loads("peer")), _parent(own.row_shipments("peer"))):
         for name in set(children(session.zk, folder) or ()) - known:
             swept += _delete_two_levels(session.zk, f"{folder}/{name}")
@@ -88,7 +87,7 @@ def _delete_two_levels(zk: KazooClient, path: str) -> int:
     for name in children(zk, path) or ():
         swept += _delete_all(zk, f"{path}/{name}", children(zk, f"{path}/{name}") or ())
     swept += _delete_all(zk, path, children(zk, path) or ())
-    return swept + _deleted(zk, path)
+    return swept + delete_unused(zk, path)
 
 
 def _is_gone(session: Session, server: str) -> bool:
@@ -107,16 +106,8 @@ def _delete_all(zk: KazooClient, parent: str, names: Iterable[str]) -> int:
     for name in names:
         if deleted == AT_ONCE:
             break
-        deleted += _deleted(zk, f"{parent}/{name}")
+        deleted += delete_unused(zk, f"{parent}/{name}")
     return deleted
-
-
-def _deleted(zk: KazooClient, path: str) -> bool:
-    try:
-        retried(zk, zk.delete, path)
-    except (NoNodeError, NotEmptyError):  # in use, or already deleted by another run or an earlier try
-        return False
-    return True
 
 
 def _parent(path: str, levels: int = 1) -> str:

@@ -21,10 +21,11 @@ from walferry.base.zk.session_time import now
 from walferry.engine.counters import Counters
 from walferry.engine.summary import GroupSummary, Status
 from walferry.hbase.files.quarantine import WAYS_OUT, is_broken
+from walferry.load.copy_records import under_way
 from walferry.replication.queues.errors import LeaseHeld, LeaseLost
 from walferry.replication.queues.lease import Lease, acquire
 from walferry.replication.source.session import Session, open_session
-from walferry.shipping.attempt import Attempt
+from walferry.shipping.attempt import QueueAttempt
 from walferry.shipping.deleted import attempt_without
 from walferry.shipping.group_job import GroupJob
 from walferry.shipping.runs import read_group, write_group
@@ -35,25 +36,19 @@ LOOK_SECONDS = 0.5  # between two tries to take a lease that is held
 PASSING = (ConnectError, LeaseLost, SessionExpiredError, ConnectionClosedError, AuthFailedError, *OUTCOME_UNKNOWN)
 
 T = TypeVar("T")
-Waits = Callable[[Session, str], WalferryError | None]
-"""Returns why nothing of the peer may be shipped for now. The holder of the lease on one of its groups asks."""
 
 log = logging.getLogger(__name__)
 
 
-def at_once(session: Session, peer_id: str) -> None:
-    """Return None: nothing has to wait."""
-
-
-def ship_group(job: GroupJob, waits: Waits = at_once) -> GroupSummary:
-    """Ship all closed WALs of a group, unless it `waits`. An error goes into the summary's status and error; none is raised."""
+def ship_group(job: GroupJob) -> GroupSummary:
+    """Ship all closed WALs of a group, unless an initial snapshot is under way. Errors go into the summary; none is raised."""
     connected_before = False
     known: dict[str, float] = {}
     while True:
         try:
             with open_session(job.source) as session:
                 connected_before = True
-                return _ship_group(job, session, waits, known)
+                return _ship_group(job, session, known)
         except PASSING as error:
             # If this machine has never reached the ensemble, it may never reach it.
             if not connected_before or time.time() + RETRY_SECONDS >= job.deadline:
@@ -65,15 +60,15 @@ def ship_group(job: GroupJob, waits: Waits = at_once) -> GroupSummary:
             return GroupSummary(group=job.group, status=Status.FAILED, error=_text(error))
 
 
-def _ship_group(job: GroupJob, session: Session, waits: Waits, known: dict[str, float]) -> GroupSummary:
+def _ship_group(job: GroupJob, session: Session, known: dict[str, float]) -> GroupSummary:
     """Ship the group in one session. `known` contains earlier sessions' leases, for `acquire`; this session's is added."""
     before = read_group(session, job.peer_id, job.run_id, job.group)
     counters = Counters(before or GroupSummary(group=job.group))
     lease, ended = None, False
     try:
         lease = acquire_lease(session, job, known)
-        if (why := waits(session, job.peer_id)) is None:
-            attempt_without(job.settings, lease.right, lambda missing: Attempt(job, session, lease, counters, missing).run())
+        if (why := under_way(session, job.peer_id)) is None:
+            attempt_without(job.settings, lease.right, lambda missing: QueueAttempt(job, session, lease, counters, missing).run())
         else:
             counters.end(Status.HELD, str(why))
     except LeaseHeld as error:

@@ -1,4 +1,4 @@
-"""Describes one WAL group to ship, as a job's driver hands it to a task. Imports little, so a driver begins at once."""
+"""Describes what a job's driver hands to a task: one WAL group to ship. Imports little, so a driver begins at once."""
 
 from __future__ import annotations
 
@@ -20,19 +20,25 @@ def senders_of_each(groups: int, senders_of_job: int) -> int:
 
 
 @dataclass(frozen=True, kw_only=True)
-class GroupJob:
-    """One WAL group that one Spark task ships."""
+class ShippingJob:
+    """What every attempt at a group needs: the peer of a source, the run, and how edits are sent."""
 
     source: SourceCluster
     peer_id: str
-    group: str
     run_id: str
-    place: QueuePlace | None = None  # where the driver found the group
-    holder: str  # the lease's holder, for people: run, host, process
     deadline: float  # seconds since the epoch; reading, retries and calls to a silent slave end then
     senders: int = LEAST_SENDERS_OF_A_GROUP
-    broken_wals: BrokenWals = BrokenWals.STOP
     settings: PeerSettings = field(default_factory=PeerSettings)
+
+
+@dataclass(frozen=True, kw_only=True)
+class GroupJob(ShippingJob):
+    """One WAL group that one Spark task ships."""
+
+    group: str
+    place: QueuePlace | None = None  # where the driver found the group
+    holder: str  # the lease's holder, for people: run, host, process
+    broken_wals: BrokenWals = BrokenWals.STOP
 
 
 @dataclass(frozen=True)

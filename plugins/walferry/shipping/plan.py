@@ -93,7 +93,8 @@ def plan_peer(session: Session, peer_id: str, groups: Collection[str] | None = N
     queues = read_begun(session, [_only(queue, groups) for queue in listed])
     found = [group for group in candidates(queues) if group.wals]
     dead = frozenset(wal.name.group for queue in queues if not queue.live for wal in queue.wals)
-    return PeerPlan(peer_id, (*_plans(session, found), *(() if groups else map(_unread, filter(_is_unread, listed)))), dead)
+    unread = [] if groups else [_unread(queue) for queue in listed if queue.unread is not None]
+    return PeerPlan(peer_id, (*_plans(session, found), *unread), dead)
 
 
 def groups_to_ship(session: Session, peer_id: str, groups: Collection[str] | None = None) -> list[tuple[str, QueuePlace | None]]:
@@ -115,10 +116,6 @@ def bytes_queued(session: Session, peer_id: str, groups: Collection[str] | None 
     found = locate_all(session.store, [(wal.queued.name, wal.dead_servers) for wal in wals], {})
     known = [wal.queued for wal in wals if wal.queued.name.text in found and isinstance(wal.queued.position_or_problem, int)]
     return sum(max(0, found[wal.name.text].size - wal.position) for wal in known)
-
-
-def _is_unread(queue: Queue) -> bool:
-    return queue.unread is not None
 
 
 def _unread(queue: Queue) -> GroupPlan:

@@ -87,7 +87,7 @@ class Archiver:
 
 
 class QueuePositions:
-    """Writes to the group's queue under `lease` (engine/commit.py). Finished WALs stay queued until they are archived."""
+    """Writes to the group's queue under `lease` (engine/feed.py). Finished WALs stay queued until they are archived."""
 
     whole_wals = False
 

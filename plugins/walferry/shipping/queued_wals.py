@@ -8,9 +8,10 @@ from collections.abc import Generator, Sequence
 from dataclasses import dataclass, field
 
 from walferry.engine.counters import Counters
+from walferry.engine.feed import Feed
 from walferry.engine.in_flight import WalOffset
 from walferry.hbase.files.closedness import await_closed
-from walferry.hbase.files.quarantine import BrokenWals, quarantine, to_be_quarantined
+from walferry.hbase.files.quarantine import quarantine, to_be_quarantined
 from walferry.hbase.files.store import WalStore
 from walferry.hbase.wal.errors import WalError, WalTornError, WalTruncatedError
 from walferry.hbase.wal.windows import UnwrapKey, Window
@@ -18,6 +19,7 @@ from walferry.load.earlier_loads import NOTHING_LOADED, LoadedBefore
 from walferry.replication.filters.rules import FilterRules
 from walferry.shipping.candidates import Candidate
 from walferry.shipping.closed_wal import ReadProgress, may_end_with, seconds_to_close, windows_of_closed
+from walferry.shipping.group_job import GroupJob
 
 log = logging.getLogger(__name__)
 
@@ -47,9 +49,12 @@ class GroupWals:
         """The number of WALs."""
         return len(self.wals)
 
-    def unread_since(self, wal: int) -> int:
-        """Return a time before which no entry that is not handed out was written, at least the time in the WAL's name."""
-        return max(self.written, self.wals[wal].queued.name.timestamp)
+    def unread_since(self, wal: int) -> int | None:
+        """Return a time before which no entry that is not handed out was written, at least the time in the WAL's name.
+
+        Returns None behind the last WAL.
+        """
+        return None if wal >= self.count else max(self.written, self.wals[wal].queued.name.timestamp)
 
     @property
     def bytes_to_ship(self) -> int:
@@ -64,47 +69,16 @@ class GroupWals:
         return done + here
 
 
-@dataclass(frozen=True)
-class Broken:
-    """How a run handles broken WALs, and what it writes into a quarantine's note about itself.
-
-    A broken WAL cannot be read, or can no longer be copied to the archive.
-    """
-
-    policy: BrokenWals
-    folder: str | None  # URL of the quarantine
-    peer_id: str
-    run_id: str
-
-    def give_up(self, store: WalStore, wals: GroupWals, counters: Counters, number: int, error: WalError) -> bool:
-        """Put the rest of a WAL into quarantine if the run's policy allows that for this error. Returns whether it did.
-
-        `number` is the WAL's number in the row, `error` the error that reading or copying it has met. Raises StoreError,
-        WalNotClosed, WalMissing.
-        """
-        if self.folder is None or not to_be_quarantined(self.policy, error):
-            return False
-        wal = wals.wals[number]
-        location = await_closed(store, wal.queued.name, wal.dead_servers)
-        shipped_to = max(wals.ends.get(number, 0), wal.queued.position)
-        skipped = quarantine(self.folder, location, wal.queued.name.text, self.peer_id, self.run_id, shipped_to, error)
-        counters.quarantined(skipped.bytes)
-        if skipped.lost:
-            wals.lost.add(number)
-        log.warning("%s: %d bytes are given up, the file is copied to %s", error, skipped.bytes, self.folder)
-        return True
-
-
 @dataclass(frozen=True, kw_only=True)
-class QueuedWals:
-    """A feed (engine/feed.py) of queued WALs. `deadline` is on time.monotonic; `broken` handles WALs that cannot be read."""
+class QueuedWals(Feed):
+    """A feed of queued WALs. `deadline` is on time.monotonic."""
 
+    job: GroupJob
     wals: GroupWals
     store: WalStore
     keys: UnwrapKey | None
     peer_rules: FilterRules
     counters: Counters
-    broken: Broken
     deadline: float
     loaded: LoadedBefore = NOTHING_LOADED
 
@@ -112,10 +86,6 @@ class QueuedWals:
     def count(self) -> int:
         """The number of WALs."""
         return self.wals.count
-
-    def unread_since(self, wal: int) -> int:
-        """Return a time before which no entry of this WAL that is not handed out was written."""
-        return self.wals.unread_since(wal)
 
     def position(self, wal: int) -> int:
         """Return the WAL's position in the queue."""
@@ -141,10 +111,6 @@ class QueuedWals:
         """Return the peer's rules, without the edits of this WAL that the slave has loaded as files."""
         return self.loaded.rest(self.wals.wals[wal].queued.name.text, self.peer_rules)
 
-    def chosen(self, batch: Window) -> Window:
-        """Return all of the batch."""
-        return batch
-
     def handed_out(self, wal: int, batch: Window) -> None:
         """Note how far the WAL is read, and when its last entry so far was written."""
         self.wals.ends[wal] = int(batch.next_positions[-1])
@@ -154,11 +120,30 @@ class QueuedWals:
         """Return whether the WAL ends there: a server's death cut it off, or the run's policy gives up the rest."""
         live, newest = self.wals.wals[wal].live, wal == self.count - 1
         if isinstance(error, WalTruncatedError | WalTornError) and may_end_with(
-            error, self.broken.policy, live=live, newest=newest
+            error, self.job.broken_wals, live=live, newest=newest
         ):
             log.warning(
                 "%s at byte %d: ends here; the %d bytes that follow are not a whole entry", error.path, error.offset, error.have
             )
             self.wals.unclean[wal] = error.have
             return True
-        return self.broken.give_up(self.store, self.wals, self.counters, wal, error)
+        return self.give_up(wal, error)
+
+    def give_up(self, number: int, error: WalError) -> bool:
+        """Put the rest of a broken WAL into quarantine if the run's policy allows that for this error. Returns whether it did.
+
+        A broken WAL cannot be read, or can no longer be copied to the archive. `number` is the WAL's number in the row, `error`
+        the error that reading or copying it has met. Raises StoreError, WalNotClosed, WalMissing.
+        """
+        job, folder = self.job, self.job.source.quarantine
+        if folder is None or not to_be_quarantined(job.broken_wals, error):
+            return False
+        wal = self.wals.wals[number]
+        location = await_closed(self.store, wal.queued.name, wal.dead_servers)
+        shipped_to = max(self.wals.ends.get(number, 0), wal.queued.position)
+        skipped = quarantine(folder, location, wal.queued.name.text, job.peer_id, job.run_id, shipped_to, error)
+        self.counters.quarantined(skipped.bytes)
+        if skipped.lost:
+            self.wals.lost.add(number)
+        log.warning("%s: %d bytes are given up, the file is copied to %s", error, skipped.bytes, folder)
+        return True

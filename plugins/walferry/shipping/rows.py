@@ -7,7 +7,6 @@ WAL in memory, because filters and sinks take entries.
 
 from __future__ import annotations
 
-import io
 import threading
 import time
 from collections.abc import Iterator, Sequence
@@ -16,10 +15,10 @@ from dataclasses import dataclass, field
 
 import numpy as np
 import numpy.typing as npt
-from google.protobuf.proto import serialize_length_prefixed
 
 from walferry.base.errors import WalferryError
 from walferry.base.protos import hbase_pb2 as pb
+from walferry.base.protos.parsing import delimited
 from walferry.hbase.cluster import cluster_id
 from walferry.hbase.tables.rows import Rows
 from walferry.hbase.wal.reader import plain
@@ -118,10 +117,8 @@ def entry_of(table: str, families: Sequence[bytes], rows: Rows, chosen: npt.NDAr
     )  # fmt: skip
     for family in families:
         key.scopes.add(family=family, scope_type=pb.REPLICATION_SCOPE_GLOBAL)
-    entry = io.BytesIO()
-    serialize_length_prefixed(key, entry)
-    entry.writelines(rows.data[first:after].tobytes() for first, after in _spans(rows, wanted))
-    return entry.getvalue()
+    cells = (rows.data[first:after].tobytes() for first, after in _spans(rows, wanted))
+    return b"".join([delimited(key.SerializeToString()), *cells])
 
 
 def repeated(rows: Rows) -> list[int]:

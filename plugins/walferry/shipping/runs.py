@@ -21,11 +21,11 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from urllib.parse import unquote
 
-from kazoo.exceptions import NodeExistsError, NoNodeError, NotEmptyError
+from kazoo.exceptions import NodeExistsError
 
 from walferry.base.records import NotARecord
 from walferry.base.texts import one_line
-from walferry.base.zk.client import ZNode, read, read_children, retried
+from walferry.base.zk.client import ZNode, delete_unused, read, read_children, retried
 from walferry.base.zk.errors import Contention
 from walferry.base.zk.records import decode, decode_or_none, encode, put, update, wrong_record
 from walferry.engine.summary import MAX_ERROR_CHARS, GroupSummary, Status
@@ -71,9 +71,7 @@ def delete_old_runs(session: Session, peer_id: str, at_most: int) -> int:
 
 def _delete(session: Session, path: str, *, with_children: bool = True) -> None:
     """Delete a run, or a folder that has become empty."""
-    try:
-        retried(session.zk, session.zk.delete, path, recursive=with_children)
-    except (NoNodeError, NotEmptyError):  # another run deletes it, or a task still writes to it and the next run deletes it
+    if not delete_unused(session.zk, path, recursive=with_children):  # perhaps a task still writes to it: the next run deletes it
         log.info("%s changes while it is being deleted", path)
 
 

@@ -133,14 +133,10 @@ def load_files(run: ShipRun, jobs: Sequence[GroupJob], on: Backend, say: Tell) -
     if settings.least_bytes and (size := _bytes_queued(run, jobs)) < settings.least_bytes:
         say(f"nothing is loaded as files: {size:,} bytes of WALs are fewer than {settings.least_bytes:,}")
         return Left((), jobs)
-    from walferry.shipping.bulkload.driver import Backlog, load_backlog
+    from walferry.shipping.bulkload.driver import load_backlog
 
     with LoadNote(run.source, run.peer_id, run.run_id) as note:
-        backlog = Backlog(
-            source=run.source, peer_id=run.peer_id, run_id=run.run_id, deadline=jobs[0].deadline,
-            least_bytes=settings.least_bytes, say=say, tell=note.tell,
-        )  # fmt: skip
-        return load_backlog(backlog, jobs, on, under_way)
+        return load_backlog(jobs, on, say=say, tell=note.tell)
 
 
 def _bytes_queued(run: ShipRun, jobs: Sequence[GroupJob]) -> int:
@@ -152,7 +148,7 @@ def ship(job: GroupJob) -> GroupSummary:
     """Ship a group, in the process of a Spark task. An error goes into the group's summary, and is never raised."""
     from walferry.shipping.group import ship_group
 
-    return ship_group(replace(job, holder=f"{job.holder} on {socket.gethostname()}, process {os.getpid()}"), under_way)
+    return ship_group(replace(job, holder=f"{job.holder} on {socket.gethostname()}, process {os.getpid()}"))
 
 
 def finish(run: ShipRun, summaries: Sequence[GroupSummary]) -> None:

@@ -29,14 +29,10 @@ def sweep(session: Session, plan: PeerPlan, holder: str) -> Swept:
         if not group.finished:
             continue
         try:
-            lease = acquire(session, plan.peer_id, group.group, holder)
+            with acquire(session, plan.peer_id, group.group, holder) as lease:
+                if group.place is not None:
+                    lease.list_wals(group.place)
+                swept += sum(lease.remove_wal(wal.name) for wal in group.wals)
         except LeaseHeld:
             held.append(group)
-            continue
-        try:
-            if group.place is not None:
-                lease.list_wals(group.place)
-            swept += sum(lease.remove_wal(wal.name) for wal in group.wals)
-        finally:
-            lease.release()
     return Swept(swept, tuple(held))

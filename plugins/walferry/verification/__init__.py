@@ -5,12 +5,11 @@
     plan        the tables and ranges of a peer
     digests     hashes a range's rows in buckets, whose borders both sides find without each other
     rows        compares one range row by row
-    ranges      compares one range: hashes, then the rows of spans that differ, and recompares
+    ranges      one task: compares a range (hashes, then the rows of spans that differ, recompares), and repairs if asked to
     repair      ships source rows again, through the peer's sink
     clocks      how far the clocks of two clusters and of this machine are apart
     outcome     the figures and samples
     results     the result of a peer's newest comparison, in ZooKeeper under Walferry's own root
-    task        one task of the job: compares a range, and repairs differences if asked to
 
 Nothing here writes to the source.
 """

@@ -95,7 +95,7 @@ def _schemas(side: Tables, tables: Collection[str]) -> dict[str, pb.TableSchema]
 def _families(session: Session, peer: Peer, asked: Collection[str]) -> dict[str, tuple[bytes, ...]]:
     """Return the families of each table that the peer gets. Raises NothingToCompare if it gets none of an asked table."""
     with master.connect(active_master(session.zk, session.nodes), login=session.source.login) as connection:
-        known = master.replicated_families(connection, asked) if asked else master.all_replicated_families(connection)
+        known = master.replicated_families(connection, asked or None)
     choice = PeerTables.of_peer(peer)
     wanted = {
         table: tuple(

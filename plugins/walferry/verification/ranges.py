@@ -1,14 +1,21 @@
-"""Compares one range of a table: by hashes, then row by row where the hashes differ, and later again."""
+"""Compares one range of a table, in one task of the job: by hashes, then row by row where the hashes differ, and later again."""
 
 from __future__ import annotations
 
+import logging
 import time
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 
+from walferry.base.errors import WalferryError
 from walferry.hbase.tables.rows import Rows
 from walferry.hbase.tables.tables import Tables
+from walferry.replication.peers.reading import Peer
+from walferry.replication.peers.slave_tables import slave_tables
+from walferry.replication.source.cluster import SourceCluster
+from walferry.replication.source.session import Session, open_session
 from walferry.verification.digests import Span, differing, digest
 from walferry.verification.job import Options, TableRange
 from walferry.verification.outcome import DifferenceKind, VerificationOutcome, sampled
@@ -16,6 +23,8 @@ from walferry.verification.rows import Compared, compare_rows
 
 BUCKETS_A_SPAN = 64
 MAX_KEY_BYTES = 64 << 20  # for the keys of rows that differ, in addition to one span's keys
+
+log = logging.getLogger(__name__)
 
 ShipRows = Callable[[Tables, TableRange, Collection[bytes]], None]
 
@@ -116,3 +125,36 @@ class RangeComparison:
         start = self._part.start if span.after is None else span.after + b"\0"
         stop = self._part.stop if span.last is None else span.last + b"\0"
         return side.scan(self._part.table, self._options.scan(self._part.families, start, stop))
+
+
+def compare_range(source: SourceCluster, peer: Peer, part: TableRange, options: Options) -> VerificationOutcome:
+    """Compare one range. An error becomes the outcome's problem, so that other ranges are compared all the same."""
+    try:
+        with (
+            open_session(source, look_only=True) as session,
+            Tables(session.zk, session.nodes, login=source.login) as ours,
+            slave_tables(peer, source.login_to(peer)) as theirs,
+        ):
+            comparison = RangeComparison(ours, theirs, part, options)
+            comparison.run()
+            problem = _repair(session, peer, part.table, comparison) if options.repair and comparison.shippable else ""
+            outcome = comparison.outcome()
+            outcome.problem = problem
+            return outcome
+    except WalferryError as error:
+        log.warning("table %s from row %r: %s", part.table, part.start, error)
+        return VerificationOutcome(part.table, problem=str(error))
+
+
+def _repair(session: Session, peer: Peer, table: str, comparison: RangeComparison) -> str:
+    """Ship the rows that differ. Returns the error, if any: the comparison is valid all the same."""
+    # The modules that ship take a third of a worker's imports. Most runs repair nothing.
+    from walferry.verification.repair import repairing, ship_rows
+
+    try:
+        with repairing(session, peer, table) as shipment:
+            comparison.repair(partial(ship_rows, shipment))
+    except WalferryError as error:
+        log.warning("not repaired: %s", error)
+        return f"not repaired: {error}"
+    return ""

@@ -8,14 +8,11 @@ is gone, a later run deletes it.
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
-
-from kazoo.exceptions import NoNodeError
+from dataclasses import dataclass, replace
 
 from walferry.base.records import NotARecord, Record
-from walferry.base.zk.client import children, read, retried
+from walferry.base.zk.client import children, delete_unused, read
 from walferry.base.zk.records import decode, encode, put, wrong_record
 from walferry.hbase.layout import quoted
 from walferry.replication.source.session import Session
@@ -42,16 +39,15 @@ def write_result(session: Session, peer_id: str, run_id: str, outcomes: Sequence
     places = MAX_SAMPLES
     kept = []
     for outcome in ordered[:MAX_TABLES]:
-        fields = asdict(outcome) | {"problem": outcome.problem[:MAX_PROBLEM_CHARS]}
-        fields["samples"] = [{**s, "detail": s["detail"][:MAX_DETAIL_CHARS]} for s in fields["samples"][:places]]
-        places -= len(fields["samples"])
-        kept.append(fields)
-    put(session.zk, _path(session, peer_id), encode({"run_id": run_id, "tables": len(outcomes), "outcomes": kept}))
+        samples = [replace(sample, detail=sample.detail[:MAX_DETAIL_CHARS]) for sample in outcome.samples[:places]]
+        places -= len(samples)
+        kept.append(replace(outcome, problem=outcome.problem[:MAX_PROBLEM_CHARS], samples=samples))
+    put(session.zk, session.own.verification(peer_id), encode(_Result(run_id, tuple(kept))))
 
 
 def read_result(session: Session, peer_id: str, run_id: str) -> list[VerificationOutcome] | None:
     """Return the outcomes that this run has kept; None if it has kept none. Raises ZNodeValueError, ConnectError."""
-    path = _path(session, peer_id)
+    path = session.own.verification(peer_id)
     znode = read(session.zk, path)
     if znode is None:
         return None
@@ -64,18 +60,9 @@ def read_result(session: Session, peer_id: str, run_id: str) -> list[Verificatio
 
 def delete_of_gone_peers(session: Session) -> None:
     """Delete the results of peers that do not exist any more. Raises ConnectError."""
-    folder = _folder(session)
+    folder = session.own.verification("peer").rpartition("/")[0]
     peers = children(session.zk, session.nodes.peers)
     if peers is None:
         return
     for name in set(children(session.zk, folder) or ()) - set(map(quoted, peers)):
-        with contextlib.suppress(NoNodeError):  # another run deletes it too
-            retried(session.zk, session.zk.delete, f"{folder}/{name}")
-
-
-def _path(session: Session, peer_id: str) -> str:
-    return f"{_folder(session)}/{quoted(peer_id)}"
-
-
-def _folder(session: Session) -> str:
-    return f"{session.source.root}/verifications/{quoted(session.source.znode_parent)}"
+        delete_unused(session.zk, f"{folder}/{name}")

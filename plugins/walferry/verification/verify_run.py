@@ -67,7 +67,7 @@ class VerifyRun(SourceJob):
 
 
 def _compare(source: SourceCluster, peer: Peer, options: Options, part: TableRange) -> VerificationOutcome:
-    from walferry.verification.task import compare_range
+    from walferry.verification.ranges import compare_range
 
     return compare_range(source, peer, part, options)
 

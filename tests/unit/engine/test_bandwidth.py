@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from walferry.engine.bandwidth import IDLE_SECONDS, LEAST_SHIPMENT_BYTES, SETTLE_SECONDS, SHARE_SECONDS, Limit, Throttle
+from walferry.engine.bandwidth import IDLE_SECONDS, LEAST_SHIPMENT_BYTES, SETTLE_SECONDS, SHARE_SECONDS, Limit, Sharers, Throttle
 from walferry.replication.peers.settings import PeerSettings
 from walferry.replication.sinks.errors import Stopped
 
@@ -44,7 +44,7 @@ class Groups:
 
 
 @dataclass(eq=False)
-class OneOf:
+class OneOf(Sharers):
     groups: Groups
 
     def join(self) -> int:

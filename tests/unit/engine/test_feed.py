@@ -14,10 +14,11 @@ from tests.unit.replication.filters.test_window import RULES, entry, put, window
 from tests.unit.replication.sinks.hbase.test_bulk_loads import OFF, load
 from walferry.base.security.login import UNSECURED
 from walferry.engine.counters import Counters
-from walferry.engine.feed import Feed, FeedReader
+from walferry.engine.feed import Feed
 from walferry.engine.in_flight import InFlight, WalOffset
-from walferry.engine.outcome import Phase, RunOutcome
-from walferry.engine.summary import GroupSummary
+from walferry.engine.outcome import RunOutcome
+from walferry.engine.run import FeedReader
+from walferry.engine.summary import GroupSummary, Status
 from walferry.hbase.files.closedness import WalNotClosed
 from walferry.hbase.wal.errors import WalError
 from walferry.hbase.wal.windows import Window
@@ -45,9 +46,6 @@ class Batches:
         self.count = len(wals)
         self.handed: list[int] = []
         self.closed: list[int] = []
-
-    def unread_since(self, wal: int) -> None:
-        return None
 
     def position(self, wal: int) -> int:
         return 0
@@ -88,11 +86,11 @@ class Read:
             dispatch=lambda batch, *_: self.dispatched.append(len(batch.index)), flush=lambda: None,
             finish=lambda: setattr(self, "finished", True),
         )  # fmt: skip
-        FeedReader(
-            feed=feed, labels=LabelFilter(VisibilityLabels.REFUSE, dict), sink=SINK,
-            senders=senders, in_flight=self.in_flight, counters=Counters(GroupSummary(group="g")), outcome=self.outcome,
-            deadline=deadline,
-        ).run()  # type: ignore[arg-type]  # fmt: skip
+        run = SimpleNamespace(
+            feed=feed, labels=LabelFilter(VisibilityLabels.REFUSE, dict), sink=SINK, in_flight=self.in_flight,
+            counters=Counters(GroupSummary(group="g")), outcome=self.outcome, deadline=deadline,
+        )  # fmt: skip
+        FeedReader(run, senders).run()  # type: ignore[arg-type]
 
 
 SINK = HBaseSink(
@@ -120,7 +118,7 @@ def test_all_wals_are_read_in_their_order_and_are_done_then():
     assert read.dispatched == [2, 2, 2]
     assert feed.closed == [0, 1, 2]
     assert read.in_flight.low_watermark() == WalOffset(3, 0)
-    assert read.outcome.phase is Phase.SHIPPING
+    assert read.outcome.status() is Status.DONE
 
 
 def test_a_wal_that_ends_at_an_error_is_followed_by_the_next_one():
@@ -128,15 +126,15 @@ def test_a_wal_that_ends_at_an_error_is_followed_by_the_next_one():
     read = Read(feed)
     assert read.dispatched == [1, 2]
     assert read.in_flight.low_watermark() == WalOffset(2, 0)
-    assert read.outcome.phase is Phase.SHIPPING
+    assert read.outcome.status() is Status.DONE
 
 
 def test_what_is_read_before_the_time_is_over_is_shipped_and_the_rest_is_left():
     late = Read(Batches([SOUND], [SOUND], [SOUND], late=1))
-    assert (late.dispatched, late.outcome.phase, late.finished) == ([2, 2], Phase.LATE, True)
+    assert (late.dispatched, late.outcome.status(), late.finished) == ([2, 2], Status.DEADLINE, True)
     assert late.in_flight.low_watermark().wal == 1
     over = Read(Batches([SOUND]), deadline=time.monotonic() - 1)
-    assert (over.dispatched, over.outcome.phase, over.finished) == ([], Phase.LATE, True)
+    assert (over.dispatched, over.outcome.status(), over.finished) == ([], Status.DEADLINE, True)
 
 
 @pytest.mark.parametrize("first", [0, 1])
@@ -150,6 +148,6 @@ def test_only_what_the_feed_has_chosen_is_shipped(first: int) -> None:
 
 def test_a_file_that_cannot_be_closed_hides_no_other_error_and_no_deadline() -> None:
     ended = Read(Batches([window_of(*STOPS[0])], ended=0, broken=True))
-    assert (ended.dispatched, ended.outcome.phase) == ([1], Phase.SHIPPING)
+    assert (ended.dispatched, ended.outcome.status()) == ([1], Status.DONE)
     over = Read(Batches([SOUND], broken=True), deadline=time.monotonic() - 1)
-    assert over.outcome.phase is Phase.LATE
+    assert over.outcome.status() is Status.DEADLINE

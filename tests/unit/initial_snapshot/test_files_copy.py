@@ -34,8 +34,7 @@ from walferry.initial_snapshot.files_copy import (
 from walferry.initial_snapshot.hfiles import TRAILER_BYTES, HFileInfo, OtherInfo, read_info
 from walferry.initial_snapshot.manifest import SnapshotRegion, StoreFile
 from walferry.load import file_loader, staging
-from walferry.load.copy_errors import BrokenSnapshot, UnreadableHFile
-from walferry.load.errors import NotLoaded
+from walferry.load.errors import BrokenSnapshot, NotLoaded, UnreadableHFile
 from walferry.load.file_loader import LOADS, FileLoader
 from walferry.load.numbered import Destination, StagedFile
 

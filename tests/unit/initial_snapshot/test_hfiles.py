@@ -16,7 +16,7 @@ from walferry.base.protos import hbase_pb2 as pb
 from walferry.hbase.wal.header import ValueCodec
 from walferry.initial_snapshot import hfiles
 from walferry.initial_snapshot.hfiles import INFO_MAGIC, TRAILER_BYTES, TRAILER_MAGIC, HFileInfo, info_without_numbers, read_info
-from walferry.load.copy_errors import UnreadableHFile
+from walferry.load.errors import UnreadableHFile
 
 BLOOM = b"BLMFMET2" + b"b" * 50
 ENTRIES = {b"MAX_SEQ_ID_KEY": (77).to_bytes(8), b"hfile.MAX_TAGS_LEN": (0).to_bytes(4), b"other": b"x" * 300}

@@ -17,9 +17,9 @@ from walferry.initial_snapshot.region_copy import RegionTask
 from walferry.initial_snapshot.targets import MadeTarget
 from walferry.load.copied_tables import ChosenTable
 from walferry.load.copy_border import Border
-from walferry.load.copy_errors import CopyRefused
 from walferry.load.copy_records import CopyWay, RegionRecord, TableRecord
 from walferry.load.earlier_loads import LoadedBefore
+from walferry.load.errors import CopyRefused
 from walferry.load.records import Load
 
 REGION = SnapshotRegion("t", "abc", b"", b"", ())

@@ -6,7 +6,7 @@ import pytest
 
 from walferry.base.protos import hbase_pb2 as pb
 from walferry.initial_snapshot.manifest import read_manifest, regions_of, split_keys
-from walferry.load.copy_errors import BrokenSnapshot
+from walferry.load.errors import BrokenSnapshot
 
 TABLE = pb.TableName(namespace=b"ns", qualifier=b"t")
 HFILE = "0123456789abcdef0123456789abcdef"

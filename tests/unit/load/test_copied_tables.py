@@ -6,7 +6,7 @@ import pytest
 
 from walferry.base.protos import hbase_pb2 as pb
 from walferry.load.copied_tables import choose
-from walferry.load.copy_errors import CopyRefused
+from walferry.load.errors import CopyRefused
 from walferry.replication.filters.rules import PeerTables
 
 

@@ -27,14 +27,13 @@ from walferry.initial_snapshot.files_copy import FoundFile, NeedsScan, copy_file
 from walferry.initial_snapshot.hfiles import HFileInfo
 from walferry.initial_snapshot.manifest import SnapshotRegion, StoreFile
 from walferry.load import file_loader
-from walferry.load.copy_errors import Overtaken
-from walferry.load.errors import LoadOvertaken, NotLoaded
+from walferry.load.errors import LoadOvertaken, NotLoaded, Overtaken
 from walferry.load.file_loader import LOADS, TRIES, FileLoader, Tries, noted_folder
 from walferry.load.numbered import Destination, StagedFile
 from walferry.load.records import Folder
-from walferry.shipping.bulkload import region_load
+from walferry.shipping.bulkload import loading
 from walferry.shipping.bulkload.job import PlannedRegion
-from walferry.shipping.bulkload.region_load import RegionLoader, TooLate
+from walferry.shipping.bulkload.loading import RegionLoader, TooLate
 
 SERVER = ServerName("rs", 16020, 1)
 REGION = Region(b"t,,1.0123456789abcdef0123456789abcdef.", b"", b"", SERVER)
@@ -215,7 +214,7 @@ def load_region(place: Any, note: Note, calls: list[Any], patch: pytest.MonkeyPa
         return StagedFile(b"f", url, FileEnd(1, 0, url.encode()), cells=1)
 
     patch.setattr(RegionLoader, "_write", written)
-    patch.setattr(region_load, "LoadFolder", lambda *_: note)
+    patch.setattr(loading, "LoadFolder", lambda *_: note)
     run = MemoryFile(numbered(Cell(b"row", b"f", b"q", 1, PUT, b"v"), 1))
     nothing: Any = None
     return RegionLoader(job(targets(b"t")), nothing, place)._load_part(PlannedRegion(b"t", REGION), REGION, b"", {0: [run]})
@@ -291,7 +290,7 @@ def test_neither_loads_again_into_a_region_that_was_split_meanwhile(
 
 def test_a_backlog_s_files_are_not_written_again_after_its_deadline(calls: list[Any], monkeypatch: pytest.MonkeyPatch) -> None:
     """As late as between two tries in one folder."""
-    late = lambda: monkeypatch.setattr(region_load.time, "time", lambda: 1e12)  # noqa: E731
+    late = lambda: monkeypatch.setattr(loading.time, "time", lambda: 1e12)  # noqa: E731
     monkeypatch.setattr(file_loader, "load_numbered", Server(calls, NotLoaded("no"), meanwhile=late).load)
     with pytest.raises(TooLate):
         load_region(Place(), Note(calls), calls, monkeypatch)

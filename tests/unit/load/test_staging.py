@@ -15,9 +15,8 @@ from walferry.base.security.login import UNSECURED
 from walferry.hbase.rpc.errors import ConnectionFailed
 from walferry.initial_snapshot.files_copy import clean
 from walferry.load import file_loader, staging
-from walferry.load.copy_errors import CopyRefused
 from walferry.load.copy_records import RegionRecord
-from walferry.load.errors import LoadOvertaken, NotLoaded, StaleLoad
+from walferry.load.errors import CopyRefused, LoadOvertaken, NotLoaded, StaleLoad
 from walferry.load.file_loader import clean_folders
 from walferry.load.records import Folder
 from walferry.load.staging import check_form, new_folder, wrong_folder

@@ -1,6 +1,7 @@
 """A master that tests call as RegionServers do, over a real connection."""
 
 from collections.abc import Iterator
+from types import SimpleNamespace
 
 import pytest
 
@@ -9,6 +10,7 @@ from walferry.base.security.login import Login
 from walferry.hbase.names import ServerName
 from walferry.hbase.rpc.connection import Connection
 from walferry.hbase.rpc.server import RpcServer
+from walferry.master import master_calls
 from walferry.master.errors import RoleLost
 from walferry.master.master_calls import SERVICE, MasterCalls, ServerRegistry
 
@@ -32,13 +34,15 @@ def role_is_held() -> Iterator[None]:
 
 
 @pytest.fixture
-def registry() -> ServerRegistry:
-    return ServerRegistry(lambda: NOW)
+def registry(monkeypatch: pytest.MonkeyPatch) -> ServerRegistry:
+    monkeypatch.setattr(master_calls, "time", SimpleNamespace(time=lambda: NOW))
+    return ServerRegistry()
 
 
 @pytest.fixture
-def master(registry: ServerRegistry) -> Iterator[Connection]:
-    calls = MasterCalls(registry, check, SETTINGS, name_of=lambda address: {"127.0.0.1": "a.example.org"}[address])
+def master(registry: ServerRegistry, monkeypatch: pytest.MonkeyPatch) -> Iterator[Connection]:
+    monkeypatch.setattr(master_calls, "host_name", {"127.0.0.1": "a.example.org"}.__getitem__)
+    calls = MasterCalls(registry, check, SETTINGS)
     login = Login(user="hbase")
     with RpcServer(calls.services()) as server, Connection("127.0.0.1", server.port, SERVICE, login=login) as connection:
         yield connection

@@ -8,6 +8,7 @@ import time
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import ExitStack
 from dataclasses import replace
+from functools import partial
 
 import pytest
 from google.protobuf.message import Message
@@ -19,8 +20,8 @@ from walferry.hbase.rpc import admin as rpc
 from walferry.hbase.rpc.errors import ConnectionFailed, RemoteError
 from walferry.hbase.rpc.server import Caller, Method, RpcServer
 from walferry.hbase.rpc.server_codec import CallRefused, JavaException
-from walferry.master.calls import CalledServers, encoded_name_of
-from walferry.master.reconcile import ToOpen
+from walferry.master import calls
+from walferry.master.calls import CalledServers, ToOpen, encoded_name_of
 from walferry.master.states import RegionState
 from walferry.master.znodes import META_ENCODED_NAME, RegionInTransition
 
@@ -100,13 +101,14 @@ def test_a_name_that_is_not_utf_8_hides_no_region_and_ends_no_look(three):
     assert {server: len(names) for server, names in found.items()} == {three[0].name: 2, three[1].name: 1, three[2].name: 1}
 
 
-def test_silent_and_dead_servers_are_left_out_and_do_not_add_up(three):
+def test_silent_and_dead_servers_are_left_out_and_do_not_add_up(three, monkeypatch):
+    monkeypatch.setattr(calls, "ONLINE_TIMEOUT_SECONDS", 1.0)
     three[0].silent.set()
     three[2].silent.set()
     with socket.create_server(("127.0.0.1", 0)) as closed:
         dead = ServerName("127.0.0.1", closed.getsockname()[1], 1)
     began = time.monotonic()
-    found = CalledServers(login=Login(user="hbase"), online_timeout=1.0).online([dead, *(server.name for server in three)])
+    found = CalledServers(login=Login(user="hbase")).online([dead, *(server.name for server in three)])
     assert found.keys() == {three[1].name}
     assert time.monotonic() - began < 1.9
 
@@ -157,14 +159,15 @@ def test_regions_are_opened_and_closed_at_the_version_of_their_znodes(three):
     assert {type(error) for error in unreached.values()} == {ConnectionFailed}
 
 
-def test_a_server_that_stands_still_is_not_waited_for_once_a_region(three):
+def test_a_server_that_stands_still_is_not_waited_for_once_a_region(three, monkeypatch):
+    monkeypatch.setattr(rpc, "close_regions", partial(rpc.close_regions, timeout=1.0))
     regions = [
         RegionInTransition(b"t,,%d.%032x." % (i, i), RegionState.CLOSING, three[1].name, 0, 0, False, b"") for i in range(20)
     ]
     began = time.monotonic()
     with socket.create_server(("127.0.0.1", 0)) as still:
         silent = ServerName("127.0.0.1", still.getsockname()[1], 1)
-        servers = CalledServers(login=Login(user="hbase"), call_timeout=1.0)
+        servers = CalledServers(login=Login(user="hbase"))
         failed = servers.close({silent: regions[:10], three[1].name: regions[10:]})
     assert failed.keys() == {region.encoded_name for region in regions[:10]}
     assert len(three[1].asked) == 10

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from types import SimpleNamespace
 from typing import Any
 
@@ -46,16 +47,16 @@ def test_hbase_meta_names_the_live_server() -> None:
 
 def test_a_server_that_was_given_up_hears_it_under_any_spelling() -> None:
     registry = ServerRegistry()
-    calls = MasterCalls(registry, lambda: None, {}, name_of=lambda _: "RS1.Example.org").services()["RegionServerStatusService"]
+    calls = MasterCalls(registry, lambda: None, {}).services()["RegionServerStatusService"]
     registry.give_up(LIVE)
     with pytest.raises(CallRefused, match=r"rs1\.example\.org"):
         calls["RegionServerReport"].answer(pb.RegionServerReportRequest(server=IN_MESSAGES), None)
 
 
 def test_a_server_starts_under_the_spelling_that_it_uses_itself() -> None:
-    calls = MasterCalls(ServerRegistry(lambda: 1.0), lambda: None, {}, name_of=str).services()["RegionServerStatusService"]
+    calls = MasterCalls(ServerRegistry(), lambda: None, {}).services()["RegionServerStatusService"]
     request = pb.RegionServerStartupRequest(
-        port=16020, server_start_code=17, server_current_time=1000, use_this_hostname_instead="RS1.Example.org"
+        port=16020, server_start_code=17, server_current_time=int(time.time() * 1000), use_this_hostname_instead="RS1.Example.org"
     )
     answer = calls["RegionServerStartup"].answer(request, SimpleNamespace(host="127.0.0.1"))
     assert [entry.value for entry in answer.map_entries] == ["RS1.Example.org"]

@@ -12,6 +12,7 @@ from typing import Any, ClassVar
 import pytest
 
 from walferry.base.protos import hbase_pb2 as pb
+from walferry.hbase.files import clients
 from walferry.master import locality
 from walferry.master.locality import HdfsLocality
 from walferry.master.reconcile import Known
@@ -57,7 +58,7 @@ def namenode(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
     ]
     client = SimpleNamespace(list_status=lambda path, recursive: files)
     system = SimpleNamespace(client=client, _strip_protocol=lambda url: FOLDER)
-    monkeypatch.setattr(locality, "file_system", lambda url: system)
+    monkeypatch.setattr(clients, "file_system", lambda url: system)
     monkeypatch.setattr(locality, "web_addresses", lambda url: [f"127.0.0.1:{server.server_port}"])
     yield "hdfs://nn:8020/hbase"
     server.shutdown()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from walferry.hbase.names import ServerName
+from walferry.master import startup
 from walferry.master.decide import Servers
 from walferry.master.reconcile import ClusterView
 from walferry.master.startup import ANSWER_SECONDS, SETTLED_SECONDS, WAIT_SECONDS, first_look, wait_for_servers, why_not_startup
@@ -22,12 +23,16 @@ class Arrivals:
     def live(self) -> frozenset[ServerName]:
         return frozenset(server for server, time in zip((A, B, C), self.times, strict=False) if time <= self.now)
 
+    def monotonic(self) -> float:
+        return self.now
+
     def sleep(self, seconds: float) -> None:
         self.now += seconds
 
     def wait(self, minimum: int, give_up_seconds: float = 60.0) -> tuple[int, float]:
-        found = wait_for_servers(self.live, minimum, give_up_seconds, lambda: self.now, self.sleep)
-        return len(found), self.now
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(startup, "time", self)
+            return len(wait_for_servers(self.live, minimum, give_up_seconds)), self.now
 
 
 def test_a_start_waits_until_no_more_servers_come() -> None:
@@ -56,10 +61,11 @@ def test_a_start_is_one_where_all_servers_say_that_they_serve_nothing() -> None:
     assert "no live server" in why_not_startup(view({}, frozenset()))
 
 
-def test_a_start_looks_again_until_all_servers_answer_but_not_for_ever() -> None:
+def test_a_start_looks_again_until_all_servers_answer_but_not_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
     clock = Arrivals()
+    monkeypatch.setattr(startup, "time", clock)
     silent, answered = view({A: set()}), view({A: set(), B: set()})
-    assert first_look(lambda: answered if clock.now > 3.0 else silent, lambda: clock.now, clock.sleep) is answered
+    assert first_look(lambda: answered if clock.now > 3.0 else silent) is answered
     assert clock.now == pytest.approx(3.0, abs=0.2)
-    assert first_look(lambda: silent, lambda: clock.now, clock.sleep) is silent
+    assert first_look(lambda: silent) is silent
     assert clock.now == pytest.approx(3.0 + ANSWER_SECONDS, abs=0.2)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import asdict
 
 from tests.unit.master.looks import DEAD, HMASTER, LATE, A, B, Site, code
 from walferry.base.zk.errors import ZNodeValueError
@@ -139,7 +140,7 @@ def test_a_broken_znode_is_listed_as_its_own_region_s_trouble_and_its_text_is_ha
     site.add(1, RegionState.OPENING)
     found = survey(site.look())
     assert [row.state for row in found.rows] == ["broken", "OPENING"]
-    text = json.dumps(found.to_json()) + "".join(row.finding.line for row in found.rows)
+    text = json.dumps(asdict(found)) + "".join(row.finding.line for row in found.rows)
     assert "\x1b" not in text
     assert "\\u001b" not in text
     assert len(text) < 10_000

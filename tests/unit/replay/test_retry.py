@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping
 from contextlib import nullcontext
 from types import SimpleNamespace
 from typing import Any
@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from tests.threads_backend import Threads
+from tests.unit.replay.windows import stay
 from walferry.engine.summary import GroupSummary, Status
 from walferry.hbase.names import parse_wal_name
 from walferry.replay import run, shipment
@@ -41,10 +42,10 @@ def ship(monkeypatch: pytest.MonkeyPatch) -> Callable[..., list[str]]:
         def __init__(
             self, job: Any, session: Any, files: Any, stages: Any, stage: int, counters: Any, right: Any, missing: Any
         ) -> None:
-            self.group, self.stage, self.counters = files.group, stage, counters
+            self.group, self.wals, self.stage, self.counters = files.group, files.wals, stage, counters
 
-        def run(self, wals: Sequence[WalFile]) -> None:
-            for each in wals:
+        def run(self) -> None:
+            for each in self.wals:
                 name = f"{self.group}{each.name.timestamp}"
                 shipped.append(f"{name} in stage {self.stage}" if self.stage else name)
                 if name in fails:
@@ -72,7 +73,7 @@ def ship(monkeypatch: pytest.MonkeyPatch) -> Callable[..., list[str]]:
         shipped.clear()
         groups = [GroupFiles(group, None, tuple(wal(group, timestamp) for timestamp in wals)) for group, wals in found.items()]
         begun = [GroupSummary(group=group, status=Status.DONE) for group in found]
-        scanned = [[Scanned(1, {}, [stay] if stay else []) for stay in wals.values()] for wals in found.values()]
+        scanned = [[Scanned(1, {}, [each] if each else []) for each in wals.values()] for wals in found.values()]
         if unreadable:
             run._keep(JOB, [run._begun(group, [Scanned(error="HDFS is away")]) for group in groups])
             return []
@@ -85,18 +86,18 @@ def ship(monkeypatch: pytest.MonkeyPatch) -> Callable[..., list[str]]:
 
 def alone(group: str, *timestamps: int) -> dict[int, Stay | None]:
     """WALs with edits of a region that no other group has."""
-    return {timestamp: Stay(hash(group), timestamp, timestamp) for timestamp in timestamps}
+    return {timestamp: stay(hash(group), timestamp, timestamp) for timestamp in timestamps}
 
 
 def test_groups_that_are_done_are_not_shipped_again(ship):
-    found = {"a": {2: Stay(REGION, 1, 9)}, "b": {2: Stay(REGION, 10, 19)}, "c": alone("c", 2)}
+    found = {"a": {2: stay(REGION, 1, 9)}, "b": {2: stay(REGION, 10, 19)}, "c": alone("c", 2)}
     assert ship(found, ["c2"]) == ["a2", "b2", "c2"]
     assert ship(found) == ["c2", "b2 in stage 1"]
     assert ship(found) == []
 
 
 def test_what_is_in_another_stage_than_before_is_shipped_though_its_group_was_done(ship):
-    found = {"a": {2: Stay(REGION, 1, 9)}, "b": {2: Stay(REGION, 10, 19)}, "c": alone("c", 2)}
+    found = {"a": {2: stay(REGION, 1, 9)}, "b": {2: stay(REGION, 10, 19)}, "c": alone("c", 2)}
     ship(found, ["c2"])  # b's edits of the region wait for stage 1, which is not reached
     del found["a"]  # HBase's cleaner has deleted its files since
     assert ship(found) == ["b2", "c2"]
@@ -120,13 +121,13 @@ def test_wals_without_edits_of_the_interval_are_not_shipped_and_may_come_and_go(
 
 
 def test_a_region_s_later_stages_follow_a_wal_that_only_the_retry_finds(ship):
-    a, b = {1: Stay(REGION, 1, 4)}, {2: Stay(REGION, 10, 19), 3: Stay(8, 1, 9)}
+    a, b = {1: stay(REGION, 1, 4)}, {2: stay(REGION, 10, 19), 3: stay(8, 1, 9)}
     assert ship({"a": a, "b": b, "c": alone("c", 1)}) == ["a1", "b2", "b3", "c1", "b2 in stage 1"]
-    assert ship({"a": {**a, 2: Stay(REGION, 5, 9)}, "b": b, "c": alone("c", 1)}) == ["a1", "a2", "b2", "b3", "b2 in stage 1"]
+    assert ship({"a": {**a, 2: stay(REGION, 5, 9)}, "b": b, "c": alone("c", 1)}) == ["a1", "a2", "b2", "b3", "b2 in stage 1"]
 
 
 def test_a_retry_that_cannot_read_the_wals_forgets_nothing_of_what_is_done(ship):
-    found = {"a": {1: None, 2: Stay(REGION, 1, 9)}, "b": {2: Stay(REGION, 10, 19)}, "c": alone("c", 2, 3)}
+    found = {"a": {1: None, 2: stay(REGION, 1, 9)}, "b": {2: stay(REGION, 10, 19)}, "c": alone("c", 2, 3)}
     assert ship(found, ["c3"]) == ["a2", "b2", "c2", "c3"]
     ship(found, unreadable=True)
     assert ship(found) == ["c3", "b2 in stage 1"]
@@ -137,7 +138,7 @@ def test_a_retry_that_cannot_read_the_wals_forgets_nothing_of_what_is_done(ship)
 
 
 def test_later_stages_follow_a_stage_that_is_shipped_again_for_whatever_reason(ship):
-    found = {"a": {2: Stay(REGION, 1, 9), 3: Stay(REGION, 20, 29)}, "b": {2: Stay(REGION, 10, 19)}}
+    found = {"a": {2: stay(REGION, 1, 9), 3: stay(REGION, 20, 29)}, "b": {2: stay(REGION, 10, 19)}}
     everything = ["a2", "a3", "b2", "b2 in stage 1", "a2 in stage 2", "a3 in stage 2"]
     assert ship(found) == everything
     assert ship(found) == []

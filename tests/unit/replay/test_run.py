@@ -8,12 +8,13 @@ from typing import Any
 import pytest
 
 from tests.threads_backend import Threads
+from tests.unit.replay.windows import stay
 from walferry.engine.summary import GroupSummary, Status
 from walferry.hbase.names import parse_wal_name
 from walferry.replay import run
 from walferry.replay.files import GroupFiles
 from walferry.replay.listing import WalFile, WalPlace
-from walferry.replay.scan import Scanned, Stay
+from walferry.replay.scan import Scanned
 
 GROUPS, WALS, STAGES = 400, 100, 5
 
@@ -30,8 +31,8 @@ def test_the_stages_of_regions_that_moved_are_told_in_proportion_to_the_wals(mov
     groups = [files(number) for number in range(GROUPS)]
     scanned: list[list[Scanned]] = []
     for number, group in enumerate(groups):
-        stays = [Stay(number // STAGES, number % STAGES * WALS + i, number % STAGES * WALS + i) for i in range(len(group.wals))]
-        scanned.append([Scanned(1, {}, [stay if moved else Stay(number, 1, 1)]) for stay in stays])
+        stays = [stay(number // STAGES, number % STAGES * WALS + i, number % STAGES * WALS + i) for i in range(len(group.wals))]
+        scanned.append([Scanned(1, {}, [each if moved else stay(number, 1, 1)]) for each in stays])
     begun = [GroupSummary(group=group.group, status=Status.DONE) for group in groups]
     tasks: list[tuple[GroupFiles, Any, int, GroupSummary]] = []
 

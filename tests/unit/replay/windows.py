@@ -1,4 +1,4 @@
-"""Windows whose entries have chosen regions and sequence ids."""
+"""Windows whose entries have chosen regions and sequence ids, and stays of such regions."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import numpy as np
 
 from walferry.hbase.wal.scan import EntryIndex
 from walferry.hbase.wal.windows import Window
+from walferry.replay.scan import Stay
 
 
 def window(entries: Sequence[tuple[int, int]], write_times: Sequence[int] | None = None) -> Window:
@@ -19,3 +20,8 @@ def window(entries: Sequence[tuple[int, int]], write_times: Sequence[int] | None
     if write_times is not None:
         columns["write_time"] = np.array(write_times, dtype=np.int64)
     return Window(np.zeros(0, np.uint8), 0, EntryIndex(**columns))
+
+
+def stay(region: int, first: int, last: int) -> Stay:
+    """A stay of the region with this hash."""
+    return Stay(region.to_bytes(8, signed=region < 0), first, last)

@@ -40,7 +40,7 @@ def ship(monkeypatch: pytest.MonkeyPatch) -> Callable[..., tuple[GroupSummary, f
                 raise ConnectError("no ZooKeeper server answered")
             yield SimpleNamespace(default_acl=None)
 
-        def attempt(job: GroupJob, zk: object, waits: object, known: object) -> GroupSummary:
+        def attempt(job: GroupJob, zk: object, known: object) -> GroupSummary:
             now[0] += TRY_SECONDS
             what = left.pop(0) if len(left) > 1 else left[0]
             if isinstance(what, Exception):

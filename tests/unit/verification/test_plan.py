@@ -45,7 +45,7 @@ def test_families_are_compared_by_their_bytes(monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setattr(plan, "active_master", lambda *_: None)
     monkeypatch.setattr(plan.master, "connect", lambda *_, **__: nullcontext())
     known: dict[str, dict[str, bool]] = {"t": {"f": True, "été": True, r"\xE9": True, "local": False}}
-    monkeypatch.setattr(plan.master, "all_replicated_families", lambda _: known)
+    monkeypatch.setattr(plan.master, "replicated_families", lambda *_: known)
     session: Any = SimpleNamespace(zk=None, nodes=None, source=SimpleNamespace(login=None))
     peer = Peer("p", "", "DISABLED", {}, exclude_table_cfs={"t": ("f",)})
     assert plan._families(session, peer, ()) == {"t": (b"\xe9", "été".encode())}

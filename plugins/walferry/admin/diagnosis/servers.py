@@ -86,18 +86,14 @@ def may_write(server: ServerName, login: Login, about: str) -> Finding:
     """Check whether the server accepts shipments from us."""
     answer = ask([server], login, replicate_nothing)[server]
     if isinstance(answer, AccessDenied):
-        return wrong("rights", answer, _grant(login, "W", "the slave"), about)
+        return wrong("rights", answer, grant(login, "W", "the slave"), about)
     if isinstance(answer, RpcError):
         return wrong("rights", answer, f"The slave's {server} refuses a shipment without entries; see its log", about)
     return well("rights", f"WRITE: {server} accepts shipments", about)
 
 
-def grant_admin(login: Login) -> str:
-    """Return the advice for a login without the ADMIN right on the source."""
-    return _grant(login, "A", "the source")
-
-
-def _grant(login: Login, right: str, where: str) -> str:
+def grant(login: Login, right: str, where: str) -> str:
+    """Return the advice for a login without a right there."""
     name = (login.kerberos.principal if login.kerberos else login.user) or "<user>"
     short = name.partition("@")[0].partition("/")[0]
     return f"In the HBase shell of {where}: grant '{short}', '{right}'"

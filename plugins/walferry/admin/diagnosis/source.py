@@ -14,7 +14,7 @@ from kazoo.exceptions import KazooException, NoAuthError
 
 from walferry.admin.diagnosis.logins import login_findings
 from walferry.admin.diagnosis.peers import check_managed, shipped_by_others
-from walferry.admin.diagnosis.servers import answering, ask, grant_admin, is_answer, silent
+from walferry.admin.diagnosis.servers import answering, ask, grant, is_answer, silent
 from walferry.admin.peers import PeerAdmin
 from walferry.base.errors import WalferryError
 from walferry.base.findings import Finding, Severity, checked, found_by, note, once, well, wrong
@@ -140,7 +140,7 @@ def _master(session: Session) -> Iterator[Finding]:
         peers = master_peers(session)
     except MasterSilent as error:
         denied = isinstance(error.__cause__, AccessDenied)
-        yield wrong("Master", error, grant_admin(session.source.login) if denied else "")
+        yield wrong("Master", error, grant(session.source.login, "A", "the source") if denied else "")
         return
     at = active_master(session.zk, session.nodes)
     known_peers = "" if peers is None else f" and knows {len(peers):,} {'peer' if len(peers) == 1 else 'peers'}"

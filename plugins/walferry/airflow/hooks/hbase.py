@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from airflow.sdk import BaseHook
@@ -10,8 +11,8 @@ from airflow.sdk.exceptions import AirflowNotFoundException
 
 from walferry.airflow.provider import CONN_TYPE, HOOK_NAME
 from walferry.replication.source.cluster import DEFAULT_CONN_ID, SourceCluster
-from walferry.replication.source.slaves import SlaveConnection, SlaveLogins, slave_not_defined
-from walferry.runs.airflow_connection import check_id, checked, checked_slave, not_defined
+from walferry.replication.source.slaves import SlaveLogins
+from walferry.runs.airflow_connection import from_airflow, slave_from_airflow
 
 
 class HBaseSourceHook(BaseHook):
@@ -28,17 +29,13 @@ class HBaseSourceHook(BaseHook):
 
     def get_conn(self) -> SourceCluster:
         """Read and check the connection. Raises SourceError, which names the connection and the field at fault."""
-        check_id(self.conn_id)
-        try:
-            conn = self.get_connection(self.conn_id)
-        except AirflowNotFoundException as error:
-            raise not_defined(self.conn_id) from error
-        return replace(checked(conn, self.conn_id), slave_logins=SlaveLogins(_slave_of_task))
+        source = from_airflow(self.conn_id, _of_task)
+        return replace(source, slave_logins=SlaveLogins(partial(slave_from_airflow, read=_of_task)))
 
 
-def _slave_of_task(conn_id: str) -> SlaveConnection:
+def _of_task(conn_id: str) -> Any:
+    """Return a connection as a task sees it; None if there is none."""
     try:
-        conn = BaseHook.get_connection(conn_id)
-    except AirflowNotFoundException as error:
-        raise slave_not_defined(conn_id) from error
-    return checked_slave(conn, conn_id)
+        return HBaseSourceHook.get_connection(conn_id)
+    except AirflowNotFoundException:
+        return None

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, NoReturn
@@ -15,7 +14,6 @@ from walferry.airflow.endings import ends_plainly
 from walferry.airflow.hooks.hbase import HBaseSourceHook
 from walferry.airflow.operators.spark_job import MAX_ERROR_CHARS, STARTUP_SECONDS, SparkJobOperator
 from walferry.base.amounts import count
-from walferry.base.errors import WalferryError
 from walferry.hbase.errors import PausedPeer
 from walferry.replication.peers.settings import SETTABLE, SinkKind
 from walferry.replication.source.cluster import SourceCluster
@@ -140,16 +138,6 @@ class ShipWalsOperator(SparkJobOperator):
         context["ti"].xcom_push(LEFT_TO, to)
         raise AirflowSkipException(to)
 
-    def _leave_if_paused(self, context: Context, source: SourceCluster) -> None:
-        """Skip the task if its job has failed because the peer was paused after its plan was made."""
-        from walferry.runs.steps import batch
-
-        paused = None
-        with suppress(WalferryError):  # the job's own error says more
-            paused = batch.why_paused(source, self.peer)
-        if paused:
-            self._leave(context, paused)
-
     def _check_slave(self, context: Context, source: SourceCluster) -> None:
         """Raise AirflowFailException if the slave is down: a job would only find out the same, later and at some cost."""
         from walferry.runs.steps import batch
@@ -180,7 +168,8 @@ class ShipWalsOperator(SparkJobOperator):
         except PausedPeer as error:
             self._leave(context, str(error))
         except AirflowException as error:
-            self._leave_if_paused(context, source)
+            if paused := batch.why_paused(source, self.peer):  # after its plan was made
+                self._leave(context, paused)
             return _EndedJob(error, _failed_groups(before, batch.summaries(source, self.peer, planned.run_id)))
         after = batch.summaries(source, self.peer, planned.run_id) if self.recovery else ()
         return _EndedJob(None, late=[s.group for s in after if s.status == "deadline" and s not in before])

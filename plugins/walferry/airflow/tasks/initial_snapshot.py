@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import logging
 from collections.abc import Sequence
 from typing import Any
@@ -80,12 +81,12 @@ def clean_up() -> None:
 @task
 def report() -> dict[str, Any]:
     """Report what was copied. The XCom contains the same as the log."""
-    from walferry.load.copy_records import Records, as_xcom
+    from walferry.load.copy_records import Records
     from walferry.replication.source.session import open_session
 
     with open_session(source()) as session:
         state = Records(session, get_current_context()["params"]["peer"]).state()
-    told = {} if state is None else as_xcom(state)
+    told = {} if state is None else json.loads(state.to_json())
     for name, value in told.items():
         print(one_line(f"{name}: {value}", MAX_LINE_CHARS))
     return told

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -16,8 +15,6 @@ from walferry.airflow.forms.run_checks import check_conf
 from walferry.airflow.literal import task
 from walferry.airflow.operators.spark_job import STARTUP_SECONDS, SparkJobOperator
 from walferry.airflow.tasks.common import PROBLEM, source, state_of, tell, telling
-from walferry.base.errors import WalferryError
-from walferry.replication.source.cluster import SourceCluster
 from walferry.runs.input import InputError, moment, tables_of
 from walferry.runs.reports.progress import ProgressLog
 from walferry.runs.reports.replay import PlannedInterval, ReplayFailed, ReplayReport
@@ -115,6 +112,7 @@ class ReplayIntervalOperator(SparkJobOperator):
     def execute(self, context: Context) -> None:
         """Submit the job and wait for it."""
         from walferry.replay.replay_run import ReplayRun
+        from walferry.runs.steps import batch
 
         planned = PlannedInterval.from_xcom(self.plan)
         if not planned.wals:
@@ -129,23 +127,13 @@ class ReplayIntervalOperator(SparkJobOperator):
         with ProgressLog(source, planned.as_batch, self.log.info, self.log.warning):
             try:
                 self.run_job(context, run)
-            except AirflowException:
-                _fail_if_paused(source, planned)
+            except AirflowException as error:
+                if paused := batch.why_paused(source, planned.peer):  # no retry helps until the peer is resumed
+                    raise AirflowFailException(
+                        f"{planned.interval} is not shipped to its end: {paused}. What was shipped is noted: once the peer is "
+                        "resumed, clear the task ship, and it goes on"
+                    ) from error
                 raise
-
-
-def _fail_if_paused(source: SourceCluster, planned: PlannedInterval) -> None:
-    """Raise AirflowFailException if a job failed because its peer is paused: no retry helps until the peer is resumed."""
-    from walferry.runs.steps import batch
-
-    paused = None
-    with suppress(WalferryError):  # the job's own error says more
-        paused = batch.why_paused(source, planned.peer)
-    if paused:
-        raise AirflowFailException(
-            f"{planned.interval} is not shipped to its end: {paused}. What was shipped is noted: once the peer is resumed, clear "
-            "the task ship, and it goes on"
-        )
 
 
 def interval_of(context: Context, now: datetime | None = None) -> tuple[datetime, datetime]:

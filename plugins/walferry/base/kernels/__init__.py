@@ -1,6 +1,6 @@
 """Compiles and caches kernels, and reads and writes bytes in them, for all codecs.
 
 compiled    compiles kernels
-read        reads varints, protobuf fields and integers from a buffer, and hashes bytes
+read        reads varints, protobuf fields and integers from a buffer, and compares and hashes bytes
 write       writes varints, integers and copies of bytes. The caller has made sure that there is room
 """

@@ -1,4 +1,4 @@
-"""Reads varints, protobuf fields and integers from a buffer, and hashes bytes.
+"""Reads varints, protobuf fields and integers from a buffer, and compares and hashes bytes.
 
 A buffer is an array of bytes. Positions count from its start. Only `read_varint` and `read_field` check that their bytes lie
 within the range; callers of the other kernels have checked it before. A negative "position after" is INCOMPLETE (more bytes are
@@ -8,6 +8,7 @@ needed) or OVERLONG (the bytes are not a varint).
 from __future__ import annotations
 
 import enum
+from collections.abc import Sequence
 from typing import Any, Final
 
 import numpy as np
@@ -125,6 +126,50 @@ def same_bytes(a: Bytes, a_start: int, b: Bytes, b_start: int, length: int) -> b
         if a[np.uint64(a_start + i)] != b[np.uint64(b_start + i)]:
             return False
     return True
+
+
+@inlined
+def compare_bytes(a: Bytes, i: int, a_len: int, b: Bytes, j: int, b_len: int) -> int:
+    """Return a number below, at or above 0 as `a[i:i + a_len]` sorts before, is equal to, or sorts after `b[j:j + b_len]`."""
+    common = min(a_len, b_len)
+    k = 0
+    while k + 8 <= common:
+        x, y = read_word(a, i + k), read_word(b, j + k)
+        if x != y:
+            return -1 if x < y else 1
+        k += 8
+    while k < common:
+        difference = read_uint8(a, i + k) - read_uint8(b, j + k)
+        if difference != 0:
+            return difference
+        k += 1
+    return a_len - b_len
+
+
+@inlined
+def common_bytes(a: Bytes, i: int, b: Bytes, j: int, most: int) -> int:
+    """Return how many of the first `most` bytes at `a[i:]` and `b[j:]` are equal."""
+    k = 0
+    while k < most and read_uint8(a, i + k) == read_uint8(b, j + k):
+        k += 1
+    return k
+
+
+@inlined
+def find_name(buf: Bytes, start: int, length: int, first: int, last: int, starts: Ints, names: Bytes) -> int:
+    """Return which of the names `first` to `last`, without the last, `buf[start:start + length]` is; -1 if it is none of them.
+
+    `starts` and `names` come from `flat`.
+    """
+    for i in range(first, last):
+        if starts[i + 1] - starts[i] == length and same_bytes(buf, start, names, starts[i], length):
+            return int(i)
+    return -1
+
+
+def flat(names: Sequence[bytes]) -> tuple[Ints, Bytes]:
+    """Return where each name begins and the last one ends, and the concatenated names."""
+    return np.cumsum([0, *map(len, names)], dtype=np.int64), np.frombuffer(b"".join(names) or b"\0", np.uint8)
 
 
 @inlined

@@ -26,7 +26,6 @@ LIBRARIES = ("libgssapi_krb5.so.2", "libgssapi_krb5.dylib", "libgssapi_krb5.so")
 DISTRUST_SECONDS = 10.0
 MAX_STATUS_CHARS = 500
 
-_COMPLETE = 0
 _CONTINUE_NEEDED = 1
 _ROUTINE_ERRORS = 0xFFFF0000  # the upper half of a major status contains calling and routine errors
 _BY_GSSAPI, _BY_MECHANISM = 1, 2
@@ -169,23 +168,22 @@ class Credential:
         if keytab is not None and (cache := self.cache_name) is not None:
             elements.append(_Element(b"client_keytab", os.fsencode(f"FILE:{keytab}")))
             elements.append(_Element(b"ccache", cache.encode()))
-        store = _Store(len(elements), (_Element * len(elements))(*elements))
-        minor, credential = c_uint32(), c_void_p()
+        store, credential = _Store(len(elements), (_Element * len(elements))(*elements)), c_void_p()
         try:
-            major = library().gss_acquire_cred_from(
-                byref(minor), name, c_uint32(0), None, c_int(_INITIATE), byref(store) if elements else None, byref(credential),
-                None, None,
+            _call(
+                "gss_acquire_cred_from", name, c_uint32(0), None, c_int(_INITIATE), byref(store) if elements else None,
+                byref(credential), None, None, problem=f"no ticket for {self}", advice=_advice(self.kerberos),
+                reworded=_REWORDED if keytab else {},
             )  # fmt: skip
         finally:
             _release("gss_release_name", name)
-        _check(major, minor, f"no ticket for {self}", advice=_advice(self.kerberos), reworded=_REWORDED if keytab else {})
         return credential
 
     def get(self) -> None:
         """Get a ticket, if there is none yet. Raises KerberosError, also if the tickets of kinit have expired."""
-        minor, left, credential = c_uint32(), c_uint32(), self.acquire()
+        left, credential = c_uint32(), self.acquire()
         try:
-            library().gss_inquire_cred(byref(minor), credential, None, byref(left), None, None)
+            library().gss_inquire_cred(byref(c_uint32()), credential, None, byref(left), None, None)
         finally:
             _release("gss_release_cred", credential)
         if not left.value and self.kerberos.keytab is None:
@@ -212,25 +210,23 @@ class Context:
 
     def __del__(self) -> None:
         if self._handle:
-            minor, none = c_uint32(), None
-            library().gss_delete_sec_context(byref(minor), byref(self._handle), none)
+            library().gss_delete_sec_context(byref(c_uint32()), byref(self._handle), None)
 
     def step(self, token: bytes) -> bytes:
         """Answer the server's token, which is empty at the beginning. The answer may be empty too. Raises KerberosError."""
-        lib = library()
-        minor, out, granted = c_uint32(), _Buffer(), c_uint32()
+        out, granted = _Buffer(), c_uint32()
         mechanism, _keep = _oid(_KERBEROS)
         wanted = _MUTUAL | _REPLAY | _SEQUENCE | _CONFIDENTIAL | _INTEGRITY
         credential, target = self._credential.acquire(), _name(self._server)
         try:
             given, _bytes = _buffer(token)
-            major = lib.gss_init_sec_context(
-                byref(minor), credential, byref(self._handle), target, byref(mechanism), c_uint32(wanted), c_uint32(0), None,
-                byref(given) if token else None, None, byref(out), byref(granted), None,
-            )  # fmt: skip
             kerberos = self._credential.kerberos
             advice = f"{_AT_THE_KDC} {_by_settings()}" if kerberos.keytab else _advice(kerberos)
-            _check(major, minor, f"{self._credential} got no access to {self._server}", advice=advice)
+            major = _call(
+                "gss_init_sec_context", credential, byref(self._handle), target, byref(mechanism), c_uint32(wanted), c_uint32(0),
+                None, byref(given) if token else None, None, byref(out), byref(granted), None,
+                problem=f"{self._credential} got no access to {self._server}", advice=advice,
+            )  # fmt: skip
         except KerberosError:
             self._credential.distrust()  # they may have expired: the library renews them at half of their time, but not always
             raise
@@ -245,12 +241,9 @@ class Context:
 
     def wrap(self, data: bytes | bytearray | memoryview, *, encrypt: bool) -> bytes:
         """Return a token with `data`, signed, and encrypted if `encrypt`. Raises KerberosError."""
-        minor, encrypted, out = c_uint32(), c_int(), _Buffer()
-        given, _keep = _buffer(data)
-        major = library().gss_wrap(
-            byref(minor), self._handle, c_int(encrypt), c_uint32(0), byref(given), byref(encrypted), byref(out)
-        )
-        _check(major, minor, f"a message to {self._server} cannot be signed")
+        encrypted, out, (given, _keep) = c_int(), _Buffer(), _buffer(data)
+        problem = f"a message to {self._server} cannot be signed"
+        _call("gss_wrap", self._handle, c_int(encrypt), c_uint32(0), byref(given), byref(encrypted), byref(out), problem=problem)
         token = _taken(out)
         if encrypt and not encrypted.value:
             raise KerberosError(f"a message to {self._server} cannot be encrypted")
@@ -258,10 +251,9 @@ class Context:
 
     def unwrap(self, token: bytes | bytearray | memoryview, *, encrypted: bool) -> bytes:
         """Return the data of a token from the server. Raises KerberosError if it was changed, or is not encrypted as expected."""
-        minor, was_encrypted, out = c_uint32(), c_int(), _Buffer()
-        given, _keep = _buffer(token)
-        major = library().gss_unwrap(byref(minor), self._handle, byref(given), byref(out), byref(was_encrypted), None)
-        _check(major, minor, f"a message from {self._server} is not as it was sent", exactly=True)
+        was_encrypted, out, (given, _keep) = c_int(), _Buffer(), _buffer(token)
+        problem = f"a message from {self._server} is not as it was sent"
+        _call("gss_unwrap", self._handle, byref(given), byref(out), byref(was_encrypted), None, problem=problem, exactly=True)
         data = _taken(out)
         if encrypted and not was_encrypted.value:
             raise KerberosError(f"{self._server} sent a message that is not encrypted, as was agreed")
@@ -269,11 +261,8 @@ class Context:
 
     def wrap_limit(self, size: int, *, encrypt: bool) -> int:
         """Return the most bytes that `wrap` turns into a token of at most `size` bytes. Raises KerberosError."""
-        minor, limit = c_uint32(), c_uint32()
-        major = library().gss_wrap_size_limit(
-            byref(minor), self._handle, c_int(encrypt), c_uint32(0), c_uint32(size), byref(limit)
-        )
-        _check(major, minor, f"messages to {self._server} cannot be signed")
+        limit, problem = c_uint32(), f"messages to {self._server} cannot be signed"
+        _call("gss_wrap_size_limit", self._handle, c_int(encrypt), c_uint32(0), c_uint32(size), byref(limit), problem=problem)
         return limit.value
 
 
@@ -304,42 +293,41 @@ def _buffer(data: bytes | bytearray | memoryview) -> tuple[_Buffer, Any]:
 def _taken(buffer: _Buffer) -> bytes:
     """Return a copy of the bytes that the library returned, and release them."""
     data = ctypes.string_at(buffer.value, buffer.length) if buffer.length and buffer.value else b""
-    minor = c_uint32()
-    library().gss_release_buffer(byref(minor), byref(buffer))
+    library().gss_release_buffer(byref(c_uint32()), byref(buffer))
     return data
 
 
 def _name(principal: str) -> c_void_p:
-    minor, name = c_uint32(), c_void_p()
-    kind, _kept = _oid(_PRINCIPAL_NAME)
-    given, _bytes = _buffer(principal.encode())
-    major = library().gss_import_name(byref(minor), byref(given), byref(kind), byref(name))
-    _check(major, minor, f"{principal!r} is not a principal", advice="A principal is written as name/host@REALM")
+    name, (kind, _kept), (given, _bytes) = c_void_p(), _oid(_PRINCIPAL_NAME), _buffer(principal.encode())
+    problem, advice = f"{principal!r} is not a principal", "A principal is written as name/host@REALM"
+    _call("gss_import_name", byref(given), byref(kind), byref(name), problem=problem, advice=advice)
     return name
 
 
 def _release(function: str, handle: c_void_p) -> None:
     if handle:
-        minor = c_uint32()
-        getattr(library(), function)(byref(minor), byref(handle))
+        getattr(library(), function)(byref(c_uint32()), byref(handle))
 
 
-def _check(
-    major: int, minor: c_uint32, problem: str, *, advice: str = "", exactly: bool = False,
-    reworded: Mapping[str, str] = _AS_THEY_ARE,
-) -> None:  # fmt: skip
-    """Raise a KerberosError if a call failed. `exactly`: also for mere warnings, such as a message that came twice."""
+def _call(
+    function: str, *args: Any, problem: str, advice: str = "", exactly: bool = False, reworded: Mapping[str, str] = _AS_THEY_ARE
+) -> int:
+    """Call a function, and return its major status. Raises a KerberosError with the problem and the advice if it fails.
+
+    `exactly`: also for mere warnings, such as a message that came twice. `reworded` are other words for the library's.
+    """
+    minor = c_uint32()
+    major: int = getattr(library(), function)(byref(minor), *args)
     if major & 0xFFFFFFFF & (0xFFFFFFFF if exactly else _ROUTINE_ERRORS):
         words = _status(minor.value, _BY_MECHANISM) if minor.value else ""
         if words in ("", _NO_REASON):
             words = _status(major, _BY_GSSAPI)
         raise KerberosError(f"{problem}: {reworded.get(words, words)}", advice)
+    return major
 
 
 def _status(code: int, kind: int) -> str:
-    minor, more, out = c_uint32(), c_uint32(), _Buffer()
-    mechanism, _kept = _oid(_KERBEROS)
-    library().gss_display_status(
-        byref(minor), c_uint32(code & 0xFFFFFFFF), c_int(kind), byref(mechanism), byref(more), byref(out)
-    )
+    more, out, (mechanism, _kept) = c_uint32(), _Buffer(), _oid(_KERBEROS)
+    status = c_uint32(code & 0xFFFFFFFF)
+    library().gss_display_status(byref(c_uint32()), status, c_int(kind), byref(mechanism), byref(more), byref(out))
     return one_line(_taken(out).decode(errors="replace"), MAX_STATUS_CHARS)

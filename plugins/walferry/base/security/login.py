@@ -6,11 +6,11 @@ keys, passwords. These files must be readable on each machine that talks to the 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from fnmatch import fnmatchcase
-from typing import Any
+
+from walferry.base.records import Strict
 
 HOST = "_HOST"  # stands for the server's host name in a principal, as in Hadoop's settings
 MAX_PASSWORD_BYTES = 1024
@@ -31,7 +31,7 @@ class Protection(StrEnum):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Kerberos:
+class Kerberos(Strict):
     """A Kerberos identity. Without a keytab, it uses the tickets in the process's credential cache, which nothing renews."""
 
     principal: str | None = None  # "walferry/host@REALM"; None: the principal of the credential cache
@@ -63,7 +63,7 @@ class Kerberos:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Tls:
+class Tls(Strict):
     """Settings for TLS. An authority in `ca` must have signed the server's certificate, which must be for the called host."""
 
     ca: str  # path of the accepted authorities, PEM
@@ -81,7 +81,7 @@ class ZooKeeperAuth(StrEnum):
 
 
 @dataclass(frozen=True, kw_only=True)
-class ZooKeeperLogin:
+class ZooKeeperLogin(Strict):
     """A login to a ZooKeeper ensemble."""
 
     auth: ZooKeeperAuth = ZooKeeperAuth.NONE
@@ -112,29 +112,6 @@ class Login:
             return self
         hosts = tuple(dict.fromkeys((*self.kerberos.hosts, *more_hosts)))
         return replace(self, kerberos=replace(self.kerberos, hosts=hosts, only_hosts=True))
-
-
-def login_from(fields: Mapping[str, Any]) -> Login:
-    """Return the login from which `asdict` made `fields`. Raises TypeError, ValueError, AttributeError for other fields."""
-    kerberos, tls, zookeeper = fields.get("kerberos"), fields.get("tls"), fields.get("zookeeper") or {}
-    return Login(
-        user=fields.get("user"),
-        kerberos=Kerberos(**kerberos | _kerberos_types(kerberos)) if kerberos is not None else None,
-        tls=Tls(**tls) if tls is not None else None,
-        zookeeper=ZooKeeperLogin(
-            **zookeeper
-            | {"auth": ZooKeeperAuth(zookeeper.get("auth", ZooKeeperAuth.NONE))}
-            | {"tls": Tls(**zookeeper["tls"]) if zookeeper.get("tls") is not None else None}
-        ),
-    )
-
-
-def _kerberos_types(fields: Mapping[str, Any]) -> dict[str, Any]:
-    return {
-        "protection": Protection(fields["protection"]) if fields.get("protection") is not None else None,
-        "servers": tuple(fields.get("servers", ())),
-        "hosts": tuple(fields.get("hosts", ())),
-    }
 
 
 UNSECURED = Login()

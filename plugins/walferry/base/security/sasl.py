@@ -35,9 +35,7 @@ class GssapiClient:
     `setting` is the name of the server's setting for the protections that it offers.
     """
 
-    def __init__(
-        self, context: Context, server: str, least: Protection, *, setting: str = "hbase.rpc.protection"
-    ) -> None:  # fmt: skip
+    def __init__(self, context: Context, server: str, least: Protection, *, setting: str = "hbase.rpc.protection") -> None:
         self._setting = setting
         self._context = context
         self._server = server

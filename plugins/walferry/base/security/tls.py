@@ -6,11 +6,12 @@ import functools
 import os
 import socket
 import ssl
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 
 from walferry.base.errors import WalferryError
 from walferry.base.security.login import Tls, password_in
 from walferry.base.security.pieces import Buffer, pieces
+from walferry.base.security.waiting import ANY, Steps
 from walferry.base.texts import one_line
 
 ENCRYPTED_AT_ONCE = 1 << 20
@@ -39,13 +40,15 @@ class TlsClient:
         except (ValueError, TypeError) as error:
             raise TlsError(f"no certificate can be for {one_line(repr(host), MAX_REASON_CHARS)}: {_words(error)}") from error
 
-    def handshake(self) -> Generator[bytes, bytes, None]:
-        """Yield the bytes to send, maybe none, and take the received answer. Raises TlsError."""
+    def handshake(self) -> Steps[None]:
+        """Begin the connection. Raises TlsError."""
         while True:
             try:
                 self._object.do_handshake()
             except ssl.SSLWantReadError:
-                came = yield self._out.read()
+                if out := self._out.read():
+                    yield out
+                came = yield ANY
                 if not came:
                     raise TlsError(
                         f"{self._host} ended the connection in the TLS handshake",
@@ -55,12 +58,9 @@ class TlsClient:
             except (ssl.SSLError, ValueError) as error:
                 raise _explained(self._host, error) from error
             else:
+                if last := self._out.read():
+                    yield last
                 return
-
-    @property
-    def to_send(self) -> bytes:
-        """The bytes that the last step of the handshake left to be sent."""
-        return self._out.read()
 
     @property
     def version(self) -> str:
@@ -88,10 +88,8 @@ class TlsClient:
                 if not piece:
                     break
                 found.append(piece)
-        except ssl.SSLWantReadError:
-            pass
-        except ssl.SSLZeroReturnError:
-            pass  # the end of the connection follows
+        except (ssl.SSLWantReadError, ssl.SSLZeroReturnError):
+            pass  # after the latter, the end of the connection follows
         except ssl.SSLError as error:  # e.g. a refusal of our certificate, which TLS 1.3 reports after the handshake
             raise _explained(self._host, error) from error
         return b"".join(found)

@@ -1,29 +1,48 @@
-"""Limits the wait for library calls without a time limit: Kerberos asks each of its KDCs for up to a minute, and longer."""
+"""Limits the wait for library calls without a time limit: Kerberos asks each of its KDCs for up to a minute, and longer.
+
+Dialogues with a server are written without I/O. Such calls are steps in them, and the channel sees to the time limit.
+"""
 
 from __future__ import annotations
 
 import functools
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 from concurrent.futures import Future
-from dataclasses import dataclass
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 T = TypeVar("T")
 
 MOST_LEFT_BEHIND = 32  # calls that wait for the same thing
 
 
-@dataclass(frozen=True)
-class Slow:
+class Slow(NamedTuple):
     """A call that may take long. `what` names the thing it waits for: an identity, and the realm whose KDCs are asked."""
 
     call: Callable[[], bytes]
     what: str
 
-    def __call__(self) -> bytes:
-        return self.call()
+
+ANY = -1
+Step = bytes | int | Slow
+Steps = Generator[Step, bytes, T]
+"""A dialogue without I/O. It yields bytes to be sent, the number of bytes that it needs (ANY: the next ones; empty at the end),
+or a call that may take long, and gets that call's result. An error of the step, TimeoutError too, is raised at the yield."""
+
+
+def in_background(call: Callable[[], T], name: str) -> Future[T]:
+    """Begin a call in a thread of its own, for which the process does not wait at its end. It may hang for ever."""
+    result: Future[T] = Future()
+
+    def run() -> None:
+        try:
+            result.set_result(call())
+        except BaseException as error:  # hdfs-native's panics are not Exceptions
+            result.set_exception(error)
+
+    threading.Thread(target=run, daemon=True, name=name).start()
+    return result
 
 
 def within(seconds: float, call: Callable[[], T], what: str = "") -> T:
@@ -36,17 +55,8 @@ def within(seconds: float, call: Callable[[], T], what: str = "") -> T:
     places = _places(what)
     if not places.acquire(timeout=max(0.0, seconds)):
         raise TimeoutError
-    result: Future[T] = Future()
-
-    def run() -> None:
-        try:
-            result.set_result(call())
-        except BaseException as error:
-            result.set_exception(error)
-        finally:
-            places.release()
-
-    threading.Thread(target=run, daemon=True, name="walferry-kerberos").start()  # the process does not wait for it at its end
+    result = in_background(call, "walferry-kerberos")
+    result.add_done_callback(lambda _: places.release())
     return result.result(max(0.0, give_up - time.monotonic()))
 
 

@@ -1,4 +1,4 @@
-"""ZooKeeper: a client whose calls always end (`client`, `answers`), its logins and TLS (`secured`, `login`), the owners of its
+"""ZooKeeper: a client whose calls always end (`client`), its logins, TLS and bounds (`secured`, `login`), the owners of its
 znodes (`acls`), a lock that fences its holder's writes (`fenced_lock`), and watches for an event loop (`watcher`).
 
 Nothing here knows HBase's znodes: see `hbase`.

@@ -98,8 +98,11 @@ def root_of(zk: KazooClient, root: str) -> tuple[list[ACL], ZnodeStat] | None:
 
 def problem_of(zk: KazooClient, acl: Sequence[ACL], stat: ZnodeStat) -> str | None:
     """Return why others may have written to a znode with this ACL, or below it; None if they cannot have."""
-    if others := _strangers(zk, acl):
-        return f"it can be changed by {', '.join(others[:MAX_NAMED])}, whom HBase's znodes do not belong to"
+    ours = {entry.id for entry in zk.default_acl or ()}
+    others = {entry.id for entry in acl if entry.perms & ~Permissions.READ} - ours
+    if others:
+        names = sorted(f"{each.scheme}:{each.id}" for each in others)  # "digest:mallory:…"
+        return f"it can be changed by {', '.join(names[:MAX_NAMED])}, whom HBase's znodes do not belong to"
     if stat.aversion:
         return "its ACL was changed after it was made, so others may have put there what lies below it"
     return None
@@ -132,13 +135,6 @@ def _look(zk: KazooClient, path: str) -> tuple[list[ACL], ZnodeStat] | None:
     except NoNodeError:
         return None
     return acl, stat
-
-
-def _strangers(zk: KazooClient, acl: Sequence[ACL]) -> list[str]:
-    """Return the users who may change a znode, except the owners of the session's own znodes, as "digest:mallory:…"."""
-    ours = {entry.id for entry in zk.default_acl or ()}
-    others = {entry.id for entry in acl if entry.perms & ~Permissions.READ} - ours
-    return sorted(f"{each.scheme}:{each.id}" for each in others)
 
 
 def _make(zk: KazooClient, root: str) -> None:

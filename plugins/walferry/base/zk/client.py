@@ -23,6 +23,7 @@ from kazoo.exceptions import (
     ConnectionLoss,
     MarshallingError,
     NoNodeError,
+    NotEmptyError,
     OperationTimeoutError,
     RolledBackError,
     RuntimeInconsistency,
@@ -34,9 +35,8 @@ from kazoo.retry import KazooRetry, RetryFailedError
 
 from walferry.base.hosts import unreachable
 from walferry.base.security.login import UNSECURED, Login
-from walferry.base.zk.answers import bound_answers, drop_unreadable
 from walferry.base.zk.errors import AnswerTooLong, ConnectError
-from walferry.base.zk.secured import SecuredClient
+from walferry.base.zk.secured import SecuredClient, bound_answers, drop_unreadable
 
 log = logging.getLogger(__name__)
 
@@ -53,7 +53,6 @@ LAST_LOOK_SECONDS = 1.0  # for each server, to distinguish an unreachable one fr
 CALL_TIMEOUT_SECONDS = 30.0
 CLOSE_SECONDS = 2.0  # an ensemble's time to acknowledge the end of a session
 PIPELINED_READS = 256
-TOO_LONG = object()  # stands in the place of an answer
 MAX_ANSWER_BYTES = 64 << 20  # a znode has at most 1 MiB by default; a list of children may be longer (jute.maxbuffer)
 
 # The request may have been carried out, or may still be when this session reconnects.
@@ -307,25 +306,22 @@ def children_all(zk: KazooClient, paths: Sequence[str], watch: Watch | None = No
 
 def children_each(zk: KazooClient, paths: Sequence[str], watch: Watch | None = None) -> list[list[str] | AnswerTooLong | None]:
     """Do the same as `children_all`, but with an error in the place of each list that is too long."""
-    found = _pipelined(zk, paths, lambda path: zk.get_children_async(path, watch=watch), _or_too_long)
-    return [
-        AnswerTooLong(path, zk.handler.most_bytes) if names is TOO_LONG else names and sorted(names)
-        for path, names in zip(paths, found, strict=True)
-    ]
+
+    def names(path: str, pending: Any) -> list[str] | AnswerTooLong | None:
+        try:
+            found = _or_none(path, pending)
+        except MarshallingError:
+            return AnswerTooLong(path, zk.handler.most_bytes)
+        return found and sorted(found)
+
+    return _pipelined(zk, paths, lambda path: zk.get_children_async(path, watch=watch), names)
 
 
-def _or_none(pending: Any) -> Any:
+def _or_none(_: str, pending: Any) -> Any:
     try:
         return pending.get()
     except NoNodeError:
         return None
-
-
-def _or_too_long(pending: Any) -> Any:
-    try:
-        return _or_none(pending)
-    except MarshallingError:
-        return TOO_LONG
 
 
 def read_all(zk: KazooClient, paths: Sequence[str]) -> list[ZNode | None]:
@@ -345,13 +341,22 @@ def stat_all(zk: KazooClient, paths: Sequence[str]) -> list[ZnodeStat | None]:
     return _pipelined(zk, paths, zk.exists_async)
 
 
+def delete_unused(zk: KazooClient, path: str, *, recursive: bool = False) -> bool:
+    """Delete a znode. Returns False if it is gone, deleted by another client or an earlier try, or if it has got children."""
+    try:
+        retried(zk, zk.delete, path, recursive=recursive)
+    except (NoNodeError, NotEmptyError):
+        return False
+    return True
+
+
 def _pipelined(
-    zk: KazooClient, paths: Sequence[str], request: Callable[[str], Any], answer: Callable[[Any], Any] = _or_none
+    zk: KazooClient, paths: Sequence[str], request: Callable[[str], Any], answer: Callable[[str, Any], Any] = _or_none
 ) -> list[Any]:
     """Send the requests for the paths and collect the answers. A missing znode gives None."""
 
     def some(paths: Sequence[str]) -> list[Any]:
-        return [answer(pending) for pending in [request(path) for path in paths]]
+        return [answer(*pending) for pending in [(path, request(path)) for path in paths]]
 
     found: list[Any] = []
     for start in range(0, len(paths), PIPELINED_READS):

@@ -11,7 +11,6 @@ import ipaddress
 import socket
 from collections.abc import Callable
 from functools import partial
-from typing import Protocol
 
 from walferry.base.errors import WalferryError
 from walferry.base.security.digest import DigestClient
@@ -27,62 +26,42 @@ DIGEST_URI = "zookeeper/zk-sasl-md5"  # all ZooKeeper servers use this one (Secu
 Exchange = Callable[[bytes], bytes | None]  # sends a token, and returns the server's
 
 
-class _Mechanism(Protocol):
-    @property
-    def ends(self) -> bool: ...  # whether the server may answer with nothing now
+def _by_kerberos(credential: Credential, server: str, exchange: Exchange) -> None:
+    def in_time(step: Callable[[], bytes]) -> bytes:
+        try:
+            return within(KDC_SECONDS, step, f"{credential} in {server.rpartition('@')[2]}")
+        except TimeoutError as error:
+            raise KdcSilent(credential, server) from error
 
-    def first(self) -> bytes: ...
-
-    def answer(self, token: bytes) -> bytes | None: ...
-
-
-class _Kerberos:
-    def __init__(self, credential: Credential, server: str) -> None:
-        self._client = GssapiClient(Context(credential, server), server, Protection.AUTHENTICATION)
-        self._credential = credential
-        self._server = server
-
-    @property
-    def ends(self) -> bool:
-        return self._client.protection is not None
-
-    def first(self) -> bytes:
-        return self._in_time(self._client.first)
-
-    def answer(self, token: bytes) -> bytes | None:
-        if self.ends:
-            return None
-        if b"nonce=" in token:
+    client = GssapiClient(Context(credential, server), server, Protection.AUTHENTICATION)
+    token = in_time(client.first)
+    while client.protection is None:
+        answer = _something(exchange(token))
+        if b"nonce=" in answer:
             raise LoginRefused(
                 "the server wants a password (DIGEST-MD5), not Kerberos",
                 "Give the connection zk_auth=digest, or the server a section Server for Kerberos in its JAAS file",
             )
-        answer = self._in_time(partial(self._client.answer, token))
-        if self._client.protection not in (None, Protection.AUTHENTICATION):
-            raise LoginRefused(f"{self._server} wants to wrap each message, which ZooKeeper's protocol does not know")
-        return answer
-
-    def _in_time(self, step: Callable[[], bytes]) -> bytes:
-        try:
-            return within(KDC_SECONDS, step, f"{self._credential} in {self._server.rpartition('@')[2]}")
-        except TimeoutError as error:
-            raise KdcSilent(self._credential, self._server) from error
+        token = in_time(partial(client.answer, answer))
+    if client.protection is not Protection.AUTHENTICATION:
+        raise LoginRefused(f"{server} wants to wrap each message, which ZooKeeper's protocol does not know")
+    exchange(token)  # the server may answer with nothing now
 
 
-class _Password:
-    def __init__(self, user: str, password: bytes) -> None:
-        self._client = DigestClient(user, password, DIGEST_URI)
+def _by_password(user: str, password: bytes, exchange: Exchange) -> None:
+    client, token = DigestClient(user, password, DIGEST_URI), b""
+    while not client.proved:
+        token = client.answer(_something(exchange(token)))
 
-    @property
-    def ends(self) -> bool:
-        return False
 
-    def first(self) -> bytes:
-        return b""
-
-    def answer(self, token: bytes) -> bytes | None:
-        answer = self._client.answer(token)
-        return None if self._client.proved else answer
+def _something(answer: bytes | None) -> bytes:
+    """Return the server's answer. Raises LoginRefused if it is nothing."""
+    if answer is None:
+        raise LoginRefused(
+            "the server does not authenticate clients, so the session would be an anonymous one",
+            "Give the server SASL (a section Server in its JAAS file), or the connection zk_auth=none",
+        )
+    return answer
 
 
 class Proof:
@@ -103,28 +82,12 @@ class Proof:
 
     def prove(self, host: str, exchange: Exchange) -> None:
         """Log in at the server on `host`. Raises KerberosError, DigestError, LoginFailed, and the errors of `exchange`."""
-        mechanism = self._mechanism(host)
-        token: bytes | None = mechanism.first()
-        while token is not None:
-            answer = exchange(token)
-            if answer is None and not mechanism.ends:
-                raise LoginRefused(
-                    "the server does not authenticate clients, so the session would be an anonymous one",
-                    "Give the server SASL (a section Server in its JAAS file), or the connection zk_auth=none",
-                )
-            token = mechanism.answer(answer or b"")
-
-    def forget(self) -> None:
-        """Do not use the present tickets next time: the server may have a new key by now."""
-        if self._login.kerberos is not None and self._login.zookeeper.auth is ZooKeeperAuth.KERBEROS:
-            credential_of(self._login.kerberos).distrust()
-
-    def _mechanism(self, host: str) -> _Mechanism:
         at, kerberos = self._login.zookeeper, self._login.kerberos
         if at.auth is ZooKeeperAuth.DIGEST:
             if not at.user or not at.password_file:
                 raise LoginRefused("a login by a password needs a user and a password file")
-            return _Password(at.user, password_of(at.password_file))
+            _by_password(at.user, password_of(at.password_file), exchange)
+            return
         if kerberos is None:
             raise LoginRefused("a login by Kerberos needs a principal with its keytab, or a credential cache")
         check_host(kerberos, host)
@@ -133,7 +96,12 @@ class Proof:
                 f"the principal {at.server} needs the server's host name, but the quorum has the address {host}",
                 "Put the host names of the servers' principals into the quorum",
             )
-        return _Kerberos(credential_of(kerberos), server_principal(self._login, host))
+        _by_kerberos(credential_of(kerberos), server_principal(self._login, host), exchange)
+
+    def forget(self) -> None:
+        """Do not use the present tickets next time: the server may have a new key by now."""
+        if self._login.kerberos is not None and self._login.zookeeper.auth is ZooKeeperAuth.KERBEROS:
+            credential_of(self._login.kerberos).distrust()
 
 
 def server_principal(login: Login, host: str) -> str:

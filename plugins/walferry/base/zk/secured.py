@@ -1,4 +1,4 @@
-"""Adds TLS and logins to kazoo's client. A session counts as connected only once it has logged in.
+"""Adds TLS, logins and bounds for answers to kazoo's client. A session counts as connected only once it has logged in.
 
 kazoo itself has both, but it reports a session as connected before its login, goes on with the next server for ever after a
 refused certificate, accepts each authority that the machine knows, and does not report why a login failed.
@@ -13,7 +13,7 @@ import threading
 from typing import Any
 
 from kazoo.client import KazooClient
-from kazoo.exceptions import AuthFailedError
+from kazoo.exceptions import AuthFailedError, MarshallingError
 from kazoo.protocol.connection import ConnectionDropped
 from kazoo.protocol.serialization import SASL, int_struct
 from kazoo.protocol.states import KeeperState
@@ -30,6 +30,9 @@ from walferry.base.zk.login import Refusals, proof_of, server_principal
 from walferry.base.zk.session_time import listen
 
 MAX_REASON_CHARS = 300
+MAX_SKIPPED_BYTES = 512 << 20  # of an answer that is read to its end but dropped, so that the connection stays usable
+SKIP_BYTES = 1 << 20  # bytes of a dropped answer that are read at once
+REPLY_HEADER = struct.Struct(">iqi")  # xid, zxid, error
 _CONNECTED = (KeeperState.CONNECTED, KeeperState.CONNECTED_RO)
 _ENDED = (KeeperState.AUTH_FAILED, KeeperState.CLOSED)
 _TALKS_TLS = LoginRefused(
@@ -165,6 +168,47 @@ class SecuredClient(KazooClient):  # type: ignore[misc]  # kazoo has no types
         except struct.error as error:
             raise _unreadable() from error
         return found
+
+
+def bound_answers(zk: SecuredClient, most_bytes: int) -> None:
+    """Drop a server that announces an impossibly long answer, and skip one that is only too long. kazoo collects up to 2 GiB."""
+    read = zk._connection._read
+    zk.handler.most_bytes = most_bytes
+
+    def skipped(length: int, timeout: float) -> bytes:
+        """Read and drop an answer; return its header, with an error in place of the rest."""
+        xid, zxid, error = REPLY_HEADER.unpack(read(REPLY_HEADER.size, timeout))
+        left = length - REPLY_HEADER.size
+        while left:
+            left -= len(read(min(left, SKIP_BYTES), timeout))
+        return REPLY_HEADER.pack(xid, zxid, error or MarshallingError.code)
+
+    def bounded(length: int, timeout: float) -> Any:
+        if not 0 <= length <= (MAX_SKIPPED_BYTES if zk.connected else most_bytes):
+            zk.handler.no_zookeeper |= not zk.connected
+            raise ConnectionDropped(f"an answer of {length} bytes; at most {most_bytes} are accepted")
+        try:
+            return read(length, timeout) if length <= most_bytes else skipped(length, timeout)
+        except ConnectionDropped as dropped:
+            zk.handler.dropped |= not zk.connected
+            if isinstance(dropped.__context__, ssl.SSLError):
+                zk.tls_ended(dropped.__context__)
+            raise
+
+    zk._connection._read = bounded
+
+
+def drop_unreadable(zk: SecuredClient) -> None:
+    """Drop a server whose answer cannot be parsed: such an answer would end kazoo's thread, and so the client for good."""
+    read = zk._connection._read_socket
+
+    def dropping(timeout: float) -> Any:
+        try:
+            return read(timeout)
+        except (struct.error, ValueError, LookupError, TypeError, AttributeError) as error:
+            raise ConnectionDropped(f"an answer that cannot be read: {error!r}") from error
+
+    zk._connection._read_socket = dropping
 
 
 def _unreadable() -> LoginFailed:

@@ -11,7 +11,6 @@ from __future__ import annotations
 import enum
 import hashlib
 import hmac
-from collections.abc import Callable
 from functools import partial
 
 from asn1crypto import keys, pkcs12
@@ -22,9 +21,7 @@ from cryptography.hazmat.primitives.ciphers import Cipher, modes
 from cryptography.hazmat.primitives.ciphers.algorithms import AES
 from cryptography.hazmat.primitives.padding import PKCS7
 
-from walferry.hbase.crypto.jceks import MAX_ITERATIONS, WrongPassword
-
-Unlock = Callable[[str], tuple[str, bytes]]
+from walferry.hbase.crypto.jceks import MAX_ITERATIONS, Unlock, WrongPassword
 
 _SHROUDED_KEY = "1.2.840.113549.1.12.10.1.2"
 _ALGORITHMS = {"2.16.840.1.101.3.4.1": "AES"}  # Java's names; other algorithms keep their object identifier

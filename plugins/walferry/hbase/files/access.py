@@ -10,11 +10,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from urllib.parse import urlsplit
 
-from google.protobuf.message import DecodeError
-
-from walferry.base.security.gssapi import KerberosError
 from walferry.hbase.files.hdfs import ask
-from walferry.hbase.files.namenode import NameNodeError, NameNodeRefused
+from walferry.hbase.files.namenode import NO_ANSWER, NameNodeRefused
 from walferry.hbase.files.namenodes import namenodes, path_of
 from walferry.hbase.files.store import OLD_WALS, WALS
 
@@ -64,7 +61,7 @@ def _refusal(need: Need) -> str | None:
                 continue
             denied = "AccessControlException" in str(error)
             return f"this user may not {_WHAT[need.mode]} {need.folder}, {need.why} ({error})" if denied else None
-        except (OSError, NameNodeError, KerberosError, DecodeError):
+        except NO_ANSWER:
             continue  # the later use of the folder reports it
         return None
     return None

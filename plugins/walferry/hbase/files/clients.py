@@ -7,7 +7,6 @@ import os
 import threading
 import time
 from collections.abc import Callable
-from queue import Empty, SimpleQueue
 from typing import Any, TypeVar
 from urllib.parse import urlsplit
 
@@ -16,6 +15,7 @@ import fsspec
 from walferry.base.hosts import unreachable
 from walferry.base.security.gssapi import KerberosError
 from walferry.base.security.login import Kerberos
+from walferry.base.security.waiting import in_background
 from walferry.hbase.files.errors import HdfsLoginFailed, NoActiveNameNode, NoFileRight, StoreError
 from walferry.hbase.files.failover import no_active, preferred
 from walferry.hbase.files.hdfs import login_problem, new_file_system
@@ -147,26 +147,27 @@ def remote(url: str, call: Callable[[], T]) -> T:
     hdfs-native waits for ever for a NameNode that has stopped answering. So the call has a thread of its own, which is abandoned
     after REMOTE_TIMEOUT_SECONDS.
     """
-    outcome: SimpleQueue[tuple[T, None] | tuple[None, BaseException]] = SimpleQueue()
-
-    def run() -> None:
-        try:
-            outcome.put((call(), None))
-        except BaseException as error:  # hdfs-native's panics are not Exceptions
-            outcome.put((None, error))
-
-    threading.Thread(target=run, name=f"remote-{url}", daemon=True).start()
+    outcome = in_background(call, f"remote-{url}")
     try:
-        value, error = outcome.get(timeout=REMOTE_TIMEOUT_SECONDS)
-    except Empty:
+        error = outcome.exception(REMOTE_TIMEOUT_SECONDS)
+    except TimeoutError:
         raise _without_namenode(url, f"no answer within {REMOTE_TIMEOUT_SECONDS:g} s") from None
     if isinstance(error, FileNotFoundError):
         raise FileNotFoundError(errno.ENOENT, "no such file", url) from error
-    if isinstance(error, StoreError):
-        raise error
-    if error is not None:
+    if error is not None and not isinstance(error, StoreError):
         raise _failed(url, error) from error
-    return value  # type: ignore[return-value]  # without an error there is a value
+    return outcome.result()
+
+
+def at(url: str, call: Callable[[Any, str], T]) -> T:
+    """Do the same as `remote` for a call that gets the URL's file system, and its path there."""
+    return remote(url, lambda: call(*system_and_path(url)))
+
+
+def system_and_path(url: str) -> tuple[Any, str]:
+    """Return a URL's file system, as `file_system` does, and its path there."""
+    system = file_system(url)
+    return system, local_path(url) if scheme(url) == "file" else system._strip_protocol(url)
 
 
 def scheme(url: str) -> str:

@@ -31,8 +31,5 @@ class UnreadableBytes(StoreError, WalError):
     """
 
     def __init__(self, path: str, offset: int, reason: str, advice: str, *, lost: bool = False) -> None:
-        WalferryError.__init__(self, f"{path} at byte {offset}: {reason}", advice)
-        self.path = path
-        self.offset = offset
-        self.reason = reason
+        WalError.__init__(self, path, offset, reason, advice)
         self.lost = lost

@@ -9,13 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from google.protobuf.message import DecodeError
-
 from walferry.base.hosts import side_by_side
-from walferry.base.security.gssapi import KerberosError
 from walferry.base.texts import one_line
 from walferry.hbase.files.hdfs import ask
-from walferry.hbase.files.namenode import CALL_SECONDS, MAX_TEXT_CHARS, NameNode, NameNodeError, NameNodeRefused
+from walferry.hbase.files.namenode import CALL_SECONDS, MAX_TEXT_CHARS, NO_ANSWER, NameNode, NameNodeRefused
 from walferry.hbase.files.namenodes import Server, address, name_services
 
 ACTIVE, STANDBY = "active", "standby"
@@ -59,6 +56,6 @@ def _state(url: str, server: Server) -> str:
         ask(*server, url, NameNode.space)
     except NameNodeRefused as error:
         return STANDBY if "StandbyException" in str(error) else f"refuses: {one_line(str(error), MAX_TEXT_CHARS)}"
-    except (OSError, NameNodeError, KerberosError, DecodeError) as error:
+    except NO_ANSWER as error:
         return f"cannot be asked: {one_line(str(error), MAX_TEXT_CHARS) or 'no answer'}"
     return ACTIVE

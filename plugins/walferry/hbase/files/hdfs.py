@@ -18,14 +18,13 @@ from typing import Any, TypeVar
 from urllib.parse import urlsplit
 
 import fsspec
-from google.protobuf.message import DecodeError
 
 from walferry.base.security.gssapi import Credential, KerberosError, credential_of
 from walferry.base.security.login import Kerberos
 from walferry.base.security.tickets import NO_KEYS, Service, TicketCache
 from walferry.base.texts import one_line
 from walferry.hbase.files.logins import is_lent, login_at
-from walferry.hbase.files.namenode import MAX_TEXT_CHARS, LoginRefused, NameNode, NameNodeError, NameNodeRefused, WrongNameNode
+from walferry.hbase.files.namenode import MAX_TEXT_CHARS, NO_ANSWER, LoginRefused, NameNode, NameNodeRefused, WrongNameNode
 from walferry.hbase.files.namenodes import Server, configured_hosts, hadoop_settings, key_servers, namenodes, path_of
 
 AUTHENTICATION = "hadoop.security.authentication"
@@ -137,7 +136,7 @@ def login_problem(url: str) -> str | None:
                 break
         except NameNodeRefused:
             let_in = True  # a standby NameNode
-        except (OSError, NameNodeError, DecodeError) as error:
+        except NO_ANSWER as error:
             unclear.append(f"NameNode {host}:{port} has not taken a login: {one_line(str(error), MAX_TEXT_CHARS) or 'no answer'}")
         else:
             return None
@@ -147,7 +146,7 @@ def login_problem(url: str) -> str | None:
 
 
 def ask(host: str, port: int, url: str, call: Callable[[NameNode], T]) -> T:
-    """Call a NameNode with the URL's login, and return the result. Raises OSError, NameNodeError, KerberosError, DecodeError."""
+    """Call a NameNode with the URL's login, and return the result. Raises one of NO_ANSWER."""
     known = hadoop_settings()
     expected = known.get(f"{_PRINCIPAL}.pattern") or known.get(_PRINCIPAL)
     with NameNode(host, port, login_in_effect(url), expected) as namenode:

@@ -26,7 +26,6 @@ import time
 from collections.abc import Callable
 from fnmatch import fnmatchcase
 from glob import escape
-from typing import NamedTuple
 from uuid import uuid4
 
 from google.protobuf.message import DecodeError, Message
@@ -35,7 +34,7 @@ from walferry.base.closing import Closing
 from walferry.base.errors import WalferryError
 from walferry.base.protos import hdfs_pb2 as pb
 from walferry.base.protos.parsing import delimited, length_at, parse_message
-from walferry.base.security.gssapi import Context, check_host, credential_of
+from walferry.base.security.gssapi import Context, KerberosError, check_host, credential_of
 from walferry.base.security.login import HOST, Kerberos, Protection
 from walferry.base.security.sasl import GssapiClient
 from walferry.base.security.tickets import Service, principal_of
@@ -74,8 +73,11 @@ class WrongNameNode(LoginRefused):
     """The answering server is not the expected NameNode: it has another name, or does not use Kerberos."""
 
 
+NO_ANSWER = (OSError, NameNodeError, KerberosError, DecodeError)  # the errors of connections and calls
+
+
 class NameNode(Closing):
-    """A connection to a NameNode; a context manager that closes it. Calls raise OSError, NameNodeError, DecodeError."""
+    """A connection to a NameNode; a context manager that closes it. Calls raise one of NO_ANSWER."""
 
     def __init__(self, host: str, port: int, kerberos: Kerberos | None, expected: str | None = None) -> None:
         """Connect and log in. The NameNode must have the principal `expected`, or match it if it is a pattern of Hadoop's. _HOST
@@ -89,14 +91,15 @@ class NameNode(Closing):
         self.service: Service | None = None  # the principal that the NameNode has proved, if it had to prove one
         self._client = uuid4().bytes
         self._calls = 0
-        self._session: _Session | None = None
+        self._context: Context | None = None  # wraps each message, for integrity or privacy
+        self._encrypt = False
         self._unwrapped = b""
         self._give_up = time.monotonic() + CALL_SECONDS
         self._sock = socket.create_connection((host, port), timeout=CALL_SECONDS)
         try:
             self._sock.sendall(_PREAMBLE)
             if kerberos:
-                self._session = self._negotiate(kerberos, expected)
+                self._negotiate(kerberos, expected)
             else:
                 self._begin_simple()
             user = None if kerberos else os.environ.get("HADOOP_USER_NAME") or user_name()
@@ -127,7 +130,7 @@ class NameNode(Closing):
         call = pb.RequestHeader(methodName=method, declaringClassProtocolName=_PROTOCOL, clientProtocolVersion=1)
         self._send(_frame(_header(self._calls, self._client), call, request or b"\0"))
         self._calls += 1
-        header, rest = _split(self._read_frame(self._from_socket if self._session is None else self._from_wraps))
+        header, rest = _split(self._read_frame(self._from_socket if self._context is None else self._from_wraps))
         if header.status:
             raise NameNodeRefused(_words(header))
         return _first(rest)[0]
@@ -140,7 +143,7 @@ class NameNode(Closing):
             raise LoginRefused("demands Kerberos")
         self._send_sasl(pb.RpcSasl(state=_INITIATE, auths=[methods["SIMPLE"]]))
 
-    def _negotiate(self, kerberos: Kerberos, expected: str | None) -> _Session | None:
+    def _negotiate(self, kerberos: Kerberos, expected: str | None) -> None:
         self._send_sasl(pb.RpcSasl(state=_NEGOTIATE))
         chosen = _chosen(self._receive_sasl())
         service = Service(chosen.protocol, chosen.serverId)
@@ -158,7 +161,8 @@ class NameNode(Closing):
         if client.protection is None:
             raise LoginRefused("has ended the negotiation before both sides had proved who they are")
         self.service = service
-        return None if client.protection is Protection.AUTHENTICATION else _Session(context, client.protection)
+        if client.protection is not Protection.AUTHENTICATION:
+            self._context, self._encrypt = context, client.protection is Protection.PRIVACY
 
     def _exchange(self, client: GssapiClient) -> None:
         for _ in range(MAX_ROUNDS):
@@ -183,15 +187,15 @@ class NameNode(Closing):
         return parse_message(pb.RpcSasl, _first(rest)[0])
 
     def _send(self, frame: bytes) -> None:
-        if self._session is None:
+        if self._context is None:
             self._sock.sendall(frame)
         else:
-            self._send_sasl(pb.RpcSasl(state=_WRAP, token=self._session.wrap(frame)))
+            self._send_sasl(pb.RpcSasl(state=_WRAP, token=self._context.wrap(frame, encrypt=self._encrypt)))
 
     def _from_wraps(self, length: int) -> bytes:
-        assert self._session is not None
+        assert self._context is not None
         while len(self._unwrapped) < length:
-            self._unwrapped += self._session.unwrap(self._receive_sasl().token)
+            self._unwrapped += self._context.unwrap(self._receive_sasl().token, encrypted=self._encrypt)
         data, self._unwrapped = self._unwrapped[:length], self._unwrapped[length:]
         return data
 
@@ -214,19 +218,6 @@ class NameNode(Closing):
         if not 0 < length <= MAX_ANSWER_BYTES:
             raise NameNodeError(f"an answer of {length} bytes is not one of Hadoop's RPC")
         return take(length)
-
-
-class _Session(NamedTuple):
-    """Wraps each message for integrity or privacy."""
-
-    context: Context
-    protection: Protection
-
-    def wrap(self, data: bytes) -> bytes:
-        return self.context.wrap(data, encrypt=self.protection is Protection.PRIVACY)
-
-    def unwrap(self, token: bytes) -> bytes:
-        return self.context.unwrap(token, encrypted=self.protection is Protection.PRIVACY)
 
 
 def _chosen(offer: pb.RpcSasl) -> pb.SaslAuth:

@@ -8,14 +8,11 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass
 
-from google.protobuf.message import DecodeError
-
-from walferry.base.security.gssapi import KerberosError
-from walferry.hbase.files.clients import file_system, local_path, remote, scheme
+from walferry.hbase.files.clients import at, local_path, scheme
 from walferry.hbase.files.errors import StoreError
 from walferry.hbase.files.hdfs import ask
 from walferry.hbase.files.logins import HDFS_SCHEMES
-from walferry.hbase.files.namenode import NameNode, NameNodeError
+from walferry.hbase.files.namenode import NO_ANSWER, NameNode
 from walferry.hbase.files.namenodes import namenodes
 
 
@@ -43,7 +40,7 @@ def space_at(url: str) -> Space:
         try:
             found = ask(host, port, url, NameNode.space)
             return Space(found.capacity, found.remaining)
-        except (OSError, NameNodeError, KerberosError, DecodeError) as error:
+        except NO_ANSWER as error:
             problems.append(f"NameNode {host}:{port}: {error}")
     raise StoreError(f"{url}: {'; '.join(problems) or 'its NameNodes are not known'}")
 
@@ -52,6 +49,5 @@ def bytes_on_disk(url: str) -> tuple[int, int]:
     """Return the bytes of all files in a folder, and the bytes that all their copies take on the disks. Raises StoreError."""
     if scheme(url) not in HDFS_SCHEMES:
         raise StoreError(f"{url}: only HDFS keeps copies that can be counted")
-    system = file_system(url)
-    used = remote(url, lambda: system.client.get_content_summary(system._strip_protocol(url)))
+    used = at(url, lambda system, path: system.client.get_content_summary(path))
     return int(used.length), int(used.space_consumed)

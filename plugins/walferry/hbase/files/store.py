@@ -17,8 +17,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
-from walferry.hbase.files.clients import file_system, remote, scheme
+from walferry.hbase.files.clients import at, scheme
 from walferry.hbase.files.errors import StoreError
 from walferry.hbase.files.logins import HDFS_SCHEMES
 from walferry.hbase.files.systems import OpenWal, file_size, open_wal
@@ -121,15 +122,9 @@ class WalStore:
                 f"{location.url}: on {kind}:// nothing tells whether the length of a file that was never closed is final. "
                 "wal_root must be on HDFS or a local disk"
             )
-
         if self.look_only:
             return not self.is_growing(location)
-
-        def ask() -> bool:
-            system = file_system(location.url)
-            return bool(system.client.recover_lease(system._strip_protocol(location.url)))
-
-        return remote(location.url, ask)
+        return at(location.url, lambda system, path: bool(system.client.recover_lease(path)))
 
     def is_growing(self, location: WalLocation) -> bool:
         """Return whether the file was not closed and may therefore be longer than its reported length.
@@ -140,10 +135,8 @@ class WalStore:
         if scheme(location.url) not in HDFS_SCHEMES:
             return False
 
-        def ask() -> bool:
-            system = file_system(location.url)
-            path = system._strip_protocol(location.url)
+        def ask(system: Any, path: str) -> bool:
             copies, used = system.client.get_file_info(path).replication, system.client.get_content_summary(path)
             return not copies or bool(used.space_consumed != used.length * copies)  # no copies: erasure coded
 
-        return remote(location.url, ask)
+        return at(location.url, ask)

@@ -13,15 +13,16 @@ import os
 import stat
 import threading
 import time
+from abc import abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, Protocol, Self
+from typing import Any, Self
 from uuid import uuid4
 
 from walferry.base.closing import Closing
-from walferry.hbase.files.clients import file_system, local_path, remote, scheme
+from walferry.hbase.files.clients import at, file_system, local_path, remote, scheme, system_and_path
 from walferry.hbase.files.errors import NoFileRight, StoreError, UnreadableBytes
 from walferry.hbase.files.logins import HDFS_SCHEMES
 from walferry.hbase.files.unreadable import DAMAGED, readable_bytes, readable_pieces, reason_on_hdfs
@@ -45,20 +46,14 @@ class FolderEntry:
     is_folder: bool
 
 
-class OpenWal(Protocol):
+class OpenWal(Closing):
     """An open WAL; `size` is its length in bytes when it was opened. Also a context manager that closes it."""
 
     size: int
 
+    @abstractmethod
     def read_at(self, offset: int, length: int) -> bytes:
         """Return `length` bytes from `offset` on; fewer only at the end of the file."""
-        ...
-
-    def close(self) -> None: ...
-
-    def __enter__(self) -> Self: ...
-
-    def __exit__(self, *error: object) -> None: ...
 
 
 def open_wal(url: str, *, patience: float = 0.0) -> OpenWal:
@@ -108,7 +103,7 @@ class NewFile:
 
     def __init__(self, url: str, *, in_place: bool = True) -> None:
         self._url = url
-        self._system, self._path = _system_and_path(url)
+        self._system, self._path = system_and_path(url)
         # Two peers' runs may write the same file at the same time.
         self._part = self._path if in_place else f"{self._path}.{uuid4().hex}.part"
         self._held: list[bytes] = []
@@ -150,11 +145,6 @@ class NewFile:
             remote(self._url, lambda: self._system.rm_file(self._part))
 
 
-def _system_and_path(url: str) -> tuple[Any, str]:
-    system = file_system(url)
-    return system, local_path(url) if scheme(url) == "file" else system._strip_protocol(url)
-
-
 def _put_in_place(system: Any, part: str, path: str) -> None:
     with suppress(FileNotFoundError):
         if system.exists(path):
@@ -175,7 +165,7 @@ def file_size(url: str) -> int:
             if error.errno != errno.ENAMETOOLONG:
                 raise
             raise FileNotFoundError(errno.ENOENT, "no such file", url) from None
-    return remote(url, lambda: int(file_system(url).info(url)["size"]))
+    return at(url, lambda system, path: int(system.info(path)["size"]))
 
 
 def list_folder(url: str, wanted: Callable[[str], bool]) -> dict[str, int]:
@@ -201,23 +191,21 @@ def list_entries(url: str) -> list[FolderEntry]:
 
 def delete_file(url: str) -> None:
     """Delete a file, if it exists. Raises StoreError."""
-    system, path = _system_and_path(url)
     with suppress(FileNotFoundError):
-        remote(url, lambda: system.rm_file(path))
+        at(url, lambda system, path: system.rm_file(path))
 
 
 def delete_empty_folder(url: str) -> None:
     """Delete a folder if it is empty."""
-    system, path = _system_and_path(url)
     with suppress(FileNotFoundError, StoreError):
-        remote(url, lambda: system.rmdir(path))
+        at(url, lambda system, path: system.rmdir(path))
 
 
 def exists(url: str) -> bool:
     """Return whether a file or folder exists. Raises StoreError."""
     if scheme(url) == "file":
         return os.path.lexists(local_path(url))
-    return remote(url, lambda: bool(file_system(url).exists(url)))
+    return at(url, lambda system, path: bool(system.exists(path)))
 
 
 def rename(source: str, target: str) -> None:
@@ -234,21 +222,18 @@ def rename(source: str, target: str) -> None:
         return
     if kind not in HDFS_SCHEMES:
         raise StoreError(f"{source}: a rename on {kind}:// is not one step. WALs must be on HDFS or a local disk")
-    system = file_system(source)
-    remote(source, lambda: system.client.rename(system._strip_protocol(source), system._strip_protocol(target), False))
+    at(source, lambda system, path: system.client.rename(path, system._strip_protocol(target), False))
 
 
 def make_folder(url: str) -> None:
     """Make a folder with its parents, unless it exists. Raises StoreError."""
-    path = local_path(url) if scheme(url) == "file" else url
-    remote(url, lambda: file_system(url).makedirs(path, exist_ok=True))
+    at(url, lambda system, path: system.makedirs(path, exist_ok=True))
 
 
 def delete_folder(url: str) -> None:
     """Delete a folder with its contents, if it exists. Raises StoreError."""
     if exists(url):
-        path = local_path(url) if scheme(url) == "file" else url
-        remote(url, lambda: file_system(url).rm(path, recursive=True))
+        at(url, lambda system, path: system.rm(path, recursive=True))
 
 
 def touch(url: str) -> None:
@@ -256,14 +241,14 @@ def touch(url: str) -> None:
     if scheme(url) == "file":
         os.utime(local_path(url))
         return
-    system, now_ms = file_system(url), int(time.time() * 1000)
-    remote(url, lambda: system.client.set_times(system._strip_protocol(url), now_ms, now_ms))
+    now_ms = int(time.time() * 1000)
+    at(url, lambda system, path: system.client.set_times(path, now_ms, now_ms))
 
 
 def _entries(url: str, wanted: Callable[[str], bool]) -> list[FolderEntry]:
     if scheme(url) == "file":
         return list(_local_entries(local_path(url), wanted))
-    return remote(url, lambda: [entry for entry in _remote_entries(url) if wanted(entry.name)])
+    return at(url, lambda system, path: [entry for entry in _remote_entries(url, system, path) if wanted(entry.name)])
 
 
 def _local_entries(path: str, wanted: Callable[[str], bool]) -> Iterator[FolderEntry]:
@@ -275,9 +260,7 @@ def _local_entries(path: str, wanted: Callable[[str], bool]) -> Iterator[FolderE
                     yield FolderEntry(entry.name, status.st_size, status.st_mtime, stat.S_ISDIR(status.st_mode))
 
 
-def _remote_entries(url: str) -> Iterator[FolderEntry]:
-    system = file_system(url)
-    path = system._strip_protocol(url)
+def _remote_entries(url: str, system: Any, path: str) -> Iterator[FolderEntry]:
     if scheme(url) in HDFS_SCHEMES:  # fsspec would keep the whole listing
         for status in system.client.list_status(path, False):
             yield FolderEntry(_last(status.path), int(status.length), status.modification_time / 1000, bool(status.isdir))
@@ -309,7 +292,7 @@ def read_fd(fd: int, offset: int, length: int) -> bytes:
     return data
 
 
-class _LocalFile(Closing):
+class _LocalFile(OpenWal):
     def __init__(self, url: str) -> None:
         self._url = url
         try:
@@ -337,7 +320,7 @@ class _LocalFile(Closing):
         os.close(self._fd)
 
 
-class _RemoteFile(Closing):
+class _RemoteFile(OpenWal):
     def __init__(self, url: str, patience: float) -> None:
         self._url = url
         self._patience = patience

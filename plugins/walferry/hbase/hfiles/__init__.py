@@ -2,7 +2,7 @@
 
     stores, sorting                 the slave's stores, and windows of WALs in their order
     cutting                         a run → the regions' shares of it, after a split of the slave's region
-    merge, order                    runs of one store → one series of cells
+    merge                           runs of one store → one series of cells
     writer, settings                cells → a file with the settings of the slave's family
     filling, encodings              the file's data blocks, in compiled code
     blocks                          frames of blocks: compression and checksums

@@ -91,13 +91,15 @@ class Placed:
 class BlockWriter:
     """Writes blocks one after the other. The next block begins at `position`.
 
-    `write` must not keep the buffer that it gets: the next block reuses it.
+    `write` must not keep the buffer that it gets: the next block reuses it. `compress` is as `compressor` returns it.
     """
 
-    def __init__(self, write: Callable[[memoryview], object], compression: Compression, checksum: Checksum) -> None:
+    def __init__(
+        self, write: Callable[[memoryview], object], compress: Callable[[memoryview], bytes] | None, checksum: Checksum
+    ) -> None:
         self.position = 0
         self._write = write
-        self._compress = _compressor(compression)
+        self._compress = compress
         self._checksum = checksum
         self._previous: dict[BlockKind, int] = {}
 
@@ -129,7 +131,7 @@ class BlockWriter:
         self.position += len(data)
 
 
-def _compressor(codec: Compression) -> Callable[[memoryview], bytes] | None:
+def compressor(codec: Compression) -> Callable[[memoryview], bytes] | None:
     """Return the function that compresses a block's data, or None if the data stays uncompressed."""
     if codec is Compression.NONE:
         return None

@@ -23,10 +23,10 @@ from typing import Final
 import numpy as np
 
 from walferry.base.kernels.compiled import inlined
-from walferry.base.kernels.read import Bytes, read_little_endian, read_uint8
+from walferry.base.kernels.read import Bytes, compare_bytes, read_little_endian, read_uint8
 from walferry.base.kernels.write import copy_bytes, put_int
 from walferry.hbase.hfiles.blocks import BlockKind, BlockWriter, Placed
-from walferry.hbase.hfiles.cells import compare_bytes, qualifier_of, row_of
+from walferry.hbase.hfiles.cells import qualifier_of, row_of
 from walferry.hbase.hfiles.index import IndexEntry, encode_root, encode_vint
 
 CHUNK_BYTES: Final = 128 << 10  # io.storefile.bloom.block.size
@@ -112,7 +112,7 @@ class BloomWriter:
             return None
         first_key, bits = self._full.pop(0)
         placed = out.put(BlockKind.BLOOM_CHUNK, bits.tobytes())
-        self._chunks.append(IndexEntry.of(first_key, placed))
+        self._chunks.append(IndexEntry(first_key, placed))
         return placed
 
     def meta(self) -> bytes:

@@ -18,7 +18,7 @@ from typing import Final
 import numpy as np
 
 from walferry.base.kernels.compiled import inlined
-from walferry.base.kernels.read import INCOMPLETE, Bytes, read_int32, read_int64, read_uint8, read_uint16, read_word
+from walferry.base.kernels.read import INCOMPLETE, Bytes, compare_bytes, read_int32, read_int64, read_uint8, read_uint16
 from walferry.hbase.wal.cells import KEY_TAIL, MAX_ROW, MAX_TAGS, MIN_KEY, MIN_TAG
 from walferry.hbase.wal.problems import MAX_ENTRY_BYTES
 
@@ -154,24 +154,6 @@ def has_same_content(a: Bytes, i: int, b: Bytes, j: int) -> bool:
         return False
     x, y = value_start(a, i), value_start(b, j)
     return compare_bytes(a, x, cell_end(a, i) - x, b, y, cell_end(b, j) - y) == 0
-
-
-@inlined
-def compare_bytes(a: Bytes, i: int, a_len: int, b: Bytes, j: int, b_len: int) -> int:
-    """Return a number below, at or above 0 as `a[i:i + a_len]` sorts before, is equal to, or sorts after `b[j:j + b_len]`."""
-    common = min(a_len, b_len)
-    k = 0
-    while k + 8 <= common:
-        x, y = read_word(a, i + k), read_word(b, j + k)
-        if x != y:
-            return -1 if x < y else 1
-        k += 8
-    while k < common:
-        difference = read_uint8(a, i + k) - read_uint8(b, j + k)
-        if difference != 0:
-            return difference
-        k += 1
-    return a_len - b_len
 
 
 @inlined

@@ -13,9 +13,10 @@ from typing import Final
 import numpy as np
 
 from walferry.base.kernels.compiled import unmanaged
-from walferry.base.kernels.read import INCOMPLETE, Bytes
-from walferry.hbase.hfiles.cells import BROKEN, EDIT, MAX_CELL, MIN_CELL, checked_end, compare_bytes, row_of
+from walferry.base.kernels.read import INCOMPLETE, Bytes, compare_bytes
+from walferry.hbase.hfiles.cells import BROKEN, EDIT, MAX_CELL, MIN_CELL, checked_end, row_of
 from walferry.hbase.hfiles.errors import BrokenRun
+from walferry.hbase.wal.scan import read_only
 from walferry.hbase.wal.windows import RandomAccess
 
 CHUNK_BYTES = 1 << 20
@@ -81,9 +82,7 @@ def _read(run: RandomAccess, offset: int, length: int) -> Bytes:
     data = run.read_at(offset, length)
     if len(data) != length:
         raise OSError(f"a sorted run gave {len(data)} bytes where {length} were asked for at byte {offset}")
-    part = np.frombuffer(data, np.uint8)
-    part.flags.writeable = False  # so that kernels are compiled once, whether the run's own buffer can be written or not
-    return part
+    return read_only(np.frombuffer(data, np.uint8))
 
 
 @unmanaged

@@ -31,13 +31,12 @@ from typing import Final
 import numpy as np
 
 from walferry.base.kernels.compiled import inlined, unmanaged
-from walferry.base.kernels.read import Bytes, Ints, read_uint8
+from walferry.base.kernels.read import Bytes, Ints, common_bytes, compare_bytes
 from walferry.base.kernels.write import copy_bytes, put_int, put_varint
 from walferry.hbase.hfiles.cells import (
     LENGTHS,
     MIN_CELL,
     cell_end,
-    compare_bytes,
     compare_rows,
     family_of,
     key_len_of,
@@ -88,29 +87,20 @@ class FastFlag(enum.IntEnum):
 
 
 @inlined
-def _common_bytes(a: Bytes, i: int, b: Bytes, j: int, most: int) -> int:
-    """Return how many of the first `most` bytes at `a[i:]` and `b[j:]` are equal."""
-    k = 0
-    while k < most and read_uint8(a, i + k) == read_uint8(b, j + k):
-        k += 1
-    return k
-
-
-@inlined
 def _common_key(buf: Bytes, pos: int, before: Bytes, at: int, whole: bool) -> int:
     """Return how many first bytes the keys of two cells of one family share; with timestamp and type if `whole`."""
     row, row_len = row_of(buf, pos)
     other, other_len = row_of(before, at)
     if row_len != other_len:
         return 1 if row_len >> 8 == other_len >> 8 else 0
-    common = _common_bytes(buf, row, before, other, row_len)
+    common = common_bytes(buf, row, before, other, row_len)
     if common != row_len:
         return ROW_LENGTH + common
     start, length = qualifier_of(buf, pos)
     other_start, other_length = qualifier_of(before, at)
-    same = _common_bytes(buf, start, before, other_start, min(length, other_length))
+    same = common_bytes(buf, start, before, other_start, min(length, other_length))
     if whole and same == max(length, other_length):
-        same += _common_bytes(buf, start + length, before, other_start + other_length, KEY_TAIL)
+        same += common_bytes(buf, start + length, before, other_start + other_length, KEY_TAIL)
     return start + same - pos - LENGTHS
 
 
@@ -184,7 +174,7 @@ def _put_fast_diff(buf: Bytes, pos: int, is_first: bool, before: Bytes, at: int,
         return copy_bytes(out, put_varint(out, to, 0), buf, pos + LENGTHS, key_len + val_len)
     value, other = value_start(buf, pos), value_start(before, at)
     common = _common_key(buf, pos, before, at, False)
-    flags = _common_bytes(buf, value - KEY_TAIL, before, other - KEY_TAIL, TIME_BYTES - 1)
+    flags = common_bytes(buf, value - KEY_TAIL, before, other - KEY_TAIL, TIME_BYTES - 1)
     time = value - KEY_TAIL + flags
     flags |= FastFlag.SAME_KEY_LEN if key_len == key_len_of(before, at) else 0
     flags |= FastFlag.SAME_TYPE if type_of(buf, pos) == type_of(before, at) else 0

@@ -10,13 +10,12 @@ import enum
 from typing import Final
 
 from walferry.base.kernels.compiled import inlined, unmanaged
-from walferry.base.kernels.read import Bytes, Ints
+from walferry.base.kernels.read import Bytes, Ints, compare_bytes
 from walferry.hbase.hfiles.bloom import Bloom, add_key, column_key, is_new_key
 from walferry.hbase.hfiles.cells import (
     LENGTHS,
     TAGS_LENGTH,
     checked_end,
-    compare_bytes,
     compare_rows,
     compare_within_row,
     family_of,

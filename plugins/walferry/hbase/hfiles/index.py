@@ -36,13 +36,12 @@ class IndexEntry:
     """A block, and its key in the index."""
 
     key: bytes
-    offset: int
-    disk_bytes: int
+    block: Placed
 
-    @classmethod
-    def of(cls, key: bytes, block: Placed) -> IndexEntry:
-        """Return the entry of a block that was written."""
-        return cls(key, block.offset, block.disk_bytes)
+    @property
+    def place(self) -> bytes:
+        """The encoded place of the block."""
+        return _PLACE.pack(self.block.offset, self.block.disk_bytes)
 
 
 @dataclass(frozen=True)
@@ -78,7 +77,7 @@ class BlockIndex:
             return None
         placed = out.put(BlockKind.LEAF_INDEX, _encoded(self._leaf))
         self._raw_bytes += placed.raw_bytes
-        self._root.append(IndexEntry.of(self._leaf[0].key, placed))
+        self._root.append(IndexEntry(self._leaf[0].key, placed))
         self._counts.append(self._blocks)
         self._leaf, self._leaf_bytes = [], _EMPTY_LEAF_BYTES
         return placed
@@ -99,7 +98,7 @@ class BlockIndex:
         entry = (self._counts[-1] - 1) // 2
         leaf = bisect_right(self._counts, entry)
         before = self._counts[leaf - 1] if leaf else 0
-        return _MIDDLE.pack(self._root[leaf].offset, self._root[leaf].disk_bytes, entry - before)
+        return _MIDDLE.pack(self._root[leaf].block.offset, self._root[leaf].block.disk_bytes, entry - before)
 
     def _write_level(self, entries: Sequence[IndexEntry], out: BlockWriter) -> list[IndexEntry]:
         """Write entries as blocks of an intermediate level. Returns the entries of these blocks."""
@@ -112,19 +111,19 @@ class BlockIndex:
             if (number >= MIN_ENTRIES and size >= MAX_BLOCK_BYTES) or number == len(entries) - 1:
                 placed = out.put(BlockKind.INTERMEDIATE_INDEX, _encoded(block))
                 self._raw_bytes += placed.raw_bytes
-                parents.append(IndexEntry.of(block[0].key, placed))
+                parents.append(IndexEntry(block[0].key, placed))
                 block, size = [], 0
         return parents
 
 
 def encode_root(entries: Sequence[IndexEntry]) -> bytes:
     """Encode entries as in a root block."""
-    return b"".join(_PLACE.pack(e.offset, e.disk_bytes) + encode_vint(len(e.key)) + e.key for e in entries)
+    return b"".join(e.place + encode_vint(len(e.key)) + e.key for e in entries)
 
 
 def _encoded(entries: Sequence[IndexEntry]) -> bytes:
     """Encode entries as in leaves and intermediate blocks."""
-    parts = [_PLACE.pack(e.offset, e.disk_bytes) + e.key for e in entries]
+    parts = [e.place + e.key for e in entries]
     starts = [0]
     for part in parts:
         starts.append(starts[-1] + len(part))

@@ -4,10 +4,28 @@ Of cells with equal keys the merge writes only the latest: the cell with the lar
 run. In a memstore, this cell would replace the cells of its own edit. Cells of other edits would stay there, but no scan shows
 them and the next flush drops them. There is one exception. A cell with a TTL of its own stops hiding earlier edits once it
 expires, so the latest of these is written after it, as HBase does: in a file, the first of the cells with one key counts. If it
-is not known which cell is the latest, the merge ends with OrderUnknown, see order.py.
+is not known which cell is the latest, the merge ends with OrderUnknown.
 
 Runs may lie anywhere. A part of each run is in memory, and a tournament of all runs finds the next cell. It is Knuth's tree of
 losers: each inner node holds the run that lost there, so a run that has moved on meets only the losers on its way to the root.
+
+The order of cells with one key is known if their sequence ids and write times agree on it.
+
+The sequence ids of a source's region start again when its table is dropped and created again, truncated, or restored from a
+snapshot. Then the cell with the larger sequence id may belong to the table's earlier life, and be the earlier edit. Write times
+go on growing. So the order of two edits is known if the edit with the larger sequence id was not written earlier. It is also
+known if both numbers are equal: then it is one edit. Otherwise either the sequence ids or the clocks are wrong. Cells with the
+same value and tags may have any order.
+
+Cells with one key come by falling sequence ids. Each is compared with all cells of its key that have been **written**:
+
+- Without a TTL, this is one cell, which hides all others. The order among the others makes no difference. A comparison of
+  neighbours alone would not do: if the second cell has the first cell's content and was written later than both others, it would
+  hide the contradiction between the first and the third.
+- A cell with a TTL has others behind it. For the same reason, a comparison with the last of them alone would not do. It is enough
+  to know two times: the lowest write time of all, and the lowest of the cells whose content differs from the last cell's. When a
+  cell of other content is written behind them, the first time becomes the second: a cell among them with the new cell's content
+  stands before a cell of other content, and so was not written earlier than that cell.
 """
 
 from __future__ import annotations
@@ -34,7 +52,6 @@ from walferry.hbase.hfiles.cells import (
 )
 from walferry.hbase.hfiles.errors import BrokenRun, OrderUnknown, TooManyRuns
 from walferry.hbase.hfiles.keys import Key
-from walferry.hbase.hfiles.order import KNOWN, NUMBER, Written, new_table, note_first, note_next, rival_of
 from walferry.hbase.wal.cells import TagType
 from walferry.hbase.wal.windows import RandomAccess
 
@@ -45,6 +62,10 @@ MAX_PART_BYTES: Final = 1 << 20
 MAX_RUNS: Final = 1 << 14
 NOTHING: Final = -1
 LAST: Final = -2  # the previous cell lies in the array `last`
+KNOWN: Final = -1
+NUMBER: Final = 0
+TIME: Final = 1
+_NEVER: Final = (1 << 63) - 1
 
 
 def merge_runs(
@@ -90,6 +111,14 @@ class MergeStop(enum.IntEnum):
     CONTRADICTION = 4  # the next cell may be earlier or later than RIVAL
 
 
+class Written(enum.IntEnum):
+    """The rows of the table of cells that have been written with one key. Each row has a NUMBER, and a write TIME."""
+
+    LAST = 0  # the last cell
+    EARLIEST = 1  # the cell with the lowest write time
+    OTHERS = 2  # the one with the lowest among cells whose content differs from the last cell's; _NEVER without such a cell
+
+
 class _Merge:
     """The state of one merge."""
 
@@ -105,7 +134,7 @@ class _Merge:
         self._buffer: Bytes = np.empty(int(self._parts[MergePart.ROOM].sum()), np.uint8)
         self._losers = np.full(len(runs), NOTHING, np.int64)
         self._state = np.array([0, NOTHING, NOTHING, KNOWN], np.int64)
-        self._written = new_table()
+        self._written = np.zeros((len(Written), 2), np.int64)
 
     def chunks(self) -> Iterator[Bytes]:
         """Yield the merged cells."""
@@ -185,6 +214,43 @@ class _Merge:
 
 
 @inlined
+def rival_of(written: Ints, number: int, time: int, holder: Bytes, at: int, buf: Bytes, pos: int) -> int:
+    """Return a row of `written` whose order with the cell at `pos` is unknown, or KNOWN if there is no such row.
+
+    The cell's edit has the sequence id `number` and write time `time`. `holder[at:]` is the last cell written with its key.
+    """
+    is_other_edit = number == written[Written.LAST, NUMBER] and time != written[Written.LAST, TIME]
+    if time <= written[Written.EARLIEST, TIME] and not is_other_edit:
+        return KNOWN
+    if has_same_content(holder, at, buf, pos):
+        return int(Written.OTHERS.value) if time > written[Written.OTHERS, TIME] else KNOWN
+    return int(Written.LAST.value) if is_other_edit else int(Written.EARLIEST.value)
+
+
+@inlined
+def _put(written: Ints, row: int, number: int, time: int) -> None:
+    written[row, NUMBER], written[row, TIME] = number, time
+
+
+@inlined
+def note_first(written: Ints, number: int, time: int) -> None:
+    """Note that a cell is written with a new key."""
+    _put(written, Written.LAST, number, time)
+    _put(written, Written.EARLIEST, number, time)
+    written[Written.OTHERS, TIME] = _NEVER
+
+
+@inlined
+def note_next(written: Ints, number: int, time: int, is_same: bool) -> None:
+    """Note that a cell with the last cell's key is written. `is_same`: it also has the last cell's content."""
+    if not is_same:
+        _put(written, Written.OTHERS, written[Written.EARLIEST, NUMBER], written[Written.EARLIEST, TIME])
+    if time < written[Written.EARLIEST, TIME]:
+        _put(written, Written.EARLIEST, number, time)
+    _put(written, Written.LAST, number, time)
+
+
+@inlined
 def _settle(buffer: Bytes, parts: Ints, run: int) -> int:
     """Return DONE if a run's next cell is in memory or the run is at its end, and otherwise READ or BROKEN."""
     at, end = parts[MergePart.AT, run], parts[MergePart.END, run]
@@ -216,30 +282,21 @@ def _is_before(buffer: Bytes, parts: Ints, a: int, b: int) -> bool:
 
 @inlined
 def _play(buffer: Bytes, parts: Ints, losers: Ints, run: int) -> None:
-    """Let a run meet the losers on its way to the root, and enter the winner there."""
+    """Let a run meet the losers on its way to the root, and enter the winner there, or at the first node where no run is yet."""
     node = (run + losers.size) >> 1
-    while node > 0:
+    while node > 0 and losers[node] != NOTHING:
         if _is_before(buffer, parts, losers[node], run):
             losers[node], run = run, losers[node]
         node >>= 1
-    losers[0] = run
+    losers[node] = run
 
 
 @unmanaged
 def enter(buffer: Bytes, parts: Ints, losers: Ints, run: int) -> int:
     """Let a run enter: losers stay at their nodes, the winner waits at an empty one. Returns a MergeStop: DONE on entry."""
     stop = _settle(buffer, parts, run)
-    if stop != MergeStop.DONE:
-        return stop
-    node = (run + losers.size) >> 1
-    while node > 0:
-        if losers[node] == NOTHING:
-            losers[node] = run
-            return stop
-        if _is_before(buffer, parts, losers[node], run):
-            losers[node], run = run, losers[node]
-        node >>= 1
-    losers[0] = run
+    if stop == MergeStop.DONE:
+        _play(buffer, parts, losers, run)
     return stop
 
 

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from walferry.base.kernels.compiled import inlined, unmanaged
-from walferry.base.kernels.read import Bytes, Ints, read_int64, read_uint8
+from walferry.base.kernels.read import Bytes, Ints, common_bytes, read_int64, read_uint8
 from walferry.hbase.hfiles.cells import cell_end, compare_keys, row_of
 
 Words = NDArray[np.uint64]
@@ -43,11 +43,7 @@ def common_prefix(buf: Bytes, positions: Ints, start: int, end: int) -> int:
     row, common = row_of(buf, positions[start])
     for i in range(start + 1, end):
         other, length = row_of(buf, positions[i])
-        common = min(common, length)
-        k = 0
-        while k < common and buf[np.uint64(row + k)] == buf[np.uint64(other + k)]:
-            k += 1
-        common = k
+        common = common_bytes(buf, row, buf, other, min(common, length))
     return common
 
 

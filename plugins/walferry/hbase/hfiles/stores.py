@@ -5,16 +5,14 @@ Kernels know stores by numbers: all families of a table's first region, all fami
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
-from itertools import accumulate, pairwise
+from itertools import pairwise
 
 import numpy as np
-from numpy.typing import NDArray
 
 from walferry.base.kernels.compiled import inlined
-from walferry.base.kernels.read import Bytes, Ints
-from walferry.hbase.hfiles.cells import compare_bytes
+from walferry.base.kernels.read import Bytes, Ints, compare_bytes, find_name, flat
 from walferry.hbase.hfiles.errors import BadBorders
 from walferry.hbase.wal.cells import MAX_FAMILY, MAX_ROW
 
@@ -54,15 +52,15 @@ class Stores:
         ]
         targets = list(tables.values())
         self.first_region, self.first_family, self.first_store = (
-            _sums(counts)
+            np.cumsum([0, *counts], dtype=np.int64)
             for counts in (
                 [len(table.starts) for table in targets],
                 [len(table.families) for table in targets],
                 [len(table.starts) * len(table.families) for table in targets],
             )
         )
-        self.starts = _flat([start for table in targets for start in table.starts])
-        self.families = _flat([family for table in targets for family in table.families])
+        self.starts = flat([start for table in targets for start in table.starts])
+        self.families = flat([family for table in targets for family in table.families])
 
     def number(self, table: bytes) -> int:
         """Return the number of a table, or UNKNOWN."""
@@ -77,10 +75,8 @@ class Stores:
 @inlined
 def find_family(buf: Bytes, family: int, length: int, table: int, first_family: Ints, names: Ints, data: Bytes) -> int:
     """Return the index of the family `buf[family:family + length]` in its table, or UNKNOWN."""
-    for f in range(first_family[table], first_family[table + 1]):
-        if names[f + 1] - names[f] == length and compare_bytes(buf, family, length, data, names[f], length) == 0:
-            return int(f - first_family[table])
-    return UNKNOWN
+    found = find_name(buf, family, length, first_family[table], first_family[table + 1], names, data)
+    return int(found - first_family[table]) if found >= 0 else UNKNOWN
 
 
 @inlined
@@ -106,11 +102,3 @@ def _check(name: bytes, table: TargetTable) -> None:
     for before, start in pairwise(starts):
         if before >= start:
             raise BadBorders(name, f"a region that begins with row {before!r} stands before the one that begins with {start!r}")
-
-
-def _sums(counts: Sequence[int]) -> Ints:
-    return np.array([0, *accumulate(counts)], np.int64)
-
-
-def _flat(names: Sequence[bytes]) -> tuple[Ints, NDArray[np.uint8]]:
-    return _sums([len(name) for name in names]), np.frombuffer(b"".join(names) + bytes(8), np.uint8)

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from walferry.base.kernels.read import Bytes, Ints
-from walferry.hbase.hfiles.blocks import HEADER_BYTES, BlockKind, BlockWriter, Placed
+from walferry.hbase.hfiles.blocks import HEADER_BYTES, BlockKind, BlockWriter, Placed, compressor
 from walferry.hbase.hfiles.bloom import COLUMN_KEY_BYTES, Bloom, BloomWriter
 from walferry.hbase.hfiles.encodings import MOST_ADDED, Encoding, block_head, block_tail
 from walferry.hbase.hfiles.ends import EndWriter, FileEnd
@@ -67,7 +67,7 @@ class _File:
         self._settings = settings
         self._origin = origin
         self._written = EndWriter(write)
-        self._out = BlockWriter(self._written, settings.compression, settings.checksum)
+        self._out = BlockWriter(self._written, compressor(settings.compression), settings.checksum)
         self._index = BlockIndex()
         self._bloom = BloomWriter(settings.bloom)
         self._deletes = BloomWriter(Bloom.ROW)
@@ -156,7 +156,7 @@ class _File:
             block = np.concatenate([block, np.frombuffer(tail, np.uint8)])
         kind = BlockKind.DATA if encoding is Encoding.NONE else BlockKind.ENCODED_DATA
         placed = self._out.put_framed(kind, block)
-        self._index.add(IndexEntry.of(key_between(self._last_of_block, self._first_of_block), placed))
+        self._index.add(IndexEntry(key_between(self._last_of_block, self._first_of_block), placed))
         self._count(placed)
         self._data = [*self._data[:1], placed.offset]
         self._first_of_file = self._first_of_file or self._first_of_block
@@ -188,9 +188,7 @@ class _File:
         self._written.begin()
         information = self._out.put(BlockKind.FILE_INFO, file_information(self._settings, self._origin, contents))
         self._count(information)
-        for bloom, kind in (
-            (self._bloom, BlockKind.GENERAL_BLOOM_META), (self._deletes, BlockKind.DELETE_FAMILY_BLOOM_META)
-        ):  # fmt: skip
+        for bloom, kind in ((self._bloom, BlockKind.GENERAL_BLOOM_META), (self._deletes, BlockKind.DELETE_FAMILY_BLOOM_META)):
             if bloom.keys:
                 self._count(self._out.put(kind, bloom.meta()))
         offsets = Offsets(information.offset, self._data[0], self._data[-1], self._raw_bytes)

@@ -7,10 +7,10 @@ import os
 import socket
 import struct
 import time
-from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Protocol, TypeVar
 
-from walferry.base.security.waiting import Slow, within
+from walferry.base.security.waiting import ANY, Slow, Steps, within
 from walferry.hbase.rpc.codec import Buffer, CodecError
 
 T = TypeVar("T")
@@ -19,12 +19,6 @@ RECEIVE_BYTES = 64 * 1024
 _SMALL_BYTES = 64 * 1024  # smaller pieces are joined, because copying them costs less than a descriptor for each
 _IOV_MAX = max(16, min(os.sysconf("SC_IOV_MAX"), 1024))
 ASK_SECONDS = 1.0  # the longest wait for the kernel to take a part of a request that its sender may have to break off
-ANY = -1
-
-Step = bytes | int | Slow
-Steps = Generator[Step, bytes, T]
-"""A dialogue without I/O. It yields bytes to be sent, the number of bytes that it needs (ANY: the next ones; empty at the end),
-or a call that may take long, and gets that call's result. An error of the step, TimeoutError too, is raised at the yield."""
 
 
 class Layer(Protocol):
@@ -64,7 +58,7 @@ class Channel:
             while True:
                 if isinstance(wanted, Slow):
                     try:
-                        came = within(remaining(deadline), wanted, wanted.what)
+                        came = within(remaining(deadline), wanted.call, wanted.what)
                     except Exception as error:
                         wanted = steps.throw(error)
                         continue

@@ -82,8 +82,12 @@ def connection_header(service: str, user: str | None, cell_codec: str | None = N
         header.user_info.effective_user = user
     if cell_codec:
         header.cell_block_codec_class = cell_codec
-    encoded = header.SerializeToString()
-    return INT32.pack(len(encoded)) + encoded
+    return framed(header.SerializeToString())
+
+
+def framed(data: bytes) -> bytes:
+    """Return the bytes with their length, an int32, before them."""
+    return INT32.pack(len(data)) + data
 
 
 def encode_request(

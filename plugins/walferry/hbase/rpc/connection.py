@@ -148,12 +148,7 @@ class Connection(Closing):
         return self.end(lambda result: parse_message(response_type, result.message))
 
     def call_for_cells(
-        self,
-        method: str,
-        param: Message,
-        response_type: type[M],
-        *,
-        timeout: float | None = None,
+        self, method: str, param: Message, response_type: type[M], *, timeout: float | None = None
     ) -> tuple[M, memoryview]:
         """Do the same as `call`, and also return the answer's cell block, which is written in `cell_codec`."""
         self.begin(method, param, timeout=timeout)
@@ -164,12 +159,8 @@ class Connection(Closing):
 
         Raises ConnectionFailed and RpcTimeout. `interrupt` ends this as it ends a call that is still connecting.
         """
-        try:
-            with self._typed_errors(_Call("connecting", seconds, deadline := time.monotonic() + seconds)):
-                self._connected(deadline, self._connect_timeout)
-        except BaseException:
-            self._interrupted = False
-            raise
+        with self._typed_errors(_Call("connecting", seconds, deadline := time.monotonic() + seconds)):
+            self._connected(deadline, self._connect_timeout)
 
     def begin(
         self,
@@ -193,19 +184,15 @@ class Connection(Closing):
         self._call_id = (self._call_id + 1) % 0x7FFFFFFF
         encoded = param.SerializeToString() if isinstance(param, Message) else param
         call = _Call(method, seconds, time.monotonic() + seconds)
-        try:
+        with self._typed_errors(call):
             codec.check_size(method, encoded, cell_block)
-            with self._typed_errors(call):
-                channel = self._connected(call.deadline, min(self._connect_timeout, connect_timeout or self._connect_timeout))
-                # The server does not begin the call after this time. So it does not begin a call long after it timed out here.
-                left = math.ceil(remaining(call.deadline) * 1000)
-                patience = int(delivery_seconds(seconds) * 1000)
-                channel.sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, patience)
-                request = codec.encode_request(self._call_id, method, encoded, cell_block, timeout_ms=left)
-                self._send(channel, request, call.deadline, may_go_on)
-        except BaseException:
-            self._interrupted = False
-            raise
+            channel = self._connected(call.deadline, min(self._connect_timeout, connect_timeout or self._connect_timeout))
+            # The server does not begin the call after this time. So it does not begin a call long after it timed out here.
+            left = math.ceil(remaining(call.deadline) * 1000)
+            patience = int(delivery_seconds(seconds) * 1000)
+            channel.sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, patience)
+            request = codec.encode_request(self._call_id, method, encoded, cell_block, timeout_ms=left)
+            self._send(channel, request, call.deadline, may_go_on)
         self._under_way = call
 
     def end(self, parse: Callable[[Result], T]) -> T:
@@ -228,8 +215,10 @@ class Connection(Closing):
     @contextlib.contextmanager
     def _typed_errors(self, call: _Call) -> Iterator[None]:
         """Turn the errors of a call into RpcErrors, and close a connection that is no longer usable."""
+        failed = True
         try:
             yield
+            failed = False
         except TimeoutError as error:
             self._close(abort=True)
             if error.errno is not None:  # the kernel has given up the connection
@@ -248,6 +237,9 @@ class Connection(Closing):
         except (ConnectionFailed, RpcTimeout, FatalConnection):
             self.close()
             raise
+        finally:
+            if failed:
+                self._interrupted = False  # the interruption was meant for this call
 
     def close(self) -> None:
         """Close the connection if it is open, and end the call that is under way. A later call opens a new one."""
@@ -334,7 +326,8 @@ class Connection(Closing):
         tls, protection = None, None
         if self._login.tls is not None:
             tls = TlsClient(self._login.tls, server.host)
-            channel.add(channel.run(negotiation.tls(tls), give_up))
+            channel.run(tls.handshake(), give_up)
+            channel.add(tls)
         if self._login.kerberos is not None:
             steps = negotiation.kerberos(server, self._login.kerberos, self._max_response_bytes, principal)
             protection, layers = channel.run(steps, give_up)

@@ -132,17 +132,13 @@ def lacks_call(error: RemoteError, method: str) -> bool:
     return f"UnsupportedOperationException: {method}" in f"{error.class_name}: {error.message}\n{error.stack_trace}"
 
 
-def replicated_families(master: Connection, tables: Collection[str]) -> dict[str, dict[str, bool]]:
+def replicated_families(master: Connection, tables: Collection[str] | None = None) -> dict[str, dict[str, bool]]:
     """Return, for each existing table of `tables` ("table" or "namespace:table"), the families whose edits are replicated.
 
-    With AccessController the user needs ADMIN or CREATE on the tables. Raises an RpcError.
+    Without `tables`, of all tables but HBase's own. With AccessController the user needs ADMIN or CREATE on the tables. Raises an
+    RpcError.
     """
     return {name: _families(schema) for name, schema in table_schemas(master, tables).items()}
-
-
-def all_replicated_families(master: Connection) -> dict[str, dict[str, bool]]:
-    """Return the replicated families of all tables but HBase's own."""
-    return {name: _families(schema) for name, schema in table_schemas(master).items()}
 
 
 def table_message(table: str) -> pb.TableName:

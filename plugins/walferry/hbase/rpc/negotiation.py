@@ -24,11 +24,10 @@ from walferry.base.protos.parsing import parse_message
 from walferry.base.security.gssapi import Context, Credential, KdcSilent, check_host, credential_of
 from walferry.base.security.login import HOST, Kerberos, Protection
 from walferry.base.security.sasl import MAX_TOKEN_BYTES, GssapiClient, Wraps
-from walferry.base.security.tls import TlsClient
-from walferry.base.security.waiting import Slow
+from walferry.base.security.waiting import Slow, Step, Steps
 from walferry.base.texts import one_line
 from walferry.hbase.rpc import codec
-from walferry.hbase.rpc.channel import ANY, Layer, Step, Steps
+from walferry.hbase.rpc.channel import Layer
 from walferry.hbase.rpc.codec import INT32, AuthMethod, Buffer, CodecError, Failure
 from walferry.hbase.rpc.errors import (
     MAX_CLASS_NAME_CHARS,
@@ -59,21 +58,6 @@ class Server:
     name: str
 
 
-def tls(client: TlsClient) -> Steps[Layer]:
-    """Start TLS on a connection. Raises TlsError."""
-    handshake = client.handshake()
-    try:
-        out = next(handshake)
-        while True:
-            if out:
-                yield out
-            out = handshake.send((yield ANY))
-    except StopIteration:
-        if last := client.to_send:
-            yield last
-    return client
-
-
 def kerberos(
     server: Server, login: Kerberos, max_response_bytes: int, principal: str | None = None
 ) -> Steps[tuple[Protection, list[Layer]]]:
@@ -93,11 +77,11 @@ def kerberos(
         token = yield Slow(client.first, kdcs)
     except TimeoutError as error:
         raise KdcSilent(credential, principal) from error
-    yield codec.preamble(AuthMethod.KERBEROS) + _framed(token)
+    yield codec.preamble(AuthMethod.KERBEROS) + codec.framed(token)
     try:
         while client.protection is None:
             came = yield from _token(server, principal)
-            yield _framed((yield Slow(partial(client.answer, came), kdcs)))
+            yield codec.framed((yield Slow(partial(client.answer, came), kdcs)))
     except SaslRefused:
         credential.distrust()  # the tickets may be for an old key of the server
         raise
@@ -202,7 +186,3 @@ class LateRefusal:
             self._credential.distrust()
             raise end.value from None
         return b""
-
-
-def _framed(token: bytes) -> bytes:
-    return INT32.pack(len(token)) + token

@@ -17,7 +17,7 @@ from walferry.base.errors import WalferryError
 from walferry.base.protos import hbase_pb2 as pb
 from walferry.base.protos.parsing import delimited, parse_message
 from walferry.base.texts import one_line
-from walferry.hbase.rpc.codec import INT32, NO_CALL, AuthMethod, Buffer, CodecError, delimited_range, preamble
+from walferry.hbase.rpc.codec import INT32, NO_CALL, AuthMethod, Buffer, CodecError, delimited_range, framed, preamble
 
 MAX_TEXT_CHARS = 1000
 _PING = -1
@@ -160,7 +160,7 @@ def _parse_request(frame: bytes, offset: int) -> ReceivedCall:
 def encode_result(call_id: int, result: Message) -> bytes:
     """Encode the answer to a call."""
     header = pb.ResponseHeader(call_id=call_id)
-    return _framed(delimited(header.SerializeToString()) + delimited(result.SerializeToString()))
+    return framed(delimited(header.SerializeToString()) + delimited(result.SerializeToString()))
 
 
 def encode_refusal(refused: CallRefused, call_id: int = NO_CALL) -> bytes:
@@ -170,8 +170,4 @@ def encode_refusal(refused: CallRefused, call_id: int = NO_CALL) -> bytes:
     exception.exception_class_name = refused.kind
     exception.stack_trace = f"{refused.kind}: {refused}"
     exception.do_not_retry = refused.do_not_retry
-    return _framed(delimited(header.SerializeToString()))
-
-
-def _framed(body: bytes) -> bytes:
-    return INT32.pack(len(body)) + body
+    return framed(delimited(header.SerializeToString()))

@@ -11,6 +11,7 @@ from walferry.base.kernels.read import INCOMPLETE, Bytes, Ints, same_bytes
 from walferry.hbase.wal.cells import MIN_CELL, row_of
 from walferry.hbase.wal.check import check_cell
 from walferry.hbase.wal.problems import Problem
+from walferry.hbase.wal.scan import read_only
 
 
 class BrokenCells(ValueError):
@@ -47,8 +48,7 @@ def index_rows(data: bytes | memoryview, count: int) -> Rows:
     """Find the rows of a cell block of `count` cells. Raises BrokenCells."""
     if count > len(data) // MIN_CELL:
         raise BrokenCells(f"a block of {len(data)} bytes with {count} cells")
-    buf = np.frombuffer(data, dtype=np.uint8)
-    buf.flags.writeable = False
+    buf = read_only(np.frombuffer(data, dtype=np.uint8))
     cells, rows = np.empty(count + 1, dtype=np.int64), np.empty(count + 1, dtype=np.int64)
     row_count, problem, at = index_rows_into(buf, cells, rows)
     if problem:

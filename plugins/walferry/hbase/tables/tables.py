@@ -59,7 +59,7 @@ class Tables(Closing):
         self._patience_seconds = patience_seconds
         self._call_seconds = call_seconds
         self._connections: dict[ServerName, Connection] = {}
-        self._last_regions: dict[str, Region] = {}
+        self._places: dict[str, RegionPlace] = {}
 
     def close(self) -> None:
         """Close all connections."""
@@ -115,18 +115,11 @@ class Tables(Closing):
         """Yield the rows of a table ("table" or "namespace:table") in blocks. See `scan_rows`."""
         return scan_rows(self.place(table), spec, Patience(self._patience_seconds))
 
-    def last_region(self, table: str) -> Region | None:
-        """Return the region of the table that was found last."""
-        return self._last_regions.get(table)
-
-    def found(self, table: str, region: Region) -> Region:
-        """Note a table's region, and return it."""
-        self._last_regions[table] = region
-        return region
-
     def place(self, table: str) -> RegionPlace:
-        """Return the locator of the table's regions."""
-        return _MetaPlace(self) if table == META else _TablePlace(self, table)
+        """Return the locator of the table's regions, which is made only once."""
+        if table not in self._places:
+            self._places[table] = _MetaPlace(self) if table == META else _TablePlace(self, table)
+        return self._places[table]
 
     def connection(self, server: ServerName) -> Connection:
         """Return the connection to a server for scans, which is made only once."""
@@ -176,21 +169,22 @@ class _MetaPlace:
         return self.tables.connection(region.server)
 
 
-@dataclass(frozen=True)
+@dataclass
 class _TablePlace:
     """Locates a table's regions in hbase:meta."""
 
     tables: Tables
     table: str
+    _last: Region | None = None  # the region that was found last
 
     def locate(self, row: bytes, *, known: bool = False) -> Region:
-        last = self.tables.last_region(self.table) if known else None
-        if last is not None and last.has(row):
-            return last
+        if known and self._last is not None and self._last.has(row):
+            return self._last
         with closing(self._regions_from(row)) as regions:
             for region in islice(regions, _NEAREST_REGIONS):
                 if region.has(row):
-                    return self.tables.found(self.table, region)
+                    self._last = region
+                    return region
         self.tables.regions(self.table)  # raises MissingTable if the table does not exist
         raise RegionUnavailable(f"hbase:meta has no open region of table {self.table} for row {row[:100]!r}")
 

@@ -28,7 +28,7 @@ from __future__ import annotations
 import enum
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
@@ -36,6 +36,7 @@ from numpy.typing import NDArray
 
 from walferry.base.kernels.compiled import inlined, unmanaged
 from walferry.base.kernels.read import Bytes, Ints, read_int64, read_uint8
+from walferry.base.kernels.write import copy_bytes
 from walferry.hbase.wal.cells import KEY_TAIL, CellType, cell_end, family_of, row_of, tags_start, value_start
 from walferry.hbase.wal.decoded_keys import ClusterIds, decode_keys
 from walferry.hbase.wal.errors import WalCorruptError
@@ -104,31 +105,18 @@ def decode_window(window: Window, path: str, batch_bytes: int = BATCH_BYTES) -> 
 
 
 def _batch(columns: Columns, cluster_ids: ClusterIds, window: Window) -> pa.RecordBatch:
-    def column_of_bytes(kind: pa.DataType, column: BytesColumn) -> pa.Array:
-        buffers = [None, pa.py_buffer(columns.offsets[column]), pa.py_buffer(columns.bytes_of(column))]
-        return pa.Array.from_buffers(kind, columns.rows, buffers)
-
-    def column_of_ints(values: Ints) -> pa.Array:
-        return pa.Array.from_buffers(pa.int64(), columns.rows, [None, pa.py_buffer(values)])
+    def column(name: str, *buffers: Any) -> pa.Array:
+        return pa.Array.from_buffers(SCHEMA.field(name).type, columns.rows, [None, *map(pa.py_buffer, buffers)])
 
     entry = columns.ints[IntColumn.ENTRY]
-    arrays = [
-        column_of_bytes(pa.string(), BytesColumn.REGION),
-        column_of_bytes(pa.string(), BytesColumn.TABLE),
-        column_of_ints(columns.ints[IntColumn.SEQUENCE_ID]),
-        column_of_ints(columns.ints[IntColumn.WRITE_TIME]),
-        _cluster_ids_column(cluster_ids, entry),
-        column_of_bytes(pa.binary(), BytesColumn.ROW),
-        column_of_bytes(pa.binary(), BytesColumn.FAMILY),
-        column_of_bytes(pa.binary(), BytesColumn.QUALIFIER),
-        column_of_ints(columns.ints[IntColumn.TIMESTAMP]),
-        column_of_bytes(pa.string(), BytesColumn.TYPE),
-        column_of_bytes(pa.binary(), BytesColumn.VALUE),
-        column_of_bytes(pa.binary(), BytesColumn.TAGS),
-        column_of_ints(window.positions[entry]),
-        column_of_ints(window.next_positions[entry]),
-    ]
-    return pa.RecordBatch.from_arrays(arrays, schema=SCHEMA)
+    ints = {each.name.lower(): columns.ints[each] for each in IntColumn if each is not IntColumn.ENTRY}
+    ints |= {"key_offset": window.positions[entry], "next_offset": window.next_positions[entry]}
+    arrays = {name: column(name, values) for name, values in ints.items()}
+    for each in BytesColumn:
+        name = each.name.lower()
+        arrays[name] = column(name, columns.offsets[each], columns.bytes_of(each))
+    arrays["cluster_ids"] = _cluster_ids_column(cluster_ids, entry)
+    return pa.RecordBatch.from_arrays([arrays[name] for name in SCHEMA.names], schema=SCHEMA)
 
 
 def _cluster_ids_column(cluster_ids: ClusterIds, entry: Ints) -> pa.Array:
@@ -146,7 +134,7 @@ def _cluster_ids_column(cluster_ids: ClusterIds, entry: Ints) -> pa.Array:
 
 
 class BytesColumn(enum.IntEnum):
-    """The columns of bytes."""
+    """The columns of bytes, by their names in SCHEMA."""
 
     REGION = 0
     TABLE = 1
@@ -159,7 +147,7 @@ class BytesColumn(enum.IntEnum):
 
 
 class IntColumn(enum.IntEnum):
-    """The columns of integers."""
+    """The columns of integers, by their names in SCHEMA, and each cell's entry."""
 
     ENTRY = 0
     SEQUENCE_ID = 1
@@ -261,11 +249,7 @@ def put(
     """Append `buf[start:start + length]` to a column of bytes."""
     at = offsets[column, row]
     offsets[column, row + 1] = at + length
-    out, pos, end = np.uint64(starts[column] + at), np.uint64(start), np.uint64(start + length)
-    while pos < end:
-        data[out] = buf[pos]
-        out += np.uint64(1)
-        pos += np.uint64(1)
+    copy_bytes(data, starts[column] + at, buf, start, length)
 
 
 @unmanaged

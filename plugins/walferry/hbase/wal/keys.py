@@ -63,7 +63,7 @@ class KeyRow(enum.IntEnum):
     TABLE_START = 8
     TABLE_LEN = 9
     REGION_HASH = 10
-    CLUSTER_IDS = 11
+    CLUSTER_ID_COUNT = 11
 
 
 KEY_ROWS: Final = len(KeyRow)
@@ -76,7 +76,7 @@ def parse_key(buf: Bytes, start: int, end: int, table: Ints, entry: int) -> int:
     expected = 1
     pos = start
     table[KeyRow.CELL_COUNT, entry] = 0
-    table[KeyRow.CLUSTER_IDS, entry] = 0
+    table[KeyRow.CLUSTER_ID_COUNT, entry] = 0
     while pos < end:
         tag, value, first, after = read_field(buf, pos, end)
         if tag == 0:
@@ -101,7 +101,7 @@ def parse_key(buf: Bytes, start: int, end: int, table: Ints, entry: int) -> int:
         else:
             if field <= KeyField.WRITE_TIME and seen != _ALL_REQUIRED:
                 return Problem.BAD_KEY_FIELD
-            table[KeyRow.CLUSTER_IDS, entry] += field in (KeyField.CLUSTER_ID, KeyField.CLUSTER_IDS)
+            table[KeyRow.CLUSTER_ID_COUNT, entry] += field in (KeyField.CLUSTER_ID, KeyField.CLUSTER_IDS)
         pos = after
     return Problem.NONE if seen == _ALL_REQUIRED else Problem.MISSING_KEY_FIELD
 

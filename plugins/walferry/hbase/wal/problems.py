@@ -69,7 +69,3 @@ class Fault:
     def reason(self) -> str:
         """The problem in words."""
         return self.problem.reason
-
-    def shifted(self, base: int) -> Fault:
-        """Return this fault of a buffer with its offset in the file, in which the buffer lies at `base`."""
-        return Fault(base + self.offset, self.problem)

@@ -158,9 +158,8 @@ def _stage_of(header: Header, path: str, unwrap_key: UnwrapKey | None) -> Stage:
 def plain(buf: Bytes, base: int) -> FilePart:
     """Turn bytes of a plain WAL into a part: the stage for plain files."""
     scan = scan_entries(buf, 0, len(buf))
-    return FilePart(
-        Window(buf, base, scan.index), base + scan.consumed, scan.fault and scan.fault.shifted(base), base + scan.need
-    )
+    fault = scan.fault and replace(scan.fault, offset=base + scan.fault.offset)
+    return FilePart(Window(buf, base, scan.index), base + scan.consumed, fault, base + scan.need)
 
 
 def _uncompressed_windows(

@@ -11,7 +11,7 @@ range.
 from __future__ import annotations
 
 import enum
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 
 import numpy as np
 from numpy.typing import NDArray
@@ -60,6 +60,10 @@ class EntryIndex:
     def __len__(self) -> int:
         return len(self.entry_start)
 
+    def chosen(self, which: slice | Ints | NDArray[np.bool_]) -> EntryIndex:
+        """Return the index of these entries alone."""
+        return EntryIndex(*(getattr(self, each.name)[which] for each in fields(self)))
+
 
 @dataclass(frozen=True)
 class EntryScan:
@@ -106,22 +110,11 @@ def widened(table: Ints) -> Ints:
 
 
 def _entry_index(table: Ints, end: int) -> EntryIndex:
-    return EntryIndex(
-        entry_start=table[KeyRow.ENTRY_START],
-        key_start=table[KeyRow.KEY_START],
-        key_end=table[KeyRow.CELLS_START],
-        cells_start=table[KeyRow.CELLS_START],
-        cells_end=np.append(table[KeyRow.ENTRY_START, 1:], end) if table.shape[1] else table[KeyRow.ENTRY_START],
-        cell_count=table[KeyRow.CELL_COUNT],
-        sequence_id=table[KeyRow.SEQUENCE_ID],
-        write_time=table[KeyRow.WRITE_TIME],
-        region_start=table[KeyRow.REGION_START],
-        region_len=table[KeyRow.REGION_LEN],
-        table_start=table[KeyRow.TABLE_START],
-        table_len=table[KeyRow.TABLE_LEN],
-        region_hash=table[KeyRow.REGION_HASH].view(np.uint64),
-        cluster_id_count=table[KeyRow.CLUSTER_IDS],
-    )
+    """Return the index of the entries in a table, whose rows have the names of the index's arrays."""
+    starts, cells_start = table[KeyRow.ENTRY_START], table[KeyRow.CELLS_START]
+    columns = {row.name.lower(): table[row] for row in KeyRow if row is not KeyRow.REGION_HASH}
+    cells_end = np.append(starts[1:], end) if len(starts) else starts
+    return EntryIndex(**columns, key_end=cells_start, cells_end=cells_end, region_hash=table[KeyRow.REGION_HASH].view(np.uint64))
 
 
 @unmanaged

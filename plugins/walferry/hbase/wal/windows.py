@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Generator
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import Literal, Protocol
 
 import numpy as np
+from numpy.typing import NDArray
 
 from walferry.base.kernels.read import Bytes, Ints
 from walferry.hbase.wal.problems import Fault
@@ -68,9 +69,12 @@ class Window:
 
     def between(self, first: int, last: int) -> Window:
         """Return the entries from `first` up to but not including `last`."""
-        index = EntryIndex(*(getattr(self.index, f.name)[first:last] for f in fields(EntryIndex)))
-        starts, ends = (None if offsets is None else offsets[first:last] for offsets in (self.file_start, self.file_end))
-        return Window(self.buf, self.base, index, starts, ends)
+        return self.chosen(slice(first, last))
+
+    def chosen(self, which: slice | NDArray[np.bool_]) -> Window:
+        """Return these entries, in their order."""
+        starts, ends = (None if offsets is None else offsets[which] for offsets in (self.file_start, self.file_end))
+        return Window(self.buf, self.base, self.index.chosen(which), starts, ends)
 
 
 @dataclass(frozen=True)

@@ -83,10 +83,7 @@ class ConnectJob:
         second = pickled_call(with_type, work.second, {work.answer: "string"})
         _sendable(first + second)
         self._begun.configure(SHUFFLE_SETTINGS)
-        plan = shuffled_plan(
-            work.items, self.most_tasks, first, work.columns, work.partition, work.partitions, second, work.answer
-        )
-        execution = Execution(self._begun, plan, self._tag, work.progress)
+        execution = Execution(self._begun, shuffled_plan(work, self.most_tasks, first, second), self._tag, work.progress)
         return list(self._answers(execution, work.answer, work.most_answers))
 
     @property

@@ -11,6 +11,7 @@ import contextlib
 import time
 import uuid
 from collections.abc import Callable, Generator, Iterator, Sequence
+from dataclasses import replace
 
 from walferry.base.protos import spark_connect_pb2 as messages
 from walferry.jobs.connect.errors import ConnectFailed, Interrupted, ServerGone, TimedOut
@@ -64,18 +65,12 @@ class Execution:
         A job that has not begun does not begin any more, and a running job is not followed any further.
         """
         self._ended = True
-        server.interrupt(
-            messages.InterruptRequest(
-                session_id=self._session.id,
-                user_context=self._session.user,
-                interrupt_type=messages.InterruptRequest.INTERRUPT_TYPE_OPERATION_ID,
-                operation_id=self._id,
-            )
-        )
+        by_id = messages.InterruptRequest.INTERRUPT_TYPE_OPERATION_ID
+        replace(self._session, server=server).interrupt(by_id, operation_id=self._id)
 
     def _responses(self) -> Iterator[messages.ExecutePlanResponse]:
         self._check_wanted()
-        stream = self._session.server.execute(self._request())
+        stream = self._session.server.stream("ExecutePlan", self._request())
         away_since: float | None = None
         while True:
             began = time.monotonic()
@@ -91,7 +86,7 @@ class Execution:
                 if time.monotonic() - began > RETRY_SECONDS:  # the server had no answer for so long
                     away_since = None
             except TimedOut as error:
-                self._session.check()  # a silent server may be at work; a server that is gone does not answer this
+                self._session.has()  # a silent server may be at work; a server that is gone does not answer this
                 problem, away_since = error, None
             except ServerGone as error:
                 if self._last is None:  # the job may never have reached the server
@@ -102,7 +97,8 @@ class Execution:
                 raise problem
             time.sleep(RETRY_SECONDS)
             self._check_wanted()
-            stream = self._session.server.reattach(self._again())
+            again = self._session.request(messages.ReattachExecuteRequest, operation_id=self._id, last_response_id=self._last)
+            stream = self._session.server.stream("ReattachExecute", again)
 
     def _check_wanted(self) -> None:
         if self._ended:
@@ -110,40 +106,18 @@ class Execution:
 
     def _request(self) -> messages.ExecutePlanRequest:
         option = messages.ExecutePlanRequest.RequestOption(reattach_options=messages.ReattachOptions(reattachable=True))
-        return messages.ExecutePlanRequest(
-            session_id=self._session.id,
-            user_context=self._session.user,
-            plan=self._plan,
-            client_type="walferry",
-            request_options=[option],
-            operation_id=self._id,
-            tags=[self._tag],
-        )
-
-    def _again(self) -> messages.ReattachExecuteRequest:
-        return messages.ReattachExecuteRequest(
-            session_id=self._session.id, user_context=self._session.user, operation_id=self._id, last_response_id=self._last
-        )
+        return self._session.request(
+            messages.ExecutePlanRequest, plan=self._plan, client_type="walferry", request_options=[option],
+            operation_id=self._id, tags=[self._tag],
+        )  # fmt: skip
 
     def _release(self) -> None:
-        self._session.server.release(
-            messages.ReleaseExecuteRequest(
-                session_id=self._session.id,
-                user_context=self._session.user,
-                operation_id=self._id,
-                release_all=messages.ReleaseExecuteRequest.ReleaseAll(),
-            )
-        )
+        """Let the server forget the job."""
+        everything = messages.ReleaseExecuteRequest.ReleaseAll()
+        request = self._session.request(messages.ReleaseExecuteRequest, operation_id=self._id, release_all=everything)
+        self._session.server.call("ReleaseExecute", request, messages.ReleaseExecuteResponse)
 
 
 def interrupt_tag(session: Session, tag: str) -> int:
     """End all jobs of the tag. Returns how many there were. Raises ConnectFailed."""
-    answer = session.server.interrupt(
-        messages.InterruptRequest(
-            session_id=session.id,
-            user_context=session.user,
-            interrupt_type=messages.InterruptRequest.INTERRUPT_TYPE_TAG,
-            operation_tag=tag,
-        )
-    )
-    return len(answer.interrupted_ids)
+    return session.interrupt(messages.InterruptRequest.INTERRUPT_TYPE_TAG, operation_tag=tag)

@@ -16,6 +16,7 @@ import sys
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from walferry.base.jobs import Shuffle
 from walferry.base.protos import spark_connect_pb2 as messages
 
 _MAP_IN_ARROW = 207  # PythonEvalType.SQL_MAP_ARROW_ITER_UDF
@@ -34,24 +35,18 @@ def plan_of(count: int, tasks: int, command: bytes, column: str) -> messages.Pla
     return messages.Plan(root=_mapped(_numbers(count, min(count, tasks)), ["id"], command, {column: "string"}))
 
 
-def shuffled_plan(
-    count: int, tasks: int, first: bytes, columns: Mapping[str, str], partition: str, partitions: int, second: bytes, column: str
-) -> messages.Plan:
-    """Return the plan for `count` numbers in at most `tasks` tasks, whose rows are dealt out to a second function.
+def shuffled_plan(work: Shuffle, tasks: int, first: bytes, second: bytes) -> messages.Plan:
+    """Return the plan for two functions with a shuffle between them, the first one in at most `tasks` tasks.
 
-    Args:
-        first: A pickle for the first function, as for `plan_of`.
-        columns: The columns of the first function's rows, with their types.
-        partition: The column that names the partition, of `partitions`, in which the second function gets the row.
-        second: A pickle for the second function, whose rows have one text column `column`.
+    `first` and `second` are the functions' pickles, as for `plan_of`.
     """
-    rows = _mapped(_numbers(count, min(count, tasks)), ["id"], first, columns)
-    direct = messages.Expression.DirectShufflePartitionID(child=_attribute(partition))
+    rows = _mapped(_numbers(work.items, min(work.items, tasks)), ["id"], first, work.columns)
+    direct = messages.Expression.DirectShufflePartitionID(child=_attribute(work.partition))
     dealt = messages.RepartitionByExpression(
-        input=rows, partition_exprs=[messages.Expression(direct_shuffle_partition_id=direct)], num_partitions=partitions
+        input=rows, partition_exprs=[messages.Expression(direct_shuffle_partition_id=direct)], num_partitions=work.partitions
     )
     shuffled = messages.Relation(common=messages.RelationCommon(plan_id=2), repartition_by_expression=dealt)
-    return messages.Plan(root=_mapped(shuffled, list(columns), second, {column: "string"}))
+    return messages.Plan(root=_mapped(shuffled, list(work.columns), second, {work.answer: "string"}))
 
 
 def _numbers(count: int, tasks: int) -> messages.Relation:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import ipaddress
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
-from types import TracebackType
-from typing import Self, TypeVar
+from typing import TypeVar
 
 import grpc
 from google.protobuf.message import Message
 
+from walferry.base.closing import Closing
 from walferry.base.protos import spark_connect_pb2 as messages
 from walferry.jobs.connect.errors import error_of
 
@@ -46,7 +47,7 @@ class Address:
             return self.host == "localhost"
 
 
-class Server:
+class Server(Closing):
     """A connection to a server, made by the first call. All calls raise ConnectFailed and its subclasses."""
 
     def __init__(self, address: Address) -> None:
@@ -58,57 +59,34 @@ class Server:
             self._channel = grpc.insecure_channel(str(address), options)
         self._metadata = (("authorization", f"Bearer {address.token}"),) if address.token else ()
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def close(self) -> None:
+        """Close the connection."""
         self._channel.close()
 
     def add_artifacts(self, request: messages.AddArtifactsRequest) -> messages.AddArtifactsResponse:
         """Send files to a session."""
         call = self._channel.stream_unary(f"{_SERVICE}AddArtifacts", _serialized, messages.AddArtifactsResponse.FromString)
-        try:
+        with self._errors():
             answer: messages.AddArtifactsResponse = call(iter([request]), timeout=CALL_SECONDS, metadata=self._metadata)
-        except grpc.RpcError as error:
-            raise error_of(str(self.address), error, self.address.token) from None
         return answer
 
-    def artifact_status(self, request: messages.ArtifactStatusesRequest) -> messages.ArtifactStatusesResponse:
-        """Return which cached artifacts a session has."""
-        return self._call("ArtifactStatus", request, messages.ArtifactStatusesResponse)
-
-    def config(self, request: messages.ConfigRequest) -> None:
-        """Change settings of a session."""
-        self._call("Config", request, messages.ConfigResponse)
-
-    def interrupt(self, request: messages.InterruptRequest) -> messages.InterruptResponse:
-        """End executions of a session."""
-        return self._call("Interrupt", request, messages.InterruptResponse)
-
-    def release(self, request: messages.ReleaseExecuteRequest) -> None:
-        """Let the server forget an execution."""
-        self._call("ReleaseExecute", request, messages.ReleaseExecuteResponse)
-
-    def execute(self, request: messages.ExecutePlanRequest) -> Iterator[messages.ExecutePlanResponse]:
-        """Begin an execution, and yield its responses as they come."""
-        return self._stream("ExecutePlan", request)
-
-    def reattach(self, request: messages.ReattachExecuteRequest) -> Iterator[messages.ExecutePlanResponse]:
-        """Go on with the responses of an execution."""
-        return self._stream("ReattachExecute", request)
-
-    def _call(self, method: str, request: Message, answer: type[M]) -> M:
+    def call(self, method: str, request: Message, answer: type[M]) -> M:
+        """Make a call with one answer."""
         call = self._channel.unary_unary(_SERVICE + method, _serialized, answer.FromString)
-        try:
+        with self._errors():
             answered: M = call(request, timeout=CALL_SECONDS, metadata=self._metadata)
-        except grpc.RpcError as error:
-            raise error_of(str(self.address), error, self.address.token) from None
         return answered
 
-    def _stream(self, method: str, request: Message) -> Iterator[messages.ExecutePlanResponse]:
+    def stream(self, method: str, request: Message) -> Iterator[messages.ExecutePlanResponse]:
+        """Begin an execution, or go on with one, and yield its responses as they come."""
         call = self._channel.unary_stream(_SERVICE + method, _serialized, messages.ExecutePlanResponse.FromString)
-        try:
+        with self._errors():
             yield from call(request, timeout=STREAM_SECONDS, metadata=self._metadata)
+
+    @contextmanager
+    def _errors(self) -> Iterator[None]:
+        try:
+            yield
         except grpc.RpcError as error:
             raise error_of(str(self.address), error, self.address.token) from None
 

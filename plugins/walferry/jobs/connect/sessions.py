@@ -16,9 +16,12 @@ import tempfile
 import time
 import uuid
 import zlib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any, TypeVar
+
+from google.protobuf.message import Message
 
 from walferry.base.protos import spark_connect_pb2 as messages
 from walferry.jobs.connect.errors import ConnectFailed, ServerGone, ServerRefuses, SessionClosed
@@ -29,6 +32,8 @@ RENEWAL_SECONDS = 20.0  # for all renewals
 TRIES = 4  # at sending the library to a session
 RETRY_SECONDS = 0.5
 _NAMESPACE = uuid.UUID("0b1f8a52-6f0e-4c56-9a3d-7d5b0c1f4e77")
+
+M = TypeVar("M", bound=Message)
 
 
 @dataclass(frozen=True)
@@ -43,15 +48,26 @@ class Session:
         """The user who owns the session."""
         return messages.UserContext(user_id=self.server.address.user)
 
-    def check(self) -> None:
-        """Check that the server answers. Raises ConnectFailed."""
-        self.server.artifact_status(messages.ArtifactStatusesRequest(session_id=self.id, user_context=self.user))
+    def request(self, kind: Callable[..., M], **fields: Any) -> M:
+        """Return a request that concerns this session."""
+        return kind(session_id=self.id, user_context=self.user, **fields)
+
+    def has(self, *names: str) -> Mapping[str, bool]:
+        """Return which cached artifacts of these names the server has. Raises ConnectFailed."""
+        asked = self.request(messages.ArtifactStatusesRequest, names=names)
+        statuses = self.server.call("ArtifactStatus", asked, messages.ArtifactStatusesResponse).statuses
+        return {name: statuses[name].exists for name in names}
 
     def configure(self, settings: Mapping[str, str]) -> None:
         """Set Spark's settings for the session's jobs from now on. Raises ConnectFailed."""
         pairs = [messages.KeyValue(key=key, value=value) for key, value in settings.items()]
         operation = messages.ConfigRequest.Operation(set=messages.ConfigRequest.Set(pairs=pairs))
-        self.server.config(messages.ConfigRequest(session_id=self.id, user_context=self.user, operation=operation))
+        self.server.call("Config", self.request(messages.ConfigRequest, operation=operation), messages.ConfigResponse)
+
+    def interrupt(self, kind: messages.InterruptRequest.InterruptType, **which: str) -> int:
+        """End executions. Returns how many there were. Raises ConnectFailed."""
+        request = self.request(messages.InterruptRequest, interrupt_type=kind, **which)
+        return len(self.server.call("Interrupt", request, messages.InterruptResponse).interrupted_ids)
 
 
 def open_session(server: Server, archive: Path, memory: Path) -> Session:
@@ -99,7 +115,7 @@ def _give_library(session: Session, archive: Path) -> None:
     """Send the library to the session, unless it has it. Servers mix up artifacts of one name that come at the same time."""
     marker = f"cache/{hashlib.sha256(archive.name.encode()).hexdigest()}"  # a server says only of cached artifacts if it has them
     for left in reversed(range(TRIES)):
-        if _has(session, marker):
+        if session.has(marker)[marker]:
             return
         try:
             _add(session, _artifact(f"pyfiles/{archive.name}", archive.read_bytes()), _artifact(marker, archive.name.encode()))
@@ -113,15 +129,9 @@ def _give_library(session: Session, archive: Path) -> None:
             return
 
 
-def _has(session: Session, marker: str) -> bool:
-    asked = messages.ArtifactStatusesRequest(session_id=session.id, user_context=session.user, names=[marker])
-    return session.server.artifact_status(asked).statuses[marker].exists
-
-
 def _add(session: Session, *artifacts: messages.AddArtifactsRequest.SingleChunkArtifact) -> None:
     batch = messages.AddArtifactsRequest.Batch(artifacts=artifacts)
-    request = messages.AddArtifactsRequest(session_id=session.id, user_context=session.user, batch=batch)
-    done = session.server.add_artifacts(request)
+    done = session.server.add_artifacts(session.request(messages.AddArtifactsRequest, batch=batch))
     if broken := [artifact.name for artifact in done.artifacts if not artifact.is_crc_successful]:
         raise ConnectFailed(f"Spark Connect server {session.server.address} got {', '.join(broken)} damaged")
 

@@ -62,7 +62,7 @@ class Layout:
     json: bool
 
 
-def text_layout(url: str, *, values: bool) -> Layout:
+def text_layout(url: str, values: bool) -> Layout:
     """Return the layout for people: a line for the file, one for each entry and one for each cell."""
     server = _server(url)
     entry = (
@@ -88,7 +88,7 @@ def text_layout(url: str, *, values: bool) -> Layout:
     return Layout(f"WAL {one_line(url, MAX_URL_CHARS)}{written}\n", entry, cell, json=False)
 
 
-def json_layout(url: str, *, values: bool) -> Layout:
+def json_layout(url: str, values: bool) -> Layout:
     """Return the layout for programs: an object a cell, each on a line of its own."""
     cell = (
         Piece(f'{{"wal":{json.dumps(url)},"server":{json.dumps(_server(url))},"position":', Field.POSITION),

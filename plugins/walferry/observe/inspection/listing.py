@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from walferry.base.errors import WalferryError
-from walferry.hbase.files.clients import file_system, local_path, remote, scheme
+from walferry.hbase.files.clients import at
 from walferry.hbase.files.store import OLD_WALS, SPLITTING, WALS
 from walferry.hbase.names import WalName, as_wal_name
 
@@ -89,7 +89,7 @@ def within(files: Iterable[ListedFile], written_from: int | None, written_before
 
 def _wals_below(url: str) -> Iterator[tuple[str, int]]:
     """Yield URL and size of the file `url`, or of each WAL in the folder `url`. Raises FileNotFoundError, StoreError."""
-    info = remote(url, lambda: file_system(url).info(_path(url)))
+    info = at(url, lambda system, path: system.info(path))
     if info["type"] != "directory":
         yield url, int(info["size"])
         return
@@ -97,7 +97,7 @@ def _wals_below(url: str) -> Iterator[tuple[str, int]]:
 
 
 def _in_folder(url: str, depth: int) -> Iterator[tuple[str, int]]:
-    contents = remote(url, lambda: _contents(url))
+    contents = at(url, _contents)
     names = {name for name, _, _ in contents}
     only = {WALS, OLD_WALS, CORRUPT} if names & {WALS, OLD_WALS} else names
     for name, is_folder, size in contents:
@@ -113,14 +113,9 @@ def _in_folder(url: str, depth: int) -> Iterator[tuple[str, int]]:
             yield f"{url}/{name}", size
 
 
-def _contents(url: str) -> list[tuple[str, bool, int]]:
+def _contents(system: Any, path: str) -> list[tuple[str, bool, int]]:
     """Return name, whether it is a folder, and size of each entry of a folder."""
-    infos: Iterable[dict[str, Any]] = file_system(url).ls(_path(url), detail=True)
+    infos: Iterable[dict[str, Any]] = system.ls(path, detail=True)
     return sorted(
         (info["name"].rstrip("/").rpartition("/")[2], info["type"] == "directory", int(info["size"] or 0)) for info in infos
     )
-
-
-def _path(url: str) -> str:
-    """Return the path of the URL in its file system."""
-    return local_path(url) if scheme(url) == "file" else str(file_system(url)._strip_protocol(url))

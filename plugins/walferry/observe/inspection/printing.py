@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Iterator, Sequence
-from dataclasses import fields
 from typing import Final
 
 import numpy as np
@@ -81,7 +80,7 @@ class Printer:
             return
         begins = np.append(True, selected.entry[1:] != selected.entry[:-1])  # at the first cell of each entry
         chosen, entry_of = selected.entry[begins], np.cumsum(begins) - 1
-        index = EntryIndex(*(getattr(window.index, each.name)[chosen] for each in fields(EntryIndex)))
+        index = window.index.chosen(chosen)
         keys = decode_keys(window.buf, index)
         printed = int(np.searchsorted(entry_of, keys.count))
         if printed and self._header:

@@ -15,7 +15,6 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from itertools import islice
 from queue import Full, Queue
-from typing import Protocol
 
 from walferry.base.errors import WalferryError
 from walferry.hbase.files.closedness import looks_closed
@@ -35,18 +34,12 @@ PARTS_READY = 4  # of a file whose turn has not come
 POLL_SECONDS = 0.1
 
 
-class LayoutOf(Protocol):
-    """Makes the layout for the file behind a URL."""
-
-    def __call__(self, url: str, /, *, values: bool) -> Layout: ...
-
-
 @dataclass(frozen=True)
 class Question:
     """The question to each file. `position` is the entry to begin with, and 0 the first one."""
 
     selection: Selection
-    layout: LayoutOf
+    layout: Callable[[str, bool], Layout]  # of the file behind a URL, with the cells' values or without
     values: bool = False
     keys: UnwrapKey | None = None
     position: int = 0
@@ -114,7 +107,7 @@ def _search(file: OpenWal, answer: Answer, question: Question, stopped: Callable
         return
     if looks_closed(file) is False:
         answer.note = f"{url} is not closed: it may hold more than its {file.size} bytes"
-    printer = Printer(question.layout(url, values=question.values), url)
+    printer = Printer(question.layout(url, question.values), url)
     for window in read_windows(file, url, question.position, partial_tail="error", unwrap_key=question.keys):
         selected = select(window, question.selection)
         yield from printer.print(window, selected)

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from walferry.base.kernels.compiled import inlined, unmanaged
-from walferry.base.kernels.read import Bytes, Ints
+from walferry.base.kernels.compiled import unmanaged
+from walferry.base.kernels.read import Bytes, Ints, find_name, flat, same_bytes
 from walferry.hbase.wal.cells import cell_end, row_of
 from walferry.hbase.wal.scan import read_only
 from walferry.hbase.wal.windows import Window
@@ -51,9 +51,9 @@ def select(window: Window, selection: Selection) -> SelectedCells:
     if selection.written_before is not None:
         wanted &= index.write_time < selection.written_before
     if selection.tables:
-        _keep_named(buf, index.table_start, index.table_len, *_flat(selection.tables), wanted)
+        _keep_named(buf, index.table_start, index.table_len, *flat(selection.tables), wanted)
     if selection.region is not None:
-        _keep_named(buf, index.region_start, index.region_len, *_flat((selection.region,)), wanted)
+        _keep_named(buf, index.region_start, index.region_len, *flat((selection.region,)), wanted)
     most = int(index.cell_count[wanted].sum())
     entry, start = np.empty(most, np.int64), np.empty(most, np.int64)
     exact = selection.row is not None
@@ -62,29 +62,12 @@ def select(window: Window, selection: Selection) -> SelectedCells:
     return SelectedCells(entry[:count], start[:count])
 
 
-def _flat(names: tuple[bytes, ...]) -> tuple[Ints, Bytes]:
-    """Return where each name begins and the last one ends, and the names one after the other."""
-    return np.cumsum([0, *map(len, names)], dtype=np.int64), np.frombuffer(b"".join(names), np.uint8)
-
-
-@inlined
-def _same(a: Bytes, a_start: int, b: Bytes, b_start: int, length: int) -> bool:
-    """Return whether two ranges hold the same bytes."""
-    for i in range(np.uint64(length)):  # noqa: SIM110 - compiled code
-        if a[np.uint64(a_start) + i] != b[np.uint64(b_start) + i]:
-            return False
-    return True
-
-
 @unmanaged
 def _keep_named(buf: Bytes, start: Ints, length: Ints, first: Ints, names: Bytes, wanted: Flags) -> None:
     """Clear the flag of each entry whose name, `buf[start:start + length]`, is not among `names`."""
     for entry in range(start.size):
-        found = False
-        for name in range(first.size - 1):
-            size = first[name + 1] - first[name]
-            found = found or (length[entry] == size and _same(buf, start[entry], names, first[name], size))
-        wanted[entry] = wanted[entry] and found
+        found = find_name(buf, start[entry], length[entry], 0, first.size - 1, first, names)
+        wanted[entry] = wanted[entry] and found >= 0
 
 
 @unmanaged
@@ -100,7 +83,7 @@ def _select_cells(
         for _ in range(cell_count[entry]):
             found, length = row_of(buf, pos)
             fits = length == row.size if exact else length >= row.size
-            if fits and _same(buf, found, row, 0, row.size):
+            if fits and same_bytes(buf, found, row, 0, row.size):
                 entries[count] = entry
                 starts[count] = pos
                 count += 1

@@ -60,14 +60,10 @@ def oldest(ages: Iterable[Age]) -> Age:
     known = [age for age in every if age.ms is not None and age.certainty is not Certainty.UNKNOWN]
     missing = next((age for age in every if age.certainty in (Certainty.UNKNOWN, Certainty.AT_LEAST)), None)
     if missing is None:
-        return max(known, key=_rank, default=NOTHING_WAITS)
+        return max(known, key=lambda age: (age.ms or 0, age.certainty is Certainty.EXACT), default=NOTHING_WAITS)
     floors = [age.ms or 0 for age in known if age.certainty is not Certainty.AT_MOST]
     floor = max(floors, default=0)
     return Age(floor, Certainty.AT_LEAST, missing.why) if floor else unknown(missing.why)
-
-
-def _rank(age: Age) -> tuple[int, bool]:
-    return age.ms or 0, age.certainty is Certainty.EXACT
 
 
 def _aged(since_ms: int, now_ms: int, certainty: Certainty, why: str) -> Age:

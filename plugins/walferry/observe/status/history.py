@@ -25,7 +25,7 @@ import logging
 import struct
 import time
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 from itertools import pairwise
 
 from walferry.base.records import NotARecord
@@ -96,13 +96,7 @@ def sample_at(
 
 def encode(samples: Iterable[Sample]) -> bytes:
     """Return the value of a history's znode."""
-    return _HEAD + b"".join(
-        _SAMPLE.pack(
-            each.interval, _or_minus(each.lag_ms), _CERTAINTIES.index(each.certainty), _or_minus(each.bytes_left), each.unsure,
-            _or_minus(each.shipped_bytes), _or_minus(each.wals_left),
-        )
-        for each in samples
-    )  # fmt: skip
+    return _HEAD + b"".join(_SAMPLE.pack(*map(_as_number, astuple(each))) for each in samples)
 
 
 def decode(value: bytes, znode: str) -> tuple[Sample, ...]:
@@ -124,9 +118,7 @@ def _sample(fields: Sequence[int], znode: str) -> Sample:
         raise HistoryError(znode, f"sample {tuple(fields)} has a value that it cannot have")
     if (lag == -1) != (certainty == _UNKNOWN) or (known == -1 and unsure):
         raise HistoryError(znode, f"sample {tuple(fields)} contradicts itself")
-    return Sample(
-        interval, _or_none(lag), _CERTAINTIES[certainty], _or_none(known), unsure, _or_none(shipped), _or_none(wals)
-    )  # fmt: skip
+    return Sample(interval, _or_none(lag), _CERTAINTIES[certainty], _or_none(known), unsure, _or_none(shipped), _or_none(wals))
 
 
 def read_histories(session: Session, peer_ids: Sequence[str]) -> tuple[dict[str, tuple[Sample, ...]], list[str]]:
@@ -166,8 +158,10 @@ def _kept(value: bytes, path: str, interval: int) -> tuple[Sample, ...]:
     return tuple(each for each in samples if interval - SAMPLES < each.interval <= interval)
 
 
-def _or_minus(number: int | None) -> int:
-    return -1 if number is None else number
+def _as_number(value: int | Certainty | None) -> int:
+    if value is None:
+        return -1
+    return _CERTAINTIES.index(value) if isinstance(value, Certainty) else value
 
 
 def _or_none(number: int) -> int | None:

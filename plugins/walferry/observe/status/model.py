@@ -8,10 +8,8 @@ one bounded line.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, fields, is_dataclass
-from enum import Enum, StrEnum
-from typing import Any
+from dataclasses import dataclass
+from enum import StrEnum
 
 from walferry.observe.status.ages import Age
 from walferry.observe.status.slaves import SlaveStatus
@@ -175,20 +173,3 @@ class SourceStatus:
     regions: tuple[RegionStatus, ...] = ()  # the first of them
     problems: tuple[str, ...] = ()  # each names its znode
     problems_left_out: int = 0
-
-
-_FIELDS: dict[type, tuple[str, ...]] = {}
-
-
-def plain(value: Any) -> Any:
-    """Return a status, or a part of one, as dicts, lists, texts and numbers, for JSON."""
-    if value is None or type(value) in (str, int, float, bool):
-        return value
-    if isinstance(value, Enum):
-        return value.value
-    if is_dataclass(value):
-        names = _FIELDS.setdefault(type(value), tuple(each.name for each in fields(value)))
-        return {name: plain(getattr(value, name)) for name in names}
-    if isinstance(value, Mapping):
-        return {str(key): plain(each) for key, each in value.items()}
-    return [plain(each) for each in value]

@@ -42,9 +42,8 @@ NOT_ASKED = SlaveStatus(None, "it was not asked")
 class Slaves:
     """The known statuses of all sources' slaves. Its methods may be called from any thread."""
 
-    def __init__(self, ask: Ask = why_down, keep_seconds: float = KEEP_SECONDS) -> None:
+    def __init__(self, ask: Ask = why_down) -> None:
         self._ask = ask
-        self._keep_seconds = keep_seconds
         self._lock = threading.Condition()
         self._asking: set[_Slave] = set()
         self._known: dict[_Slave, tuple[float, SlaveStatus]] = {}
@@ -68,7 +67,7 @@ class Slaves:
 
     def _begin(self, slave: _Slave, peer: Peer, source: SourceCluster) -> None:
         known = self._known.get(slave)
-        fresh = known is not None and time.monotonic() - known[0] < self._keep_seconds
+        fresh = known is not None and time.monotonic() - known[0] < KEEP_SECONDS
         if fresh or slave in self._asking or len(self._asking) >= MOST_AT_ONCE:
             return
         self._asking.add(slave)
@@ -93,7 +92,7 @@ class Slaves:
 
     def _forget(self) -> None:
         """Forget slaves that no caller has asked about for long."""
-        old = time.monotonic() - 100 * self._keep_seconds
+        old = time.monotonic() - 100 * KEEP_SECONDS
         for slave in [slave for slave, (at, _) in self._known.items() if at < old]:
             del self._known[slave]
 

@@ -22,7 +22,7 @@ from walferry.base.zk.fenced_lock import record_of
 from walferry.hbase.errors import ClusterError
 from walferry.hbase.layout import quoted
 from walferry.hbase.names import is_server_name
-from walferry.master.znodes import RegionInTransition, decode_region
+from walferry.master.znodes import RegionInTransition, decode_region, decoded
 from walferry.observe.status.notes import Group, Notes, read_notes
 from walferry.replication.peers.reading import Peer, peer_of
 from walferry.replication.queues.errors import QueuesMoving
@@ -88,9 +88,9 @@ def view(session: Session) -> ZooKeeperView:
     shown = [one_line(problem, MAX_PROBLEM_CHARS) for problem in problems[:MAX_PROBLEMS]]
     return ZooKeeperView(
         at=began, servers=servers, queues=queues, peers=peers, leases=_leases(session, wanted),
-        peer_locks=_peer_locks(session, peers or ()), hfile_refs=_hfile_refs(session, peers or ()), notes=notes,
-        in_transition=in_transition, problems=tuple(shown), problems_left_out=len(problems) - len(shown),
-        seconds=time.monotonic() - clock,
+        peer_locks=_held(session, {session.own.peer_lock(peer_id): peer_id for peer_id in peers or ()}),
+        hfile_refs=_hfile_refs(session, peers or ()), notes=notes, in_transition=in_transition, problems=tuple(shown),
+        problems_left_out=len(problems) - len(shown), seconds=time.monotonic() - clock,
     )  # fmt: skip
 
 
@@ -142,10 +142,6 @@ def _leases(session: Session, wanted: Collection[Group]) -> dict[Group, Holder]:
     return _held(session, {session.own.lease(*group): group for group in asked})
 
 
-def _peer_locks(session: Session, peers: Iterable[str]) -> dict[str, Holder]:
-    return _held(session, {session.own.peer_lock(peer_id): peer_id for peer_id in peers})
-
-
 def _held(session: Session, paths: Mapping[str, K]) -> dict[K, Holder]:
     return {
         key: _holder(znode)
@@ -169,11 +165,9 @@ def _in_transition(session: Session, problems: list[str]) -> RegionsInTransition
     names = children(session.zk, session.nodes.in_transition)
     if names is None:
         return None
-    paths = [session.nodes.region_in_transition(name) for name in names[:MAX_REGIONS]]
-    found = []
-    for path, znode in zip(paths, read_all(session.zk, paths), strict=True):
-        try:
-            found += [] if znode is None else [decode_region(znode, path)]
-        except ZNodeValueError as error:
-            problems.append(str(error))
-    return RegionsInTransition(len(names), tuple(found))
+    first = names[:MAX_REGIONS]
+    znodes = zip(first, read_all(session.zk, [session.nodes.region_in_transition(name) for name in first]), strict=True)
+    there = {name: znode for name, znode in znodes if znode is not None}
+    found, broken = decoded(there, session.nodes.in_transition, decode_region)
+    problems += map(str, broken.values())
+    return RegionsInTransition(len(names), tuple(found.values()))

@@ -26,7 +26,7 @@ as several entries.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from functools import partial
 
 import numpy as np
@@ -35,7 +35,6 @@ from walferry.base.kernels.read import Bytes, Ints
 from walferry.hbase.cluster import visibility_labels
 from walferry.hbase.wal.cells import MAX_TAGS, Cell, TagType, encode_tag, split_cells, split_tags
 from walferry.hbase.wal.errors import WalError
-from walferry.hbase.wal.scan import EntryIndex
 from walferry.hbase.wal.windows import Window
 from walferry.replication.filters.rules import Reason
 from walferry.replication.filters.window import KeptEdits
@@ -235,7 +234,7 @@ def _with_parts(window: Window, kept: KeptEdits, parts: Mapping[int, list[_Part]
     counts[list(parts)] = [len(p) for p in parts.values()]
     taken = np.repeat(np.arange(counts.size), counts)
     last = np.cumsum(counts) - 1
-    index = EntryIndex(*(getattr(window.index, f.name)[taken] for f in fields(EntryIndex)))
+    index = window.index.chosen(taken)
     file_start, file_end = window.positions[taken], window.positions[taken]
     file_end[last] = window.next_positions
     arrays = {name: getattr(kept, name)[taken] for name in ("reason", "cells", "rows", "size", "marked", "labelled")}

@@ -19,7 +19,6 @@ labelled cells.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 from uuid import UUID
@@ -28,7 +27,7 @@ import numpy as np
 import numpy.typing as npt
 
 from walferry.base.kernels.compiled import inlined, unmanaged
-from walferry.base.kernels.read import Bytes, Ints, WireType, hash_bytes, read_field
+from walferry.base.kernels.read import Bytes, Ints, WireType, compare_bytes, find_name, flat, hash_bytes, read_field, same_bytes
 from walferry.hbase.wal.cells import BULK_LOAD, KEY_TAIL, META_FAMILY, TagType, cell_end, family_of, has_tag, row_of, value_start
 from walferry.hbase.wal.errors import WalCorruptError
 from walferry.hbase.wal.keys import KeyField, halves, halves_array, read_scope, read_uuid
@@ -158,29 +157,6 @@ def _family_tables(window: Window, first_of: Ints, tables: PeerTables) -> tuple[
     return np.array(kinds, np.int8), np.array(first, np.int64), *flat(names)
 
 
-def flat(names: Sequence[bytes]) -> tuple[Ints, Bytes]:
-    """Return where each name begins and the last one ends, and the concatenated names."""
-    return np.cumsum([0, *map(len, names)], dtype=np.int64), np.frombuffer(b"".join(names) or b"\0", np.uint8)
-
-
-@inlined
-def _same(a: Bytes, a_start: int, b: Bytes, b_start: int, length: int) -> bool:
-    """Return whether two ranges contain the same bytes."""
-    for i in range(length):  # noqa: SIM110 - compiled code
-        if a[a_start + i] != b[b_start + i]:
-            return False
-    return True
-
-
-@inlined
-def _compare(buf: Bytes, a: int, a_length: int, b: int, b_length: int) -> int:
-    """Compare two names of the buffer as HBase orders bytes: negative if the first name comes before the second."""
-    for i in range(min(a_length, b_length)):
-        if buf[a + i] != buf[b + i]:
-            return -1 if buf[a + i] < buf[b + i] else 1  # numba computes a difference of bytes without a sign
-    return a_length - b_length
-
-
 @unmanaged
 def _number_tables(buf: Bytes, start: Ints, length: Ints, slots: Ints, table_of: npt.NDArray[np.int32], first_of: Ints) -> int:
     """Number the tables. Writes each entry's table, and each table's first entry. Returns how many tables there are.
@@ -191,7 +167,8 @@ def _number_tables(buf: Bytes, start: Ints, length: Ints, slots: Ints, table_of:
     last = -1
     mask = np.uint64(slots.size - 1)
     for i in range(start.size):
-        if last < 0 or length[first_of[last]] != length[i] or not _same(buf, start[first_of[last]], buf, start[i], length[i]):
+        before = first_of[last]
+        if last < 0 or length[before] != length[i] or not same_bytes(buf, start[before], buf, start[i], length[i]):
             slot = np.uint64(hash_bytes(buf, start[i], length[i])) & mask
             last = -1
             for _ in range(_PROBES):
@@ -199,7 +176,7 @@ def _number_tables(buf: Bytes, start: Ints, length: Ints, slots: Ints, table_of:
                 if t < 0:
                     slots[slot] = count + 1
                     break
-                if length[first_of[t]] == length[i] and _same(buf, start[first_of[t]], buf, start[i], length[i]):
+                if length[first_of[t]] == length[i] and same_bytes(buf, start[first_of[t]], buf, start[i], length[i]):
                     last = t
                     break
                 slot = (slot + np.uint64(1)) & mask
@@ -215,10 +192,10 @@ def _number_tables(buf: Bytes, start: Ints, length: Ints, slots: Ints, table_of:
 def _sift(buf: Bytes, starts: Ints, lengths: Ints, at: int, count: int) -> None:
     """Sift a name of a heap down to its place."""
     while 2 * at + 1 < count:
-        child = 2 * at + 1
-        if child + 1 < count and _compare(buf, starts[child], lengths[child], starts[child + 1], lengths[child + 1]) < 0:
-            child += 1
-        if _compare(buf, starts[at], lengths[at], starts[child], lengths[child]) >= 0:
+        child, right = 2 * at + 1, 2 * at + 2
+        if right < count and compare_bytes(buf, starts[child], lengths[child], buf, starts[right], lengths[right]) < 0:
+            child = right
+        if compare_bytes(buf, starts[at], lengths[at], buf, starts[child], lengths[child]) >= 0:
             break
         starts[at], starts[child] = starts[child], starts[at]
         lengths[at], lengths[child] = lengths[child], lengths[at]
@@ -264,7 +241,7 @@ def _read_key(
                 return _MALFORMED, False, False
             if is_global and length >= 0:
                 last = families - 1
-                if last >= 0 and _compare(buf, fam_start[last], fam_len[last], family, length) >= 0:
+                if last >= 0 and compare_bytes(buf, fam_start[last], fam_len[last], buf, family, length) >= 0:
                     ascending = False
                 fam_start[families] = family
                 fam_len[families] = length
@@ -281,22 +258,13 @@ def _read_key(
 
 
 @inlined
-def _in_list(buf: Bytes, pos: int, length: int, first: int, last: int, starts: Ints, data: Bytes) -> bool:
-    """Return whether `buf[pos:pos + length]` is among the names `first` to `last`."""
-    for f in range(first, last):  # noqa: SIM110 - compiled code
-        if starts[f + 1] - starts[f] == length and _same(buf, pos, data, starts[f], length):
-            return True
-    return False
-
-
-@inlined
 def _marker(buf: Bytes, pos: int, length: int, meta_start: Ints, meta_bytes: Bytes) -> int:
     """Return the Reason of the marker with the qualifier `buf[pos:pos + length]`, or 0 if it is not a marker."""
     for m in range(len(_MARKERS)):
         name = meta_start[m + 1]
         name_len = meta_start[m + 2] - name
         fits = length == name_len or (m == _REGION_EVENT and length > name_len)
-        if fits and _same(buf, pos, meta_bytes, name, name_len):
+        if fits and same_bytes(buf, pos, meta_bytes, name, name_len):
             return _FIRST_MARKER + m
     return 0
 
@@ -310,7 +278,7 @@ def _is_wanted(
         return True
     if kind == Families.NONE:
         return False
-    listed = _in_list(buf, family, length, first_family, last_family, family_start, family_bytes)
+    listed = find_name(buf, family, length, first_family, last_family, family_start, family_bytes) >= 0
     return listed == (kind == Families.ONLY)
 
 
@@ -320,7 +288,7 @@ def _is_global(buf: Bytes, family: int, length: int, scopes: int, scope_start: I
     low, high = 0, scopes
     while low < high:
         middle = (low + high) // 2
-        order = _compare(buf, scope_start[middle], scope_len[middle], family, length)
+        order = compare_bytes(buf, scope_start[middle], scope_len[middle], buf, family, length)
         if order == 0:
             return True
         low, high = (middle + 1, high) if order < 0 else (low, middle)
@@ -334,7 +302,7 @@ def _judge_cell(
 ) -> int:  # fmt: skip
     """Return the Reason why the cell at `pos` is not shipped, or SHIPPED."""
     family, family_len = family_of(buf, pos)
-    if family_len == meta_start[1] and _same(buf, family, meta_bytes, 0, family_len):
+    if family_len == meta_start[1] and same_bytes(buf, family, meta_bytes, 0, family_len):
         qualifier = family + family_len
         marker = _marker(buf, qualifier, value_start(buf, pos) - KEY_TAIL - qualifier, meta_start, meta_bytes)
         if marker > 0:
@@ -380,7 +348,7 @@ def _keep_cells(
         if reason == Reason.SHIPPED:
             cells += 1
             row, row_len = row_of(buf, pos)
-            if last_row_len != row_len or last_row == 0 or not _same(buf, last_row, buf, row, row_len):
+            if last_row_len != row_len or last_row == 0 or not same_bytes(buf, last_row, buf, row, row_len):
                 rows += 1
             last_row, last_row_len = row, row_len
             labelled = labelled or has_tag(buf, pos, TagType.VISIBILITY)

@@ -28,13 +28,11 @@ import threading
 import time
 import uuid
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 
-from kazoo.exceptions import NoNodeError, NotEmptyError
-
 from walferry.base.errors import WalferryError
-from walferry.base.zk.client import children, read, read_all, retried
+from walferry.base.zk.client import children, delete_unused, read, read_all
 from walferry.base.zk.errors import ConnectError, Contention
 from walferry.base.zk.fenced_lock import CALLS, FencedLock, Guard, Record, calls_left, read_record, record_of
 from walferry.base.zk.right import Right
@@ -164,8 +162,7 @@ def await_rows(session: Session, peer_id: str) -> None:
         log.info("peer %s: waiting for %.0f s, as requests of an earlier run may take effect until then", peer_id, seconds)
         time.sleep(seconds)
     for path in paths:
-        with suppress(NoNodeError, NotEmptyError):
-            retried(session.zk, session.zk.delete, path)
+        delete_unused(session.zk, path)
 
 
 class PeerLock:

@@ -345,12 +345,11 @@ def _queues(listing: _Listing, values: _Values, live: Collection[str]) -> list[Q
 
 def _both_listings(first: _Listing, again: _Listing) -> _Listing:
     """Merge the listings of both times, in the order of the second."""
-    merged = {path: replace(queue, names=_union(queue, first.get(path))) for path, queue in again.items()}
+    merged = {
+        path: replace(queue, names=sorted({*queue.names, *first[path].names})) if path in first else queue
+        for path, queue in again.items()
+    }
     return {**merged, **{path: queue for path, queue in first.items() if path not in merged}}
-
-
-def _union(queue: _Names, other: _Names | None) -> Collection[str]:
-    return queue.names if other is None else sorted({*queue.names, *other.names})
 
 
 def _of_group(queue: _Names, group: str | None) -> _Names:

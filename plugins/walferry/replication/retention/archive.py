@@ -25,7 +25,7 @@ from walferry.base.errors import WalferryError
 from walferry.base.zk.client import retried
 from walferry.hbase.files.closedness import WalMissing
 from walferry.hbase.files.errors import StoreError, UnreadableBytes
-from walferry.hbase.files.systems import OpenWal, copy_file, delete_empty_folder, delete_file, file_size, list_entries, open_wal
+from walferry.hbase.files.systems import copy_file, delete_empty_folder, delete_file, file_size, list_entries
 from walferry.hbase.layout import quoted
 from walferry.hbase.names import WalName, as_wal_name
 from walferry.replication.source.session import Session
@@ -60,14 +60,6 @@ class WalArchive:
         """Return the URL of the WAL's copy, whether the copy exists or not."""
         return f"{self.root}/{quoted(wal.group)}/{wal.text}"
 
-    def has(self, wal: WalName) -> bool:
-        """Return whether a copy of the WAL exists. Raises StoreError."""
-        return self._size(wal) is not None
-
-    def open(self, wal: WalName) -> OpenWal:
-        """Open the WAL's copy. Raises FileNotFoundError, StoreError."""
-        return open_wal(self.url_of(wal))
-
     def groups(self) -> list[str]:
         """Return the WAL groups with a folder in the archive, in one call to the file system. Raises StoreError."""
         return sorted(unquote(entry.name) for entry in list_entries(self.root) if entry.is_folder)
@@ -91,16 +83,14 @@ class WalArchive:
 
         Raises StoreError, FileNotFoundError if the WAL has moved.
         """
-        if self._size(wal) == file_size(url):
+        try:
+            copied: int | None = file_size(self.url_of(wal))
+        except FileNotFoundError:
+            copied = None
+        if copied == file_size(url):
             return False
         copy_file(url, self.url_of(wal))
         return True
-
-    def _size(self, wal: WalName) -> int | None:
-        try:
-            return file_size(self.url_of(wal))
-        except FileNotFoundError:
-            return None
 
 
 class NotArchived(WalferryError):

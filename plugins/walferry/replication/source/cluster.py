@@ -9,8 +9,8 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
 from walferry.base.errors import WalferryError
-from walferry.base.records import parsed_object
-from walferry.base.security.login import UNSECURED, Login, login_from
+from walferry.base.records import Strict, decoded
+from walferry.base.security.login import UNSECURED, Login
 from walferry.base.texts import one_line
 from walferry.hbase.cluster_key import parse_cluster_key
 from walferry.hbase.crypto.provider import KeyProvider, KeyProviderError
@@ -54,7 +54,7 @@ def for_slave(conn_id: str, cluster_key: str) -> str:
 
 
 @dataclass(frozen=True, kw_only=True)
-class SourceCluster:
+class SourceCluster(Strict):
     """The HBase cluster whose queues are shipped. It contains no secrets, because it travels in arguments and logs.
 
     Each process with a SourceCluster, also on Spark, uses its folders on HDFS with its login: see hbase/files/logins.py.
@@ -152,9 +152,6 @@ class SourceCluster:
     def from_json(cls, text: str) -> SourceCluster:
         """Read the cluster that `to_json` wrote. Raises SourceError."""
         try:
-            fields = parsed_object(text)
-            slaves = {name: login_from(each) for name, each in fields.get("slaves", {}).items()}
-            nested = {"login": login_from(fields.get("login", {})), "slaves": slaves}
-            return cls(**fields | nested | {"key_names": tuple(fields.get("key_names", ()))})
-        except (AttributeError, TypeError, ValueError) as error:
+            return decoded(cls, text)
+        except (TypeError, ValueError) as error:
             raise SourceError(f"the source cluster is not the JSON that SourceCluster.to_json writes: {error}") from error

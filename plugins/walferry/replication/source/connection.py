@@ -145,7 +145,9 @@ def _wal_root(where: str, field: str, url: Any) -> str:
 
 
 def _folder(where: str, field: str, url: Any) -> str:
-    if isinstance(url, str) and (_PASSWORD.search(url) or (_scheme(url) not in WAL_SCHEMES and set("?#") & set(url))):
+    if isinstance(url, str) and (
+        _PASSWORD.search(url) or (url.partition(":")[0].lower() not in WAL_SCHEMES and set("?#") & set(url))
+    ):
         raise SourceError(
             f"{where}: extra's {field} holds a password, or has ? or # in it as signed URLs do; credentials belong to the file "
             "system's own settings"
@@ -158,10 +160,6 @@ def _folder(where: str, field: str, url: Any) -> str:
     if not parts.scheme or not parts.path.startswith("/"):
         raise SourceError(f"{where}: extra's {field} is {_shown(url)}; it must be {_FOLDERS[field]}")
     return str(url).rstrip("/")
-
-
-def _scheme(url: str) -> str:
-    return url.partition(":")[0].lower()
 
 
 def _shown(url: Any) -> str:

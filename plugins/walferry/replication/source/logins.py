@@ -42,6 +42,17 @@ _FILES = {
 _PRINCIPAL = re.compile(r"[^/@\s]+(/[^/@\s]+)?@[^/@\s]+")
 _SERVICE = re.compile(r"[^/@\s]+(/[^/@\s]+)?(@[^/@\s]+)?")
 _HOSTS = re.compile(r"[A-Za-z0-9_*]([A-Za-z0-9._*-]*[A-Za-z0-9_*])?")
+_LISTS = {
+    "server_principals": (
+        _PRINCIPAL,
+        f"service/{HOST}@REALM or service/host@REALM, as hbase.master.kerberos.principal and "
+        "hbase.regionserver.kerberos.principal are",
+    ),
+    "hosts": (
+        _HOSTS,
+        "a host's name, or a pattern such as '*.west.example.com', of the slave's servers that the principal may be used with",
+    ),
+}
 MAX_PATH_CHARS = 4000
 MAX_NAME_CHARS = 1000
 MAX_SHOWN_CHARS = 100
@@ -76,8 +87,8 @@ def _kerberos(where: str, extra: Mapping[str, Any]) -> Kerberos | None:
         principal=principal,
         keytab=_path(where, extra, "keytab"),
         protection=_protection(where, extra.get("protection")),
-        servers=_servers(where, extra.get("server_principals", ())),
-        hosts=_hosts(where, extra.get("hosts", ())),
+        servers=_names(where, extra, "server_principals"),
+        hosts=_names(where, extra, "hosts"),
     )
 
 
@@ -93,30 +104,14 @@ def _protection(where: str, protection: Any) -> Protection | None:
     return Protection(protection)
 
 
-def _listed(given: Any) -> list[Any]:
-    """Return the items of a field that takes a list, or a text split by commas."""
-    if isinstance(given, str):
-        return [each.strip() for each in given.split(",")]
-    return list(given) if isinstance(given, list | tuple) else [given]
-
-
-def _hosts(where: str, hosts: Any) -> tuple[str, ...]:
-    what = "a host's name, or a pattern such as '*.west.example.com', of the slave's servers that the principal may be used with"
-    return _all_like(_HOSTS, f"{where}: extra's hosts", hosts, what)
-
-
-def _servers(where: str, principals: Any) -> tuple[str, ...]:
-    settings = "hbase.master.kerberos.principal and hbase.regionserver.kerberos.principal"
-    what = f"service/{HOST}@REALM or service/host@REALM, as {settings} are"
-    return _all_like(_PRINCIPAL, f"{where}: extra's server_principals", principals, what)
-
-
-def _all_like(pattern: re.Pattern[str], field: str, given: Any, what: str) -> tuple[str, ...]:
-    """Return a field's items. Raises SourceError for an item that does not match the pattern; each must be `what`."""
-    listed = _listed(given)
+def _names(where: str, extra: Mapping[str, Any], field: str) -> tuple[str, ...]:
+    """Return the items of a field that takes a list, or a text split by commas. Raises SourceError."""
+    given, (form, what) = extra.get(field, ()), _LISTS[field]
+    listed = [each.strip() for each in given.split(",")] if isinstance(given, str) else given
+    listed = list(listed) if isinstance(listed, list | tuple) else [listed]
     for each in listed:
-        if not _is_name(each, pattern):
-            raise SourceError(f"{field} has {_shown(each)}; each must be {what}")
+        if not _is_name(each, form):
+            raise SourceError(f"{where}: extra's {field} has {_shown(each)}; each must be {what}")
     return tuple(listed)
 
 

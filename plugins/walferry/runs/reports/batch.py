@@ -129,7 +129,6 @@ class BatchReport:
 
     def to_xcom(self) -> dict[str, Any]:
         """Return the report for Airflow's database, bounded in size."""
-        shown = _failed_first(self.summaries)
         return {
             "peer": self.peer,
             "ok": not self.failures,
@@ -139,10 +138,7 @@ class BatchReport:
             "not_loaded": [why[:MAX_REASON_CHARS] for why in not_loaded(self.summaries)[:MAX_GROUPS]],
             "planned": self.plan and self.plan.to_xcom(),
             "totals": self.totals,
-            "groups": [
-                {"group": s.group, "status": str(s.status), "sink": s.sink, **{c: _value(s, c) for c in FIGURES}} for s in shown
-            ],
-            "groups_left_out": len(self.summaries) - len(shown),
+            **groups_to_xcom(_failed_first(self.summaries), FIGURES),
         }
 
     def as_text(self) -> str:
@@ -168,13 +164,8 @@ class BatchReport:
         return f"{self.plan.wals:,} WALs with at least {self.plan.bytes:,} bytes" if self.plan else ""
 
     def _table(self) -> list[str]:
-        shown = _failed_first(self.summaries)[:MAX_ROWS]
-        rows = [(str(s.status), *(as_cell(c, _value(s, c)) for c in SHOWN), s.group) for s in shown]
         totals = self.totals
-        last = ("", *(as_cell(c, totals[c]) for c in SHOWN), "all")
-        lines = table([("status", *SHOWN, "group"), *rows, last], texts=1, name_last=True)
-        if len(self.summaries) > len(shown):
-            lines.append(left_out(len(self.summaries) - len(shown), "WAL group"))
+        lines = table_of_groups(_failed_first(self.summaries), SHOWN, totals)
         lines.append(", ".join(f"{c}: {as_cell(c, totals[c])}" for c in BESIDE))
         if totals["quarantinedLogs"]:
             lines.append(f"QUARANTINED {totals['quarantinedLogs']} broken WALs: {totals['skippedBytes']:,} bytes were given up")
@@ -202,7 +193,7 @@ def _place(s: GroupSummary) -> str:
 
 
 def _failed_first(summaries: Sequence[GroupSummary]) -> list[GroupSummary]:
-    return sorted(summaries, key=lambda s: (not s.failed, s.group))[:MAX_GROUPS]
+    return sorted(summaries, key=lambda s: (not s.failed, s.group))
 
 
 def _value(s: GroupSummary, column: str) -> int | None:
@@ -251,20 +242,35 @@ def as_cell(column: str, value: int | None) -> str:
     return f"{value:,}"
 
 
-def left_out(number: int, noun: str) -> str:
-    """Return the line below a table that counts the omitted rows."""
-    return f"({count(number, f'more {noun}')}, all in the line of totals; the report as JSON has the first {MAX_GROUPS})"
+def groups_to_xcom(summaries: Sequence[GroupSummary], figures: Sequence[str]) -> dict[str, Any]:
+    """Return the first groups with some of their figures, and how many are left out."""
+    rows = [
+        {"group": s.group, "status": str(s.status), "sink": s.sink, **{c: _value(s, c) for c in figures}}
+        for s in summaries[:MAX_GROUPS]
+    ]
+    return {"groups": rows, "groups_left_out": len(summaries) - len(rows)}
 
 
-def table(rows: Sequence[Sequence[str]], texts: int = 2, *, name_last: bool = False) -> list[str]:
+def table_of_groups(summaries: Sequence[GroupSummary], figures: Sequence[str], totals: Mapping[str, Any]) -> list[str]:
+    """Return the lines of a table of the first groups with some of their figures, and of the totals."""
+    rows = [(str(s.status), *(as_cell(c, _value(s, c)) for c in figures), s.group) for s in summaries]
+    last = ("", *(as_cell(c, totals[c]) for c in figures), "all")
+    return table([("status", *figures, "group"), *rows, last], texts=1, names="WAL group")
+
+
+def table(rows: Sequence[Sequence[str]], texts: int = 2, *, names: str = "") -> list[str]:
     """Return the lines of a table. Its first row is the head, its last row the totals, and its first `texts` columns are not
     figures.
 
-    With `name_last` the last column also holds text: long names there do not push the figures out of a window.
+    With `names`, which says what the rows are, the last column also holds text: long names there do not push the figures out of a
+    window. Then only the first rows are shown, and a line counts the others.
     """
-    widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
-    left = {*range(texts), *([len(widths) - 1] if name_last else [])}
+    more = len(rows) - 2 - MAX_ROWS if names else 0
+    shown = [*rows[: MAX_ROWS + 1], rows[-1]] if more > 0 else rows
+    widths = [max(len(row[i]) for row in shown) for i in range(len(rows[0]))]
+    left = {*range(texts), *([len(widths) - 1] if names else [])}
     formats = [f"{{:<{w}}}" if i in left else f"{{:>{w}}}" for i, w in enumerate(widths)]
-    lines = ["  ".join(formats).format(*row).rstrip() for row in rows]
+    lines = ["  ".join(formats).format(*row).rstrip() for row in shown]
     rule = "-" * max(map(len, lines))
-    return [lines[0], rule, *lines[1:-1], rule, lines[-1]]
+    told = f"({count(more, f'more {names}')}, all in the line of totals; the report as JSON has the first {MAX_GROUPS})"
+    return [lines[0], rule, *lines[1:-1], rule, lines[-1], *([told] if more > 0 else [])]

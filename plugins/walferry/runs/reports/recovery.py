@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from walferry.base.amounts import count, size
-from walferry.runs.reports.batch import MAX_REASON_CHARS, MAX_ROWS, as_cell, left_out, noted, refusals, table, totals_of
+from walferry.runs.reports.batch import MAX_REASON_CHARS, as_cell, noted, refusals, table, totals_of
 from walferry.runs.values import Claimed
 
 if TYPE_CHECKING:
@@ -98,7 +98,7 @@ def note(recovery: Recovery) -> str:
 
 def as_dict(recovery: Recovery) -> dict[str, Any]:
     """Return the report for XCom, bounded in size."""
-    shown = _failed_first(recovery.drained)
+    shown = _failed_first(recovery.drained)[:MAX_QUEUES]
     return {
         "ok": not recovery.failures,
         "failures": recovery.failures[:MAX_QUEUES],
@@ -120,15 +120,12 @@ def as_text(recovery: Recovery) -> str:
     for claim in recovery.claims:
         lines += _of_claim(claim, by_server.get(claim.server, ()))
     if recovery.drained:
-        shown = _failed_first(recovery.drained)[:MAX_ROWS]
-        rows = [_row(d) for d in shown]
+        rows = [_row(d) for d in _failed_first(recovery.drained)]
         totals = totals_of(_all_summaries(recovery))
         wals, octets = sum(d.drain.wals for d in recovery.drained), sum(d.bytes for d in recovery.drained)
         last = ("", "", f"{wals:,}", size(octets), "", *(as_cell(c, totals[c]) for c in SHOWN), "all")
         head = ("state", "claimed by", "WALs", "bytes", "left", *SHOWN, "queue")
-        lines += table([head, *rows, last], texts=2, name_last=True)
-        if len(recovery.drained) > len(shown):
-            lines.append(left_out(len(recovery.drained) - len(shown), "queue"))
+        lines += table([head, *rows, last], names="queue")
         lines.append(", ".join(f"{c}: {as_cell(c, totals[c])}" for c in COLUMNS if c not in SHOWN))
         lines += refusals(_all_summaries(recovery))
     elif not recovery.failures and not recovery.notes:
@@ -219,7 +216,7 @@ def _state(d: Drained) -> str:
 
 
 def _failed_first(drained: Sequence[Drained]) -> list[Drained]:
-    return sorted(drained, key=lambda d: (d.complete, d.drain.ref))[:MAX_QUEUES]
+    return sorted(drained, key=lambda d: (d.complete, d.drain.ref))
 
 
 def _all_summaries(recovery: Recovery) -> list[GroupSummary]:

@@ -12,12 +12,11 @@ from walferry.runs.failures import ReportedFailures
 from walferry.runs.reports.batch import (
     MAX_GROUPS,
     MAX_REASON_CHARS,
-    MAX_ROWS,
-    as_cell,
-    left_out,
+    groups_to_xcom,
     noted,
     refusals,
     table,
+    table_of_groups,
     totals_of,
 )
 from walferry.runs.values import MAX_PROBLEMS, MAX_TEXT_CHARS, Planned, XComValue
@@ -126,9 +125,12 @@ class ReplayReport:
         """The sums over all groups, under the names of HBase's metrics."""
         return totals_of(self.summaries)
 
+    @property
+    def _undone_first(self) -> list[GroupSummary]:
+        return sorted(self.summaries, key=lambda s: (s.status == "done", s.group))
+
     def to_xcom(self) -> dict[str, Any]:
         """Return the report for Airflow's database, bounded in size."""
-        shown = sorted(self.summaries, key=lambda s: (s.status == "done", s.group))[:MAX_GROUPS]
         return {
             "ok": not self.failures,
             "failures": self.failures[:MAX_GROUPS],
@@ -139,10 +141,7 @@ class ReplayReport:
             "without_edits": self.without_edits,
             "before_copy": self.before_copy,
             "totals": self.totals,
-            "groups": [
-                {"group": s.group, "status": str(s.status), "sink": s.sink, **{n: getattr(s, n) for n in FIGURES}} for s in shown
-            ],
-            "groups_left_out": len(self.summaries) - len(shown),
+            **groups_to_xcom(self._undone_first, FIGURES),
         }
 
     def as_text(self) -> str:
@@ -158,12 +157,7 @@ class ReplayReport:
             total = [sum(counts[i] for counts in tables.values()) for i in range(len(COUNTS))]
             lines += table([("table", *COUNTS), *((t, *_cells(c)) for t, c in tables.items()), ("all", *_cells(total))], texts=1)
         if self.summaries and not self.dry_run:
-            undone_first = sorted(self.summaries, key=lambda s: (s.status == "done", s.group))
-            rows = [(str(s.status), *(as_cell(name, getattr(s, name)) for name in FIGURES), s.group) for s in undone_first]
-            last = ("", *(as_cell(name, self.totals[name]) for name in FIGURES), "all")
-            lines += table([("status", *FIGURES, "group"), *rows[:MAX_ROWS], last], texts=1, name_last=True)
-            if len(rows) > MAX_ROWS:
-                lines.append(left_out(len(rows) - MAX_ROWS, "WAL group"))
+            lines += table_of_groups(self._undone_first, FIGURES, self.totals)
         lines += refusals(self.summaries)
         lines += [f"WARNING The interval has no edit of table {name} for the peer" for name in self.without_edits]
         if older := self.before_copy:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from walferry.base.amounts import count
 from walferry.runs.failures import ReportedFailures
-from walferry.runs.reports.batch import MAX_ROWS, left_out, noted, table
+from walferry.runs.reports.batch import noted, table
 
 if TYPE_CHECKING:  # DAG files import this, and are parsed without kazoo
     from walferry.verification.outcome import VerificationOutcome
@@ -88,11 +88,9 @@ class VerificationReport:
         outcomes = self.outcomes or ()
         lines = [f"Peer {self.peer}"]
         if outcomes:
-            worst_first = sorted(outcomes, key=lambda o: (not o.problem, -o.bad_rows, o.table))[:MAX_ROWS]
+            worst_first = sorted(outcomes, key=lambda o: (not o.problem, -o.bad_rows, o.table))
             rows = [(*_texts(_figures(o)), f"{o.seconds:.1f}", o.table) for o in worst_first]
-            lines += table([(*SHOWN, "seconds", "table"), *rows, (*_texts(self.totals), "", "all")], texts=0, name_last=True)
-            if len(outcomes) > MAX_ROWS:
-                lines.append(left_out(len(outcomes) - MAX_ROWS, "table"))
+            lines += table([(*SHOWN, "seconds", "table"), *rows, (*_texts(self.totals), "", "all")], texts=0, names="table")
             lines.append(", ".join(f"{name}: {self.totals[name]:,}" for name in FIGURES if name not in SHOWN))
         elif self.outcomes is not None:
             lines.append("The peer gets no table, so there is nothing to compare.")

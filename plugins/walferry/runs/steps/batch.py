@@ -9,7 +9,7 @@ import logging
 import socket
 import time
 from collections.abc import Collection, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any
 
 from walferry.base.errors import WalferryError
@@ -152,9 +152,10 @@ def why_down(source: SourceCluster, peer_id: str) -> str | None:
 
 
 def why_paused(source: SourceCluster, peer_id: str) -> str | None:
-    """Return a text that says that the peer is paused; None if it is not paused. Raises WalferryError."""
-    with open_session(source) as session:
+    """Return a text that says that the peer is paused; None if it is not, or if that cannot be found out."""
+    with suppress(WalferryError), open_session(source) as session:
         return str(PausedPeer(peer_id)) if read_peer(session.zk, session.nodes, peer_id).paused else None
+    return None
 
 
 def summaries(source: SourceCluster, peer_id: str, run_id: str) -> list[GroupSummary]:

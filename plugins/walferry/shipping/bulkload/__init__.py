@@ -5,8 +5,8 @@ fitness                 says why edits of a table may not be loaded as files
 
 wals, rows                            the input of the tasks, and the rows of the shuffle between them
 reading, runs                         the tasks' work before the shuffle: sorted runs of edits
-spilled_runs, loading, region_load    the tasks' work after the shuffle
+spilled_runs, loading                 the tasks' work after the shuffle
 driver, job, outcome                  the whole of a load
-load_spread, load_tasks               a load's tasks, as a backend runs them (walferry.base.jobs)
+load_spread                           a load's tasks, as a backend runs them (walferry.base.jobs)
 load_note                             notes how far a load is
 """

@@ -35,6 +35,7 @@ from walferry.hbase.rpc import master
 from walferry.hbase.rpc.errors import RpcError
 from walferry.hbase.tables.errors import RegionUnavailable
 from walferry.hbase.tables.tables import Tables
+from walferry.load.copy_records import under_way
 from walferry.load.earlier_loads import initial_snapshots
 from walferry.load.file_loader import Tries, clean, clean_folders, noted_folder
 from walferry.load.records import Load, LoadFolder, begin_load, forget, loads_of, note_done
@@ -51,7 +52,7 @@ from walferry.shipping.bulkload.outcome import LoadedGroup, Verdict, verdict_of
 from walferry.shipping.bulkload.targets import Targets, read_targets
 from walferry.shipping.bulkload.wals import LoadWal, number_wals, parts_of
 from walferry.shipping.candidates import GroupCandidates, candidates
-from walferry.shipping.group import Waits, at_once, lease_given_up
+from walferry.shipping.group import lease_given_up
 from walferry.shipping.group_job import GroupJob, Left
 from walferry.shipping.runs import read_group, write_group
 
@@ -65,19 +66,6 @@ TRIAL_SECONDS = 60.0  # of patience with a region that moves or a server that re
 log = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True, kw_only=True)
-class Backlog:
-    """The WALs to load. Fewer bytes than `least_bytes` are not loaded. `say` gets the log's lines, `tell` the progress."""
-
-    source: SourceCluster
-    peer_id: str
-    run_id: str
-    deadline: float  # seconds since the epoch
-    least_bytes: int = 0
-    say: Tell = print
-    tell: Tell = print
-
-
 @dataclass(frozen=True)
 class _Group:
     """A group under its lease, with the WALs that may be loaded."""
@@ -88,28 +76,29 @@ class _Group:
     wals: Sequence[LoadWal] = ()
 
 
-def load_backlog(backlog: Backlog, jobs: Sequence[GroupJob], on: Backend, waits: Waits = at_once) -> Left:
-    """Load as many of the groups' edits as possible, unless they `wait`. Uses the backend only if there are any.
+def load_backlog(jobs: Sequence[GroupJob], on: Backend, *, say: Tell = print, tell: Tell = print) -> Left:
+    """Load as many of the groups' edits as possible, unless an initial snapshot is under way.
 
-    Raises LeaseLost, LoadOvertaken, StaleLoad, and the tasks' errors: then no WAL leaves its queue, and the next try begins
-    again.
+    The jobs are one run's. `say` gets the log's lines, `tell` the progress. Uses the backend only if there is anything to load.
+    Raises LeaseLost, LoadOvertaken, StaleLoad, and the tasks' errors: then no WAL leaves its queue; the next try begins again.
     """
-    with open_session(backlog.source) as session, ExitStack() as leases:
+    peer_id = jobs[0].peer_id
+    with open_session(jobs[0].source) as session, ExitStack() as leases:
         groups = _taken(session, jobs, leases)
         if not groups:
             return Left((), jobs)
-        peer = read_peer(session.zk, session.nodes, backlog.peer_id)  # as it is once the leases are held
-        if peer.paused or waits(session, backlog.peer_id):
+        peer = read_peer(session.zk, session.nodes, peer_id)  # as it is once the leases are held
+        if peer.paused or under_way(session, peer_id):
             return Left((), jobs)  # shipping by requests leaves the peer alone too
         try:
-            with _slave(peer, backlog) as slave:
-                groups = _without_loaded(session, backlog.peer_id, groups, slave)
-                done = _Loading(session, peer, slave, backlog, groups).run(on)
+            with _slave(peer, session.source) as slave:
+                groups = _without_loaded(session, peer_id, groups, slave)
+                done = _Loading(session, peer, slave, jobs[0], groups, say, tell).run(on)
         except NotForFiles as why:
-            backlog.say(f"nothing is loaded as files: {why}")
+            say(f"nothing is loaded as files: {why}")
             if why.tell:
                 for group in groups:
-                    _tell(session, backlog, group.job.group, str(why))
+                    _note_why(session, group.job, str(why))
             return Left((), jobs)
     finished = {summary.group for summary in done}
     return Left(done, [job for job in jobs if job.group not in finished])
@@ -127,20 +116,20 @@ class NotForFiles(Exception):
 
 
 @contextmanager
-def _slave(peer: Peer, backlog: Backlog) -> Iterator[Tables]:
+def _slave(peer: Peer, source: SourceCluster) -> Iterator[Tables]:
     """Yield the slave's tables. Raises NotForFiles if its ZooKeeper does not answer: shipping by requests handles that."""
     with ExitStack() as stack:
         try:
-            slave = stack.enter_context(slave_tables(peer, backlog.source.login_to(peer)))
+            slave = stack.enter_context(slave_tables(peer, source.login_to(peer)))
         except ConnectError as error:
             raise NotForFiles(str(error)) from error
         yield slave
 
 
-def _tell(session: Session, backlog: Backlog, group: str, why: str) -> None:
+def _note_why(session: Session, job: GroupJob, why: str) -> None:
     """Note in a group's summary why it does not go as files."""
-    before = read_group(session, backlog.peer_id, backlog.run_id, group) or GroupSummary(group=group)
-    write_group(session, backlog.peer_id, backlog.run_id, replace(before, notLoaded=why))
+    before = read_group(session, job.peer_id, job.run_id, job.group) or GroupSummary(group=job.group)
+    write_group(session, job.peer_id, job.run_id, replace(before, notLoaded=why))
 
 
 def _taken(session: Session, jobs: Sequence[GroupJob], leases: ExitStack) -> list[_Group]:
@@ -185,13 +174,15 @@ def _without_loaded(session: Session, peer_id: str, groups: Sequence[_Group], sl
 
 @dataclass(frozen=True)
 class _Loading:
-    """A load of groups whose leases are held."""
+    """A load of groups whose leases are held. `job` is one of the run's jobs."""
 
     session: Session
     peer: Peer
     slave: Tables
-    backlog: Backlog
+    job: GroupJob
     groups: Sequence[_Group]
+    say: Tell
+    tell: Tell
 
     def run(self, on: Backend) -> list[GroupSummary]:
         """Load the groups. Returns the summaries of the groups that are done. Raises NotForFiles."""
@@ -199,34 +190,34 @@ class _Loading:
         groups = self._with_wals()
         wals = [wal for group in groups for wal in group.wals]
         size = sum(wal.bytes_left for wal in wals)
-        if not wals or size < self.backlog.least_bytes:
-            least = f"{self.backlog.least_bytes:,} bytes"
-            raise NotForFiles(f"{len(wals):,} WALs with {size:,} bytes are fewer than {least}", tell=False)
+        least = self.job.settings.least_bytes
+        if not wals or size < least:
+            raise NotForFiles(f"{len(wals):,} WALs with {size:,} bytes are fewer than {least:,} bytes", tell=False)
         rules = self._rules()
         targets = self._targets(rules.source_id)
         self._await_quiet()
         holder = groups[0].lease
-        record = begin_load(self.session, self.peer.id, self.backlog.run_id, [group.job.group for group in groups], holder)
+        record = begin_load(self.session, self.peer.id, self.job.run_id, [group.job.group for group in groups], holder)
         try:
             name, target = next(iter(targets.tables.items()))
             note, planned = LoadFolder(self.session.zk, record, holder.peer_state), PlannedRegion(name, target.regions[0])
-            if problem := why_not(note, self.slave, planned, self.backlog.source.hbase_root):
+            if problem := why_not(note, self.slave, planned, self.job.source.hbase_root):
                 raise NotForFiles(f"the slave takes no files: {problem}")
-            job = self._job(groups[0], record, rules, targets, on, size)
+            job = self._load_job(holder, record, rules, targets, on, size)
             parts = parts_of(wals, on.cores, on.least_bytes)
-            self.backlog.say(
+            self.say(
                 f"{len(wals):,} WALs with {size:,} bytes are loaded as files, in {len(parts):,} parts; the slave has "
                 f"{len(job.regions):,} regions of {len(targets.tables):,} tables that are fit for it, in {job.partitions:,} "
                 "partitions"
             )
-            verdict = verdict_of(spread_load(on, self.backlog.tell, job, parts), targets, [group.wals for group in groups])
+            verdict = verdict_of(spread_load(on, self.tell, job, parts), targets, [group.wals for group in groups])
         except BaseException:
             with suppress(WalferryError):  # otherwise the next run does it
-                clean(Load("", {}, path=record), self.session.zk, self.slave, self.backlog.source)
+                clean(Load("", {}, path=record), self.session.zk, self.slave, self.job.source)
             raise
-        self.backlog.say(verdict.loaded)
+        self.say(verdict.loaded)
         if verdict.not_loaded:
-            self.backlog.say(verdict.not_loaded)
+            self.say(verdict.not_loaded)
         return self._note(groups, verdict, record, time.monotonic() - began)
 
     def _await_quiet(self) -> None:
@@ -238,19 +229,19 @@ class _Loading:
         if not seconds:
             return
         why = "requests of an earlier run that was cut short may still take effect"
-        if time.time() + seconds > self.backlog.deadline:
+        if time.time() + seconds > self.job.deadline:
             raise NotForFiles(f"for {seconds:.0f} s {why}, and this run's deadline comes before that", tell=False)
-        self.backlog.say(f"waiting for {seconds:.0f} s: {why}")
+        self.say(f"waiting for {seconds:.0f} s: {why}")
         time.sleep(seconds)
 
-    def _job(self, first: _Group, record: str, rules: FilterRules, targets: Targets, on: Backend, size: int) -> LoadJob:
+    def _load_job(self, holder: Lease, record: str, rules: FilterRules, targets: Targets, on: Backend, size: int) -> LoadJob:
         regions = sum(len(target.regions) for target in targets.tables.values())
         worth = max(1, size // max(1, on.least_bytes))
         partitions = min(regions, worth, on.most_tasks, max(PARTITIONS_A_CORE * on.cores, size // PARTITION_BYTES))
         return LoadJob(
-            source=self.backlog.source, peer_id=self.peer.id, record=record, peer_state=first.lease.peer_state, rules=rules,
-            before=initial_snapshots(self.session, self.peer.id), targets=targets, broken_wals=first.job.broken_wals,
-            partitions=partitions, deadline=self.backlog.deadline,
+            source=self.job.source, peer_id=self.peer.id, record=record, peer_state=holder.peer_state, rules=rules,
+            before=initial_snapshots(self.session, self.peer.id), targets=targets, broken_wals=self.job.broken_wals,
+            partitions=partitions, deadline=self.job.deadline,
         )  # fmt: skip
 
     def _with_wals(self) -> list[_Group]:
@@ -275,7 +266,7 @@ class _Loading:
         except WalferryError as error:
             raise NotForFiles(f"the slave's tables cannot be looked at: {error}") from error
         for note in targets.notes:
-            self.backlog.say(note)
+            self.say(note)
         if not targets.tables:
             why = "".join(f"; {name.decode()}: {reason}" for name, reason in list(targets.unfit.items())[:SHOWN_TABLES])
             raise NotForFiles(f"the slave has no table that is fit for it{why}")
@@ -284,13 +275,13 @@ class _Loading:
     def _note(self, groups: Sequence[_Group], verdict: Verdict, record: str, seconds: float) -> list[GroupSummary]:
         """Note the loaded edits, and take their WALs out of the queues. Returns the summaries of the groups that are done."""
         if not verdict.tables:
-            clean(Load("", {}, path=record), self.session.zk, self.slave, self.backlog.source)
+            clean(Load("", {}, path=record), self.session.zk, self.slave, self.job.source)
             raise NotForFiles(verdict.not_loaded or "the WALs have no edits for files", tell=bool(verdict.not_loaded))
         pairs = list(zip(groups, verdict.groups, strict=True))
         ends = {group.job.group: group.wals[done.count - 1].name for group, done in pairs if done.count}
-        loaded = Load(self.backlog.run_id, ends, done=True, tables=verdict.tables)
+        loaded = Load(self.job.run_id, ends, done=True, tables=verdict.tables)
         note_done(self.session.zk, record, loaded, groups[0].lease)
-        clean_folders(record, self.session.zk, self.slave, self.backlog.source)
+        clean_folders(record, self.session.zk, self.slave, self.job.source)
         with ThreadPoolExecutor(REGISTERED_AT_ONCE, "register") as pool:
             summaries = list(pool.map(lambda pair: self._register(pair[0], pair[1], seconds, verdict.not_loaded), pairs))
         done = [summary for summary in summaries if summary is not None]
@@ -300,8 +291,8 @@ class _Loading:
 
     def _register(self, group: _Group, done: LoadedGroup, seconds: float, not_loaded: str) -> GroupSummary | None:
         """Take a group's WALs out of its queue and return its summary, if all of them are loaded and nothing of them is left."""
-        before = read_group(self.session, self.peer.id, self.backlog.run_id, group.job.group)
-        whole = done.whole and done.count == len(group.found.wals) and self.backlog.source.archive is None
+        before = read_group(self.session, self.peer.id, self.job.run_id, group.job.group)
+        whole = done.whole and done.count == len(group.found.wals) and self.job.source.archive is None
         removed = 0
         if whole:
             for wal, report in zip(group.wals, done.reports, strict=True):
@@ -314,7 +305,7 @@ class _Loading:
             before or GroupSummary(group=group.job.group), group.found, group.wals, slave=str(self.peer.slave), whole=whole,
             removed=removed, seconds=seconds, not_loaded="" if whole else not_loaded,
         )  # fmt: skip
-        write_group(self.session, self.peer.id, self.backlog.run_id, summary)
+        write_group(self.session, self.peer.id, self.job.run_id, summary)
         return summary if whole else None
 
 

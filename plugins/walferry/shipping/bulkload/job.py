@@ -11,7 +11,7 @@ from walferry.hbase.tables.regions import Region
 from walferry.load.earlier_loads import NOTHING_LOADED, LoadedBefore
 from walferry.replication.filters.rules import FilterRules
 from walferry.replication.source.cluster import SourceCluster
-from walferry.shipping.bulkload.targets import Target, Targets
+from walferry.shipping.bulkload.targets import Targets
 
 
 @dataclass(frozen=True)
@@ -59,7 +59,3 @@ class LoadJob:
         """Return the numbers of a store's region, and of its family in the table."""
         families = self.tables[store.table].families
         return self.number_of[store.table, store.region_start], families.index(store.family)
-
-    def target(self, table: bytes) -> Target:
-        """Return one of the slave's tables."""
-        return self.targets.tables[table]

@@ -10,11 +10,11 @@ from __future__ import annotations
 import logging
 import threading
 from contextlib import suppress
-from typing import Self
 
 from kazoo.client import KazooClient
 from kazoo.exceptions import NodeExistsError
 
+from walferry.base.closing import Closing
 from walferry.base.texts import one_line
 from walferry.base.zk.client import connect, disconnect, read
 from walferry.replication.source.cluster import SourceCluster
@@ -25,8 +25,8 @@ MAX_CHARS = 1000
 log = logging.getLogger(__name__)
 
 
-class LoadNote:
-    """The note of one run. A context manager, which deletes the note at its end."""
+class LoadNote(Closing):
+    """The note of one run."""
 
     def __init__(self, source: SourceCluster, peer_id: str, run_id: str) -> None:
         self._source = source
@@ -54,10 +54,8 @@ class LoadNote:
             except Exception as error:
                 log.info("how far the load is cannot be noted: %s", error)
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
+    def close(self) -> None:
+        """Delete the note."""
         with self._lock:
             self._ended = True
             if self._zk is not None:

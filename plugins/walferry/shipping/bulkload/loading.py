@@ -1,36 +1,144 @@
 """Loads the regions of one partition: the second half of a load, in one task.
 
-The task reads all notes first. A WAL or table that a note excludes is not loaded at all, and is shipped later.
+The task reads all notes first. A WAL or table that a note excludes is not loaded at all, and is shipped later. Of each region it
+merges the runs, writes one file per family, and has the slave load the files in one call (walferry.load.file_loader). The slave's
+regions that contain the rows are looked up each time: a region may have been split or merged since the job began.
 """
 
 from __future__ import annotations
 
+import logging
 import queue
-from collections.abc import Iterable, Iterator
+import time
+import uuid
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, dataclass, field
+from functools import partial
+
+from kazoo.client import KazooClient
 
 from walferry.base.errors import WalferryError
 from walferry.base.records import Record, text_of
 from walferry.base.texts import one_line
 from walferry.hbase.files.errors import StoreError
+from walferry.hbase.files.systems import NewFile
+from walferry.hbase.hfiles.cutting import RunPart, cut
 from walferry.hbase.hfiles.errors import HFileError
-from walferry.hbase.rpc.errors import RemoteError
+from walferry.hbase.hfiles.merge import merge_runs
+from walferry.hbase.hfiles.metadata import Origin
+from walferry.hbase.hfiles.writer import write_file
+from walferry.hbase.rpc.errors import RemoteError, RpcError
 from walferry.hbase.tables.errors import MissingTable, RegionUnavailable
+from walferry.hbase.tables.regions import Region
+from walferry.hbase.tables.tables import Tables
+from walferry.hbase.wal.windows import RandomAccess
 from walferry.load.errors import NotLoaded, reason_of
+from walferry.load.file_loader import FileLoader, Tries
+from walferry.load.numbered import StagedFile
+from walferry.load.records import LoadFolder
 from walferry.replication.peers.reading import read_peer
 from walferry.replication.peers.slave_tables import slave_tables
 from walferry.replication.source.session import open_session
-from walferry.shipping.bulkload.job import LoadJob
-from walferry.shipping.bulkload.region_load import Loaded, RegionLoader
-from walferry.shipping.bulkload.rows import MAX_ERROR_CHARS, Note, ShuffleRow
+from walferry.shipping.bulkload.job import LoadJob, PlannedRegion
+from walferry.shipping.bulkload.rows import MAX_ERROR_CHARS, Note, ShuffleRow, in_parts
 from walferry.shipping.bulkload.spilled_runs import HeldRuns
 
 # Bounds for one outcome, a text of at most a million characters. Reports are JSON within JSON.
 REPORTS_BYTES, COUNTS_AT_ONCE = 256 << 10, 10_000
 LOADED_AT_ONCE = 4  # regions: HDFS takes longer to end a small file than to write it
 _OF_ONE_TABLE = (RemoteError, NotLoaded, HFileError, StoreError, MissingTable, RegionUnavailable)
+MERGE_BYTES = 32 << 20
+
+log = logging.getLogger(__name__)
+
+Runs = Mapping[int, Sequence[RandomAccess]]
+"""A region's runs, by the number of the family."""
+
+
+@dataclass(frozen=True)
+class Loaded:
+    """What a load brought into a region: files, bytes, cells."""
+
+    files: int = 0
+    bytes: int = 0
+    cells: int = 0
+
+
+class TooLate(WalferryError):
+    """The job's deadline came before a region was loaded."""
+
+
+@dataclass(frozen=True)
+class RegionLoader:
+    """Loads regions, one at a time, with connections of its own."""
+
+    job: LoadJob
+    zk: KazooClient  # of the source
+    slave: Tables
+
+    def load(self, planned: PlannedRegion, runs: Runs) -> Loaded:
+        """Load a region's edits. Raises WalferryError once another try would not help."""
+        tries, at, done = Tries(StoreError), planned.region.start, Loaded()
+        while True:
+            try:
+                target = self._target(planned, at)
+                files = self._load_part(planned, target, at, runs)
+            except (RpcError, RegionUnavailable, NotLoaded, StoreError) as error:
+                if not tries.again(error):
+                    raise
+                log.warning("region %s is loaded again: %s", planned.region.encoded_name, error)
+                continue
+            tries.progress()
+            size, cells = sum(file.end.size for file in files), sum(file.cells for file in files)
+            done = Loaded(done.files + len(files), done.bytes + size, done.cells + cells)
+            if not target.end or (planned.region.end and target.end >= planned.region.end):
+                return done
+            at = target.end
+
+    def _target(self, planned: PlannedRegion, at: bytes) -> Region:
+        """Return the slave's region that contains the row `at` now. Raises TooLate, RpcError, RegionUnavailable."""
+        if time.time() > self.job.deadline:
+            raise TooLate(f"the job's deadline came before region {planned.region.encoded_name} was loaded")
+        return self.slave.place(planned.table.decode()).locate(at)
+
+    def _load_part(self, planned: PlannedRegion, target: Region, start: bytes, runs: Runs) -> list[StagedFile]:
+        """Load the rows from `start` on that belong into `target`."""
+        parts = {family: _between(some, planned.region, start, target.end) for family, some in runs.items()}
+        writers = [partial(self._write, planned, family, some) for family, some in parts.items() if any(run.size for run in some)]
+        if not writers:
+            return []
+
+        def check_region() -> None:
+            if self._target(planned, start) != target:
+                raise RegionUnavailable(f"region {target.encoded_name} was moved, split or merged while it was loaded")
+
+        job, place = self.job, self.slave.place(planned.table.decode())
+        loader = FileLoader(place, self.slave.login, job.source.hbase_root, str(job.rules.source_id))
+        return loader.load(target, LoadFolder(self.zk, job.record, job.peer_state), [writers], check_region)
+
+    def _write(self, planned: PlannedRegion, number: int, runs: Sequence[RandomAccess], url: str) -> StagedFile:
+        """Write a file of a family's cells, of which there is at least one."""
+        family, settings = list(self.job.targets.tables[planned.table].families.items())[number]
+        # numbered.py recognizes the file by this name.
+        origin = Origin(int(time.time() * 1000), f"walferry {self.job.peer_id} {uuid.uuid4().hex}")
+        with NewFile(url) as file:
+            done = write_file(file.write, merge_runs(runs, memory_bytes=MERGE_BYTES), settings, origin)
+        assert done is not None
+        return StagedFile(family, url, done.end, done.cells)
+
+
+def _between(runs: Sequence[RandomAccess], region: Region, start: bytes, end: bytes) -> list[RandomAccess]:
+    """Return the parts of a region's runs from the row `start` to before `end` (empty: no limit)."""
+    if start == region.start and (not end or (region.end and end >= region.end)):
+        return list(runs)
+    found: list[RandomAccess] = []
+    for run in runs:
+        first = 0 if start == region.start else cut(run, start)
+        last = run.size if not end or (region.end and end >= region.end) else cut(run, end)
+        found.append(RunPart(run, first, last))
+    return found
 
 
 @dataclass(frozen=True)
@@ -54,8 +162,8 @@ def load_partition(rows: Iterable[ShuffleRow], job: LoadJob) -> Iterator[Partiti
     """Take all rows of a partition, load its regions, and yield their outcomes. Never raises errors that Walferry reports."""
     with HeldRuns() as held:
         held.take(rows)
-        for reports in _in_parts(held.reports):
-            yield PartitionOutcome(reports=reports)
+        for reports in in_parts(held.reports, len, REPORTS_BYTES):
+            yield PartitionOutcome(reports=tuple(map(bytes.decode, reports)))
         counts = sorted(held.counts.items())
         for start in range(0, len(counts), COUNTS_AT_ONCE):
             yield PartitionOutcome(runs=tuple(counts[start : start + COUNTS_AT_ONCE]))
@@ -65,29 +173,10 @@ def load_partition(rows: Iterable[ShuffleRow], job: LoadJob) -> Iterator[Partiti
             yield from _load(held, job)
 
 
-def _in_parts(reports: Iterable[bytes]) -> Iterator[tuple[str, ...]]:
-    """Yield the reports in parts of some size, or of one report."""
-    held: list[str] = []
-    size = 0
-    for report in reports:
-        if held and size + len(report) > REPORTS_BYTES:
-            yield tuple(held)
-            held, size = [], 0
-        held.append(report.decode())
-        size += len(report)
-    if held:
-        yield tuple(held)
-
-
-def wanted_wals(notes: Iterable[Note]) -> WantedRuns:
+def wanted_wals(notes: Sequence[Note]) -> WantedRuns:
     """Return which WALs and tables are loaded, according to these notes."""
-    ranges = list[range]()
-    unfit = set[str]()
-    for note in notes:
-        if note.end > note.first:
-            ranges.append(range(note.first, note.end))
-        unfit |= note.unfit.keys()
-    return WantedRuns(tuple(ranges), frozenset(unfit))
+    ranges = tuple(range(note.first, note.end) for note in notes if note.end > note.first)
+    return WantedRuns(ranges, frozenset(name for note in notes for name in note.unfit))
 
 
 @dataclass(frozen=True)

@@ -38,29 +38,25 @@ class LoadedGroup:
         _, cells, size, operations = (sum(column) for column in zip(*counts, strict=True)) if counts else (0, 0, 0, 0)
         last = max((report.last_written for report in self.reports), default=0) if counts else 0
         shipped = replace(
-            before, server=found.server, queue_id=found.queue_id, slave=slave, error=None, passing=False,
-            shippedOps=before.shippedOps + operations, shippedCells=before.shippedCells + cells,
-            shippedBytes=before.shippedBytes + size,
+            before.plus(shippedOps=operations, shippedCells=cells, shippedBytes=size), server=found.server,
+            queue_id=found.queue_id, slave=slave, error=None, passing=False,
             timestampOfLastShippedOp=max(before.timestampOfLastShippedOp or 0, last) or None,
             ageOfLastShippedOp=max(0, int(time.time() * 1000) - last) if last else before.ageOfLastShippedOp,
             seconds=round(before.seconds + seconds, 3), notLoaded=not_loaded or None,
         )  # fmt: skip
         if not whole:
             return shipped
-        to_ship, unclean = sum(wal.bytes_left for wal in wals), sum(not report.clean for report in self.reports)
-        ignored = sum(report.ignored for report in self.reports)
-        filtered = Counter(before.logEditsFiltered)
-        for report in self.reports:
-            filtered.update(report.filtered)
+        to_ship = sum(wal.bytes_left for wal in wals)
+        counted = shipped.plus(
+            logEditsRead=sum(report.read_edits for report in self.reports), completedLogs=removed,
+            logReadInBytes=sum(report.read_bytes for report in self.reports),
+            uncleanlyClosedLogs=sum(not report.clean for report in self.reports),
+            ignoredUncleanlyClosedLogContentsInBytes=sum(report.ignored for report in self.reports),
+        )  # fmt: skip
+        filtered = sum((Counter(report.filtered) for report in self.reports), Counter(before.logEditsFiltered))
         return replace(
-            shipped, status=Status.DONE, sink="hfiles",
-            logEditsRead=before.logEditsRead + sum(report.read_edits for report in self.reports),
-            logReadInBytes=before.logReadInBytes + sum(report.read_bytes for report in self.reports),
-            logEditsFiltered=dict(filtered),
-            completedLogs=before.completedLogs + removed, uncleanlyClosedLogs=before.uncleanlyClosedLogs + unclean,
-            ignoredUncleanlyClosedLogContentsInBytes=before.ignoredUncleanlyClosedLogContentsInBytes + ignored,
-            sizeOfLogQueue=found.queued - removed, logsLeft=0, bytesToShip=to_ship, bytesDone=to_ship,
-            timestampOfNextToReplicate=None, replicationLag=0,
+            counted, status=Status.DONE, sink="hfiles", logEditsFiltered=dict(filtered), sizeOfLogQueue=found.queued - removed,
+            logsLeft=0, bytesToShip=to_ship, bytesDone=to_ship, timestampOfNextToReplicate=None, replicationLag=0,
         )  # fmt: skip
 
 

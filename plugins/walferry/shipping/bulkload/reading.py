@@ -73,14 +73,9 @@ class _Reading:
     store: WalStore
     keys: UnwrapKey | None
     unfit: dict[str, str] = field(default_factory=dict)
-    others: bool = False
-    tables: dict[str, npt.NDArray[np.int64]] = field(default_factory=dict)
-    filtered: Counter[str] = field(default_factory=Counter)
-    edits: int = 0
-    size: int = 0
-    written: int = 0
-    ignored: int = 0
-    let_go: list[str] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.report = WalReport(self.wal.number)
 
     @cached_property
     def rules(self) -> FilterRules:
@@ -92,12 +87,8 @@ class _Reading:
         for number, run in enumerate(sorted_runs(self._edits(progress), self.job.tables)):
             region, family = self.job.place_of(run.store)
             yield ShuffleRow(region % self.job.partitions, region, family, self.wal.number, number, run.data.data)
-        report = WalReport(
-            self.wal.number, progress.end, progress.clean, self.edits, self.size, dict(self.filtered), self.written,
-            {name: counts.tolist() for name, counts in self.tables.items()}, self.others, number + 1,
-            self.ignored, self.let_go,
-        )  # fmt: skip
-        data = memoryview(report.to_json().encode())
+        self.report.end, self.report.clean, self.report.runs = progress.end, progress.clean, number + 1
+        data = memoryview(self.report.to_json().encode())
         yield ShuffleRow(self.wal.number % self.job.partitions, REPORT, 0, self.wal.number, 0, data)
 
     def _edits(self, progress: ReadProgress) -> Iterable[Edits]:
@@ -118,14 +109,15 @@ class _Reading:
         except (WalTruncatedError, WalTornError) as error:
             if not may_end_with(error, self.job.broken_wals, live=wal.live, newest=wal.newest):
                 raise
-            progress.clean, self.ignored = False, error.have
+            progress.clean, self.report.ignored = False, error.have
 
     def _chosen(self, window: Window, kept: KeptEdits, path: str) -> Ints:
         """Return the entries that go into files."""
         bulk_loads, let_go = bulk_loads_in(window, kept, self.rules, self.job.source, path)
-        self.let_go += let_go
-        if sum(map(len, self.let_go)) > MAX_LET_GO_CHARS:  # requests remove them from hfile-refs entry by entry
-            self.others, self.let_go = True, []
+        report = self.report
+        report.let_go += let_go
+        if sum(map(len, report.let_go)) > MAX_LET_GO_CHARS:  # requests remove them from hfile-refs entry by entry
+            report.others, report.let_go = True, []
         table_of, first_of = distinct_tables(window)
         names = [table_name(window, int(entry)) for entry in first_of]
         for entry in bulk_loads:
@@ -139,12 +131,12 @@ class _Reading:
         wanted = kept.cells > 0
         wanted[bulk_loads] = False
         chosen = wanted & fit[table_of]
-        self.others |= bool(bulk_loads) or bool(np.any(wanted & ~fit[table_of]))
+        report.others |= bool(bulk_loads) or bool(np.any(wanted & ~fit[table_of]))
         for table in np.unique(table_of[chosen]):
             of_table = np.flatnonzero(chosen & (table_of == table))
             counts = [of_table.size, *(int(column[of_table].sum()) for column in (kept.cells, kept.size, kept.rows))]
             name = names[table].decode(errors="backslashreplace")
-            self.tables[name] = self.tables.get(name, np.zeros(4, np.int64)) + np.array(counts, np.int64)
+            report.tables[name] = [a + b for a, b in zip(report.tables.get(name, [0] * 4), counts, strict=True)]
         return np.flatnonzero(chosen)
 
     def _leave_out(self, table: bytes, why: str) -> None:
@@ -153,10 +145,11 @@ class _Reading:
         self.unfit.setdefault(table.decode(errors="backslashreplace"), why)
 
     def _count(self, window: Window, kept: KeptEdits) -> None:
-        self.edits += len(window.index)
-        self.size += int(window.next_positions[-1] - window.positions[0])
-        self.written = shown_ms(int(window.index.write_time[-1]))
-        self.filtered.update(filtered_by_reason(kept))
+        report = self.report
+        report.read_edits += len(window.index)
+        report.read_bytes += int(window.next_positions[-1] - window.positions[0])
+        report.last_written = shown_ms(int(window.index.write_time[-1]))
+        report.filtered = dict(Counter(report.filtered) + Counter(filtered_by_reason(kept)))
 
 
 def with_expressions(window: Window, kept: KeptEdits) -> npt.NDArray[np.bool_]:

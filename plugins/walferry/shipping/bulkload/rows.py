@@ -14,8 +14,9 @@ copied them several times. With spark.shuffle.compress=false Spark leaves them o
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import asdict, dataclass, field
+from typing import TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -37,6 +38,8 @@ WORTH_IT = 0.7  # compressed bytes per byte; above that, compression costs more 
 _MOST_TIMES = 255  # the most times that an LZ4 block grows when it is unpacked
 _NUMBERS = struct.Struct("<6i")  # the numbers up to the size, in the form that the CRC covers
 _LZ4 = pa.Codec("lz4_raw")
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -65,7 +68,7 @@ class Note(Record):
         return text_of(asdict(self) | {"error": one_line(self.error, MAX_ERROR_CHARS)})
 
 
-@dataclass(frozen=True)
+@dataclass
 class WalReport(Record):
     """What the peer gets from a WAL. `tables` contains [edits, cells, bytes, operations] of each table that goes into files."""
 
@@ -85,17 +88,21 @@ class WalReport(Record):
 
 def batches(rows: Iterable[ShuffleRow]) -> Iterator[pa.RecordBatch]:
     """Yield the rows as batches of about BATCH_BYTES."""
-    held: list[_Packed] = []
+    yield from map(_batch, in_parts(map(_packed, rows), lambda packed: len(packed.data), BATCH_BYTES))
+
+
+def in_parts(things: Iterable[T], size_of: Callable[[T], int], most: int) -> Iterator[list[T]]:
+    """Yield the things in parts of at most this size, or of one thing."""
+    held: list[T] = []
     size = 0
-    for row in rows:
-        packed = _packed(row)
-        if held and size + len(packed.data) > BATCH_BYTES:
-            yield _batch(held)
+    for thing in things:
+        if held and size + size_of(thing) > most:
+            yield held
             held, size = [], 0
-        held.append(packed)
-        size += len(packed.data)
+        held.append(thing)
+        size += size_of(thing)
     if held:
-        yield _batch(held)
+        yield held
 
 
 @dataclass(frozen=True)

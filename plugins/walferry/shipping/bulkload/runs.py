@@ -11,7 +11,7 @@ shown (KeyValueHeap asks each file for its first cell, ScanQueryMatcher skips ce
 writer of the file has to order equal keys, by a number that grows too: the sequence id that the source's region gave to the edit.
 It grows over all WALs, servers and queues that a region's edits went through, also when regions move, split and merge. The order
 of the WALs says nothing across queues. Within an entry the later cell counts. The sequence id starts over when a table is
-dropped, truncated or restored: the edit's write time shows that, see order.py. Of two loads of one store the later one counts,
+dropped, truncated or restored: the edit's write time shows that, see merge.py. Of two loads of one store the later one counts,
 because its number is larger; two files of one load share their number.
 
 Delete markers need no order: without NEW_VERSION_BEHAVIOR they hide the cells that they name, however late these were written.

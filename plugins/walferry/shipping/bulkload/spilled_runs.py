@@ -10,9 +10,8 @@ import tempfile
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from types import TracebackType
-from typing import Self
 
+from walferry.base.closing import Closing
 from walferry.hbase.files.systems import read_fd
 from walferry.shipping.bulkload.rows import NOTE, REPORT, Note, ShuffleRow
 
@@ -32,21 +31,13 @@ class FileRun:
         return read_fd(self.fd, self.start + offset, max(0, min(length, self.size - offset)))
 
 
-@dataclass(frozen=True)
-class _Place:
-    wal: int
-    number: int
-    start: int
-    size: int
-
-
-class HeldRuns:
-    """A partition's runs, notes and reports. A context manager."""
+class HeldRuns(Closing):
+    """A partition's runs, notes and reports."""
 
     def __init__(self, environment: Mapping[str, str] = os.environ) -> None:
         folder = environment.get(LOCAL_DIRS, "").partition(",")[0]
-        self._file = tempfile.TemporaryFile(dir=folder if os.path.isdir(folder) else None)  # noqa: SIM115  # closed in __exit__
-        self._stores: dict[int, dict[int, list[_Place]]] = {}
+        self._file = tempfile.TemporaryFile(dir=folder if os.path.isdir(folder) else None)  # noqa: SIM115  # closed in `close`
+        self._stores: dict[int, dict[int, list[tuple[int, int, FileRun]]]] = {}  # by region and family: WAL, number, run
         self._size = 0
         self.notes: list[Note] = []
         self.reports: list[bytes] = []
@@ -61,8 +52,8 @@ class HeldRuns:
                 self.reports.append(bytes(row.data))
             else:
                 self._file.write(row.data)
-                place = _Place(row.wal, row.number, self._size, len(row.data))
-                self._stores.setdefault(row.region, {}).setdefault(row.family, []).append(place)
+                run = FileRun(self._file.fileno(), self._size, len(row.data))
+                self._stores.setdefault(row.region, {}).setdefault(row.family, []).append((row.wal, row.number, run))
                 self._size += len(row.data)
                 self.counts[row.wal] += 1
         self._file.flush()
@@ -74,19 +65,14 @@ class HeldRuns:
 
     def size_of(self, region: int) -> int:
         """Return the bytes of a region's runs."""
-        return sum(place.size for places in self._stores[region].values() for place in places)
+        return sum(run.size for runs in self._stores[region].values() for *_, run in runs)
 
     def runs(self, region: int, wanted: Callable[[int], bool]) -> dict[int, list[FileRun]]:
         """Return a region's runs by family, in the order of their WALs, leaving out WALs that are not `wanted`."""
-        found = {}
-        for family, places in self._stores[region].items():
-            places = sorted((place for place in places if wanted(place.wal)), key=lambda place: (place.wal, place.number))
-            if places:
-                found[family] = [FileRun(self._file.fileno(), place.start, place.size) for place in places]
-        return found
+        ordered = {family: sorted(runs, key=lambda run: run[:2]) for family, runs in self._stores[region].items()}
+        found = {family: [run for wal, _, run in runs if wanted(wal)] for family, runs in ordered.items()}
+        return {family: runs for family, runs in found.items() if runs}
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def close(self) -> None:
+        """Free the disk."""
         self._file.close()

@@ -56,4 +56,4 @@ def test_a_shipment_without_entries_finds_out_whether_we_may_write() -> None:
 
 def test_rights_are_granted_to_the_short_name_of_a_principal() -> None:
     login = Login(kerberos=Kerberos(principal="walferry/etl1@EAST"))
-    assert servers.grant_admin(login) == "In the HBase shell of the source: grant 'walferry', 'A'"
+    assert servers.grant(login, "A", "the source") == "In the HBase shell of the source: grant 'walferry', 'A'"

@@ -51,8 +51,8 @@ def test_a_replay_that_fails_otherwise_is_tried_again(replay: ReplayIntervalOper
     def away(*_: object) -> None:
         raise ConnectError("away")
 
-    for why_paused in (lambda *_: None, away):
-        monkeypatch.setattr(batch, "why_paused", why_paused)
+    for name, found in (("open_session", away), ("why_paused", lambda *_: None)):
+        monkeypatch.setattr(batch, name, found)
         with pytest.raises(AirflowException, match="the job has failed") as raised:
             replay.execute({"params": PARAMS})  # type: ignore[arg-type]
         assert raised.type is AirflowException

@@ -10,7 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from walferry.base.security.login import Kerberos, Login, Protection, Tls, ZooKeeperAuth, ZooKeeperLogin, login_from
+from walferry.base.records import record_of
+from walferry.base.security.login import Kerberos, Login, Protection, Tls, ZooKeeperAuth, ZooKeeperLogin
 from walferry.base.zk.login import password_of
 
 texts = st.text(min_size=1, max_size=10)
@@ -29,11 +30,11 @@ logins = st.builds(Login, user=maybe, kerberos=st.none() | kerberos, tls=st.none
 
 @given(logins)
 def test_a_login_is_the_same_after_a_way_as_json(login):
-    assert login_from(json.loads(json.dumps(asdict(login)))) == login
+    assert record_of(Login, json.loads(json.dumps(asdict(login)))) == login
 
 
 def test_a_login_without_anything_is_the_unsecured_one():
-    assert login_from({}) == Login()
+    assert record_of(Login, {}) == Login()
 
 
 @pytest.mark.parametrize(
@@ -41,7 +42,7 @@ def test_a_login_without_anything_is_the_unsecured_one():
 )
 def test_what_is_no_login_is_refused(fields):
     with pytest.raises((TypeError, ValueError)):
-        login_from(fields)
+        record_of(Login, fields)
 
 
 def test_for_another_cluster_a_login_is_without_the_password_for_zookeeper():

@@ -14,6 +14,7 @@ from embedded.certificates import EXPIRED, Authority, Certificate
 from walferry.base.errors import WalferryError
 from walferry.base.security.login import Tls
 from walferry.base.security.tls import TlsClient, TlsError, TlsSettingsError, context_of
+from walferry.base.security.waiting import ANY
 
 HOST = "rs1.example.org"
 
@@ -57,13 +58,18 @@ class ServerSide:
 
 def shake_hands(tls: Tls, server: Callable[[bytes], bytes], host: str = HOST) -> TlsClient:
     client = TlsClient(tls, host)
-    handshake = client.handshake()
+    handshake, out = client.handshake(), b""
     try:
-        out = next(handshake)
+        wanted = next(handshake)
         while True:
-            out = handshake.send(server(out))
+            if wanted == ANY:
+                said, out = out, b""
+                wanted = handshake.send(server(said))
+            else:
+                out += wanted
+                wanted = handshake.send(b"")
     except StopIteration:
-        client.incoming(server(client.to_send))
+        client.incoming(server(out))
     return client
 
 

@@ -9,8 +9,8 @@ from collections.abc import Iterable, Iterator
 
 import pytest
 
-from walferry.base.security.waiting import Slow
-from walferry.hbase.rpc.channel import ANY, Channel, Steps
+from walferry.base.security.waiting import ANY, Slow, Steps
+from walferry.hbase.rpc.channel import Channel
 from walferry.hbase.rpc.codec import CodecError
 
 

@@ -106,6 +106,6 @@ def test_families_have_texts_by_which_they_are_known_again_whatever_bytes_their_
     for name in NAMES:
         schema.column_families.add(name=name).attributes.add(first=b"REPLICATION_SCOPE", second=b"1")
     with FakeServer(reply(pb.GetTableDescriptorsResponse(table_schema=[schema]))) as server, master.connect(server) as connection:
-        found = master.all_replicated_families(connection)
+        found = master.replicated_families(connection)
     assert found == {"t": dict.fromkeys(NAMES.values(), True)}
     assert [from_binary_text(name) for name in found["t"]] == list(NAMES)

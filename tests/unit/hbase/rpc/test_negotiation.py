@@ -16,9 +16,9 @@ from walferry.base.protos import hbase_pb2 as pb
 from walferry.base.security.gssapi import HostNotNamed, KdcSilent, KerberosError
 from walferry.base.security.login import Kerberos, Protection
 from walferry.base.security.sasl import ProtectionRefused
+from walferry.base.security.waiting import ANY
 from walferry.hbase.names import ServerName
 from walferry.hbase.rpc import negotiation
-from walferry.hbase.rpc.channel import ANY
 from walferry.hbase.rpc.codec import CodecError
 from walferry.hbase.rpc.errors import NotSecured, PrincipalNotTold, RemoteError, SaslRefused, WrongServerPrincipal
 from walferry.hbase.rpc.negotiation import LateRefusal, Server, candidates, kerberos

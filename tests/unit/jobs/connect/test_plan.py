@@ -5,16 +5,26 @@ from __future__ import annotations
 import pickle
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
 import pytest
 from google.protobuf.descriptor import Descriptor
 
+from walferry.base.jobs import Shuffle
 from walferry.base.protos import spark_connect_pb2 as ours
 from walferry.jobs.connect.plan import pickled_call, plan_of, shuffled_plan
 
 PLUGINS = str(Path(ours.__file__).parents[3])
+
+
+def shuffle_of(items: int, columns: Mapping[str, str], partition: str, partitions: int) -> Shuffle:
+    nothing: Any = None
+    return Shuffle(
+        items=items, first=nothing, columns=columns, partition=partition, partitions=partitions, second=nothing, answer="text",
+        most_answers=1, progress=nothing,
+    )  # fmt: skip
 
 
 def test_the_plan_is_the_one_that_pyspark_makes() -> None:
@@ -42,7 +52,8 @@ def test_a_job_takes_no_more_tasks_than_it_may(count: int, tasks: int, partition
 
 @pytest.mark.parametrize(("count", "tasks", "readers"), [(1, 8, 1), (100, 8, 8)])
 def test_a_job_with_a_shuffle_takes_no_more_tasks_either(count: int, tasks: int, readers: int) -> None:
-    dealt = shuffled_plan(count, tasks, b"first", {"to": "int"}, "to", 5, b"second", "text").root.map_partitions.input
+    work = shuffle_of(count, {"to": "int"}, "to", 5)
+    dealt = shuffled_plan(work, tasks, b"first", b"second").root.map_partitions.input
     numbers = dealt.repartition_by_expression.input.map_partitions.input.range
     assert (numbers.end, numbers.num_partitions, dealt.repartition_by_expression.num_partitions) == (count, readers, 5)
 
@@ -102,7 +113,7 @@ def test_the_plan_of_two_functions_with_a_shuffle_between_is_the_one_that_pyspar
     outer, shuffle = theirs.map_partitions, theirs.map_partitions.input
     inner = shuffle.repartition_by_expression.input
     commands = [relation.map_partitions.func.python_udf.command for relation in (inner, theirs)]
-    plan = shuffled_plan(5, 8, commands[0], columns, "partition", 7, commands[1], "text")
+    plan = shuffled_plan(shuffle_of(5, columns, "partition", 7), 8, *commands)
     mine = Relation.FromString(plan.root.SerializeToString())
     relations = [inner.map_partitions.input, inner, shuffle, theirs]
     for number, relation in enumerate(relations):

@@ -19,14 +19,14 @@ ASKED = messages.ArtifactStatusesRequest(session_id="s", names=["cache/x"])
 def test_calls_carry_the_token(fake: Fake) -> None:
     fake.token = TOKEN
     with Server(fake.address) as server:
-        assert not server.artifact_status(ASKED).statuses["cache/x"].exists
+        assert not server.call("ArtifactStatus", ASKED, messages.ArtifactStatusesResponse).statuses["cache/x"].exists
 
 
 @pytest.mark.parametrize("token", ["", "wrong"])
 def test_a_wrong_token_is_refused_and_no_message_has_it(fake: Fake, token: str) -> None:
     fake.token = TOKEN
     with Server(Address("127.0.0.1", fake.port, token=token)) as server, pytest.raises(ServerRefuses) as refused:
-        server.artifact_status(ASKED)
+        server.call("ArtifactStatus", ASKED, messages.ArtifactStatusesResponse)
     assert "Invalid authentication token. Its token is the password of the connection" in str(refused.value)
     assert "wrong" not in str(refused.value)
 
@@ -35,7 +35,7 @@ def test_a_server_that_repeats_the_token_does_not_have_it_shown(fake: Fake) -> N
     fake.token = TOKEN
     fake.streams = [[Exception(f"bad header: Bearer {TOKEN}")]]
     with Server(fake.address) as server, pytest.raises(ConnectFailed, match=r"bad header: Bearer \(the token\)") as failed:
-        list(server.execute(messages.ExecutePlanRequest(session_id="s")))
+        list(server.stream("ExecutePlan", messages.ExecutePlanRequest(session_id="s")))
     assert TOKEN not in str(failed.value)
 
 
@@ -57,7 +57,7 @@ def test_a_server_that_nothing_listens_for_is_gone() -> None:
         unused.bind(("127.0.0.1", 0))
         port = unused.getsockname()[1]
     with Server(Address("127.0.0.1", port)) as server, pytest.raises(ServerGone, match=f"127.0.0.1:{port}.*Connection refused"):
-        server.artifact_status(ASKED)
+        server.call("ArtifactStatus", ASKED, messages.ArtifactStatusesResponse)
 
 
 def test_a_server_that_says_nothing_is_gone(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -65,14 +65,14 @@ def test_a_server_that_says_nothing_is_gone(monkeypatch: pytest.MonkeyPatch) -> 
     with socket.create_server(("127.0.0.1", 0)) as silent:
         port = silent.getsockname()[1]
         with Server(Address("127.0.0.1", port)) as server, pytest.raises(ServerGone):
-            server.artifact_status(ASKED)
+            server.call("ArtifactStatus", ASKED, messages.ArtifactStatusesResponse)
 
 
 def test_what_a_server_says_becomes_one_bounded_line(fake: Fake, monkeypatch: pytest.MonkeyPatch) -> None:
     said = "\x1b[31mwrong\n" * 1000
     fake.streams = [[Exception(said)]]
     with Server(fake.address) as server, pytest.raises(ConnectFailed) as failed:
-        list(server.execute(messages.ExecutePlanRequest(session_id="s")))
+        list(server.stream("ExecutePlan", messages.ExecutePlanRequest(session_id="s")))
     assert str(failed.value).isprintable()
     assert len(str(failed.value)) < MAX_DETAIL_CHARS + 100
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import fsspec
 import pytest
@@ -106,9 +107,9 @@ def test_a_server_s_folder_that_is_renamed_while_folders_are_listed_is_looked_in
     wal = put(f"file://{tmp_path}", f"WALs/a,1,1/{A}.1")
     contents = listing._contents
 
-    def list_and_rename(url: str) -> list[tuple[str, bool, int]]:
-        found = contents(url)
-        if url.endswith("/WALs"):
+    def list_and_rename(system: Any, path: str) -> list[tuple[str, bool, int]]:
+        found = contents(system, path)
+        if path.endswith("/WALs"):
             (tmp_path / "WALs" / "a,1,1").rename(tmp_path / "WALs" / "a,1,1-splitting")
         return found
 

@@ -6,14 +6,14 @@ import json
 
 from tests.unit.observe.status.described import BEHIND, HELD, SIZES
 from tests.unit.observe.status.views import HOUR, note, notes, view
+from walferry.cli.show import fields_of
 from walferry.engine.summary import Status
 from walferry.observe.status.describing import describe
-from walferry.observe.status.model import plain
 
 
 def test_a_status_can_be_written_as_json() -> None:
     status = describe(view(BEHIND, leases=HELD, notes=notes(note(Status.DONE))), SIZES)
-    told = json.loads(json.dumps(plain(status)))
+    told = json.loads(json.dumps(status, default=fields_of))
     group = told["peers"][0]["queues"][0]["groups"][0]
     assert group["replicationLag"] == {"ms": 3 * HOUR, "certainty": "at most", "why": "no edit is older than its WAL's file"}
     assert (group["holder"]["name"], group["bytes_left"]) == ("batch 7", {"known": 6000, "unsure": 0})

@@ -53,14 +53,15 @@ def test_a_silent_slave_delays_no_other_and_is_not_asked_again_meanwhile() -> No
     assert asked.calls.count("silent") == 1
 
 
-def test_an_answer_is_kept_for_a_while_and_shared_by_peers_of_one_slave() -> None:
+def test_an_answer_is_kept_for_a_while_and_shared_by_peers_of_one_slave(monkeypatch: pytest.MonkeyPatch) -> None:
     asked = Asked()
     slaves = Slaves(asked)
     both = [peer("a", "zk:2181:/hbase"), peer("b", "zk:2181:/hbase")]
     assert all(status.reachable for status in slaves.statuses(both, SOURCE, 10).values())
     slaves.statuses(both, SOURCE, 10)
     assert len(asked.calls) == 1
-    forgetful = Slaves(asked, keep_seconds=0)
+    monkeypatch.setattr("walferry.observe.status.slaves.KEEP_SECONDS", 0)
+    forgetful = Slaves(asked)
     for _ in range(2):
         forgetful.statuses([peer("a")], SOURCE, 10)
     assert len(asked.calls) == 3

@@ -10,7 +10,7 @@ import pytest
 
 from walferry.hbase.files import systems
 from walferry.hbase.files.errors import StoreError
-from walferry.hbase.files.systems import write_file
+from walferry.hbase.files.systems import open_wal, write_file
 from walferry.hbase.names import parse_wal_name
 from walferry.replication.retention.archive import WalArchive
 
@@ -41,7 +41,7 @@ def test_copies_are_listed_by_group_and_oldest_first(root: str) -> None:
     assert all(each.size == len(each.name.text) and each.copied for each in found)
     assert archive.groups() == [GROUP, OTHER.group]
     assert archive.wals_of("unknown") == []
-    with archive.open(OTHER) as file:
+    with open_wal(archive.url_of(OTHER)) as file:
         assert file.read_at(0, 1000) == OTHER.text.encode()
 
 
@@ -54,13 +54,13 @@ def test_the_folder_has_the_group_quoted_as_in_zookeeper(tmp_path: Path) -> None
 def test_a_wal_is_copied_once_but_an_incomplete_copy_is_replaced(root: str) -> None:
     archive, source = WalArchive(f"{root}/kept"), f"{root}/{WALS[0]}"
     write_file(source, b"all edits")
-    assert not archive.has(WALS[0])
+    assert list(archive.wals()) == []
     assert archive.put(WALS[0], source)
-    assert archive.has(WALS[0])
+    assert [copy.name for copy in archive.wals()] == [WALS[0]]
     assert not archive.put(WALS[0], source)
     write_file(archive.url_of(WALS[0]), b"all")
     assert archive.put(WALS[0], source)
-    with archive.open(WALS[0]) as file:
+    with open_wal(archive.url_of(WALS[0])) as file:
         assert file.read_at(0, 1000) == b"all edits"
 
 

@@ -26,6 +26,15 @@ def test_it_survives_the_way_to_a_spark_job():
     assert SourceCluster.from_json(source.to_json()).nodes == ZNodes("/hbase-secure", QueueLayout.CLASSIC)
 
 
+@pytest.mark.parametrize(
+    "login", [{"kerberos": {"protection": "none"}}, {"tls": {}}, {"zookeeper": {"auth": "magic"}}, {"kerberos": {"key": "k"}}]
+)
+def test_what_is_no_login_does_not_come_through(login):
+    values = json.loads(from_connection("zk1", None, EXTRA).to_json())
+    with pytest.raises(SourceError, match=r"is not the JSON that SourceCluster\.to_json writes: "):
+        SourceCluster.from_json(json.dumps(values | {"login": values["login"] | login}))
+
+
 @pytest.mark.parametrize(("flag", "skips"), [(True, True), (False, False), ("true", True), ("false", False)])
 def test_what_bulk_loads_need_is_optional(flag, skips):
     source = from_connection("zk1", None, EXTRA)

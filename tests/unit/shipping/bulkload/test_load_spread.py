@@ -1,11 +1,13 @@
-"""The parts of a load that a backend gets, and its possible answers."""
+"""The parts of a load that a backend gets, which its workers can read and load, and its possible answers."""
 
 from __future__ import annotations
 
+import pickle
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import cast
+from typing import Any, cast
 
+import pyarrow as pa
 import pytest
 
 from tests.unit.shipping.bulkload.jobs import groups_of, job
@@ -13,9 +15,9 @@ from tests.unit.shipping.bulkload.load_server import LoadBackend
 from walferry.base.jobs import Backend, BackendFailed, Shuffle
 from walferry.shipping.bulkload import load_spread
 from walferry.shipping.bulkload.job import LoadJob
-from walferry.shipping.bulkload.load_spread import LoadProgress, shown, spread_load
-from walferry.shipping.bulkload.loading import PartitionOutcome
-from walferry.shipping.bulkload.region_load import Loaded
+from walferry.shipping.bulkload.load_spread import OUTCOME, LoadProgress, shown, spread_load
+from walferry.shipping.bulkload.loading import Loaded, PartitionOutcome
+from walferry.shipping.bulkload.rows import NOTE, Note, rows_in
 from walferry.shipping.bulkload.wals import LoadWal
 
 
@@ -77,3 +79,18 @@ def test_not_every_change_is_told() -> None:
     for done in range(1000):
         progress([(done, 1000)])
     assert told == ["read 0 of 1,000 parts of the WALs"]
+
+
+def test_the_tasks_of_the_plan_read_and_load(monkeypatch: pytest.MonkeyPatch) -> None:
+    backend = LoadBackend()
+    made = job(deadline=0.0)
+    spread_load(cast(Backend, backend), print, made, groups_of(1, 1))
+    (work,) = backend.taken
+    assert work.items == 2
+    read, load = (pickle.loads(pickle.dumps(function))() for function in (work.first, work.second))
+    rows = [batch for number in (0, 1) for batch in read([pa.RecordBatch.from_pydict({"id": [number]})])]
+    notes = [Note.from_json(bytes(row.data)) for row in rows_in(rows) if row.region == NOTE]
+    assert [(note.first, note.end) for note in notes] == [(0, 1)] * 3 + [(1, 2)] * 3
+    monkeypatch.setattr("walferry.shipping.bulkload.loading._load", lambda *_: pytest.fail("there is nothing to load"))
+    told: list[Any] = [text for batch in load(rows) for text in batch[OUTCOME].to_pylist()]
+    assert [PartitionOutcome.from_json(text).notes for text in told] == [(note.to_json(),) for note in notes]

@@ -19,8 +19,7 @@ from walferry.jobs.connect.connect_job import MAX_TEXT_CHARS
 from walferry.load.errors import LoadOvertaken, NotLoaded, reason_of
 from walferry.shipping.bulkload import loading
 from walferry.shipping.bulkload.job import LoadJob, PlannedRegion
-from walferry.shipping.bulkload.loading import PartitionOutcome, load_partition
-from walferry.shipping.bulkload.region_load import Loaded, Runs
+from walferry.shipping.bulkload.loading import Loaded, PartitionOutcome, Runs, load_partition
 from walferry.shipping.bulkload.rows import NOTE, REPORT, Note, ShuffleRow, WalReport
 
 T, U = (0, 1), (2, 3)  # regions of tables t and u

@@ -13,9 +13,8 @@ from walferry.engine.summary import GroupSummary, Status
 from walferry.hbase.names import parse_wal_name
 from walferry.load.errors import RunsLost
 from walferry.replication.queues.reading import QueuedWal
-from walferry.shipping.bulkload.loading import PartitionOutcome, wanted_wals
+from walferry.shipping.bulkload.loading import Loaded, PartitionOutcome, wanted_wals
 from walferry.shipping.bulkload.outcome import TOLD, Verdict, verdict_of
-from walferry.shipping.bulkload.region_load import Loaded
 from walferry.shipping.bulkload.rows import Note, WalReport
 from walferry.shipping.bulkload.wals import LoadWal
 from walferry.shipping.candidates import Candidate, GroupCandidates

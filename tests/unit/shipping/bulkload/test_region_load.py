@@ -20,9 +20,9 @@ from walferry.hbase.tables.regions import Region
 from walferry.load import file_loader
 from walferry.load.errors import NotLoaded
 from walferry.load.file_loader import TRIES
-from walferry.shipping.bulkload import region_load
+from walferry.shipping.bulkload import loading
 from walferry.shipping.bulkload.job import PlannedRegion
-from walferry.shipping.bulkload.region_load import Loaded, RegionLoader, TooLate
+from walferry.shipping.bulkload.loading import Loaded, RegionLoader, TooLate
 
 PLANNED = PlannedRegion(b"t", targets(b"t").tables[b"t"].regions[1])  # from m on
 ROWS = [b"m", b"n", b"p", b"q", b"s", b"z"]
@@ -68,7 +68,7 @@ def load(monkeypatch: pytest.MonkeyPatch) -> Load:
         def load_part(self: RegionLoader, planned: PlannedRegion, target: Region, at: bytes, runs: Any) -> list[Any]:
             if left and (error := left.pop(0)) is not None:
                 raise error
-            between = [run for some in runs.values() for run in region_load._between(some, planned.region, at, target.end)]
+            between = [run for some in runs.values() for run in loading._between(some, planned.region, at, target.end)]
             cells = [cell.row for run in between for cell, _, _ in split_run(bytes(run.read_at(0, run.size)))]
             parts.append((target.start, cells))
             return [SimpleNamespace(end=SimpleNamespace(size=10), cells=len(cells))] if cells else []
@@ -134,7 +134,7 @@ def test_however_a_region_is_split_each_cell_goes_into_one_part(starts: set[byte
     run, at, found = run_of(sorted(rows)), b"m", list[bytes]()
     while True:
         target = next(region for region in now if region.has(at))
-        (part,) = region_load._between([run], PLANNED.region, at, target.end)
+        (part,) = loading._between([run], PLANNED.region, at, target.end)
         mine = [cell.row for cell, _, _ in split_run(bytes(part.read_at(0, part.size)))]
         assert all(target.has(row) for row in mine)
         found += mine

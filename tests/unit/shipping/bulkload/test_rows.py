@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from walferry.load.errors import BrokenRow
-from walferry.shipping.bulkload.load_tasks import COLUMNS as SPARK_COLUMNS
+from walferry.shipping.bulkload.load_spread import COLUMNS as SPARK_COLUMNS
 from walferry.shipping.bulkload.rows import (
     BATCH_BYTES,
     COLUMNS,

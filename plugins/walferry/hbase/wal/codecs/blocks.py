@@ -18,8 +18,6 @@ from __future__ import annotations
 import enum
 from typing import Final
 
-import numpy as np
-
 from walferry.base.kernels.compiled import inlined, unmanaged
 from walferry.base.kernels.read import Bytes, Ints, read_int32, read_little_endian, read_uint8, read_varint
 from walferry.base.kernels.write import copy_bytes
@@ -45,10 +43,7 @@ def _copy_back(out: Bytes, at: int, distance: int, length: int, begin: int, limi
     """Append the `length` bytes from `distance` back, which may overlap the copy. Returns the position after, or BROKEN."""
     if distance < 1 or distance > at - begin or length > limit - at:
         return BROKEN
-    to, source = np.uint64(at), np.uint64(at - distance)
-    for i in range(np.uint64(length)):
-        out[to + i] = out[source + i]
-    return at + length
+    return copy_bytes(out, at, out, at - distance, length)
 
 
 @inlined

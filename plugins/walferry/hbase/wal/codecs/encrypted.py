@@ -281,15 +281,9 @@ def rewrite_cell(work: Bytes, start: int, length: int, out: int) -> int:
     """
     end = start + length
     key_len, pos = read_varint(work, start, end)
-    if pos < 0:
-        return -1
-    val_len, pos = read_varint(work, pos, end)
-    if pos < 0:
-        return -1
-    tags_len, pos = read_varint(work, pos, end)
-    if pos < 0:
-        return -1
-    row_len, row = read_varint(work, pos, end)
+    val_len, pos = read_varint(work, pos, end) if pos > 0 else (0, pos)
+    tags_len, pos = read_varint(work, pos, end) if pos > 0 else (0, pos)
+    row_len, row = read_varint(work, pos, end) if pos > 0 else (0, pos)
     if row < 0 or row_len < 0 or row_len > MAX_ROW or row_len > end - row:
         return -1
     fam_len, family = read_varint(work, row + row_len, end)

@@ -15,9 +15,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from kazoo.client import KazooClient, TransactionRequest
-from kazoo.exceptions import NoNodeError, NotEmptyError
+from kazoo.exceptions import NoNodeError
 
-from walferry.base.zk.client import children, expected, read, retried
+from walferry.base.zk.client import children, delete_unused, expected, read
 from walferry.base.zk.errors import ZNodeValueError
 from walferry.base.zk.fenced_lock import FencedLock, Guard
 from walferry.hbase.cluster import check_layout, is_live
@@ -112,13 +112,7 @@ def delete_queue(session: Session, queue: RecoveredQueue, holder: str) -> int:
 
 
 def _removed_if_empty(zk: KazooClient, path: str) -> bool:
-    if children(zk, path) != []:
-        return False
-    try:
-        retried(zk, zk.delete, path)
-    except (NoNodeError, NotEmptyError):  # deleted by HBase or by an earlier try of this run, or in use again
-        return False
-    return True
+    return children(zk, path) == [] and delete_unused(zk, path)
 
 
 def _guarded(session: Session, server: str, refused: Mapping[str, PeerError]) -> dict[str, Guard]:

@@ -150,7 +150,8 @@ def _take_lock(session: Session, fenced: FencedLock, server: str, alive: Guard) 
         owning_server = owner.rpartition("/")[2]
         if is_live(session.zk, session.nodes, owning_server):
             if time.monotonic() > give_up:
-                raise ClaimHeld(server, f"RegionServer {owning_server}", _when(znode.stat.mtime))
+                since = time.strftime("%Y-%m-%dT%H:%M:%S+00:00", time.gmtime(znode.stat.mtime / 1000))
+                raise ClaimHeld(server, f"RegionServer {owning_server}", since)
             time.sleep(LOCK_POLL_SECONDS)
             continue
         log.warning("%s is locked by %s, which is dead: taking the lock over", server, owning_server)
@@ -159,10 +160,6 @@ def _take_lock(session: Session, fenced: FencedLock, server: str, alive: Guard) 
 
 def _taking_over(lock: str, version: int, owner: str) -> Callable[[TransactionRequest], None]:
     return lambda multi: multi.set_data(lock, encode_lock(owner), version)
-
-
-def _when(mtime_ms: int) -> str:
-    return time.strftime("%Y-%m-%dT%H:%M:%S+00:00", time.gmtime(mtime_ms / 1000))
 
 
 def _copy(transfer: _Transfer, guard: Guard, queue_id: str) -> None:

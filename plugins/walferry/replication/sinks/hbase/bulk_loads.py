@@ -131,11 +131,8 @@ class _BulkLoads:
             return None
         parts, files, released = list(_spans(window, kept, i)), list[str](), list[str]()
         count, reasons = int(kept.cells[i]), set[Reason]()
-        room = MAX_NAMED_CHARS
-        for cell in _descriptor_cells(window, i):
-            descriptor = _parsed(pb.BulkLoadDescriptor, cell.value, "the descriptor of a bulk load", path, offset)
-            released += (named := _paths(key, descriptor, path, offset, room))
-            room -= sum(map(len, named))
+        for cell, descriptor, named in _descriptors(window, i, key, path):
+            released += named
             reason = self._filter(key, descriptor)
             wanted = [] if reason is not None else _paths(key, descriptor, path, offset)
             if not wanted:
@@ -161,13 +158,10 @@ class _BulkLoads:
 
         An error in the descriptor does not stop the queue, as the descriptor is not needed.
         """
-        released, room = list[str](), MAX_NAMED_CHARS
+        released = list[str]()
         try:
-            for cell in _descriptor_cells(window, i):
-                offset = int(window.positions[i])
-                descriptor = _parsed(pb.BulkLoadDescriptor, cell.value, "the descriptor of a bulk load", path, offset)
-                released += (named := _paths(key, descriptor, path, offset, room))
-                room -= sum(map(len, named))
+            for _, _, named in _descriptors(window, i, key, path):
+                released += named
         except WalCorruptError as error:
             log.warning("references to the files of a bulk load that is not replicated stay: %s", error)
         if not released:
@@ -323,10 +317,16 @@ def _spans(window: Window, kept: KeptEdits, i: int) -> Iterator[bytes]:
         yield window.buf[int(kept.span_start[j]) : int(kept.span_end[j])].tobytes()
 
 
-def _descriptor_cells(window: Window, i: int) -> Iterator[Cell]:
-    """Yield the cells of an entry that describe bulk loads."""
+def _descriptors(window: Window, i: int, key: pb.WALKey, path: str) -> Iterator[tuple[Cell, pb.BulkLoadDescriptor, list[str]]]:
+    """Yield the cells of an entry that describe bulk loads, each with its descriptor and the paths of its files."""
     data = window.buf[int(window.index.cells_start[i]) : int(window.index.cells_end[i])].tobytes()
-    return (cell for cell in split_cells(data) if cell.column == (META_FAMILY, BULK_LOAD))
+    offset, room = int(window.positions[i]), MAX_NAMED_CHARS
+    for cell in split_cells(data):
+        if cell.column == (META_FAMILY, BULK_LOAD):
+            descriptor = _parsed(pb.BulkLoadDescriptor, cell.value, "the descriptor of a bulk load", path, offset)
+            named = _paths(key, descriptor, path, offset, room)
+            room -= sum(map(len, named))
+            yield cell, descriptor, named
 
 
 def _parsed(kind: type[M], data: bytes, what: str, path: str, offset: int) -> M:
@@ -336,9 +336,7 @@ def _parsed(kind: type[M], data: bytes, what: str, path: str, offset: int) -> M:
         raise WalCorruptError(path, offset, f"{what} cannot be parsed: {error}") from error
 
 
-def _paths(
-    key: pb.WALKey, descriptor: pb.BulkLoadDescriptor, path: str, offset: int, room: int = MAX_NAMED_CHARS
-) -> list[str]:  # fmt: skip
+def _paths(key: pb.WALKey, descriptor: pb.BulkLoadDescriptor, path: str, offset: int, room: int = MAX_NAMED_CHARS) -> list[str]:
     """Return the files' paths below the namespaces' directory, built as in ReplicationSink.getHFilePath.
 
     Together they have at most `room` characters: a descriptor names a folder once, but each file's path repeats it.

@@ -72,11 +72,6 @@ class Calls:
         """The servers with calls under way."""
         return frozenset(self._under_way.copy().values())
 
-    @property
-    def connected(self) -> frozenset[ServerName]:
-        """The servers with open connections."""
-        return frozenset(self._connections)
-
     def make(self, actions: Actions, calls: Sequence[Call], timeout: float, connecting: Callable[[], float]) -> list[CallEnded]:
         """Make the calls. Calls to one server go side by side as far as the sender's share of the server allows.
 

@@ -17,13 +17,12 @@ import numpy as np
 
 from walferry.base.errors import WalferryError
 from walferry.base.kernels.compiled import inlined, unmanaged
-from walferry.base.kernels.read import Bytes, Ints, read_uint8
+from walferry.base.kernels.read import Bytes, Ints, compare_bytes, flat
 from walferry.base.zk.errors import ConnectError, ZNodeValueError
 from walferry.hbase.names import ServerName
 from walferry.hbase.tables.errors import RegionUnavailable, ScanGivenUp
 from walferry.hbase.tables.regions import Region
 from walferry.hbase.tables.tables import Tables
-from walferry.replication.filters.window import flat
 from walferry.replication.sinks.errors import Stopped
 
 NOWHERE = -1
@@ -172,12 +171,7 @@ def _limit(table: str, seconds: Callable[[], float]) -> Callable[[], float]:
 @inlined
 def _compare(buf: Bytes, start: int, length: int, keys: Bytes, ends: Ints, i: int) -> int:
     """Return a number below 0, 0 or above 0 if the row `buf[start:start + length]` is before, at or after key `i`."""
-    key, key_len = ends[i], ends[i + 1] - ends[i]
-    for k in range(min(length, key_len)):
-        difference = read_uint8(buf, start + k) - read_uint8(keys, key + k)
-        if difference != 0:
-            return int(difference)
-    return int(length - key_len)
+    return compare_bytes(buf, start, length, keys, ends[i], ends[i + 1] - ends[i])
 
 
 @unmanaged

@@ -32,7 +32,7 @@ class SinkManager:
     """The current subset of the servers that `list_servers` returns. All senders of a task share one manager; it is thread-safe.
 
     The subset contains `ratio` (0 to 1) of the servers, rounded up, so at least one. It is drawn again by `redraw`, when the
-    slave's servers have changed (checked every `refresh_seconds`), and when reports have emptied it. If `list_servers` raises,
+    slave's servers have changed (checked every REFRESH_SECONDS), and when reports have emptied it. If `list_servers` raises,
     the subset stays as it is.
     """
 
@@ -40,19 +40,15 @@ class SinkManager:
         self,
         list_servers: Callable[[], Sequence[ServerName] | frozenset[ServerName]],
         ratio: float,
-        rng: random.Random | None = None,
         *,
         bad_sink_threshold: int = 3,
-        refresh_seconds: float = REFRESH_SECONDS,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         if not 0 < ratio <= 1:
             raise ValueError(f"the ratio of RegionServers to ship to is {ratio}; it must be over 0 and at most 1")
         self._list_servers = list_servers
         self._ratio = ratio
-        self._rng = rng or random.Random()
         self._bad_sink_threshold = bad_sink_threshold
-        self._refresh_seconds = refresh_seconds
         self._clock = clock
         self._lock = threading.Lock()
         self._live: frozenset[ServerName] = frozenset()
@@ -80,14 +76,14 @@ class SinkManager:
             if not self._sinks:
                 self._list()
                 self._draw()
-            elif self._listed_at is None or self._clock() - self._listed_at >= self._refresh_seconds:
+            elif self._listed_at is None or self._clock() - self._listed_at >= REFRESH_SECONDS:
                 before = self._live
                 self._list()
                 if self._live != before:
                     self._draw()
             if not self._sinks:
                 raise NoSinks(self._problem)
-            return self._rng.choice(self._sinks)
+            return random.choice(self._sinks)
 
     def report_bad(self, server: ServerName) -> None:
         """Note that `server` answered with an error. After more errors in a row than the threshold it leaves the subset."""
@@ -136,5 +132,5 @@ class SinkManager:
 
     def _draw(self) -> None:
         count, good = math.ceil(len(self._live) * self._ratio), self._good()
-        self._sinks = self._rng.sample(good or sorted(self._live), min(count, len(good) or count))
+        self._sinks = random.sample(good or sorted(self._live), min(count, len(good) or count))
         self._bad_reports.clear()

@@ -28,11 +28,10 @@ import numpy as np
 import numpy.typing as npt
 
 from walferry.base.kernels.compiled import inlined, unmanaged
-from walferry.base.kernels.read import Bytes, Ints, WireType, read_field
+from walferry.base.kernels.read import Bytes, Ints, WireType, flat, read_field
 from walferry.base.kernels.write import copy_bytes, put_varint, varint_len
 from walferry.base.protos.parsing import delimited
 from walferry.hbase.rpc.codec import CodecError
-from walferry.replication.filters.window import flat
 from walferry.replication.sinks.hbase.actions import ActionRow, Actions
 
 METHOD = "Multi"

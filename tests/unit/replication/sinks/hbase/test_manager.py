@@ -26,7 +26,8 @@ class Slave:
 
 
 def manager(slave, *args, **options) -> SinkManager:
-    return SinkManager(slave, *args, rng=random.Random(7), **options)
+    random.seed(7)
+    return SinkManager(slave, *args, **options)
 
 
 @pytest.mark.parametrize(
@@ -141,7 +142,7 @@ def test_a_slave_that_comes_back_is_found():
 def test_servers_that_come_and_go_are_noticed_after_a_while():
     now = [0.0]
     slave = Slave(servers(1))
-    sinks = manager(slave, 1.0, refresh_seconds=60, clock=lambda: now[0])
+    sinks = manager(slave, 1.0, clock=lambda: now[0])
     sinks.choose()
     slave.live = servers(3)
     now[0] = 59.9

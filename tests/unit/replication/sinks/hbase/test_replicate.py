@@ -56,9 +56,8 @@ def name(server: FakeServer) -> ServerName:
 def shipper(
     *servers: ServerName, time: Time, list_servers=None, stop=None, answers=None, bad_sink_threshold=3, login=USER, **settings
 ) -> Shipper:
-    manager = SinkManager(
-        list_servers or (lambda: servers), 1.0, random.Random(7), bad_sink_threshold=bad_sink_threshold, clock=time.clock
-    )
+    random.seed(7)
+    manager = SinkManager(list_servers or (lambda: servers), 1.0, bad_sink_threshold=bad_sink_threshold, clock=time.clock)
     terms = SendTerms(
         "slave:2181:/hbase", stop or threading.Event(), login, PeerSettings(**settings), answers or Answers(), clock=time.clock,
         wait=time.wait,
