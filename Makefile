@@ -18,7 +18,7 @@ help:
 	@echo 'make durations  all tests, as test-all, and how long each file took is noted for the next parts'
 	@echo 'make lint       ruff, mypy, and what may import what'
 	@echo 'make docs       the documentation as a site, in site/; it fails if a link or an anchor leads nowhere'
-	@echo 'make bench      beside HBase: reading and showing WALs, writing HFiles, draining a backlog, also to a slave far away and to secured ones, and a dead server'"'"'s queue, comparing tables; small batches through spark-submit and Spark Connect; planning; a cold start'
+	@echo 'make bench      beside HBase: reading and showing WALs, writing HFiles, draining a backlog, also to a peer cluster far away and to secured ones, and a dead server'"'"'s queue, comparing tables; small batches through spark-submit and Spark Connect; planning; a cold start'
 	@echo 'make soak       the tests that take long'
 	@echo 'make lock       pin what requirements.txt pulls in, with hashes, after a change of it'
 	@echo 'make clean      remove the virtual environment and what was cached beside it'

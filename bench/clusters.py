@@ -1,4 +1,4 @@
-"""The two clusters of a benchmark, with a table and peers that all lead to the same slave.
+"""The two clusters of a benchmark, with a table and peers that all lead to the same peer cluster.
 
 While a backlog is written all peers are DISABLED, so each of them has the same WALs queued, and each way of shipping drains a
 queue of its own.
@@ -46,7 +46,7 @@ class Setup:
     managed: Sequence[str] = (MANAGED_PEER,)  # ids of managed peers, besides the plain one
     regions: int = REGIONS
     compressed: bool = False  # whether the source compresses its WALs, with dictionaries and values with SNAPPY
-    round_trip: float = 0.0  # seconds to the slave's RegionServers
+    round_trip: float = 0.0  # seconds to the peer cluster's RegionServers
     source: dict[str, str] = field(default_factory=dict)  # more settings of the source
 
     @property
@@ -56,7 +56,7 @@ class Setup:
 
     @property
     def options(self) -> dict[str, ClusterOptions]:
-        # With 1 GB the slave's servers run out of memory under HBase's own replication.
+        # With 1 GB the peer cluster's servers run out of memory under HBase's own replication.
         # Of the embedded clusters' settings the first one would change HBase's own shipping: it is set back to HBase's default.
         # Shipped WALs are kept for those ways that need no queue.
         source = {
@@ -67,7 +67,7 @@ class Setup:
         }
         return {
             "source": ClusterOptions(source, regionserver_heap="1g", regionserver_jvm=(), classpath=self.codecs),
-            "slave": ClusterOptions(regionserver_heap="3g", regionserver_jvm=(), round_trip=self.round_trip),
+            "peer_cluster": ClusterOptions(regionserver_heap="3g", regionserver_jvm=(), round_trip=self.round_trip),
         }
 
 
@@ -75,7 +75,7 @@ class Bench:
     """The clusters with their table and peers."""
 
     def __init__(self, clusters: DistributedClusters, jvm: ClientJvm, folder: Path, setup: Setup, stack: ExitStack) -> None:
-        self.source_cluster, self.slave_cluster, self.hdfs = clusters["source"], clusters["slave"], clusters.hdfs
+        self.source_cluster, self.peer_hbase, self.hdfs = clusters["source"], clusters["peer_cluster"], clusters.hdfs
         self.setup = setup
         self.folder = folder
         self.log = folder / "spark.log"
@@ -85,23 +85,23 @@ class Bench:
         address = self.source_cluster.address
         self.source = SourceCluster(quorum=address.quorum, wal_root=address.wal_root, znode_parent=address.znode_parent)
         self.client: JavaClient = jvm.client(address)
-        self.slave: JavaClient = jvm.client(self.slave_cluster.address)
-        for client in (self.client, self.slave):
+        self.peer_cluster: JavaClient = jvm.client(self.peer_hbase.address)
+        for client in (self.client, self.peer_cluster):
             client.switch_balancer(False)
         self._create_tables(setup.regions)
-        key = self.slave_cluster.address.cluster_key
+        key = self.peer_hbase.address.cluster_key
         self.client.add_peer(PLAIN_PEER, key, enabled=False)
         for peer in setup.managed:
             self.client.add_managed_peer(peer, key)
 
     def _create_tables(self, regions: int) -> None:
-        # The slave is as fast as it can be, but writes to the source survive a server that is killed.
-        for client, async_wal in ((self.client, False), (self.slave, True)):
+        # The peer cluster is as fast as it can be, but writes to the source survive a server that is killed.
+        for client, async_wal in ((self.client, False), (self.peer_cluster, True)):
             client.create_table(TABLE, {"f": GLOBAL}, even_splits(regions), async_wal=async_wal)
 
     def resplit(self, regions: int) -> None:
         """Make the tables anew, with so many regions each."""
-        for client in (self.client, self.slave):
+        for client in (self.client, self.peer_cluster):
             client.drop_table(TABLE)
         self._create_tables(regions)
 

@@ -1,16 +1,17 @@
 """Drains of one backlog in several ways, in turns: the table with a row a drain, and the verdict.
 
-Each way drains the same WALs from a queue of its own (see bench.ways) into the slave's table, which is emptied before; after it
-the slave's rows are counted. The ways take turns at beginning a round. All drain a small backlog first, so that none starts cold.
+Each way drains the same WALs from a queue of its own (see bench.ways) into the peer cluster's table, which is emptied before;
+after it the peer cluster's rows are counted. The ways take turns at beginning a round. All drain a small backlog first, so that
+none starts cold.
 
  seconds    while it shipped. HBase's from when its peer is enabled until its queues name no WAL with an unshipped entry or, of a
             queue that no server adds to, no WAL at all
- start      what its task or process takes besides: JVM, Python workers, library, looking for the slave, the end
+ start      what its task or process takes besides: JVM, Python workers, library, looking for the peer cluster, the end
  whole      both: everything from the start of the task or process to its end
  own        CPU of the processes that ship: the source's RegionServers, Walferry's Python workers; of `hfiles` and
             WALPlayer, where Spark's and MapReduce's shuffles are part of it, as `job`
  job        CPU of everything that runs for this alone, from its start to its end: task, driver, workers; none for HBase
- slave      CPU of the slave's RegionServers until the end. Compactions that follow later are not in it
+ peer       CPU of the peer cluster's RegionServers until the end. Compactions that follow later are not in it
  HDFS       CPU of the one HDFS, on which both clusters lie
 
 The verdict's last columns are medians of CPU-seconds a GB.
@@ -35,7 +36,7 @@ NAME = 24  # characters of a way's name
 HEADER = (
     f"{'':{NAME}}{'':41}{'CPU-seconds a GB':^32}{'peak MB':^16}\n"
     f"{'':{NAME}}{'seconds':>9}{'start':>8}{'whole':>8}{'MB/s':>8}{'whole':>8}"
-    f"{'own':>8}{'job':>8}{'slave':>8}{'HDFS':>8}{'job':>8}{'worker':>8}"
+    f"{'own':>8}{'job':>8}{'peer':>8}{'HDFS':>8}{'job':>8}{'worker':>8}"
 )
 RULE = "-" * (NAME + 89)
 
@@ -47,7 +48,7 @@ class Drain:
     by: str
     rows: int
     took: Took
-    slave_cpu: float
+    peer_cpu: float
     hdfs_cpu: float
 
     @property
@@ -63,21 +64,21 @@ class Drain:
         took = self.took
         seconds = f"{took.seconds:9.1f}{took.whole - took.seconds:8.1f}{took.whole:8.1f}"
         speeds = f"{self.bytes / MB / took.seconds:8.1f}{self.bytes / MB / took.whole:8.1f}"
-        cpu = "".join(f"{self.a_gb(cpu):8.1f}" for cpu in (took.own_cpu, took.job_cpu, self.slave_cpu, self.hdfs_cpu))
+        cpu = "".join(f"{self.a_gb(cpu):8.1f}" for cpu in (took.own_cpu, took.job_cpu, self.peer_cpu, self.hdfs_cpu))
         return f"{self.by:{NAME}}{seconds}{speeds}{cpu}{took.peak / MB:8.0f}{took.peak_python / MB:8.0f}"
 
 
 @dataclass(frozen=True)
 class Aim:
-    """What is aimed at: that `way` is so many `times` as fast as `beside`, from start to end, or takes no more CPU of the slave
-    than `slave_cpu` seconds a GB."""
+    """What is aimed at: that `way` is so many `times` as fast as `beside`, from start to end, or takes no more CPU of the peer
+    cluster than `peer_cpu` seconds a GB."""
 
     way: str
     beside: str = HBASE
     times: float | None = None
-    slave_cpu: float | None = None
+    peer_cpu: float | None = None
 
-    def told(self, drains: Sequence[Drain]) -> str | None:
+    def reported(self, drains: Sequence[Drain]) -> str | None:
         """The aim and what was reached; None if one of the ways was left out."""
         by = _by_way(drains)
         if self.way not in by or (self.times is not None and self.beside not in by):
@@ -85,9 +86,12 @@ class Aim:
         if self.times is not None:
             ratio = statistics.median(_ratios(by[self.beside], by[self.way], _whole))
             return f"{self.way}, from start to end, {self.times:g} times {self.beside}: {_word(ratio >= self.times)}, {ratio:.2f}"
-        assert self.slave_cpu is not None
-        cpu = statistics.median(d.a_gb(d.slave_cpu) for d in by[self.way])
-        return f"{self.way}, at most {self.slave_cpu:g} CPU-seconds of the slave a GB: {_word(cpu <= self.slave_cpu)}, {cpu:.1f}"
+        assert self.peer_cpu is not None
+        cpu = statistics.median(d.a_gb(d.peer_cpu) for d in by[self.way])
+        return (
+            f"{self.way}, at most {self.peer_cpu:g} CPU-seconds of the peer cluster a GB: {_word(cpu <= self.peer_cpu)}, "
+            f"{cpu:.1f}"
+        )
 
 
 WriteBacklog = Callable[[Bench, int], Backlog]
@@ -100,7 +104,7 @@ def measure(on: Bench, write: WriteBacklog, ways: Sequence[Way], what: str, rows
     print(f"{HEADER}\n{RULE}", flush=True)
     drains = [drain for round_ in range(rounds) for drain in in_turn(on, write(on, rows), ways, round_)]
     print(f"{RULE}\n{verdict(drains)}")
-    for line in filter(None, (aim.told(drains) for aim in aims)):
+    for line in filter(None, (aim.reported(drains) for aim in aims)):
         print(f"aim: {line}")
     print(end="", flush=True)
 
@@ -116,33 +120,33 @@ def in_turn(on: Bench, backlog: Backlog, ways: Sequence[Way], round_: int) -> li
     first = round_ % len(ways)
     drains = []
     for way in [*ways[first:], *ways[:first]]:
-        on.slave.empty_table(TABLE)
+        on.peer_cluster.empty_table(TABLE)
         tell_locations(on)
         drains.append(_drain(on, backlog, way, f"bench-{on.next_run()}"))
-        if (found := on.slave.count_rows(TABLE)) != backlog.rows:
-            raise RuntimeError(f"{way.name}: the slave has {found} of {backlog.rows} rows")
+        if (found := on.peer_cluster.count_rows(TABLE)) != backlog.rows:
+            raise RuntimeError(f"{way.name}: the peer cluster has {found} of {backlog.rows} rows")
         print(drains[-1].line(), flush=True)
     return drains
 
 
 def _drain(on: Bench, backlog: Backlog, way: Way, run_id: str) -> Drain:
     def cpu() -> tuple[float, float]:
-        return region_servers_cpu(on.slave_cluster), cpu_seconds(process.pid for process in on.hdfs.processes)
+        return region_servers_cpu(on.peer_hbase), cpu_seconds(process.pid for process in on.hdfs.processes)
 
-    slave, hdfs = cpu()
+    peer_cluster, hdfs = cpu()
     took = way.run(on, backlog, run_id)
-    slave_after, hdfs_after = cpu()
-    return Drain(way.name, backlog.rows, took, slave_after - slave, hdfs_after - hdfs)
+    peer_cluster_after, hdfs_after = cpu()
+    return Drain(way.name, backlog.rows, took, peer_cluster_after - peer_cluster, hdfs_after - hdfs)
 
 
 def verdict(drains: Sequence[Drain]) -> str:
     """Medians of each way, and its ratios to HBase, with everything from start to end, and while it ships."""
     by = _by_way(drains)
     speeds = f"{'times as fast as HBase (each round)':36}{'without start':>14}"
-    lines = [f"{'medians':{NAME}}{'whole':>9}  {speeds} {'slave':>8}{'own':>8}{'job':>8}"]
+    lines = [f"{'medians':{NAME}}{'whole':>9}  {speeds} {'peer':>8}{'own':>8}{'job':>8}"]
     for way, theirs in by.items():
         whole = statistics.median(map(_whole, theirs))
-        cpu = [statistics.median(map(a_gb, theirs)) for a_gb in (_slave, _own, _job)]
+        cpu = [statistics.median(map(a_gb, theirs)) for a_gb in (_peer_cluster, _own, _job)]
         ratios = ["", ""]
         if HBASE in by and way != HBASE:
             both = [_ratios(by[HBASE], theirs, seconds) for seconds in (_whole, _shipping)]
@@ -170,8 +174,8 @@ def _shipping(drain: Drain) -> float:
     return drain.took.seconds
 
 
-def _slave(drain: Drain) -> float:
-    return drain.a_gb(drain.slave_cpu)
+def _peer_cluster(drain: Drain) -> float:
+    return drain.a_gb(drain.peer_cpu)
 
 
 def _own(drain: Drain) -> float:

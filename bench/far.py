@@ -1,10 +1,11 @@
-"""A backlog of a peer whose slave is 50 ms away, drained by HBase's own replication and by Walferry in turns.
+"""A backlog of a peer whose cluster is 50 ms away, drained by HBase's own replication and by Walferry in turns.
 
-    PYTHONPATH=plugins python -m bench.far     WALFERRY_BENCH_FAR_MS (50): the round trip to the slave's RegionServers
+    PYTHONPATH=plugins python -m bench.far     WALFERRY_BENCH_FAR_MS (50): the round trip to the peer cluster's RegionServers
 
-The slave's RegionServers say that they are at another address, where proxies listen that delay what passes, each way by half of
-the round trip (embedded.delay). The slave's own servers reach each other without a delay, as do all of them ZooKeeper and HDFS.
-Nothing limits how much is under way, so this shows what waiting for answers costs, and not what a long line's windows do.
+The peer cluster's RegionServers say that they are at another address, where proxies listen that delay what passes, each way by
+half of the round trip (embedded.delay). The peer cluster's own servers reach each other without a delay, as do all of them
+ZooKeeper and HDFS. Nothing limits how much is under way, so this shows what waiting for answers costs, and not what a long line's
+windows do.
 
 The other settings are those of bench.replication; by default this is one table, of 284 MB, 4 regions and plain WALs.
 """

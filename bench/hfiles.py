@@ -2,7 +2,7 @@
 
     PYTHONPATH=plugins python -m bench.hfiles          WALFERRY_BENCH_HFILE_MB (128), WALFERRY_BENCH_HFILE_ROUNDS (5)
 
- sort               gives sorted runs of what a WAL's windows have, which are in memory
+ sort               gives sorted runs of what a WAL's batches have, which are in memory
  merge and write    merges these runs and writes the file
  HBase's writer     writes the same cells, which are in memory in the file's order; a warm JVM
 
@@ -35,9 +35,9 @@ from walferry.hbase.hfiles.settings import FileSettings
 from walferry.hbase.hfiles.stores import TargetTable
 from walferry.hbase.hfiles.writer import write_file
 from walferry.hbase.wal.scan import scan_entries
-from walferry.hbase.wal.windows import Window
+from walferry.hbase.wal.wal_batches import WalBatch
+from walferry.replication.filters.batch import filter_batch
 from walferry.replication.filters.rules import FilterRules
-from walferry.replication.filters.window import filter_window
 from walferry.shipping.bulkload.runs import Edits, sorted_runs
 
 MEGABYTES = int(os.environ.get("WALFERRY_BENCH_HFILE_MB", "128"))
@@ -51,7 +51,7 @@ SETTINGS = {
 }
 FAMILY = b"f"
 ROW_BYTES, VALUE_BYTES = 16, 100
-WINDOW_BYTES = 8 << 20
+WAL_BATCH_BYTES = 8 << 20
 RULES = FilterRules(uuid.UUID(int=1), uuid.UUID(int=2))
 TABLES = {b"bench": TargetTable((FAMILY,), (b"",))}
 ORIGIN = Origin(1_700_000_000_000, "bench")
@@ -78,8 +78,8 @@ class MemoryRun:
         return self.data[offset : offset + length]
 
 
-def make_window(entries: int, seed: int) -> Window:
-    """A window of puts of two columns, in random order, with values that are like text."""
+def make_batch(entries: int, seed: int) -> WalBatch:
+    """A batch of puts of two columns, in random order, with values that are like text."""
     rng = np.random.default_rng(seed)
     key = pb.WALKey(encoded_region_name=b"0" * 32, table_name=b"bench", log_sequence_number=seed, write_time=1)
     key.scopes.add(family=FAMILY, scope_type=pb.REPLICATION_SCOPE_GLOBAL)
@@ -94,16 +94,16 @@ def make_window(entries: int, seed: int) -> Window:
         value = start + len(cells[0]) - VALUE_BYTES
         rows[:, value : value + VALUE_BYTES] = rng.integers(97, 113, (entries, VALUE_BYTES), np.uint8)
     buf = rows.reshape(-1)
-    return Window(buf, 0, scan_entries(buf, 0, len(buf)).index)
+    return WalBatch(buf, 0, scan_entries(buf, 0, len(buf)).index)
 
 
 def make_edits() -> list[Edits]:
-    per_window = WINDOW_BYTES // (2 * len(wal_cell(b"a")))
+    per_batch = WAL_BATCH_BYTES // (2 * len(wal_cell(b"a")))
     edits = []
-    for seed in range(1, 1 + max(1, MEGABYTES * 1_000_000 // WINDOW_BYTES)):
-        window = make_window(per_window, seed)
-        kept = filter_window(window, RULES, "bench")
-        edits.append(Edits(window, kept, np.flatnonzero(kept.cells), "bench"))
+    for seed in range(1, 1 + max(1, MEGABYTES * 1_000_000 // WAL_BATCH_BYTES)):
+        batch = make_batch(per_batch, seed)
+        kept = filter_batch(batch, RULES, "bench")
+        edits.append(Edits(batch, kept, np.flatnonzero(kept.cells), "bench"))
     return edits
 
 

@@ -4,7 +4,7 @@
 
 The table lies in several files. ExportSnapshot and CopyTable run in a JVM that is up already. The time of ExportSnapshot includes
 the snapshot and the clone. CopyTable's target is made before. Walferry's time is that of the whole Spark job from its start on,
-which makes the table at the slave too.
+which makes the table at the peer cluster too.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ CORES = 4
 
 
 def by_export_snapshot(on: Bench, round_: int) -> None:
-    """A snapshot, ExportSnapshot, and a clone at the slave."""
-    on.client.export_snapshot(TABLE, on.slave, f"bench-{round_}")
+    """A snapshot, ExportSnapshot, and a clone at the peer cluster."""
+    on.client.export_snapshot(TABLE, on.peer_cluster, f"bench-{round_}")
 
 
 def by_copy_table(on: Bench, round_: int) -> None:
     """CopyTable into an empty table."""
-    on.client.copy_table(TABLE, on.slave_cluster.address.cluster_key)
+    on.client.copy_table(TABLE, on.peer_hbase.address.cluster_key)
 
 
 def by_walferry(on: Bench, round_: int) -> None:
@@ -48,18 +48,18 @@ WAYS: dict[str, Callable[[Bench, int], None]] = {
 
 
 def measured(on: Bench, way: str, round_: int) -> float:
-    """Copy in one way into a slave without the table. Prints and returns the seconds."""
-    on.slave.drop_table(TABLE)
+    """Copy in one way into a peer cluster without the table. Prints and returns the seconds."""
+    on.peer_cluster.drop_table(TABLE)
     if way == "CopyTable":
-        on.slave.create_table(TABLE, {"f": GLOBAL}, even_splits(REGIONS))
-    cpu, began = region_servers_cpu(on.slave_cluster), time.monotonic()
+        on.peer_cluster.create_table(TABLE, {"f": GLOBAL}, even_splits(REGIONS))
+    cpu, began = region_servers_cpu(on.peer_hbase), time.monotonic()
     WAYS[way](on, round_)
     seconds = time.monotonic() - began
-    cpu = region_servers_cpu(on.slave_cluster) - cpu
-    compared = on.client.compare(TABLE, on.slave)
+    cpu = region_servers_cpu(on.peer_hbase) - cpu
+    compared = on.client.compare(TABLE, on.peer_cluster)
     if not compared.same:
         raise RuntimeError(f"{way}: {compared.different} cells differ: {compared.examples}")
-    print(f"{way:15} {seconds:8.1f} s   {cpu:8.1f} CPU-seconds of the slave's RegionServers", flush=True)
+    print(f"{way:15} {seconds:8.1f} s   {cpu:8.1f} CPU-seconds of the peer cluster's RegionServers", flush=True)
     return seconds
 
 

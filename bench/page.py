@@ -6,7 +6,8 @@ A real ZooKeeper holds a peer's queues, one of each of so many servers. The WALs
 tree. The page's app is served over HTTP in a process of its own, as Airflow's api server serves it, but without Airflow and its
 login. Chromium loads the page in a new tab.
 
- cold      the first page of a process: it connects and makes a pass over ZooKeeper. Looks at files, slaves and oldWALs begin, and
+ cold      the first page of a process: it connects and makes a pass over ZooKeeper. Looks at files, peer clusters and oldWALs
+           begin, and
            a later page has them. As in Airflow, the page's icon in the navigation was asked for before
  stale     the first page after its last look has become too old
  cached    the page again at once

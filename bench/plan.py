@@ -122,14 +122,14 @@ class Cluster:
 
     def make_znodes(self) -> None:
         """As HBase does, with the WALs of all servers queued for each peer."""
-        nodes, slave = ZNodes(self.name), ZNodes(f"{self.name}-slave")
+        nodes, peer_cluster = ZNodes(self.name), ZNodes(f"{self.name}-peer-cluster")
         with connected(self.source.quorum) as zk:
-            for cluster in (nodes, slave):
+            for cluster in (nodes, peer_cluster):
                 for path in (cluster.rs, cluster.peers, cluster.queues):
                     zk.ensure_path(path)
                 zk.create(cluster.hbaseid, PBUF + pb.ClusterId(cluster_id=str(uuid4())).SerializeToString())
             for peer in self.peers:
-                cluster_key = f"{self.source.quorum}:{slave.base}"
+                cluster_key = f"{self.source.quorum}:{peer_cluster.base}"
                 config = pb.ReplicationPeer(clusterkey=cluster_key, replicate_all=False, namespaces=[b"none"])
                 config.configuration.add(name="walferry.managed", value="true")
                 zk.create(nodes.peer(peer), PBUF + config.SerializeToString())

@@ -83,9 +83,9 @@ def _rest(on: Bench) -> None:
     """Wait until the RegionServers have finished their compactions."""
 
     def resting() -> bool:
-        before = [region_servers_cpu(cluster) for cluster in (on.source_cluster, on.slave_cluster)]
+        before = [region_servers_cpu(cluster) for cluster in (on.source_cluster, on.peer_hbase)]
         time.sleep(REST_SECONDS)
-        after = [region_servers_cpu(cluster) for cluster in (on.source_cluster, on.slave_cluster)]
+        after = [region_servers_cpu(cluster) for cluster in (on.source_cluster, on.peer_hbase)]
         return sum(after) - sum(before) < RESTING * REST_SECONDS
 
     wait(resting, "the RegionServers come to rest")

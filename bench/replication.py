@@ -39,7 +39,7 @@ class Tables:
     wals: Sequence[str]
     ways: Sequence[Way]
     rounds: int
-    round_trip: float = 0.0  # seconds to the slave's RegionServers
+    round_trip: float = 0.0  # seconds to the peer cluster's RegionServers
 
     @classmethod
     def asked(cls, mb: str, regions: str, wals: str, default_ways: str = "", **others: float) -> Tables:
@@ -77,7 +77,7 @@ def write_backlog(on: Bench, rows: int) -> Backlog:
 def run(tables: Tables, aims: Callable[[int], Sequence[Aim]]) -> None:
     """Start the clusters, warm up, drain, print: for each kind of WALs."""
     managed = [way.peer for way in tables.ways if way.peer] or [UNUSED_PEER]
-    far = f", the slave {tables.round_trip * 1000:g} ms away" if tables.round_trip else ""
+    far = f", the peer cluster {tables.round_trip * 1000:g} ms away" if tables.round_trip else ""
     for wals in tables.wals:
         setup = Setup(managed, tables.regions[0], compressed=wals == "compressed", round_trip=tables.round_trip)
         with bench(setup) as on:
@@ -94,7 +94,7 @@ def aims(rows: int) -> list[Aim]:
     direct, hfiles = (2.5, 5) if rows >= LARGE_ROWS else (2.5, 3)
     return [
         Aim("direct", times=direct), Aim("hfiles", times=hfiles), Aim("hfiles", beside="WALPlayer, HFiles", times=3),
-        Aim("direct", slave_cpu=30), Aim("hfiles", slave_cpu=2),
+        Aim("direct", peer_cpu=30), Aim("hfiles", peer_cpu=2),
     ]  # fmt: skip
 
 

@@ -1,6 +1,7 @@
 """Airflow's task that ships, as Airflow runs it: in a process that is forked from one that has imported Airflow.
 
-It reads the DAG's file, looks for the slave, ships, and ends. The job goes through a Spark Connect server, or spark-submit.
+It reads the DAG's file, looks for the peer cluster, ships, and ends. The job goes through a Spark Connect server, or
+spark-submit.
 """
 
 from __future__ import annotations

@@ -93,18 +93,18 @@ def in_turn(client: JavaClient, source: SourceCluster, peer: str, table: str, lo
     return Timed(ours, hbase_seconds, warm_seconds, walferry_seconds, float(comparing))
 
 
-def plant_differences(source: SourceCluster, slave: JavaClient, table: str) -> None:
-    """Make a few rows of the slave missing, extra and different, all over the table."""
+def plant_differences(source: SourceCluster, peer_cluster: JavaClient, table: str) -> None:
+    """Make a few rows of the peer cluster missing, extra and different, all over the table."""
     with connected(source.quorum) as zk, Tables(zk, ZNodes(source.znode_parent)) as tables:
         keys = [block.key(0) for block in tables.scan(table, ScanSpec())]
-    slave.write(table, [delete_row(key) for key in keys[1::3]])
-    slave.write(table, [put(key + b"x", {"f:a": b"extra"}) for key in keys[2::3]])
-    slave.write(table, [put(key, {"f:a": b"different"}) for key in keys[3::3]])
+    peer_cluster.write(table, [delete_row(key) for key in keys[1::3]])
+    peer_cluster.write(table, [put(key + b"x", {"f:a": b"extra"}) for key in keys[2::3]])
+    peer_cluster.write(table, [put(key, {"f:a": b"different"}) for key in keys[3::3]])
 
 
 def fill(on: Bench, rows: int) -> None:
-    """Write rows to the source and ship them to the slave."""
-    for client in (on.client, on.slave):
+    """Write rows to the source and ship them to the peer cluster."""
+    for client in (on.client, on.peer_cluster):
         client.empty_table(TABLE)
     write_backlog(on, rows)
     with on.log.open("ab") as log:
@@ -120,7 +120,7 @@ def main() -> None:
             fill(on, rows)
             in_turn(on.client, on.source, MANAGED_PEER, TABLE, on.log)  # a cold cache is nobody's fault
             tell(f"{rows:,} equal rows", on)
-        plant_differences(on.source, on.slave, TABLE)
+        plant_differences(on.source, on.peer_cluster, TABLE)
         tell("with differences", on)
 
 

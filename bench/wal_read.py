@@ -4,7 +4,7 @@
 
  HBase's reader   iterates entries and cells and drops them; a warm JVM
  scan             finds all entries and walks their cells, over the mapped file
- read and scan    the same through `read_windows`, as shipping does: the file is copied into windows
+ read and scan    the same through `read_wal_batches`, as shipping does: the file is copied into batches
  decode           to Arrow record batches, one row a cell, everything copied into columns
 
 The files are written by HBase's own writer: 100-byte values, 8 regions, and either two cells an entry (single puts of two
@@ -38,13 +38,13 @@ from walferry.hbase.crypto.provider import KeyProvider
 from walferry.hbase.files.systems import open_wal
 from walferry.hbase.wal.arrow import read_batches
 from walferry.hbase.wal.header import TAIL_BYTES, parse_header, trailer_start
-from walferry.hbase.wal.reader import read_windows
+from walferry.hbase.wal.reader import read_wal_batches
 from walferry.hbase.wal.scan import scan_entries
 
 MEGABYTES = int(os.environ.get("WALFERRY_BENCH_WAL_MB", "256"))
 ROUNDS = int(os.environ.get("WALFERRY_BENCH_WAL_ROUNDS", "7"))
 WARM_UP = 4  # reads by which a JVM has compiled what matters
-WINDOW = 8 << 20
+WAL_BATCH = 8 << 20
 SHAPES = {"2 cells an entry": 2, "400 cells an entry": 400}
 CODECS = {
     f"hbase.io.compress.{name}.codec": f"org.apache.hadoop.hbase.io.compress.{codec}"
@@ -128,7 +128,7 @@ class Timer:
 
 
 def scan(path: Path) -> Run:
-    """Scan the mapped file, window by window. The mapping itself does not count."""
+    """Scan the mapped file, batch by batch. The mapping itself does not count."""
     flags = mmap.MAP_PRIVATE | mmap.MAP_POPULATE
     with path.open("rb") as file, mmap.mmap(file.fileno(), 0, flags=flags, prot=mmap.PROT_READ) as mapped:
         buf = np.frombuffer(mapped, dtype=np.uint8)
@@ -138,7 +138,7 @@ def scan(path: Path) -> Run:
         entries = cells = 0
         timer = Timer()
         while pos < end:
-            found = scan_entries(buf, pos, min(end, pos + WINDOW))
+            found = scan_entries(buf, pos, min(end, pos + WAL_BATCH))
             entries += len(found.index)
             cells += int(found.index.cell_count.sum())
             pos = found.consumed
@@ -151,9 +151,9 @@ def read_and_scan(path: Path, keys: KeyProvider | None = None) -> Run:
     entries = cells = 0
     timer = Timer()
     with open_wal(f"file://{path}") as file:
-        for window in read_windows(file, str(path), 0, window_bytes=WINDOW, partial_tail="error", unwrap_key=keys):
-            entries += len(window.index)
-            cells += int(window.index.cell_count.sum())
+        for wal_batch in read_wal_batches(file, str(path), 0, wal_batch_bytes=WAL_BATCH, partial_tail="error", unwrap_key=keys):
+            entries += len(wal_batch.index)
+            cells += int(wal_batch.index.cell_count.sum())
     return timer.stop(entries, cells)
 
 

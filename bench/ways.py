@@ -1,12 +1,12 @@
-"""The ways in which a backlog gets to the slave, each of them a row of the table.
+"""The ways in which a backlog gets to the peer cluster, each of them a row of the table.
 
  hbase            HBase's own replication: the plain peer is enabled until it has nothing left
- direct           Walferry writes to the slave's regions (ClientService.Multi)
+ direct           Walferry writes to the peer cluster's regions (ClientService.Multi)
  replicate        Walferry sends the edits as HBase's own sources do (ReplicateWALEntry)
- hfiles           Walferry writes HFiles, which the slave loads
+ hfiles           Walferry writes HFiles, which the peer cluster loads
  …, submitted     the same by a Spark job of its own, through spark-submit; the others go through a Spark Connect server
  WALPlayer, HFiles   HBase's WALPlayer with wal.bulk.output, and BulkLoadHFilesTool behind it, on the same WALs
- WALPlayer, puts     HBase's WALPlayer, which puts into the slave's table
+ WALPlayer, puts     HBase's WALPlayer, which puts into the peer cluster's table
 
 Walferry's are whole tasks of Airflow, see bench.task. WALPlayer's seconds count from the start of its JVM, in which it runs under
 MapReduce's local runner with a map or a reduce a core at a time, to the end of the load.
@@ -115,7 +115,7 @@ def wal_player(name: str, *, hfiles: bool) -> Way:
         urls = located(on, backlog)
         began = time.monotonic()
         job = start_wal_player(
-            on.source_cluster.address, on.slave_cluster.address, urls, TABLE, on.folder / run_id,
+            on.source_cluster.address, on.peer_hbase.address, urls, TABLE, on.folder / run_id,
             hfiles=output, tasks=len(os.sched_getaffinity(0)), classpath=on.setup.codecs,
         )  # fmt: skip
         usage = TreeUsage(job.pid)

@@ -1,6 +1,6 @@
 """Something to replicate, for the two clusters of profile `hbase`: `docker compose run --rm hbase-client COMMAND`
 
-tables        make table `clicks` at the source and at the slave
+tables        make table `clicks` at the source and at the peer cluster
 write ROWS    put so many rows into the source's
 compare       compare both, cell by cell
 """
@@ -24,14 +24,14 @@ def main(words: Sequence[str]) -> int:
         print(__doc__, file=sys.stderr)
         return 2
     with tempfile.TemporaryDirectory() as folder, ClientJvm(Path(folder), heap="256m") as jvm:
-        source, slave = (jvm.client(_address(name, Path(folder))) for name in ("source", "slave"))
+        source, peer_cluster = (jvm.client(_address(name, Path(folder))) for name in ("source", "peer"))
         if words[0] == "tables":
-            return _make_tables(source, slave)
+            return _make_tables(source, peer_cluster)
         if words[0] == "write":
             source.put_many(TABLE, int(words[1]), ["f:q"])
             return 0
-        found = source.compare(TABLE, slave)
-    print(f"source: {found.left} cells, slave: {found.right} cells, different: {found.different}")
+        found = source.compare(TABLE, peer_cluster)
+    print(f"source: {found.left} cells, peer cluster: {found.right} cells, different: {found.different}")
     return 0 if found.same else 1
 
 

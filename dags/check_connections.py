@@ -1,4 +1,4 @@
-"""Check the connections of a source cluster and of its slaves, from the files of the logins to the last right.
+"""Check the connections of a source cluster and of its peer clusters, from the files of the logins to the last right.
 
 `check` looks at keytabs, tickets and certificates, at ZooKeeper, at each server, at the rights that Walferry needs, at the file
 system, at the peers and at queues that no run ships. Each line says what works, or what does not and what to do about it. The
@@ -19,14 +19,15 @@ from walferry.airflow.tasks.common import SOURCE, dag_args
 @dag(
     schedule=None,
     max_active_runs=4,
-    description="Check logins, servers and rights of a source cluster and its slaves",
+    description="Check logins, servers and rights of a source cluster and its peer clusters",
     params={
         "source_conn_id": SOURCE,
         "peer": Param(
             None,
             type=["null", "string"],
             title="Peer",
-            description="The peer that is looked at, with its slave. Empty: all peers, and dead servers' and orphaned queues.",
+            description="The peer that is looked at, with its peer cluster. Empty: all peers, and dead servers' and orphaned "
+            "queues.",
         ),
     },
     **dag_args(minutes=15, retries=0, run_types=None),  # a failure is the DAG's result

@@ -5,7 +5,7 @@ state and since when, the server, who must act next, and the next step. `act` ta
 active HMaster the run acts as the cluster's master, and an HMaster that starts then waits until the run ends. Next to an active
 HMaster the run only gives up opens that the HMaster waits for in vain. `check` fails if a region needs an operator.
 
-A region that two servers serve is only reported: `walferry regions close-stray` closes one copy.
+A region that two servers serve is only reported: `walferry regions close-copy` closes one copy.
 """
 
 from __future__ import annotations

@@ -4,12 +4,12 @@
 the Spark job, and `report` says what was shipped and fails if anything was not. A managed peer is DISABLED and has
 `walferry.managed=true` in its configuration; no other peer is touched.
 
-Runs overlap, so a slave that is down, or a peer with a large backlog, does not delay other peers. If another run holds a peer, a
-run skips its own `ship` and leaves the peer to the other run. If a slave is down, its peer's `ship` fails at once, and the next
-run tries again.
+Runs overlap, so a peer cluster that is down, or a peer with a large backlog, does not delay other peers. If another run holds a
+peer, a run skips its own `ship` and leaves the peer to the other run. If a peer cluster is down, its peer's `ship` fails at once,
+and the next run tries again.
 
 Every task may be cleared, retried or killed at any time: the only state is in ZooKeeper, where a position never passes an edit
-that the slave has not acknowledged.
+that the peer cluster has not acknowledged.
 
 The DAG cannot be backfilled: a WAL is shipped once, from its position on, whatever the date of the run. To ship the queued WALs
 now, trigger a run. To ship the edits of a past interval again, backfill the DAG `replay_interval`.
@@ -39,8 +39,8 @@ PARAMS = {
         minimum=10,
         maximum=86400,
         title="Deadline",
-        description="Seconds from the Spark job's start after which it stops reading and retrying; a call that the slave is at "
-        "work on may still end. The rest stays queued for the next batch.",
+        description="Seconds from the Spark job's start after which it stops reading and retrying; a call that the peer cluster "
+        "is at work on may still end. The rest stays queued for the next batch.",
     ),
     **SHIP_PARAMS,
 }

@@ -1,4 +1,4 @@
-"""Compare the tables of replication peers at the source and at their slaves, as HBase's VerifyReplication does.
+"""Compare the tables of replication peers at the source and at their peer clusters, as HBase's VerifyReplication does.
 
 For each peer, `compare` is the Spark job. One task per region of the source scans both sides, hashes their rows, and looks at
 single rows only where the hashes differ. It compares only the tables and families that the peer gets. `clocks` measures how far
@@ -6,7 +6,8 @@ the clocks of the two clusters are apart. `report` shows good, missing, extra an
 row differs.
 
 Rows that differ are compared again later, because they may be in flight. With `repair`, rows that are missing or different at the
-slave are shipped again. Rows that only the slave has are reported and left alone. The DAG writes nothing to the source's tables.
+peer cluster are shipped again. Rows that only the peer cluster has are reported and left alone. The DAG writes nothing to the
+source's tables.
 """
 
 from __future__ import annotations
@@ -46,7 +47,8 @@ PARAMS = {
     ),
     "repair": Param(
         False, type="boolean", title="Repair",
-        description="Ship rows again that the slave lacks or has differently. Only for peers that are managed by Walferry.",
+        description="Ship rows again that the peer cluster lacks or has differently. Only for peers that are managed by "
+        "Walferry.",
     ),
 }  # fmt: skip
 
@@ -54,7 +56,7 @@ PARAMS = {
 @dag(
     schedule="0 3 * * *",
     max_active_runs=1,  # a peer's newest result replaces the previous one
-    description="Compare the tables of HBase replication peers at the source and at their slaves",
+    description="Compare the tables of HBase replication peers at the source and at their peer clusters",
     params=PARAMS,
     **dag_args(minutes=360),
     doc_md=__doc__,

@@ -1,7 +1,8 @@
-"""Watch replication of a source cluster: lag, stuck peers, slaves that are down, orphaned queues, and oldWALs that fill the disk.
+"""Watch replication of a source cluster: lag, stuck peers, peer clusters that are down, orphaned queues, and oldWALs that fill
+the disk.
 
-Each minute `watch` looks at ZooKeeper, at the waiting WALs, and at the slaves. It records samples for plots of the last day,
-sends metrics through Airflow's own (StatsD, Datadog, OpenTelemetry), and notifies people of findings:
+Each minute `watch` looks at ZooKeeper, at the waiting WALs, and at the peer clusters. It records samples for plots of the last
+day, sends metrics through Airflow's own (StatsD, Datadog, OpenTelemetry), and notifies people of findings:
 
 - it *fails* with a line for each finding that is new or goes on for long: 5 minutes after the first time, 15 after the second,
   then an hour, 4 hours, and each day;

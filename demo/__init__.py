@@ -11,7 +11,7 @@ control.py, state.py     how the scripts below reach the running demo
 
 Scripts for the running demo, `python -m demo.NAME`; docs/demo.md says what to look at:
 
-kill_server.py, stop_slave.py, break_wal.py, spoil_position.py, fall_behind.py, drop_table.py, forget_peer.py
+kill_server.py, stop_peer_cluster.py, break_wal.py, spoil_position.py, fall_behind.py, drop_table.py, forget_peer.py
                          break something; --undo mends it
 write.py                 writes some rows to the source
 compare.py               compares both sides now

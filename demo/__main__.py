@@ -64,7 +64,7 @@ def demonstrate(folder: Path, *, once: bool) -> int:
         for starting in (site, spark, airflow):
             starting.launch()
         site.await_ready()
-        for cluster in (site.source, site.slave):
+        for cluster in (site.source, site.peer_cluster):
             say(f"HBase {cluster.name}: {cluster.address.cluster_key}, files in {cluster.address.wal_root}")
         for line in site.protection:
             say(line)
@@ -72,11 +72,11 @@ def demonstrate(folder: Path, *, once: bool) -> int:
         say(f"Spark Connect: localhost:{spark.port}; batches begin there at once, without starting Spark")
 
         with ClientJvm(folder / "client", options=site.jvm_options) as jvm:
-            source, slave = jvm.client(site.source.address), jvm.client(site.slave.address)
-            holds = run_rounds(site, airflow, source, slave)
+            source, peer_cluster = jvm.client(site.source.address), jvm.client(site.peer_cluster.address)
+            holds = run_rounds(site, airflow, source, peer_cluster)
             step("Both sides compare as they should" if holds else "Both sides do NOT compare as they should, or a run failed")
             if not once:
-                stay(site, airflow, source, slave)
+                stay(site, airflow, source, peer_cluster)
         return 0 if holds else 1
     finally:
         airflow.stop()
@@ -84,35 +84,35 @@ def demonstrate(folder: Path, *, once: bool) -> int:
         site.kill()
 
 
-def run_rounds(site: Site, airflow: Airflow, source: JavaClient, slave: JavaClient) -> bool:
+def run_rounds(site: Site, airflow: Airflow, source: JavaClient, peer_cluster: JavaClient) -> bool:
     """Write, replicate and compare, twice. Returns whether everything is as it should be."""
     step("Creating the tables on both sides")
-    create_tables(source, slave)
+    create_tables(source, peer_cluster)
 
     step("Adding a managed peer: its WALs are queued, and HBase itself ships none of them")
-    create = ["peers", "create", PEER, "--cluster-key", site.slave.address.cluster_key]
-    if site.slave_conn_id:
-        create += ["--slave-conn-id", site.slave_conn_id]
+    create = ["peers", "create", PEER, "--cluster-key", site.peer_cluster.address.cluster_key]
+    if site.peer_conn_id:
+        create += ["--peer-conn-id", site.peer_conn_id]
     say(f"$ walferry {' '.join(create)}")
     say(commands.walferry(site.connection, *create).rstrip())
 
-    step("Round 1: writing to the source, and nothing to the slave")
+    step("Round 1: writing to the source, and nothing to the peer cluster")
     write(source, edits.first_round())
     step("Waiting for Airflow")
     airflow.await_dag(DAG)
     airflow.unpause(DAG)
     say(f"Airflow: {airflow.url}. The DAG's schedule begins a run of its own now, and then every 5 minutes.")
-    holds = replicate("Round 1", source, slave, airflow, known=set())
+    holds = replicate("Round 1", source, peer_cluster, airflow, known=set())
 
     known = {run["dag_run_id"] for run in airflow.await_runs(DAG)}
     step("Round 2: more rows, and changes and deletes of those of round 1")
     write(source, edits.second_round())
-    return replicate("Round 2", source, slave, airflow, known=known) and holds
+    return replicate("Round 2", source, peer_cluster, airflow, known=known) and holds
 
 
-def create_tables(source: JavaClient, slave: JavaClient) -> None:
+def create_tables(source: JavaClient, peer_cluster: JavaClient) -> None:
     for table, scopes in edits.TABLES.items():
-        for client in (source, slave):
+        for client in (source, peer_cluster):
             client.create_table(table, scopes, edits.SPLITS.get(table, ()), versions=edits.VERSIONS)
         say(f"{table}: " + ", ".join(f"{family} {'GLOBAL' if scope else 'LOCAL'}" for family, scope in scopes.items()))
 
@@ -122,7 +122,7 @@ def write(source: JavaClient, mutations: Mapping[str, list[Mutation]]) -> None:
         say(f"{table}: {source.write(table, of_table):,} mutations")
 
 
-def replicate(title: str, source: JavaClient, slave: JavaClient, airflow: Airflow, *, known: set[str]) -> bool:
+def replicate(title: str, source: JavaClient, peer_cluster: JavaClient, airflow: Airflow, *, known: set[str]) -> bool:
     """Have Airflow's scheduler run the DAG, and compare both sides. Returns whether everything is as it should be.
 
     `known` are the earlier runs. The DAG's schedule may have started a run beside ours, which then ships a part.
@@ -136,7 +136,7 @@ def replicate(title: str, source: JavaClient, slave: JavaClient, airflow: Airflo
     say("\n".join(outcome.shipped((kind, report) for kind, report in reports if report is not None)))
 
     step(f"{title}: comparing both sides, row by row, with HBase's own Java client")
-    same, lines = outcome.compare(source, slave, edits.TABLES)
+    same, lines = outcome.compare(source, peer_cluster, edits.TABLES)
     say("\n".join(lines))
     return same and all(run["state"] == "success" for run in runs)
 
@@ -149,10 +149,10 @@ def tell(airflow: Airflow, runs: list[dict[str, Any]]) -> None:
             say(f"{run['dag_run_id']}: {run['state']}, now at {', '.join(tasks) or 'no task'}")
 
 
-def stay(site: Site, airflow: Airflow, source: JavaClient, slave: JavaClient) -> None:
+def stay(site: Site, airflow: Airflow, source: JavaClient, peer_cluster: JavaClient) -> None:
     """Stay up until Ctrl-C, and let scripts break things meanwhile."""
     page = f"{airflow.url}/{PAGE}"
-    control = Control(site.folder / "control", Faults(site, source, slave, PEER, page).actions())
+    control = Control(site.folder / "control", Faults(site, source, peer_cluster, PEER, page).actions())
     control.start()
     airflow.await_dag(WATCH)
     airflow.unpause(WATCH)
@@ -173,7 +173,7 @@ def stay(site: Site, airflow: Airflow, source: JavaClient, slave: JavaClient) ->
         say(f"A batch               runs every 5 minutes, or when you trigger {DAG} there")
         say("In another terminal   (with .venv/bin on PATH; docs/demo.md says what to look at)")
         say("  python -m demo.run walferry status     the command, on these clusters; `demo.run bash` is a shell for it")
-        say("  python -m demo.kill_server             kills a RegionServer; also stop_slave, break_wal, spoil_position,")
+        say("  python -m demo.kill_server             kills a RegionServer; also stop_peer_cluster, break_wal, spoil_position,")
         say("                                         fall_behind, drop_table, forget_peer; --undo mends it again")
         say("Ctrl-C ends Airflow and both clusters, and removes their files.")
         open_page(page)

@@ -20,7 +20,7 @@ START_TIMEOUT_SECONDS = 300
 RUN_TIMEOUT_SECONDS = 600
 CALL_TIMEOUT_SECONDS = 30
 LOG_TAIL_LINES = 60
-TOLD_EVERY_SECONDS = 10
+REPORT_EVERY_SECONDS = 10
 TRIES = 5
 ENDED = ("success", "failed")
 
@@ -90,15 +90,15 @@ class Airflow:
 
         `waiting` gets all runs now and then, while some have not ended.
         """
-        told = time.monotonic()
+        reported = time.monotonic()
         deadline = time.monotonic() + RUN_TIMEOUT_SECONDS
         while time.monotonic() < deadline:
             runs = self.runs(dag_id)
             if all(run["state"] in ENDED for run in runs):
                 return runs
-            if waiting is not None and time.monotonic() - told >= TOLD_EVERY_SECONDS:
+            if waiting is not None and time.monotonic() - reported >= REPORT_EVERY_SECONDS:
                 waiting(runs)
-                told = time.monotonic()
+                reported = time.monotonic()
             time.sleep(0.5)
         raise AirflowError(f"runs of {dag_id} did not end within {RUN_TIMEOUT_SECONDS} s; {self.log_tail()}")
 

@@ -24,8 +24,8 @@ def walferry(connection: str, *arguments: str, may_end_with: tuple[int, ...] = (
         env=environment, capture_output=True, text=True, timeout=TIMEOUT_SECONDS, check=False,
     )  # fmt: skip
     if done.returncode not in may_end_with:
-        told = (done.stdout + done.stderr).rstrip()
-        raise ClusterError(f"`walferry {' '.join(arguments)}` failed with code {done.returncode}: {told}")
+        reported = (done.stdout + done.stderr).rstrip()
+        raise ClusterError(f"`walferry {' '.join(arguments)}` failed with code {done.returncode}: {reported}")
     return done.stdout
 
 

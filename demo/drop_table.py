@@ -1,4 +1,4 @@
-"""Drops a table at the running demo's slave whose edits are queued. --undo makes it again."""
+"""Drops a table at the running demo's peer cluster whose edits are queued. --undo makes it again."""
 
 from demo.control import fault_command
 

@@ -20,7 +20,7 @@ from walferry.replication.queues.finding import find_wal
 from walferry.replication.source.connection import from_text
 from walferry.replication.source.session import open_session
 
-DROPPED = "returns"  # the table that the slave loses
+DROPPED = "returns"  # the table that the peer cluster loses
 FORGOTTEN = "forgotten"  # the peer that nobody ships
 ROWS = 3000  # written before something breaks
 BEYOND = 1 << 40  # a byte that no WAL has
@@ -43,8 +43,8 @@ class Damage:
 class Faults:
     """The faults of one demo. `ask` calls them one after the other."""
 
-    def __init__(self, site: Site, source: JavaClient, slave: JavaClient, peer: str, page: str) -> None:
-        self._site, self._source, self._slave, self._peer, self._page = site, source, slave, peer, page
+    def __init__(self, site: Site, source: JavaClient, peer_cluster: JavaClient, peer: str, page: str) -> None:
+        self._site, self._source, self._peer_cluster, self._peer, self._page = site, source, peer_cluster, peer, page
         self._rows = 0
         self._damage: Damage | None = None
         self._spoilt: str | None = None  # the WAL whose position is wrong
@@ -55,7 +55,7 @@ class Faults:
         """All that scripts can ask for, by name."""
         both: dict[str, tuple[Action, Action]] = {
             "kill_server": (self._kill_server, self._start_server),
-            "stop_slave": (self._stop_slave, self._start_slave),
+            "stop_peer_cluster": (self._stop_peer_cluster, self._start_peer_cluster),
             "break_wal": (self._break_wal, self._mend_wal),
             "spoil_position": (self._spoil_position, self._set_position),
             "fall_behind": (self._fall_behind, self._catch_up),
@@ -81,22 +81,22 @@ class Faults:
         server = self._site.source.start_regionserver()
         return [f"RegionServer {server.server_name} serves; the source has {len(self._site.source.regionservers)}."]
 
-    def _stop_slave(self) -> list[str]:
-        self._site.slave.kill()
+    def _stop_peer_cluster(self) -> list[str]:
+        self._site.peer_cluster.kill()
         self._write()
         self._source.roll_wals()  # then there is something that waits
         return [
-            f"Killed the slave, its ZooKeeper too (kill -9), and wrote {ROWS:,} rows to the source.",
-            *self._look("the slave cannot be reached, and the lag grows", "status"),
+            f"Killed the peer cluster, its ZooKeeper too (kill -9), and wrote {ROWS:,} rows to the source.",
+            *self._look("the peer cluster cannot be reached, and the lag grows", "status"),
             "Run      the next run of replicate_peer fails within seconds, and its report says why",
-            *_runbook("dead-slave", "stop_slave", "starts the slave again"),
+            *_runbook("peer-cluster-down", "stop_peer_cluster", "starts the peer cluster again"),
         ]
 
-    def _start_slave(self) -> list[str]:
-        if self._site.slave.process.alive:
-            return ["The slave runs."]
-        self._site.slave.start()
-        return ["The slave runs again, with its data. The next batch ships what has waited."]
+    def _start_peer_cluster(self) -> list[str]:
+        if self._site.peer_cluster.process.alive:
+            return ["The peer cluster runs."]
+        self._site.peer_cluster.start()
+        return ["The peer cluster runs again, with its data. The next batch ships what has waited."]
 
     def _break_wal(self) -> list[str]:
         if self._damage is not None:
@@ -184,28 +184,28 @@ class Faults:
         return ["Nothing is written any more, and the peer ships as fast as it can. The next batch ships what is left."]
 
     def _drop_table(self) -> list[str]:
-        for client in (self._source, self._slave):
+        for client in (self._source, self._peer_cluster):
             if not client.table_exists(DROPPED):
                 client.create_table(DROPPED, {"why": GLOBAL})
         self._source.write(DROPPED, [wire.put(f"return{i:04}", {"why:text": b"too small"}) for i in range(100)])
-        self._slave.drop_table(DROPPED)
+        self._peer_cluster.drop_table(DROPPED)
         self._ship()
         return [
-            f"Wrote 100 rows to table {DROPPED}, dropped it at the slave, and let `walferry ship` meet them.",
+            f"Wrote 100 rows to table {DROPPED}, dropped it at the peer cluster, and let `walferry ship` meet them.",
             *self._look("the peer has failed; the queue's error names the table", "status"),
             "Run      the next run of replicate_peer fails, too, and its report says why",
-            *_runbook("stuck-peer", "drop_table", "makes the table at the slave again"),
+            *_runbook("stuck-peer", "drop_table", "makes the table at the peer cluster again"),
         ]
 
     def _make_table(self) -> list[str]:
-        if not self._slave.table_exists(DROPPED):
-            self._slave.create_table(DROPPED, {"why": GLOBAL})
-        return [f"The slave has table {DROPPED} again. The next batch ships its rows."]
+        if not self._peer_cluster.table_exists(DROPPED):
+            self._peer_cluster.create_table(DROPPED, {"why": GLOBAL})
+        return [f"The peer cluster has table {DROPPED} again. The next batch ships its rows."]
 
     def _forget_peer(self) -> list[str]:
         if any(peer.id == FORGOTTEN for peer in self._source.list_peers()):
             raise FaultError(f"there is a peer {FORGOTTEN} already: `python -m demo.forget_peer --undo` removes it")
-        self._source.add_peer(FORGOTTEN, self._site.slave.address.cluster_key, enabled=False)
+        self._source.add_peer(FORGOTTEN, self._site.peer_cluster.address.cluster_key, enabled=False)
         self._write()
         for table in edits.TABLES:
             self._source.flush(table)
@@ -225,7 +225,7 @@ class Faults:
 
     def _compare(self) -> list[str]:
         dropped = {DROPPED: {"why": GLOBAL}} if self._source.table_exists(DROPPED) else {}
-        same, lines = outcome.compare(self._source, self._slave, {**edits.TABLES, **dropped})
+        same, lines = outcome.compare(self._source, self._peer_cluster, {**edits.TABLES, **dropped})
         if not same:
             raise FaultError("\n".join(["the sides differ:", *lines]))
         return lines

@@ -18,14 +18,14 @@ COLUMNS = {  # HBase's metric: what the demo calls it
 }
 
 
-def compare(source: JavaClient, slave: JavaClient, tables: Mapping[str, Mapping[str, int]]) -> tuple[bool, list[str]]:
-    """Whether GLOBAL families are the same cell by cell and LOCAL ones empty on the slave, and the result as a table."""
+def compare(source: JavaClient, peer_cluster: JavaClient, tables: Mapping[str, Mapping[str, int]]) -> tuple[bool, list[str]]:
+    """Whether GLOBAL families are the same cell by cell and LOCAL ones empty on the peer cluster, and the result as a table."""
     holds = True
-    rows = [("table", "family", "scope", "cells in source", "cells in slave", "outcome")]
+    rows = [("table", "family", "scope", "cells in source", "cells in peer cluster", "outcome")]
     examples: list[str] = []
     for table, scopes in tables.items():
         for family, scope in scopes.items():
-            found = source.compare(table, slave, families=[family])
+            found = source.compare(table, peer_cluster, families=[family])
             as_wanted = found.same and found.left > 0 if scope == GLOBAL else found.right == 0 and found.left > 0
             wanted = "same, cell by cell" if scope == GLOBAL else "not replicated"
             outcome = wanted if as_wanted else f"WRONG: {found.different} cells differ"

@@ -1,4 +1,5 @@
-"""The demo's clusters with Kerberos: a KDC, HDFS, ZooKeeper by SASL, HBase with protected RPC, and the slave inside TLS too."""
+"""The demo's clusters with Kerberos: a KDC, HDFS, ZooKeeper by SASL, HBase with protected RPC, and the peer cluster inside TLS
+too."""
 
 from __future__ import annotations
 
@@ -20,14 +21,14 @@ from embedded.standalone import StandaloneCluster
 REALM = "EXAMPLE.COM"
 # HBase's own short name, "hbase": its WALs' folders on HDFS, and its znodes, belong to that user alone.
 WALFERRY = "hbase/walferry"
-SOURCE_PROTECTION, SLAVE_PROTECTION, HDFS_PROTECTION = "integrity", "privacy", "privacy"
-SLAVE_CONN_ID = "hbase_slave"
+SOURCE_PROTECTION, PEER_PROTECTION, HDFS_PROTECTION = "integrity", "privacy", "privacy"
+PEER_CONN_ID = "hbase_peer"
 
 
 class SecuredSite(Site):
     """The same two clusters in one realm. The source's files are on an HDFS of its own."""
 
-    slave_conn_id = SLAVE_CONN_ID
+    peer_conn_id = PEER_CONN_ID
 
     def __init__(self, folder: Path) -> None:
         self.kerberos = Kerberos(folder / "kdc", {REALM: [*principals(), WALFERRY]})
@@ -41,18 +42,19 @@ class SecuredSite(Site):
 
     @property
     def environment(self) -> dict[str, str]:
-        # The slave's connection has no host, so it is good for whichever cluster a peer names.
-        slave = {**self._identity, "hosts": "localhost", "protection": SLAVE_PROTECTION, "tls_ca": str(self._authority.pem)}
+        # The peer cluster's connection has no host, so it is good for whichever cluster a peer names.
+        peer_cluster = {**self._identity, "hosts": "localhost", "protection": PEER_PROTECTION, "tls_ca": str(self._authority.pem)}
         return {
             **self.kerberos.environment,
-            f"AIRFLOW_CONN_{SLAVE_CONN_ID.upper()}": json.dumps({"conn_type": "hbase_source", "extra": slave}),
+            f"AIRFLOW_CONN_{PEER_CONN_ID.upper()}": json.dumps({"conn_type": "hbase_source", "extra": peer_cluster}),
         }
 
     @property
     def protection(self) -> list[str]:
         return [
             f"Kerberos: a KDC of realm {REALM}; ZooKeeper, HDFS and HBase have keytabs, and Walferry is {WALFERRY}@{REALM}",
-            f"Protected: RPC of the source {SOURCE_PROTECTION}, the slave's {SLAVE_PROTECTION} in TLS, HDFS {HDFS_PROTECTION}",
+            f"Protected: RPC of the source {SOURCE_PROTECTION}, the peer cluster's {PEER_PROTECTION} in TLS, HDFS "
+            f"{HDFS_PROTECTION}",
         ]
 
     @property
@@ -77,11 +79,17 @@ class SecuredSite(Site):
         folder = self.folder / "source"
         return secured_options(folder, self.kerberos, REALM, protection=SOURCE_PROTECTION, options=super()._source_options())
 
-    def _slave(self) -> StandaloneCluster:
-        certificate = self._authority.certificate("slave", "localhost")
+    def _peer_cluster(self) -> StandaloneCluster:
+        certificate = self._authority.certificate("peer_cluster", "localhost")
         conf = {"hbase.regionservers": str(REGIONSERVERS), **tls_settings(self._authority, certificate)}
         return secured(
-            self.folder / "slave", self.kerberos, REALM, protection=SLAVE_PROTECTION, conf=conf, heap="640m", name="slave"
+            self.folder / "peer_cluster",
+            self.kerberos,
+            REALM,
+            protection=PEER_PROTECTION,
+            conf=conf,
+            heap="640m",
+            name="peer_cluster",
         )
 
     def _extra(self) -> dict[str, Any]:

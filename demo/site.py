@@ -1,4 +1,5 @@
-"""The demo's clusters: a source whose RegionServers are processes of their own, and a slave in one JVM, both on local files."""
+"""The demo's clusters: a source whose RegionServers are processes of their own, and a peer cluster in one JVM, both on local
+files."""
 
 from __future__ import annotations
 
@@ -24,12 +25,12 @@ SOURCE_CONF = {
 class Site:
     """Two clusters of two RegionServers each, with all their files under `folder`."""
 
-    slave_conn_id: str | None = None  # the connection of the slave, if it has one
+    peer_conn_id: str | None = None  # the connection of the peer cluster, if it has one
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.source = DistributedCluster("source", folder / "source", self._files(), self._source_options())
-        self.slave = self._slave()
+        self.peer_cluster = self._peer_cluster()
 
     @property
     def jvm_options(self) -> list[str]:
@@ -61,26 +62,26 @@ class Site:
     def launch(self) -> None:
         """Start both clusters without waiting for them."""
         self.source.launch_zookeeper()
-        self.slave.launch()
+        self.peer_cluster.launch()
         with zookeeper(self.source.address):
             pass
         self.source.launch_servers()
 
     def await_ready(self) -> None:
         """Wait until both serve. Raises ClusterError."""
-        for cluster in (self.source, self.slave):
+        for cluster in (self.source, self.peer_cluster):
             cluster.await_ready()
 
     def processes(self) -> dict[str, int]:
         """The processes that run now, by their names."""
         its = {process.name: process.pid for process in (self.source.zookeeper, self.source.master) if process is not None}
         its |= {server.process.name: server.process.pid for server in self.source.regionservers}
-        return its | {"slave": self.slave.process.pid}
+        return its | {"peer_cluster": self.peer_cluster.process.pid}
 
     def kill(self) -> None:
         """End both clusters at once."""
         self.source.kill()
-        self.slave.kill()
+        self.peer_cluster.kill()
 
     def _files(self) -> FileSystem:
         return LocalFiles(self.folder / "files")
@@ -88,8 +89,10 @@ class Site:
     def _source_options(self) -> ClusterOptions:
         return ClusterOptions(SOURCE_CONF, REGIONSERVERS, regionserver_heap="384m", master_heap="384m")
 
-    def _slave(self) -> StandaloneCluster:
-        return StandaloneCluster(self.folder / "slave", {"hbase.regionservers": str(REGIONSERVERS)}, heap="640m", name="slave")
+    def _peer_cluster(self) -> StandaloneCluster:
+        return StandaloneCluster(
+            self.folder / "peer_cluster", {"hbase.regionservers": str(REGIONSERVERS)}, heap="640m", name="peer_cluster"
+        )
 
     def _extra(self) -> dict[str, Any]:
         address = self.source.address

@@ -6,7 +6,7 @@ them. Calls that ask for a table's state fail (`drop_table`, `empty_table`, `tab
 Peers of HBase 1 exist only in ZooKeeper: its own tools write the znodes, and so do the functions here.
 
     with DistributedClusters(folder, {"source": classic_options()}) as clusters:
-        add_managed_peer(clusters["source"].address, "2", slave.address.cluster_key)
+        add_managed_peer(clusters["source"].address, "2", peer_cluster.address.cluster_key)
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Runs clusters on this machine as in production: one HDFS, and for each cluster ZooKeeper, a master and RegionServers, all in
 processes of their own that a test can stop, kill and add.
 
-    with DistributedClusters(folder, {"source": ClusterOptions(), "slave": ClusterOptions(regionserver_heap="3g")}) as clusters:
+    with DistributedClusters(folder, {"source": ClusterOptions(), "peer": ClusterOptions(regionserver_heap="3g")}) as clusters:
         clusters["source"].kill_regionserver(0)
 """
 

@@ -1,6 +1,6 @@
 """Makes secured clusters of each kind, each in a JVM, with the fields of a connection to them.
 
-with kerberos, SLAVES["privacy-tls"](folder, kerberos, authority, "slave").cluster: ...
+with kerberos, PEER_CLUSTERS["privacy-tls"](folder, kerberos, authority, "peer_cluster").cluster: ...
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ def protected(*protections: str, realm: str = WEST, tls: bool = False, client_au
     return make
 
 
-SLAVES = {
+PEER_CLUSTERS = {
     "tls": protected(tls=True, client_auth="NEED"),
     "authentication": protected("authentication"),
     "integrity": protected("integrity"),

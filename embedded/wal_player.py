@@ -13,13 +13,15 @@ SEPARATOR = ";"  # the names of servers, and so of their folders, contain commas
 
 
 def start_wal_player(
-    source: ClusterAddress, slave: ClusterAddress, wals: Sequence[str], table: str, folder: Path, *, hfiles: str | None = None,
+    source: ClusterAddress, peer_cluster: ClusterAddress, wals: Sequence[str], table: str, folder: Path, *,
+    hfiles: str | None = None,
     tasks: int, classpath: Sequence[Path] = (),
 ) -> JavaProcess:  # fmt: skip
     """Start WALPlayer under MapReduce's local runner, with up to `tasks` maps or reduces at once. `wals` are URLs.
 
-    It puts the edits into the slave's table. With `hfiles`, the URL of a folder that does not exist, it writes HFiles there,
-    which BulkLoadHFilesTool then loads, in the same JVM. `classpath` contains the jars that the WALs need in addition to HBase.
+    It puts the edits into the peer cluster's table. With `hfiles`, the URL of a folder that does not exist, it writes HFiles
+    there, which BulkLoadHFilesTool then loads, in the same JVM. `classpath` contains the jars that the WALs need in addition to
+    HBase.
     """
     settings = {
         "mapreduce.framework.name": "local",
@@ -35,5 +37,5 @@ def start_wal_player(
     }
     args = [*(f"-D{name}={value}" for name, value in settings.items()), SEPARATOR.join(wals), table]
     return start_java(
-        "wal-player", MAIN, args, folder=folder, classpath=[slave.hbase_site.parent, *classpath], heap="2g"
+        "wal-player", MAIN, args, folder=folder, classpath=[peer_cluster.hbase_site.parent, *classpath], heap="2g"
     )  # fmt: skip

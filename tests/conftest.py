@@ -66,12 +66,12 @@ def zookeeper(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ZooKeeperSer
 
 class StandalonePair(NamedTuple):
     source: StandaloneCluster
-    slave: StandaloneCluster
+    peer_cluster: StandaloneCluster
 
 
 class DistributedPair(NamedTuple):
     source: DistributedCluster
-    slave: DistributedCluster
+    peer_cluster: DistributedCluster
 
 
 @pytest.fixture(scope="session")
@@ -109,7 +109,7 @@ def standalone_pair(cluster_folder: Path) -> Iterator[StandalonePair]:
     # HBase keeps metrics of deleted tables and peers: hundreds of tests filled 512 MB.
     pair = StandalonePair(
         StandaloneCluster(cluster_folder / "source", name="source", heap="768m"),
-        StandaloneCluster(cluster_folder / "slave", name="slave", heap="768m"),
+        StandaloneCluster(cluster_folder / "peer_cluster", name="peer_cluster", heap="768m"),
     )
     with side_by_side(pair):
         yield pair
@@ -139,9 +139,9 @@ def distributed_pair(cluster_folder: Path) -> Iterator[DistributedPair]:
     """Two clusters of two RegionServers each on one HDFS. A test that kills RegionServers starts others in their place."""
     # A RegionServer waits once or twice this long before it claims a dead one's queues; HBase's own default is 30 s.
     source = ClusterOptions({"replication.sleep.before.failover": "2000"})
-    clusters = DistributedClusters(cluster_folder / "distributed", {"source": source, "slave": ClusterOptions()})
+    clusters = DistributedClusters(cluster_folder / "distributed", {"source": source, "peer_cluster": ClusterOptions()})
     with clusters:
-        yield DistributedPair(clusters["source"], clusters["slave"])
+        yield DistributedPair(clusters["source"], clusters["peer_cluster"])
 
 
 @pytest.fixture
@@ -154,16 +154,17 @@ def unique() -> Callable[[str], str]:
 def managed_peer(
     java_client: Callable[[ClusterAddress], JavaClient], unique: Callable[[str], str]
 ) -> Iterator[Callable[[ClusterAddress, ClusterAddress], str]]:
-    """`managed_peer(source.address, slave.address)` → id of a new peer as Walferry wants it, which is removed after the test.
+    """`managed_peer(source.address, peer_cluster.address)` → id of a new peer as Walferry wants it, which is removed after the
+    test.
 
-    Its queue contains no earlier writes: tests share clusters, and the slave may lack the tables of other tests.
+    Its queue contains no earlier writes: tests share clusters, and the peer cluster may lack the tables of other tests.
     """
     added: list[tuple[JavaClient, str]] = []
 
-    def add(source: ClusterAddress, slave: ClusterAddress) -> str:
+    def add(source: ClusterAddress, peer_cluster: ClusterAddress) -> str:
         client, peer_id = java_client(source), unique("peer")
         client.roll_wals()
-        client.add_managed_peer(peer_id, slave.cluster_key)
+        client.add_managed_peer(peer_id, peer_cluster.cluster_key)
         added.append((client, peer_id))
         return peer_id
 

@@ -22,13 +22,13 @@ def page(name: str) -> str:
     return (ROOT / "docs" / name).read_text()
 
 
-def missing_tests(told: str) -> list[str]:
+def missing_tests(reported: str) -> list[str]:
     """Return the files and tests that a text names and that do not exist.
 
     A test is in the file that is named before it, and a file without its folder in tests/cluster.
     """
     missing, text = [], ""
-    for name in re.findall(r"\w[\w/]*\.py|\btest_\w+", told):
+    for name in re.findall(r"\w[\w/]*\.py|\btest_\w+", reported):
         if name.endswith(".py"):
             file = ROOT / name if "/" in name else ROOT / "tests/cluster" / name
             text = file.read_text() if file.exists() else ""

@@ -6,7 +6,7 @@ Imports go one way, from the top of this picture to its bottom, and packages on 
     runs, admin, observe                            the steps and reports of runs; operators' changes; what operators see
     jobs, replay, initial_snapshot, verification    how jobs run; an interval again; a new peer's tables; comparing tables
     shipping                                        a peer's queued WALs: which ones to ship, and how far they are shipped
-    engine, load, master                            the loop that ships; files loaded into a slave; the master of HBase 1
+    engine, load, master                            the loop that ships; files loaded into a peer cluster; the master of HBase 1
     replication                                     the source, its queues, the edits that a peer gets, and their sinks
     hbase                                           HBase's formats: znodes, WALs, HFiles, calls, keys, tables, files
     base                                            the foundation of all other packages; nothing here knows HBase

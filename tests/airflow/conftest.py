@@ -163,11 +163,11 @@ def logged(capfd: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture) 
 def last_words(caplog: pytest.LogCaptureFixture) -> Callable[[], str]:
     """The end of the log of the task that failed first."""
 
-    def told() -> str:
+    def reported() -> str:
         with_words = [record.getMessage() for record in caplog.records if record.name == "walferry.airflow.endings"]
         return next(text for text in with_words if text != "::endgroup::")
 
-    return told
+    return reported
 
 
 @pytest.fixture

@@ -40,18 +40,18 @@ class Row:
 
     mistake: str
     where: str
-    told: str
+    reported: str
 
     def fits(self, text: str) -> bool:
         """Return whether this row describes `text`. … stands for any text, and blanks may be line breaks."""
-        parts = [r"\s+".join(map(re.escape, part.split())) for part in self.told.split("…")]
+        parts = [r"\s+".join(map(re.escape, part.split())) for part in self.reported.split("…")]
         return re.fullmatch(r"\s*" + r".*?".join(rf"\s*{part}\s*" for part in parts) + r"\s*", text, re.DOTALL) is not None
 
 
 def rows() -> list[Row]:
     """Return the table's rows."""
     cells = doc_tables.rows(doc_tables.page("mistakes.md"))
-    return [Row(mistake, where, told.strip("`").strip()) for mistake, where, told in cells]
+    return [Row(mistake, where, reported.strip("`").strip()) for mistake, where, reported in cells]
 
 
 Provocation = Callable[[Any], str]
@@ -210,7 +210,7 @@ def _(site: Site) -> str:
 @provokes("The source runs HBase 0.94")
 def _(site: Site) -> str:
     site.connect()
-    site.hbase.zk.set(site.hbase.nodes.peer("p"), b"slave:2181:/hbase")
+    site.hbase.zk.set(site.hbase.nodes.peer("p"), b"peer:2181:/hbase")
     site.hbase.zk.set(site.hbase.nodes.peer_state("p"), b"DISABLED")
     return site.run(peer="p", roll=False)
 
@@ -261,17 +261,17 @@ def _(site: Site) -> str:
     return site.run(peer="p", roll=False)
 
 
-@provokes("The slave's ZooKeeper cannot be reached")
+@provokes("The peer cluster's ZooKeeper cannot be reached")
 def _(site: Site) -> str:
-    return with_slave(site, f"{NOWHERE}:/hbase")
+    return with_peer_cluster(site, f"{NOWHERE}:/hbase")
 
 
-@provokes("The cluster key has another base than the slave")
+@provokes("The cluster key has another base than the peer cluster")
 def _(site: Site) -> str:
-    return with_slave(site, f"{site.quorum}:/hbase-unsecure")
+    return with_peer_cluster(site, f"{site.quorum}:/hbase-unsecure")
 
 
-def with_slave(site: Site, cluster_key: str) -> str:
+def with_peer_cluster(site: Site, cluster_key: str) -> str:
     """Ship a peer that has this cluster key and queued edits."""
     site.connect()
     site.hbase.add_peer("d", clusterkey=cluster_key)

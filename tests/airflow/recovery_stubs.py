@@ -81,7 +81,7 @@ class Spark:
             return GroupSummary(group=group, status=Status.HELD, error=f"WAL group {group} is held by run x")
         if self.down.get(group, 0) > 0:
             self.down[group] -= 1
-            return GroupSummary(group=group, status=Status.SLAVE_DOWN, error="it is down", seconds=float(len(self.commands)))
+            return GroupSummary(group=group, status=Status.PEER_DOWN, error="it is down", seconds=float(len(self.commands)))
         if self.late.get(group, 0) > 0:
             self.late[group] -= 1
             return GroupSummary(group=group, status=Status.DEADLINE, seconds=float(len(self.commands)))

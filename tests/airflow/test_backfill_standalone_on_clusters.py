@@ -40,9 +40,9 @@ def airflow(standalone_pair, tmp_path: Path) -> Iterator[Airflow]:
 
 def test_the_intervals_of_a_backfill_are_shipped_side_by_side(airflow, standalone_pair, java_client, managed_peer, unique):
     clusters = standalone_pair
-    source, slave = (java_client(cluster.address) for cluster in clusters)
+    source, peer_cluster = (java_client(cluster.address) for cluster in clusters)
     at, table, peer = source_of(clusters.source.address), unique("t"), managed_peer(*(cluster.address for cluster in clusters))
-    for client in (source, slave):
+    for client in (source, peer_cluster):
         client.create_table(table, {"f": GLOBAL})
     now, rows = time.time(), list[frozenset[bytes]]()
     first = datetime.fromtimestamp(now - now % SECONDS + SECONDS, UTC)
@@ -72,5 +72,5 @@ def test_the_intervals_of_a_backfill_are_shipped_side_by_side(airflow, standalon
     reports = [airflow.returned(DAG, run["dag_run_id"], "report") for run in runs]
     assert [report["totals"]["shippedOps"] for report in reports] == [ROWS] * INTERVALS
     asked = frozenset().union(*rows[1:-1])
-    assert slave.scan_all(table) == [cell for cell in source.scan_all(table) if cell.row in asked]
+    assert peer_cluster.scan_all(table) == [cell for cell in source.scan_all(table) if cell.row in asked]
     assert is_untouched(queued, positions(at, peer))

@@ -67,8 +67,8 @@ def test_a_wrong_wal_root_is_what_the_report_tells(
     assert ended.state == "failed"
     assert spark.commands == []
     assert len(dead.queued("p")) == 4
-    told = f"{'select' if dry_run else 'plan'}: wal_root file://{tmp_path}: the folder has neither WALs nor oldWALs in it"
-    assert [failure for failure in ended.report["failures"] if failure.startswith(told)]
+    reported = f"{'select' if dry_run else 'plan'}: wal_root file://{tmp_path}: the folder has neither WALs nor oldWALs in it"
+    assert [failure for failure in ended.report["failures"] if failure.startswith(reported)]
 
 
 def test_a_queue_that_hbase_claimed_is_drained_where_it_lies(drain, dead: HBaseZNodes, spark: Spark):
@@ -104,7 +104,7 @@ def test_a_peer_without_recovered_queues_is_a_success(drain, hbase: HBaseZNodes,
 
 
 @pytest.mark.parametrize(
-    ("params", "told"),
+    ("params", "reported"),
     [
         ({"queue": f"{DEAD}/x"}, f"there is no queue {DEAD}/x. Recovered queues: {SERVER}/p-{OTHER}, {DEAD}/p, {DEAD}/q"),
         ({"queue": f"{SERVER}/p"}, "own queue of a live RegionServer"),
@@ -115,11 +115,11 @@ def test_a_peer_without_recovered_queues_is_a_success(drain, hbase: HBaseZNodes,
     ],
     ids=lambda value: str(value)[:20],
 )
-def test_what_is_typed_wrongly_is_refused_at_once(drain, dead: HBaseZNodes, spark: Spark, params: dict[str, Any], told: str):
+def test_what_is_typed_wrongly_is_refused_at_once(drain, dead: HBaseZNodes, spark: Spark, params: dict[str, Any], reported: str):
     before = dead.everything()
     ended = drain(**params)
     assert (ended.state, ended.tries["select", None]) == ("failed", 1)
-    assert told in ended.report["failures"][0]
+    assert reported in ended.report["failures"][0]
     assert dead.everything() == before
     assert spark.commands == []
 
@@ -142,14 +142,14 @@ def test_a_queue_of_a_gone_peer_is_reported_and_deleted_only_if_that_is_asked_fo
     (tmp_path / "oldWALs" / wal(1, GONE)).write_bytes(b"x" * 500_000)
     for timestamp in (1, 2):
         dead.add_wal(SERVER, f"gone-{GONE}", wal(timestamp, GONE))
-    told = f"Queue {SERVER}/gone-{GONE} of peer gone, which is gone: 2 WALs, at least 500.0 kB not shipped:"
+    reported = f"Queue {SERVER}/gone-{GONE} of peer gone, which is gone: 2 WALs, at least 500.0 kB not shipped:"
     ended = drain(peer="gone")
     assert ended.state == "success"
-    assert ended.report["notes"] == [f"{told} left; delete_orphan would delete it"]
+    assert ended.report["notes"] == [f"{reported} left; delete_orphan would delete it"]
     assert len(dead.queued("gone")) == 2
     deleted = drain(queue=f"{SERVER}/gone-{GONE}", delete_orphan=True)
     assert deleted.state == "success", deleted.report
-    assert deleted.report["notes"] == [f"{told} deleted"]
+    assert deleted.report["notes"] == [f"{reported} deleted"]
     assert dead.queued("gone") == []
     assert spark.commands == []
 

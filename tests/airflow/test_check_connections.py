@@ -53,7 +53,7 @@ def login(tmp_path: Path) -> dict[str, Any]:
 def site(
     tmp_path: Path, zookeeper: Any, hbase: HBaseZNodes, login: dict[str, Any], monkeypatch: pytest.MonkeyPatch, airflow_db: None
 ) -> Iterator[HBaseZNodes]:
-    """A source whose connection has a login, with a peer whose slave has its own connection."""
+    """A source whose connection has a login, with a peer whose cluster has its own connection."""
     nobody = closed_port()
     krb5_conf = tmp_path / "krb5.conf"
     krb5_conf.write_text(
@@ -64,10 +64,10 @@ def site(
     extra = {"wal_root": f"file://{tmp_path}", "znode_parent": hbase.nodes.base, "walferry_root": hbase.root, **login}
     source = {"conn_type": "hbase_source", "host": zookeeper.quorum, "extra": extra}
     theirs = {**login, "principal": "walferry@WEST", "server_principals": "hbase/_HOST@WEST"}
-    slave = {"conn_type": "hbase_source", "extra": theirs}
+    peer_cluster = {"conn_type": "hbase_source", "extra": theirs}
     monkeypatch.setenv("AIRFLOW_CONN_HBASE_SOURCE", json.dumps(source))
-    monkeypatch.setenv("AIRFLOW_CONN_WEST", json.dumps(slave))
-    hbase.set_config("p", {"walferry.managed": "true", "walferry.slave_conn_id": "west"})
+    monkeypatch.setenv("AIRFLOW_CONN_WEST", json.dumps(peer_cluster))
+    hbase.set_config("p", {"walferry.managed": "true", "walferry.peer_conn_id": "west"})
     return hbase
 
 
@@ -100,7 +100,7 @@ def test_a_run_tells_each_look_fails_with_what_is_wrong_and_tells_no_secret(
     assert f"source: keytab: {login['keytab']} holds a key of walferry@EAST: version 1" in log
     assert "source: ticket: no ticket for walferry@EAST" in log
     assert f"source: TLS: authorities of {login['tls_ca']}" in log
-    assert f"slave of peer p: keytab: keytab {login['keytab']} holds no key of walferry@WEST" in log
+    assert f"cluster of peer p: keytab: keytab {login['keytab']} holds no key of walferry@WEST" in log
     assert "It holds keys of: walferry@EAST" in log
     assert "own root: " in log
     assert "Traceback" not in log
@@ -123,7 +123,7 @@ def test_a_job_s_arguments_settings_and_environment_have_names_of_files_and_no_s
     arguments = (tmp_path / "arguments").read_text()
     assert f"spark.executorEnv.KRB5_CONFIG={tmp_path / 'krb5.conf'}" in arguments.splitlines()
     given = job_in(arguments.splitlines()).source
-    kerberos = given.login_at("127.0.0.1:2181:/slave", "west").kerberos
+    kerberos = given.login_at("127.0.0.1:2181:/peer_cluster", "west").kerberos
     assert kerberos == Kerberos(principal="walferry@WEST", keytab=login["keytab"], servers=("hbase/_HOST@WEST",), only_hosts=True)
     environment = (tmp_path / "environment").read_text()
     places = {"arguments": arguments, "environment": environment, "log": logged(), "shown": repr(given)}

@@ -49,10 +49,10 @@ def submits(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 def test_batches_go_through_the_server_and_through_spark_submit_while_it_is_gone(
     replicate_peer: Callable[..., Run], server, source, submits, standalone_pair, java_client, managed_peer, unique
 ):
-    slave = java_client(standalone_pair.slave.address)
-    peer = managed_peer(standalone_pair.source.address, standalone_pair.slave.address)
+    peer_cluster = java_client(standalone_pair.peer_cluster.address)
+    peer = managed_peer(standalone_pair.source.address, standalone_pair.peer_cluster.address)
     table = unique("t")
-    for client in (source, slave):
+    for client in (source, peer_cluster):
         client.create_table(table, {"f": GLOBAL})
 
     def batch(number: int) -> Run:
@@ -60,7 +60,7 @@ def test_batches_go_through_the_server_and_through_spark_submit_while_it_is_gone
         ended = replicate_peer(peer=peer, deadline=120)
         assert ended.state == "success", ended.reports
         assert ended.reports[peer]["totals"]["shippedOps"] == 500
-        assert source.compare(table, slave, families=["f"]).same
+        assert source.compare(table, peer_cluster, families=["f"]).same
         return ended
 
     assert [batch(number).reports[peer]["by_spark_submit"] for number in range(2)] == ["", ""]

@@ -107,13 +107,13 @@ def _default(value: object) -> str:
 
 def test_the_documentation_has_each_parameter_of_each_dag_with_its_default_and_its_values():
     _, *sections = re.split(r"(?m)^## ", (REPO / "docs/params.md").read_text().partition("\n## Settings in Airflow")[0])
-    told = {}
+    reported = {}
     for section in sections:
         rows = re.findall(r"(?m)^\| `(\w+)` \| (.*?) \| (.*?) \| (?=\w|`)", section)
-        told[section.splitlines()[0]] = {name: [default, values] for name, default, values in rows}
+        reported[section.splitlines()[0]] = {name: [default, values] for name, default, values in rows}
     dags = _run(SCHEMAS)
     assert len(dags) > 5
-    assert told == {
+    assert reported == {
         dag: {name: [_default(value), _values(schema)] for name, value, schema in params} for dag, params in dags.items()
     }
     assert set(re.findall(r"(?m)^\| `(\w+)` \|", (REPO / "docs/run-a-dag.md").read_text())) == dags.keys()

@@ -103,8 +103,8 @@ def test_of_many_servers_that_were_not_rolled_the_log_has_all(
     monkeypatch.setattr(batch.rolling, "roll", lambda *_: Rolled(1, cluster.unrolled))
     monkeypatch.setattr(batch, "roll", ROLL)
     run()
-    told = [record.getMessage() for record in caplog.records if record.levelname == "WARNING"]
-    assert [f"roll of {server}: no answer" for server in cluster.unrolled] == [text for text in told if "roll of" in text]
+    reported = [record.getMessage() for record in caplog.records if record.levelname == "WARNING"]
+    assert [f"roll of {server}: no answer" for server in cluster.unrolled] == [text for text in reported if "roll of" in text]
     assert endings()[0].endswith("roll of s09: no answer\nand 11 more: see the warnings above")
 
 

@@ -32,9 +32,9 @@ pytestmark = [pytest.mark.soak, pytest.mark.timeout(3600)]
 
 @pytest.fixture
 def clusters(tmp_path: Path) -> Iterator[tuple[DistributedCluster, DistributedCluster]]:
-    options = {"source": ClusterOptions(regionservers=4), "slave": ClusterOptions(regionservers=1, regionserver_heap="2g")}
+    options = {"source": ClusterOptions(regionservers=4), "peer_cluster": ClusterOptions(regionservers=1, regionserver_heap="2g")}
     with DistributedClusters(tmp_path / "clusters", options) as started:
-        yield started["source"], started["slave"]
+        yield started["source"], started["peer_cluster"]
 
 
 @pytest.fixture
@@ -59,8 +59,8 @@ def test_killed_servers_edits_arrive_without_anybody_s_doing(
     java_client: Callable[[ClusterAddress], JavaClient],
 ) -> None:
     cluster, _ = clusters
-    source, slave = (java_client(each.address) for each in clusters)
-    for client in (source, slave):
+    source, peer_cluster = (java_client(each.address) for each in clusters)
+    for client in (source, peer_cluster):
         client.create_table(TABLE, {"f": GLOBAL}, even_splits(6))
     source.add_managed_peer(PEER, clusters[1].address.cluster_key)
     source.put_many(TABLE, ROWS, ["f:q"], value_bytes=1000)
@@ -106,8 +106,8 @@ def test_killed_servers_edits_arrive_without_anybody_s_doing(
     run_id = airflow.trigger(REPLICATE, {"peer": PEER})
     airflow.await_run(REPLICATE, run_id)
     airflow.await_runs(REPLICATE)
-    assert source.compare(TABLE, slave).same
-    assert slave.count_rows(TABLE) == ROWS
+    assert source.compare(TABLE, peer_cluster).same
+    assert peer_cluster.count_rows(TABLE) == ROWS
 
 
 def run_for(airflow: Airflow, server: str) -> dict[str, Any] | None:

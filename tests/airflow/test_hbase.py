@@ -58,12 +58,12 @@ def test_a_key_provider_is_taken_and_a_password_beside_it_is_refused_unseen(monk
     assert "hunter2" not in str(e.value)
 
 
-def test_a_slave_s_connection_is_read_when_it_is_needed(monkeypatch, airflow_db):
-    login = {"principal": "walferry@SLAVE", "keytab": "/k/slave"}
-    slaves = {"zk9:2181:/hbase": "slave", "zk8:2181:/hbase": "mail", "zk7:2181:/hbase": "nowhere"}
-    extra = {"wal_root": "file:///hbase", "principal": "walferry@SOURCE", "keytab": "/k/source", "slaves": slaves}
+def test_a_peer_cluster_s_connection_is_read_when_it_is_needed(monkeypatch, airflow_db):
+    login = {"principal": "walferry@PEER", "keytab": "/k/peer_cluster"}
+    peer_clusters = {"zk9:2181:/hbase": "peer_cluster", "zk8:2181:/hbase": "mail", "zk7:2181:/hbase": "nowhere"}
+    extra = {"wal_root": "file:///hbase", "principal": "walferry@SOURCE", "keytab": "/k/source", "peer_clusters": peer_clusters}
     monkeypatch.setenv("AIRFLOW_CONN_EAST", json.dumps({"conn_type": "hbase_source", "host": "zk1", "extra": extra}))
-    monkeypatch.setenv("AIRFLOW_CONN_SLAVE", json.dumps({"conn_type": "hbase_source", "host": "zk9", "extra": login}))
+    monkeypatch.setenv("AIRFLOW_CONN_PEER_CLUSTER", json.dumps({"conn_type": "hbase_source", "host": "zk9", "extra": login}))
     monkeypatch.setenv("AIRFLOW_CONN_MAIL", json.dumps({"conn_type": "smtp", "password": "hunter2", "extra": {"a": 1}}))
     for source in (HBaseSourceHook("east").get_conn(), Chosen(conn_id="east").read()):
         assert source.login_at("zk9:2181:/hbase", None).kerberos == Kerberos(**login, hosts=("zk9",), only_hosts=True)
@@ -89,8 +89,8 @@ def test_nothing_is_told_of_a_connection_that_a_form_names_and_that_is_not_one_o
     monkeypatch, airflow_db, caplog, connection, read
 ):
     monkeypatch.setenv("AIRFLOW_CONN_OTHER", json.dumps(connection))
-    told = r"connection 'other'(: not a connection, as it is not JSON| is not that of an HBase cluster)"
-    with pytest.raises(SourceError, match=told) as error:
+    reported = r"connection 'other'(: not a connection, as it is not JSON| is not that of an HBase cluster)"
+    with pytest.raises(SourceError, match=reported) as error:
         read()
     assert "SECRET" not in f"{error.value} {caplog.text}"
 

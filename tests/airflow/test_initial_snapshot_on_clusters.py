@@ -15,9 +15,9 @@ from walferry.replication.peers.reading import disabled_guard
 from walferry.replication.source.connection import from_env
 from walferry.replication.source.session import open_session
 
-from .test_replicate_peer_on_clusters import peer, slave, source
+from .test_replicate_peer_on_clusters import peer, peer_cluster, source
 
-__all__ = ["peer", "slave", "source"]  # fixtures
+__all__ = ["peer", "peer_cluster", "source"]  # fixtures
 
 
 @pytest.fixture
@@ -29,7 +29,9 @@ def shipped(monkeypatch) -> list[dict[str, Any]]:
 
 
 @pytest.mark.capability("an initial snapshot")
-def test_the_queue_waits_for_the_copy_and_is_shipped_after_it(run_dag, replicate_peer, source, slave, peer, unique, shipped):
+def test_the_queue_waits_for_the_copy_and_is_shipped_after_it(
+    run_dag, replicate_peer, source, peer_cluster, peer, unique, shipped
+):
     table = unique("t")
     source.create_table(table, {"f": GLOBAL, "l": LOCAL}, even_splits(3))
     source.put_many(table, 1000, ["f:a", "l:b"])
@@ -48,9 +50,9 @@ def test_the_queue_waits_for_the_copy_and_is_shipped_after_it(run_dag, replicate
     assert {name: run.report[name] for name in ("complete", "tables", "regions", "by_scan")} == {
         "complete": True, "tables": [table], "regions": 3, "by_scan": [],
     }  # fmt: skip
-    assert source.compare(table, slave, families=["f"]).same
+    assert source.compare(table, peer_cluster, families=["f"]).same
     assert replicate_peer(peer=peer, deadline=120).state == "success"
-    assert source.compare(table, slave, families=["f"]).same
+    assert source.compare(table, peer_cluster, families=["f"]).same
 
     refused = run_dag("initial_snapshot", peer=peer, tables=[table])
     assert (refused.state, refused.tasks["check", None]) == ("failed", "failed")

@@ -32,8 +32,8 @@ def test_a_cleared_run_that_finds_nothing_left_reports_what_it_shipped_before(
     (earlier,) = report["earlier"]
     assert earlier["groups"] == first.reports["p"]["groups"]
     assert earlier["attempt"] == first.reports["p"]["planned"]["run_id"]
-    told = f"Attempt {earlier['attempt']} of this run has reported of peer p: completedLogs 0, shippedOps 7"
-    assert told in logged()
+    said = f"Attempt {earlier['attempt']} of this run has reported of peer p: completedLogs 0, shippedOps 7"
+    assert said in logged()
     thrice = clear("replicate_peer", again)
     assert thrice.reports["p"]["totals"]["shippedOps"] == 7
     assert [entry["totals"]["shippedOps"] for entry in thrice.reports["p"]["earlier"]] == [7, 0]

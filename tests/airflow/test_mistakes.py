@@ -47,8 +47,8 @@ def site(
 @pytest.mark.parametrize("row", HERE, ids=lambda row: row.mistake)
 def test_a_mistake_is_answered_with_what_the_table_says_and_soon(row: Row, site: Site) -> None:
     began = time.monotonic()
-    told = PROVOCATIONS[row.mistake](site)
-    assert row.fits(told), f"it says:\n{told}\nand the table:\n{row.told}"
+    reported = PROVOCATIONS[row.mistake](site)
+    assert row.fits(reported), f"it says:\n{reported}\nand the table:\n{row.reported}"
     assert time.monotonic() - began < LONG_SECONDS
 
 

@@ -17,9 +17,9 @@ from walferry.cli.main import main
 
 from .conftest import Run
 from .mistakes import Row, provoking, rows
-from .test_replicate_peer_on_clusters import peer, slave, source
+from .test_replicate_peer_on_clusters import peer, peer_cluster, source
 
-__all__ = ["peer", "slave", "source"]  # fixtures
+__all__ = ["peer", "peer_cluster", "source"]  # fixtures
 
 PROVOCATIONS: dict[str, Callable[[Any], str]] = {}
 provokes = provoking(PROVOCATIONS)
@@ -35,7 +35,7 @@ class Pair:
     """Two clusters with a managed peer between them."""
 
     source: JavaClient
-    slave: JavaClient
+    peer_cluster: JavaClient
     peer: str
     unique: Callable[[str], str]
     ship: Callable[..., Run]
@@ -45,12 +45,12 @@ class Pair:
     managed_peer: Callable[[ClusterAddress, ClusterAddress], str]
     guarded: Callable[[], tuple[ClusterAddress, JavaClient]]  # makes a cluster that refuses calls without a granted right
 
-    def table(self, families: dict[str, int], at_slave: dict[str, int] | None) -> str:
+    def table(self, families: dict[str, int], at_peer_cluster: dict[str, int] | None) -> str:
         """Make a table with rows in each family. Returns its name."""
         name = self.unique("t")
         self.source.create_table(name, families)
-        if at_slave:
-            self.slave.create_table(name, at_slave)
+        if at_peer_cluster:
+            self.peer_cluster.create_table(name, at_peer_cluster)
         self.source.put_many(name, 10, [f"{family}:q" for family in families])
         return name
 
@@ -74,13 +74,13 @@ class Pair:
         return self.capsys.readouterr().err
 
 
-@provokes("The slave lacks the table")
+@provokes("The peer cluster lacks the table")
 def _(pair: Pair) -> str:
     pair.table({"f": GLOBAL}, None)
     return pair.run()
 
 
-@provokes("The slave lacks the family")
+@provokes("The peer cluster lacks the family")
 def _(pair: Pair) -> str:
     pair.table({"f": GLOBAL, "g": GLOBAL}, {"f": GLOBAL})
     return pair.run()
@@ -89,7 +89,7 @@ def _(pair: Pair) -> str:
 @provokes("`wal_root` is that of another cluster")
 def _(pair: Pair) -> str:
     pair.table({"f": GLOBAL}, {"f": GLOBAL})
-    pair.connect(pair.source.address, wal_root=pair.slave.address.wal_root)
+    pair.connect(pair.source.address, wal_root=pair.peer_cluster.address.wal_root)
     return pair.run()
 
 
@@ -97,13 +97,13 @@ def _(pair: Pair) -> str:
 def _(pair: Pair) -> str:
     guarded, _ = pair.guarded()
     pair.connect(guarded, user=STRANGER)
-    return replace(pair, peer=pair.managed_peer(guarded, pair.slave.address)).run()
+    return replace(pair, peer=pair.managed_peer(guarded, pair.peer_cluster.address)).run()
 
 
-@provokes("The user has no rights at the slave")
+@provokes("The user has no rights at the peer cluster")
 def _(pair: Pair) -> str:
     guarded, of_guarded = pair.guarded()
-    to_guarded = replace(pair, slave=of_guarded, peer=pair.managed_peer(pair.source.address, guarded))
+    to_guarded = replace(pair, peer_cluster=of_guarded, peer=pair.managed_peer(pair.source.address, guarded))
     to_guarded.table({"f": GLOBAL}, {"f": GLOBAL})
     pair.connect(pair.source.address, user=STRANGER)
     return to_guarded.run()
@@ -116,13 +116,13 @@ def _(pair: Pair) -> str:
 
 @provokes("A new peer's table is misspelt")
 def _(pair: Pair) -> str:
-    return pair.create_peer(pair.slave.address.cluster_key, "--table-cfs", "no_such_table")
+    return pair.create_peer(pair.peer_cluster.address.cluster_key, "--table-cfs", "no_such_table")
 
 
 @provokes("A new peer's family is not replicated")
 def _(pair: Pair) -> str:
     table = pair.table({"f": LOCAL}, {"f": LOCAL})
-    return pair.create_peer(pair.slave.address.cluster_key, "--table-cfs", f"{table}:f")
+    return pair.create_peer(pair.peer_cluster.address.cluster_key, "--table-cfs", f"{table}:f")
 
 
 @pytest.fixture(scope="module")
@@ -145,14 +145,14 @@ def guarded(
 
 @pytest.fixture
 def pair(
-    source: JavaClient, slave: JavaClient, peer: str, unique: Callable[[str], str], replicate_peer: Callable[..., Run],
+    source: JavaClient, peer_cluster: JavaClient, peer: str, unique: Callable[[str], str], replicate_peer: Callable[..., Run],
     last_words: Callable[[], str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str],
     managed_peer: Callable[[ClusterAddress, ClusterAddress], str], guarded: Callable[[], tuple[ClusterAddress, JavaClient]],
 ) -> Pair:  # fmt: skip
-    return Pair(source, slave, peer, unique, replicate_peer, last_words, monkeypatch, capsys, managed_peer, guarded)
+    return Pair(source, peer_cluster, peer, unique, replicate_peer, last_words, monkeypatch, capsys, managed_peer, guarded)
 
 
 @pytest.mark.parametrize("row", [row for row in rows() if row.mistake in PROVOCATIONS], ids=lambda row: row.mistake)
 def test_a_mistake_is_answered_with_what_the_table_says(row: Row, pair: Pair) -> None:
-    told = PROVOCATIONS[row.mistake](pair)
-    assert row.fits(told), f"it says:\n{told}\nand the table:\n{row.told}"
+    reported = PROVOCATIONS[row.mistake](pair)
+    assert row.fits(reported), f"it says:\n{reported}\nand the table:\n{row.reported}"

@@ -122,6 +122,6 @@ def test_a_form_whose_fields_were_left_empty_is_a_connection() -> None:
 def test_the_form_has_each_field_of_a_login_and_says_what_it_is() -> None:
     (connection,) = get_provider_info()["connection-types"]
     fields = connection["conn-fields"]
-    assert {*LOGIN_FIELDS, "slaves"} <= fields.keys()
+    assert {*LOGIN_FIELDS, "peer_clusters"} <= fields.keys()
     assert all(field["label"] and field["description"] for field in fields.values())
     assert not [name for name in fields if "password" in name and not name.endswith("_file")]

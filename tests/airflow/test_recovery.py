@@ -211,8 +211,8 @@ def test_a_batch_starts_no_job_for_a_group_with_nothing_to_ship_that_another_run
     ):
         planned = batch.plan(at, "p", "r.1")
         assert batch.not_held(at, "p") == [group(SERVER), group(DEAD)]
-    assert (planned.groups, planned.held, planned.swept) == (1, 1, 0)
-    assert batch.plan(at, "p", "r.2").swept == 2
+    assert (planned.groups, planned.held, planned.dequeued) == (1, 1, 0)
+    assert batch.plan(at, "p", "r.2").dequeued == 2
 
 
 def test_a_queue_that_another_run_holds_until_the_deadline_fails(
@@ -248,7 +248,7 @@ def test_a_drain_before_which_another_run_was_faster_is_tried_again(failover, de
     assert len(run_ids) == 1
 
 
-def test_a_drain_whose_slave_is_down_is_tried_again(failover, dead: HBaseZNodes, spark: Spark):
+def test_a_drain_whose_peer_cluster_is_down_is_tried_again(failover, dead: HBaseZNodes, spark: Spark):
     """No next batch comes for its queue, and between the tries other drains take its place."""
     spark.down = {group(OTHER): 2}
     ended = failover(server=OTHER)

@@ -38,23 +38,23 @@ def source(standalone_pair, java_client, at) -> JavaClient:
 
 
 @pytest.fixture
-def slave(standalone_pair, java_client) -> JavaClient:
-    return java_client(standalone_pair.slave.address)
+def peer_cluster(standalone_pair, java_client) -> JavaClient:
+    return java_client(standalone_pair.peer_cluster.address)
 
 
 @pytest.fixture
 def peer(standalone_pair, managed_peer) -> str:
-    return managed_peer(standalone_pair.source.address, standalone_pair.slave.address)
+    return managed_peer(standalone_pair.source.address, standalone_pair.peer_cluster.address)
 
 
 @pytest.fixture
-def recording(source, slave, unique) -> Iterator[Recording]:
+def recording(source, peer_cluster, unique) -> Iterator[Recording]:
     """A WAL with 50 puts to a table that both sides have."""
     table = unique("t")
-    for client in (source, slave):
+    for client in (source, peer_cluster):
         client.create_table(table, {"f": GLOBAL})
     yield record(source, table, 50)
-    for client in (source, slave):
+    for client in (source, peer_cluster):
         client.drop_table(table)
 
 
@@ -65,13 +65,13 @@ def orphaned(at: SourceCluster, client: JavaClient, peer: str) -> DeadQueue:
     return queue
 
 
-def rows_of(slave: JavaClient, table: str) -> set[bytes]:
-    return {cell.row for cell in slave.scan_all(table)}
+def rows_of(peer_cluster: JavaClient, table: str) -> set[bytes]:
+    return {cell.row for cell in peer_cluster.scan_all(table)}
 
 
 @pytest.mark.parametrize("sink", ["configured", "hfiles"])
 def test_what_dead_servers_left_arrives_and_nothing_of_them_stays(
-    run_dag: Callable[..., Run], at: SourceCluster, source: JavaClient, slave: JavaClient, peer: str, recording: Recording,
+    run_dag: Callable[..., Run], at: SourceCluster, source: JavaClient, peer_cluster: JavaClient, peer: str, recording: Recording,
     sink: str, logged: Callable[[], str],
 ):  # fmt: skip
     claimed_by_hbase, unclaimed, cut_off = DeadQueue(at, source, peer), orphaned(at, source, peer), orphaned(at, source, peer)
@@ -82,14 +82,14 @@ def test_what_dead_servers_left_arrives_and_nothing_of_them_stays(
     cut_off.add(None)
     ended = run_dag("regionserver_failover", sink=sink)
     assert ended.state == "failed"
-    told = logged()
-    assert [line for line in told.splitlines() if line.startswith("Loaded as files")] == (
+    reported = logged()
+    assert [line for line in reported.splitlines() if line.startswith("Loaded as files")] == (
         ["Loaded as files, to their ends: 2 of 3 WAL groups"] if sink == "hfiles" else []
     )
     (reason,) = ended.report["failures"]
     assert "there is no such file" in reason
     assert cut_off.group in reason
-    assert rows_of(slave, recording.table) == {put.cells[0].row for put in recording.puts}
+    assert rows_of(peer_cluster, recording.table) == {put.cells[0].row for put in recording.puts}
     states = {q["dead_server"]: (q["state"], q["claimed_by"], q["wals"], q["left"]) for q in ended.report["queues"]}
     assert states == {
         claimed_by_hbase.server: ("complete", "HBase", 1, 0),
@@ -116,7 +116,7 @@ def give_up_lost_wal(at: SourceCluster, peer: str, queue: DeadQueue) -> None:
 
 
 def test_one_queue_is_drained_by_hand_after_a_dry_run(
-    run_dag: Callable[..., Run], at: SourceCluster, source: JavaClient, slave: JavaClient, peer: str, recording: Recording
+    run_dag: Callable[..., Run], at: SourceCluster, source: JavaClient, peer_cluster: JavaClient, peer: str, recording: Recording
 ):
     asked, other = orphaned(at, source, peer), DeadQueue(at, source, peer)
     for queue in (asked, other):
@@ -127,11 +127,11 @@ def test_one_queue_is_drained_by_hand_after_a_dry_run(
     size = len(recording.content)
     (line,) = (note for note in dry.report["notes"] if note.startswith(f"  {asked.group}."))
     assert f"{size:,} bytes, shipped to 0, {size:,} bytes left" in line
-    assert rows_of(slave, recording.table) == set()
+    assert rows_of(peer_cluster, recording.table) == set()
 
     ended = run_dag("drain_recovered_queue", peer=peer, queue=ref)
     assert ended.state == "success", ended.report
-    assert rows_of(slave, recording.table) == {put.cells[0].row for put in recording.puts}
+    assert rows_of(peer_cluster, recording.table) == {put.cells[0].row for put in recording.puts}
     assert [(q["dead_server"], q["shippedOps"]) for q in ended.report["queues"]] == [(asked.server, len(recording.puts))]
     assert len(other.positions()) == 1
     assert run_dag("drain_recovered_queue", peer=peer).state == "success"
@@ -139,14 +139,14 @@ def test_one_queue_is_drained_by_hand_after_a_dry_run(
 
 
 def test_progress_is_told_while_the_job_runs(
-    run_dag: Callable[..., Run], at: SourceCluster, source: JavaClient, slave: JavaClient, peer: str, recording: Recording,
+    run_dag: Callable[..., Run], at: SourceCluster, source: JavaClient, peer_cluster: JavaClient, peer: str, recording: Recording,
     monkeypatch: pytest.MonkeyPatch,
 ):  # fmt: skip
-    told: list[str] = []
+    reported: list[str] = []
     init = progress.ProgressLog.__init__
 
     def note(self: progress.ProgressLog, *args: Any) -> None:
-        init(self, *args[:-2], told.append, args[-1])
+        init(self, *args[:-2], reported.append, args[-1])
 
     monkeypatch.setattr(progress.ProgressLog, "__init__", note)
     monkeypatch.setattr(progress, "EVERY_SECONDS", 0.2)
@@ -156,9 +156,9 @@ def test_progress_is_told_while_the_job_runs(
     ended = run_dag("drain_recovered_queue", peer=peer)
     assert ended.state == "success", ended.report
     size = 3 * len(recording.content)
-    assert told[-1] == f"peer {peer}: 3 of 3 WALs, {progress.size(size)} of {progress.size(size)} (100 %); left: 0 WALs, 0 B"
-    assert told[0].startswith(f"peer {peer}: ")
-    assert len(told) == len(set(told))
+    assert reported[-1] == f"peer {peer}: 3 of 3 WALs, {progress.size(size)} of {progress.size(size)} (100 %); left: 0 WALs, 0 B"
+    assert reported[0].startswith(f"peer {peer}: ")
+    assert len(reported) == len(set(reported))
 
 
 def test_a_removed_peer_s_queue_is_deleted_on_demand(
@@ -166,7 +166,7 @@ def test_a_removed_peer_s_queue_is_deleted_on_demand(
     unique: Callable[[str], str], recording: Recording,
 ) -> None:  # fmt: skip
     gone = unique("gone")
-    source.add_managed_peer(gone, standalone_pair.slave.address.cluster_key)
+    source.add_managed_peer(gone, standalone_pair.peer_cluster.address.cluster_key)
     source.remove_peer(gone)
     queue = DeadQueue(at, source, gone)
     wal = queue.add(recording.content)

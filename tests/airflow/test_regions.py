@@ -70,10 +70,10 @@ def test_a_dry_run_lists_what_is_stuck_and_changes_nothing(
         ("not served", "`regions unstick`, or an HMaster that is started")
     ] * REGIONS
     assert len(ended.report["findings"]) == len(ended.report["lines"]) == REGIONS
-    told = logged()
-    assert f"0 of {REGIONS} regions are open at 2 RegionServers; no master is active" in told
-    assert "create the znode as OFFLINE and ask a server to open it" in told
-    assert "This is a dry run: nothing was done" in told
+    reported = logged()
+    assert f"0 of {REGIONS} regions are open at 2 RegionServers; no master is active" in reported
+    assert "create the znode as OFFLINE and ask a server to open it" in reported
+    assert "This is a dry run: nothing was done" in reported
     assert not site.world.zk.exists(site.world.own.master_role)
     assert sum(site.served()) == 0
 
@@ -113,10 +113,10 @@ def test_what_people_have_to_do_fails_the_run_and_hostile_text_stays_text(
     assert (twice["region"], twice["state"], twice["next"]) == (encoded, "served twice", "an operator")
     assert (broken["region"], broken["state"]) == (TEMPLATE, "broken")
     assert site.served()[0] == 2, "a double assignment is resolved on request only"
-    told = logged()
-    assert "regions close-stray" in told
-    assert SECRET not in told
-    assert "\x1b[2J" not in told
+    reported = logged()
+    assert "regions close-copy" in reported
+    assert SECRET not in reported
+    assert "\x1b[2J" not in reported
 
 
 def test_beside_an_hmaster_nothing_is_done_but_what_it_waits_for_in_vain(
@@ -156,12 +156,16 @@ def test_a_cluster_is_started_without_its_hmaster_after_the_wals_of_dead_servers
     world.kill_server(dead)
     (site.root / "WALs" / str(dead.name) / f"{dead.name.encoded()}.1").touch()
     ended = run_dag("emergency_start", confirm=world.nodes.base)
-    told = logged()
-    assert tasks(ended) == {"start": "success", "report": "success", "check": "success"}, told
+    reported = logged()
+    assert tasks(ended) == {"start": "success", "report": "success", "check": "success"}, reported
     assert site.served() == [1] * REGIONS
     assert (site.root / "oldWALs" / f"{dead.name.encoded()}.1").exists()
-    waits = told.index(f"Nothing is opened yet: the WALs of {dead.name}, which is dead, are not split")
-    assert waits < told.index(f"{REGIONS} of {REGIONS} regions are open, 0 are in transition") < told.index("start an HMaster")
+    waits = reported.index(f"Nothing is opened yet: the WALs of {dead.name}, which is dead, are not split")
+    assert (
+        waits
+        < reported.index(f"{REGIONS} of {REGIONS} regions are open, 0 are in transition")
+        < reported.index("start an HMaster")
+    )
     assert not world.zk.exists(world.nodes.master)
 
 
@@ -177,8 +181,8 @@ def test_while_wals_are_not_split_or_a_server_is_silent_nothing_is_opened(
     assert tasks(ended)["start"] == "failed"
     assert sum(site.served()) == 0
     assert states(world) == {}
-    told = logged()
-    assert f"the WALs of {dead.name}, which is dead, are not split: 1 WALs are left" in told
+    reported = logged()
+    assert f"the WALs of {dead.name}, which is dead, are not split: 1 WALs are left" in reported
 
 
 @pytest.mark.parametrize("confirm", [None, "/hbase2", TEMPLATE])

@@ -129,10 +129,10 @@ def test_a_cluster_is_started_without_an_hmaster_which_takes_over_afterwards(
     for _ in range(2):
         later(5, site.cluster.launch_regionserver)  # RegionServers wait for a master: here for the run
     ended = run_dag("emergency_start", confirm=site.nodes.base, min_servers=2, wait_minutes=5)
-    told = logged()
-    assert ended.state == "success", told
+    reported = logged()
+    assert ended.state == "success", reported
     assert ended.report["open"] == ended.report["known"]
-    assert "which is dead, are not split" in told
+    assert "which is dead, are not split" in reported
     assert tried_again(lambda: site.client.scan_all(TABLE)) == site.cells
     site.cluster.launch_master()
     site.check()

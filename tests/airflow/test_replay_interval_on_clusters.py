@@ -19,10 +19,10 @@ from walferry.hbase.names import parse_wal_name
 from walferry.replication.source.cluster import SourceCluster
 
 from .conftest import Run, go_on
-from .test_replicate_peer_on_clusters import peer, slave, source, table
+from .test_replicate_peer_on_clusters import peer, peer_cluster, source, table
 from .test_run_checks import airflow
 
-__all__ = ["peer", "slave", "source", "table"]  # fixtures
+__all__ = ["peer", "peer_cluster", "source", "table"]  # fixtures
 
 DAG = "replay_interval"
 SECONDS = 6  # of an interval, as conftest.py sets it
@@ -80,14 +80,16 @@ def write_intervals(source: JavaClient, table: str) -> tuple[datetime, list[set[
 
 
 @pytest.fixture
-def intervals(source: JavaClient, slave: JavaClient, peer: str, table: str, replicate_peer) -> tuple[datetime, list[set[bytes]]]:
-    """The start of five intervals, and the table's 100 rows of each, which the slave had and lost."""
+def intervals(
+    source: JavaClient, peer_cluster: JavaClient, peer: str, table: str, replicate_peer
+) -> tuple[datetime, list[set[bytes]]]:
+    """The start of five intervals, and the table's 100 rows of each, which the peer cluster had and lost."""
     written = next(filter(None, (write_intervals(source, table) for _ in range(TRIES))), None)
     assert written, f"{TRIES} times the rows of an interval were not written before its end"
     first, rows = written
     assert replicate_peer(peer=peer, deadline=120).state == "success"
-    assert source.compare(table, slave, families=["f"]).same
-    slave.empty_table(table)
+    assert source.compare(table, peer_cluster, families=["f"]).same
+    peer_cluster.empty_table(table)
     return first, rows
 
 
@@ -132,7 +134,7 @@ def begun(wal: str) -> int:
 
 @pytest.mark.capability("a backfill")
 def test_three_past_intervals_bring_their_rows_into_an_emptied_table_and_one_that_is_partly_gone_is_named(
-    backfill, source, slave, peer, table, intervals, aside, standalone_pair
+    backfill, source, peer_cluster, peer, table, intervals, aside, standalone_pair
 ):
     at = source_of(standalone_pair.source.address)
     first, rows = intervals
@@ -145,12 +147,12 @@ def test_three_past_intervals_bring_their_rows_into_an_emptied_table_and_one_tha
     assert [run.report["totals"]["shippedOps"] for run in runs] == [100] * 3
     assert {group["sink"] for run in runs for group in run.report["groups"]} - {""} == {"direct"}
     theirs = set().union(*rows[1:4])
-    assert slave.scan_all(table) == [cell for cell in source.scan_all(table, ["f"]) if cell.row in theirs]
+    assert peer_cluster.scan_all(table) == [cell for cell in source.scan_all(table, ["f"]) if cell.row in theirs]
     assert len(theirs) == 300
     assert is_untouched(before, positions(at, peer))
 
     archived(source, at, third)
-    slave.empty_table(table)
+    peer_cluster.empty_table(table)
     taken = aside(third)
     (failed,) = backfill(second, second, conf, "--reprocess-behavior", "completed")
     assert failed.state == "failed"
@@ -159,10 +161,10 @@ def test_three_past_intervals_bring_their_rows_into_an_emptied_table_and_one_tha
     group = parse_wal_name(taken[-1]).group
     assert f"WALs of group {group} with entries of {second:%Y-%m-%d %H:%M:%S} to {third:%Y-%m-%d %H:%M:%S}: gone: " in reason
     assert WalStore(at.wal_root).locate(parse_wal_name(taken[-1])) is None
-    assert rows_of(slave, table) == set()
+    assert rows_of(peer_cluster, table) == set()
 
 
-def test_a_dry_run_by_hand_tells_what_a_table_has(run_dag, source, slave, peer, table):
+def test_a_dry_run_by_hand_tells_what_a_table_has(run_dag, source, peer_cluster, peer, table):
     started = datetime.now(UTC)
     source.put_many(table, 50, ["f:a"])
     ended = datetime.now(UTC)
@@ -171,6 +173,6 @@ def test_a_dry_run_by_hand_tells_what_a_table_has(run_dag, source, slave, peer, 
     assert run.state == "success", run.report
     assert run.report["tables"][table]["cells"] == 50
     assert run.report["totals"]["shippedOps"] == 0
-    assert rows_of(slave, table) == set()
+    assert rows_of(peer_cluster, table) == set()
     refused = run_dag(DAG, peer=peer)
     assert "a run by hand needs both from_date and to_date" in refused.report["failures"][0]

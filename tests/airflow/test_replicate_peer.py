@@ -34,7 +34,7 @@ class Cluster:
     managed: list[str] = field(default_factory=lambda: ["p"])
     refused: list[str] = field(default_factory=list)
     idle: list[str] = field(default_factory=list)
-    down: dict[str, str] = field(default_factory=dict)  # slaves that are down, and why
+    down: dict[str, str] = field(default_factory=dict)  # peer clusters that are down, and why
     elsewhere: list[str] = field(default_factory=list)  # peers that another run holds when they should be shipped
     paused: list[str] = field(default_factory=list)  # peers that were paused after planning
     unrolled: dict[str, str] = field(default_factory=dict)

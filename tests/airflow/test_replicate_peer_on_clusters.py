@@ -11,7 +11,7 @@ import pytest
 
 from embedded.client import GLOBAL, LOCAL, JavaClient
 from embedded.spark_cluster import SparkCluster
-from tests.cluster.proxy import proxied_slave
+from tests.cluster.proxy import proxied_peer_cluster
 
 from .conftest import Run
 
@@ -26,29 +26,29 @@ def source(standalone_pair, java_client, monkeypatch) -> JavaClient:
 
 
 @pytest.fixture
-def slave(standalone_pair, java_client) -> JavaClient:
-    return java_client(standalone_pair.slave.address)
+def peer_cluster(standalone_pair, java_client) -> JavaClient:
+    return java_client(standalone_pair.peer_cluster.address)
 
 
 @pytest.fixture
 def peer(standalone_pair, managed_peer) -> str:
-    return managed_peer(standalone_pair.source.address, standalone_pair.slave.address)
+    return managed_peer(standalone_pair.source.address, standalone_pair.peer_cluster.address)
 
 
 @pytest.fixture
-def table(source, slave, unique) -> Iterator[str]:
+def table(source, peer_cluster, unique) -> Iterator[str]:
     name = unique("t")
-    for client in (source, slave):
+    for client in (source, peer_cluster):
         client.create_table(name, {"f": GLOBAL, "l": LOCAL})
     yield name
-    for client in (source, slave):
+    for client in (source, peer_cluster):
         if client.table_exists(name):
             client.drop_table(name)
 
 
 @pytest.mark.capability("a batch by Airflow and Spark")
 def test_what_clients_wrote_arrives_and_an_idle_batch_starts_no_job(
-    replicate_peer: Callable[..., Run], source, slave, peer, table, monkeypatch
+    replicate_peer: Callable[..., Run], source, peer_cluster, peer, table, monkeypatch
 ):
     monkeypatch.setenv("PATH", "/usr/bin:/bin")  # spark-submit lies beside the interpreter only
     source.put_many(table, 1000, ["f:a", "l:b"], batch=10)
@@ -56,8 +56,8 @@ def test_what_clients_wrote_arrives_and_an_idle_batch_starts_no_job(
     assert first.state == "success", first.reports
     assert sinks_of(first, peer) == {"direct"}
     assert first.tasks["peer.ship", peer] == "success"
-    assert source.compare(table, slave, families=["f"]).same
-    assert slave.scan_all(table, ["l"]) == []
+    assert source.compare(table, peer_cluster, families=["f"]).same
+    assert peer_cluster.scan_all(table, ["l"]) == []
     totals = first.reports[peer]["totals"]
     assert (totals["shippedOps"], totals["shippedCells"]) == (1000, 1000)
     assert first.reports[peer]["groups"][0]["ageOfLastShippedOp"] > 0
@@ -76,7 +76,7 @@ def test_what_clients_wrote_arrives_and_an_idle_batch_starts_no_job(
     assert again.state == "success", again.reports
     assert sinks_of(again, peer) == {"replicate"}
     assert again.reports[peer]["totals"]["shippedOps"] == 500
-    assert source.compare(table, slave, families=["f"]).same
+    assert source.compare(table, peer_cluster, families=["f"]).same
 
 
 def sinks_of(run: Run, peer: str) -> set[str]:
@@ -91,7 +91,7 @@ def spark_cluster(tmp_path: Path) -> Iterator[SparkCluster]:
 
 
 def test_a_spark_cluster_s_workers_ship_when_the_connection_names_its_master(
-    replicate_peer, source, slave, peer, table, spark_cluster, monkeypatch
+    replicate_peer, source, peer_cluster, peer, table, spark_cluster, monkeypatch
 ):
     connection = f'{{"conn_type": "spark", "host": "spark://127.0.0.1", "port": {spark_cluster.port}}}'
     monkeypatch.setenv("AIRFLOW_CONN_SPARK_DEFAULT", connection)
@@ -102,33 +102,33 @@ def test_a_spark_cluster_s_workers_ship_when_the_connection_names_its_master(
     assert ended.state == "success", ended.reports
     assert ended.reports[peer]["totals"]["shippedOps"] == 100
     assert sinks_of(ended, peer) == {"direct"}  # without a parameter
-    assert source.compare(table, slave, families=["f"]).same
+    assert source.compare(table, peer_cluster, families=["f"]).same
 
 
 @pytest.mark.capability("HFiles")
 def test_a_batch_is_loaded_as_files_and_the_report_says_so_and_what_was_not(
-    replicate_peer, source, slave, peer, table, unique, logged: Callable[[], str]
+    replicate_peer, source, peer_cluster, peer, table, unique, logged: Callable[[], str]
 ):
     source.put_many(table, 1000, ["f:a", "l:b"], batch=10)
     loaded = replicate_peer(peer=peer, deadline=120, sink="hfiles")
     assert loaded.state == "success", loaded.reports
-    assert source.compare(table, slave, families=["f"]).same
-    assert slave.scan_all(table, ["l"]) == []
+    assert source.compare(table, peer_cluster, families=["f"]).same
+    assert peer_cluster.scan_all(table, ["l"]) == []
     report = loaded.reports[peer]
     assert ([group["sink"] for group in report["groups"]], report["not_loaded"]) == (["hfiles"], [])
     assert (report["totals"]["shippedOps"], report["totals"]["shippedCells"]) == (1000, 1000)
     assert "Loaded as files, to their ends: 1 of 1 WAL groups" in logged()
 
     unfit = unique("unfit")
-    for client in (source, slave):
+    for client in (source, peer_cluster):
         client.create_table(unfit, {"f": GLOBAL})
-    slave.alter_family(unfit, "f", {"NEW_VERSION_BEHAVIOR": "true"})
+    peer_cluster.alter_family(unfit, "f", {"NEW_VERSION_BEHAVIOR": "true"})
     for written in (table, unfit):
         source.put_many(written, 200, ["f:a"], first=1000)
     mixed = replicate_peer(peer=peer, deadline=120, sink="hfiles")
     assert mixed.state == "success", mixed.reports
     for written in (table, unfit):
-        assert source.compare(written, slave, families=["f"]).same
+        assert source.compare(written, peer_cluster, families=["f"]).same
     (why,) = mixed.reports[peer]["not_loaded"]
     assert (
         f"the edits of table {unfit} go by requests: family f has NEW_VERSION_BEHAVIOR" in why
@@ -137,22 +137,24 @@ def test_a_batch_is_loaded_as_files_and_the_report_says_so_and_what_was_not(
     assert f"Not all was loaded as files: {why}" in logged()
 
 
-def test_a_table_that_the_slave_lacks_fails_the_run_and_the_next_one_ships_it(replicate_peer, source, slave, peer, table):
-    slave.drop_table(table)
+def test_a_table_that_the_peer_cluster_lacks_fails_the_run_and_the_next_one_ships_it(
+    replicate_peer, source, peer_cluster, peer, table
+):
+    peer_cluster.drop_table(table)
     source.put_many(table, 10, ["f:a"])
     failed = replicate_peer(peer=peer, deadline=60)
     assert failed.state == "failed"
     (reason,) = failed.reports[peer]["failures"]
     assert f"table {table} does not exist" in reason
     assert failed.tries["peer.ship", peer] == 1  # trying again at once would not make the table
-    slave.create_table(table, {"f": GLOBAL, "l": LOCAL})
+    peer_cluster.create_table(table, {"f": GLOBAL, "l": LOCAL})
     assert replicate_peer(peer=peer, deadline=60).state == "success"
-    assert source.compare(table, slave, families=["f"]).same
+    assert source.compare(table, peer_cluster, families=["f"]).same
 
 
 def test_a_peer_that_is_not_walferry_s_is_left_alone(replicate_peer, source, standalone_pair, unique):
     stranger = unique("stranger")
-    source.add_peer(stranger, standalone_pair.slave.address.cluster_key, enabled=False)
+    source.add_peer(stranger, standalone_pair.peer_cluster.address.cluster_key, enabled=False)
     try:
         ended = replicate_peer(peer=stranger)
         assert ended.state == "failed"
@@ -164,11 +166,11 @@ def test_a_peer_that_is_not_walferry_s_is_left_alone(replicate_peer, source, sta
         source.remove_peer(stranger)
 
 
-def test_a_slave_that_is_away_fails_its_batch_without_a_job_and_the_lag_is_in_the_report(
-    replicate_peer, source, slave, table, standalone_pair, unique
+def test_a_peer_cluster_that_is_away_fails_its_batch_without_a_job_and_the_lag_is_in_the_report(
+    replicate_peer, source, peer_cluster, table, standalone_pair, unique
 ):
     away = unique("away")
-    with proxied_slave(standalone_pair.slave.address) as proxied:
+    with proxied_peer_cluster(standalone_pair.peer_cluster.address) as proxied:
         source.add_managed_peer(away, proxied.cluster_key)
         try:
             source.put_many(table, 10, ["f:a"])
@@ -182,7 +184,7 @@ def test_a_slave_that_is_away_fails_its_batch_without_a_job_and_the_lag_is_in_th
     assert failed.state == "failed"
     assert (failed.tasks["peer.ship", away], failed.tries["peer.ship", away]) == ("failed", 1)
     (reason,) = failed.reports[away]["failures"]
-    assert f"peer {away}: no job is started, as its slave is down: " in reason
+    assert f"peer {away}: no job is started, as its peer cluster is down: " in reason
     totals = failed.reports[away]["totals"]
     assert (totals["shippedOps"], failed.reports[away]["groups"]) == (0, [])
     assert 0 < totals["replicationLag"] < 300_000

@@ -52,9 +52,9 @@ def test_a_warning_shows_in_the_run_and_old_copies_are_deleted(
     assert finding["text"].startswith("it holds 1 WALs in oldWALs (0.0 GiB), the oldest for 47.8 hours; shipped by Walferry")
     (listed,) = ended.report["wals"]
     assert (listed["name"], listed["size"], listed["fate"], listed["queues"]) == (wal(1), 5, "held by queues", [f"{SERVER}/p"])
-    told = logged()
-    assert Finding(**finding).line in told
-    assert "1 copies older than 1 days (5 bytes) were deleted, 0 (0 bytes) are kept" in told
+    reported = logged()
+    assert Finding(**finding).line in reported
+    assert "1 copies older than 1 days (5 bytes) were deleted, 0 (0 bytes) are kept" in reported
     assert list((folder / "archive").iterdir()) == []
 
 

@@ -34,8 +34,8 @@ def test_a_parameter_that_the_dag_does_not_have_refuses_a_batch_before_anything_
     assert (ended.state, ended.tasks["peers", None], ended.tries["peers", None]) == ("failed", "failed", 1)
     assert "success" not in ended.tasks.values()
     assert cluster.rolls == cluster.commands == []
-    told = " ".join(" ".join(caplog.messages).split())
-    assert "there is no parameter 'peers' (did you mean 'peer'?). Parameters of replicate_peer: source_conn_id, peer" in told
+    reported = " ".join(" ".join(caplog.messages).split())
+    assert "there is no parameter 'peers' (did you mean 'peer'?). Parameters of replicate_peer: source_conn_id, peer" in reported
 
 
 @pytest.mark.parametrize("dag", ["failover", "drain"])
@@ -144,6 +144,6 @@ def test_a_run_that_a_backfill_has_made_nevertheless_is_refused_in_words(
     ended = run()
     assert (ended.state, ended.tasks["peers", None], ended.tries["peers", None]) == ("failed", "failed", 1)
     assert cluster.rolls == cluster.commands == []
-    told = " ".join(" ".join(caplog.messages).split())
-    assert "replicate_peer cannot be backfilled: a WAL is shipped once, from where the positions in ZooKeeper are" in told
-    assert "trigger a run by hand" in told
+    reported = " ".join(" ".join(caplog.messages).split())
+    assert "replicate_peer cannot be backfilled: a WAL is shipped once, from where the positions in ZooKeeper are" in reported
+    assert "trigger a run by hand" in reported

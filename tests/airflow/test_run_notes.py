@@ -37,7 +37,8 @@ def test_a_run_s_note_says_what_was_shipped_or_why_not(run: Callable[..., Run], 
     assert note_of(run()) == "Walferry: Peer p: 7 edits shipped, 0 B"
     cluster.managed, cluster.down = ["p"], {"p": "connection refused <b>"}
     assert note_of(run()) == (
-        r"Walferry: Peer p: peer p: no job is started, as its slave is down: connection refused \<b\>; 1 WALs with at least "
+        r"Walferry: Peer p: peer p: no job is started, as its peer cluster is down: connection refused \<b\>; 1 WALs with at "
+        r"least "
         "100 bytes wait for the next batch"
     )
     cluster.down, cluster.idle = {}, ["p"]
@@ -50,16 +51,16 @@ def test_a_run_s_note_says_what_was_shipped_or_why_not(run: Callable[..., Run], 
 
 
 @pytest.mark.parametrize(
-    ("left", "told"),
+    ("left", "reported"),
     [("a\n# b\ud800\0c", "a # b  c"), ('{"__classname__": "x.y", "__data__": 1}', '{"__classname__": "x.y", "__data__": 1}')],
     ids=["what no database takes", "what Airflow would make an object of"],
 )
-def test_a_note_is_text_whatever_a_task_has_left(left: str, told: str, run: Callable[..., Run], cluster: Cluster) -> None:
+def test_a_note_is_text_whatever_a_task_has_left(left: str, reported: str, run: Callable[..., Run], cluster: Cluster) -> None:
     from airflow.models.xcom import XComModel
 
     ended = run()
     XComModel.set(NOTE, left, dag_id="replicate_peer", task_id="peers", run_id=ended.run_id, serialize=False)
-    assert note_of(ended) == f"Walferry: Peer p: 7 edits shipped, 0 B; {told}"
+    assert note_of(ended) == f"Walferry: Peer p: 7 edits shipped, 0 B; {reported}"
 
 
 def test_the_listener_knows_all_dags(dags: dict[str, Any]) -> None:

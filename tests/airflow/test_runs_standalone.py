@@ -162,7 +162,8 @@ def test_what_an_operator_sees_of_runs(airflow: Airflow, lost: str) -> None:
 
 @pytest.fixture
 def behind(hbase: HBaseZNodes) -> Iterator[str]:
-    """Yield a peer with a lag of two hours. The other tests' peer has a slave that does not exist, and must cause no alert."""
+    """Yield a peer with a lag of two hours. The other tests' peer has a peer cluster that does not exist, and must cause no
+    alert."""
     hbase.set_config("p", PAUSED)
     hbase.add_peer("w", config=PAUSED)
     now = int(time.time() * 1000)
@@ -196,7 +197,7 @@ def test_replication_is_watched_on_schedule(airflow: Airflow, hbase: HBaseZNodes
     assert gauges["hbase_source.source.up"] == gauges[f"hbase_source.source.{behind}.paused"] == 1
     assert gauges["hbase_source.source.orphanedQueues"] == 0
     assert gauges[f"hbase_source.source.{behind}.replicationLag"] >= 2 * HOUR_MS  # as HBase has it, in ms
-    assert gauges["hbase_source.source.lookedAt"] >= began
+    assert gauges["hbase_source.source.snapshotAt"] >= began
 
     hbase.add_wal(SERVER, "gone", wal(1))  # the queue of a peer that does not exist
     alert = watched(airflow, "failed", "failed", after=well["run_after"])

@@ -228,10 +228,10 @@ def test_a_connection_that_is_put_right_is_taken_up_and_says_until_then_what_is_
             return await watching.next()
 
     assert asyncio.run(scenario()) == [DEAD]
-    told = [record.getMessage() for record in caplog.records if "not watching" in record.getMessage()]
+    notified = [record.getMessage() for record in caplog.records if "not watching" in record.getMessage()]
     for what in ("is not defined", "extra has znode", "/nowhere/hbaseid is not there"):
-        assert any(what in message for message in told), told
-    assert len(told) < 20  # no hot loop: one per RETRY_SECONDS
+        assert any(what in message for message in notified), notified
+    assert len(notified) < 20  # no hot loop: one per RETRY_SECONDS
 
 
 def test_a_cluster_that_is_wrong_for_a_while_makes_nothing_fire_twice(source: HBaseZNodes) -> None:

@@ -10,7 +10,7 @@ from .test_replicate_peer import DONE, cluster, run
 __all__ = ["cluster", "run"]  # fixtures
 
 
-def test_a_slave_that_is_down_fails_its_batch_at_once_without_a_job(run, cluster):
+def test_a_peer_cluster_that_is_down_fails_its_batch_at_once_without_a_job(run, cluster):
     cluster.managed, cluster.down = ["down", "well"], {"down": "connection refused"}
     ended = run()
     assert ended.state == "failed"
@@ -19,7 +19,7 @@ def test_a_slave_that_is_down_fails_its_batch_at_once_without_a_job(run, cluster
     (command,) = cluster.commands
     assert job_in(command).peer_id == "well"
     (reason,) = ended.reports["down"]["failures"]
-    assert reason.startswith("peer down: no job is started, as its slave is down: connection refused; 1 WALs")
+    assert reason.startswith("peer down: no job is started, as its peer cluster is down: connection refused; 1 WALs")
     assert ended.reports["down"]["totals"]["replicationLag"] > 10**12
     assert len(cluster.held) == 4  # the right to ship the peer is given up again
 

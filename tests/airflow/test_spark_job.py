@@ -17,15 +17,15 @@ __all__ = ["cluster"]  # fixtures
 
 
 @pytest.mark.parametrize(
-    ("body", "told"),
+    ("body", "reported"),
     [
         ("echo all is well; kill -9 $$", "spark-submit was killed by signal 9.*Its last line was: all is well"),
         ("echo spark.secret=hunter2 went wrong; exit 1", "^The Spark job has failed: spark.secret=.* went wrong$"),
     ],
     ids=["killed", "failed"],
 )
-def test_a_failed_job_is_told_without_secrets(monkeypatch, tmp_path, body, told):
-    with pytest.raises(AirflowException, match=told) as error:
+def test_a_failed_job_is_told_without_secrets(monkeypatch, tmp_path, body, reported):
+    with pytest.raises(AirflowException, match=reported) as error:
         _submitted(monkeypatch, tmp_path, body)
     assert "hunter2" not in str(error.value)
 

@@ -15,8 +15,8 @@ DAG = "replay_interval"
 def test_a_backfill_divides_its_time_into_intervals(dags: dict[str, Any], capsys: pytest.CaptureFixture[str]):
     dates = ["--from-date", "2025-03-01T10:00:00+00:00", "--to-date", "2025-03-01T10:00:12+00:00"]
     airflow("backfill", "create", "--dag-id", DAG, *dates, "--dry-run")
-    told = capsys.readouterr().out
-    assert [seconds for seconds in ("10:00:00", "10:00:06", "10:00:12", "10:00:18") if seconds in told] == [
+    reported = capsys.readouterr().out
+    assert [seconds for seconds in ("10:00:00", "10:00:06", "10:00:12", "10:00:18") if seconds in reported] == [
         "10:00:00", "10:00:06", "10:00:12"
     ]  # fmt: skip
 

@@ -14,17 +14,17 @@ def clients(standalone_pair, java_client, monkeypatch) -> tuple:
     extra = f'{{"wal_root": "{address.wal_root}", "znode_parent": "{address.znode_parent}"}}'
     monkeypatch.setenv("AIRFLOW_CONN_HBASE_SOURCE", f'{{"conn_type": "generic", "host": "{address.quorum}", "extra": {extra}}}')
     monkeypatch.setenv("AIRFLOW_CONN_SPARK_DEFAULT", '{"conn_type": "spark", "host": "local[2]"}')
-    return java_client(address), java_client(standalone_pair.slave.address)
+    return java_client(address), java_client(standalone_pair.peer_cluster.address)
 
 
 @pytest.mark.capability("a verification with repair")
 def test_differences_are_reported_and_then_repaired(run_dag, clients, standalone_pair, managed_peer, unique):
-    source, slave = clients
-    peer, table = managed_peer(standalone_pair.source.address, standalone_pair.slave.address), unique("t")
+    source, peer_cluster = clients
+    peer, table = managed_peer(standalone_pair.source.address, standalone_pair.peer_cluster.address), unique("t")
     for client in clients:
         client.create_table(table, {"f": GLOBAL, "l": LOCAL}, [b"row050"])
         client.write(table, [put(f"row{i:03}", {"f:a": b"v"}, timestamp=1) for i in range(100)])
-    slave.write(table, [delete_row("row010", timestamp=1), put("row<{{ 1 }}>", {"f:a": b"v"}, timestamp=1)])
+    peer_cluster.write(table, [delete_row("row010", timestamp=1), put("row<{{ 1 }}>", {"f:a": b"v"}, timestamp=1)])
 
     differing = run_dag("verify_peer", peer=peer, tables=[table])
     report = differing.reports[peer]
@@ -35,12 +35,12 @@ def test_differences_are_reported_and_then_repaired(run_dag, clients, standalone
     assert {(s["kind"], s["row"]) for s in report["samples"]} == {
         ("ONLY_IN_SOURCE_TABLE_ROWS", "row010"), ("ONLY_IN_PEER_TABLE_ROWS", "row\\x3C{{ 1 }}\\x3E"),
     }  # fmt: skip
-    assert {side: len(found) for side, found in report["clocks"].items()} == {"source": 1, "slave": 1}
-    assert abs(report["slave_ahead_ms"]) < 1000
+    assert {side: len(found) for side, found in report["clocks"].items()} == {"source": 1, "peer_cluster": 1}
+    assert abs(report["peer_cluster_ahead_ms"]) < 1000
 
-    slave.write(table, [delete_row("row<{{ 1 }}>")])
+    peer_cluster.write(table, [delete_row("row<{{ 1 }}>")])
     repaired = run_dag("verify_peer", peer=peer, tables=[table], repair=True, start_row="row0", stop_row="row\\x31")
-    # The slave's own delete marker hides the cells that are shipped again.
+    # The peer cluster's own delete marker hides the cells that are shipped again.
     assert repaired.state == "failed"
     assert repaired.reports[peer]["totals"]["repaired"] == 0
     source.write(table, [put("row010", {"f:a": b"newer"})])
@@ -49,14 +49,20 @@ def test_differences_are_reported_and_then_repaired(run_dag, clients, standalone
     assert repaired.reports[peer]["totals"]["repaired"] == 1
 
 
-def test_a_table_that_the_slave_lacks_is_named_and_others_are_compared(run_dag, clients, standalone_pair, managed_peer, unique):
-    source, slave = clients
-    peer, there, lacking = managed_peer(standalone_pair.source.address, standalone_pair.slave.address), unique("t"), unique("t")
-    for client, tables in ((source, (there, lacking)), (slave, (there,))):
+def test_a_table_that_the_peer_cluster_lacks_is_named_and_others_are_compared(
+    run_dag, clients, standalone_pair, managed_peer, unique
+):
+    source, peer_cluster = clients
+    peer, there, lacking = (
+        managed_peer(standalone_pair.source.address, standalone_pair.peer_cluster.address),
+        unique("t"),
+        unique("t"),
+    )
+    for client, tables in ((source, (there, lacking)), (peer_cluster, (there,))):
         for table in tables:
             client.create_table(table, {"f": GLOBAL})
     source.write(there, [put("r", {"f:a": b"v"}, timestamp=1)])
-    slave.write(there, [put("r", {"f:a": b"v"}, timestamp=1)])
+    peer_cluster.write(there, [put("r", {"f:a": b"v"}, timestamp=1)])
     failed = run_dag("verify_peer", peer=peer, tables=[there, lacking])
     assert failed.state == "failed"
     (reason,) = failed.reports[peer]["failures"]

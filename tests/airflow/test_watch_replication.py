@@ -49,13 +49,13 @@ NONSENSE = 5
 
 
 @pytest.fixture
-def told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[], list[str]]:
+def notified(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[], list[str]]:
     """The messages of a notifier since the last call. The configuration names it next to a broken notifier."""
     (tmp_path / "alerting_of_ours.py").write_text(NOTIFIERS)
     monkeypatch.syspath_prepend(str(tmp_path))
     monkeypatch.setenv("AIRFLOW__WALFERRY__NOTIFIERS", "alerting_of_ours.ALL")
     monkeypatch.delitem(sys.modules, "alerting_of_ours", raising=False)
-    path = tmp_path / "told"
+    path = tmp_path / "notified"
 
     def read() -> list[str]:
         found = path.read_text().split("\n--\n")[:-1] if path.exists() else []
@@ -99,11 +99,11 @@ def state(run: Run) -> tuple[str, str]:
 
 
 def test_a_finding_fails_a_run_once_and_its_end_is_told(
-    site: HBaseZNodes, told: Callable[[], list[str]], run_dag: Callable[..., Run], logged: Callable[[], str],
+    site: HBaseZNodes, notified: Callable[[], list[str]], run_dag: Callable[..., Run], logged: Callable[[], str],
     caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch,
 ) -> None:  # fmt: skip
     assert state(run_dag("watch_replication")) == ("success", "success")
-    assert told() == []
+    assert notified() == []
     queue = orphan(site)
     logged()
     caplog.clear()
@@ -112,7 +112,7 @@ def test_a_finding_fails_a_run_once_and_its_end_is_told(
         f"orphaned queues: 1 queue with 1 WAL are of peers that do not exist, and nothing ships them: {SERVER}/gone. Their WALs "
         "are kept until `walferry drain SERVER/QUEUE --delete-orphan`"
     )
-    assert told() == [f"watch_replication: {line}"]
+    assert notified() == [f"watch_replication: {line}"]
     log = logged()
     assert line in log
     assert "Traceback" not in log
@@ -120,31 +120,31 @@ def test_a_finding_fails_a_run_once_and_its_end_is_told(
     errors = [record.getMessage().replace("\n  ", " ") for record in ours if record.levelno >= logging.WARNING]
     assert errors == ["the notifier function has failed: OSError", line]
     assert state(run_dag("watch_replication")) == ("success", "skipped")
-    assert told() == []
+    assert notified() == []
     site.zk.delete(queue, recursive=True)
     assert state(run_dag("watch_replication")) == ("success", "success")
-    assert told() == []
+    assert notified() == []
     later = time.time() + OVER_SECONDS + 1
     monkeypatch.setattr(module.time, "time", lambda: later)
     assert state(run_dag("watch_replication")) == ("success", "success")
-    (over,) = told()
+    (over,) = notified()
     assert over.startswith("watch_replication: over after ")
     assert over.endswith(": orphaned queues")
 
 
 def test_what_could_not_be_told_is_told_by_the_next_run(
-    site: HBaseZNodes, told: Callable[[], list[str]], run_dag: Callable[..., Run], monkeypatch: pytest.MonkeyPatch
+    site: HBaseZNodes, notified: Callable[[], list[str]], run_dag: Callable[..., Run], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     orphan(site)
     with monkeypatch.context() as patch:
         patch.setenv("AIRFLOW__WALFERRY__NOTIFIERS", "alerting_of_ours.BROKEN")
         assert state(run_dag("watch_replication")) == ("failed", "failed")
     assert state(run_dag("watch_replication")) == ("failed", "failed")
-    assert len(told()) == 1
+    assert len(notified()) == 1
 
 
 def test_a_source_that_is_not_there_fails_without_a_traceback(
-    site: HBaseZNodes, told: Callable[[], list[str]], run_dag: Callable[..., Run], logged: Callable[[], str],
+    site: HBaseZNodes, notified: Callable[[], list[str]], run_dag: Callable[..., Run], logged: Callable[[], str],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:  # fmt: skip
     nowhere = {"conn_type": "generic", "host": "127.0.0.1", "port": 1, "extra": {"wal_root": "file:///hbase"}}
@@ -152,21 +152,21 @@ def test_a_source_that_is_not_there_fails_without_a_traceback(
     logged()
     ended = run_dag("watch_replication")
     assert (state(ended), ended.tries["watch", None]) == (("failed", "failed"), 1)
-    (text,) = told()
+    (text,) = notified()
     assert text.startswith("watch_replication: unreachable: the source cannot be looked at: ")
     log = logged()
     assert text.removeprefix("watch_replication: ") in log
     assert "Traceback" not in log
     assert state(run_dag("watch_replication", source_conn_id="nowhere")) == ("failed", "failed")
-    assert "connection 'nowhere' is not defined" in told()[0]
+    assert "connection 'nowhere' is not defined" in notified()[0]
 
 
 def test_names_in_zookeeper_are_never_templates(
-    site: HBaseZNodes, told: Callable[[], list[str]], run_dag: Callable[..., Run]
+    site: HBaseZNodes, notified: Callable[[], list[str]], run_dag: Callable[..., Run]
 ) -> None:
     site.add_wal(SERVER, "{{ var.value.secret }}", wal(1))
     run_dag("watch_replication")
-    assert "{{ var.value.secret }}" in told()[0]
+    assert "{{ var.value.secret }}" in notified()[0]
 
 
 def test_an_unknown_parameter_is_refused(site: HBaseZNodes, run_dag: Callable[..., Run]) -> None:

@@ -111,7 +111,7 @@ class Outcome:
 class Site:
     cluster: DistributedCluster
     source: JavaClient
-    slave: JavaClient
+    peer_cluster: JavaClient
     table: str
     at: SourceCluster
     zk: KazooClient
@@ -309,18 +309,19 @@ def _row(region: int, number: int) -> bytes:
 
 @contextmanager
 def classic_site(
-    folder: Path, slave: ClusterAddress, client_of: Callable[[ClusterAddress], JavaClient], table: str
+    folder: Path, peer_cluster: ClusterAddress, client_of: Callable[[ClusterAddress], JavaClient], table: str
 ) -> Iterator[Site]:
-    """Yield a cluster of three RegionServers, three managed peers that lead to one slave, and the load at work on a new table."""
+    """Yield a cluster of three RegionServers, three managed peers that lead to one peer cluster, and the load at work on a new
+    table."""
     options = classic_options(regionservers=3, failover_sleep_ms=FAILOVER_SLEEP_MS)
     with DistributedClusters(folder, {"source": options}) as clusters:
         cluster = clusters["source"]
-        source, there = client_of(cluster.address), client_of(slave)
+        source, there = client_of(cluster.address), client_of(peer_cluster)
         for client in (source, there):
             client.create_table(table, {"f": GLOBAL}, even_splits(REGIONS))
         at = SourceCluster(quorum=cluster.address.quorum, wal_root=cluster.address.wal_root, queue_layout=QueueLayout.CLASSIC)
         for peer in PEERS:
-            add_managed_peer(cluster.address, peer, slave.cluster_key)
+            add_managed_peer(cluster.address, peer, peer_cluster.cluster_key)
         load = Load(source, table)
         with connected(at.quorum) as zk:
             site = Site(cluster, source, there, table, at, zk, load, folder)

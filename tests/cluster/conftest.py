@@ -14,7 +14,7 @@ from embedded.distributed import DistributedCluster
 from embedded.hbase import ClusterAddress
 from embedded.standalone import StandaloneCluster
 from tests.cluster.members import SPLITS, Edge, Member
-from tests.cluster.proxy import ProxiedSlave, proxied_slave, through_proxy_only
+from tests.cluster.proxy import ProxiedPeerCluster, proxied_peer_cluster, through_proxy_only
 from tests.cluster.walferry_runs import source_of
 from tests.conftest import side_by_side
 from walferry.base.zk.client import connected
@@ -28,9 +28,9 @@ class Sides:
     """The pair of clusters, each as itself and through the Java client, and the source as Walferry sees it."""
 
     source_cluster: StandaloneCluster
-    slave_cluster: StandaloneCluster
+    peer_hbase: StandaloneCluster
     source: JavaClient
-    slave: JavaClient
+    peer_cluster: JavaClient
     at: SourceCluster
 
 
@@ -43,8 +43,10 @@ def sink(request: pytest.FixtureRequest) -> SinkKind:
 
 @pytest.fixture
 def sides(standalone_pair, java_client, sink: SinkKind) -> Sides:
-    source, slave = standalone_pair
-    return Sides(source, slave, java_client(source.address), java_client(slave.address), source_of(source.address, sink))
+    source, peer_cluster = standalone_pair
+    return Sides(
+        source, peer_cluster, java_client(source.address), java_client(peer_cluster.address), source_of(source.address, sink)
+    )
 
 
 @dataclass(frozen=True)
@@ -52,21 +54,23 @@ class ManyServers:
     """A pair of clusters of several RegionServers each on HDFS, and the source as Walferry sees it."""
 
     source_cluster: DistributedCluster
-    slave_cluster: DistributedCluster
+    peer_hbase: DistributedCluster
     source: JavaClient
-    slave: JavaClient
+    peer_cluster: JavaClient
     at: SourceCluster
 
 
 @pytest.fixture
 def many_servers(distributed_pair, java_client, sink: SinkKind) -> Iterator[ManyServers]:
-    """The slave has three RegionServers during the test, and its usual number after it."""
-    source, slave = distributed_pair
-    slave.start_regionserver()
-    yield ManyServers(source, slave, java_client(source.address), java_client(slave.address), source_of(source.address, sink))
-    while len(slave.regionservers) > slave.options.regionservers:
-        slave.stop_regionserver()
-    slave.start_all_regionservers()
+    """The peer cluster has three RegionServers during the test, and its usual number after it."""
+    source, peer_cluster = distributed_pair
+    peer_cluster.start_regionserver()
+    yield ManyServers(
+        source, peer_cluster, java_client(source.address), java_client(peer_cluster.address), source_of(source.address, sink)
+    )
+    while len(peer_cluster.regionservers) > peer_cluster.options.regionservers:
+        peer_cluster.stop_regionserver()
+    peer_cluster.start_all_regionservers()
 
 
 @pytest.fixture
@@ -75,7 +79,7 @@ def both(sides: Sides, unique: Callable[[str], str]) -> Callable[..., str]:
 
     def create(scopes: Mapping[str, int] | None = None, **options: object) -> str:
         name = unique("t")
-        for client in (sides.source, sides.slave):
+        for client in (sides.source, sides.peer_cluster):
             client.create_table(name, scopes or {"f": GLOBAL, "l": LOCAL}, **options)  # type: ignore[arg-type]
         return name
 
@@ -84,28 +88,28 @@ def both(sides: Sides, unique: Callable[[str], str]) -> Callable[..., str]:
 
 @pytest.fixture
 def peer(sides: Sides, managed_peer: Callable[[ClusterAddress, ClusterAddress], str]) -> str:
-    """A managed peer from the source to the slave."""
-    return managed_peer(sides.source_cluster.address, sides.slave_cluster.address)
+    """A managed peer from the source to the peer cluster."""
+    return managed_peer(sides.source_cluster.address, sides.peer_hbase.address)
 
 
 @pytest.fixture
-def proxied(sides: Sides, sink: SinkKind) -> Iterator[ProxiedSlave]:
-    """The slave behind proxies."""
-    with proxied_slave(sides.slave_cluster.address) as slave, ExitStack() as ended:
+def proxied(sides: Sides, sink: SinkKind) -> Iterator[ProxiedPeerCluster]:
+    """The peer cluster behind proxies."""
+    with proxied_peer_cluster(sides.peer_hbase.address) as peer_cluster, ExitStack() as ended:
         if sink is SinkKind.DIRECT:
-            ended.enter_context(through_proxy_only(slave))
-        yield slave
+            ended.enter_context(through_proxy_only(peer_cluster))
+        yield peer_cluster
 
 
 @pytest.fixture
-def proxied_peer(sides: Sides, proxied: ProxiedSlave, unique: Callable[[str], str]) -> Iterator[str]:
-    """A managed peer from the source to the slave, through the proxies."""
+def proxied_peer(sides: Sides, proxied: ProxiedPeerCluster, unique: Callable[[str], str]) -> Iterator[str]:
+    """A managed peer from the source to the peer cluster, through the proxies."""
     peer_id = unique("peer")
     sides.source.roll_wals()
     sides.source.add_managed_peer(peer_id, proxied.cluster_key)
     yield peer_id
     for proxy in (proxied.zookeeper, proxied.sink):
-        proxy.let_go()  # otherwise HBase waits long for the slave before it ends the peer
+        proxy.let_go()  # otherwise HBase waits long for the peer cluster before it ends the peer
     sides.source.remove_peer(peer_id)
 
 
@@ -149,7 +153,7 @@ def create_table(unique: Callable[[str], str]) -> Callable[[Iterable[Member]], s
 
 @pytest.fixture
 def lead(managed_peer: Callable[[ClusterAddress, ClusterAddress], str]) -> Callable[[Member, Member], Edge]:
-    def make(source: Member, slave: Member) -> Edge:
-        return Edge(source, slave, managed_peer(source.cluster.address, slave.cluster.address))
+    def make(source: Member, peer_cluster: Member) -> Edge:
+        return Edge(source, peer_cluster, managed_peer(source.cluster.address, peer_cluster.cluster.address))
 
     return make

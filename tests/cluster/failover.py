@@ -44,7 +44,7 @@ class Failover:
 
     cluster: DistributedCluster
     source: JavaClient
-    slave: JavaClient
+    peer_cluster: JavaClient
     at: SourceCluster
     peer: str
     zk: KazooClient
@@ -171,7 +171,7 @@ class Failover:
         assert find_dead(session_of(self.zk, self.at)) == ()
 
     def finish(self) -> None:
-        """Stop the load and ship everything: the slave then has every acknowledged put, and all rows of the source."""
+        """Stop the load and ship everything: the peer cluster then has every acknowledged put, and all rows of the source."""
         self.await_replacements()
         done = self.load.stop()
         print(f"load: {done}")
@@ -179,10 +179,10 @@ class Failover:
         while plan(self.at, self.peer).to_ship:
             self.batch()
         self.batch()  # ships the edits after the last roll, if the loop found nothing to do
-        assert self.load.missing(self.slave, LOAD) == (0, ())
+        assert self.load.missing(self.peer_cluster, LOAD) == (0, ())
         for table in (LOAD, BULK):
-            assert self.source.compare(table, self.slave).same
-        assert self.slave.count_rows(BULK) == self.bulk_rows
+            assert self.source.compare(table, self.peer_cluster).same
+        assert self.peer_cluster.count_rows(BULK) == self.bulk_rows
         assert self.recovered() == ()
 
     def check(self) -> None:
@@ -229,21 +229,21 @@ def failover(
     conf = {**QUICK_LOG_CLEANER, "replication.sleep.before.failover": str(sleep_before_failover_ms)}
     options: Mapping[str, ClusterOptions] = {
         "source": ClusterOptions(conf, regionservers=regionservers),
-        "slave": ClusterOptions(regionservers=1),
+        "peer_cluster": ClusterOptions(regionservers=1),
     }
     with DistributedClusters(folder, options) as clusters:
         cluster = clusters["source"]
         assert cluster.master is not None
         assert "ReplicationLogCleaner" in cluster.master.log_text()
-        source, slave = client_of(cluster.address), client_of(clusters["slave"].address)
-        for client in (source, slave):
+        source, peer_cluster = client_of(cluster.address), client_of(clusters["peer_cluster"].address)
+        for client in (source, peer_cluster):
             for table in (LOAD, BULK):
                 client.create_table(table, {"f": GLOBAL}, even_splits(REGIONS))
         peer, at = "2", source_of(cluster.address)
-        source.add_managed_peer(peer, slave.address.cluster_key)
+        source.add_managed_peer(peer, peer_cluster.address.cluster_key)
         with connected(at.quorum) as zk, QueueWatch(at, peer) as watch:
             load = source.start_load(LOAD)
             try:
-                yield Failover(cluster, source, slave, at, peer, zk, load, watch, folder / "source")
+                yield Failover(cluster, source, peer_cluster, at, peer, zk, load, watch, folder / "source")
             finally:
                 load.stop()

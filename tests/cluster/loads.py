@@ -12,7 +12,7 @@ from kazoo.client import KazooClient
 
 from embedded.client import GLOBAL, JavaClient
 from embedded.hbase import ClusterAddress
-from tests.cluster.test_hfiles import FAMILIES, SLAVE_SPLITS, SOURCE_SPLITS
+from tests.cluster.test_hfiles import FAMILIES, PEER_CLUSTER_SPLITS, SOURCE_SPLITS
 from walferry.base.zk.client import children
 from walferry.hbase.files.systems import list_entries
 from walferry.hbase.rpc import bulk_load
@@ -23,9 +23,9 @@ from walferry.shipping.bulkload import driver, loading
 CALLS = ("prepare", "load", "cleanup")  # functions of bulk_load
 
 
-def create_keeping_table(source: JavaClient, slave: JavaClient, table: str, families: Sequence[str] = FAMILIES) -> None:
+def create_keeping_table(source: JavaClient, peer_cluster: JavaClient, table: str, families: Sequence[str] = FAMILIES) -> None:
     """Create a table that keeps all cells, with different regions on the two sides."""
-    for client, splits in ((source, SOURCE_SPLITS), (slave, SLAVE_SPLITS)):
+    for client, splits in ((source, SOURCE_SPLITS), (peer_cluster, PEER_CLUSTER_SPLITS)):
         client.create_table(table, dict.fromkeys(families, GLOBAL), splits, versions=1_000)
         client.switch_compaction(table, False)
         for family in families:
@@ -38,9 +38,9 @@ def records_left(source: SourceCluster, peer: str) -> list[str]:
         return children(session.zk, session.own.loads(peer)) or []
 
 
-def folders_left(slave: ClusterAddress, *tables: str) -> dict[str, list[str]]:
-    """Return the slave's folders for files of these tables that are to be loaded, with their content."""
-    staging = f"{slave.wal_root}/staging"
+def folders_left(peer_cluster: ClusterAddress, *tables: str) -> dict[str, list[str]]:
+    """Return the peer cluster's folders for files of these tables that are to be loaded, with their content."""
+    staging = f"{peer_cluster.wal_root}/staging"
     found = [folder.name for folder in list_entries(staging) if any(f"__{table}__" in folder.name for table in tables)]
     return {name: [entry.name for entry in list_entries(f"{staging}/{name}")] for name in found}
 

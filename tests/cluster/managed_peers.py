@@ -22,18 +22,18 @@ from walferry.replication.source.cluster import SourceCluster
 @dataclass(frozen=True)
 class Clusters:
     source: JavaClient
-    slave: JavaClient
+    peer_cluster: JavaClient
     at: SourceCluster
 
     @property
     def key(self) -> str:
-        return self.slave.address.cluster_key
+        return self.peer_cluster.address.cluster_key
 
     def peer(self, peer_id: str) -> PeerDescription | None:
         return next((peer for peer in self.source.list_peers() if peer.id == peer_id), None)
 
     def table(self, name: str) -> str:
-        for client in (self.source, self.slave):
+        for client in (self.source, self.peer_cluster):
             client.create_table(name, {"f": GLOBAL})
         return name
 
@@ -50,14 +50,14 @@ class Clusters:
 
 
 def create_for_all(admin: PeerAdmin, peer_id: str, key: str) -> Peer:
-    """Create a peer for all user tables, although other tests have left some that the slave lacks."""
+    """Create a peer for all user tables, although other tests have left some that the peer cluster lacks."""
     return create(admin, peer_id, key, allow_missing=True)
 
 
 @pytest.fixture
 def clusters(standalone_pair, java_client) -> Clusters:
-    source, slave = (cluster.address for cluster in standalone_pair)
-    return Clusters(java_client(source), java_client(slave), source_of(source))
+    source, peer_cluster = (cluster.address for cluster in standalone_pair)
+    return Clusters(java_client(source), java_client(peer_cluster), source_of(source))
 
 
 @pytest.fixture

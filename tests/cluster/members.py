@@ -54,5 +54,5 @@ class Edge:
     """A managed peer of one cluster that leads to another."""
 
     source: Member
-    slave: Member
+    peer_cluster: Member
     peer: str

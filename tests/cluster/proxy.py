@@ -1,4 +1,4 @@
-"""Networks that fail on demand: TCP proxies in front of a real slave or a real ZooKeeper."""
+"""Networks that fail on demand: TCP proxies in front of a real peer cluster or a real ZooKeeper."""
 
 from __future__ import annotations
 
@@ -146,8 +146,8 @@ class TcpProxy:
 
 
 @dataclass(frozen=True)
-class ProxiedSlave:
-    """A slave whose ZooKeeper and one RegionServer are reached through proxies. Its cluster key leads to the proxies."""
+class ProxiedPeerCluster:
+    """A peer cluster whose ZooKeeper and one RegionServer are reached through proxies. Its cluster key leads to the proxies."""
 
     cluster_key: str
     zookeeper: TcpProxy
@@ -164,15 +164,15 @@ def proxied_zookeeper(quorum: str) -> Iterator[TcpProxy]:
 
 
 @contextlib.contextmanager
-def through_proxy_only(slave: ProxiedSlave) -> Iterator[None]:
+def through_proxy_only(peer_cluster: ProxiedPeerCluster) -> Iterator[None]:
     """Send all edits for the RegionServer's own name, which hbase:meta contains, through the proxy, whatever the peer.
 
     Calls that find out whether it answers go through the proxy too.
     """
 
     def connection(host: str, port: int, *args: Any, **options: Any) -> Connection:
-        if (host, port) == (slave.server.host, slave.server.port):
-            host, port = "localhost", slave.sink.port
+        if (host, port) == (peer_cluster.server.host, peer_cluster.server.port):
+            host, port = "localhost", peer_cluster.sink.port
         return Connection(host, port, *args, **options)
 
     with pytest.MonkeyPatch.context() as patch:
@@ -182,17 +182,17 @@ def through_proxy_only(slave: ProxiedSlave) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def proxied_slave(slave: ClusterAddress) -> Iterator[ProxiedSlave]:
-    """Yield the slave under another znode, where its (first) RegionServer has the address of a proxy."""
-    nodes, proxied = ZNodes(slave.znode_parent), ZNodes(f"/proxied{secrets.token_hex(4)}")
-    with connected(slave.quorum) as zk, proxied_zookeeper(slave.quorum) as zookeeper:
+def proxied_peer_cluster(peer_cluster: ClusterAddress) -> Iterator[ProxiedPeerCluster]:
+    """Yield the peer cluster under another znode, where its (first) RegionServer has the address of a proxy."""
+    nodes, proxied = ZNodes(peer_cluster.znode_parent), ZNodes(f"/proxied{secrets.token_hex(4)}")
+    with connected(peer_cluster.quorum) as zk, proxied_zookeeper(peer_cluster.quorum) as zookeeper:
         server = min(live_servers(zk, nodes))
         with TcpProxy((server.host, server.port)) as sink:
             zk.create(proxied.hbaseid, zk.get(nodes.hbaseid)[0], makepath=True)
             zk.create(f"{proxied.rs}/{ServerName('localhost', sink.port, server.start_code)}", makepath=True)
             zk.create(proxied.meta_server, zk.get(nodes.meta_server)[0])
             try:
-                yield ProxiedSlave(f"localhost:{zookeeper.port}:{proxied.base}", zookeeper, sink, server)
+                yield ProxiedPeerCluster(f"localhost:{zookeeper.port}:{proxied.base}", zookeeper, sink, server)
             finally:
                 zk.delete(proxied.base, recursive=True)
 

@@ -207,10 +207,10 @@ class Charge:
 
     role: Role
     master: Master
-    told: list[str]
+    reported: list[str]
 
     def story(self) -> str:
-        return "\n".join(self.told[-40:])
+        return "\n".join(self.reported[-40:])
 
 
 @contextmanager
@@ -220,13 +220,13 @@ def in_charge(
     """Run Walferry's master for the length of a block. With `start_with` it first waits for that many servers."""
     stop = threading.Event()
     with acting_as_master(site.zk, site.nodes, site.own, site.candidate()) as role, ThreadPoolExecutor(1) as pool:
-        told: list[str] = []
-        master = Master(site.regions, role, tell=told.append, locality=locality)
+        reported: list[str] = []
+        master = Master(site.regions, role, tell=reported.append, locality=locality)
         future = pool.submit(_work, master, stop, start_with, balance_seconds)
         try:
-            yield Charge(role, master, told)
+            yield Charge(role, master, reported)
         except BaseException:
-            print("\n".join(told))
+            print("\n".join(reported))
             raise
         finally:
             stop.set()

@@ -59,9 +59,9 @@ def another_queue(sides, recording, peer) -> Callable[[], DeadQueue]:
 
 @pytest.fixture(scope="module")
 def sound_recording(standalone_pair, java_client) -> Recording:
-    source, slave = (java_client(cluster.address) for cluster in standalone_pair)
+    source, peer_cluster = (java_client(cluster.address) for cluster in standalone_pair)
     table = f"t{secrets.token_hex(4)}"
-    for client in (source, slave):
+    for client in (source, peer_cluster):
         client.create_table(table, {"f": GLOBAL})
     return record(source, table, 5)
 
@@ -76,7 +76,7 @@ def ship_beside(sides, peer, sound_recording) -> Callable[..., list[GroupSummary
         *spoilt, other = ship(sides.at, peer, roll_first=False, groups=[q.group for q in (*queues, sound)])
         assert (other.status, other.shippedCells) == (Status.DONE, 5), other.error
         assert sound.positions() == {}
-        assert sides.source.compare(sound_recording.table, sides.slave).same
+        assert sides.source.compare(sound_recording.table, sides.peer_cluster).same
         assert {summary.status for summary in spoilt} == {Status.FAILED}
         return spoilt
 
@@ -127,12 +127,12 @@ def test_a_flipped_byte_stops_the_position_at_its_entry(sides, peer, recording, 
         assert f"file://{wal} at byte " in text
         assert f"in the entry that begins at byte {begin(recording)}" in text
         assert queue.positions() == {wal.name: begin(recording)}
-    assert rows_at(sides.slave, recording.table) == rows_up_to(BROKEN)
+    assert rows_at(sides.peer_cluster, recording.table) == rows_up_to(BROKEN)
 
     wals[0].write_bytes(recording.content)
     mended = ship_one(sides.at, peer, roll_first=False, groups=[queues[0].group], run_id="mended")
     assert (mended.status, mended.shippedCells) == (Status.DONE, ROWS - BROKEN), mended.error
-    assert sides.source.compare(recording.table, sides.slave).same
+    assert sides.source.compare(recording.table, sides.peer_cluster).same
     assert queues[0].positions() == {}
 
 
@@ -143,7 +143,7 @@ def test_a_dead_servers_wal_that_ends_in_mid_entry_is_shipped_to_its_last_whole_
     summary = ship_one(sides.at, peer, roll_first=False, groups=[queue.group])
     assert (summary.status, summary.uncleanlyClosedLogs) == (Status.DONE, 1), summary.error
     assert summary.ignoredUncleanlyClosedLogContentsInBytes == end - begin(recording)
-    assert rows_at(sides.slave, recording.table) == rows_up_to(BROKEN)
+    assert rows_at(sides.peer_cluster, recording.table) == rows_up_to(BROKEN)
     assert queue.positions() == {}
 
 
@@ -154,7 +154,7 @@ def test_a_dead_servers_wal_without_a_whole_header_has_no_edits(sides, peer, rec
     summary = ship_one(sides.at, peer, roll_first=False, groups=[queue.group])
     assert (summary.status, summary.uncleanlyClosedLogs, summary.completedLogs) == (Status.DONE, 3, 4), summary.error
     assert summary.ignoredUncleanlyClosedLogContentsInBytes == 3 + 40
-    assert sides.source.compare(recording.table, sides.slave).same
+    assert sides.source.compare(recording.table, sides.peer_cluster).same
 
 
 def test_a_live_servers_wal_that_ends_in_mid_entry_is_an_error(sides, both, peer, show):
@@ -173,11 +173,11 @@ def test_a_live_servers_wal_that_ends_in_mid_entry_is_an_error(sides, both, peer
     text = show("truncated WAL", summary.error)
     assert f"file://{wal} at byte {puts[BROKEN - 1].end}" in text
     assert positions(sides.at, peer)[name] == puts[BROKEN - 1].end
-    assert rows_at(sides.slave, table) == rows_up_to(BROKEN)
+    assert rows_at(sides.peer_cluster, table) == rows_up_to(BROKEN)
 
     wal.write_bytes(content)
     assert ship_one(sides.at, peer, run_id="mended").status is Status.DONE
-    assert sides.source.compare(table, sides.slave).same
+    assert sides.source.compare(table, sides.peer_cluster).same
 
 
 def test_a_wal_without_a_trailer_that_is_not_archived_is_waited_for_and_then_named(sides, both, peer, show, monkeypatch):
@@ -196,7 +196,7 @@ def test_a_wal_without_a_trailer_that_is_not_archived_is_waited_for_and_then_nam
     assert positions(sides.at, peer)[wal.name] == 0
     wal.write_bytes(content)
     assert ship_one(sides.at, peer, run_id="closed").status is Status.DONE
-    assert sides.source.compare(table, sides.slave).same
+    assert sides.source.compare(table, sides.peer_cluster).same
 
 
 def test_a_missing_file_is_named_with_where_it_was_looked_for(sides, peer, recording, queue, ship_beside, show):
@@ -208,20 +208,20 @@ def test_a_missing_file_is_named_with_where_it_was_looked_for(sides, peer, recor
     assert f"file://{missing}" in text
     assert first.name not in queue.positions()
     assert queue.positions() == {missing.name: 0}
-    assert sides.source.compare(recording.table, sides.slave).same
+    assert sides.source.compare(recording.table, sides.peer_cluster).same
 
 
 def test_an_unparsable_position_is_named_with_its_znode_and_left_alone(sides, peer, recording, queue, ship_beside, show):
     wal = queue.add(recording.content, b"somewhere")
     (summary,) = ship_beside(queue)
     assert f"{queue.path}/{wal.name}" in show("unparsable position", summary.error)
-    assert rows_at(sides.slave, recording.table) == []
+    assert rows_at(sides.peer_cluster, recording.table) == []
     with connected(sides.at.quorum) as zk:
         assert zk.get(f"{queue.path}/{wal.name}")[0] == b"somewhere"
 
     queue.set_position(wal, b"")
     assert ship_one(sides.at, peer, roll_first=False, groups=[queue.group], run_id="mended").status is Status.DONE
-    assert sides.source.compare(recording.table, sides.slave).same
+    assert sides.source.compare(recording.table, sides.peer_cluster).same
 
 
 def test_a_position_that_is_no_entrys_start_is_refused(sides, recording, another_queue, ship_beside, show):
@@ -236,7 +236,7 @@ def test_a_position_that_is_no_entrys_start_is_refused(sides, recording, another
     for (where, position), queue, wal, summary in zip(places.items(), queues, wals, summaries, strict=True):
         assert f"file://{wal} at byte {position}" in show(f"position {where}", summary.error)
         assert queue.positions() == {wal.name: position}
-    assert rows_at(sides.slave, recording.table) == []
+    assert rows_at(sides.peer_cluster, recording.table) == []
 
 
 def test_what_is_no_wal_is_refused(sides, peer, recording, queue, ship_beside, show):
@@ -257,7 +257,7 @@ def test_a_wal_whose_values_nobody_can_decompress_is_refused_as_such(sides, peer
 
 def test_an_enabled_peer_is_refused(sides, unique, show):
     peer = unique("peer")
-    sides.source.add_peer(peer, sides.slave.address.cluster_key, configuration={"walferry.managed": "true"})
+    sides.source.add_peer(peer, sides.peer_cluster.address.cluster_key, configuration={"walferry.managed": "true"})
     try:
         (server,) = sides.source.region_servers()
         before = positions(sides.at, peer)
@@ -271,7 +271,7 @@ def test_an_enabled_peer_is_refused(sides, unique, show):
 
 def test_a_peer_without_the_mark_is_refused(sides, both, unique, show):
     peer, table = unique("peer"), both()
-    sides.source.add_peer(peer, sides.slave.address.cluster_key, enabled=False)
+    sides.source.add_peer(peer, sides.peer_cluster.address.cluster_key, enabled=False)
     try:
         sides.source.write(table, [put("row", {"f:q": b"v"})])
         sides.source.roll_wals()
@@ -281,7 +281,7 @@ def test_a_peer_without_the_mark_is_refused(sides, both, unique, show):
         assert summary.status is Status.FAILED
         assert "walferry.managed=true" in show("peer without the mark", summary.error)
         assert is_untouched(before, positions(sides.at, peer))
-        assert rows_at(sides.slave, table) == []
+        assert rows_at(sides.peer_cluster, table) == []
     finally:
         sides.source.remove_peer(peer)
 
@@ -293,11 +293,11 @@ def test_a_missing_peer_is_refused_with_those_that_are_there(sides, peer, show):
 
 
 @pytest.mark.parametrize("missing", ["table", "family"])
-def test_what_the_slave_lacks_is_named_and_shipped_once_it_is_there(sides, both, unique, peer, missing, show):
+def test_what_the_peer_cluster_lacks_is_named_and_shipped_once_it_is_there(sides, both, unique, peer, missing, show):
     table, ok = unique("t"), both()
     sides.source.create_table(table, {"f": GLOBAL})
     if missing == "family":
-        sides.slave.create_table(table, {"g": GLOBAL})
+        sides.peer_cluster.create_table(table, {"g": GLOBAL})
     sides.source.write(ok, [put("row", {"f:q": b"v"})])
     roll(sides.at, peer)
     sides.source.write(table, [put(f"row{i:04}", {"f:q": b"v"}) for i in range(ROWS)])
@@ -305,15 +305,15 @@ def test_what_the_slave_lacks_is_named_and_shipped_once_it_is_there(sides, both,
     assert summary.status is Status.FAILED
     text = show(f"missing {missing}", summary.error)
     assert table in text
-    assert sides.source.compare(ok, sides.slave).same  # the put was in an earlier WAL
+    assert sides.source.compare(ok, sides.peer_cluster).same  # the put was in an earlier WAL
     left = positions(sides.at, peer)
 
     if missing == "family":
-        sides.slave.drop_table(table)
-    sides.slave.create_table(table, {"f": GLOBAL})
+        sides.peer_cluster.drop_table(table)
+    sides.peer_cluster.create_table(table, {"f": GLOBAL})
     summary = ship_one(sides.at, peer, run_id="mended")
     assert summary.status is Status.DONE, summary.error
-    assert sides.source.compare(table, sides.slave).same
+    assert sides.source.compare(table, sides.peer_cluster).same
     assert not left.keys() & positions(sides.at, peer).keys()
 
 
@@ -342,4 +342,4 @@ def test_a_peer_that_is_enabled_in_mid_run_is_let_go(sides, both, proxied, proxi
     assert is_untouched(before, positions(sides.at, proxied_peer))
 
     assert ship_one(sides.at, proxied_peer, run_id="again").status is Status.DONE
-    assert sides.source.compare(table, sides.slave).same
+    assert sides.source.compare(table, sides.peer_cluster).same

@@ -1,4 +1,4 @@
-"""The largest cell that a request may contain arrives at a real slave. A larger one gives an error that says so."""
+"""The largest cell that a request may contain arrives at a real peer cluster. A larger one gives an error that says so."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ BIG = 100 << 20
 
 @pytest.fixture
 def roomy(cluster_folder: Path) -> Iterator[tuple[StandaloneCluster, JavaClient]]:
-    """A slave that takes cells of any size: HBase's own limit is 10 MB."""
+    """A peer cluster that takes cells of any size: HBase's own limit is 10 MB."""
     conf = {"hbase.server.keyvalue.maxsize": "0", "hbase.client.keyvalue.maxsize": "0"}
     folder = cluster_folder / "roomy"
     with (
@@ -31,9 +31,9 @@ def roomy(cluster_folder: Path) -> Iterator[tuple[StandaloneCluster, JavaClient]
 
 @pytest.mark.timeout(600)
 def test_a_cell_of_a_hundred_megabytes_arrives_and_one_beyond_a_request_s_limit_is_named(sides, roomy, unique) -> None:
-    cluster, slave = roomy
+    cluster, peer_cluster = roomy
     table, peer = unique("t"), unique("peer")
-    slave.create_table(table, {"f": GLOBAL})
+    peer_cluster.create_table(table, {"f": GLOBAL})
     sides.source.add_managed_peer(peer, cluster.address.cluster_key)
 
     def wal(*sizes: int) -> bytes:
@@ -56,14 +56,14 @@ def test_a_cell_of_a_hundred_megabytes_arrives_and_one_beyond_a_request_s_limit_
         assert "over the 255,013,683" in other.error
         assert "nothing was sent" in other.error
         assert list(beyond.positions()) == [too_big.name]
-        assert slave.count_rows(table) == 3
+        assert peer_cluster.count_rows(table) == 3
     finally:
         sides.source.remove_peer(peer)
 
 
 @BOTH_SINKS
-def test_a_cell_over_the_slave_s_limit_stops_its_group_alone_and_changes_no_sink(sides, both, peer) -> None:
-    """The source's limit was raised (hbase.server.keyvalue.maxsize); the slave has HBase's own of 10 MB."""
+def test_a_cell_over_the_peer_cluster_s_limit_stops_its_group_alone_and_changes_no_sink(sides, both, peer) -> None:
+    """The source's limit was raised (hbase.server.keyvalue.maxsize); the peer cluster has HBase's own of 10 MB."""
     table = both({"f": GLOBAL})
     queues = [DeadQueue(sides.at, sides.source, peer) for _ in range(2)]
     for queue, size in zip(queues, (12 << 20, 9 << 20), strict=True):

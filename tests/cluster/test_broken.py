@@ -61,8 +61,8 @@ def test_quarantine_ships_what_is_whole_puts_the_file_aside_and_goes_on(sides, a
     assert (summary.completedLogs, summary.quarantinedLogs) == (2, 1)
     assert summary.skippedBytes == len(recording.content) - begin(recording)
     assert queue.positions() == {}
-    assert rows_at(sides.slave, recording.table) == rows_up_to(BROKEN)
-    assert sides.source.compare(other.table, sides.slave).same
+    assert rows_at(sides.peer_cluster, recording.table) == rows_up_to(BROKEN)
+    assert sides.source.compare(other.table, sides.peer_cluster).same
 
     assert (tmp_path / "put" / "aside" / wal.name).read_bytes() == broken(recording)
     note = json.loads((tmp_path / "put" / "aside" / f"{wal.name}.{peer}.json").read_text())
@@ -100,7 +100,7 @@ def test_a_wal_with_a_lost_byte_is_its_group_s_trouble(sides, at, peer, both, qu
 
     summaries = {summary.group: summary for summary in ship(at, peer, roll_first=False, groups=[queue.group, beside.group])}
     assert summaries[beside.group].status is Status.DONE
-    assert sides.source.compare(other.table, sides.slave).same
+    assert sides.source.compare(other.table, sides.peer_cluster).same
     stopped = summaries[queue.group]
     assert stopped.status is Status.FAILED
     assert f"file://{wal} at byte {at_byte}: " in stopped.error
@@ -112,7 +112,7 @@ def test_a_wal_with_a_lost_byte_is_its_group_s_trouble(sides, at, peer, both, qu
     assert (summary.status, summary.quarantinedLogs) == (Status.DONE, 1), summary.error
     assert summary.skippedBytes == len(recording.content) - begin(recording)
     assert queue.positions() == {}
-    assert rows_at(sides.slave, recording.table) == rows_up_to(BROKEN)
+    assert rows_at(sides.peer_cluster, recording.table) == rows_up_to(BROKEN)
     left = (tmp_path / "put" / "aside" / wal.name).read_bytes()
     note = json.loads((tmp_path / "put" / "aside" / f"{wal.name}.{peer}.json").read_text())
     assert note["lost"] == [[at_byte, len(left)]]
@@ -185,7 +185,7 @@ def test_a_file_without_its_end_is_put_aside_and_written_down_if_that_was_asked_
     assert (summary.status, summary.quarantinedLogs) == (Status.DONE, 1), summary.error
     assert 0 < summary.skippedBytes < 200
     assert (tmp_path / "put" / "aside" / wal.name).read_bytes() == wal.read_bytes()
-    assert rows_at(sides.slave, table) == [f"row{i:04}" for i in range(9)]
+    assert rows_at(sides.peer_cluster, table) == [f"row{i:04}" for i in range(9)]
 
 
 def test_a_file_without_its_end_ends_with_its_last_whole_entry_if_that_was_asked_for(sides, at, peer, both):
@@ -197,5 +197,5 @@ def test_a_file_without_its_end_ends_with_its_last_whole_entry_if_that_was_asked
     assert wal.name in positions(at, peer)
     (done,) = ship(at, peer, roll_first=False, broken_wals=BrokenWals.WHOLE_ENTRIES, run_id="again")
     assert (done.status, done.uncleanlyClosedLogs) == (Status.DONE, 1), done.error
-    assert rows_at(sides.slave, table) == [f"row{i:04}" for i in range(9)]
+    assert rows_at(sides.peer_cluster, table) == [f"row{i:04}" for i in range(9)]
     assert wal.name not in positions(at, peer)

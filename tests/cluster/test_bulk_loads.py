@@ -116,10 +116,10 @@ def test_bulk_loaded_rows_arrive_and_their_files_are_let_go(sides, table, peer):
     assert summary.shippedHFiles == 6
     assert "bulk_load" not in summary.logEditsFiltered
     assert references(sides, peer) == []
-    compared = sides.source.compare(table, sides.slave, families=["f", "g"])
+    compared = sides.source.compare(table, sides.peer_cluster, families=["f", "g"])
     assert compared.same, compared.examples
     assert compared.left >= 32
-    assert sides.slave.scan_all(table, ["l"]) == []
+    assert sides.peer_cluster.scan_all(table, ["l"]) == []
     assert len(sides.source.scan_all(table, ["l"])) == 15
 
 
@@ -133,18 +133,18 @@ def test_files_of_a_table_that_is_not_replicated_are_let_go(sides, both, peer):
     summary = done(ship_one(sides.at, peer))
     assert summary.logEditsFiltered["bulk_load"] == 1
     assert references(sides, peer) == []
-    assert sides.slave.scan_all(local) == []
-    assert sides.source.compare(other, sides.slave).same
+    assert sides.peer_cluster.scan_all(local) == []
+    assert sides.source.compare(other, sides.peer_cluster).same
 
 
 def test_a_peer_for_some_families_gets_the_files_of_these(sides, table, unique):
     peer = unique("peer")
     other = unique("t")
-    for client in (sides.source, sides.slave):
+    for client in (sides.source, sides.peer_cluster):
         client.create_table(other, SCOPES)
     sides.source.roll_wals()
     sides.source.add_peer(
-        peer, sides.slave_cluster.address.cluster_key, enabled=False, configuration={"walferry.managed": "true"},
+        peer, sides.peer_hbase.address.cluster_key, enabled=False, configuration={"walferry.managed": "true"},
         table_families={table: ["g"]},
     )  # fmt: skip
     try:
@@ -154,15 +154,15 @@ def test_a_peer_for_some_families_gets_the_files_of_these(sides, table, unique):
         summary = done(ship_one(sides.at, peer))
         assert summary.shippedHFiles == 2
         assert references(sides, peer) == []
-        assert cells(sides.slave, table, "g") == cells(sides.source, table, "g") != []
-        assert cells(sides.slave, table, "fl") == cells(sides.slave, other, "fgl") == []
+        assert cells(sides.peer_cluster, table, "g") == cells(sides.source, table, "g") != []
+        assert cells(sides.peer_cluster, table, "fl") == cells(sides.peer_cluster, other, "fgl") == []
     finally:
         sides.source.remove_peer(peer)
 
 
 @ALL_SINKS
 def test_a_bulk_load_keeps_its_place_among_the_region_s_edits(sides, table, peer):
-    """A cell is put, loaded and put again with the same timestamp: the last one counts, at the slave as at the source."""
+    """A cell is put, loaded and put again with the same timestamp: the last one counts, at the peer cluster as at the source."""
 
     def at_5(value: bytes, rows: range) -> list[wire.Mutation]:
         return [wire.put(f"row{i}", {"f:q": value}, timestamp=5) for i in rows]
@@ -174,7 +174,7 @@ def test_a_bulk_load_keeps_its_place_among_the_region_s_edits(sides, table, peer
     done(ship_one(sides.at, peer))
     expected = [b"loaded again"] * 2 + [b"last"] * 3 + [b"loaded"] * 5
     assert [value for _, _, value in cells(sides.source, table, "f")] == expected
-    assert [value for _, _, value in cells(sides.slave, table, "f")] == expected
+    assert [value for _, _, value in cells(sides.peer_cluster, table, "f")] == expected
 
 
 def test_files_that_were_archived_are_copied_from_there(sides, table, peer):
@@ -183,7 +183,7 @@ def test_files_that_were_archived_are_copied_from_there(sides, table, peer):
     sides.source.drop_table(table)
     assert len(references(sides, peer)) >= 4
     done(ship_one(sides.at, peer))
-    assert cells(sides.slave, table, "fg") == loaded != []
+    assert cells(sides.peer_cluster, table, "fg") == loaded != []
     assert references(sides, peer) == []
 
 
@@ -194,8 +194,8 @@ def test_a_load_that_takes_longer_than_a_call_may_is_loaded_once(sides, table, p
     settings = PeerSettings(call_timeout_seconds=1.0, patience_seconds=4.0)
     summary = done(ship_one(sides.at, proxied_peer, settings=settings, senders=1))
     assert (summary.shippedHFiles, summary.failedBatches) == (1, 0)
-    assert cells(sides.slave, table, "f") == cells(sides.source, table, "f") != []
-    loaded = [path for path in Path(sides.slave_cluster.folder, "root", "data", "default", table).glob("*/f/*") if path.is_file()]
+    assert cells(sides.peer_cluster, table, "f") == cells(sides.source, table, "f") != []
+    loaded = [path for path in Path(sides.peer_hbase.folder, "root", "data", "default", table).glob("*/f/*") if path.is_file()]
     assert len(loaded) == 1
 
 
@@ -249,11 +249,11 @@ def test_a_run_that_is_killed_after_a_load_was_acknowledged_loses_nothing(sides,
     summary = done(ship_one(sides.at, peer, run_id="killed"))
     assert summary.shippedHFiles == 6  # the first load's files once more
     assert (summary.missingHFiles > 0) == let_go
-    assert cells(sides.slave, table, "fg") == loaded != []
+    assert cells(sides.peer_cluster, table, "fg") == loaded != []
     assert references(sides, peer) == []
 
 
-def test_a_load_that_the_slave_cannot_copy_stops_its_queue_and_is_shipped_once_it_can(sides, table, peer):
+def test_a_load_that_the_peer_cluster_cannot_copy_stops_its_queue_and_is_shipped_once_it_can(sides, table, peer):
     sides.source.write(table, puts("f", range(3)))
     load(sides, table)
     before = references(sides, peer)
@@ -268,7 +268,7 @@ def test_a_load_that_the_slave_cannot_copy_stops_its_queue_and_is_shipped_once_i
     queued = positions(sides.at, peer)
     assert len(queued) == 2
     done(ship_one(sides.at, peer, run_id="second"))
-    assert sides.source.compare(table, sides.slave, families=["f", "g"]).same
+    assert sides.source.compare(table, sides.peer_cluster, families=["f", "g"]).same
     assert references(sides, peer) == []
 
 
@@ -282,10 +282,10 @@ def test_a_load_stops_its_queue_until_the_connection_says_whether_and_how_to_shi
     print(failed.error)
     assert f"of table {table}" in failed.error
     assert "Set replication_cluster_id" in failed.error
-    assert {value[:6] for _, _, value in cells(sides.slave, table, "fg")} == {b"before"}
+    assert {value[:6] for _, _, value in cells(sides.peer_cluster, table, "fg")} == {b"before"}
     skipped = done(ship_one(replace(unsaid, skip_bulk_loads=True), peer, run_id="second"))
     assert skipped.logEditsFiltered["bulk_load"] == 2  # one per region
-    assert {value[:6] for _, _, value in cells(sides.slave, table, "fg")} == {b"before", b"after "}
+    assert {value[:6] for _, _, value in cells(sides.peer_cluster, table, "fg")} == {b"before", b"after "}
     assert len(references(sides, peer)) >= 4
 
 
@@ -302,7 +302,7 @@ def test_a_lost_file_stops_its_queue_until_its_reference_is_deleted(sides, table
         zk.delete(f"{sides.at.nodes.hfile_refs(peer)}/{victim}")
     summary = done(ship_one(sides.at, peer, run_id="second"))
     assert summary.missingHFiles == 1
-    assert 0 < len(cells(sides.slave, table, "fg")) < 20
+    assert 0 < len(cells(sides.peer_cluster, table, "fg")) < 20
 
 
 def test_an_interval_s_loads_are_shipped_again_as_long_as_their_files_are_there(sides, table, peer, monkeypatch):
@@ -319,13 +319,13 @@ def test_an_interval_s_loads_are_shipped_again_as_long_as_their_files_are_there(
     done(ship_one(sides.at, peer))
     assert references(sides, peer) == []
 
-    sides.slave.empty_table(table)
+    sides.peer_cluster.empty_table(table)
     (again,) = ship_again(sides.at, peer, interval, run_id="again, without references")
     assert (done(again).shippedHFiles, again.missingHFiles) == (4, 0)
     assert again.tables[table][0] == 1 + 2  # the puts, and one load per region
-    assert sides.source.compare(table, sides.slave, families=["f", "g"]).same
+    assert sides.source.compare(table, sides.peer_cluster, families=["f", "g"]).same
 
-    sides.slave.empty_table(table)
+    sides.peer_cluster.empty_table(table)
     victim = next(name for name in held if list(Path(sides.source_cluster.folder, "root", "data").rglob(f"g/{name}")))
     (file,) = Path(sides.source_cluster.folder, "root", "data").rglob(f"g/{victim}")
     file.unlink()  # as HBase's cleaner does after a compaction
@@ -334,35 +334,35 @@ def test_an_interval_s_loads_are_shipped_again_as_long_as_their_files_are_there(
     assert (failed.error or "").startswith("1 HFiles of a bulk load of the interval are gone")
     (rest,) = ship_again(sides.at, peer, interval, run_id="the rest", what_is_there=True)
     assert (done(rest).shippedHFiles, rest.missingHFiles) == (4, 1)
-    assert len(cells(sides.slave, table, "f")) == 12
+    assert len(cells(sides.peer_cluster, table, "f")) == 12
 
 
 @ALL_SINKS
 def test_a_ring_of_clusters_loads_no_file_twice(sides, table, peer, managed_peer, sink):
-    back = managed_peer(sides.slave_cluster.address, sides.source_cluster.address)
-    west = replace(source_of(sides.slave_cluster.address, sink), replication_cluster_id="west")
+    back = managed_peer(sides.peer_hbase.address, sides.source_cluster.address)
+    west = replace(source_of(sides.peer_hbase.address, sink), replication_cluster_id="west")
     load(sides, table)
     assert done(ship_one(sides.at, peer)).shippedHFiles == 4
     with connected(west.quorum) as zk:
         assert len(children(zk, west.nodes.hfile_refs(back)) or ()) == 4
     summary = done(ship_one(west, back))
-    assert (summary.shippedHFiles, summary.logEditsFiltered["from_slave"]) == (0, 2)
+    assert (summary.shippedHFiles, summary.logEditsFiltered["from_peer_cluster"]) == (0, 2)
     with connected(west.quorum) as zk:
         assert not children(zk, west.nodes.hfile_refs(back))
-    assert sides.source.compare(table, sides.slave, families=["f", "g"]).same
+    assert sides.source.compare(table, sides.peer_cluster, families=["f", "g"]).same
 
 
 @AS_FILES
-def test_a_peer_that_the_slave_gets_while_files_are_loaded_does_not_bring_them_back(
+def test_a_peer_that_the_peer_cluster_gets_while_files_are_loaded_does_not_bring_them_back(
     sides, table, peer, managed_peer, monkeypatch: pytest.MonkeyPatch
 ):
-    """The slave replicates its loads to that peer. Loads from the source carry the source's id."""
+    """The peer cluster replicates its loads to that peer. Loads from the source carry the source's id."""
     back: list[str] = []
     real = bulk_load.load
 
     def load_later(*arguments: Any) -> bool:
         if not back:
-            back.append(managed_peer(sides.slave_cluster.address, sides.source_cluster.address))
+            back.append(managed_peer(sides.peer_hbase.address, sides.source_cluster.address))
         return real(*arguments)
 
     monkeypatch.setattr(bulk_load, "load", load_later)
@@ -370,11 +370,11 @@ def test_a_peer_that_the_slave_gets_while_files_are_loaded_does_not_bring_them_b
     sides.source.write(table, puts("fg"))
     summary = done(ship_one(sides.at, peer))
     assert (summary.sink, summary.notLoaded) == (SinkKind.HFILES, None)
-    west = replace(source_of(sides.slave_cluster.address), replication_cluster_id="west")
+    west = replace(source_of(sides.peer_hbase.address), replication_cluster_id="west")
     returned = done(ship_one(west, back[0]))
     assert (returned.shippedHFiles, returned.shippedCells) == (0, 0)
-    assert returned.logEditsFiltered["from_slave"] >= 2  # a load a region
-    assert sides.source.compare(table, sides.slave, families=["f", "g"], raw=True).same
+    assert returned.logEditsFiltered["from_peer_cluster"] >= 2  # a load a region
+    assert sides.source.compare(table, sides.peer_cluster, families=["f", "g"], raw=True).same
 
 
 @AS_FILES
@@ -391,7 +391,7 @@ def test_a_table_with_bulk_loads_in_its_wals_is_shipped_in_their_order_beside_on
     assert summary.logEditsFiltered["loaded"] > 0
     assert references(sides, peer) == []
     for each in (table, other):
-        assert sides.source.compare(each, sides.slave, families=["f", "g"]).same
+        assert sides.source.compare(each, sides.peer_cluster, families=["f", "g"]).same
 
 
 def test_markers_never_arrive(sides, table, peer):
@@ -412,23 +412,25 @@ def test_markers_never_arrive(sides, table, peer):
         filtered.update(done(ship_one(sides.at, peer, run_id=f"run{run}")).logEditsFiltered)
         time.sleep(1)
     assert filtered.keys() <= wanted | {"system_table", "not_global"}, filtered
-    assert sides.source.compare(table, sides.slave, families=["f", "g"]).same
-    assert {c.family for c in sides.slave.scan_all(table)} == {b"f", b"g"}
+    assert sides.source.compare(table, sides.peer_cluster, families=["f", "g"]).same
+    assert {c.family for c in sides.peer_cluster.scan_all(table)} == {b"f", b"g"}
 
 
-@pytest.mark.parametrize("told", [True, False])
-def test_without_bulk_load_replication_in_the_source_loads_are_counted(standalone_pair, java_client, managed_peer, unique, told):
-    source, slave = java_client(standalone_pair.source.address), java_client(standalone_pair.slave.address)
+@pytest.mark.parametrize("reported", [True, False])
+def test_without_bulk_load_replication_in_the_source_loads_are_counted(
+    standalone_pair, java_client, managed_peer, unique, reported
+):
+    source, peer_cluster = java_client(standalone_pair.source.address), java_client(standalone_pair.peer_cluster.address)
     table = unique("t")
-    for client in (source, slave):
+    for client in (source, peer_cluster):
         client.create_table(table, SCOPES)
-    peer = managed_peer(standalone_pair.source.address, standalone_pair.slave.address)
+    peer = managed_peer(standalone_pair.source.address, standalone_pair.peer_cluster.address)
     source.bulk_load(table, puts(), f"file://{standalone_pair.source.folder}/hfiles")
     source.write(table, puts("f", range(40, 42)))
     at = source_of(standalone_pair.source.address)
-    summary = done(ship_one(replace(at, replication_cluster_id="east") if told else at, peer))
+    summary = done(ship_one(replace(at, replication_cluster_id="east") if reported else at, peer))
     assert summary.logEditsFiltered["bulk_load"] == 1
-    assert len(slave.scan_all(table)) == 2
+    assert len(peer_cluster.scan_all(table)) == 2
 
 
 @pytest.mark.timeout(900)
@@ -438,9 +440,9 @@ def test_bulk_loads_on_hdfs_arrive_even_those_of_a_server_that_died(cluster_fold
     names = {name: ClusterOptions({**options, "hbase.replication.cluster.id": name}) for name in ("north", "south")}
     with DistributedClusters(conf.parent, names) as clusters:
         write_site(conf / "north" / "core-site.xml", {"fs.defaultFS": clusters.hdfs.url})
-        source, slave = java_client(clusters["north"].address), java_client(clusters["south"].address)
+        source, peer_cluster = java_client(clusters["north"].address), java_client(clusters["south"].address)
         table = unique("t")
-        for client in (source, slave):
+        for client in (source, peer_cluster):
             client.create_table(table, SCOPES, [b"row2", b"row4", b"row6", b"row8"])
         peer = "south"
         source.add_managed_peer(peer, clusters["south"].address.cluster_key)
@@ -461,7 +463,7 @@ def test_bulk_loads_on_hdfs_arrive_even_those_of_a_server_that_died(cluster_fold
             assert all(s.status is Status.DONE for s in summaries), [s.error for s in summaries]
             shipped += sum(s.shippedHFiles for s in summaries)
             time.sleep(1)
-        compared = source.compare(table, slave, families=["f", "g"])
+        compared = source.compare(table, peer_cluster, families=["f", "g"])
         assert (compared.same, compared.left) == (True, 20), compared.examples
         with connected(at.quorum) as zk:
             assert not children(zk, at.nodes.hfile_refs(peer))

@@ -1,4 +1,4 @@
-"""A peer's queued WALs are loaded as files, and the slave has exactly the cells that shipping would have left."""
+"""A peer's queued WALs are loaded as files, and the peer cluster has exactly the cells that shipping would have left."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 from embedded import wire
 from embedded.client import GLOBAL
 from tests.cluster.spark_runs import run
-from tests.cluster.test_hfiles import FAMILIES, ROWS, SLAVE_SPLITS, SOURCE_SPLITS, counted, repeated
+from tests.cluster.test_hfiles import FAMILIES, PEER_CLUSTER_SPLITS, ROWS, SOURCE_SPLITS, counted, repeated
 from tests.cluster.walferry_runs import plan, roll, ship
 from walferry.engine.summary import Status
 from walferry.replication.peers.settings import SinkKind
@@ -22,7 +22,7 @@ pytestmark = pytest.mark.parametrize("sink", [SinkKind.HFILES], indirect=True)
 def table(sides, unique) -> str:
     """A table that keeps all cells, with different regions on the two sides."""
     name = unique("load")
-    for client, splits in ((sides.source, SOURCE_SPLITS), (sides.slave, SLAVE_SPLITS)):
+    for client, splits in ((sides.source, SOURCE_SPLITS), (sides.peer_cluster, PEER_CLUSTER_SPLITS)):
         client.create_table(name, dict.fromkeys(FAMILIES, GLOBAL), splits, versions=1_000)
         client.switch_compaction(name, False)
         for family in FAMILIES:
@@ -32,13 +32,13 @@ def table(sides, unique) -> str:
 
 def check_same(sides, table: str) -> None:
     for raw in (True, False):
-        compared = sides.source.compare(table, sides.slave, raw=raw)
+        compared = sides.source.compare(table, sides.peer_cluster, raw=raw)
         assert compared.same, compared.examples
         assert compared.left > ROWS
 
 
 def test_a_backlog_is_loaded_and_its_wals_leave_the_queue(sides, table, managed_peer) -> None:
-    peer = managed_peer(sides.source_cluster.address, sides.slave_cluster.address)
+    peer = managed_peer(sides.source_cluster.address, sides.peer_hbase.address)
     chance = random.Random(3)
     for _ in range(3):
         sides.source.write(table, repeated(chance, 500))
@@ -53,7 +53,7 @@ def test_a_backlog_is_loaded_and_its_wals_leave_the_queue(sides, table, managed_
 
 
 def test_a_spark_job_loads_a_backlog(sides, table, managed_peer, tmp_path: Path) -> None:
-    peer = managed_peer(sides.source_cluster.address, sides.slave_cluster.address)
+    peer = managed_peer(sides.source_cluster.address, sides.peer_hbase.address)
     chance = random.Random(4)
     sides.source.write(table, repeated(chance, 500))
     sides.source.write(table, [wire.put("row00", {"f:0": b"first"})])

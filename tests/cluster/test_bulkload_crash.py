@@ -43,8 +43,8 @@ pytestmark = pytest.mark.parametrize("sink", [SinkKind.HFILES], indirect=True)
 
 STEPS = {
     "before its record": die_before(driver, "begin_load"),
-    "before a WAL is read": die_before(reading, "windows_of_closed"),
-    "while WALs are read": die_before(reading, "windows_of_closed", 2),
+    "before a WAL is read": die_before(reading, "batches_of_closed"),
+    "while WALs are read": die_before(reading, "batches_of_closed", 2),
     "before a folder is noted": die_before(LoadFolder, "note"),
     "before a load": die_before(bulk_load, "load"),
     "once one region is loaded": die_after(bulk_load, "load"),
@@ -60,7 +60,7 @@ STEPS = {
 @pytest.fixture
 def table(sides: Sides, unique: Callable[[str], str]) -> str:
     name = unique("load")
-    create_keeping_table(sides.source, sides.slave, name)
+    create_keeping_table(sides.source, sides.peer_cluster, name)
     return name
 
 
@@ -78,7 +78,7 @@ def write(sides: Sides, table: str, chance: random.Random, *, ttls: bool = True)
 
 
 def check_same(sides: Sides, table: str) -> None:
-    compared = sides.source.compare(table, sides.slave, raw=True)
+    compared = sides.source.compare(table, sides.peer_cluster, raw=True)
     assert compared.same, compared.examples
     assert compared.left > ROWS
 
@@ -97,9 +97,9 @@ def test_a_run_may_be_killed_at_each_step(sides, table, peer, then: SinkKind) ->
         assert not plan(sides.at, peer).to_ship
         check_same(sides, table)
         assert records_left(sides.at, peer) == []
-        left = folders_left(sides.slave_cluster.address, table)
+        left = folders_left(sides.peer_hbase.address, table)
         assert [folder for folder, files in left.items() if files] == []
-        assert len(left) <= 1  # a folder that the slave made and no task noted is empty
+        assert len(left) <= 1  # a folder that the peer cluster made and no task noted is empty
 
 
 class HeldLoad:
@@ -128,27 +128,28 @@ class HeldLoad:
         return self.result
 
 
-def test_a_file_that_the_slave_opens_late_lies_below_what_was_written_since_it_got_its_number(
+def test_a_file_that_the_peer_cluster_opens_late_lies_below_what_was_written_since_it_got_its_number(
     sides, unique, tmp_path: Path
 ) -> None:
-    """So a load of a killed run that the slave is still carrying out puts nothing on top of edits that the next run ships."""
-    table, slave = unique("late"), sides.slave
-    slave.create_table(table, {"f": GLOBAL})
-    slave.bulk_load(table, [wire.put(row, {"f:q": b"old"}, timestamp=5) for row in ("row", "other")], tmp_path.as_uri())
-    (region,) = slave.regions(table)
-    store = Path(f"{local_path(sides.slave_cluster.address.wal_root)}/data/default/{table}/{region.encoded_name}/f")
+    """So a load of a killed run that the peer cluster is still carrying out puts nothing on top of edits that the next run
+    ships."""
+    table, peer_cluster = unique("late"), sides.peer_cluster
+    peer_cluster.create_table(table, {"f": GLOBAL})
+    peer_cluster.bulk_load(table, [wire.put(row, {"f:q": b"old"}, timestamp=5) for row in ("row", "other")], tmp_path.as_uri())
+    (region,) = peer_cluster.regions(table)
+    store = Path(f"{local_path(sides.peer_hbase.address.wal_root)}/data/default/{table}/{region.encoded_name}/f")
     files = [file for file in store.iterdir() if "_SeqId_" in file.name]  # with its checksums
     for file in files:
         file.rename(tmp_path / file.name)  # the number is given, and the server has not opened the file yet
-    slave.alter_family(table, "f", {"VERSIONS": "2"})
-    assert slave.scan_all(table) == []
-    slave.write(table, [wire.put("row", {"f:q": b"new"}, timestamp=5)])
+    peer_cluster.alter_family(table, "f", {"VERSIONS": "2"})
+    assert peer_cluster.scan_all(table) == []
+    peer_cluster.write(table, [wire.put("row", {"f:q": b"new"}, timestamp=5)])
     for file in files:
         (tmp_path / file.name).rename(file)
-    slave.alter_family(table, "f", {"VERSIONS": "1"})  # reopens the region
-    assert {cell.row: cell.value for cell in slave.scan_all(table)} == {b"row": b"new", b"other": b"old"}
-    slave.major_compact(table)
-    assert {cell.row: cell.value for cell in slave.scan_all(table)} == {b"row": b"new", b"other": b"old"}
+    peer_cluster.alter_family(table, "f", {"VERSIONS": "1"})  # reopens the region
+    assert {cell.row: cell.value for cell in peer_cluster.scan_all(table)} == {b"row": b"new", b"other": b"old"}
+    peer_cluster.major_compact(table)
+    assert {cell.row: cell.value for cell in peer_cluster.scan_all(table)} == {b"row": b"new", b"other": b"old"}
 
 
 @pytest.mark.parametrize("then", [SinkKind.HFILES, SinkKind.DIRECT])
@@ -181,10 +182,10 @@ def test_a_late_task_of_a_killed_run_loads_nothing(sides, table, peer, held: str
     print(late.result, error)
     assert isinstance(late.result, Exception) or late.result is False
     assert error is not None
-    assert {cell.value for cell in sides.slave.scan_all(table)} == {b"new"}
-    assert sides.source.compare(table, sides.slave).same
+    assert {cell.value for cell in sides.peer_cluster.scan_all(table)} == {b"new"}
+    assert sides.source.compare(table, sides.peer_cluster).same
     assert records_left(sides.at, peer) == []
-    assert folders_left(sides.slave_cluster.address, table) == {}
+    assert folders_left(sides.peer_hbase.address, table) == {}
 
 
 class SecondTries(LocalSpread):
@@ -202,4 +203,4 @@ def test_tasks_that_die_in_the_middle_are_run_again(sides, table, peer) -> None:
     assert (summary.status, summary.sink) == (Status.DONE, "hfiles"), summary.error
     check_same(sides, table)
     assert records_left(sides.at, peer) == []
-    assert folders_left(sides.slave_cluster.address, table) == {}
+    assert folders_left(sides.peer_hbase.address, table) == {}

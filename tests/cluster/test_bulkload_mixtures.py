@@ -62,20 +62,20 @@ def as_files(summary: GroupSummary) -> None:
 
 def check_same(sides, *tables: str) -> None:
     for table in tables:
-        compared = sides.source.compare(table, sides.slave)
+        compared = sides.source.compare(table, sides.peer_cluster)
         assert compared.same, compared.examples
         assert compared.left >= ROWS
 
 
 def check_nothing_left(sides, peer: str, *tables: str) -> None:
     assert records_left(sides.at, peer) == []
-    assert folders_left(sides.slave_cluster.address, *tables) == {}
+    assert folders_left(sides.peer_hbase.address, *tables) == {}
 
 
 def test_tables_that_are_unfit_are_shipped_beside_those_that_are_loaded(sides, peer, make) -> None:
     fit, watched, ordered = tables = [make() for _ in range(3)]
-    sides.slave.alter_table(watched, {"coprocessor$1": f"|{COPROCESSOR}|5|"})
-    for client in (sides.source, sides.slave):
+    sides.peer_cluster.alter_table(watched, {"coprocessor$1": f"|{COPROCESSOR}|5|"})
+    for client in (sides.source, sides.peer_cluster):
         client.alter_family(ordered, "f", {"NEW_VERSION_BEHAVIOR": "true"})
     for text in ("first", "second"):
         for table in tables:
@@ -99,16 +99,16 @@ def test_a_peer_gets_the_families_that_it_names_as_files(sides, peer, make) -> N
     for each in (table, other):
         sides.source.write(each, edits("value"))
     as_files(ship_one(sides.at, peer))
-    assert {cell.family for cell in sides.slave.scan_all(table)} == {b"g"}
-    assert sides.source.compare(table, sides.slave, families=["g"]).same
-    assert sides.slave.scan_all(other) == []
+    assert {cell.family for cell in sides.peer_cluster.scan_all(table)} == {b"g"}
+    assert sides.source.compare(table, sides.peer_cluster, families=["g"]).same
+    assert sides.peer_cluster.scan_all(other) == []
     check_nothing_left(sides, peer, table)
 
 
 def test_a_load_is_known_among_what_comes_into_its_region_beside_it(sides, peer, make, monkeypatch: pytest.MonkeyPatch) -> None:
     """The load flushes the region, so a file without a number comes at the same time. Each region is still loaded once."""
     table, calls = make(), []
-    sides.slave.write(table, edits("older"))
+    sides.peer_cluster.write(table, edits("older"))
     sides.source.write(table, edits("newer"))
     load = bulk_load.load
     monkeypatch.setattr(numbered.bulk_load, "load", lambda *args: calls.append(args[1]) or load(*args))
@@ -118,13 +118,13 @@ def test_a_load_is_known_among_what_comes_into_its_region_beside_it(sides, peer,
     check_nothing_left(sides, peer, table)
 
 
-def test_what_is_loaded_at_a_slave_that_replicates_back_does_not_come_back(sides, peer, make, managed_peer) -> None:
+def test_what_is_loaded_at_a_peer_cluster_that_replicates_back_does_not_come_back(sides, peer, make, managed_peer) -> None:
     table = make()
-    back = managed_peer(sides.slave_cluster.address, sides.source_cluster.address)
-    at_slave = source_of(sides.slave_cluster.address, SinkKind.HFILES)
+    back = managed_peer(sides.peer_hbase.address, sides.source_cluster.address)
+    at_peer_cluster = source_of(sides.peer_hbase.address, SinkKind.HFILES)
     sides.source.write(table, edits("value"))
-    sides.slave.write(table, [put("own", {"f:q": b"value"})])
-    there, returned = ship_one(sides.at, peer), ship_one(at_slave, back)
+    sides.peer_cluster.write(table, [put("own", {"f:q": b"value"})])
+    there, returned = ship_one(sides.at, peer), ship_one(at_peer_cluster, back)
     assert [(s.status, s.sink, s.notLoaded) for s in (there, returned)] == 2 * [(Status.DONE, "hfiles", None)]
     assert (there.shippedCells > 1, returned.shippedCells) == (True, 1)
     assert ship_one(sides.at, peer, run_id="again").shippedCells == 0
@@ -132,9 +132,9 @@ def test_what_is_loaded_at_a_slave_that_replicates_back_does_not_come_back(sides
     check_nothing_left(sides, peer, table)
 
 
-def test_a_table_that_the_slave_lacks_stops_the_queue_and_what_is_loaded_is_not_shipped_again(sides, peer, make) -> None:
+def test_a_table_that_the_peer_cluster_lacks_stops_the_queue_and_what_is_loaded_is_not_shipped_again(sides, peer, make) -> None:
     here, missing = make(), make()
-    sides.slave.drop_table(missing)
+    sides.peer_cluster.drop_table(missing)
     for table in (missing, here):
         sides.source.write(table, edits("value"))
     failed = ship_one(sides.at, peer, run_id="first")
@@ -143,7 +143,7 @@ def test_a_table_that_the_slave_lacks_stops_the_queue_and_what_is_loaded_is_not_
     check_same(sides, here)
     assert len(records_left(sides.at, peer)) == 1
     sides.source.write(here, edits("newer"))
-    sides.slave.create_table(missing, {"f": GLOBAL, "g": GLOBAL})
+    sides.peer_cluster.create_table(missing, {"f": GLOBAL, "g": GLOBAL})
     done = ship_one(sides.at, peer, run_id="second")
     assert done.status is Status.DONE, done.error
     assert done.logEditsFiltered[LOADED] > 0
@@ -163,7 +163,7 @@ def test_a_table_that_is_dropped_in_mid_load_does_not_keep_others_from_being_loa
 
     class Dropped(LocalSpread):
         def load(self, rows: Sequence[ShuffleRow], job: LoadJob) -> list[PartitionOutcome]:
-            sides.slave.drop_table(dropped)
+            sides.peer_cluster.drop_table(dropped)
             return super().load(rows, job)
 
     failed = ship_one(sides.at, peer, run_id="first", spread=lambda: Dropped(most_tasks=1))
@@ -172,7 +172,7 @@ def test_a_table_that_is_dropped_in_mid_load_does_not_keep_others_from_being_loa
     assert here not in failed.notLoaded
     assert failed.logEditsFiltered[LOADED] > 0
     check_same(sides, here)
-    sides.slave.create_table(dropped, {"f": GLOBAL, "g": GLOBAL})
+    sides.peer_cluster.create_table(dropped, {"f": GLOBAL, "g": GLOBAL})
     assert ship_one(sides.at, peer, run_id="second").status is Status.DONE
     check_same(sides, here, dropped)
     check_nothing_left(sides, peer, here, dropped)
@@ -191,7 +191,7 @@ def test_a_table_that_began_anew_between_edits_is_shipped_in_the_order_of_the_wa
     assert f"table {anew} go by requests: " in why
     assert other not in why
     check_same(sides, anew, other)
-    assert {cell.value for cell in sides.slave.scan_all(anew)} == {b"newest"}
+    assert {cell.value for cell in sides.peer_cluster.scan_all(anew)} == {b"newest"}
     check_nothing_left(sides, peer, anew, other)
 
 
@@ -209,13 +209,13 @@ def test_what_follows_a_broken_wal_waits_until_it_is_dealt_with(sides, peer, mak
     assert failed.logEditsFiltered[LOADED] >= ROWS  # in the first WAL
     assert queue.positions() == {wals[1].name: half, wals[2].name: 0}
     check_same(sides, before.table)
-    assert len(sides.slave.scan_all(broken.table)) == ROWS // 2
-    assert sides.slave.scan_all(after.table) == []
+    assert len(sides.peer_cluster.scan_all(broken.table)) == ROWS // 2
+    assert sides.peer_cluster.scan_all(after.table) == []
 
     (done,) = ship(at, peer, roll_first=False, groups=[queue.group], run_id="second", broken_wals=BrokenWals.QUARANTINE)
     assert (done.status, done.quarantinedLogs) == (Status.DONE, 1), done.error
     assert queue.positions() == {}
-    assert sides.source.compare(after.table, sides.slave).same
+    assert sides.source.compare(after.table, sides.peer_cluster).same
     assert (tmp_path / "aside" / wals[1].name).exists()
     check_nothing_left(sides, peer, before.table)
 

@@ -26,16 +26,16 @@ PRINTER = "org.apache.hadoop.hbase.io.hfile.HFilePrettyPrinter"
 def test_edits_with_equal_keys_of_several_servers_and_wals_leave_what_the_source_has(
     distributed_pair, java_client, managed_peer, unique
 ) -> None:
-    """As regions move, one batch has edits of the same cells from both servers. The slave has some of them already."""
-    source, slave = (java_client(cluster.address) for cluster in distributed_pair)
+    """As regions move, one batch has edits of the same cells from both servers. The peer cluster has some of them already."""
+    source, peer_cluster = (java_client(cluster.address) for cluster in distributed_pair)
     table, seed = unique("load"), random.randrange(1 << 32)
     print(f"seed {seed}")
     chance = random.Random(seed)
-    create_keeping_table(source, slave, table, ALL_FAMILIES)
-    peer = managed_peer(distributed_pair.source.address, distributed_pair.slave.address)
+    create_keeping_table(source, peer_cluster, table, ALL_FAMILIES)
+    peer = managed_peer(distributed_pair.source.address, distributed_pair.peer_cluster.address)
     at = source_of(distributed_pair.source.address, SinkKind.HFILES)
     early = list(repeated(chance, 200, ALL_FAMILIES))
-    for client in (source, slave):
+    for client in (source, peer_cluster):
         client.write(table, early, one_by_one=True)
     servers = source.region_servers()
     for _ in range(3):
@@ -51,17 +51,17 @@ def test_edits_with_equal_keys_of_several_servers_and_wals_leave_what_the_source
     assert {s.sink for s in summaries} == {"hfiles"}
     assert not plan(at, peer).to_ship
     for raw in (True, False):
-        compared = source.compare(table, slave, raw=raw)
+        compared = source.compare(table, peer_cluster, raw=raw)
         assert compared.same, compared.examples
         assert compared.left > ROWS
     assert records_left(at, peer) == []
-    assert folders_left(distributed_pair.slave.address, table) == {}
-    check_files(distributed_pair.slave, table)
+    assert folders_left(distributed_pair.peer_cluster.address, table) == {}
+    check_files(distributed_pair.peer_cluster, table)
 
 
-def check_files(slave, table: str) -> None:
+def check_files(peer_cluster, table: str) -> None:
     """Check that HBase's own tool accepts the files that were loaded into a table, as `hbase hfile -v -m -k` does."""
-    folder = f"{slave.address.wal_root}/data/default/{table}"
+    folder = f"{peer_cluster.address.wal_root}/data/default/{table}"
     files = [
         (family, f"{folder}/{region.name}/{family}/{file.name}")
         for region in list_entries(folder)
@@ -72,7 +72,7 @@ def check_files(slave, table: str) -> None:
     ]
     assert len(files) >= 8, files
     assert {family for family, _ in files} == set(ALL_FAMILIES)
-    jars = os.pathsep.join(map(str, [slave.address.hbase_site.parent, *hbase_classpath()]))
+    jars = os.pathsep.join(map(str, [peer_cluster.address.hbase_site.parent, *hbase_classpath()]))
     for _, file in files[:2]:
         command = [find_java(), *jvm_options(), "-cp", jars, PRINTER, "-v", "-m", "-k", "-f", file]
         done = subprocess.run(list(map(str, command)), capture_output=True, text=True, timeout=120, check=False)

@@ -102,8 +102,8 @@ LONG = (at_once, in_between, slowly, two_of_ours, in_between, ours_dies, theirs_
 
 @pytest.fixture
 def site(cluster_folder: Path, standalone_pair, java_client, unique) -> Iterator[Site]:
-    folder, slave = cluster_folder / unique("classic"), standalone_pair.slave.address
-    with classic_site(folder, slave, java_client, unique("load")) as site:
+    folder, peer_cluster = cluster_folder / unique("classic"), standalone_pair.peer_cluster.address
+    with classic_site(folder, peer_cluster, java_client, unique("load")) as site:
         yield site
 
 
@@ -134,9 +134,9 @@ def rounds(site: Site, kinds: list[Round]) -> None:
     shipped = site.drain()
     print(f"{shipped} WALs drained in {time.monotonic() - began:.0f} s; {site.load.acknowledged} puts", flush=True)
     assert find_dead(session_of(site.zk, site.at)) == ()
-    comparison = tried_again(lambda: site.source.compare(site.table, site.slave))
+    comparison = tried_again(lambda: site.source.compare(site.table, site.peer_cluster))
     assert comparison.same
-    assert {cell.row for cell in site.slave.scan_all(site.table)} >= site.load.rows()
+    assert {cell.row for cell in site.peer_cluster.scan_all(site.table)} >= site.load.rows()
     print(f"{comparison.left} cells are the same")
 
 

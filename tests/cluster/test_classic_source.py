@@ -1,7 +1,8 @@
-"""An HBase 1 source with several WAL groups per server, whose tables are replayed, copied and compared with an HBase 2 slave.
+"""An HBase 1 source with several WAL groups per server, whose tables are replayed, copied and compared with an HBase 2 peer
+cluster.
 
 These tables have unusual traits: a namespace, rows of any bytes, regions that move between two servers, several versions, delete
-markers of each kind, and other splits at the slave.
+markers of each kind, and other splits at the peer cluster.
 """
 
 from __future__ import annotations
@@ -41,7 +42,7 @@ pytestmark = [pytest.mark.timeout(1200), pytest.mark.soak]
 @dataclass(frozen=True)
 class Site:
     source: JavaClient
-    slave: JavaClient
+    peer_cluster: JavaClient
     at: SourceCluster
 
     def spread(self, tasks: Sequence[RegionTask]) -> list[RegionOutcome]:
@@ -58,14 +59,14 @@ class Site:
 def site(tmp_path_factory: pytest.TempPathFactory, java_client: Callable[[ClusterAddress], JavaClient]) -> Iterator[Site]:
     source = classic_options(MULTIWAL, regionservers=2)
     with DistributedClusters(Path(tmp_path_factory.mktemp("classic")), {
-        "source": source, "slave": ClusterOptions(regionservers=1),
+        "source": source, "peer_cluster": ClusterOptions(regionservers=1),
     }) as clusters:  # fmt: skip
-        address, slave = clusters["source"].address, clusters["slave"].address
-        add_managed_peer(address, PEER, slave.cluster_key)
+        address, peer_cluster = clusters["source"].address, clusters["peer_cluster"].address
+        add_managed_peer(address, PEER, peer_cluster.cluster_key)
         at = replace(source_of(address), queue_layout=QueueLayout.CLASSIC)
-        for client in (java_client(address), java_client(slave)):
+        for client in (java_client(address), java_client(peer_cluster)):
             client.create_namespace("ns")
-        yield Site(java_client(address), java_client(slave), at)
+        yield Site(java_client(address), java_client(peer_cluster), at)
 
 
 def write(site: Site, table: str) -> list[int]:
@@ -84,10 +85,10 @@ def write(site: Site, table: str) -> list[int]:
     return [*times, now()]
 
 
-def test_intervals_are_shipped_again_to_a_slave_with_other_splits(site: Site) -> None:
+def test_intervals_are_shipped_again_to_a_peer_cluster_with_other_splits(site: Site) -> None:
     table = "ns:again"
     site.source.create_table(table, {"f": GLOBAL}, SPLITS, versions=VERSIONS)
-    site.slave.create_table(table, {"f": GLOBAL}, [b"m"], versions=VERSIONS)
+    site.peer_cluster.create_table(table, {"f": GLOBAL}, [b"m"], versions=VERSIONS)
     first, second, end = write(site, table)
     time.sleep(max(0.0, (end + OPEN_SLACK_MS) / 1000 - time.time()))  # otherwise the WALs that begin now would count too
     site.source.roll_wals()
@@ -96,7 +97,7 @@ def test_intervals_are_shipped_again_to_a_slave_with_other_splits(site: Site) ->
         done = ship_again(site.at, PEER, interval, run_id=str(interval.start), tables=frozenset({table}))
         assert {summary.status for summary in done} == {Status.DONE}, done
         assert len({summary.group.partition(",")[0] for summary in done}) > 2  # several groups a server
-    assert site.source.compare(table, site.slave, raw=True).same
+    assert site.source.compare(table, site.peer_cluster, raw=True).same
 
 
 def test_a_table_is_copied_and_its_queue_shipped(site: Site) -> None:
@@ -106,13 +107,13 @@ def test_a_table_is_copied_and_its_queue_shipped(site: Site) -> None:
     request = CopyRun(source=site.at, peer_id=PEER, run_id="run", tables=(table,))
     copied = initial_snapshot(request, site.spread)
     assert (copied.errors, copied.state.complete, copied.state.regions) == ((), True, 4)
-    assert site.source.compare(table, site.slave, raw=True).same
+    assert site.source.compare(table, site.peer_cluster, raw=True).same
 
 
 def test_both_sides_are_compared_and_repaired(site: Site) -> None:
     table = "ns:compared"
     site.source.create_table(table, {"f": GLOBAL}, SPLITS, versions=VERSIONS)
-    site.slave.create_table(table, {"f": GLOBAL}, [b"\x00\x01\x00", b"\xff\xff"], versions=VERSIONS)
+    site.peer_cluster.create_table(table, {"f": GLOBAL}, [b"\x00\x01\x00", b"\xff\xff"], versions=VERSIONS)
     write(site, table)
     found = verify(site.at, PEER, table, versions=VERSIONS, repair=True)[table]
     assert (found.good, found.repaired) == (len(ROWS), len(ROWS))

@@ -58,8 +58,8 @@ def test_a_plan_tells_what_a_batch_ships_and_a_shipment_ships_it(clusters, admin
     status, report, err = run("ship", peer, "--json")
     assert (status, report["ok"], report["totals"]["shippedOps"]) == (0, True, 400)
     assert "WALs of 1 WAL groups" in err
-    assert clusters.source.compare(table, clusters.slave).same
-    assert clusters.slave.count_rows(table) == 400
+    assert clusters.source.compare(table, clusters.peer_cluster).same
+    assert clusters.peer_cluster.count_rows(table) == 400
     assert not is_held(admin.session.zk, admin.session.own.peer_lock(peer))
 
     status, out, _ = run("ship", peer, "--no-roll")
@@ -80,7 +80,7 @@ def test_a_paused_peer_is_left_alone_and_that_is_well(clusters, admin, peer, tab
     assert "it is paused (walferry.paused=true in its configuration). What is written stays queued until `walferry peers" in out
     resume(admin, peer)
     assert run("ship", peer)[0] == 0
-    assert clusters.slave.count_rows(table) == 200
+    assert clusters.peer_cluster.count_rows(table) == 200
 
 
 def test_a_peer_that_must_not_be_shipped_is_refused(clusters, run, unique) -> None:
@@ -105,7 +105,7 @@ def test_a_shipment_that_is_interrupted_gives_up_what_it_holds_and_loses_nothing
     with subprocess.Popen(
         command, env=environment, stderr=subprocess.PIPE, text=True, start_new_session=True, preexec_fn=heed_interrupts
     ) as process:
-        wait_until(lambda: clusters.slave.count_rows(table) > 0, "it ships", processes=[], timeout=60)
+        wait_until(lambda: clusters.peer_cluster.count_rows(table) > 0, "it ships", processes=[], timeout=60)
         assert is_held(admin.session.zk, lease)
         assert turn_of(admin.session, peer, "another run").other is not None
         os.killpg(process.pid, signal.SIGINT)
@@ -114,10 +114,10 @@ def test_a_shipment_that_is_interrupted_gives_up_what_it_holds_and_loses_nothing
         assert turn_of(admin.session, peer, "another run").other is None
         assert process.stderr is not None
         assert "interrupted" in process.stderr.read()
-    assert clusters.slave.count_rows(table) < 400
+    assert clusters.peer_cluster.count_rows(table) < 400
     set_values(admin, peer, {"bandwidth": ""})
     assert run("ship", peer)[0] == 0
-    assert clusters.source.compare(table, clusters.slave).same
+    assert clusters.source.compare(table, clusters.peer_cluster).same
 
 
 def test_tables_are_compared_and_repaired(clusters, peer, table, run) -> None:
@@ -125,14 +125,14 @@ def test_tables_are_compared_and_repaired(clusters, peer, table, run) -> None:
     assert run("ship", peer)[0] == 0
     status, report, _ = run("verify", peer, table, "--json", "--recompares", "0")
     assert (status, report["totals"]["GOODROWS"], report["ok"]) == (0, 20, True)
-    clusters.slave.empty_table(table)
-    clusters.slave.write(table, [put("only-here", {"f:q": b"v"})])
+    clusters.peer_cluster.empty_table(table)
+    clusters.peer_cluster.write(table, [put("only-here", {"f:q": b"v"})])
     status, out, err = run("verify", peer, table, "--recompares", "0")
     assert status == 3
     assert f"table {table}: 21 rows differ" in err
     assert f"ONLY_IN_SOURCE_TABLE_ROWS {table} a0:" in out
     assert run("verify", peer, table, "--recompares", "0", "--repair")[0] == 3
-    assert clusters.slave.count_rows(table) == 21
+    assert clusters.peer_cluster.count_rows(table) == 21
     status, _, err = run("verify", peer, "nowhere")
     assert (status, "nowhere" in err) == (1, True)
 
@@ -141,8 +141,8 @@ def test_a_check_finds_what_works_and_what_does_not(clusters, admin, peer, table
     status, found, _ = run("check", "--json")
     of_peer = {each["kind"]: each["severity"] for each in found["findings"] if each["about"] == f"peer {peer}"}
     assert of_peer == dict.fromkeys(("configuration", "tables", "queues"), "well")
-    of_slave = {each["kind"]: each["severity"] for each in found["findings"] if each["about"] == f"slave of peer {peer}"}
-    assert of_slave == dict.fromkeys(("ZooKeeper", "RegionServers", "rights"), "well")
+    of_peer_cluster = {each["kind"]: each["severity"] for each in found["findings"] if each["about"] == f"cluster of peer {peer}"}
+    assert of_peer_cluster == dict.fromkeys(("ZooKeeper", "RegionServers", "rights"), "well")
     others = {each["kind"]: each["severity"] for each in found["findings"] if not each["about"]}
     looked_at = ("ZooKeeper", "cluster", "RegionServers", "Master", "WAL folders", "replication", "dead servers")
     assert others == {**dict.fromkeys(looked_at, "well"), "own root": "note"}  # without logins, all may write there
@@ -156,10 +156,10 @@ def test_a_check_finds_what_works_and_what_does_not(clusters, admin, peer, table
     wrong = {each["kind"]: each["text"] for each in found["findings"] if each["severity"] == "wrong"}
     assert "walferry.sink is 'quick'" in wrong["configuration"]
     clusters.source.put_peer_configuration(peer, {"walferry.sink": ""})
-    clusters.slave.drop_table(table)
+    clusters.peer_cluster.drop_table(table)
     status, out, _ = run("check", peer)
     assert status == 3
-    assert f"there is no table {table} at the slave" in out
+    assert f"there is no table {table} at the peer cluster" in out
     pause(admin, peer)
     assert "it is paused" in run("check", peer)[1]
 
@@ -187,15 +187,15 @@ def dead(clusters, peer, table) -> DeadQueue:
 
 def test_a_dead_server_s_queue_is_drained(clusters, admin, peer, table, run, dead) -> None:
     ref = f"{clusters.source.region_servers()[0]}/{peer}-{dead.server}"
-    status, told, _ = run("drain", ref, "--dry-run", "--json")
+    status, reported, _ = run("drain", ref, "--dry-run", "--json")
     assert status == 0
-    assert told["lines"][0] == "Dry run: nothing is claimed, shipped or deleted."
+    assert reported["lines"][0] == "Dry run: nothing is claimed, shipped or deleted."
     assert admin.session.zk.exists(dead.path)
     status, out, err = run("drain", ref)
     assert (status, [line.split()[:5] for line in out.splitlines()[1:]]) == (0, [[ref, "complete", "1", "0", "50"]])
     assert f"queue {ref}: 1 WALs" in err
     assert not admin.session.zk.exists(dead.path)
-    assert clusters.slave.count_rows(table) == 50
+    assert clusters.peer_cluster.count_rows(table) == 50
     status, out, err = run("drain", ref)
     assert (status, out) == (1, "")
     assert f"there is no queue {ref}" in err
@@ -212,7 +212,7 @@ def test_all_queues_of_a_dead_server_are_shipped(clusters, admin, peer, table, r
     status, report, _ = run("failover", dead.server, "--json")
     assert (status, report["totals"]["completedRecoverQueues"], report["totals"]["shippedOps"]) == (0, 1, 50)
     assert not admin.session.zk.exists(dead.path)
-    assert clusters.slave.count_rows(table) == 50
+    assert clusters.peer_cluster.count_rows(table) == 50
     status, out, _ = run("failover", dead.server)
     assert (status, f"Server {dead.server}: no queue of it is left" in out) == (0, True)
 

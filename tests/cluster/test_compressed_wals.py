@@ -16,7 +16,7 @@ from tests.cluster.walferry_runs import roll, ship, source_of
 from walferry.engine.summary import Status
 from walferry.hbase.files.systems import open_wal
 from walferry.hbase.wal.header import parse_header
-from walferry.hbase.wal.reader import read_windows
+from walferry.hbase.wal.reader import read_wal_batches
 
 WAL = "hbase.regionserver.wal"
 DICTIONARIES = {f"{WAL}.enablecompression": "true"}
@@ -72,21 +72,21 @@ def test_all_kinds_of_edits_are_decoded_and_replicated(
     source: tuple[StandaloneCluster, ClientJvm], standalone_pair, unique: Callable[[str], str], tmp_path: Path
 ) -> None:
     cluster, jvm = source
-    client, slave = (jvm.client(each.address) for each in (cluster, standalone_pair.slave))
+    client, peer_cluster = (jvm.client(each.address) for each in (cluster, standalone_pair.peer_cluster))
     table, peer = unique("t"), unique("peer")
-    for side in (client, slave):
+    for side in (client, peer_cluster):
         side.create_table(table, {"f": GLOBAL})
-    client.add_managed_peer(peer, standalone_pair.slave.address.cluster_key)
+    client.add_managed_peer(peer, standalone_pair.peer_cluster.address.cluster_key)
     write_all_kinds(client)
     client.put_many(table, ROWS, ["f:a", "f:b"], value_bytes=200)
     tagged = [put(f"tagged{i}", {"f:q": b"v" * i}, tags=[(70, b"t%d" % (i % 7))]) for i in range(300)]
     client.write(table, tagged)  # one by one, HBase would drop their tags
-    for name in ("decoded", "decoding:other"):  # the slave has the tables of another configuration
-        if slave.table_exists(name):
-            slave.drop_table(name)
+    for name in ("decoded", "decoding:other"):  # the peer cluster has the tables of another configuration
+        if peer_cluster.table_exists(name):
+            peer_cluster.drop_table(name)
         elif ":" in name:
-            slave.create_namespace("decoding")
-        slave.create_table(name, {"f": GLOBAL}, versions=3)
+            peer_cluster.create_namespace("decoding")
+        peer_cluster.create_table(name, {"f": GLOBAL}, versions=3)
     at = source_of(cluster.address)
     roll(at, peer)
     root = Path(cluster.address.wal_root.removeprefix("file://"))
@@ -101,17 +101,17 @@ def test_all_kinds_of_edits_are_decoded_and_replicated(
     summaries = ship(at, peer)
     assert {summary.status for summary in summaries} == {Status.DONE}, [summary.error for summary in summaries]
     for name in (table, "decoding:other"):
-        assert client.compare(name, slave).same
-    assert client.compare("decoded", slave, families=["f"]).same
+        assert client.compare(name, peer_cluster).same
+    assert client.compare("decoded", peer_cluster, families=["f"]).same
 
 
 def check_resuming(url: str) -> None:
     """Check that reading from several positions gives the same entries as reading the whole file."""
     with open_wal(url) as file:
-        whole = [int(p) for window in read_windows(file, url, 0, partial_tail="error") for p in window.positions]
+        whole = [int(p) for wal_batch in read_wal_batches(file, url, 0, partial_tail="error") for p in wal_batch.positions]
         for first in range(0, len(whole), max(1, len(whole) // 7)):
-            windows = read_windows(file, url, whole[first], window_bytes=50_000, partial_tail="error")
-            assert [int(p) for window in windows for p in window.positions] == whole[first:]
+            wal_batches = read_wal_batches(file, url, whole[first], wal_batch_bytes=50_000, partial_tail="error")
+            assert [int(p) for wal_batch in wal_batches for p in wal_batch.positions] == whole[first:]
 
 
 @pytest.mark.soak

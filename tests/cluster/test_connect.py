@@ -100,8 +100,8 @@ def test_a_batch_arrives_with_the_same_summaries_and_an_idle_one_has_none(connec
     sides.source.put_many(table, 2000, ["f:a", "l:b"], batch=100)
     roll(sides.at, peer)
     summaries = connect("run 1/é").ship()
-    assert sides.source.compare(table, sides.slave, families=["f"]).same
-    assert sides.slave.scan_all(table, ["l"]) == []
+    assert sides.source.compare(table, sides.peer_cluster, families=["f"]).same
+    assert sides.peer_cluster.scan_all(table, ["l"]) == []
     (summary,) = summaries
     assert (summary.status, summary.shippedCells, summary.cellsFiltered) == (Status.DONE, 2000, 2000)
     assert kept(sides, peer, "run 1/é") == summaries
@@ -122,11 +122,11 @@ def test_a_job_that_is_ended_gives_its_queue_up_and_the_next_try_goes_on(connect
         waiting.interrupt()
         with pytest.raises(Interrupted):
             ended.result(60)
-    wait_for(lambda: not leases(sides.at, proxied_peer))  # otherwise it could still ship once the slave is back
+    wait_for(lambda: not leases(sides.at, proxied_peer))  # otherwise it could still ship once the peer cluster is back
     proxied.sink.mend()
     (again,) = connect("run", proxied_peer).ship()
     assert (again.status, again.shippedOps) == (Status.DONE, 20)
-    assert sides.source.compare(table, sides.slave, families=["f"]).same
+    assert sides.source.compare(table, sides.peer_cluster, families=["f"]).same
 
 
 @pytest.fixture
@@ -139,20 +139,20 @@ def test_a_backlog_is_loaded_and_how_far_it_is_is_noted(connect, loading, sides,
     monkeypatch.setattr(load_spread, "EVERY_SECONDS", 0.0)
     noted, tell = list[str](), LoadNote.tell
 
-    def told(note: LoadNote, text: str) -> None:
+    def reported(note: LoadNote, text: str) -> None:
         tell(note, text)
         with open_session(loading) as session:
             noted.append(read_load_note(session, peer, "run"))
 
-    monkeypatch.setattr(LoadNote, "tell", told)
+    monkeypatch.setattr(LoadNote, "tell", reported)
     caplog.set_level(logging.INFO, "walferry")
     table = both(splits=even_splits(3))
     for number in range(3):
         sides.source.put_many(table, 2000, ["f:a", "l:b"], first=1000 * number, value_bytes=500)
         roll(sides.at, peer)
     assert {(s.status, s.sink, s.notLoaded) for s in connect("run", at=loading).ship()} == {(Status.DONE, "hfiles", None)}
-    assert sides.source.compare(table, sides.slave, families=["f"]).same
-    assert sides.slave.scan_all(table, ["l"]) == []
+    assert sides.source.compare(table, sides.peer_cluster, families=["f"]).same
+    assert sides.peer_cluster.scan_all(table, ["l"]) == []
     for said in ("are loaded as files", "cells and"):
         assert said in caplog.text
     assert any("parts of the WALs" in text for text in noted)
@@ -175,7 +175,7 @@ def test_a_load_that_is_ended_in_the_middle_leaves_the_queue_and_the_next_try_lo
     assert is_untouched(before, positions(sides.at, peer))
     (again,) = connect("run", at=loading).ship()
     assert (again.status, again.sink, again.shippedOps) == (Status.DONE, "hfiles", 2000)
-    assert sides.source.compare(table, sides.slave, families=["f"]).same
+    assert sides.source.compare(table, sides.peer_cluster, families=["f"]).same
     assert loads(sides, peer) == []
 
 
@@ -220,15 +220,15 @@ def test_an_interval_is_shipped_again_by_the_server(server, sides, both, peer, t
     before = positions(sides.at, peer)
     outcome = through(server, tmp_path, job)
     assert not outcome.failed, outcome.errors
-    assert sides.source.compare(table, sides.slave, families=["f"]).same
-    assert len(sides.slave.scan_all(table, ["f"])) == 1000
+    assert sides.source.compare(table, sides.peer_cluster, families=["f"]).same
+    assert len(sides.peer_cluster.scan_all(table, ["f"])) == 1000
     assert is_untouched(before, positions(sides.at, peer))
 
 
 def test_tables_are_compared_by_the_server(server, sides, both, peer, tmp_path):
     table = both(splits=even_splits(3))
     sides.source.put_many(table, 300, ["f:a"])
-    sides.slave.put_many(table, 200, ["f:a"])
+    sides.peer_cluster.put_many(table, 200, ["f:a"])
     outcome = through(server, tmp_path, VerifyRun(source=sides.at, peer_id=peer, run_id="compare", tables=(table,)))
     (found,) = json.loads(outcome.result)
     assert (found["table"], found["good"] + found["bad"]["CONTENT_DIFFERENT_ROWS"]) == (table, 200), found
@@ -244,7 +244,7 @@ def test_the_tables_of_a_new_peer_are_copied_by_the_server(server, sides, unique
     assert not outcome.failed, outcome.errors
     state = json.loads(outcome.result)
     assert (state["complete"], state["regions"]) == (True, 4)
-    assert sides.source.compare(table, sides.slave).same
+    assert sides.source.compare(table, sides.peer_cluster).same
 
 
 BATCHES = [15, pytest.param(1000, marks=[pytest.mark.soak, pytest.mark.timeout(7200)])]
@@ -260,7 +260,7 @@ def test_many_batches_leave_no_daemons_or_workers_behind(connect, server, sides,
         assert [s.status for s in connect(f"run {number}").ship()] == [Status.DONE]
         if number % 100 == 99:
             memory.append(sum(p.memory_info().rss for p in psutil.Process(server.pid).children() if "java" in p.name()))
-    assert sides.source.compare(table, sides.slave, families=["f"]).same
+    assert sides.source.compare(table, sides.peer_cluster, families=["f"]).same
     left = processes(server)
     assert (left["java"], left["daemon"]) == (1, 1), left
     assert left["worker"] <= TASKS, left

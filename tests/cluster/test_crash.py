@@ -1,4 +1,4 @@
-"""The Spark job is killed again and again without warning: no edit is lost, and no position passes what the slave has."""
+"""The Spark job is killed again and again without warning: no edit is lost, and no position passes what the peer cluster has."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class Backlog:
         self._both = both
         self._peer = peer
         self.tables: list[str] = []
-        self.truth = WalTruth(sides.at, peer, sides.source, sides.slave)
+        self.truth = WalTruth(sides.at, peer, sides.source, sides.peer_cluster)
 
     def refill(self) -> None:
         while sum(w.bytes_left for g in plan(self._sides.at, self._peer).groups for w in g.wals) < TABLES_AHEAD * ROWS * 1000:
@@ -81,9 +81,9 @@ def finish(sides, backlog: Backlog, peer: str, folder) -> None:
     backlog.truth.check()
     assert not backlog.truth.unfinished
     for table in backlog.tables:
-        assert sides.source.compare(table, sides.slave, families=["f"]).same
-        assert sides.slave.count_rows(table) == ROWS
-        assert sides.slave.scan_all(table, ["l"]) == []
+        assert sides.source.compare(table, sides.peer_cluster, families=["f"]).same
+        assert sides.peer_cluster.count_rows(table) == ROWS
+        assert sides.peer_cluster.scan_all(table, ["l"]) == []
     with connected(sides.at.quorum) as zk:
         (summary,) = read_run(session_of(zk, sides.at), peer, RUN_ID)
     assert summary.status is Status.DONE
@@ -107,4 +107,4 @@ def test_ten_jobs_killed_in_mid_shipment_and_others_between_lose_nothing(sides, 
     sides.source.write(mixed, [delete_row(f"r{i}") for i in range(0, 500, 3)], one_by_one=True)
     kill_again_and_again(sides, backlog, peer, tmp_path, kills=10)
     finish(sides, backlog, peer, tmp_path)
-    assert sides.source.compare(mixed, sides.slave, families=["f"]).same
+    assert sides.source.compare(mixed, sides.peer_cluster, families=["f"]).same

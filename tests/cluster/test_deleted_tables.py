@@ -1,4 +1,4 @@
-"""Edits of tables and families that the slave lacks: they stop the queue, or are dropped, as HBase's settings say.
+"""Edits of tables and families that the peer cluster lacks: they stop the queue, or are dropped, as HBase's settings say.
 
 Mirrors TestReplicationEditsDroppedWithDroppedTable and TestReplicationEditsDroppedWithDeletedTableCFs.
 """
@@ -43,7 +43,7 @@ def test_edits_of_a_table_that_is_deleted_at_both_clusters_are_dropped_and_count
     if namespace:
         name = unique("ns")
         dropped = f"{name}:{dropped}"
-    for client in (sides.source, sides.slave):
+    for client in (sides.source, sides.peer_cluster):
         if namespace:
             client.create_namespace(name)
         client.create_table(dropped, {"f": GLOBAL})
@@ -51,20 +51,20 @@ def test_edits_of_a_table_that_is_deleted_at_both_clusters_are_dropped_and_count
     for row in ("before", "after"):
         sides.source.write(normal, [put(row, {"f:q": b"1"})])
         sides.source.write(dropped, [put(row, {"f:q": b"2"})])
-    for client in (sides.source, sides.slave):
+    for client in (sides.source, sides.peer_cluster):
         client.drop_table(dropped)
     summary = batch()
     assert summary.status is Status.DONE, summary.error
     assert summary.logEditsFiltered["deleted"] == 2
     assert summary.deletedAtBoth == (dropped,)
-    assert rows_at(sides.slave, normal) == {b"before", b"after"}
+    assert rows_at(sides.peer_cluster, normal) == {b"before", b"after"}
 
 
 def test_edits_behind_a_table_that_the_source_still_has_wait_until_it_is_deleted_there(sides, both, batch, peer):
     normal, dropped = both({"f": GLOBAL}), both({"f": GLOBAL})
     sides.source.put_peer_configuration(peer, DROP_TABLES)
     sides.source.write(dropped, [put("row", {"f:q": b"1"})])
-    sides.slave.drop_table(dropped)
+    sides.peer_cluster.drop_table(dropped)
     sides.source.write(normal, [put("row", {"f:q": b"1"})])
 
     for _ in range(2):
@@ -79,36 +79,36 @@ def test_edits_behind_a_table_that_the_source_still_has_wait_until_it_is_deleted
     summary = batch()
     assert summary.status is Status.DONE, summary.error
     assert summary.deletedAtBoth == (dropped,)
-    assert rows_at(sides.slave, normal) == {b"row"}
+    assert rows_at(sides.peer_cluster, normal) == {b"row"}
     assert positions(sides.at, peer) != before
 
 
 def test_without_the_setting_a_table_that_is_deleted_everywhere_stops_the_queue(sides, both, batch, peer):
     dropped = both({"f": GLOBAL})
     sides.source.write(dropped, [put("row", {"f:q": b"1"})])
-    for client in (sides.source, sides.slave):
+    for client in (sides.source, sides.peer_cluster):
         client.drop_table(dropped)
     summary = batch()
     assert summary.status is Status.FAILED
     assert f"table {dropped} does not exist there" in summary.error
-    for client in (sides.source, sides.slave):
+    for client in (sides.source, sides.peer_cluster):
         client.create_table(dropped, {"f": GLOBAL})
     assert batch().status is Status.DONE
-    assert rows_at(sides.slave, dropped) == {b"row"}
+    assert rows_at(sides.peer_cluster, dropped) == {b"row"}
 
 
-def test_a_table_that_only_the_source_has_deleted_gets_its_last_edits_at_the_slave(sides, both, batch, peer):
-    """HBase would drop these edits too if they are in one batch with edits of a table that the slave lacks."""
+def test_a_table_that_only_the_source_has_deleted_gets_its_last_edits_at_the_peer_cluster(sides, both, batch, peer):
+    """HBase would drop these edits too if they are in one batch with edits of a table that the peer cluster lacks."""
     here, gone = both({"f": GLOBAL}), both({"f": GLOBAL})
     sides.source.put_peer_configuration(peer, DROP_TABLES)
     for table in (here, gone):
         sides.source.write(table, [put("row", {"f:q": b"1"})])
         sides.source.drop_table(table)
-    sides.slave.drop_table(gone)
+    sides.peer_cluster.drop_table(gone)
     summary = batch()
     assert summary.status is Status.DONE, summary.error
     assert summary.deletedAtBoth == (gone,)
-    assert rows_at(sides.slave, here) == {b"row"}
+    assert rows_at(sides.peer_cluster, here) == {b"row"}
 
 
 def test_edits_of_a_family_that_is_deleted_at_both_clusters_are_dropped(sides, both, batch, peer):
@@ -116,21 +116,21 @@ def test_edits_of_a_family_that_is_deleted_at_both_clusters_are_dropped(sides, b
     sides.source.put_peer_configuration(peer, DROP_FAMILIES)
     sides.source.write(table, [put("first", {"g:q": b"1"})])
     sides.source.write(table, [put("second", {"f:q": b"1", "g:q": b"2"})])
-    for client in (sides.source, sides.slave):
+    for client in (sides.source, sides.peer_cluster):
         client.drop_family(table, "g")
     sides.source.write(table, [put("third", {"f:q": b"1"})])
     summary = batch()
     assert summary.status is Status.DONE, summary.error
     assert summary.logEditsFiltered["deleted"] == 1
     assert summary.deletedAtBoth == (f"{table}:g",)
-    assert rows_at(sides.slave, table) == {b"second", b"third"}
+    assert rows_at(sides.peer_cluster, table) == {b"second", b"third"}
 
 
 def test_edits_behind_a_family_that_the_source_still_has_wait_until_it_is_deleted_there(sides, both, batch, peer):
     table = both({"f": GLOBAL, "g": GLOBAL})
     sides.source.put_peer_configuration(peer, DROP_FAMILIES)
     sides.source.write(table, [put("row", {"g:q": b"1"})])
-    sides.slave.drop_family(table, "g")
+    sides.peer_cluster.drop_family(table, "g")
     sides.source.write(table, [put("row", {"f:q": b"1"})])
 
     summary = batch()
@@ -142,4 +142,4 @@ def test_edits_behind_a_family_that_the_source_still_has_wait_until_it_is_delete
     summary = batch()
     assert summary.status is Status.DONE, summary.error
     assert summary.deletedAtBoth == (f"{table}:g",)
-    assert rows_at(sides.slave, table) == {b"row"}
+    assert rows_at(sides.peer_cluster, table) == {b"row"}

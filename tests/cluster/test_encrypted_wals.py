@@ -35,7 +35,7 @@ from walferry.hbase.files.systems import open_wal
 from walferry.hbase.names import ServerName, parse_wal_name
 from walferry.hbase.wal.errors import WalKeyError
 from walferry.hbase.wal.header import MAX_HEADER_BYTES, parse_header
-from walferry.hbase.wal.reader import read_windows
+from walferry.hbase.wal.reader import read_wal_batches
 from walferry.replay.interval import Interval
 from walferry.replication.source.cluster import SourceCluster
 
@@ -119,35 +119,35 @@ def client(encrypted: Encrypted, jvm: ClientJvm) -> JavaClient:
 
 @pytest.fixture
 def table_and_peer(encrypted, client, standalone_pair, jvm, managed_peer, unique) -> tuple[str, str, JavaClient]:
-    """A table on both sides, a managed peer to the slave, and the slave."""
-    slave, table = jvm.client(standalone_pair.slave.address), unique("sealed")
-    for side in (client, slave):
+    """A table on both sides, a managed peer to the peer cluster, and the peer cluster."""
+    peer_cluster, table = jvm.client(standalone_pair.peer_cluster.address), unique("sealed")
+    for side in (client, peer_cluster):
         side.create_table(table, {"f": GLOBAL, "g": GLOBAL, "l": LOCAL}, versions=10_000)
     client.roll_wals()
-    return table, managed_peer(encrypted.cluster.address, standalone_pair.slave.address), slave
+    return table, managed_peer(encrypted.cluster.address, standalone_pair.peer_cluster.address), peer_cluster
 
 
 def test_edits_of_all_kinds_are_shipped(encrypted: Encrypted, client: JavaClient, table_and_peer: Any) -> None:
-    table, peer, slave = table_and_peer
+    table, peer, peer_cluster = table_and_peer
     for _ in range(2):
         client.write(table, edits(3_000, random.Random(table)))
         summary = ship_one(encrypted.source, peer)
         assert summary.status is Status.DONE, summary.error
         assert summary.shippedCells > 3_000
-    assert client.compare(table, slave, families=["f", "g"], raw=True).same
-    assert slave.scan_all(table, ["l"], raw=True) == []
+    assert client.compare(table, peer_cluster, families=["f", "g"], raw=True).same
+    assert peer_cluster.scan_all(table, ["l"], raw=True) == []
 
 
 def test_a_spark_job_ships_and_nobody_sees_a_secret(
     encrypted: Encrypted, client: JavaClient, table_and_peer: Any, tmp_path: Path
 ) -> None:
-    table, peer, slave = table_and_peer
+    table, peer, peer_cluster = table_and_peer
     client.put_many(table, 2_000, ["f:a", "l:b"], batch=100)
     roll(encrypted.source, peer)
     with Arguments() as arguments, Job(encrypted.source, peer, "sealed", tmp_path) as job:
         done = job.finish()
     assert done.code == 0, done.output
-    assert client.compare(table, slave, families=["f"]).same
+    assert client.compare(table, peer_cluster, families=["f"]).same
     assert any("run_job.py" in line for line in arguments.seen)
     # HBase's own configuration may contain the password, but no argument list may.
     assert not [line for line in arguments.seen if encrypted.password in line]
@@ -157,7 +157,7 @@ def test_a_spark_job_ships_and_nobody_sees_a_secret(
 def test_without_its_key_a_queue_stops_before_the_first_edit_and_goes_on_with_it(
     encrypted: Encrypted, client: JavaClient, table_and_peer: Any, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    table, peer, slave = table_and_peer
+    table, peer, peer_cluster = table_and_peer
     client.write(table, [wire.put("row", {"f:q": b"value"})])
     roll(encrypted.source, peer)
     before = positions(encrypted.source, peer)
@@ -188,14 +188,14 @@ def test_without_its_key_a_queue_stops_before_the_first_edit_and_goes_on_with_it
     assert encrypted.password not in caplog.text
     assert "wrong!" not in caplog.text
     assert ship_one(encrypted.source, peer).status is Status.DONE
-    assert client.compare(table, slave).same
+    assert client.compare(table, peer_cluster).same
 
 
 def test_an_interval_of_encrypted_wals_is_shipped_again_with_their_key_only(
     encrypted: Encrypted, client: JavaClient, table_and_peer: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("walferry.replay.files.SLACK_MS", 5)
-    table, peer, slave = table_and_peer
+    table, peer, peer_cluster = table_and_peer
     start = now()
     client.put_many(table, 100, ["f:a", "l:b"], batch=10)
     interval = Interval(start, now())
@@ -206,7 +206,7 @@ def test_an_interval_of_encrypted_wals_is_shipped_again_with_their_key_only(
     (done,) = ship_again(encrypted.source, peer, interval)
     assert done.status is Status.DONE, done.error
     assert done.tables[table][1] == 100
-    assert client.compare(table, slave, families=["f"]).same
+    assert client.compare(table, peer_cluster, families=["f"]).same
     (server,) = client.region_servers()
     whole = Interval(ServerName.parse(server).start_code, interval.end)
     with pytest.raises(WalKeyError, match="no key provider is given"):
@@ -303,7 +303,7 @@ def test_keys_positions_and_bytes_are_those_of_hbase_s_wal_reader(
 ) -> None:
     keys = encrypted.source.keys()
     assert compare_with_reader(client, wals, unwrap_key=keys) > 5_000
-    assert compare_with_reader(client, wals, unwrap_key=keys, window_bytes=1000, batch_bytes=1000) > 5_000
+    assert compare_with_reader(client, wals, unwrap_key=keys, wal_batch_bytes=1000, batch_bytes=1000) > 5_000
 
 
 def test_reading_goes_on_from_every_position_that_hbase_could_have_registered(encrypted: Encrypted, wals: list[str]) -> None:
@@ -312,8 +312,8 @@ def test_reading_goes_on_from_every_position_that_hbase_could_have_registered(en
     rows = decode(url, unwrap_key=keys)
     for position in sorted({row["next_offset"] for row in rows})[:300]:
         with open_wal(url) as file:
-            windows = read_windows(file, url, position, window_bytes=4096, partial_tail="error", unwrap_key=keys)
-            first = next(windows, None)
+            wal_batches = read_wal_batches(file, url, position, wal_batch_bytes=4096, partial_tail="error", unwrap_key=keys)
+            first = next(wal_batches, None)
         following = next((row["key_offset"] for row in rows if row["key_offset"] >= position), None)
         assert (first and int(first.positions[0])) == following
 

@@ -1,4 +1,5 @@
-"""RegionServers die again and again under write load: the slave gets every acknowledged write, and each WAL is in one queue."""
+"""RegionServers die again and again under write load: the peer cluster gets every acknowledged write, and each WAL is in one
+queue."""
 
 from __future__ import annotations
 

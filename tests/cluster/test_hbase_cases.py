@@ -1,4 +1,5 @@
-"""HBase's own cases of several slaves and of peers whose tables change: docs/hbase-test-cases.md maps each case to its test."""
+"""HBase's own cases of several peer clusters and of peers whose tables change: docs/hbase-test-cases.md maps each case to its
+test."""
 
 from __future__ import annotations
 
@@ -49,7 +50,9 @@ def puts_and_deletes(member: Member, table: str) -> tuple[int, int]:
 # TestMultiSlaveReplication
 
 
-def test_a_slave_that_is_added_later_gets_what_is_written_from_the_wal_of_that_moment_on(members, create_table, lead, batch):
+def test_a_peer_cluster_that_is_added_later_gets_what_is_written_from_the_wal_of_that_moment_on(
+    members, create_table, lead, batch
+):
     b, a, c = members[:3]  # a has one RegionServer, so that one roll begins all new WALs
     table = create_table([a, b, c])
     first = lead(a, b)
@@ -87,7 +90,7 @@ def families_at(member: Member, table: str) -> set[str]:
     return {cell.family.decode() for cell in member.client.scan_all(table)}
 
 
-def test_two_slaves_get_their_own_tables_and_families_and_others_after_a_change(members, unique, lead, batch):
+def test_two_peer_clusters_get_their_own_tables_and_families_and_others_after_a_change(members, unique, lead, batch):
     b, a, c = members[:3]
     table_a, table_b, table_c = tables = [unique("t") for _ in range(3)]
     for member in (a, b, c):

@@ -130,11 +130,13 @@ def test_without_an_active_namenode_the_name_service_is_named_and_a_later_try_wo
     make_active(hdfs, FIRST)
     write_file(f"{root}/file", DATA)
     hdfs.make_standby(FIRST)
-    told = rf"no NameNode of the name service {NAME_SERVICE} is active: {FIRST} \(localhost:\d+\) standby; {SECOND} .* standby"
+    reported = (
+        rf"no NameNode of the name service {NAME_SERVICE} is active: {FIRST} \(localhost:\d+\) standby; {SECOND} .* standby"
+    )
     with ThreadPoolExecutor(3) as pool:
         uses = [pool.submit(file_size, f"{root}/file"), pool.submit(list_entries, root), pool.submit(NewFile, f"{root}/more")]
         for use in uses:
-            with pytest.raises(NoActiveNameNode, match=rf"^{root}.*: {told}.*haadmin"):
+            with pytest.raises(NoActiveNameNode, match=rf"^{root}.*: {reported}.*haadmin"):
                 use.result()
     with pytest.raises(StoreError, match=r"StandbyException.*StandbyException"):
         space_at(root)
@@ -176,10 +178,10 @@ def backlog(
     hdfs: HaHdfs, source: DistributedCluster, standalone_pair, java_client, managed_peer, unique: Callable[[str], str]
 ) -> Backlog:
     make_active(hdfs, FIRST)
-    slave = standalone_pair.slave
-    peer, at, table = managed_peer(source.address, slave.address), source_of(source.address), unique("t")
+    peer_cluster = standalone_pair.peer_cluster
+    peer, at, table = managed_peer(source.address, peer_cluster.address), source_of(source.address), unique("t")
     reconfigure(source.address, peer, with_bandwidth(1_500_000))
-    here, there = java_client(source.address), java_client(slave.address)
+    here, there = java_client(source.address), java_client(peer_cluster.address)
     for client in (here, there):
         client.create_table(table, {"f": GLOBAL})
     for first in range(0, 6000, 1000):

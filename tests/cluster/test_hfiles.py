@@ -1,4 +1,4 @@
-"""HFiles that Walferry writes from a real source's WALs make a real slave equal to the source.
+"""HFiles that Walferry writes from a real source's WALs make a real peer cluster equal to the source.
 
 Flushes drop deleted cells, and compactions drop the delete markers too, at other times on each side. So the tables keep deleted
 cells and are not compacted.
@@ -32,15 +32,15 @@ from walferry.hbase.hfiles.settings import FileSettings
 from walferry.hbase.hfiles.stores import Store, TargetTable
 from walferry.hbase.hfiles.writer import write_file
 from walferry.hbase.names import parse_wal_name
-from walferry.hbase.wal.reader import read_windows
+from walferry.hbase.wal.reader import read_wal_batches
+from walferry.replication.filters.batch import filter_batch
 from walferry.replication.filters.rules import FilterRules, PeerTables
-from walferry.replication.filters.window import filter_window
 from walferry.shipping.bulkload.runs import Edits, SortedRun, sorted_runs
 
 Load = Callable[[JavaClient, str, list[str]], None]
 FAMILIES = ("f", "g")
 ROWS = 60
-SOURCE_SPLITS, SLAVE_SPLITS = [b"row30"], [b"row10", b"row20", b"row40"]
+SOURCE_SPLITS, PEER_CLUSTER_SPLITS = [b"row30"], [b"row10", b"row20", b"row40"]
 SETTINGS = FileSettings(block_bytes=2_000, encoding=Encoding.FAST_DIFF, compression=Compression.GZ, bloom=Bloom.ROWCOL)
 
 
@@ -92,9 +92,9 @@ def closed_wals(cluster: StandaloneCluster, folder: Path, since: int) -> list[st
 def edits_of(url: str, table: str) -> Iterator[Edits]:
     rules = FilterRules(uuid.uuid4(), uuid.uuid4(), PeerTables(replicate_all=False, table_families={table.encode(): frozenset()}))
     with open_wal(url) as file:
-        for window in read_windows(file, url, 0, window_bytes=20_000, partial_tail="error"):
-            kept = filter_window(window, rules, url)
-            yield Edits(window, kept, np.flatnonzero(kept.cells), url)
+        for batch in read_wal_batches(file, url, 0, wal_batch_bytes=20_000, partial_tail="error"):
+            kept = filter_batch(batch, rules, url)
+            yield Edits(batch, kept, np.flatnonzero(kept.cells), url)
 
 
 def write_files(runs: Sequence[SortedRun], folder: Path, settings: FileSettings) -> int:
@@ -112,21 +112,23 @@ def write_files(runs: Sequence[SortedRun], folder: Path, settings: FileSettings)
 
 @pytest.fixture
 def loaded(standalone_pair, java_client, managed_peer, unique, tmp_path) -> Callable[[Load], None]:
-    """`loaded(load)`: source and slave are equal after `load(slave, table, wals)`, whatever they contained before."""
+    """`loaded(load)`: source and peer cluster are equal after `load(peer_cluster, table, wals)`, whatever they contained
+    before."""
 
     def check(load: Load) -> None:
-        source, slave = java_client(standalone_pair.source.address), java_client(standalone_pair.slave.address)
+        source, peer_cluster = java_client(standalone_pair.source.address), java_client(standalone_pair.peer_cluster.address)
         table, chance = unique("hfiles"), random.Random(11)
-        for client, splits in ((source, SOURCE_SPLITS), (slave, SLAVE_SPLITS)):
+        for client, splits in ((source, SOURCE_SPLITS), (peer_cluster, PEER_CLUSTER_SPLITS)):
             client.create_table(table, dict.fromkeys(FAMILIES, GLOBAL), splits, versions=1_000)
             client.switch_compaction(table, False)
             for family in FAMILIES:
                 client.alter_family(table, family, {"KEEP_DELETED_CELLS": "TRUE"})
         since = now()
-        managed_peer(standalone_pair.source.address, standalone_pair.slave.address)  # the peer keeps the WALs, and rolls them
+        # the peer keeps the WALs, and rolls them
+        managed_peer(standalone_pair.source.address, standalone_pair.peer_cluster.address)
         early = list(repeated(chance, 300))
         source.write(table, early, one_by_one=True)
-        slave.write(table, early, one_by_one=True)
+        peer_cluster.write(table, early, one_by_one=True)
         for _ in range(3):
             source.write(table, repeated(chance, 500))
             source.write(table, repeated(chance, 100), one_by_one=True)
@@ -136,9 +138,9 @@ def loaded(standalone_pair, java_client, managed_peer, unique, tmp_path) -> Call
         source.split_region(first.encoded_name, b"row15")
         source.write(table, repeated(chance, 500), one_by_one=True)
         source.roll_wals()
-        load(slave, table, closed_wals(standalone_pair.source, tmp_path / "wals", since))
+        load(peer_cluster, table, closed_wals(standalone_pair.source, tmp_path / "wals", since))
         for raw in (True, False):
-            compared = source.compare(table, slave, raw=raw)
+            compared = source.compare(table, peer_cluster, raw=raw)
             assert compared.same, compared.examples
             assert compared.left > ROWS
 
@@ -147,27 +149,27 @@ def loaded(standalone_pair, java_client, managed_peer, unique, tmp_path) -> Call
 
 @pytest.mark.parametrize("settings", [FileSettings(), SETTINGS], ids=["plain", "encoded and compressed"])
 def test_one_load_leaves_what_the_source_has_whatever_the_order_of_wals(loaded, tmp_path: Path, settings: FileSettings) -> None:
-    def load(slave: JavaClient, table: str, wals: list[str]) -> None:
-        target = target_of(slave, table)
+    def load(peer_cluster: JavaClient, table: str, wals: list[str]) -> None:
+        target = target_of(peer_cluster, table)
         runs = [run for url in wals for run in sorted_runs(edits_of(url, table), target, memory_bytes=40_000, run_bytes=5_000)]
         random.Random(5).shuffle(runs)
         for attempt in range(2):  # loading twice is harmless
             folder = tmp_path / f"load{attempt}"
-            assert write_files(runs, folder, settings) == len(FAMILIES) * (1 + len(SLAVE_SPLITS))
-            slave.load_files(table, folder.as_uri())
+            assert write_files(runs, folder, settings) == len(FAMILIES) * (1 + len(PEER_CLUSTER_SPLITS))
+            peer_cluster.load_files(table, folder.as_uri())
 
     loaded(load)
 
 
 def test_loads_one_after_the_other_leave_what_the_source_has(loaded, tmp_path: Path) -> None:
-    def load(slave: JavaClient, table: str, wals: list[str]) -> None:
-        target = target_of(slave, table)
+    def load(peer_cluster: JavaClient, table: str, wals: list[str]) -> None:
+        target = target_of(peer_cluster, table)
         loads = 0
         for number, url in enumerate(sorted(wals, key=lambda url: int(url.rpartition(".")[2]))):
             runs = list(sorted_runs(edits_of(url, table), target))
             if runs:
                 write_files(runs, tmp_path / f"load{number}", FileSettings())
-                slave.load_files(table, (tmp_path / f"load{number}").as_uri())
+                peer_cluster.load_files(table, (tmp_path / f"load{number}").as_uri())
                 loads += 1
         assert loads >= 4
 
@@ -187,7 +189,7 @@ def test_a_key_that_was_written_before_and_after_its_table_began_anew_is_refused
     source, table = java_client(standalone_pair.source.address), unique("hfiles")
     source.create_table(table, dict.fromkeys(FAMILIES, GLOBAL))
     since = now()
-    managed_peer(standalone_pair.source.address, standalone_pair.slave.address)
+    managed_peer(standalone_pair.source.address, standalone_pair.peer_cluster.address)
     source.write(table, (wire.put("row", {"f:0": b"old"}, timestamp=1) for _ in range(50)), one_by_one=True)
     begin_anew(source, table)
     source.write(table, [wire.put("row", {"f:0": b"new"}, timestamp=1)])

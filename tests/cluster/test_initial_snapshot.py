@@ -36,25 +36,25 @@ def test_a_table_is_made_and_copied_and_the_queue_brings_the_rest(sides: Sides, 
     assert not copied.errors
     assert (copied.state.regions, copied.state.complete, copied.state.by_scan) == (4, True, ())
     assert copied.state.bytes > 0
-    assert sides.source.compare(table, sides.slave, families=["f"], raw=True).same
-    assert sides.slave.count_rows(table) == 2000
-    assert not sides.slave.scan_all(table, ["l"]), "a family that the peer does not get was copied"
-    assert [(r.start_key, r.end_key) for r in sides.slave.regions(table)] == [
+    assert sides.source.compare(table, sides.peer_cluster, families=["f"], raw=True).same
+    assert sides.peer_cluster.count_rows(table) == 2000
+    assert not sides.peer_cluster.scan_all(table, ["l"]), "a family that the peer does not get was copied"
+    assert [(r.start_key, r.end_key) for r in sides.peer_cluster.regions(table)] == [
         (r.start_key, r.end_key) for r in sides.source.regions(table)
     ]
     assert not copies.snapshots()
     sides.source.put_many(table, 100, ["f:a"], first=5000)
     assert all(not summary.failed for summary in ship(sides.at, copies.peer))
-    assert sides.source.compare(table, sides.slave, families=["f"], raw=True).same
+    assert sides.source.compare(table, sides.peer_cluster, families=["f"], raw=True).same
 
 
-def test_of_cells_with_equal_keys_the_last_written_one_counts_at_the_slave_too(sides: Sides, copies: Copies, source_table):
+def test_of_cells_with_equal_keys_the_last_written_one_counts_at_the_peer_cluster_too(sides: Sides, copies: Copies, source_table):
     table = source_table({"f": GLOBAL})
     for value in (b"oldest", b"the one in the middle, which has the largest file", b"newest"):
         sides.source.write(table, [wire.put("row", {"f:q": value}, timestamp=5)])
         sides.source.flush(table)
     assert not copies.run(table).errors
-    assert [cell.value for cell in sides.slave.scan_all(table)] == [b"newest"]
+    assert [cell.value for cell in sides.peer_cluster.scan_all(table)] == [b"newest"]
 
 
 def test_links_of_a_cloned_table_bulk_loads_and_namespaces_are_copied_as_files(
@@ -69,8 +69,8 @@ def test_links_of_a_cloned_table_bulk_loads_and_namespaces_are_copied_as_files(
     copied = copies.run(clone)
     assert not copied.errors
     assert copied.state.by_scan == ()
-    assert sides.source.compare(clone, sides.slave, raw=True).same
-    assert sides.slave.count_rows(clone) == 4
+    assert sides.source.compare(clone, sides.peer_cluster, raw=True).same
+    assert sides.peer_cluster.count_rows(clone) == 4
 
 
 def test_a_table_is_made_with_what_may_travel_and_values_in_mob_files_are_scanned(sides: Sides, copies: Copies, source_table):
@@ -84,8 +84,8 @@ def test_a_table_is_made_with_what_may_travel_and_values_in_mob_files_are_scanne
     copied = copies.run(table)
     assert not copied.errors
     assert "lie in MOB files" in copied.state.by_scan[0]
-    assert sides.slave.describe(table) == described
-    assert sides.source.compare(table, sides.slave).same
+    assert sides.peer_cluster.describe(table) == described
+    assert sides.source.compare(table, sides.peer_cluster).same
 
 
 def test_files_of_all_encodings_and_codecs_are_copied_as_they_are(sides: Sides, copies: Copies, source_table):
@@ -104,8 +104,8 @@ def test_files_of_all_encodings_and_codecs_are_copied_as_they_are(sides: Sides, 
     copied = copies.run(table)
     assert not copied.errors
     assert copied.state.by_scan == ()
-    assert sides.slave.describe(table) == sides.source.describe(table)
-    assert sides.source.compare(table, sides.slave, raw=True).same
+    assert sides.peer_cluster.describe(table) == sides.source.describe(table)
+    assert sides.source.compare(table, sides.peer_cluster, raw=True).same
 
 
 def test_tables_without_rows_are_made_and_files_without_cells_are_left_out(sides: Sides, copies: Copies, source_table):
@@ -118,8 +118,8 @@ def test_tables_without_rows_are_made_and_files_without_cells_are_left_out(sides
     copied = copies.run(never_written, emptied)
     assert not copied.errors
     assert (copied.state.regions, copied.state.by_scan) == (3, ())
-    assert sides.slave.count_rows(never_written) == 0
-    assert sides.source.compare(emptied, sides.slave, raw=True).same
+    assert sides.peer_cluster.count_rows(never_written) == 0
+    assert sides.source.compare(emptied, sides.peer_cluster, raw=True).same
 
 
 def test_a_snapshot_that_a_killed_job_has_only_begun_is_waited_for_and_deleted(sides: Sides, copies: Copies, source_table):
@@ -134,10 +134,10 @@ def test_a_snapshot_that_a_killed_job_has_only_begun_is_waited_for_and_deleted(s
     assert not copies.snapshots()
 
 
-def test_a_table_with_rows_at_the_slave_is_refused_by_name(sides: Sides, copies: Copies, both):
+def test_a_table_with_rows_at_the_peer_cluster_is_refused_by_name(sides: Sides, copies: Copies, both):
     table = both({"f": GLOBAL})
-    sides.slave.write(table, [wire.put("there", {"f:q": b"v"})])
-    with pytest.raises(CopyRefused, match=f"table {table} at the slave is not empty"):
+    sides.peer_cluster.write(table, [wire.put("there", {"f:q": b"v"})])
+    with pytest.raises(CopyRefused, match=f"table {table} at the peer cluster is not empty"):
         copies.run(table)
     with open_session(sides.at) as session:
         assert under_way(session, copies.peer) is None, "a copy that was refused stops all batches"
@@ -147,10 +147,10 @@ def test_a_table_with_rows_at_the_slave_is_refused_by_name(sides: Sides, copies:
 def test_a_table_whose_rows_were_deleted_is_refused_because_the_markers_would_hide_the_copy(sides: Sides, copies: Copies, both):
     table = both({"f": GLOBAL})
     sides.source.write(table, [wire.put("row", {"f:q": b"v"})])
-    sides.slave.write(table, [wire.put("row", {"f:q": b"other"})])
-    sides.slave.write(table, [wire.delete_row("row")])
-    assert not sides.slave.scan_all(table)
-    with pytest.raises(CopyRefused, match=f"table {table} at the slave is not empty"):
+    sides.peer_cluster.write(table, [wire.put("row", {"f:q": b"other"})])
+    sides.peer_cluster.write(table, [wire.delete_row("row")])
+    assert not sides.peer_cluster.scan_all(table)
+    with pytest.raises(CopyRefused, match=f"table {table} at the peer cluster is not empty"):
         copies.run(table)
 
 
@@ -160,11 +160,11 @@ def test_a_table_that_was_emptied_between_two_runs_is_copied_as_a_whole(sides: S
     sides.source.put_many(table, 400, ["f:a"])
     copies.run(table, spread=lambda tasks: copies.spread(tasks[:2]))
     if again == "dropped":
-        sides.slave.drop_table(table)
+        sides.peer_cluster.drop_table(table)
     else:
-        sides.slave.empty_table(table)
+        sides.peer_cluster.empty_table(table)
     assert copies.run(table, run="another").state.complete
-    assert sides.source.compare(table, sides.slave, raw=True).same
+    assert sides.source.compare(table, sides.peer_cluster, raw=True).same
 
 
 def test_a_family_that_the_peer_gets_only_since_the_first_run_is_copied_too(sides: Sides, copies: Copies, source_table):
@@ -173,7 +173,7 @@ def test_a_family_that_the_peer_gets_only_since_the_first_run_is_copied_too(side
     copies.run(table, spread=lambda tasks: copies.spread(tasks[:1]))
     sides.source.alter_family(table, "g", {"REPLICATION_SCOPE": "1"})
     assert copies.run(table, run="another").state.complete
-    assert sides.source.compare(table, sides.slave, raw=True).same
+    assert sides.source.compare(table, sides.peer_cluster, raw=True).same
 
 
 def test_a_copy_that_was_interrupted_goes_on_and_the_queue_waits_for_it(sides: Sides, copies: Copies, source_table):
@@ -200,7 +200,7 @@ def test_a_copy_that_was_interrupted_goes_on_and_the_queue_waits_for_it(sides: S
 
     assert not copies.run(table, spread=rest, run="another").errors
     assert len(left) == 2
-    assert sides.source.compare(table, sides.slave, raw=True).same
+    assert sides.source.compare(table, sides.peer_cluster, raw=True).same
     with open_session(sides.at) as session:
         assert under_way(session, copies.peer) is None
         assert not Records(session, copies.peer).names(table)
@@ -248,7 +248,7 @@ def test_a_task_that_was_paused_in_mid_copy_until_another_run_was_through_loads_
     assert all(not summary.failed for summary in ship(sides.at, copies.peer))
     others_are_through.set()
     threads[0].join(300)
-    assert [cell.value for cell in sides.slave.scan_all(table)] == [b"newest"]
+    assert [cell.value for cell in sides.peer_cluster.scan_all(table)] == [b"newest"]
     assert "another run has taken over the initial snapshot" in outcomes[0].error
-    staging = Path(sides.slave_cluster.address.wal_root.removeprefix("file:")) / "staging"
+    staging = Path(sides.peer_hbase.address.wal_root.removeprefix("file:")) / "staging"
     assert not [left for left in staging.iterdir() if f"__{table}__" in left.name]

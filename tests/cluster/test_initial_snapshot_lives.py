@@ -52,11 +52,11 @@ def test_a_table_that_began_anew_after_the_peer_was_added_has_only_its_new_rows(
     again = ship_again(sides.at, copies.peer, Interval(began, now()), what_is_there=True)  # from before the copy on
     assert not any(each.failed for each in again), again
     assert sum(each.editsBeforeCopy for each in again) > 0
-    assert sides.slave.count_rows(table) == 2
+    assert sides.peer_cluster.count_rows(table) == 2
     (summary,) = ship(sides.at, copies.peer)
-    assert sides.slave.count_rows(table) == sides.source.count_rows(table) == 2
+    assert sides.peer_cluster.count_rows(table) == sides.source.count_rows(table) == 2
     assert summary.logEditsFiltered["copied"] > 0
-    assert sides.source.compare(table, sides.slave, raw=True).same
+    assert sides.source.compare(table, sides.peer_cluster, raw=True).same
 
 
 ODD_FAMILIES = (b"\xe9t\xe9", "été".encode(), b"L#0")
@@ -89,24 +89,25 @@ def test_of_a_table_of_odd_names_keys_and_times_nothing_old_comes_back_and_nothi
     sides.source.write(table, [delete_row(b"\xff\xff", timestamp=0), delete_row(b"\0")])
     (summary,) = ship(sides.at, copies.peer)
     assert summary.logEditsFiltered["copied"] > 0
-    assert sides.slave.count_rows(table) == sides.source.count_rows(table) > len(ODD_ROWS)
-    assert sides.source.compare(table, sides.slave, raw=True).same
-    for client in (sides.source, sides.slave):  # HBase replays no edits of a family that is not UTF-8, and aborts after a crash
+    assert sides.peer_cluster.count_rows(table) == sides.source.count_rows(table) > len(ODD_ROWS)
+    assert sides.source.compare(table, sides.peer_cluster, raw=True).same
+    # HBase replays no edits of a family that is not UTF-8, and aborts after a crash
+    for client in (sides.source, sides.peer_cluster):
         client.drop_table(table)
 
 
 def test_of_a_region_that_moved_before_the_copy_neither_a_deleted_row_nor_an_old_value_comes_back(
     more_clusters, java_client, managed_peer, unique: Callable[[str], str]
 ) -> None:
-    source_cluster, slave_cluster = more_clusters
-    source, slave = java_client(source_cluster.address), java_client(slave_cluster.address)
-    sides = Sides(source_cluster, slave_cluster, source, slave, source_of(source_cluster.address))
+    source_cluster, peer_hbase = more_clusters
+    source, peer_cluster = java_client(source_cluster.address), java_client(peer_hbase.address)
+    sides = Sides(source_cluster, peer_hbase, source, peer_cluster, source_of(source_cluster.address))
     table = unique("t")
     source.switch_balancer(False)
     source.create_table(table, {"f": GLOBAL})
     (region,) = source.regions(table)
     other = next(server for server in source.region_servers() if server != region.server)
-    copies = Copies(sides, managed_peer(source_cluster.address, slave_cluster.address))
+    copies = Copies(sides, managed_peer(source_cluster.address, peer_hbase.address))
     source.write(table, [put("deleted", {"f:q": b"v"}, timestamp=5), put("changed", {"f:q": b"old"}, timestamp=5)])
     source.move_region(region.encoded_name, other)
     source.write(table, [delete_row("deleted", timestamp=6), put("changed", {"f:q": b"new"}, timestamp=5)])
@@ -118,10 +119,10 @@ def test_of_a_region_that_moved_before_the_copy_neither_a_deleted_row_nor_an_old
         time.sleep(0.2)
     assert copies.run(table).state.complete
     assert all(not summary.failed for summary in ship(sides.at, copies.peer))
-    assert slave.scan_all(table) == source.scan_all(table)
+    assert peer_cluster.scan_all(table) == source.scan_all(table)
 
 
-def test_a_copy_goes_on_with_a_table_that_was_truncated_only_once_it_is_truncated_at_the_slave_too(
+def test_a_copy_goes_on_with_a_table_that_was_truncated_only_once_it_is_truncated_at_the_peer_cluster_too(
     sides: Sides, copies: Copies, unique: Callable[[str], str]
 ) -> None:
     table = unique("t")
@@ -136,10 +137,10 @@ def test_a_copy_goes_on_with_a_table_that_was_truncated_only_once_it_is_truncate
     sides.source.write(table, [put("a-new", {"f:q": b"new"})])
     with pytest.raises(CopyRefused, match=f"table {table} .* since its copy began"):
         copies.run(table, run="resumed")
-    sides.slave.empty_table(table)
+    sides.peer_cluster.empty_table(table)
     assert copies.run(table, run="resumed").state.complete
     assert all(not summary.failed for summary in ship(sides.at, copies.peer))
-    assert [cell.row for cell in sides.slave.scan_all(table)] == [b"a-new"]
+    assert [cell.row for cell in sides.peer_cluster.scan_all(table)] == [b"a-new"]
 
 
 def test_many_regions_are_copied_into_one_and_nothing_is_hidden_or_lost_when_its_server_dies(
@@ -148,7 +149,7 @@ def test_many_regions_are_copied_into_one_and_nothing_is_hidden_or_lost_when_its
     """A region that is being flushed gives a load no number. HBase would then trust the numbers that the source gave."""
     table = unique("t")
     sides.source.create_table(table, {"f": GLOBAL}, [b"r%02d" % i for i in range(1, REGIONS)])
-    sides.slave.create_table(table, {"f": GLOBAL})
+    sides.peer_cluster.create_table(table, {"f": GLOBAL})
     for region in range(REGIONS):
         sides.source.write(table, [put(f"r{region:02}-{i:03}", {"f:q": b"v"}) for i in range(ROWS)], one_by_one=True)
 
@@ -159,11 +160,11 @@ def test_many_regions_are_copied_into_one_and_nothing_is_hidden_or_lost_when_its
 
     copied = copies.run(table, spread=spread)
     assert (copied.errors, copied.state.complete, copied.state.by_scan) == ((), True, ())
-    assert sides.slave.count_rows(table) == REGIONS * ROWS
+    assert sides.peer_cluster.count_rows(table) == REGIONS * ROWS
     new = [put(f"r{region:02}-new{i}", {"f:q": b"new"}) for region in range(REGIONS) for i in range(3)]
     sides.source.write(table, new)
     assert all(not summary.failed for summary in ship(sides.at, copies.peer))
-    sides.slave_cluster.kill()
-    sides.slave_cluster.start()
-    assert sides.slave.count_rows(table) == REGIONS * ROWS + len(new)
-    assert sides.source.compare(table, sides.slave).same
+    sides.peer_hbase.kill()
+    sides.peer_hbase.start()
+    assert sides.peer_cluster.count_rows(table) == REGIONS * ROWS + len(new)
+    assert sides.source.compare(table, sides.peer_cluster).same

@@ -30,13 +30,13 @@ def table(unique) -> str:
 def test_a_job_that_was_killed_in_mid_copy_goes_on_and_in_the_end_both_sides_are_equal(
     standalone_pair, java_client, managed_peer, table, tmp_path
 ):
-    source, slave = standalone_pair
-    peer = managed_peer(source.address, slave.address)
-    clients = java_client(source.address), java_client(slave.address)
+    source, peer_cluster = standalone_pair
+    peer = managed_peer(source.address, peer_cluster.address)
+    clients = java_client(source.address), java_client(peer_cluster.address)
     ended = copy_under_load(source_of(source.address), clients, peer, table, 20_000, tmp_path, kills=1)
     assert f"1 tables, {REGIONS} regions; " in ended.output
     assert "; 0 of them are copied already" not in ended.output
-    staging = Path(slave.address.wal_root.removeprefix("file:")) / "staging"
+    staging = Path(peer_cluster.address.wal_root.removeprefix("file:")) / "staging"
     assert not [left for left in staging.iterdir() if f"__{table}__" in left.name]
 
 
@@ -44,9 +44,9 @@ def test_a_job_that_was_killed_in_mid_copy_goes_on_and_in_the_end_both_sides_are
 def test_a_million_rows_are_copied_by_jobs_that_are_killed_again_and_again(
     distributed_pair, java_client, managed_peer, table, tmp_path
 ):
-    source, slave = distributed_pair
-    peer = managed_peer(source.address, slave.address)
-    clients = java_client(source.address), java_client(slave.address)
+    source, peer_cluster = distributed_pair
+    peer = managed_peer(source.address, peer_cluster.address)
+    clients = java_client(source.address), java_client(peer_cluster.address)
     copy_under_load(source_of(source.address), clients, peer, table, 1_000_000, tmp_path, kills=5)
 
 

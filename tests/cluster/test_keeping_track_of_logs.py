@@ -47,7 +47,7 @@ def test_a_server_that_dies_as_it_begins_a_wal_has_queued_each_used_wal_for_each
     """The server is frozen when the new WAL appears in a queue, while edits come in all the time, and then killed."""
     cluster = distributed_pair.source
     client, at = java_client(cluster.address), source_of(cluster.address)
-    peers = [managed_peer(cluster.address, distributed_pair.slave.address) for _ in range(2)]
+    peers = [managed_peer(cluster.address, distributed_pair.peer_cluster.address) for _ in range(2)]
     table = unique("t")
     client.create_table(table, {"f": GLOBAL})
     (server,) = {region.server for region in client.regions(table)}
@@ -106,7 +106,7 @@ def wait_until(done: Callable[[], bool], what: str) -> None:
 
 
 def test_a_peer_that_is_not_shipped_keeps_its_wals_while_another_s_queue_is_drained(sides, both, peer, managed_peer) -> None:
-    other = managed_peer(sides.source_cluster.address, sides.slave_cluster.address)
+    other = managed_peer(sides.source_cluster.address, sides.peer_hbase.address)
     table = both()
     for number in range(3):
         sides.source.write(table, [put(f"r{number}", {"f:a": b"1"})])

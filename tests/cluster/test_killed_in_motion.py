@@ -1,4 +1,5 @@
-"""Jobs and servers of the slave are killed all the time, and its regions split, merge and move: each edit arrives, in order.
+"""Jobs and servers of the peer cluster are killed all the time, and its regions split, merge and move: each edit arrives, in
+order.
 
 The tables keep all cells, so the test compares raw scans of both sides: all versions, and the delete markers.
 """
@@ -24,8 +25,8 @@ from tests.cluster.conftest import ManyServers
 from tests.cluster.peer_changes import reconfigure
 from tests.cluster.spark_runs import Job, run
 from tests.cluster.test_mixed_edits import ROWS
+from tests.cluster.test_peer_cluster_in_motion import all_kinds, create
 from tests.cluster.test_peers_that_change import with_bandwidth
-from tests.cluster.test_slave_in_motion import all_kinds, create
 from tests.cluster.walferry_runs import await_progress, plan, positions, roll
 from tests.sessions import session_of
 from walferry.base.zk.client import connected
@@ -58,10 +59,11 @@ def edits_of(count: int, chance: random.Random) -> Iterator[Mutation]:
 
 
 class Motions:
-    """Changes the slave's regions all the time. A change that fails because a server has just died is replaced by another one."""
+    """Changes the peer cluster's regions all the time. A change that fails because a server has just died is replaced by another
+    one."""
 
-    def __init__(self, slave: JavaClient, tables: list[str], chance: random.Random) -> None:
-        self._slave, self._tables, self._chance = slave, tables, chance
+    def __init__(self, peer_cluster: JavaClient, tables: list[str], chance: random.Random) -> None:
+        self._peer_cluster, self._tables, self._chance = peer_cluster, tables, chance
         self._ended = threading.Event()
         self._thread = threading.Thread(target=self._run, daemon=True)
         self.done: Counter[str] = Counter()
@@ -78,23 +80,25 @@ class Motions:
         while not self._ended.wait(MOTION_PAUSE_SECONDS):
             name = self._chance.choice(("split", "merge", "move"))
             with suppress(JavaClientError):
-                regions = sorted(self._slave.regions(self._chance.choice(self._tables)), key=lambda region: region.start_key)
+                regions = sorted(
+                    self._peer_cluster.regions(self._chance.choice(self._tables)), key=lambda region: region.start_key
+                )
                 getattr(self, name)(regions)
                 self.done[name] += 1
 
     def split(self, regions: list[Region]) -> None:
         region = self._chance.choice(regions)
         first, end = (int(key.removeprefix(b"row") or other) for key, other in ((region.start_key, 0), (region.end_key, ROWS)))
-        self._slave.split_region(region.encoded_name, b"row%05d" % ((first + end) // 2))
+        self._peer_cluster.split_region(region.encoded_name, b"row%05d" % ((first + end) // 2))
 
     def merge(self, regions: list[Region]) -> None:
         first = self._chance.randrange(len(regions) - 1)
-        self._slave.merge_regions(regions[first].encoded_name, regions[first + 1].encoded_name)
+        self._peer_cluster.merge_regions(regions[first].encoded_name, regions[first + 1].encoded_name)
 
     def move(self, regions: list[Region]) -> None:
         region = self._chance.choice(regions)
-        others = [server for server in self._slave.region_servers() if server != region.server]
-        self._slave.move_region(region.encoded_name, self._chance.choice(others))
+        others = [server for server in self._peer_cluster.region_servers() if server != region.server]
+        self._peer_cluster.move_region(region.encoded_name, self._chance.choice(others))
 
 
 class Servers:
@@ -135,7 +139,8 @@ def kill_in_mid_shipment(sides: ManyServers, peer: str, folder: Path, chance: ra
 
 
 def kill_in_mid_load(sides: ManyServers, peer: str, folder: Path, chance: random.Random, servers: Servers | None) -> None:
-    """Do the same while WALs are read for files, or while tasks have folders at the slave: each in about half of the cases."""
+    """Do the same while WALs are read for files, or while tasks have folders at the peer cluster: each in about half of the
+    cases."""
     loading = chance.random() < 0.5
     with connected(sides.at.quorum) as zk, Job(sides.at, peer, RUN_ID, folder) as job:
         session = session_of(zk, sides.at)
@@ -150,7 +155,7 @@ def kill_in_mid_load(sides: ManyServers, peer: str, folder: Path, chance: random
         assert job.running, job.output
         job.kill()
         assert plan(sides.at, peer).to_ship
-        print(f"killed with {[load.folders for load in loads_of(session, peer)]} folders at the slave")
+        print(f"killed with {[load.folders for load in loads_of(session, peer)]} folders at the peer cluster")
 
 
 @pytest.mark.soak
@@ -161,14 +166,14 @@ def test_a_hundred_thousand_edits_arrive_though_jobs_and_servers_are_killed(many
     print(f"seed {seed}")
     chance = random.Random(seed)
     source = sides.source_cluster.address
-    peer = managed_peer(source, sides.slave_cluster.address)
+    peer = managed_peer(source, sides.peer_hbase.address)
     loads = sink is SinkKind.HFILES
     kill = kill_in_mid_load if loads else kill_in_mid_shipment
     if not loads:
         reconfigure(source, peer, with_bandwidth(BYTES_A_SECOND))
     tables, written = [create() for _ in range(TABLES)], 0
-    motions = Motions(sides.slave, tables, random.Random(seed + 1))
-    with Servers(sides.slave_cluster, chance) as servers, motions:
+    motions = Motions(sides.peer_cluster, tables, random.Random(seed + 1))
+    with Servers(sides.peer_hbase, chance) as servers, motions:
         for number in range(JOB_KILLS):
             written += sides.source.write(tables[number % TABLES], edits_of(EDITS // JOB_KILLS, chance))
             roll(sides.at, peer)
@@ -186,9 +191,9 @@ def test_a_hundred_thousand_edits_arrive_though_jobs_and_servers_are_killed(many
     assert {s.directRefused for s in summaries} == {None}
     assert {s.sink for s in summaries} <= {"", sink}
     assert {s.notLoaded for s in summaries} == {None}
-    compared = [sides.source.compare(table, sides.slave, families=["f", "g"], raw=True) for table in tables]
+    compared = [sides.source.compare(table, sides.peer_cluster, families=["f", "g"], raw=True) for table in tables]
     assert all(each.same for each in compared), [each.examples for each in compared]
-    assert all(sides.slave.scan_all(table, ["l"], raw=True) == [] for table in tables)
+    assert all(sides.peer_cluster.scan_all(table, ["l"], raw=True) == [] for table in tables)
     cells = sum(each.left for each in compared)
     print(
         f"{sink}: {written} edits, {cells} cells on both sides, {JOB_KILLS} jobs and {servers.killed} servers killed, "

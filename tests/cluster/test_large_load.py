@@ -28,7 +28,7 @@ pytestmark = [pytest.mark.soak, pytest.mark.timeout(3600)]
 
 def test_a_large_backlog_is_loaded_by_executors_with_little_memory(sides, peer, unique, tmp_path):
     table = unique("large")
-    for client, regions in ((sides.source, 2), (sides.slave, REGIONS)):
+    for client, regions in ((sides.source, 2), (sides.peer_cluster, REGIONS)):
         client.create_table(table, {"f": GLOBAL}, even_splits(regions))
         client.switch_compaction(table, False)
     for number in range(WALS):
@@ -49,7 +49,7 @@ def test_a_large_backlog_is_loaded_by_executors_with_little_memory(sides, peer, 
     assert done.code == 0, done.output
     assert "by requests" not in done.output, done.output
     assert not plan(sides.at, peer).to_ship
-    compared = sides.source.compare(table, sides.slave)
+    compared = sides.source.compare(table, sides.peer_cluster)
     assert compared.same, compared.examples
     assert compared.left == WALS * (ROWS // WALS)
     assert worker < MAX_WORKER_BYTES

@@ -43,7 +43,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkCluster]:
 def backlog(sides, peer, unique) -> Callable[[], None]:
     """The peer's WALs are queued. The function checks that all of them are loaded, and both sides have the same cells."""
     table, chance = unique("load"), random.Random(5)
-    for client, splits in ((sides.source, even_splits(2)), (sides.slave, [*even_splits(REGIONS), b"row30"])):
+    for client, splits in ((sides.source, even_splits(2)), (sides.peer_cluster, [*even_splits(REGIONS), b"row30"])):
         client.create_table(table, dict.fromkeys(FAMILIES, GLOBAL), splits, versions=1_000)
         client.switch_compaction(table, False)
         for family in FAMILIES:
@@ -57,7 +57,7 @@ def backlog(sides, peer, unique) -> Callable[[], None]:
     def check() -> None:
         assert not plan(sides.at, peer).to_ship
         for raw in (True, False):
-            compared = sides.source.compare(table, sides.slave, raw=raw)
+            compared = sides.source.compare(table, sides.peer_cluster, raw=raw)
             assert compared.same, compared.examples
             assert compared.left > WAL_ROWS
 

@@ -41,13 +41,13 @@ def quick(sides, quick_cluster, java_client) -> Sides:
 @pytest.fixture
 def table(quick, unique) -> str:
     name = unique("t")
-    for client in (quick.source, quick.slave):
+    for client in (quick.source, quick.peer_cluster):
         client.create_table(name, {"f": GLOBAL})
     return name
 
 
 def test_it_takes_shipped_wals_and_none_that_is_queued(quick, table, managed_peer):
-    peer = managed_peer(quick.source_cluster.address, quick.slave_cluster.address)
+    peer = managed_peer(quick.source_cluster.address, quick.peer_hbase.address)
     quick.source.write(table, [put("r1", {"f:a": b"1"})])
     roll(quick.at, peer)
     first = [wal.name for group in plan(quick.at, peer).groups for wal in group.wals]
@@ -62,7 +62,7 @@ def test_it_takes_shipped_wals_and_none_that_is_queued(quick, table, managed_pee
 
 
 def test_wals_that_are_too_many_are_archived_although_nobody_flushes_and_are_shipped_from_there(quick, table, managed_peer):
-    peer = managed_peer(quick.source_cluster.address, quick.slave_cluster.address)
+    peer = managed_peer(quick.source_cluster.address, quick.peer_hbase.address)
     for number in range(MAX_LOGS + 3):
         quick.source.write(table, [put(f"r{number}", {"f:a": b"1"})])
         quick.source.roll_wals()
@@ -76,11 +76,11 @@ def test_wals_that_are_too_many_are_archived_although_nobody_flushes_and_are_shi
     assert first in positions(quick.at, peer)
     summary = ship_one(quick.at, peer)
     assert (summary.status, summary.shippedCells) == (Status.DONE, MAX_LOGS + 3), summary.error
-    assert quick.source.compare(table, quick.slave).same
+    assert quick.source.compare(table, quick.peer_cluster).same
 
 
 def test_it_looks_into_every_peers_queues_and_takes_what_the_survey_calls_free(quick, table, managed_peer):
-    peers = [managed_peer(quick.source_cluster.address, quick.slave_cluster.address) for _ in range(2)]
+    peers = [managed_peer(quick.source_cluster.address, quick.peer_hbase.address) for _ in range(2)]
     quick.source.write(table, [put("r1", {"f:a": b"1"})])
     roll(quick.at, peers[0])
     held = [wal.name for group in plan(quick.at, peers[1]).groups for wal in group.wals]

@@ -66,13 +66,13 @@ def edits(count: int, chance: random.Random) -> Iterator[Mutation]:
 def test_edits_of_all_kinds_arrive_and_nothing_of_local_families(
     distributed_pair, java_client, managed_peer, unique, sink, count: int
 ):
-    source, slave = java_client(distributed_pair.source.address), java_client(distributed_pair.slave.address)
+    source, peer_cluster = java_client(distributed_pair.source.address), java_client(distributed_pair.peer_cluster.address)
     table, seed = unique("mixed"), random.randrange(1 << 32)
     print(f"seed {seed}")
     chance = random.Random(seed)
-    for client in (source, slave):
+    for client in (source, peer_cluster):
         client.create_table(table, {"f": GLOBAL, "g": GLOBAL, "l": LOCAL}, SPLITS, versions=10_000)
-    peer = managed_peer(distributed_pair.source.address, distributed_pair.slave.address)
+    peer = managed_peer(distributed_pair.source.address, distributed_pair.peer_cluster.address)
     at = source_of(distributed_pair.source.address, sink)
     shipped = 0
     for round_ in range(ROUNDS):
@@ -86,10 +86,10 @@ def test_edits_of_all_kinds_arrive_and_nothing_of_local_families(
         source.move_region(region.encoded_name, next(s for s in source.region_servers() if s != region.server))
     assert not plan(at, peer).to_ship
     assert shipped > count
-    compared = source.compare(table, slave, families=["f", "g"])
+    compared = source.compare(table, peer_cluster, families=["f", "g"])
     assert compared.same, compared.examples
     assert compared.left > ROWS
-    assert slave.scan_all(table, ["l"]) == []
+    assert peer_cluster.scan_all(table, ["l"]) == []
     verified = source.verify_replication(table, peer, ["f", "g"])
     print(f"{shipped} cells shipped, {compared.left} compared, VerifyReplication: {verified}")
     assert verified.get("BADROWS", 0) == 0

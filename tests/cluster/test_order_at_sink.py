@@ -8,7 +8,7 @@ from collections import Counter
 from embedded.wire import put
 from tests.cluster.walferry_runs import BY_REPLICATE, ship
 from tests.unit.hbase.wal.encoder import PUT, Cell
-from tests.unit.replication.filters.test_window import entry
+from tests.unit.replication.filters.test_batch import entry
 from tests.unit.replication.sinks.hbase.edits import shipment_of
 from walferry.base.protos.hbase_pb2 import ReplicateWALEntryResponse
 from walferry.base.security.login import UNSECURED
@@ -38,7 +38,7 @@ def test_edits_that_have_come_from_different_clusters_keep_their_order(sides, bo
     with connection_to(server, SERVICE, login=UNSECURED, max_response_bytes=1 << 20) as connection:  # as a third cluster would
         connection.call("ReplicateWALEntry", made.entries, ReplicateWALEntryResponse, made.cells)
     assert [summary.status for summary in ship(sides.at, peer)] == [Status.DONE]
-    assert values(sides.slave, table) == values(sides.source, table) == {b"B": len(ROWS)}
+    assert values(sides.peer_cluster, table) == values(sides.source, table) == {b"B": len(ROWS)}
 
 
 @BY_REPLICATE
@@ -49,4 +49,4 @@ def test_edits_with_more_others_between_them_than_the_sink_sends_at_once_keep_th
         if value == b"A":
             sides.source.write(table, [put(f"s{i:05}", {"f:q": b"x"}) for i in range(MAX_MUTATIONS)])
     assert [summary.status for summary in ship(sides.at, peer)] == [Status.DONE]
-    assert values(sides.slave, table) == values(sides.source, table) == {b"B": len(ROWS)}
+    assert values(sides.peer_cluster, table) == values(sides.source, table) == {b"B": len(ROWS)}

@@ -1,4 +1,4 @@
-"""The slave, or the source's ZooKeeper, goes away in mid-shipment and comes back: this run or the next one goes on."""
+"""The peer cluster, or the source's ZooKeeper, goes away in mid-shipment and comes back: this run or the next one goes on."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def backlog(sides, both):
         table = both(splits=even_splits(8))  # regions for all senders, so entries are not acknowledged in the WAL's order
         sides.source.put_many(table, rows, ["f:a"], value_bytes=1000, batch=20)
         roll(sides.at, peer)
-        truth = WalTruth(sides.at, peer, sides.source, sides.slave)
+        truth = WalTruth(sides.at, peer, sides.source, sides.peer_cluster)
         assert truth.read_closed()
         return table, truth
 
@@ -66,36 +66,36 @@ def kept(sides, peer: str) -> list[GroupSummary]:
 
 @BOTH_SINKS_IN_SOAK
 @pytest.mark.parametrize("how", ["kill -9", pytest.param("in order", marks=pytest.mark.soak)])
-def test_a_run_outlives_a_slave_that_is_stopped_and_started_again(sides, peer, backlog, how):
+def test_a_run_outlives_a_peer_cluster_that_is_stopped_and_started_again(sides, peer, backlog, how):
     table, truth = backlog(peer)
     before = positions(sides.at, peer)
     with Shipping(sides.at, peer, roll_first=False, settings=SMALL, deadline=400) as shipping:
         await_progress(sides.at, peer, before)
-        sides.slave_cluster.kill() if how == "kill -9" else sides.slave_cluster.stop()
+        sides.peer_hbase.kill() if how == "kill -9" else sides.peer_hbase.stop()
         was_running = shipping.running
-        sides.slave_cluster.start()
+        sides.peer_hbase.start()
         summary = shipping.summary(400)
     assert was_running
     assert summary.status is Status.DONE, summary.error
     assert summary.failedBatches > 0
     truth.check()
     assert not truth.unfinished
-    assert sides.source.compare(table, sides.slave).same
+    assert sides.source.compare(table, sides.peer_cluster).same
 
 
 @BOTH_SINKS
 @pytest.mark.parametrize("what", ["zookeeper and server", "server"])
-def test_nothing_moves_while_the_slave_is_away_and_the_next_run_ships_it(sides, proxied, proxied_peer, backlog, what):
+def test_nothing_moves_while_the_peer_cluster_is_away_and_the_next_run_ships_it(sides, proxied, proxied_peer, backlog, what):
     table, truth = backlog(proxied_peer, 2000)
     queued = positions(sides.at, proxied_peer).keys()
     proxied.sink.cut()
     if what == "zookeeper and server":
         proxied.zookeeper.cut()
     summary = ship_one(sides.at, proxied_peer, roll_first=False, deadline=4)
-    assert summary.status is Status.SLAVE_DOWN
+    assert summary.status is Status.PEER_DOWN
     assert summary.failed
-    print(f"unreachable slave ({what}): {summary.error}")
-    assert f"slave localhost:{proxied.zookeeper.port}:/proxied" in (summary.error or "")
+    print(f"unreachable peer cluster ({what}): {summary.error}")
+    assert f"peer cluster localhost:{proxied.zookeeper.port}:/proxied" in (summary.error or "")
     assert "has acknowledged nothing since" in (summary.error or "")
     assert "until the deadline" in (summary.error or "")
     assert positions(sides.at, proxied_peer).keys() >= queued
@@ -106,12 +106,14 @@ def test_nothing_moves_while_the_slave_is_away_and_the_next_run_ships_it(sides, 
     if what == "zookeeper and server":
         proxied.zookeeper.mend()
     assert ship_one(sides.at, proxied_peer, roll_first=False, run_id="again").status is Status.DONE
-    assert sides.source.compare(table, sides.slave).same
+    assert sides.source.compare(table, sides.peer_cluster).same
 
 
 @BOTH_SINKS
-def test_when_a_slave_goes_silent_in_mid_window_it_has_everything_before_the_position(sides, proxied, proxied_peer, backlog):
-    """By then, some senders have entries of the window. Others have none yet, and theirs may come before."""
+def test_when_a_peer_cluster_goes_silent_in_mid_batch_it_has_everything_before_the_position(
+    sides, proxied, proxied_peer, backlog
+):
+    """By then, some senders have entries of the batch. Others have none yet, and theirs may come before."""
     table, truth = backlog(proxied_peer, 8000)
     proxied.sink.requests.hold_after(1 << 20)
     with Shipping(sides.at, proxied_peer, roll_first=False, settings=SMALL, senders=8, deadline=8) as shipping:
@@ -119,23 +121,23 @@ def test_when_a_slave_goes_silent_in_mid_window_it_has_everything_before_the_pos
         time.sleep(3)  # time for some registrations
         proxied.sink.cut()
         summary = shipping.summary()
-    assert summary.status is Status.SLAVE_DOWN, summary.error
+    assert summary.status is Status.PEER_DOWN, summary.error
     truth.check()
     assert truth.unfinished
 
     proxied.sink.requests.let_go()
     proxied.sink.mend()
     assert ship_one(sides.at, proxied_peer, roll_first=False, run_id="again").status is Status.DONE
-    assert sides.source.compare(table, sides.slave).same
+    assert sides.source.compare(table, sides.peer_cluster).same
 
 
 @BOTH_SINKS
 def test_edits_that_were_applied_but_not_acknowledged_are_shipped_again(sides, proxied, proxied_peer, backlog):
-    """The answers are lost on their way: the slave has the cells, and only a second acknowledgement counts."""
+    """The answers are lost on their way: the peer cluster has the cells, and only a second acknowledgement counts."""
     table, truth = backlog(proxied_peer, 2000)
     proxied.sink.answers.lock()
     with Shipping(sides.at, proxied_peer, roll_first=False, settings=SMALL) as shipping:
-        eventually(lambda: sides.slave.count_rows(table) > 0, "a shipment is applied")
+        eventually(lambda: sides.peer_cluster.count_rows(table) > 0, "a shipment is applied")
         assert truth.check() == 0
         proxied.sink.cut()
         proxied.sink.answers.let_go()
@@ -144,7 +146,7 @@ def test_edits_that_were_applied_but_not_acknowledged_are_shipped_again(sides, p
     assert summary.status is Status.DONE, summary.error
     assert summary.failedBatches > 0
     assert summary.shippedCells == 2000  # counted once, when acknowledged
-    assert sides.source.compare(table, sides.slave).same
+    assert sides.source.compare(table, sides.peer_cluster).same
 
 
 @BOTH_SINKS
@@ -164,7 +166,7 @@ def test_a_run_outlives_a_short_loss_of_the_sources_zookeeper(sides, proxied, pr
     assert summary.status is Status.DONE, summary.error
     truth.check()
     assert not truth.unfinished
-    assert sides.source.compare(table, sides.slave).same
+    assert sides.source.compare(table, sides.peer_cluster).same
 
 
 @BOTH_SINKS
@@ -189,7 +191,7 @@ def test_a_run_that_lost_its_session_writes_nothing_more_and_the_next_goes_on(si
     assert summary.status is Status.DONE, summary.error  # in its own session, with nothing left to do
     truth.check()
     assert not truth.unfinished
-    assert sides.source.compare(table, sides.slave).same
+    assert sides.source.compare(table, sides.peer_cluster).same
 
 
 @pytest.fixture
@@ -228,7 +230,7 @@ def test_a_run_whose_session_ends_in_mid_shipment_goes_on_in_a_new_one(sides, pr
     assert summary.status is Status.DONE, summary.error
     truth.check()
     assert not truth.unfinished
-    assert sides.source.compare(table, sides.slave).same
+    assert sides.source.compare(table, sides.peer_cluster).same
     assert leases(sides.at, proxied_peer) == []
 
 
@@ -237,7 +239,9 @@ SOAK = [pytest.param(what, marks=pytest.mark.soak) for what in ("refusing", "ser
 
 @BOTH_SINKS
 @pytest.mark.parametrize("what", ["silent", "servers refusing", *SOAK])
-def test_a_run_gives_up_a_silent_slave_after_its_patience_and_the_next_run_goes_on(sides, proxied, proxied_peer, backlog, what):
+def test_a_run_gives_up_a_silent_peer_cluster_after_its_patience_and_the_next_run_goes_on(
+    sides, proxied, proxied_peer, backlog, what
+):
     """This happens in mid-shipment, long before the deadline. Groups that begin later end at once."""
     table, truth = backlog(proxied_peer, 8000)
     before = positions(sides.at, proxied_peer)
@@ -257,16 +261,16 @@ def test_a_run_gives_up_a_silent_slave_after_its_patience_and_the_next_run_goes_
         summary = shipping.summary(120)
         took = time.monotonic() - started
     print(f"{what}: ended after {took:.1f} s: {summary.error}")
-    assert (summary.status, summary.failed) == (Status.SLAVE_DOWN, True)
+    assert (summary.status, summary.failed) == (Status.PEER_DOWN, True)
     assert took < 90  # the deadline would come after 600
     assert f"for more than {PATIENCE_SECONDS:g} s" in summary.error
-    assert f"slave {proxied.cluster_key} has acknowledged nothing since" in summary.error
+    assert f"peer cluster {proxied.cluster_key} has acknowledged nothing since" in summary.error
     truth.check()
     assert truth.unfinished
 
     started = time.monotonic()
     later = ship_one(sides.at, proxied_peer, roll_first=False, settings=impatient, deadline=600)  # a later group of the same run
-    assert later.status is Status.SLAVE_DOWN
+    assert later.status is Status.PEER_DOWN
     assert time.monotonic() - started < PATIENCE_SECONDS  # this group does not wait itself
 
     proxied.sink.requests.speed = math.inf
@@ -276,11 +280,11 @@ def test_a_run_gives_up_a_silent_slave_after_its_patience_and_the_next_run_goes_
         if what.endswith("refusing") and (flow is proxied.sink or not what.startswith("servers")):
             flow.mend()
     assert ship_one(sides.at, proxied_peer, roll_first=False, run_id="again").status is Status.DONE
-    assert sides.source.compare(table, sides.slave).same
+    assert sides.source.compare(table, sides.peer_cluster).same
 
 
 @pytest.mark.parametrize("what", ["silent", "refusing"])
-def test_a_run_says_within_seconds_that_its_slave_is_away_and_ends_soon_after_its_deadline(
+def test_a_run_says_within_seconds_that_its_peer_cluster_is_away_and_ends_soon_after_its_deadline(
     sides, proxied, proxied_peer, backlog, what
 ):
     _, truth = backlog(proxied_peer, 2000)
@@ -294,17 +298,17 @@ def test_a_run_says_within_seconds_that_its_slave_is_away_and_ends_soon_after_it
     started = time.monotonic()
     with Shipping(sides.at, proxied_peer, roll_first=False, deadline=16) as shipping:
         seen: list[GroupSummary] = []
-        eventually(lambda: seen.extend(s for s in kept(sides, proxied_peer) if s.slaveError) or bool(seen), "it says so")
+        eventually(lambda: seen.extend(s for s in kept(sides, proxied_peer) if s.sinkError) or bool(seen), "it says so")
         said_after = time.monotonic() - started
         summary = shipping.summary()
     took = time.monotonic() - started
-    print(f"{what}: said after {said_after:.1f} s, ended after {took:.1f} s; {seen[0].slaveError}; {summary.error}")
+    print(f"{what}: said after {said_after:.1f} s, ended after {took:.1f} s; {seen[0].sinkError}; {summary.error}")
     assert said_after < 12
     assert took < 16 + 12
     for s in (*seen, summary):
-        assert s.slave == f"localhost:{proxied.zookeeper.port}:{proxied.cluster_key.rpartition(':')[2]}"
-        assert written - 60 < s.slaveSilentSince / 1000 < time.time()
-        assert s.slaveTries > 0
+        assert s.peer_cluster == f"localhost:{proxied.zookeeper.port}:{proxied.cluster_key.rpartition(':')[2]}"
+        assert written - 60 < s.sinkSilentSince / 1000 < time.time()
+        assert s.sinkTries > 0
         assert written - 60 < s.timestampOfNextToReplicate / 1000 <= written
         assert 0 < s.replicationLag < 120_000
     assert summary.ageOfLastShippedOp is None  # nothing was shipped
@@ -330,4 +334,4 @@ def test_a_run_ships_the_dead_servers_queue_after_the_source_died_in_mid_shipmen
         assert summary.status is Status.DONE, summary.error
     truth.check()
     assert not truth.unfinished
-    assert sides.source.compare(table, sides.slave).same
+    assert sides.source.compare(table, sides.peer_cluster).same

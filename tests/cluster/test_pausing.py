@@ -52,12 +52,12 @@ def test_a_paused_peer_is_not_shipped_until_it_is_resumed(clusters: Clusters, ad
     assert (summary.status, summary.failed) == (Status.PAUSED, False)
     assert "it is paused" in summary.error
     assert positions(clusters.at, peer) == before
-    assert clusters.slave.count_rows(table) == 0
+    assert clusters.peer_cluster.count_rows(table) == 0
 
     assert not resume(admin, peer).paused
     assert ship_one(clusters.at, peer).status is Status.DONE
-    assert clusters.source.compare(table, clusters.slave).same
-    assert clusters.slave.count_rows(table) == 200
+    assert clusters.source.compare(table, clusters.peer_cluster).same
+    assert clusters.peer_cluster.count_rows(table) == 200
 
 
 def test_a_run_stops_within_seconds_when_its_peer_is_paused_and_loses_nothing(
@@ -67,16 +67,16 @@ def test_a_run_stops_within_seconds_when_its_peer_is_paused_and_loses_nothing(
     clusters.source.write(table, [put(f"r{i:04}", {"f:q": bytes(1000)}) for i in range(600)], one_by_one=True)
     roll(clusters.at, peer)
     with Shipping(clusters.at, peer, roll_first=False, settings=PeerSettings(shipment_bytes=16384)) as run:
-        wait_until(lambda: clusters.slave.count_rows(table) > 0, "it ships", processes=[], timeout=60)
+        wait_until(lambda: clusters.peer_cluster.count_rows(table) > 0, "it ships", processes=[], timeout=60)
         pause(admin, peer)
         wait_until(lambda: not run.running, "the run has stopped", processes=[], timeout=15)
         assert run.summary().status is Status.PAUSED
-    assert clusters.slave.count_rows(table) < 600
+    assert clusters.peer_cluster.count_rows(table) < 600
     set_values(admin, peer, {"bandwidth": ""})
     resume(admin, peer)
     assert ship_one(clusters.at, peer).status is Status.DONE
-    assert clusters.source.compare(table, clusters.slave).same
-    assert clusters.slave.count_rows(table) == 600
+    assert clusters.source.compare(table, clusters.peer_cluster).same
+    assert clusters.peer_cluster.count_rows(table) == 600
 
 
 def test_a_peer_that_is_not_managed_is_neither_paused_nor_changed(clusters: Clusters, admin: PeerAdmin, unique) -> None:
@@ -116,10 +116,10 @@ def test_tables_are_set_if_edits_of_them_can_arrive(clusters: Clusters, admin: P
     only_here = unique("t")
     clusters.source.create_table(only_here, {"g": GLOBAL, "l": LOCAL})
     for tables, said in (
-        ({only_here: []}, f"there is no table {only_here} at the slave"),
+        ({only_here: []}, f"there is no table {only_here} at the peer cluster"),
         ({only_here: ["l"]}, f"family l of table {only_here} has REPLICATION_SCOPE 0 at the source"),
         ({table: ["x"]}, f"table {table} has no family x at the source, only f"),
-        ({}, f"there is no table {only_here} at the slave"),
+        ({}, f"there is no table {only_here} at the peer cluster"),
     ):
         with pytest.raises(Refused, match=said):
             set_tables(admin, peer, tables)

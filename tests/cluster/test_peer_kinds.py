@@ -32,12 +32,12 @@ def batch(at, peer: str, run_id: str) -> GroupSummary:
 
 @pytest.fixture
 def peer_like(sides, unique) -> Iterator[Callable[[pb.ReplicationPeer], str]]:
-    """`peer_like(config)` → id of a managed peer to the slave, configured through the master's own call."""
+    """`peer_like(config)` → id of a managed peer to the peer cluster, configured through the master's own call."""
     added = []
 
     def add(config: pb.ReplicationPeer) -> str:
         peer = unique("peer")
-        config.clusterkey = sides.slave.address.cluster_key
+        config.clusterkey = sides.peer_cluster.address.cluster_key
         config.configuration.add(name="walferry.managed", value="true")
         sides.source.roll_wals()
         with connected(sides.at.quorum) as zk, master.connect(active_master(zk, ZNodes())) as connection:
@@ -64,33 +64,33 @@ def columns_at(client, table: str) -> set[str]:
 
 @BOTH_SINKS
 def test_two_clusters_that_replicate_to_each_other_get_each_edit_once(sides, both, peer, managed_peer, sink):
-    there = source_of(sides.slave.address, sink)
-    back = managed_peer(sides.slave.address, sides.source.address)
+    there = source_of(sides.peer_cluster.address, sink)
+    back = managed_peer(sides.peer_cluster.address, sides.source.address)
     table = both({"f": GLOBAL})
     with connected(sides.at.quorum) as zk:
         source_id = cluster_id(zk, ZNodes())
 
     sides.source.write(table, [put(f"here{i}", {"f:q": b"1"}) for i in range(20)], one_by_one=True)
-    sides.slave.write(table, [put(f"there{i}", {"f:q": b"2"}) for i in range(30)], one_by_one=True)
+    sides.peer_cluster.write(table, [put(f"there{i}", {"f:q": b"2"}) for i in range(30)], one_by_one=True)
     sides.source.write(table, [delete_row("here3"), put("both", {"f:q": b"3"}, timestamp=5)], one_by_one=True)
-    sides.slave.write(table, [delete_row("there7"), put("both", {"f:r": b"4"}, timestamp=5)], one_by_one=True)
+    sides.peer_cluster.write(table, [delete_row("there7"), put("both", {"f:r": b"4"}, timestamp=5)], one_by_one=True)
 
     out = batch(sides.at, peer, "out")
-    assert (out.shippedOps, out.logEditsFiltered.get("from_slave", 0)) == (22, 0)
+    assert (out.shippedOps, out.logEditsFiltered.get("from_peer_cluster", 0)) == (22, 0)
     roll(there, back)
-    assert cluster_ids_by_row(sides.slave, there, back, table) == {
+    assert cluster_ids_by_row(sides.peer_cluster, there, back, table) == {
         b"here": {(source_id,)},
         b"there": {()},
         b"both": {(), (source_id,)},
     }
     home = batch(there, back, "home")
     assert home.shippedOps == 32
-    assert home.logEditsFiltered["from_slave"] > 0  # the edits that came from here are not sent back
+    assert home.logEditsFiltered["from_peer_cluster"] > 0  # the edits that came from here are not sent back
     again = batch(sides.at, peer, "again")
     assert again.shippedOps == 0
-    assert again.logEditsFiltered["from_slave"] > 0
+    assert again.logEditsFiltered["from_peer_cluster"] > 0
     assert batch(there, back, "and again").shippedOps == 0
-    assert sides.source.compare(table, sides.slave).same
+    assert sides.source.compare(table, sides.peer_cluster).same
     assert sides.source.count_rows(table) == 20 + 30 - 2 + 1
 
 
@@ -107,16 +107,16 @@ def cluster_ids_by_row(client, at, peer: str, table: str) -> dict[bytes, set[tup
 
 @BOTH_SINKS
 def test_a_delete_goes_back_to_where_its_put_came_from_and_no_further(sides, both, peer, managed_peer, sink):
-    there = source_of(sides.slave.address, sink)
-    back = managed_peer(sides.slave.address, sides.source.address)
+    there = source_of(sides.peer_cluster.address, sink)
+    back = managed_peer(sides.peer_cluster.address, sides.source.address)
     table = both({"f": GLOBAL})
     sides.source.write(table, [put("row", {"f:q": b"1"}, timestamp=1)])
     assert batch(sides.at, peer, "1").shippedOps == 1
-    sides.slave.write(table, [delete_column("row", "f:q", timestamp=1)])
+    sides.peer_cluster.write(table, [delete_column("row", "f:q", timestamp=1)])
     assert batch(there, back, "2").shippedOps == 1
     assert sides.source.scan_all(table) == []
     assert batch(sides.at, peer, "3").shippedOps == 0
-    assert sides.slave.scan_all(table) == []
+    assert sides.peer_cluster.scan_all(table) == []
 
 
 def test_a_peer_of_tables_and_families_takes_these_alone(sides, both, peer_like):
@@ -128,9 +128,9 @@ def test_a_peer_of_tables_and_families_takes_these_alone(sides, both, peer_like)
     for table in (whole, part, none):
         sides.source.write(table, [put("row", {"f:q": b"1", "g:q": b"2", "l:q": b"3"}), put("g only", {"g:q": b"4"})])
     summary = batch(sides.at, peer, "run")
-    assert columns_at(sides.slave, whole) == {"f:q", "g:q"}
-    assert columns_at(sides.slave, part) == {"f:q"}
-    assert columns_at(sides.slave, none) == set()
+    assert columns_at(sides.peer_cluster, whole) == {"f:q", "g:q"}
+    assert columns_at(sides.peer_cluster, part) == {"f:q"}
+    assert columns_at(sides.peer_cluster, none) == set()
     assert summary.logEditsFiltered["not_in_peer"] >= 1
     assert not plan(sides.at, peer).to_ship
 
@@ -144,16 +144,16 @@ def test_a_peer_that_leaves_out_tables_and_families_takes_the_rest(sides, both, 
     for table in (whole, part, none):
         sides.source.write(table, [put("row", {"f:q": b"1", "g:q": b"2", "l:q": b"3"})])
     batch(sides.at, peer, "run")
-    assert columns_at(sides.slave, whole) == {"f:q", "g:q"}
-    assert columns_at(sides.slave, part) == {"f:q"}
-    assert columns_at(sides.slave, none) == set()
+    assert columns_at(sides.peer_cluster, whole) == {"f:q", "g:q"}
+    assert columns_at(sides.peer_cluster, part) == {"f:q"}
+    assert columns_at(sides.peer_cluster, none) == set()
 
 
 @pytest.mark.parametrize("choice", ["takes", "leaves out"])
 def test_a_peer_of_namespaces(sides, unique, peer_like, choice):
     ours, other = unique("ns"), unique("ns")
     tables = {name: f"{name}:t" for name in (ours, other)} | {"default": unique("t")}
-    for client in (sides.source, sides.slave):
+    for client in (sides.source, sides.peer_cluster):
         for namespace in (ours, other):
             client.create_namespace(namespace)
         for table in tables.values():
@@ -167,7 +167,7 @@ def test_a_peer_of_namespaces(sides, unique, peer_like, choice):
     for table in tables.values():
         sides.source.write(table, [put("row", {"f:q": b"1"})])
     batch(sides.at, peer, "run")
-    arrived = {name for name, table in tables.items() if sides.slave.count_rows(table)}
+    arrived = {name for name, table in tables.items() if sides.peer_cluster.count_rows(table)}
     assert arrived == ({ours} if choice == "takes" else {other, "default"})
 
 
@@ -183,9 +183,9 @@ def test_tags_and_times_to_live_arrive_with_their_cells(sides, both, peer):
         ],
     )
     batch(sides.at, peer, "run")
-    compared = sides.source.compare(table, sides.slave)
+    compared = sides.source.compare(table, sides.peer_cluster)
     assert (compared.same, compared.left) == (True, 4), compared.examples
-    assert {cell.row: len(cell.tags) for cell in sides.slave.scan_all(table)} == {
+    assert {cell.row: len(cell.tags) for cell in sides.peer_cluster.scan_all(table)} == {
         b"tagged": 2 + 1 + 3 + 2 + 1,
         b"lives": 2 + 1 + 8,
         b"both": 2 + 1 + 8 + 2 + 1 + 1000,
@@ -203,15 +203,15 @@ def test_cells_of_the_types_that_hbase_searches_with_arrive_as_by_hbase_s_own_re
         put("a", {"f:r": b"4"}, timestamp=7),
         put("b", {"f:q": b"5"}, cell_type=CellType.MAXIMUM, timestamp=5),
     ]
-    sides.source.add_peer(hbases_peer, sides.slave.address.cluster_key, table_families={by_hbase: []})
+    sides.source.add_peer(hbases_peer, sides.peer_cluster.address.cluster_key, table_families={by_hbase: []})
     try:
         for edit in edits:  # one call per edit, of the calls that carry cells unchanged
             sides.source.write(by_hbase, [edit])
         written = sides.source.scan_all(by_hbase, raw=True)
         assert {cell.type for cell in written} == {CellType.PUT, CellType.MINIMUM, CellType.MAXIMUM}
         give_up = time.monotonic() + 60
-        while sides.slave.scan_all(by_hbase, raw=True) != written:
-            assert time.monotonic() < give_up, sides.slave.scan_all(by_hbase, raw=True)
+        while sides.peer_cluster.scan_all(by_hbase, raw=True) != written:
+            assert time.monotonic() < give_up, sides.peer_cluster.scan_all(by_hbase, raw=True)
             time.sleep(0.1)
     finally:
         sides.source.remove_peer(hbases_peer)
@@ -227,13 +227,13 @@ def test_cells_of_the_types_that_hbase_searches_with_arrive_as_by_hbase_s_own_re
     assert decoded == [kind.name.title() for kind in read]  # HBase's WALPrettyPrinter does not print such cells
     assert set(decoded) == {"Put", "Minimum", "Maximum"}
     batch(sides.at, peer, "run")
-    assert sides.slave.scan_all(by_us, raw=True) == sides.source.scan_all(by_us, raw=True) == written
+    assert sides.peer_cluster.scan_all(by_us, raw=True) == sides.source.scan_all(by_us, raw=True) == written
 
 
 def test_a_serial_peer_is_refused_and_its_queue_stays_as_it_is(sides, both, unique):
     table, peer = both({"f": GLOBAL}), unique("peer")
     sides.source.add_peer(
-        peer, sides.slave.address.cluster_key, enabled=False, configuration={"walferry.managed": "true"}, serial=True
+        peer, sides.peer_cluster.address.cluster_key, enabled=False, configuration={"walferry.managed": "true"}, serial=True
     )
     try:
         sides.source.write(table, [put("row", {"f:q": b"1"})])
@@ -245,7 +245,7 @@ def test_a_serial_peer_is_refused_and_its_queue_stays_as_it_is(sides, both, uniq
             f"peer {peer}: it is serial. Walferry keeps the order within a region, not across its moves: set SERIAL => false"
         )
         assert is_untouched(before, positions(sides.at, peer))
-        assert sides.slave.count_rows(table) == 0
+        assert sides.peer_cluster.count_rows(table) == 0
     finally:
         sides.source.remove_peer(peer)
 
@@ -255,4 +255,4 @@ def test_families_of_the_old_scope_serial_are_local_to_a_peer_that_is_not_as_in_
     table = both({"f": GLOBAL, "s": pb.REPLICATION_SCOPE_SERIAL})
     sides.source.write(table, [put("row", {"f:q": b"1", "s:q": b"2"}), put("other", {"s:q": b"3"})])
     assert batch(sides.at, peer, "run").cellsFiltered == 2  # from the one entry
-    assert columns_at(sides.slave, table) == {"f:q"}
+    assert columns_at(sides.peer_cluster, table) == {"f:q"}

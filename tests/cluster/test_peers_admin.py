@@ -42,14 +42,14 @@ def test_what_is_written_after_the_creation_is_shipped_by_a_batch(clusters, admi
     create_for_all(admin, name, clusters.key)
     clusters.write(table, "a")
     clusters.batch(name)
-    assert clusters.source.compare(table, clusters.slave).same
-    assert clusters.slave.count_rows(table) == 200
+    assert clusters.source.compare(table, clusters.peer_cluster).same
+    assert clusters.peer_cluster.count_rows(table) == 200
 
 
 def test_a_peer_can_be_created_for_some_namespaces_and_tables(clusters, admin, peer_id, unique):
     name = peer_id()
     one, two, table = unique("ns"), unique("ns"), unique("t")
-    for client in (clusters.source, clusters.slave):
+    for client in (clusters.source, clusters.peer_cluster):
         for namespace in (one, two):
             client.create_namespace(namespace)
         client.create_table(table, {"f1": GLOBAL, "f2": GLOBAL, "f3": LOCAL})
@@ -64,37 +64,37 @@ def test_a_peer_can_be_created_for_some_namespaces_and_tables(clusters, admin, p
 def test_what_is_not_there_is_refused_side_by_side_and_added_only_if_that_is_said(clusters, admin, peer_id, unique):
     name, table = peer_id(), unique("t")
     clusters.source.create_table(table, {"f": GLOBAL, "g": GLOBAL, "l": LOCAL})
-    clusters.slave.create_table(table, {"f": GLOBAL})
+    clusters.peer_cluster.create_table(table, {"f": GLOBAL})
     wanted = {table: ["f", "g", "l", "x"], "nowhere:t": []}
     with pytest.raises(Refused) as refused:
         create(admin, name, clusters.key, namespaces=["none"], table_cfs=wanted)
     said = str(refused.value)
     for problem in (
-        "there is no namespace none at the source; there is no namespace none at the slave;",
+        "there is no namespace none at the source; there is no namespace none at the peer cluster;",
         f"table {table} has no family x at the source, only f, g, l;",
         f"family l of table {table} has REPLICATION_SCOPE 0 at the source,",
-        f"table {table} has no family g at the slave, only f;",
-        "there is no table nowhere:t at the source; there is no table nowhere:t at the slave.",
+        f"table {table} has no family g at the peer cluster, only f;",
+        "there is no table nowhere:t at the source; there is no table nowhere:t at the peer cluster.",
         "with --allow-missing it is done all the same",
     ):
         assert problem in said
-    with pytest.raises(Refused, match=f"table {table} has no family g at the slave, only f"):
+    with pytest.raises(Refused, match=f"table {table} has no family g at the peer cluster, only f"):
         create(admin, name, clusters.key)  # for all user tables
     assert clusters.peer(name) is None
     assert create(admin, name, clusters.key, table_cfs={table: ["g"]}, allow_missing=True).table_cfs == {table: ("g",)}
     clusters.source.drop_table(table)
 
 
-def test_a_slave_that_is_not_there_is_told_of_in_seconds(admin, peer_id):
+def test_a_peer_cluster_that_is_not_there_is_told_of_in_seconds(admin, peer_id):
     began = time.monotonic()
     with pytest.raises(Refused, match=r"the name no-such-host\.invalid does not resolve .*--allow-missing") as refused:
         create(admin, peer_id(), "no-such-host.invalid:2181:/hbase")
     assert time.monotonic() - began < 20
-    assert "the slave of peer" in str(refused.value)
+    assert "the cluster of peer" in str(refused.value)
     assert "source" not in str(refused.value)
 
 
-def test_a_slave_under_another_znode_is_told_of_by_its_cluster_key(clusters, admin, peer_id):
+def test_a_peer_cluster_under_another_znode_is_told_of_by_its_cluster_key(clusters, admin, peer_id):
     name, key = peer_id(), clusters.key + "-none"
     with pytest.raises(Refused, match=rf"no HBase cluster has started .* Check the cluster key of peer {name}, {key}\."):
         create(admin, name, key)
@@ -129,8 +129,8 @@ def test_a_peer_id_with_a_dash_is_refused(clusters, admin):
 
 
 def test_a_cluster_key_that_is_none_is_refused(admin, peer_id):
-    with pytest.raises(Refused, match="cluster key 'slave'"):
-        create(admin, peer_id(), "slave")
+    with pytest.raises(Refused, match="cluster key 'peer_cluster'"):
+        create(admin, peer_id(), "peer_cluster")
 
 
 @pytest.mark.parametrize("allow_missing", [False, True])
@@ -149,7 +149,7 @@ def test_a_disabled_peer_is_taken_over_with_its_backlog(clusters, admin, peer_id
     name, table = peer_id(), clusters.table(unique("t"))
     clusters.source.add_peer(name, clusters.key)
     clusters.write(table, "shipped-by-hbase")
-    wait_until(lambda: clusters.slave.count_rows(table) == 200, "HBase has replicated", processes=[], timeout=60)
+    wait_until(lambda: clusters.peer_cluster.count_rows(table) == 200, "HBase has replicated", processes=[], timeout=60)
     clusters.source.disable_peer(name)
     for i in range(3):
         clusters.write(table, f"backlog{i}-")
@@ -164,8 +164,8 @@ def test_a_disabled_peer_is_taken_over_with_its_backlog(clusters, admin, peer_id
     for i in range(3):
         clusters.write(table, f"later{i}-")
         clusters.batch(name)
-    assert clusters.source.compare(table, clusters.slave).same
-    assert clusters.slave.count_rows(table) == 1400
+    assert clusters.source.compare(table, clusters.peer_cluster).same
+    assert clusters.peer_cluster.count_rows(table) == 1400
     assert clusters.source.region_servers() == servers  # no server has aborted over WALs that left its queue
 
 
@@ -221,15 +221,15 @@ def test_a_handed_back_peer_loses_nothing(clusters, admin, peer_id, unique):
     assert begin_hand_back(admin, ours, new) == successor  # may be repeated
 
     clusters.batch(ours)
-    assert clusters.slave.count_rows(table) == 800, "the slave does not fall behind"
+    assert clusters.peer_cluster.count_rows(table) == 800, "the peer cluster does not fall behind"
     servers = clusters.source.region_servers()
     finish_hand_back(admin, ours, new)
     assert (clusters.peer(ours), clusters.peer(new).enabled) == (None, True)
     assert read_queues(admin.session, ours) == []
     finish_hand_back(admin, ours, new)
     clusters.write(table, "by-hbase-alone")
-    wait_until(lambda: clusters.slave.count_rows(table) == 1000, "HBase has replicated", processes=[], timeout=60)
-    assert clusters.source.compare(table, clusters.slave).same
+    wait_until(lambda: clusters.peer_cluster.count_rows(table) == 1000, "HBase has replicated", processes=[], timeout=60)
+    assert clusters.source.compare(table, clusters.peer_cluster).same
     assert clusters.source.region_servers() == servers
 
 
@@ -258,11 +258,11 @@ def test_after_a_hand_back_the_newest_of_values_with_one_timestamp_counts(cluste
     ours, new, table, write = handed_back_with_a_value(clusters, admin, peer_id, unique)
     write(b"v2")
     if clusters.peer(new).enabled:
-        wait_until(lambda: value_at(clusters.slave, table) == b"v2", "HBase has shipped", processes=[], timeout=60)
+        wait_until(lambda: value_at(clusters.peer_cluster, table) == b"v2", "HBase has shipped", processes=[], timeout=60)
     assert [summary.error for summary in ship(clusters.at, ours, roll_first=False) if summary.error] == []
-    assert value_at(clusters.slave, table) == b"v1"
+    assert value_at(clusters.peer_cluster, table) == b"v1"
     finish_hand_back(admin, ours, new)
-    wait_until(lambda: value_at(clusters.slave, table) == b"v2", "HBase has shipped", processes=[], timeout=60)
+    wait_until(lambda: value_at(clusters.peer_cluster, table) == b"v2", "HBase has shipped", processes=[], timeout=60)
 
 
 def test_a_hand_back_ends_well_though_hbase_has_shipped_the_new_peer_too_early(
@@ -272,19 +272,19 @@ def test_a_hand_back_ends_well_though_hbase_has_shipped_the_new_peer_too_early(
     ours, new, table, write = handed_back_with_a_value(clusters, admin, peer_id, unique)
     clusters.source.enable_peer(new)
     write(b"v2")
-    wait_until(lambda: value_at(clusters.slave, table) == b"v2", "HBase has shipped", processes=[], timeout=60)
+    wait_until(lambda: value_at(clusters.peer_cluster, table) == b"v2", "HBase has shipped", processes=[], timeout=60)
     assert [summary.error for summary in ship(clusters.at, ours, roll_first=False) if summary.error] == []
-    assert value_at(clusters.slave, table) == b"v1"
+    assert value_at(clusters.peer_cluster, table) == b"v1"
     with pytest.raises(Refused, match=f"peer {new} is ENABLED while Walferry ships {ours}"):
         finish_hand_back(admin, ours, new)
     clusters.source.disable_peer(new)
     with pytest.raises(Refused, match=f"queued for {ours} alone"):
         finish_hand_back(admin, ours, new)
     clusters.batch(ours)
-    assert value_at(clusters.slave, table) == b"v2"
+    assert value_at(clusters.peer_cluster, table) == b"v2"
     finish_hand_back(admin, ours, new)
     write(b"v3")
-    wait_until(lambda: value_at(clusters.slave, table) == b"v3", "HBase has shipped", processes=[], timeout=60)
+    wait_until(lambda: value_at(clusters.peer_cluster, table) == b"v3", "HBase has shipped", processes=[], timeout=60)
 
 
 def test_a_handed_back_peers_successor_has_its_filters(clusters, admin, peer_id):
@@ -336,7 +336,7 @@ def test_a_peer_that_is_not_managed_is_not_touched(clusters, admin, peer_id, act
 def test_the_first_peer_of_a_cluster_can_be_created_and_removed(standalone_pair, java_client, unique, clusters):
     """The other way round: this cluster has had no replication znodes before."""
     name = unique("peer")
-    with peer_admin(source_of(standalone_pair.slave.address)) as admin:
+    with peer_admin(source_of(standalone_pair.peer_cluster.address)) as admin:
         peer = create(admin, name, standalone_pair.source.address.cluster_key, allow_missing=True)
         assert read_peer(admin.session.zk, admin.session.nodes, name) == peer
         remove(admin, name, drop_backlog=True)
@@ -354,7 +354,7 @@ def test_a_cluster_that_keeps_its_peers_in_the_file_system_is_refused_and_left_a
 
 def test_the_command_creates_lists_shows_hands_back_and_removes(clusters, command, peer_id, unique):
     name, new, namespace, table = peer_id(), peer_id(), unique("ns"), clusters.table(unique("t"))
-    for client in (clusters.source, clusters.slave):
+    for client in (clusters.source, clusters.peer_cluster):
         client.create_namespace(namespace)
         client.create_table(f"{namespace}:t1", {"f": GLOBAL, "g": GLOBAL})
     tables = (f"{namespace}:t1=f,g", f"{table}:f")

@@ -30,12 +30,13 @@ def recovered(admin: PeerAdmin, peer_id: str) -> list[Queue]:
 
 
 def test_a_peer_with_a_claimed_queue_is_handed_back_when_it_is_drained(admin, distributed_pair, java_client, unique):
-    source, slave = (java_client(cluster.address) for cluster in distributed_pair)
+    source, peer_cluster = (java_client(cluster.address) for cluster in distributed_pair)
     ours, new, table = unique("peer"), unique("peer"), unique("t")
-    for client in (source, slave):
+    for client in (source, peer_cluster):
         client.create_table(table, {"f": GLOBAL}, even_splits(4))
-    source.roll_wals()  # the slave may lack the tables of other tests
-    create(admin, ours, slave.address.cluster_key, allow_missing=True)  # other tests have left tables that the slave lacks
+    source.roll_wals()  # the peer cluster may lack the tables of other tests
+    # other tests have left tables that the peer cluster lacks
+    create(admin, ours, peer_cluster.address.cluster_key, allow_missing=True)
     source.put_many(table, ROWS, ["f:q"])
     distributed_pair.source.start_regionserver()
     distributed_pair.source.kill_regionserver(0)
@@ -56,7 +57,7 @@ def test_a_peer_with_a_claimed_queue_is_handed_back_when_it_is_drained(admin, di
     assert next(peer for peer in source.list_peers() if peer.id == new).enabled
     source.roll_wals()
     source.put_many(table, ROWS, ["f:q"], first=2 * ROWS)
-    wait_until(lambda: slave.count_rows(table) == 3 * ROWS, "HBase has replicated the rest", processes=[], timeout=120)
-    assert source.compare(table, slave).same
+    wait_until(lambda: peer_cluster.count_rows(table) == 3 * ROWS, "HBase has replicated the rest", processes=[], timeout=120)
+    assert source.compare(table, peer_cluster).same
     assert source.region_servers() == servers  # no server has aborted over a queue that was drained under its hands
     source.remove_peer(new)

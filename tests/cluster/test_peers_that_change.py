@@ -63,7 +63,7 @@ def test_peers_come_change_and_go_while_another_one_is_shipped(sides, both, peer
     batches = EndlessBatches(sides.at, peer)
     try:
         with batches:
-            new = managed_peer(source, sides.slave_cluster.address)
+            new = managed_peer(source, sides.peer_hbase.address)
             reconfigure(source, new, only(table_of(first)))
             for table in (first, second):
                 sides.source.write(table, [put("1", {"f:q": b"1"})])
@@ -96,7 +96,7 @@ def test_peers_come_change_and_go_while_another_one_is_shipped(sides, both, peer
     assert (written.failed, written.acknowledged > 0) == (0, True)
     batch(sides.at, peer, "last")
     for table in (loaded, first, second):
-        assert sides.source.compare(table, sides.slave).same
+        assert sides.source.compare(table, sides.peer_cluster).same
     assert not plan(sides.at, peer).to_ship
 
 
@@ -118,16 +118,16 @@ def test_a_changed_choice_of_tables_holds_from_the_next_batch_on(sides, both, pe
         sides.source.write(table, [put("2", {"f:q": b"1"})])
     reconfigure(address, peer, only(table_of(second)))
     batch(sides.at, peer, "2")
-    assert {cell.row for cell in sides.slave.scan_all(first)} == {b"1"}
-    assert {cell.row for cell in sides.slave.scan_all(second)} == {b"2"}
+    assert {cell.row for cell in sides.peer_cluster.scan_all(first)} == {b"1"}
+    assert {cell.row for cell in sides.peer_cluster.scan_all(second)} == {b"2"}
 
 
 def test_the_tasks_of_a_job_together_keep_to_the_bandwidth(members, unique, lead, tmp_path):
-    source, slave = members[:2]
+    source, peer_cluster = members[:2]
     table = unique("t")
-    for member in (source, slave):
+    for member in (source, peer_cluster):
         member.client.create_table(table, {"f": GLOBAL}, even_splits(4))
-    edge = lead(source, slave)
+    edge = lead(source, peer_cluster)
     reconfigure(source.cluster.address, edge.peer, with_bandwidth(BANDWIDTH))
     with connected(source.at.quorum) as zk:
         assert read_peer(zk, source.at.nodes, edge.peer).bandwidth == BANDWIDTH
@@ -143,4 +143,4 @@ def test_the_tasks_of_a_job_together_keep_to_the_bandwidth(members, unique, lead
     slowest = max(s["seconds"] for s in summaries)
     print(f"{shipped:,} bytes of cells in {slowest} s at {BANDWIDTH:,} bytes a second")
     assert slowest >= shipped / BANDWIDTH  # how close it comes to that is a matter of the unit test, whose clock no load slows
-    assert slave.client.compare(table, source.client).same
+    assert peer_cluster.client.compare(table, source.client).same

@@ -41,7 +41,7 @@ def nodes(distributed_pair: DistributedPair) -> ZNodes:
 
 @pytest.fixture
 def peer(distributed_pair: DistributedPair, managed_peer: Callable[[ClusterAddress, ClusterAddress], str]) -> str:
-    return managed_peer(distributed_pair.source.address, distributed_pair.slave.address)
+    return managed_peer(distributed_pair.source.address, distributed_pair.peer_cluster.address)
 
 
 @pytest.fixture
@@ -65,7 +65,7 @@ def test_what_hbase_keeps_in_zookeeper_is_read(
     assert master(zk, nodes).port > 0
     found = read_peer(zk, nodes, peer)
     check_shippable(found)
-    assert found.slave.connect_string == distributed_pair.slave.address.quorum
+    assert found.peer_cluster.connect_string == distributed_pair.peer_cluster.address.quorum
     write_and_roll(client, table)
     queues = read_queues(session_of(zk, nodes), peer)
     assert {queue.server for queue in queues} == set(client.region_servers())

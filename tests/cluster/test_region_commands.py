@@ -76,8 +76,8 @@ def run(site: Site, capsys: pytest.CaptureFixture[str]) -> Callable[..., tuple[i
     def run(*arguments: str) -> tuple[int, Any]:
         where = [] if arguments[0] in ("list", "explain") else ["--host", "localhost", "--wait", "120"]
         status = main(["--source", site.source, "regions", *arguments, "--json", *where])
-        told = capsys.readouterr()
-        return status, json.loads(told.out) if told.out else told.err
+        reported = capsys.readouterr()
+        return status, json.loads(reported.out) if reported.out else reported.err
 
     return run
 
@@ -127,11 +127,11 @@ def test_a_double_assignment_is_told_and_its_stray_copy_is_closed_without_losing
     assert (status, row["region"], row["state"], row["next"]) == (3, encoded, "served twice", "an operator")
     assert run("unstick", "--yes")[0] == 3
     assert [row["state"] for row in run("list")[1]["rows"]] == ["served twice"]
-    status, told = run("close-stray", encoded, str(second), "--yes")
-    assert (status, "--named-by-meta" in told) == (1, True)
-    assert run("close-stray", encoded, str(first), "--yes")[0] == 0
+    status, reported = run("close-copy", encoded, str(second), "--yes")
+    assert (status, "--named-by-meta" in reported) == (1, True)
+    assert run("close-copy", encoded, str(first), "--yes")[0] == 0
     assert run("list")[1]["rows"] == []
-    assert run("move", encoded, str(first), "--yes")[0] == 0  # as close-stray says: the region's files are read again
+    assert run("move", encoded, str(first), "--yes")[0] == 0  # as close-copy says: the region's files are read again
     assert site.rows() == site.cells
 
 
@@ -149,11 +149,11 @@ def test_hbase_meta_behind_which_an_hmaster_hangs_is_opened_once_the_hmaster_is_
     assert master is not None
     wait_for(lambda: f"Processing {META_ENCODED_NAME} in state" in master.log_text(), "the HMaster waits for hbase:meta")
     time.sleep(3)
-    status, told = run("unstick", "--limit", "2")
-    assert (status, told["lines"][1:]) == (0, ["nothing is to be done beside the HMaster"])
-    assert "stop it, use `regions unstick` for hbase:meta, and start it again" in told["lines"][0]
-    status, told = run("move", META_ENCODED_NAME, str(server), "--yes")
-    assert (status, "is active, as" in told) == (1, True)
+    status, reported = run("unstick", "--limit", "2")
+    assert (status, reported["lines"][1:]) == (0, ["nothing is to be done beside the HMaster"])
+    assert "stop it, use `regions unstick` for hbase:meta, and start it again" in reported["lines"][0]
+    status, reported = run("move", META_ENCODED_NAME, str(server), "--yes")
+    assert (status, "is active, as" in reported) == (1, True)
     site.cluster.kill_master()
     assert run("unstick", "--limit", "2", "--yes")[0] == 0
     assert run("list")[1]["rows"] == []

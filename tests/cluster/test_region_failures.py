@@ -145,35 +145,37 @@ def fail(site: Site, states: Sequence[RegionState], dies: Dies, *, planned: bool
     happened = {}
     for encoded, state in zip(regions, states, strict=True):
         (now,) = view.regions[encoded].served_by
-        told = [line.partition(": ")[2] for line in charge.told if f"region {encoded}:" in line]
-        print(f"| {state.name} | {dies.value} | {planned} | {' → '.join(told)} | {'destination' if now == destination else now}")
-        happened[state] = (" ".join(told), now == destination)
+        reported = [line.partition(": ")[2] for line in charge.reported if f"region {encoded}:" in line]
+        print(
+            f"| {state.name} | {dies.value} | {planned} | {' → '.join(reported)} | {'destination' if now == destination else now}"
+        )
+        happened[state] = (" ".join(reported), now == destination)
     return happened
 
 
-def check(state: RegionState, dies: Dies, told: str, at_destination: bool, *, planned: bool = True) -> None:
+def check(state: RegionState, dies: Dies, reported: str, at_destination: bool, *, planned: bool = True) -> None:
     named = state in (RegionState.OFFLINE, RegionState.OPENING, RegionState.OPENED)  # whose znode names the destination
     if dies is Dies.SOURCE and (planned or named):
-        assert at_destination, told
+        assert at_destination, reported
     if dies is Dies.DESTINATION:
         assert not at_destination
-    forced = "force the znode to OFFLINE" in told
-    acknowledged = "delete the znode: the region is open" in told
+    forced = "force the znode to OFFLINE" in reported
+    acknowledged = "delete the znode: the region is open" in reported
     if state in (RegionState.OPENING, RegionState.OPENED) and dies is Dies.SOURCE:
-        assert acknowledged, told
-        assert not forced, told
+        assert acknowledged, reported
+        assert not forced, reported
     elif state is RegionState.OFFLINE and dies is Dies.SOURCE:
-        assert "names a live server" in told
-        assert not forced, told
+        assert "names a live server" in reported
+        assert not forced, reported
     else:
-        assert forced, told
-        assert acknowledged, told
+        assert forced, reported
+        assert acknowledged, reported
 
 
 @pytest.mark.parametrize("dies", Dies, ids=lambda dies: dies.value)
 def test_a_server_dies_while_regions_are_in_all_states(site: Site, dies: Dies) -> None:
-    for state, (told, at_destination) in fail(site, STATES, dies).items():
-        check(state, dies, told, at_destination)
+    for state, (reported, at_destination) in fail(site, STATES, dies).items():
+        check(state, dies, reported, at_destination)
 
 
 @pytest.mark.soak
@@ -181,5 +183,5 @@ def test_a_server_dies_while_regions_are_in_all_states(site: Site, dies: Dies) -
 @pytest.mark.parametrize("dies", Dies, ids=lambda dies: dies.value)
 @pytest.mark.parametrize("state", STATES, ids=lambda state: state.name)
 def test_a_server_dies_while_a_region_is_in_one_state(site: Site, state: RegionState, dies: Dies, planned: bool) -> None:
-    told, at_destination = fail(site, [state], dies, planned=planned)[state]
-    check(state, dies, told, at_destination, planned=planned)
+    reported, at_destination = fail(site, [state], dies, planned=planned)[state]
+    check(state, dies, reported, at_destination, planned=planned)

@@ -67,7 +67,7 @@ def test_all_servers_start_cold_after_kill_9_with_unsplit_wals(site: Site, wiped
         load = site.load()
         assert load.keys() == set(started)
         assert max(load.values()) - min(load.values()) <= 1
-        assert any("this is the start of a cluster" in line for line in charge.told)
+        assert any("this is the start of a cluster" in line for line in charge.reported)
         site.write()
 
 
@@ -123,9 +123,9 @@ def test_a_region_is_split(site: Site) -> None:
         wait_for(lambda: len(site.table_regions()) == len(before) + 1, "the region is split")
         site.await_whole(charge.story)
         assert parent not in site.table_regions()
-        told = charge.story()
-        assert "allow the split or merge" in told
-        assert "delete the znode: the split or merge is done" in told
+        reported = charge.story()
+        assert "allow the split or merge" in reported
+        assert "delete the znode: the split or merge is done" in reported
         site.write()
 
 
@@ -141,9 +141,9 @@ def test_two_regions_are_merged(site: Site) -> None:
         merge(server, one, other)
         wait_for(lambda: len(site.table_regions()) == len(before) - 1, "the regions are merged")
         site.await_whole(charge.story)
-        told = charge.story()
-        assert "allow the split or merge" in told
-        assert "delete the znode: the split or merge is done" in told
+        reported = charge.story()
+        assert "allow the split or merge" in reported
+        assert "delete the znode: the split or merge is done" in reported
         site.write()
 
 

@@ -81,7 +81,7 @@ class Site:
 
 
 @contextmanager
-def our_master(address: ClusterAddress, told: list[str]) -> Iterator[None]:
+def our_master(address: ClusterAddress, reported: list[str]) -> Iterator[None]:
     """Run Walferry as the cluster's master, in a thread, for the length of a block."""
     at = source_of(address)
     ready, stop = threading.Event(), threading.Event()
@@ -95,7 +95,7 @@ def our_master(address: ClusterAddress, told: list[str]) -> Iterator[None]:
             ):
                 cluster = Cluster(zk, at.nodes, own, CalledServers(), address.wal_root)
                 ready.set()
-                Master(cluster, role, tell=told.append).run(stop, BALANCE_SECONDS)
+                Master(cluster, role, tell=reported.append).run(stop, BALANCE_SECONDS)
         finally:
             ready.set()
 
@@ -130,21 +130,21 @@ def site(tmp_path: Path, java_client: Callable[[ClusterAddress], JavaClient]) ->
         hdfs.kill()
 
 
-def until(done: Callable[[], bool], what: str, told: list[str]) -> None:
+def until(done: Callable[[], bool], what: str, reported: list[str]) -> None:
     give_up = time.monotonic() + WAIT_SECONDS
     while not done():
-        assert time.monotonic() < give_up, "\n".join([f"not within {WAIT_SECONDS} s: {what}", *told[-40:]])
+        assert time.monotonic() < give_up, "\n".join([f"not within {WAIT_SECONDS} s: {what}", *reported[-40:]])
         time.sleep(0.2)
 
 
 def kill_under_load(site: Site, rounds: int, seed: int) -> None:
     """Kill one server per round, and sometimes a second one while the first one's WALs are being split."""
-    chance, told = random.Random(seed), list[str]()
-    with our_master(site.cluster.address, told):
+    chance, reported = random.Random(seed), list[str]()
+    with our_master(site.cluster.address, reported):
         load = Load(site.client, TABLE)
         for number in range(rounds):
             acknowledged = load.acknowledged
-            until(lambda: load.acknowledged >= acknowledged + PUTS_A_ROUND, "the load goes on", told)  # noqa: B023
+            until(lambda: load.acknowledged >= acknowledged + PUTS_A_ROUND, "the load goes on", reported)  # noqa: B023
             time.sleep(chance.uniform(0, PAUSE_SECONDS))
             began = time.monotonic()
             victim = str(site.server_of_meta()) if number % 2 == 0 else chance.choice(site.serving())
@@ -152,12 +152,12 @@ def kill_under_load(site: Site, rounds: int, seed: int) -> None:
             if number % 3 == 2:
                 time.sleep(chance.uniform(0, PAUSE_SECONDS))
                 site.kill(chance.choice(site.serving()))
-            until(site.all_open, "every region is open", told)
+            until(site.all_open, "every region is open", reported)
             print(f"round {number}: {victim} was killed, all regions open after {time.monotonic() - began:.1f} s")
         load.stop()
         check_rows(site, load)
     site.cluster.start_master()
-    until(site.all_open, "every region is open with a real HMaster", told)
+    until(site.all_open, "every region is open with a real HMaster", reported)
     report = site.cluster.hbck()
     assert report.inconsistencies == 0, report.text
     check_rows(site, load)

@@ -129,9 +129,9 @@ def killed(site: Site, flow: Flow, die: str, at: int) -> bool:
     flow.prepare(site)
     with acting(site, flow.name, "--die", die, "--at", str(at)) as process:
         flow.beside(site)
-        told, _ = process.communicate(timeout=WAIT_SECONDS)
-    print(told)
-    assert process.returncode in (0, -signal.SIGKILL), told
+        reported, _ = process.communicate(timeout=WAIT_SECONDS)
+    print(reported)
+    assert process.returncode in (0, -signal.SIGKILL), reported
     died = process.returncode != 0
     with in_charge(site, start_with=flow.start_with if died else 0) as charge:
         if read_state(site.zk, site.nodes, TABLE).state in (TableState.DISABLING, TableState.DISABLED):

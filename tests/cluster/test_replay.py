@@ -32,12 +32,12 @@ def quick_appends(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def rows(sides, table: str) -> list[str]:
-    return sorted({cell.row.decode() if isinstance(cell.row, bytes) else cell.row for cell in sides.slave.scan_all(table)})
+    return sorted({cell.row.decode() if isinstance(cell.row, bytes) else cell.row for cell in sides.peer_cluster.scan_all(table)})
 
 
 @pytest.fixture
 def written(sides, both, peer) -> tuple[str, list[Interval]]:
-    """A table with a row in each of three intervals, all in their own WALs; the slave has no row of it."""
+    """A table with a row in each of three intervals, all in their own WALs; the peer cluster has no row of it."""
     table, times = both(), [now()]
     for i in range(3):
         sides.source.write(table, [put(f"r{i}", {"f:a": b"v", "l:b": b"v"}), put(f"s{i}", {"f:a": b"v"})])
@@ -57,13 +57,13 @@ def test_an_interval_s_rows_arrive_and_no_others_and_the_queue_stays_as_it_is(si
     done = ship_again(sides.at, peer, intervals[1])
     assert [(s.status, s.sink) for s in done] == [(Status.DONE, sink)], done
     assert rows(sides, table) == ["r1", "s1"]
-    assert sides.slave.scan_all(table, ["l"]) == []
+    assert sides.peer_cluster.scan_all(table, ["l"]) == []
     assert done[0].tables[table][:2] == [1, 2]
     assert (done[0].shippedOps, done[0].shippedCells) == (2, 2)
     assert is_untouched(before, positions(sides.at, peer))
     for interval in intervals:
         ship_again(sides.at, peer, interval, run_id=str(interval))
-    assert sides.source.compare(table, sides.slave, families=["f"]).same
+    assert sides.source.compare(table, sides.peer_cluster, families=["f"]).same
     assert is_untouched(before, positions(sides.at, peer))
 
 
@@ -97,9 +97,9 @@ def test_shipped_wals_are_read_from_oldwals_and_then_from_the_archive(sides, pee
     archive(sides, names)
     assert ship_one(sides.at, peer).status is Status.DONE
     whole = Interval(intervals[0].start, intervals[-1].end)
-    sides.slave.empty_table(table)
+    sides.peer_cluster.empty_table(table)
     ship_again(sides.at, peer, whole, run_id="old")
-    assert sides.source.compare(table, sides.slave, families=["f"]).same
+    assert sides.source.compare(table, sides.peer_cluster, families=["f"]).same
 
     copies = WalArchive(f"file://{tmp_path}/archive")
     aside = tmp_path / "aside"
@@ -109,10 +109,10 @@ def test_shipped_wals_are_read_from_oldwals_and_then_from_the_archive(sides, pee
         copies.put(parse_wal_name(name), f"file://{file}")
         file.rename(aside / file.name)
     try:
-        sides.slave.empty_table(table)
+        sides.peer_cluster.empty_table(table)
         (done,) = ship_again(dataclasses.replace(sides.at, archive=copies.root), peer, whole, run_id="archive")
         assert done.status is Status.DONE, done.error
-        assert sides.source.compare(table, sides.slave, families=["f"]).same
+        assert sides.source.compare(table, sides.peer_cluster, families=["f"]).same
     finally:
         for file in files:
             (aside / file.name).rename(file)
@@ -141,7 +141,7 @@ def test_a_wal_that_is_gone_is_named_and_the_rest_is_shipped_only_on_demand(side
 def test_a_retry_ships_nothing_again_that_is_done_and_another_run_all_of_it(sides, peer, written):
     table, intervals = written
     ship_again(sides.at, peer, intervals[0])
-    sides.slave.empty_table(table)
+    sides.peer_cluster.empty_table(table)
     ship_again(sides.at, peer, intervals[0])
     assert rows(sides, table) == []
     ship_again(sides.at, peer, intervals[0], run_id="other")
@@ -172,10 +172,10 @@ def test_a_region_s_edits_keep_their_order_over_its_moves_whichever_group_is_shi
     two_servers, sides, java_client, managed_peer, unique, monkeypatch
 ):
     source, table = java_client(two_servers.address), unique("t")
-    for client in (source, sides.slave):
+    for client in (source, sides.peer_cluster):
         client.create_table(table, {"f": GLOBAL})
     source.switch_balancer(False)
-    peer, at = managed_peer(two_servers.address, sides.slave_cluster.address), source_of(two_servers.address)
+    peer, at = managed_peer(two_servers.address, sides.peer_hbase.address), source_of(two_servers.address)
     region, start = source.regions(table)[0], now()
     for number in range(4):  # equal timestamps: what is applied last wins
         source.write(table, [put("r", {"f:a": b"%d" % number}, timestamp=1000)])
@@ -185,8 +185,8 @@ def test_a_region_s_edits_keep_their_order_over_its_moves_whichever_group_is_shi
     interval = Interval(start, now())
     roll(at, peer)
     for order in (side_by_side, backwards, lambda function, things: [function(thing) for thing in things]):
-        sides.slave.empty_table(table)
+        sides.peer_cluster.empty_table(table)
         done = ship_again(at, peer, interval, run_id=unique("run"), on=Threads(order))
         assert [s.status for s in done] == [Status.DONE] * 5, done  # of two servers, and of three more stages
         assert sum(s.shippedOps for s in done) == 8
-        assert source.compare(table, sides.slave).same
+        assert source.compare(table, sides.peer_cluster).same

@@ -1,4 +1,4 @@
-"""Runs that ship an interval again are cut short: killed, out of time, or without a slave. Their retries ship the rest."""
+"""Runs that ship an interval again are cut short: killed, out of time, or without a peer cluster. Their retries ship the rest."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from walferry.replay.interval import Interval
 from walferry.replay.job import ReplayJob
 from walferry.replay.order import Stages
 from walferry.replay.shipment import ship_group
-from walferry.replication.sinks.errors import SlaveUnreachable
+from walferry.replication.sinks.errors import PeerClusterUnreachable
 from walferry.replication.source.session import open_session
 from walferry.shipping.runs import read_run
 
@@ -95,11 +95,11 @@ def test_the_retry_of_a_killed_spark_job_goes_on_with_the_first_wal_that_is_not_
     (before,) = kept(sides, peer, "killed")
     assert before.status is Status.RUNNING
     slowly(0)
-    sides.slave.empty_table(table)
+    sides.peer_cluster.empty_table(table)
     with Job(sides.at, peer, "killed", tmp_path, submit) as job:
         done = job.finish()
     assert done.code == 0, done.output
-    assert rows_of(sides.slave, table) == edits.after(before.lastCompletedLog) != set()
+    assert rows_of(sides.peer_cluster, table) == edits.after(before.lastCompletedLog) != set()
     (summary,) = done.summaries
     assert summary["shippedOps"] >= WALS * ROWS
     assert summary["tables"][table][1] == WALS * ROWS
@@ -116,20 +116,22 @@ def test_a_run_whose_time_is_over_says_so_and_its_retry_ships_the_rest(sides, pe
     assert time.monotonic() - began < 12
     assert 0 < late.shippedOps < WALS * ROWS
     slowly(0)
-    sides.slave.empty_table(table)
+    sides.peer_cluster.empty_table(table)
     (done,) = ship_again(sides.at, peer, interval)
     assert done.status is Status.DONE, done.error
-    assert rows_of(sides.slave, table) == edits.after(late.lastCompletedLog) != set()
+    assert rows_of(sides.peer_cluster, table) == edits.after(late.lastCompletedLog) != set()
 
 
-def test_a_slave_that_goes_away_ends_the_run_for_all_groups_and_the_retry_ships_the_rest(sides, proxied, proxied_peer, written):
+def test_a_peer_cluster_that_goes_away_ends_the_run_for_all_groups_and_the_retry_ships_the_rest(
+    sides, proxied, proxied_peer, written
+):
     edits = written(proxied_peer)
     table, interval = edits.table, edits.interval
-    settings = {"replication.slave.patience": "3000", "replication.source.size.capacity": "16384"}
+    settings = {"replication.sink.patience": "3000", "replication.source.size.capacity": "16384"}
     at = replace(sides.at, replication=settings)
     proxied.sink.requests.hold_after(100_000)
     (down,) = ship_again(at, proxied_peer, interval)
-    assert down.status is Status.SLAVE_DOWN, down.error
+    assert down.status is Status.PEER_DOWN, down.error
     assert "has acknowledged nothing since" in (down.error or "")
     assert "for more than 3 s" in (down.error or "")
     assert 0 < down.shippedOps < WALS * ROWS
@@ -137,12 +139,12 @@ def test_a_slave_that_goes_away_ends_the_run_for_all_groups_and_the_retry_ships_
     began = time.monotonic()
     job = ReplayJob(source=at, peer_id=proxied_peer, interval=interval, run_id="again", deadline=time.time() + 60)
     other = ship_group(job, GroupFiles("other", None, ()), Stages(), 0, GroupSummary(group="other"))
-    assert (other.status, other.error) == (Status.SLAVE_DOWN, down.error)
+    assert (other.status, other.error) == (Status.PEER_DOWN, down.error)
     assert time.monotonic() - began < 2
 
     proxied.sink.cut()
     proxied.zookeeper.cut()
-    with pytest.raises(SlaveUnreachable, match="for more than 3 s"):
+    with pytest.raises(PeerClusterUnreachable, match="for more than 3 s"):
         ship_again(at, proxied_peer, interval)
 
     proxied.sink.requests.let_go()
@@ -150,4 +152,4 @@ def test_a_slave_that_goes_away_ends_the_run_for_all_groups_and_the_retry_ships_
     proxied.zookeeper.mend()
     (done,) = ship_again(at, proxied_peer, interval)
     assert done.status is Status.DONE, done.error
-    assert sides.source.compare(table, sides.slave).same
+    assert sides.source.compare(table, sides.peer_cluster).same

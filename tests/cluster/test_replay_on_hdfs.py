@@ -21,9 +21,13 @@ SPLITS = [b"4", b"8", b"c"]  # of rows that are hexadecimal digits
 
 def test_an_interval_in_which_a_server_died_is_shipped_again_from_hdfs(distributed_pair, java_client, managed_peer, unique):
     cluster = distributed_pair.source
-    source, slave = java_client(cluster.address), java_client(distributed_pair.slave.address)
-    peer, at, table = managed_peer(cluster.address, distributed_pair.slave.address), source_of(cluster.address), unique("t")
-    for client in (source, slave):
+    source, peer_cluster = java_client(cluster.address), java_client(distributed_pair.peer_cluster.address)
+    peer, at, table = (
+        managed_peer(cluster.address, distributed_pair.peer_cluster.address),
+        source_of(cluster.address),
+        unique("t"),
+    )
+    for client in (source, peer_cluster):
         client.create_table(table, {"f": GLOBAL, "l": LOCAL}, SPLITS)
     start = now()
     source.put_many(table, 500, ["f:a", "l:b"], batch=20)
@@ -43,6 +47,6 @@ def test_an_interval_in_which_a_server_died_is_shipped_again_from_hdfs(distribut
     assert {s.status for s in done} == {Status.DONE}, [s.error for s in done]
     assert sum(s.tables[table][1] for s in done if table in s.tables) == 1000
     assert server in {s.server for s in done if table in s.tables}
-    assert source.compare(table, slave, families=["f"]).same
-    assert slave.scan_all(table, ["l"]) == []
+    assert source.compare(table, peer_cluster, families=["f"]).same
+    assert peer_cluster.scan_all(table, ["l"]) == []
     assert is_untouched(before, positions(at, peer))

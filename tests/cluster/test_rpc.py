@@ -25,7 +25,7 @@ from walferry.hbase.rpc.errors import ColumnFamilyNotFound, ConnectionFailed, Pe
 
 @pytest.fixture(scope="module")
 def region_server(standalone_pair) -> ServerName:
-    with connected(standalone_pair.slave.address.quorum) as zk:
+    with connected(standalone_pair.peer_cluster.address.quorum) as zk:
         (server,) = live_servers(zk, ZNodes())
     return server
 
@@ -48,7 +48,7 @@ def replicate(sink: Connection, *entries: pb.WALEntry, cells: list[bytes]) -> No
 
 
 def test_cells_arrive_with_timestamps_types_values_and_tags(sink, standalone_pair, java_client, unique):
-    table, client = unique("t"), java_client(standalone_pair.slave.address)
+    table, client = unique("t"), java_client(standalone_pair.peer_cluster.address)
     client.create_table(table, {"f": GLOBAL}, versions=5)
     tag = struct.pack(">HB", 4, 64) + b"abc"
     cells = [
@@ -69,7 +69,7 @@ def test_cells_arrive_with_timestamps_types_values_and_tags(sink, standalone_pai
 
 
 def test_many_megabytes_in_one_request_arrive(sink, standalone_pair, java_client, unique):
-    table, client = unique("t"), java_client(standalone_pair.slave.address)
+    table, client = unique("t"), java_client(standalone_pair.peer_cluster.address)
     client.create_table(table, {"f": GLOBAL})
     cells = [encoded(f"{i:05}".encode(), b"f", b"q", 1, CellType.PUT, bytes([i % 251]) * 20_000) for i in range(1000)]
     replicate(sink, *[entry(table, 10)] * 100, cells=cells)
@@ -91,7 +91,7 @@ def test_a_missing_table_in_a_missing_namespace_is_named(sink):
 
 def test_a_missing_column_family_is_named(sink, standalone_pair, java_client, unique):
     table = unique("t")
-    java_client(standalone_pair.slave.address).create_table(table, {"f": GLOBAL})
+    java_client(standalone_pair.peer_cluster.address).create_table(table, {"f": GLOBAL})
     with pytest.raises(ColumnFamilyNotFound) as caught:
         replicate(sink, entry(table, 1), cells=[encoded(b"r", b"other", b"q", 1, CellType.PUT)])
     assert (caught.value.table, caught.value.family) == (table, "other")
@@ -100,7 +100,7 @@ def test_a_missing_column_family_is_named(sink, standalone_pair, java_client, un
 
 def test_fewer_cells_than_announced_are_a_remote_error_and_the_connection_lives_on(sink, standalone_pair, java_client, unique):
     table = unique("t")
-    java_client(standalone_pair.slave.address).create_table(table, {"f": GLOBAL})
+    java_client(standalone_pair.peer_cluster.address).create_table(table, {"f": GLOBAL})
     with pytest.raises(RemoteError, match="Expected=2, index=1") as caught:
         replicate(sink, entry(table, 2), cells=[encoded(b"r", b"f", b"q", 1, CellType.PUT)])
     assert not caught.value.do_not_retry
@@ -120,7 +120,7 @@ def test_a_service_that_the_server_does_not_have_is_a_failed_connection(region_s
 
 def test_rolling_begins_a_new_wal(standalone_pair, java_client, managed_peer):
     source = standalone_pair.source.address
-    peer = managed_peer(source, standalone_pair.slave.address)
+    peer = managed_peer(source, standalone_pair.peer_cluster.address)
     with connected(source.quorum) as zk:
         (server,) = live_servers(zk, ZNodes())
         queue = ZNodes().queue(str(server), peer)
@@ -131,7 +131,7 @@ def test_rolling_begins_a_new_wal(standalone_pair, java_client, managed_peer):
 
 def test_peers_are_added_read_changed_disabled_enabled_and_removed(source_master, standalone_pair, java_client, unique):
     client, peer_id = java_client(standalone_pair.source.address), unique("peer")
-    key = standalone_pair.slave.address.cluster_key
+    key = standalone_pair.peer_cluster.address.cluster_key
     config = pb.ReplicationPeer(clusterkey=key, configuration=[pb.NameStringPair(name="some.key", value="some value")])
     config.table_cfs.add(table_name=pb.TableName(namespace=b"default", qualifier=b"t"), families=[b"f"])
     config.replicate_all = False

@@ -1,4 +1,4 @@
-"""Regions whose files cannot be copied are scanned, and the slave gets all their versions and deletes."""
+"""Regions whose files cannot be copied are scanned, and the peer cluster gets all their versions and deletes."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ def test_halves_of_a_split_region_are_scanned_with_all_versions_and_deletes(side
     assert copied.state.regions == 2
     assert copied.state.cells > 0
     assert "is half of a file" in copied.state.by_scan[0]
-    assert sides.source.scan_all(table) == sides.slave.scan_all(table)
-    assert sides.source.compare(table, sides.slave, raw=True).same
+    assert sides.source.scan_all(table) == sides.peer_cluster.scan_all(table)
+    assert sides.source.compare(table, sides.peer_cluster, raw=True).same
 
 
-def test_a_region_that_is_split_at_the_slave_between_two_loads_is_scanned(
+def test_a_region_that_is_split_at_the_peer_cluster_between_two_loads_is_scanned(
     sides: Sides, copies: Copies, source_table, monkeypatch
 ):
     table = source_table({"f": GLOBAL}, versions=3)
@@ -40,13 +40,13 @@ def test_a_region_that_is_split_at_the_slave_between_two_loads_is_scanned(
     def copy_and_split(source: str, target: str, task: str) -> FileEnd:
         copied_files.append(source)
         if len(copied_files) == 3:
-            (region,) = sides.slave.regions(table)
-            sides.slave.split_region(region.encoded_name, b"r5")
+            (region,) = sides.peer_cluster.regions(table)
+            sides.peer_cluster.split_region(region.encoded_name, b"r5")
         return copy_file(source, target, task)
 
     monkeypatch.setattr(files_copy, "copy_file", copy_and_split)
     copied = copies.run(table)
     assert not copied.errors
     assert "other borders of regions" in copied.state.by_scan[0]
-    assert sides.source.scan_all(table) == sides.slave.scan_all(table)
-    assert sides.source.compare(table, sides.slave, raw=True).same
+    assert sides.source.scan_all(table) == sides.peer_cluster.scan_all(table)
+    assert sides.source.compare(table, sides.peer_cluster, raw=True).same

@@ -102,10 +102,10 @@ def test_a_user_without_rights_is_told_which_and_what_to_do(root: str, login: Ca
         list_entries(f"{root}/WALs")
     with pytest.raises(NoFileRight, match="access=WRITE"):
         write_file(f"{root}/file", b"")
-    told = missing_rights([*needs_of(root), Need(f"{root}/gone", WRITE, "to keep shipped WALs")])
-    assert told is not None
-    assert told.count("this user may not read") == 2
-    assert "user=walferry" in told
+    reported = missing_rights([*needs_of(root), Need(f"{root}/gone", WRITE, "to keep shipped WALs")])
+    assert reported is not None
+    assert reported.count("this user may not read") == 2
+    assert "user=walferry" in reported
 
 
 def test_a_client_without_a_login_does_not_wait_for_ever(hdfs: Hdfs) -> None:
@@ -121,8 +121,8 @@ def test_a_keytab_of_another_principal_is_named(hdfs: Hdfs, login: Callable[...,
 
 def test_a_principal_of_a_realm_that_is_not_trusted_is_refused(hdfs: Hdfs, login: Callable[..., Kerberos]) -> None:
     logins.log_in(hdfs.url, login(f"walferry@{WEST}"))
-    told = f"as walferry@{WEST}, keytab .*refused the login: .*a realm that the cluster does not trust"
-    with pytest.raises(HdfsLoginFailed, match=told):
+    reported = f"as walferry@{WEST}, keytab .*refused the login: .*a realm that the cluster does not trust"
+    with pytest.raises(HdfsLoginFailed, match=reported):
         list_entries(f"{hdfs.url}/")
 
 
@@ -163,15 +163,15 @@ def test_a_name_node_has_to_protect_what_is_said_unless_the_connection_accepts_l
         assert list_entries(root)
 
 
-def test_a_slave_leads_our_login_to_no_host_that_its_connection_does_not_name(
+def test_a_peer_cluster_leads_our_login_to_no_host_that_its_connection_does_not_name(
     hdfs: Hdfs, root: str, login: Callable[..., Kerberos]
 ) -> None:
     token = f"{hdfs.url}/staging/hbase__t__1k2"
     for hosts in ((), ("*.west.example.com",)):
-        log_in_to(token, Login(kerberos=replace(login(SUPERUSER), hosts=hosts)).for_slaves())
-        with pytest.raises(HdfsLoginFailed, match="is not used with the host 'localhost', which only the slave names"):
+        log_in_to(token, Login(kerberos=replace(login(SUPERUSER), hosts=hosts)).for_peer_clusters())
+        with pytest.raises(HdfsLoginFailed, match="is not used with the host 'localhost', which only the peer cluster names"):
             write_file(f"{token}/trial", b"x")
-    log_in_to(token, Login(kerberos=replace(login(SUPERUSER), hosts=("localhost",))).for_slaves())
+    log_in_to(token, Login(kerberos=replace(login(SUPERUSER), hosts=("localhost",))).for_peer_clusters())
     write_file(f"{token}/trial", b"x")
 
 

@@ -26,8 +26,8 @@ def test_a_job_ships_each_group_prints_what_it_did_and_keeps_it_in_zookeeper(sid
     roll(sides.at, peer)
     done = run(sides.at, peer, "run 1/é", tmp_path, sink=SinkKind.DIRECT)
     assert done.code == 0, done.output
-    assert sides.source.compare(table, sides.slave, families=["f"]).same
-    assert sides.slave.scan_all(table, ["l"]) == []
+    assert sides.source.compare(table, sides.peer_cluster, families=["f"]).same
+    assert sides.peer_cluster.scan_all(table, ["l"]) == []
 
     (summary,) = kept(sides, peer, "run 1/é")
     assert (summary.status, summary.shippedCells, summary.cellsFiltered) == (Status.DONE, 2000, 2000)
@@ -52,13 +52,13 @@ def test_a_group_that_fails_makes_the_job_fail_after_the_others_are_shipped(side
     assert f"{lost.group}: failed, shipped 0 WALs" in done.output
     assert f"{lost.group}: WAL {missing.name} is queued, but there is no such file" in done.output
     assert {s.group: s.status for s in kept(sides, peer, "run")}[lost.group] is Status.FAILED
-    assert sides.source.compare(table, sides.slave).same
+    assert sides.source.compare(table, sides.peer_cluster).same
     assert lost.positions() == {missing.name: 0}
 
 
 def test_a_peer_that_must_not_be_shipped_ends_the_job_with_the_reason_alone(sides, unique, tmp_path):
     peer = unique("peer")
-    sides.source.add_peer(peer, sides.slave.address.cluster_key, enabled=False)
+    sides.source.add_peer(peer, sides.peer_cluster.address.cluster_key, enabled=False)
     try:
         before = positions(sides.at, peer)
         done = run(sides.at, peer, "run", tmp_path)

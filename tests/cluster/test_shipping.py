@@ -64,8 +64,8 @@ def test_global_families_arrive_and_local_ones_do_not(sides, both, peer):
     assert summary.shippedOps == 2000
     assert summary.shippedCells == 4000
     assert summary.cellsFiltered == 2000
-    assert sides.source.compare(table, sides.slave, families=["f"]).same
-    assert sides.slave.scan_all(table, ["l"]) == []
+    assert sides.source.compare(table, sides.peer_cluster, families=["f"]).same
+    assert sides.peer_cluster.scan_all(table, ["l"]) == []
     assert not plan(sides.at, peer).to_ship
 
 
@@ -75,7 +75,7 @@ def test_a_second_batch_ships_only_what_is_new(sides, both, peer):
     assert ship_one(sides.at, peer).shippedCells == 1
     sides.source.write(table, [put("r2", {"f:a": b"2"})])
     assert ship_one(sides.at, peer, run_id="second").shippedCells == 1
-    assert sides.source.compare(table, sides.slave).same
+    assert sides.source.compare(table, sides.peer_cluster).same
 
 
 def test_the_wal_that_is_being_written_stays_queued(sides, both, peer):
@@ -98,7 +98,7 @@ def test_a_wal_that_was_archived_after_the_plan_is_found(sides, both, peer):
     archive(sides, names)
     summary = ship_one(sides.at, peer, roll_first=False, groups=[group.group])
     assert (summary.status, summary.shippedCells) == (Status.DONE, 500), summary.error
-    assert sides.source.compare(table, sides.slave).same
+    assert sides.source.compare(table, sides.peer_cluster).same
 
 
 def test_a_wal_that_is_archived_between_finding_and_opening_is_found_again(sides, both, peer, monkeypatch):
@@ -120,7 +120,7 @@ def test_a_wal_that_is_archived_between_finding_and_opening_is_found_again(sides
     summary = ship_one(sides.at, peer, roll_first=False, groups=[group.group])
     assert (summary.status, summary.shippedCells) == (Status.DONE, 500), summary.error
     assert not Path(vanished[0].removeprefix("file:")).exists()
-    assert sides.source.compare(table, sides.slave).same
+    assert sides.source.compare(table, sides.peer_cluster).same
 
 
 def test_a_wal_that_is_archived_while_it_is_read_is_read_to_its_end(sides, both, proxied, proxied_peer):
@@ -136,12 +136,12 @@ def test_a_wal_that_is_archived_while_it_is_read_is_read_to_its_end(sides, both,
         proxied.sink.answers.let_go()
         summary = shipping.summary()
     assert (summary.status, summary.shippedCells) == (Status.DONE, 12_000), summary.error
-    assert sides.source.compare(table, sides.slave).same
+    assert sides.source.compare(table, sides.peer_cluster).same
 
 
 @pytest.mark.parametrize("senders", [1, 4])
 def test_a_run_whose_time_is_over_leaves_the_rest_queued(sides, both, proxied, proxied_peer, senders):
-    """A slave that accepts everything, but not fast enough, is not a failure."""
+    """A peer cluster that accepts everything, but not fast enough, is not a failure."""
     table = both()
     sides.source.put_many(table, 40_000, ["f:a"])
     roll(sides.at, proxied_peer)
@@ -154,4 +154,4 @@ def test_a_run_whose_time_is_over_leaves_the_rest_queued(sides, both, proxied, p
     assert 0 < positions(sides.at, proxied_peer)[wal.name] < wal.bytes_left
     rest = ship_one(sides.at, proxied_peer, run_id="rest")
     assert rest.status is Status.DONE, rest.error
-    assert sides.source.compare(table, sides.slave).same
+    assert sides.source.compare(table, sides.peer_cluster).same

@@ -1,4 +1,4 @@
-"""One of a slave's RegionServers is killed or goes silent in mid-shipment: the others take everything, in order."""
+"""One of a peer cluster's RegionServers is killed or goes silent in mid-shipment: the others take everything, in order."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def sides(many_servers: ManyServers) -> ManyServers:
 @pytest.fixture
 def table(sides: ManyServers, unique: Callable[[str], str]) -> str:
     name = unique("t")
-    for client in (sides.source, sides.slave):
+    for client in (sides.source, sides.peer_cluster):
         client.create_table(name, {"f": GLOBAL}, splits=even_splits(12))
     return name
 
@@ -59,14 +59,14 @@ class Backlog:
             sides.source.write(table, in_order())
             sides.source.put_many(table, ROWS // 4, ["f:a"], value_bytes=1000, batch=20, first=part * ROWS // 4)
         roll(sides.at, peer)
-        self.truth = WalTruth(sides.at, peer, sides.source, sides.slave)
+        self.truth = WalTruth(sides.at, peer, sides.source, sides.peer_cluster)
         self.truth.changing.add(table)
         assert self.truth.read_closed()
 
 
 def check(summaries: list[GroupSummary], sides: ManyServers, table: str) -> None:
     assert {s.status for s in summaries} == {Status.DONE}, [s.error for s in summaries]
-    compared = sides.source.compare(table, sides.slave)
+    compared = sides.source.compare(table, sides.peer_cluster)
     assert compared.same, compared.examples
     assert compared.left > ROWS
 
@@ -90,11 +90,11 @@ def shipped(sides: ManyServers, peer: str) -> Iterator[list[GroupSummary]]:
 
 @BOTH_SINKS
 def test_all_arrives_in_order_although_a_server_is_killed(sides, table, managed_peer, distributed_pair):
-    peer = managed_peer(distributed_pair.source.address, distributed_pair.slave.address)
+    peer = managed_peer(distributed_pair.source.address, distributed_pair.peer_cluster.address)
     backlog = Backlog(sides, table, peer)
     with shipped(sides, peer) as summaries:
         assert not summaries
-        sides.slave_cluster.kill_regionserver(0)
+        sides.peer_hbase.kill_regionserver(0)
     check(summaries, sides, table)
     assert sum(s.failedBatches for s in summaries) > 0
     backlog.truth.check()
@@ -103,9 +103,9 @@ def test_all_arrives_in_order_although_a_server_is_killed(sides, table, managed_
 
 @pytest.fixture
 def half_silent(sides: ManyServers, unique: Callable[[str], str]) -> Iterator[tuple[str, TcpProxy]]:
-    """A peer of the same slave, one of whose servers is reached through a proxy; and that proxy."""
+    """A peer of the same peer cluster, one of whose servers is reached through a proxy; and that proxy."""
     nodes, proxied = ZNodes(), ZNodes(f"/proxied{secrets.token_hex(4)}")
-    quorum = sides.slave_cluster.address.quorum
+    quorum = sides.peer_hbase.address.quorum
     peer = unique("peer")
     with connected(quorum) as zk:
         first, *others = sorted(live_servers(zk, nodes))
@@ -122,7 +122,7 @@ def half_silent(sides: ManyServers, unique: Callable[[str], str]) -> Iterator[tu
 
 @BY_REPLICATE  # a region's server cannot be avoided
 def test_a_server_that_accepts_and_never_answers_costs_one_call_and_is_avoided_then(sides, table, half_silent):
-    """The server stays registered in the slave's ZooKeeper all the time."""
+    """The server stays registered in the peer cluster's ZooKeeper all the time."""
     peer, proxy = half_silent
     backlog = Backlog(sides, table, peer)
     with shipped(sides, peer) as summaries:

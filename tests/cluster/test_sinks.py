@@ -1,4 +1,4 @@
-"""Shippers against a real slave that is up, goes away, and comes back."""
+"""Shippers against a real peer cluster that is up, goes away, and comes back."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from walferry.hbase.cluster import live_servers
 from walferry.hbase.layout import ZNodes
 from walferry.hbase.names import ServerName
 from walferry.hbase.rpc.errors import TableNotFound
-from walferry.replication.sinks.errors import SlaveUnreachable
+from walferry.replication.sinks.errors import PeerClusterUnreachable
 from walferry.replication.sinks.hbase.manager import SinkManager
 from walferry.replication.sinks.hbase.replicate import Shipper
 from walferry.replication.sinks.hbase.tries import SendTerms
@@ -41,17 +41,17 @@ def shipment(table: str, number: int) -> Shipment:
 
 
 @pytest.fixture(scope="module")
-def slave(standalone_pair) -> StandaloneCluster:
-    return standalone_pair.slave
+def peer_cluster(standalone_pair) -> StandaloneCluster:
+    return standalone_pair.peer_cluster
 
 
 @pytest.fixture
-def shippers(slave) -> Iterator[list[Shipper]]:
-    """Two senders to the slave, which share its subset of sinks."""
-    zk = connect(slave.address.quorum)
+def shippers(peer_cluster) -> Iterator[list[Shipper]]:
+    """Two senders to the peer cluster, which share its subset of sinks."""
+    zk = connect(peer_cluster.address.quorum)
     random.seed(7)
     sinks = SinkManager(lambda: live_servers(zk, ZNodes()), 0.5)
-    senders = [Shipper(sinks, SendTerms(slave.address.cluster_key, threading.Event())) for _ in range(2)]
+    senders = [Shipper(sinks, SendTerms(peer_cluster.address.cluster_key, threading.Event())) for _ in range(2)]
     yield senders
     for sender in senders:
         sender.close()
@@ -59,14 +59,14 @@ def shippers(slave) -> Iterator[list[Shipper]]:
 
 
 @pytest.fixture
-def table(slave, java_client, unique) -> str:
+def table(peer_cluster, java_client, unique) -> str:
     name = unique("t")
-    java_client(slave.address).create_table(name, {"f": GLOBAL})
+    java_client(peer_cluster.address).create_table(name, {"f": GLOBAL})
     return name
 
 
-def test_shipments_of_several_senders_arrive_at_the_servers_that_zookeeper_names(shippers, table, slave, java_client):
-    client = java_client(slave.address)
+def test_shipments_of_several_senders_arrive_at_the_servers_that_zookeeper_names(shippers, table, peer_cluster, java_client):
+    client = java_client(peer_cluster.address)
     live = {ServerName.parse(name) for name in client.region_servers()}
     taken = {sender.ship(shipment(table, n), time.monotonic() + 60) for n, sender in enumerate(shippers * 5)}
     assert taken <= live
@@ -79,17 +79,19 @@ def test_a_missing_table_ends_a_shipment_at_once(shippers):
     assert shippers[0].failed_batches == 0
 
 
-def test_a_slave_that_goes_away_is_waited_for_and_gets_the_shipment_when_it_is_back(shippers, table, slave, java_client):
-    sender, client = shippers[0], java_client(slave.address)
+def test_a_peer_cluster_that_goes_away_is_waited_for_and_gets_the_shipment_when_it_is_back(
+    shippers, table, peer_cluster, java_client
+):
+    sender, client = shippers[0], java_client(peer_cluster.address)
     sender.ship(shipment(table, 0), time.monotonic() + 60)
-    slave.stop()
+    peer_cluster.stop()
     try:
-        with pytest.raises(SlaveUnreachable) as caught:
+        with pytest.raises(PeerClusterUnreachable) as caught:
             sender.ship(shipment(table, 1), time.monotonic() + 10)
-        assert caught.value.slave == slave.address.cluster_key
+        assert caught.value.peer_cluster == peer_cluster.address.cluster_key
         assert caught.value.tries >= 2
     finally:
-        starting = ThreadPoolExecutor(1).submit(slave.start)
+        starting = ThreadPoolExecutor(1).submit(peer_cluster.start)
     try:
         sender.ship(shipment(table, 1), time.monotonic() + 180)
     finally:

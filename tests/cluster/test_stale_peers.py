@@ -46,7 +46,7 @@ class Moved:
 @pytest.fixture(scope="module")
 def moved(cluster_folder: Path, standalone_pair, java_client) -> Iterator[Moved]:
     """Moves the peers as the documentation of `hbase copyreppeers` says: copy, then start with the other setting."""
-    key = standalone_pair.slave.address.cluster_key
+    key = standalone_pair.peer_cluster.address.cluster_key
     folder = cluster_folder / "moved"
     with StandaloneCluster(folder, name="moved") as cluster:
         client = java_client(cluster.address)

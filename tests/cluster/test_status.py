@@ -1,4 +1,4 @@
-"""The status of real clusters: lag while a slave is down, after shipping, and of WALs that are being written."""
+"""The status of real clusters: lag while a peer cluster is down, after shipping, and of WALs that are being written."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ ROWS = 200
 
 def status_of(source: SourceCluster) -> SourceStatus:
     """Return a status without any history."""
-    return Statuses(files_seconds=30, slaves_seconds=15).of(source)
+    return Statuses(files_seconds=30, peer_clusters_seconds=15).of(source)
 
 
 def peer_of(source: SourceCluster, peer_id: str) -> PeerStatus:
@@ -37,7 +37,7 @@ def now_ms() -> int:
     return int(time.time() * 1000)
 
 
-def test_the_lag_grows_while_the_slave_is_down_and_goes_when_all_is_shipped(sides, proxied, proxied_peer, both) -> None:
+def test_the_lag_grows_while_the_peer_cluster_is_down_and_goes_when_all_is_shipped(sides, proxied, proxied_peer, both) -> None:
     table = both()
     before = now_ms()
     sides.source.put_many(table, ROWS, ["f:a"])
@@ -45,7 +45,7 @@ def test_the_lag_grows_while_the_slave_is_down_and_goes_when_all_is_shipped(side
     roll(sides.at, proxied_peer)
 
     behind = peer_of(sides.at, proxied_peer)
-    assert behind.slave.reachable is True
+    assert behind.peer_cluster.reachable is True
     assert (behind.state, behind.managed, behind.refusal) == ("DISABLED", True, None)
     assert behind.closed_lag.certainty is Certainty.EXACT
     assert behind.closed_lag.ms is not None
@@ -59,10 +59,10 @@ def test_the_lag_grows_while_the_slave_is_down_and_goes_when_all_is_shipped(side
 
     proxied.zookeeper.cut()
     proxied.sink.cut()
-    assert ship_one(sides.at, proxied_peer, roll_first=False, deadline=4, run_id="down").status is Status.SLAVE_DOWN
+    assert ship_one(sides.at, proxied_peer, roll_first=False, deadline=4, run_id="down").status is Status.PEER_DOWN
     down = peer_of(sides.at, proxied_peer)
-    assert down.slave.reachable is False
-    assert f"localhost:{proxied.zookeeper.port}" in (down.slave.why or "")
+    assert down.peer_cluster.reachable is False
+    assert f"localhost:{proxied.zookeeper.port}" in (down.peer_cluster.why or "")
     assert down.closed_lag.ms is not None
     assert down.closed_lag.ms > behind.closed_lag.ms + 3000
     assert "has acknowledged nothing since" in (down.error or "")
@@ -71,7 +71,7 @@ def test_the_lag_grows_while_the_slave_is_down_and_goes_when_all_is_shipped(side
     (queue,) = down.queues or ()
     (group,) = queue.groups
     assert group.last_run is not None
-    assert (group.last_run.run_id, group.last_run.status, group.holder) == ("down", "slave-down", None)
+    assert (group.last_run.run_id, group.last_run.status, group.holder) == ("down", "peer-down", None)
 
     proxied.zookeeper.mend()
     proxied.sink.mend()
@@ -82,7 +82,7 @@ def test_the_lag_grows_while_the_slave_is_down_and_goes_when_all_is_shipped(side
     assert shipped.ageOfLastShippedOp is not None
     assert shipped.ageOfLastShippedOp > behind.closed_lag.ms - 60_000
     assert shipped.last_success_ms == pytest.approx(now_ms(), abs=60_000)
-    assert shipped.slave.reachable is True
+    assert shipped.peer_cluster.reachable is True
 
 
 def test_an_edit_in_a_wal_that_is_being_written_waits(sides, peer, both) -> None:
@@ -129,12 +129,12 @@ def test_a_status_of_a_real_cluster_is_recorded(sides, peer, both) -> None:
 
 @pytest.fixture
 def hdfs_peer(many_servers, managed_peer) -> str:
-    return managed_peer(many_servers.source_cluster.address, many_servers.slave_cluster.address)
+    return managed_peer(many_servers.source_cluster.address, many_servers.peer_hbase.address)
 
 
 def test_on_hdfs_an_open_wal_is_not_believed_to_be_empty_and_the_disk_s_end_is_foreseen(many_servers, hdfs_peer, unique) -> None:
     at, table = many_servers.at, unique("t")
-    for client in (many_servers.source, many_servers.slave):
+    for client in (many_servers.source, many_servers.peer_cluster):
         client.create_table(table, {"f": GLOBAL})
     many_servers.source.put_many(table, ROWS, ["f:a"])
     with open_session(at) as session:

@@ -44,7 +44,7 @@ from walferry.replication.source.cluster import SourceCluster
 from walferry.runs.reports.recovery import preview
 from walferry.shipping import closed_wal
 from walferry.shipping.candidates import Candidate
-from walferry.shipping.closed_wal import ReadProgress, windows_of_closed
+from walferry.shipping.closed_wal import ReadProgress, batches_of_closed
 from walferry.shipping.plan import GroupPlan, PlannedWal, plan_wal
 
 __all__ = ["lasting_hbase", "new_client"]
@@ -306,10 +306,10 @@ def block(hdfs: Hdfs, client: Client, wal: WalName) -> Path:
 def entries_of(store: WalStore, wal: WalName) -> tuple[int, UnreadableBytes | None]:
     """Return how many entries a job reads of a WAL, and why no more."""
     entries = 0
-    windows = windows_of_closed(store, None, wal, (), 0, close_seconds=lambda: 30, progress=ReadProgress())
+    batches = batches_of_closed(store, None, wal, (), 0, close_seconds=lambda: 30, progress=ReadProgress())
     try:
-        for window, _ in windows:
-            entries += len(window.index)
+        for batch, _ in batches:
+            entries += len(batch.index)
     except UnreadableBytes as error:
         return entries, error
     return entries, None

@@ -19,7 +19,7 @@ pytestmark = BOTH_SINKS
 ROWS = 40
 WRITES = 250  # at each cluster, each time
 FIRST_TIMESTAMP = 1_000_000
-FROM_SLAVE = Reason.FROM_SLAVE.name.lower()
+FROM_PEER_CLUSTER = Reason.FROM_PEER_CLUSTER.name.lower()
 
 
 class Writer:
@@ -61,7 +61,11 @@ def ship_round(edges: list[Edge], name: str) -> dict[Edge, list[GroupSummary]]:
     with ThreadPoolExecutor(len(edges)) as pool:
         found = list(pool.map(lambda edge: ship(edge.source.at, edge.peer, run_id=name), edges))
     for edge, summaries in zip(edges, found, strict=True):
-        assert {s.status for s in summaries} <= {Status.DONE}, (edge.source.name, edge.slave.name, [s.error for s in summaries])
+        assert {s.status for s in summaries} <= {Status.DONE}, (
+            edge.source.name,
+            edge.peer_cluster.name,
+            [s.error for s in summaries],
+        )
     return dict(zip(edges, found, strict=True))
 
 
@@ -73,7 +77,7 @@ def ship_until_quiet(edges: list[Edge], hops: int) -> tuple[int, int]:
             operations = sum(s.shippedOps for s in summaries)
             assert operations == 0 or number <= hops, f"{operations} operations are still under way in round {number}"
             cells += sum(s.shippedCells for s in summaries)
-            kept_back += sum(s.logEditsFiltered.get(FROM_SLAVE, 0) for s in summaries)
+            kept_back += sum(s.logEditsFiltered.get(FROM_PEER_CLUSTER, 0) for s in summaries)
     assert any(is_empty(edges) for _ in range(3)), "a queue holds more than the WAL that is being written"
     return cells, kept_back
 

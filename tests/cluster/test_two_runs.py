@@ -37,7 +37,7 @@ def test_one_ships_and_the_other_names_the_holder(sides, table, proxied, proxied
         assert second.shippedBatches == 0
         proxied.sink.answers.let_go()
         assert first.summary().status is Status.DONE, first.summary().error
-    assert sides.source.compare(table, sides.slave).same
+    assert sides.source.compare(table, sides.peer_cluster).same
     with connected(sides.at.quorum) as zk:
         kept = [read_run(session_of(zk, sides.at), proxied_peer, run_id)[0] for run_id in ("first", "second")]
     assert [summary.status for summary in kept] == [Status.DONE, Status.HELD]
@@ -53,7 +53,7 @@ def test_a_run_that_comes_while_another_ends_ships_what_is_left(sides, table, pr
             assert first.summary().status is Status.DONE
             assert second.summary().status is Status.DONE, second.summary().error
     assert first.summary().shippedCells + second.summary().shippedCells == ROWS
-    assert sides.source.compare(table, sides.slave).same
+    assert sides.source.compare(table, sides.peer_cluster).same
 
 
 def first_group(sides, peer: str) -> str:
@@ -72,4 +72,4 @@ def test_of_two_jobs_one_ships_and_the_other_fails_naming_it(sides, table, proxi
         proxied.sink.answers.let_go()
         done = first.finish()
     assert done.code == 0, done.output
-    assert sides.source.compare(table, sides.slave).same
+    assert sides.source.compare(table, sides.peer_cluster).same

@@ -45,7 +45,7 @@ def test_a_dead_servers_wals_that_end_so_are_shipped_to_their_last_whole_entry(s
     summary = ship_one(sides.at, peer, roll_first=False, groups=[queue.group])
     assert summary.status is Status.DONE, summary.error
     assert (summary.completedLogs, summary.uncleanlyClosedLogs) == (len(SIZES) + 1, len(SIZES) + 1)
-    assert rows_at(sides.slave, recording.table) == [f"row{i:04}" for i in range(len(SIZES))]
+    assert rows_at(sides.peer_cluster, recording.table) == [f"row{i:04}" for i in range(len(SIZES))]
     assert queue.positions() == {}
 
 
@@ -75,5 +75,5 @@ def test_a_live_servers_wal_that_ends_so_is_neither_swept_nor_given_up_before_it
     done = ship_one(sides.at, peer, roll_first=False, run_id="closed meanwhile")
     writer.join()
     assert (done.status, done.uncleanlyClosedLogs) == (Status.DONE, 0), done.error
-    assert sides.source.compare(table, sides.slave).same
+    assert sides.source.compare(table, sides.peer_cluster).same
     assert wal.name not in positions(sides.at, peer)

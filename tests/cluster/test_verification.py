@@ -1,4 +1,4 @@
-"""Compares source and slave, and compares the result with HBase's own VerifyReplication on the same tables."""
+"""Compares source and peer cluster, and compares the result with HBase's own VerifyReplication on the same tables."""
 
 from __future__ import annotations
 
@@ -55,11 +55,11 @@ def rows(first: int, end: int, value: bytes = b"v", timestamp: int = 1000) -> li
 def test_differences_of_each_kind_are_counted_as_hbase_counts_them(sides, peer, both):
     table = both(splits=[b"row001000", b"row003000"])
     sides.source.write(table, rows(0, 5000))
-    sides.slave.write(table, rows(0, 5000))
+    sides.peer_cluster.write(table, rows(0, 5000))
     assert counters(verify(sides.at, peer, table)[table]) == of_hbase(sides, peer, table) == {"GOODROWS": 5000}
-    sides.slave.write(table, [delete_row(f"row{i:06}", timestamp=2000) for i in (0, 999, 1000, 2500, 2501, 4999)])
+    sides.peer_cluster.write(table, [delete_row(f"row{i:06}", timestamp=2000) for i in (0, 999, 1000, 2500, 2501, 4999)])
     sides.source.write(table, [delete_row("row004000", timestamp=2000), delete_row("row000500", timestamp=2000)])
-    sides.slave.write(table, [
+    sides.peer_cluster.write(table, [
         put("row000700", {"f:a": b"other"}, timestamp=1000), put("row000701", {"f:c": b"more"}, timestamp=1000),
         delete_column("row000702", "f:b", timestamp=2000), put("row000703", {"f:a": b"v"}, timestamp=1001),
         put("row000704\x00<b>", {"f:a": b"v"}), put("row000710", {"l:a": b"a LOCAL family"}),
@@ -76,13 +76,13 @@ def test_differences_of_each_kind_are_counted_as_hbase_counts_them(sides, peer, 
     assert len(shown) == 13
     assert shown["row002500"].kind is DifferenceKind.MISSING
     assert shown["row000704\\x00\\x3Cb\\x3E"].kind is DifferenceKind.EXTRA
-    assert "f:a/1000/Put: v at the source, other at the slave" in shown["row000700"].detail
+    assert "f:a/1000/Put: v at the source, other at the peer cluster" in shown["row000700"].detail
 
 
 def test_ranges_times_versions_and_deletes_are_compared_as_asked(sides, peer, both):
     table = both(versions=3)
     sides.source.write(table, [*rows(0, 100, timestamp=1000), *rows(0, 100, b"new", timestamp=2000)])
-    sides.slave.write(table, rows(0, 100, b"new", timestamp=2000))
+    sides.peer_cluster.write(table, rows(0, 100, b"new", timestamp=2000))
     assert counters(verify(sides.at, peer, table)[table]) == {"GOODROWS": 100}
     every = verify(sides.at, peer, table, versions=3)[table]
     assert counters(every) == {"BADROWS": 100, "CONTENT_DIFFERENT_ROWS": 100}
@@ -99,15 +99,15 @@ def test_ranges_times_versions_and_deletes_are_compared_as_asked(sides, peer, bo
 
 def test_only_what_the_peer_gets_is_compared(sides, unique):
     included, left_out, peer_id = unique("t"), unique("t"), unique("peer")
-    for client in (sides.source, sides.slave):
+    for client in (sides.source, sides.peer_cluster):
         for table in (included, left_out):
             client.create_table(table, {"f": GLOBAL, "g": GLOBAL, "l": LOCAL})
     sides.source.add_peer(
-        peer_id, sides.slave_cluster.address.cluster_key, enabled=False, table_families={included: ["f"]},
+        peer_id, sides.peer_hbase.address.cluster_key, enabled=False, table_families={included: ["f"]},
     )  # fmt: skip
     try:
         sides.source.write(included, [put("r", {"f:a": b"1", "g:a": b"1", "l:a": b"1"}, timestamp=1)])
-        sides.slave.write(included, [put("r", {"f:a": b"1"}, timestamp=1)])
+        sides.peer_cluster.write(included, [put("r", {"f:a": b"1"}, timestamp=1)])
         found = verify(sides.at, peer_id)
         assert {name: counters(outcome) for name, outcome in found.items()} == {included: {"GOODROWS": 1}}
         with pytest.raises(NothingToCompare, match=left_out):
@@ -119,10 +119,10 @@ def test_only_what_the_peer_gets_is_compared(sides, unique):
 def test_rows_in_flight_are_good_once_they_have_arrived(sides, peer, both):
     table = both()
     sides.source.write(table, rows(0, 3))
-    sides.slave.write(table, rows(0, 1))
+    sides.peer_cluster.write(table, rows(0, 1))
     with ThreadPoolExecutor(1) as pool:
         found = pool.submit(verify, sides.at, peer, table, recompares=3, recompare_seconds=2)
-        sides.slave.write(table, rows(1, 2))
+        sides.peer_cluster.write(table, rows(1, 2))
         outcome = found.result()[table]
     assert counters(outcome) == {"GOODROWS": 2, "BADROWS": 1, "ONLY_IN_SOURCE_TABLE_ROWS": 1}
     assert outcome.recompared >= 3
@@ -130,7 +130,7 @@ def test_rows_in_flight_are_good_once_they_have_arrived(sides, peer, both):
 
 @pytest.fixture
 def ways(monkeypatch: pytest.MonkeyPatch) -> set[SinkKind]:
-    """Record the ways in which this process has sent anything to a slave."""
+    """Record the ways in which this process has sent anything to a peer cluster."""
     used: set[SinkKind] = set()
 
     def noted(kind: SinkKind, ship: Callable[..., Any]) -> Callable[..., Any]:
@@ -146,17 +146,17 @@ def ways(monkeypatch: pytest.MonkeyPatch) -> set[SinkKind]:
 
 
 @BOTH_SINKS
-def test_a_repair_ships_rows_again_and_leaves_those_that_only_the_slave_has(sides, peer, both, sink, ways):
+def test_a_repair_ships_rows_again_and_leaves_those_that_only_the_peer_cluster_has(sides, peer, both, sink, ways):
     table = both(splits=even_splits(2), versions=3)
     sides.source.write(table, [*rows(0, 300), *rows(10, 20, b"newer", timestamp=3000)])
     sides.source.write(table, [delete_row("row000005", timestamp=4000), put("row000005", {"f:a": b"again"}, timestamp=5000)])
-    sides.slave.write(table, [*rows(0, 200), put("extra", {"f:a": b"1"})])
+    sides.peer_cluster.write(table, [*rows(0, 200), put("extra", {"f:a": b"1"})])
     found = verify(sides.at, peer, table, versions=3, repair=True)[table]
     assert counters(found) == {"GOODROWS": 300, "BADROWS": 1, "ONLY_IN_PEER_TABLE_ROWS": 1}
     assert found.repaired == 111
     assert ways == {sink}
     assert counters(verify(sides.at, peer, table, versions=3)[table]) == counters(found)
-    assert sides.source.compare(table, sides.slave, families=["f"]).different == 1
+    assert sides.source.compare(table, sides.peer_cluster, families=["f"]).different == 1
 
 
 def test_a_repaired_row_has_the_newest_of_overwritten_cells_with_one_timestamp(sides, peer, both):
@@ -174,10 +174,10 @@ def test_a_repaired_row_has_the_newest_of_overwritten_cells_with_one_timestamp(s
     for value in (b"old", b"older", b"new"):
         overwrite("in memory", value)
     overwrite("in a file and memory", b"new")
-    sides.slave.write(table, [put(row, {"f:a": b"old"}, timestamp=1000) for row in ("in files", "in memory")])
+    sides.peer_cluster.write(table, [put(row, {"f:a": b"old"}, timestamp=1000) for row in ("in files", "in memory")])
     found = verify(sides.at, peer, table, versions=3, repair=True)[table]
     assert (found.repaired, counters(found)) == (3, {"GOODROWS": 3})
-    assert sides.source.compare(table, sides.slave, families=["f"]).same
+    assert sides.source.compare(table, sides.peer_cluster, families=["f"]).same
     assert counters(verify(sides.at, peer, f"default:{table}", versions=3)[table]) == {"GOODROWS": 3}
 
 
@@ -207,13 +207,13 @@ def test_a_repair_brings_no_older_value_on_top_of_a_batch(sides, peer, both, mon
         go_on.set()
         assert not found.result(60)[table].problem
     ship(sides.at, peer)
-    assert [cell.value for cell in sides.slave.scan_all(table)] == [cell.value for cell in sides.source.scan_all(table)]
+    assert [cell.value for cell in sides.peer_cluster.scan_all(table)] == [cell.value for cell in sides.source.scan_all(table)]
 
 
 def test_a_repair_refuses_tables_with_new_version_behavior(sides, peer, both):
     table = both()
-    sides.slave.alter_family(table, "f", {"NEW_VERSION_BEHAVIOR": "true"})
-    with pytest.raises(RepairRefused, match=f"of table {table} at the slave has NEW_VERSION_BEHAVIOR"):
+    sides.peer_cluster.alter_family(table, "f", {"NEW_VERSION_BEHAVIOR": "true"})
+    with pytest.raises(RepairRefused, match=f"of table {table} at the peer cluster has NEW_VERSION_BEHAVIOR"):
         verify(sides.at, peer, table, repair=True)
     sides.source.alter_family(table, "f", {"NEW_VERSION_BEHAVIOR": "true"})
     with pytest.raises(RepairRefused, match=f"of table {table} has NEW_VERSION_BEHAVIOR"):

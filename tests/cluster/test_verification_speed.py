@@ -14,7 +14,7 @@ MILLION = pytest.param(1_000_000, 8, marks=pytest.mark.soak)
 @pytest.mark.parametrize(("rows", "regions"), [(20_000, 3), MILLION])
 def test_both_count_the_same_and_the_ratio_of_their_seconds_is_told(sides, peer, unique, tmp_path, rows, regions):
     table = unique("t")
-    for client in (sides.source, sides.slave):
+    for client in (sides.source, sides.peer_cluster):
         client.create_table(table, {"f": GLOBAL}, even_splits(regions))
     sides.source.put_many(table, rows, ["f:a", "f:b"])
     ship_one(sides.at, peer, deadline=600)
@@ -23,7 +23,7 @@ def test_both_count_the_same_and_the_ratio_of_their_seconds_is_told(sides, peer,
     assert equal.counters == {
         "GOODROWS": rows, "BADROWS": 0, "ONLY_IN_SOURCE_TABLE_ROWS": 0, "ONLY_IN_PEER_TABLE_ROWS": 0, "CONTENT_DIFFERENT_ROWS": 0,
     }  # fmt: skip
-    plant_differences(sides.at, sides.slave, table)
+    plant_differences(sides.at, sides.peer_cluster, table)
     differing = in_turn(sides.source, sides.at, peer, table, log)
     assert min(n for name, n in differing.counters.items() if name != "GOODROWS") > 0
     for what, timed in (("equal", equal), ("differing", differing)):

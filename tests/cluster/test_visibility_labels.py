@@ -93,7 +93,7 @@ def test_cells_with_labels_are_refused_by_name_and_nothing_behind_them_is_shippe
     assert summary.error
     assert f"of table {table}" in summary.error
     assert "visibility_labels" in summary.error
-    assert [c.row for c in sides.slave.scan_all(table)] == [b"a"]
+    assert [c.row for c in sides.peer_cluster.scan_all(table)] == [b"a"]
 
 
 def test_as_expressions_the_same_users_see_the_same_cells_though_the_ordinals_are_others(sides: Sides, both, peer: str) -> None:
@@ -116,18 +116,20 @@ def test_as_expressions_the_same_users_see_the_same_cells_though_the_ordinals_ar
     assert summary.status is Status.DONE, summary.error
     for user in USERS:
         here = seen(sides.source, user, table)
-        assert here == seen(sides.slave, user, table), user
+        assert here == seen(sides.peer_cluster, user, table), user
     everything = sides.source.scan_all(table)
     assert len(everything) > max(len(seen(sides.source, user, table)) for user in USERS)
     assert len({tuple(seen(sides.source, user, table)) for user in USERS}) == len(USERS)
-    there = sides.slave.scan_all(table)
+    there = sides.peer_cluster.scan_all(table)
     assert [replace(c, tags=b"") for c in there] == [replace(c, tags=b"") for c in everything]
     assert {tag for c in there for tag in kinds(c.tags)} == {2, 4, 8}  # no expression is left
-    deleted = {c.row for c in sides.slave.scan_all(table, raw=True)} - {c.row for c in there}
+    deleted = {c.row for c in sides.peer_cluster.scan_all(table, raw=True)} - {c.row for c in there}
     assert deleted == {b"gone-secret"}
 
 
-def test_a_label_that_the_slave_has_not_stops_the_queue(sides: Sides, both, peer: str, unique: Callable[[str], str]) -> None:
+def test_a_label_that_the_peer_cluster_has_not_stops_the_queue(
+    sides: Sides, both, peer: str, unique: Callable[[str], str]
+) -> None:
     table, label = both(), unique("label")
     sides.source.add_labels([label])
     cells = [labelled(label, wire.put("a", {"f:q": b"x"}))]
@@ -137,17 +139,17 @@ def test_a_label_that_the_slave_has_not_stops_the_queue(sides: Sides, both, peer
     summary = ship_one(at, peer, deadline=6)
     assert summary.status is not Status.DONE
     assert label in str(summary.error)
-    assert sides.slave.scan_all(table) == []
-    sides.slave.add_labels([label])
+    assert sides.peer_cluster.scan_all(table) == []
+    sides.peer_cluster.add_labels([label])
     assert ship_one(at, peer).status is Status.DONE
-    assert len(sides.slave.scan_all(table)) == 1
+    assert len(sides.peer_cluster.scan_all(table)) == 1
 
 
 def test_shipped_as_they_are_the_tags_are_those_of_the_source(sides: Sides, both, peer: str) -> None:
     table = both()
     sides.source.write(table, [labelled("secret", wire.put("a", {"f:q": b"x"}))])
     assert ship_one(replace(sides.at, visibility_labels="ship"), peer).status is Status.DONE
-    compared = sides.source.compare(table, sides.slave, families=["f"], raw=True)
+    compared = sides.source.compare(table, sides.peer_cluster, families=["f"], raw=True)
     assert (compared.same, compared.left) == (True, 1)
 
 

@@ -27,7 +27,7 @@ from walferry.cli.main import main
 from walferry.hbase.files.systems import open_wal
 from walferry.hbase.names import parse_wal_name
 from walferry.hbase.wal.errors import WalPositionError
-from walferry.hbase.wal.reader import read_windows
+from walferry.hbase.wal.reader import read_wal_batches
 
 
 @pytest.fixture(scope="module")
@@ -74,9 +74,9 @@ def test_keys_positions_and_bytes_are_those_of_hbase_s_wal_reader(client: JavaCl
     assert compare_with_reader(client, wals) > 1000
 
 
-def test_windows_and_batches_of_any_size_give_the_same_cells(wals: list[str]) -> None:
+def test_batches_and_batches_of_any_size_give_the_same_cells(wals: list[str]) -> None:
     for url in wals:
-        assert decode(url, window_bytes=1000, batch_bytes=1000) == decode(url)
+        assert decode(url, wal_batch_bytes=1000, batch_bytes=1000) == decode(url)
 
 
 def test_wal_show_prints_what_hbase_s_wal_pretty_printer_prints(
@@ -122,9 +122,9 @@ def test_reading_goes_on_from_every_position_that_hbase_could_have_registered(wa
     rows = decode(url)
     for position in sorted({row["next_offset"] for row in rows}):
         with open_wal(url) as file:
-            first = next(read_windows(file, url, position, window_bytes=4096, partial_tail="error"), None)
+            first = next(read_wal_batches(file, url, position, wal_batch_bytes=4096, partial_tail="error"), None)
         following = next((row["key_offset"] for row in rows if row["key_offset"] >= position), None)
         assert (first and int(first.positions[0])) == following
         if following is not None:
             with open_wal(url) as file, pytest.raises(WalPositionError):
-                next(read_windows(file, url, position + 1, partial_tail="error"))
+                next(read_wal_batches(file, url, position + 1, partial_tail="error"))

@@ -38,11 +38,11 @@ def puts(first: int) -> list[wire.Mutation]:
 def test_several_wals_a_server_in_a_directory_of_their_own_are_shipped(
     source: StandaloneCluster, standalone_pair, java_client, managed_peer, unique: Callable[[str], str]
 ) -> None:
-    here, there = java_client(source.address), java_client(standalone_pair.slave.address)
+    here, there = java_client(source.address), java_client(standalone_pair.peer_cluster.address)
     table = unique("t")
     for client in (here, there):
         client.create_table(table, {"f": GLOBAL, "l": LOCAL}, [b"row%04d" % i for i in range(100, 800, 100)])
-    peer = managed_peer(source.address, standalone_pair.slave.address)
+    peer = managed_peer(source.address, standalone_pair.peer_cluster.address)
     at = source_of(source.address)
     (server,) = here.region_servers()
     prefix = server.replace(",", "%2C")

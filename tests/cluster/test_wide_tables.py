@@ -21,4 +21,4 @@ def test_a_put_into_a_table_of_many_families_arrives_and_stops_nobody(sides, bot
     summaries = ship(sides.at, peer, deadline=300)
     print([(each.status, each.error) for each in summaries])
     assert {each.status for each in summaries} == {Status.DONE}
-    assert [sides.slave.count_rows(table) for table in (wide, other)] == [1, 1]
+    assert [sides.peer_cluster.count_rows(table) for table in (wide, other)] == [1, 1]

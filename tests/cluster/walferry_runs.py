@@ -37,7 +37,7 @@ from walferry.shipping.plan import PeerPlan, plan_peer
 # Marks tests that run for each way to send edits. They get the fixture `sink`, through `sides` or `members`.
 BOTH_SINKS = pytest.mark.parametrize("sink", REQUEST_SINKS, indirect=True)
 ALL_SINKS = pytest.mark.parametrize("sink", [*REQUEST_SINKS, SinkKind.HFILES], indirect=True)
-# Marks tests of a slave behind proxies, as other processes see it: only its own list of servers leads to the proxies.
+# Marks tests of a peer cluster behind proxies, as other processes see it: only its own list of servers leads to the proxies.
 BY_REPLICATE = pytest.mark.parametrize("sink", [SinkKind.REPLICATE], indirect=True)
 # The same as BOTH_SINKS for long tests: `make test` runs them with the default.
 BOTH_SINKS_IN_SOAK = pytest.mark.parametrize(
@@ -83,7 +83,7 @@ def ship(
 ) -> list[GroupSummary]:  # fmt: skip
     """Run one batch of a peer. Returns the summaries of its groups, or of the groups in `groups`.
 
-    Edits are sent in the way that the source says, unless the slave is expected to have `refused` that.
+    Edits are sent in the way that the source says, unless the peer cluster is expected to have `refused` that.
     """
     if roll_first:
         roll(source, peer_id)
@@ -184,16 +184,16 @@ class _ReadWal:
 
 
 class WalTruth:
-    """Compares the entries that HBase's own reader finds in a peer's WALs with the slave, for tables that only get puts.
+    """Compares the entries that HBase's own reader finds in a peer's WALs with the peer cluster, for tables that only get puts.
 
-    Tables in `changing` get deletes too, so a single entry does not show what the slave should have.
+    Tables in `changing` get deletes too, so a single entry does not show what the peer cluster should have.
     """
 
-    def __init__(self, source: SourceCluster, peer_id: str, source_client: JavaClient, slave_client: JavaClient) -> None:
+    def __init__(self, source: SourceCluster, peer_id: str, source_client: JavaClient, peer_cluster_client: JavaClient) -> None:
         self._source = source
         self._peer_id = peer_id
         self._client = source_client
-        self._slave = slave_client
+        self._peer_cluster = peer_cluster_client
         self._wals: dict[str, _ReadWal] = {}
         self.changing: set[str] = set()
         self._proven: dict[str, float] = {}  # each WAL's registered position at the last check
@@ -217,7 +217,7 @@ class WalTruth:
             return self._client.read_wal(await_closed(store, name).url)
 
     def check(self) -> int:
-        """Check that no position is beyond what the slave has. Returns how many cells newly lie before the positions."""
+        """Check that no position is beyond what the peer cluster has. Returns how many cells newly lie before the positions."""
         now = positions(self._source, self._peer_id)
         required: list[tuple[str, Cell]] = []
         for name, wal in self._wals.items():
@@ -225,9 +225,11 @@ class WalTruth:
             required += wal.between(int(self._proven.get(name, 0)), position) if self._proven.get(name) != math.inf else []
             self._proven[name] = position
         for table in {table for table, _ in required} - self.changing:
-            there = set(self._slave.scan_all(table))
+            there = set(self._peer_cluster.scan_all(table))
             missing = [cell for at, cell in required if at == table and cell not in there]
-            assert not missing, f"{len(missing)} cells of {table} lie before a registered position, but the slave lacks them"
+            assert not missing, (
+                f"{len(missing)} cells of {table} lie before a registered position, but the peer cluster lacks them"
+            )
         return len(required)
 
     @property

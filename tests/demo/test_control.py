@@ -22,7 +22,7 @@ def state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> State:
     """The state of a demo, which is not written yet."""
     monkeypatch.setenv(VARIABLE, str(tmp_path / "state.json"))
     environment = commands.environment(tmp_path / "bin", {"PATH": "/usr/bin:/bin", "AIRFLOW_HOME": str(tmp_path)})
-    return State(1, str(tmp_path / "socket"), "http://a", "http://a/page", "demo", {"slave": 2}, environment)
+    return State(1, str(tmp_path / "socket"), "http://a", "http://a/page", "demo", {"peer_cluster": 2}, environment)
 
 
 @pytest.fixture

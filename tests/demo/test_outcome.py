@@ -12,15 +12,15 @@ from embedded.client import GLOBAL, LOCAL
 @pytest.fixture
 def both(standalone_pair, java_client, unique):
     """A table with one row on both sides, of its GLOBAL family; the source has the LOCAL one too."""
-    source, slave = (java_client(cluster.address) for cluster in standalone_pair)
+    source, peer_cluster = (java_client(cluster.address) for cluster in standalone_pair)
     tables = {unique("t"): {"g": GLOBAL, "l": LOCAL}}
-    for client in (source, slave):
+    for client in (source, peer_cluster):
         for name, scopes in tables.items():
             client.create_table(name, scopes)
     (name,) = tables
     source.write(name, [wire.put("r", {"g:a": b"v", "l:a": b"v"}, timestamp=1)])
-    slave.write(name, [wire.put("r", {"g:a": b"v"}, timestamp=1)])
-    return source, slave, tables
+    peer_cluster.write(name, [wire.put("r", {"g:a": b"v"}, timestamp=1)])
+    return source, peer_cluster, tables
 
 
 def test_what_was_replicated_as_it_should_be_holds(both):
@@ -32,36 +32,39 @@ def test_what_was_replicated_as_it_should_be_holds(both):
 
 
 @pytest.mark.parametrize(
-    ("edit", "told"),
+    ("edit", "reported"),
     [
         (wire.put("r", {"g:a": b"other"}, timestamp=1), "another value: r/g:a/1/Put"),
         (wire.delete_row("r"), "only in the first: r/g:a/1/Put"),
         (wire.put("r", {"l:a": b"v"}, timestamp=1), "WRONG"),
     ],
 )
-def test_what_should_not_be_on_the_slave_is_told(both, edit, told):
-    source, slave, tables = both
+def test_what_should_not_be_on_the_peer_cluster_is_told(both, edit, reported):
+    source, peer_cluster, tables = both
     (name,) = tables
-    slave.write(name, [edit])
+    peer_cluster.write(name, [edit])
 
-    holds, lines = outcome.compare(source, slave, tables)
+    holds, lines = outcome.compare(source, peer_cluster, tables)
 
     assert not holds
-    assert told in "\n".join(lines)
+    assert reported in "\n".join(lines)
 
 
 def test_nothing_on_both_sides_does_not_hold(both):
-    source, slave, tables = both
+    source, peer_cluster, tables = both
     (name,) = tables
-    for client in (source, slave):
+    for client in (source, peer_cluster):
         client.empty_table(name)
 
-    assert not outcome.compare(source, slave, tables)[0]
+    assert not outcome.compare(source, peer_cluster, tables)[0]
 
 
 def test_a_batch_that_failed_is_told_with_its_reason():
     totals = dict.fromkeys(outcome.COLUMNS, 1234)
-    report = {"totals": {**totals, "cellsFiltered": 7, "filteredByReason": {"not_global": 7}}, "failures": ["the slave is gone"]}
+    report = {
+        "totals": {**totals, "cellsFiltered": 7, "filteredByReason": {"not_global": 7}},
+        "failures": ["the peer cluster is gone"],
+    }
 
     lines = outcome.shipped([("manual", report)])
 
@@ -69,5 +72,5 @@ def test_a_batch_that_failed_is_told_with_its_reason():
     assert lines[3:] == [
         "  filtered in manual, not_global: 7",
         "  filtered in manual, cells of entries that were shipped in part: 7",
-        "  FAILED in manual: the slave is gone",
+        "  FAILED in manual: the peer cluster is gone",
     ]

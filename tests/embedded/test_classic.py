@@ -64,7 +64,7 @@ def zk(cluster: DistributedCluster) -> Iterator[KazooClient]:
 
 @pytest.fixture
 def peer(cluster: DistributedCluster, zk: KazooClient, unique: Callable[[str], str]) -> Iterator[str]:
-    """A managed peer that every RegionServer has taken up; its slave is not there."""
+    """A managed peer that every RegionServer has taken up; its peer cluster is not there."""
     peer_id = unique("peer")
     add_managed_peer(cluster.address, peer_id, f"{cluster.address.quorum}:/nowhere")
     servers = [server.server_name for server in cluster.regionservers]

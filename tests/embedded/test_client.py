@@ -18,7 +18,7 @@ def client(standalone_pair, java_client):
 
 @pytest.fixture(scope="session")
 def other(standalone_pair, java_client):
-    return java_client(standalone_pair.slave.address)
+    return java_client(standalone_pair.peer_cluster.address)
 
 
 @pytest.fixture
@@ -143,7 +143,7 @@ class TestComparison:
         assert (found.left, found.right) == (20, 20)
 
     @pytest.mark.parametrize(
-        ("edit", "told"),
+        ("edit", "reported"),
         [
             (wire.put("r3", {"g:a": b"x"}, timestamp=1), "another value: r3"),
             (wire.put("r3", {"g:a": b"v"}, timestamp=2), "only in the second: r3"),
@@ -152,13 +152,13 @@ class TestComparison:
             (wire.put("r3", {"g:a": b"v"}, timestamp=1, tags=[(100, b"t")]), "other tags: r3"),
         ],
     )
-    def test_one_different_cell_is_found(self, client, other, both, edit, told):
+    def test_one_different_cell_is_found(self, client, other, both, edit, reported):
         other.write(both, [edit])
 
         found = client.compare(both, other)
 
         assert found.different == 1
-        assert found.examples[0].startswith(told)
+        assert found.examples[0].startswith(reported)
 
     def test_only_the_named_families_count(self, client, other, both):
         other.write(both, [wire.put("r3", {"l:b": b"x"}, timestamp=1)])

@@ -71,14 +71,14 @@ def test_a_region_moves_to_the_server_named(distributed_pair, source, unique):
 
 
 def test_a_cluster_whose_regionservers_all_died_comes_back_with_its_data(distributed_pair, java_client, unique):
-    cluster, name = distributed_pair.slave, unique("t")
-    slave = java_client(cluster.address)
-    slave.create_table(name, {"g": GLOBAL})
-    slave.write(name, [wire.put("r", {"g:a": b"v"})])
+    cluster, name = distributed_pair.peer_cluster, unique("t")
+    peer_cluster = java_client(cluster.address)
+    peer_cluster.create_table(name, {"g": GLOBAL})
+    peer_cluster.write(name, [wire.put("r", {"g:a": b"v"})])
 
     cluster.kill_all_regionservers()
     assert cluster.regionservers == []
     cluster.start_all_regionservers()
 
     assert len(cluster.regionservers) == 2
-    assert slave.count_rows(name) == 1
+    assert peer_cluster.count_rows(name) == 1

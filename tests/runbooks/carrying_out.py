@@ -14,7 +14,7 @@ from tests.runbooks.reading import Act, Command, RunbookError, read
 COMMAND_SECONDS = 300
 AGAIN_SECONDS = 300
 PAUSE_SECONDS = 2
-TOLD_LINES = 20
+REPORTED_LINES = 20
 CHOSEN = {"NEW": "demo2", "HOST": "localhost"}  # values that a reader knows or chooses
 
 Tell = Callable[[str], None]
@@ -74,5 +74,5 @@ def _do(step: Command, world: World, known: dict[str, str], tell: Tell) -> dict[
             time.sleep(PAUSE_SECONDS)
             continue
         lines = printed.splitlines()
-        tell("\n".join(f"    {line}" for line in [*lines[:TOLD_LINES], *(["…"] if len(lines) > TOLD_LINES else [])]))
+        tell("\n".join(f"    {line}" for line in [*lines[:REPORTED_LINES], *(["…"] if len(lines) > REPORTED_LINES else [])]))
         return found

@@ -28,8 +28,15 @@ def test_a_command_may_go_on_in_the_next_line_and_be_repeated() -> None:
 
 
 def test_the_demos_scripts_and_other_acts_are_done_where_they_stand() -> None:
-    text = "Stop it (in the demo: `python -m demo.stop_slave`), then `python -m demo.stop_slave --undo`.\n<!-- here: x y -->\n"
-    assert [step.text for step in steps(text)] == ["python -m demo.stop_slave", "python -m demo.stop_slave --undo", "x y"]
+    text = (
+        "Stop it (in the demo: `python -m demo.stop_peer_cluster`), then `python -m demo.stop_peer_cluster --undo`.\n<!-- here: "
+        "x y -->\n"
+    )
+    assert [step.text for step in steps(text)] == [
+        "python -m demo.stop_peer_cluster",
+        "python -m demo.stop_peer_cluster --undo",
+        "x y",
+    ]
     assert all(isinstance(step, Act) for step in steps(text))
 
 

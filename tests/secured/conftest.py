@@ -1,6 +1,7 @@
-"""Secured clusters for tests: a realm for the source's side and one for the slaves', and clusters with Kerberos, TLS, and both.
+"""Secured clusters for tests: a realm for the source's side and one for the peer clusters', and clusters with Kerberos, TLS, and
+both.
 
-A cluster is a JVM. The source runs side by side with one slave at a time.
+A cluster is a JVM. The source runs side by side with one peer cluster at a time.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from embedded.certificates import Authority
 from embedded.client import ClientJvm, JavaClient
 from embedded.kerberos import Kerberos
 from embedded.secured import principals
-from embedded.secured_site import EAST, SLAVES, USER, WEST, SecuredSite, protected
+from embedded.secured_site import EAST, PEER_CLUSTERS, USER, WEST, SecuredSite, protected
 from tests.secured.peers import CONN_ID, MANAGED, Pair, peer_that_the_master_knows
 
 USERS = (USER, "stranger")
@@ -46,13 +47,14 @@ def source_site(cluster_folder: Path, kerberos: Kerberos, authority: Authority) 
         yield site
 
 
-@pytest.fixture(scope="session", params=list(SLAVES))
-def slave_site(
+@pytest.fixture(scope="session", params=list(PEER_CLUSTERS))
+def peer_site(
     request: pytest.FixtureRequest, cluster_folder: Path, kerberos: Kerberos, authority: Authority
 ) -> Iterator[SecuredSite]:
-    """A slave of each kind, one after the other: Kerberos at each protection, TLS with certificates of clients, and both."""
-    name = f"slave-{request.param}"
-    site = SLAVES[request.param](cluster_folder / name, kerberos, authority, name)
+    """A peer cluster of each kind, one after the other: Kerberos at each protection, TLS with certificates of clients, and
+    both."""
+    name = f"peer-cluster-{request.param}"
+    site = PEER_CLUSTERS[request.param](cluster_folder / name, kerberos, authority, name)
     with site.cluster:
         yield site
 
@@ -73,11 +75,11 @@ def secured_java(cluster_folder: Path, kerberos: Kerberos) -> Iterator[Callable[
 
 
 @pytest.fixture
-def pair(source_site: SecuredSite, slave_site: SecuredSite, secured_java: Callable[[SecuredSite], JavaClient]) -> Iterator[Pair]:
-    source, slave = secured_java(source_site), slave_site.cluster.address
-    names_it = {**MANAGED, "walferry.slave_conn_id": CONN_ID}
-    with peer_that_the_master_knows(source_site, source, slave, names_it) as (peer, key):
-        yield Pair(source, secured_java(slave_site), peer, slave_site, source_site, key)
+def pair(source_site: SecuredSite, peer_site: SecuredSite, secured_java: Callable[[SecuredSite], JavaClient]) -> Iterator[Pair]:
+    source, peer_cluster = secured_java(source_site), peer_site.cluster.address
+    names_it = {**MANAGED, "walferry.peer_conn_id": CONN_ID}
+    with peer_that_the_master_knows(source_site, source, peer_cluster, names_it) as (peer, key):
+        yield Pair(source, secured_java(peer_site), peer, peer_site, source_site, key)
 
 
 @pytest.fixture

@@ -1,4 +1,5 @@
-"""Peers between realms that do not trust each other. HBase's Master adds a peer only if it can read the slave's id itself."""
+"""Peers between realms that do not trust each other. HBase's Master adds a peer only if it can read the peer cluster's id
+itself."""
 
 from __future__ import annotations
 
@@ -19,21 +20,21 @@ from walferry.base.zk.client import connected
 from walferry.hbase.layout import ZNodes
 from walferry.hbase.values import PBUF, decode_peer
 from walferry.replication.peers.settings import SinkKind
-from walferry.replication.source.cluster import SourceCluster, for_slave
+from walferry.replication.source.cluster import SourceCluster, for_peer_cluster
 
 MANAGED = {"walferry.managed": "true"}
-CONN_ID = "west"  # the slave's connection, as a peer names it
+CONN_ID = "west"  # the peer cluster's connection, as a peer names it
 
 
 @contextmanager
 def peer_with_nobody(source: SecuredSite, java: JavaClient, configuration: Mapping[str, str] = MANAGED) -> Iterator[str]:
-    """A DISABLED peer whose slave is an id under another parent of the source's own ensemble."""
-    peer_id, slave = f"p{uuid.uuid4().hex[:8]}", f"/slave-{uuid.uuid4().hex[:8]}"
+    """A DISABLED peer whose cluster is an id under another parent of the source's own ensemble."""
+    peer_id, peer_cluster = f"p{uuid.uuid4().hex[:8]}", f"/peer-cluster-{uuid.uuid4().hex[:8]}"
     quorum = source.cluster.address.quorum
     with connected(quorum, login=login(source, "hbase/localhost")) as zk:
-        zk.create(f"{slave}/hbaseid", PBUF + pb.ClusterId(cluster_id=str(uuid.uuid4())).SerializeToString(), makepath=True)
+        zk.create(f"{peer_cluster}/hbaseid", PBUF + pb.ClusterId(cluster_id=str(uuid.uuid4())).SerializeToString(), makepath=True)
     java.roll_wals()
-    java.add_peer(peer_id, f"{quorum}:{slave}", enabled=False, configuration=configuration)
+    java.add_peer(peer_id, f"{quorum}:{peer_cluster}", enabled=False, configuration=configuration)
     yield peer_id
     if any(each.id == peer_id for each in java.list_peers()):
         java.remove_peer(peer_id)
@@ -50,15 +51,15 @@ def lead_to(source: SecuredSite, peer_id: str, cluster_key: str) -> None:
 
 @contextmanager
 def peer_that_the_master_knows(
-    source: SecuredSite, java: JavaClient, slave: ClusterAddress, configuration: Mapping[str, str] = MANAGED
+    source: SecuredSite, java: JavaClient, peer_cluster: ClusterAddress, configuration: Mapping[str, str] = MANAGED
 ) -> Iterator[tuple[str, str]]:
-    """A DISABLED peer, and its cluster key: a port that leads to the slave's ZooKeeper once the Master has added the peer.
+    """A DISABLED peer, and its cluster key: a port that leads to the peer cluster's ZooKeeper once the Master has added the peer.
 
     Until then it leads to the source's own, with the id of another cluster: the Master has its own id in memory.
     """
     peer_id, own = f"p{uuid.uuid4().hex[:8]}", source.cluster.address
     proxy = TcpProxy(_place(own))
-    key, path = f"localhost:{proxy.port}:{slave.znode_parent}", ZNodes().hbaseid
+    key, path = f"localhost:{proxy.port}:{peer_cluster.znode_parent}", ZNodes().hbaseid
     java.roll_wals()
     with zookeeper(own) as zk:
         there = zk.get(path)[0]
@@ -67,7 +68,7 @@ def peer_that_the_master_knows(
             java.add_peer(peer_id, key, enabled=False, configuration=configuration)
         finally:
             zk.set(path, there)
-    proxy.lead_to(_place(slave))
+    proxy.lead_to(_place(peer_cluster))
     try:
         yield peer_id, key
         java.remove_peer(peer_id)
@@ -82,19 +83,23 @@ def _place(cluster: ClusterAddress) -> tuple[str, int]:
 
 @dataclass(frozen=True)
 class Pair:
-    """Both sides through HBase's own client, and a managed peer that names the slave's connection."""
+    """Both sides through HBase's own client, and a managed peer that names the peer cluster's connection."""
 
     source: JavaClient
-    slave: JavaClient
+    peer_cluster: JavaClient
     peer: str
-    slave_site: SecuredSite
+    peer_site: SecuredSite
     source_site: SecuredSite
-    key: str  # the slave's, as the peer has it
+    key: str  # the peer cluster's, as the peer has it
 
     def at(self, sink: SinkKind, **more: object) -> SourceCluster:
-        """The source as Walferry sees it; `more` changes the fields of the slave's connection."""
+        """The source as Walferry sees it; `more` changes the fields of the peer cluster's connection."""
         at = source_of(self.source_site.cluster.address, sink)
-        slaves = {for_slave(CONN_ID, self.key): login(self.slave_site, **more).for_slaves()}
+        peer_clusters = {for_peer_cluster(CONN_ID, self.key): login(self.peer_site, **more).for_peer_clusters()}
         return SourceCluster(
-            quorum=at.quorum, wal_root=at.wal_root, replication=at.replication, login=login(self.source_site), slaves=slaves
+            quorum=at.quorum,
+            wal_root=at.wal_root,
+            replication=at.replication,
+            login=login(self.source_site),
+            peer_clusters=peer_clusters,
         )

@@ -22,7 +22,7 @@ from walferry.hbase.rpc.errors import AccessDenied, ConnectionFailed, NotAuthent
 PADDING = 20 << 20
 
 
-def told(server: ServerName, by: Login) -> str:
+def reported(server: ServerName, by: Login) -> str:
     """Return the text of the server's refusal, or of ours."""
     with pytest.raises(NotAuthenticated) as caught:
         roll_wal_writer(server, login=by, timeout=30)
@@ -39,17 +39,17 @@ def padded(size: int) -> bytes:
     return b"\xfa\x3f" + bytes((*length, left)) + os.urandom(size)
 
 
-def test_the_strongest_protection_that_both_sides_allow_is_on_the_connection(slave_site: SecuredSite) -> None:
-    with connect(server_of(slave_site.cluster), login=login(slave_site), timeout=30) as connection:
+def test_the_strongest_protection_that_both_sides_allow_is_on_the_connection(peer_site: SecuredSite) -> None:
+    with connect(server_of(peer_site.cluster), login=login(peer_site), timeout=30) as connection:
         for size in (0, 100, 70_000, PADDING):
             connection.call("GetServerInfo", padded(size), ReplicateWALEntryResponse)
         assert connection.security
-        assert connection.security.protection == (slave_site.protections[-1] if slave_site.protections else None)
-        assert connection.security.tls == ("TLSv1.3" if slave_site.tls else None)
+        assert connection.security.protection == (peer_site.protections[-1] if peer_site.protections else None)
+        assert connection.security.tls == ("TLSv1.3" if peer_site.tls else None)
 
 
-def test_a_server_that_closes_idle_connections_is_connected_to_again(slave_site: SecuredSite) -> None:
-    with connect(server_of(slave_site.cluster), login=login(slave_site), timeout=30) as connection:
+def test_a_server_that_closes_idle_connections_is_connected_to_again(peer_site: SecuredSite) -> None:
+    with connect(server_of(peer_site.cluster), login=login(peer_site), timeout=30) as connection:
         for _ in range(3):
             connection.call("GetServerInfo", b"", ReplicateWALEntryResponse)
             connection.close()
@@ -69,25 +69,27 @@ def test_a_server_says_itself_which_principal_it_has(source_site: SecuredSite) -
 
 
 def test_less_protection_than_demanded_is_refused(source_site: SecuredSite) -> None:
-    why = told(server_of(source_site.cluster), login(source_site, protection=Protection.PRIVACY))
+    why = reported(server_of(source_site.cluster), login(source_site, protection=Protection.PRIVACY))
     assert "offers authentication and integrity, but at least privacy is demanded" in why
 
 
-def test_a_slave_that_names_servers_of_the_source_does_not_lead_us_there(source_site: SecuredSite) -> None:
-    """The source knows the principal, and its server would accept every call that is meant for the slave."""
-    slave = login(source_site, hosts="*.west.example.com").for_slaves()
-    why = told(server_of(source_site.cluster), slave)
-    assert "is not used with the host 'localhost', which only the slave names: its connection names *.west.example.com" in why
-    roll_wal_writer(server_of(source_site.cluster), login=login(source_site, hosts="localhost").for_slaves(), timeout=30)
+def test_a_peer_cluster_that_names_servers_of_the_source_does_not_lead_us_there(source_site: SecuredSite) -> None:
+    """The source knows the principal, and its server would accept every call that is meant for the peer cluster."""
+    peer_cluster = login(source_site, hosts="*.west.example.com").for_peer_clusters()
+    why = reported(server_of(source_site.cluster), peer_cluster)
+    assert (
+        "is not used with the host 'localhost', which only the peer cluster names: its connection names *.west.example.com" in why
+    )
+    roll_wal_writer(server_of(source_site.cluster), login=login(source_site, hosts="localhost").for_peer_clusters(), timeout=30)
 
 
 def test_a_principal_of_another_realm_is_refused(source_site: SecuredSite, kerberos: Kerberos) -> None:
     stranger = login(source_site, **identity(kerberos, f"walferry@{WEST}"), server_principals=f"hbase/_HOST@{EAST}")
-    assert f"walferry@{WEST} got no access to hbase/localhost@{EAST}" in told(server_of(source_site.cluster), stranger)
+    assert f"walferry@{WEST} got no access to hbase/localhost@{EAST}" in reported(server_of(source_site.cluster), stranger)
 
 
 def test_a_server_without_the_demanded_principal_is_refused(source_site: SecuredSite) -> None:
-    why = told(server_of(source_site.cluster), login(source_site, server_principals=f"yarn/_HOST@{EAST}"))
+    why = reported(server_of(source_site.cluster), login(source_site, server_principals=f"yarn/_HOST@{EAST}"))
     assert f"got no access to yarn/localhost@{EAST}" in why
 
 
@@ -101,17 +103,17 @@ def test_a_server_that_has_not_the_key_of_its_principal_is_refused(source_site: 
 
 def test_a_keytab_of_somebody_else_is_told(source_site: SecuredSite, kerberos: Kerberos) -> None:
     wrong = login(source_site, keytab=str(kerberos.keytab(f"stranger@{EAST}")))
-    assert "holds no key of" in told(server_of(source_site.cluster), wrong)
+    assert "holds no key of" in reported(server_of(source_site.cluster), wrong)
 
 
 def test_a_keytab_that_is_not_there_is_named(source_site: SecuredSite, kerberos: Kerberos) -> None:
     gone = login(source_site, keytab="/no/such.keytab")
-    assert "keytab /no/such.keytab cannot be read: No such file" in told(server_of(source_site.cluster), gone)
+    assert "keytab /no/such.keytab cannot be read: No such file" in reported(server_of(source_site.cluster), gone)
 
 
 def test_a_kdc_that_is_not_there_is_told(source_site: SecuredSite, kerberos: Kerberos) -> None:
     elsewhere = login(source_site, principal="walferry@NOWHERE.EXAMPLE")
-    assert "no ticket for walferry@NOWHERE.EXAMPLE" in told(server_of(source_site.cluster), elsewhere)
+    assert "no ticket for walferry@NOWHERE.EXAMPLE" in reported(server_of(source_site.cluster), elsewhere)
 
 
 def test_who_comes_without_kerberos_is_told_to_bring_it(source_site: SecuredSite) -> None:
@@ -121,7 +123,7 @@ def test_who_comes_without_kerberos_is_told_to_bring_it(source_site: SecuredSite
 
 @pytest.fixture(scope="module")
 def plain(standalone_pair) -> ServerName:
-    return server_of(standalone_pair.slave)
+    return server_of(standalone_pair.peer_cluster)
 
 
 def test_a_server_that_says_it_is_not_secured_gets_no_request(plain: ServerName, source_site: SecuredSite) -> None:
@@ -135,40 +137,40 @@ def test_a_server_that_has_none_of_our_principals_gets_no_request(plain: ServerN
 
 
 def test_a_server_without_tls_gets_no_request(plain: ServerName, authority: Authority) -> None:
-    assert "TLS" in told(plain, Login(tls=Tls(ca=str(authority.pem))))
+    assert "TLS" in reported(plain, Login(tls=Tls(ca=str(authority.pem))))
 
 
-TLS_ALONE = pytest.mark.parametrize("slave_site", ["tls"], indirect=True)
-TLS_WITH_KERBEROS = pytest.mark.parametrize("slave_site", ["privacy-tls"], indirect=True)
-EACH_TLS = pytest.mark.parametrize("slave_site", ["tls", "privacy-tls"], indirect=True)
+TLS_ALONE = pytest.mark.parametrize("peer_site", ["tls"], indirect=True)
+TLS_WITH_KERBEROS = pytest.mark.parametrize("peer_site", ["privacy-tls"], indirect=True)
+EACH_TLS = pytest.mark.parametrize("peer_site", ["tls", "privacy-tls"], indirect=True)
 
 
 @TLS_WITH_KERBEROS
-def test_tls_alone_does_not_replace_kerberos(slave_site: SecuredSite) -> None:
+def test_tls_alone_does_not_replace_kerberos(peer_site: SecuredSite) -> None:
     """A certificate does not identify a user."""
     with pytest.raises(AccessDenied):
-        roll_wal_writer(server_of(slave_site.cluster), login=replace(login(slave_site), kerberos=None, user="hbase"), timeout=30)
+        roll_wal_writer(server_of(peer_site.cluster), login=replace(login(peer_site), kerberos=None, user="hbase"), timeout=30)
 
 
 @EACH_TLS
-def test_who_comes_without_tls_is_not_let_in(slave_site: SecuredSite) -> None:
+def test_who_comes_without_tls_is_not_let_in(peer_site: SecuredSite) -> None:
     with pytest.raises(ConnectionFailed):
-        roll_wal_writer(server_of(slave_site.cluster), login=replace(login(slave_site), tls=None), timeout=30)
+        roll_wal_writer(server_of(peer_site.cluster), login=replace(login(peer_site), tls=None), timeout=30)
 
 
 @EACH_TLS
-def test_a_certificate_of_another_authority_is_refused(slave_site: SecuredSite, tmp_path: Path) -> None:
-    other = login(slave_site, tls_ca=str(Authority(tmp_path).pem))
-    assert "the certificate that localhost shows is not accepted" in told(server_of(slave_site.cluster), other)
+def test_a_certificate_of_another_authority_is_refused(peer_site: SecuredSite, tmp_path: Path) -> None:
+    other = login(peer_site, tls_ca=str(Authority(tmp_path).pem))
+    assert "the certificate that localhost shows is not accepted" in reported(server_of(peer_site.cluster), other)
 
 
 @EACH_TLS
-def test_a_certificate_of_another_host_is_refused(slave_site: SecuredSite) -> None:
-    server = replace(server_of(slave_site.cluster), host="127.0.0.1")
-    assert "IP address mismatch, certificate is not valid for '127.0.0.1'" in told(server, login(slave_site))
+def test_a_certificate_of_another_host_is_refused(peer_site: SecuredSite) -> None:
+    server = replace(server_of(peer_site.cluster), host="127.0.0.1")
+    assert "IP address mismatch, certificate is not valid for '127.0.0.1'" in reported(server, login(peer_site))
 
 
 @TLS_ALONE
-def test_a_server_that_demands_our_certificate_says_so(slave_site: SecuredSite) -> None:
-    without = replace(login(slave_site), tls=Tls(ca=slave_site.tls["tls_ca"]))
-    assert "tls_certificate" in told(server_of(slave_site.cluster), without)
+def test_a_server_that_demands_our_certificate_says_so(peer_site: SecuredSite) -> None:
+    without = replace(login(peer_site), tls=Tls(ca=peer_site.tls["tls_ca"]))
+    assert "tls_certificate" in reported(server_of(peer_site.cluster), without)

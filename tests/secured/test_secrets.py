@@ -65,11 +65,11 @@ def znodes(zk: KazooClient, path: str = "/") -> Iterator[tuple[str, bytes]]:
             yield from znodes(zk, f"{path.rstrip('/')}/{name}")
 
 
-@pytest.mark.parametrize("slave_site", ["privacy-tls"], indirect=True)
+@pytest.mark.parametrize("peer_site", ["privacy-tls"], indirect=True)
 def test_no_secret_is_in_spark_s_pages_arguments_environments_znodes_and_logs(
     pair: Pair, kerberos: Kerberos, authority: Authority, spark: SparkCluster, tmp_path: Path
 ) -> None:
-    for client in (pair.source, pair.slave):
+    for client in (pair.source, pair.peer_cluster):
         client.create_table("kept", {"f": GLOBAL})
     pair.source.write("kept", [put(f"row{n}", {"f:a": b"v" * 100}) for n in range(ROWS)])
     certificate = authority.certificate("walferry", "localhost")
@@ -90,13 +90,13 @@ def test_no_secret_is_in_spark_s_pages_arguments_environments_znodes_and_logs(
             time.sleep(0.2)
         done = job.finish(JOB_SECONDS)
     assert done.code == 0, done.output
-    assert pair.slave.count_rows("kept") == ROWS, "the job did its work by these secrets"
+    assert pair.peer_cluster.count_rows("kept") == ROWS, "the job did its work by these secrets"
 
-    for site in (pair.source_site, pair.slave_site):
+    for site in (pair.source_site, pair.peer_site):
         with connected(site.cluster.address.quorum, login=login(site, "hbase/localhost")) as zk:
             seen |= {f"{site.cluster.name}: {path}": data for path, data in znodes(zk)}
     seen |= {"output": done.output, **files_under(spark.folder)}
-    users = [identity.fields() for identity in (pair.source_site, pair.slave_site)]
+    users = [identity.fields() for identity in (pair.source_site, pair.peer_site)]
     keytabs = [Path(user["keytab"]).read_bytes() for user in users]
     secrets = {f"key {number}": key for number, key in enumerate(key for keytab in keytabs for key in keys_of(keytab))}
     secrets |= {f"line {n} of the private key": line for n, line in enumerate(certificate.key.read_bytes().splitlines()[1:-1])}

@@ -36,7 +36,7 @@ from walferry.hbase.files import clients, logins
 from walferry.hbase.files.systems import write_file
 from walferry.jobs.session_settings import kerberos_settings
 from walferry.replication.peers.settings import SinkKind
-from walferry.replication.source.cluster import SourceCluster, for_slave
+from walferry.replication.source.cluster import SourceCluster, for_peer_cluster
 
 JOB_IN_TURN = Path(__file__).with_name("ships_in_turn.py")
 ROWS, WALS, VALUE_BYTES = 300, 4, 4000  # enough for a load by several tasks
@@ -132,7 +132,7 @@ class Backlog:
 
     def check_shipped(self, done: Finished) -> None:
         assert done.code == 0, done.output
-        assert self.pair.slave.scan_all(self.table, raw=True) == self.pair.source.scan_all(self.table, raw=True)
+        assert self.pair.peer_cluster.scan_all(self.table, raw=True) == self.pair.source.scan_all(self.table, raw=True)
         assert not plan(self.source_here, self.pair.peer).to_ship
 
     @property
@@ -155,7 +155,7 @@ def backlog(
     monkeypatch.chdir(machines.driver / "work/app/0")
     table, here = unique("t"), pair.at(SinkKind.DIRECT)
     pair.source.create_table(table, {"f": GLOBAL}, even_splits(2))
-    pair.slave.create_table(table, {"f": GLOBAL}, even_splits(4))
+    pair.peer_cluster.create_table(table, {"f": GLOBAL}, even_splits(4))
     for wal in range(WALS):
         # In all regions: a load has a task for each region that gets rows, and each executor has to get one of them.
         pair.source.write(table, [put(f"{n % 16:x}-{wal}-{n}", {"f:a": b"v" * VALUE_BYTES}) for n in range(ROWS)])
@@ -172,7 +172,7 @@ def backlog(
 
 def keytabs_of(pair: Pair) -> list[Path]:
     """Return the keytabs of both sides' users."""
-    return [Path(site.fields()["keytab"]) for site in (pair.source_site, pair.slave_site)]
+    return [Path(site.fields()["keytab"]) for site in (pair.source_site, pair.peer_site)]
 
 
 def queued(backlog: Backlog) -> dict[str, int]:
@@ -189,26 +189,28 @@ def there(here: SourceCluster, pair: Pair, machines: Machines, root: str) -> Sou
         keytab = machines.keytabs / Path(login.kerberos.keytab).name
         return replace(login, kerberos=replace(login.kerberos, keytab=str(keytab)))
 
-    slave = for_slave(CONN_ID, pair.key)
-    return replace(here, wal_root=root, login=moved(here.login), slaves={slave: moved(here.slaves[slave])})
+    peer_cluster = for_peer_cluster(CONN_ID, pair.key)
+    return replace(
+        here, wal_root=root, login=moved(here.login), peer_clusters={peer_cluster: moved(here.peer_clusters[peer_cluster])}
+    )
 
 
-on_a_slave = pytest.mark.parametrize("slave_site", ["privacy-tls"], indirect=True)
+on_a_peer_cluster = pytest.mark.parametrize("peer_site", ["privacy-tls"], indirect=True)
 
 
 def on_local_files(backlog: Backlog) -> SourceCluster:
-    """The source with its WALs where HBase has them: a slave on local files takes files of no other file system."""
+    """The source with its WALs where HBase has them: a peer cluster on local files takes files of no other file system."""
     return replace(backlog.source, wal_root=backlog.source_here.wal_root)
 
 
-@on_a_slave
+@on_a_peer_cluster
 def test_executors_that_know_no_realm_ship_from_a_secured_hdfs_to_another_realm(backlog: Backlog) -> None:
     done = backlog.run(SinkKind.DIRECT)
     backlog.check_shipped(done)
     assert "shipped 4 WALs" in done.output
 
 
-@on_a_slave
+@on_a_peer_cluster
 @pytest.mark.parametrize("realm", [EAST, pytest.param(WEST, marks=pytest.mark.soak)])
 def test_a_keytab_that_only_the_driver_s_machine_has_is_named_at_once(backlog: Backlog, realm: str) -> None:
     name = f"{USER}@{realm}.keytab"
@@ -223,10 +225,10 @@ def test_a_keytab_that_only_the_driver_s_machine_has_is_named_at_once(backlog: B
     assert f"(on {socket.gethostname()})" in summary["error"]
     assert summary["seconds"] < SOON_SECONDS
     assert queued(backlog) == before
-    assert backlog.pair.slave.scan_all(backlog.table) == []
+    assert backlog.pair.peer_cluster.scan_all(backlog.table) == []
 
 
-@on_a_slave
+@on_a_peer_cluster
 def test_a_load_goes_on_without_an_executor_that_is_killed(backlog: Backlog) -> None:
     source, spark = on_local_files(backlog), backlog.machines.spark
     with backlog.job(SinkKind.HFILES, source) as job:
@@ -242,20 +244,20 @@ def test_a_load_goes_on_without_an_executor_that_is_killed(backlog: Backlog) -> 
     backlog.check_shipped(done)
 
 
-@on_a_slave
+@on_a_peer_cluster
 def test_a_load_of_which_one_machine_has_no_keytabs_loses_nothing(backlog: Backlog) -> None:
     for keytab in (backlog.machines.workers[1] / "etc").iterdir():
         keytab.unlink()
     done = backlog.run(SinkKind.HFILES, on_local_files(backlog))
     assert "cannot be read: No such file or directory" in done.output
-    there = backlog.pair.slave.scan_all(backlog.table, raw=True)
+    there = backlog.pair.peer_cluster.scan_all(backlog.table, raw=True)
     assert done.code == 1 or there == backlog.pair.source.scan_all(backlog.table, raw=True)
     assert not done.code or plan(backlog.source_here, backlog.pair.peer).to_ship, done.output
     backlog.machines.install(keytabs_of(backlog.pair))
     backlog.check_shipped(backlog.run(SinkKind.HFILES, on_local_files(backlog)))
 
 
-@on_a_slave
+@on_a_peer_cluster
 def test_a_worker_that_is_used_again_is_whom_the_next_job_says(backlog: Backlog, kerberos: Kerberos) -> None:
     own = on_local_files(backlog)
     stranger = f"stranger@{EAST}"

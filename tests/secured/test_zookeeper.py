@@ -38,7 +38,7 @@ def tree(zk: KazooClient, path: str) -> Iterator[str]:
 
 @pytest.fixture
 def peer(source_site: SecuredSite, secured_java: Callable[[SecuredSite], JavaClient]) -> Iterator[str]:
-    """A managed peer whose slave is a name and an id under another parent of the same ensemble."""
+    """A managed peer whose cluster is a name and an id under another parent of the same ensemble."""
     with peer_with_nobody(source_site, secured_java(source_site)) as peer_id:
         yield peer_id
 

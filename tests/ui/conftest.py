@@ -79,9 +79,9 @@ def watch(page: Page, address: str, watched: str | None, wrong: list[str]) -> No
         wrong.append(f"a dialog: {opened.message}")
         opened.dismiss()
 
-    def console(told: ConsoleMessage) -> None:
-        if told.type == "error" and told.location["url"].startswith(own):
-            wrong.append(f"an error of {told.location['url']}: {told.text}")
+    def console(reported: ConsoleMessage) -> None:
+        if reported.type == "error" and reported.location["url"].startswith(own):
+            wrong.append(f"an error of {reported.location['url']}: {reported.text}")
 
     def request(asked: Request) -> None:
         if asked.frame.url.startswith(own) and not asked.url.startswith((origin, "data:")):

@@ -73,22 +73,22 @@ def source(standalone_pair: StandalonePair, java_client: Callable[..., JavaClien
 
 
 @pytest.fixture
-def slave(standalone_pair: StandalonePair, java_client: Callable[..., JavaClient]) -> JavaClient:
-    return java_client(standalone_pair.slave.address)
+def peer_cluster(standalone_pair: StandalonePair, java_client: Callable[..., JavaClient]) -> JavaClient:
+    return java_client(standalone_pair.peer_cluster.address)
 
 
 @pytest.fixture
 def peer(standalone_pair: StandalonePair, managed_peer: Callable[..., str]) -> str:
-    return managed_peer(standalone_pair.source.address, standalone_pair.slave.address)
+    return managed_peer(standalone_pair.source.address, standalone_pair.peer_cluster.address)
 
 
 @pytest.fixture
-def table(source: JavaClient, slave: JavaClient, unique: Callable[[str], str]) -> Iterator[str]:
+def table(source: JavaClient, peer_cluster: JavaClient, unique: Callable[[str], str]) -> Iterator[str]:
     name = unique("t")
-    for client in (source, slave):
+    for client in (source, peer_cluster):
         client.create_table(name, {"f": GLOBAL})
     yield name
-    for client in (source, slave):
+    for client in (source, peer_cluster):
         client.drop_table(name)
 
 
@@ -98,7 +98,7 @@ def rows_of(client: JavaClient, table: str) -> int:
 
 @pytest.mark.capability("the page")
 def test_an_operator_drains_a_dead_server_s_queue(
-    logged_in: LogIn, airflow: Airflow, standalone_pair: StandalonePair, source: JavaClient, slave: JavaClient, peer: str,
+    logged_in: LogIn, airflow: Airflow, standalone_pair: StandalonePair, source: JavaClient, peer_cluster: JavaClient, peer: str,
     table: str,
 ) -> None:  # fmt: skip
     dead = DeadQueue(source_of(standalone_pair.source.address), source, peer)
@@ -117,7 +117,7 @@ def test_an_operator_drains_a_dead_server_s_queue(
     (run,) = airflow.await_runs(DRAIN)
     assert (run["state"], run["triggering_user_name"]) == ("success", OPERATOR)
     assert dead.positions() == {}
-    assert rows_of(slave, table) == ROWS
+    assert rows_of(peer_cluster, table) == ROWS
     frame = open_replication(page)
     frame.get_by_label("Name contains").fill(dead.server)
     frame.get_by_label("Name contains").press("Enter")
@@ -125,7 +125,7 @@ def test_an_operator_drains_a_dead_server_s_queue(
 
 
 def test_an_operator_ships_an_interval_again(
-    logged_in: LogIn, airflow: Airflow, source: JavaClient, slave: JavaClient, peer: str, table: str
+    logged_in: LogIn, airflow: Airflow, source: JavaClient, peer_cluster: JavaClient, peer: str, table: str
 ) -> None:
     source.put_many(table, ROWS, ["f:q"])
     page = logged_in(OPERATOR)
@@ -139,7 +139,7 @@ def test_an_operator_ships_an_interval_again(
     (run,) = airflow.await_runs(BACKFILL)
     assert (run["state"], run["triggering_user_name"]) == ("success", OPERATOR)
     assert airflow.returned(BACKFILL, run["dag_run_id"], "report")["totals"]["shippedOps"] == ROWS
-    assert rows_of(slave, table) == ROWS
+    assert rows_of(peer_cluster, table) == ROWS
 
 
 def test_a_viewer_sees_the_page_and_no_action(logged_in: LogIn, peer: str) -> None:

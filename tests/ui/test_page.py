@@ -49,7 +49,7 @@ def site(zookeeper: ZooKeeperServer, tmp_path_factory: pytest.TempPathFactory) -
             if name == "orphaned":
                 app.mount(f"/{VIEWER}", page_of(world.source, operator=False))
         address = stack.enter_context(served(app))
-        for _ in range(2):  # the first look does not wait for files and slaves
+        for _ in range(2):  # the first look does not wait for files and peer clusters
             for name in EVERY:
                 httpx.get(f"{address}/{name}/replication", timeout=60).raise_for_status()
             time.sleep(STATUS_SECONDS + 1)
@@ -114,7 +114,7 @@ def test_the_tab_key_reaches_each_control_in_order_and_shows_where_it_is(show: S
     reached: list[int] = []
     for _ in range(wanted + 3):  # it goes on at the top, perhaps by way of the window itself
         page.keyboard.press("Tab")
-        at, shows, told = page.evaluate(
+        at, shows, reported = page.evaluate(
             f"""() => {{
                 const at = document.activeElement, style = getComputedStyle(at), box = at.getBoundingClientRect();
                 const outlined = style.outlineStyle !== "none" && parseFloat(style.outlineWidth) >= 2;
@@ -123,7 +123,7 @@ def test_the_tab_key_reaches_each_control_in_order_and_shows_where_it_is(show: S
             }}"""
         )
         if at >= 0:
-            assert shows, told
+            assert shows, reported
             reached.append(at)
     assert set(reached) == set(range(wanted))
     assert all(after in (before + 1, 0) for before, after in pairwise(reached))

@@ -28,8 +28,8 @@ from walferry.observe.status.history import INTERVAL_SECONDS, SAMPLES, Sample, e
 from walferry.replication.locks.peer_lock import holding_peer
 from walferry.replication.queues.lease import acquire
 from walferry.replication.source.cluster import SourceCluster
+from walferry.shipping.peer_down import note_down
 from walferry.shipping.runs import begin_run, write_group
-from walferry.shipping.slave_down import note_down
 
 MINUTE = 60_000
 HOUR = 60 * MINUTE
@@ -75,16 +75,16 @@ class World:
         for number in range(1, count + 1):
             self.znodes.start_server(server(number))
 
-    def add_peer(self, peer_id: str, *, slave: bool = True, managed: bool = True) -> None:
-        """A peer whose slave is there, or not."""
+    def add_peer(self, peer_id: str, *, peer_cluster: bool = True, managed: bool = True) -> None:
+        """A peer whose cluster is there, or not."""
         host, port = self.quorum.split(":")
-        key = f"{host}:{port}:{self.parent}-slave" if slave else f"{host}:1:/hbase"
+        key = f"{host}:{port}:{self.parent}-peer-cluster" if peer_cluster else f"{host}:1:/hbase"
         config = {"walferry.managed": "true"} if managed else {}
         self.znodes.add_peer(peer_id, "DISABLED" if managed else "ENABLED", config, clusterkey=key)
-        if slave and not self.zk.exists(f"{self.parent}-slave"):
+        if peer_cluster and not self.zk.exists(f"{self.parent}-peer-cluster"):
             rpc = self.held.enter_context(RpcServer({"AdminService": {}}))
-            self.zk.create(f"{self.parent}-slave/hbaseid", b"7f5bd3b0-3c9b-4a5e-9d3a-1d8a7c1e9f00", makepath=True)
-            self.zk.create(f"{self.parent}-slave/rs/127.0.0.1,{rpc.port},1792500000000", makepath=True)
+            self.zk.create(f"{self.parent}-peer-cluster/hbaseid", b"7f5bd3b0-3c9b-4a5e-9d3a-1d8a7c1e9f00", makepath=True)
+            self.zk.create(f"{self.parent}-peer-cluster/rs/127.0.0.1,{rpc.port},1792500000000", makepath=True)
 
     def add_closed(
         self, at: str, queue_id: str, ago_ms: int, position: int | None = None, size: int = 128 * MIB, of: str = ""
@@ -186,12 +186,12 @@ def orphaned(world: World) -> None:
     world.zk.set(odd, b"\xff odd")
 
 
-def slave_down(world: World) -> None:
-    """Nothing answers where the slave should be, and runs have failed for that."""
+def peer_down(world: World) -> None:
+    """Nothing answers where the peer cluster should be, and runs have failed for that."""
     world.start_servers()
-    world.add_peer("dr_site", slave=False)
+    world.add_peer("dr_site", peer_cluster=False)
     world.record("dr_site", growing)
-    why = "ZooKeeper of slave zk-dr.example.org:2181:/hbase cannot be reached: Connection refused"
+    why = "ZooKeeper of peer cluster zk-dr.example.org:2181:/hbase cannot be reached: Connection refused"
     for number in (1, 2, 3):
         for ago in (5, 3, 1):
             world.add_closed(server(number), "dr_site", ago * HOUR)
@@ -217,7 +217,7 @@ def hostile(world: World) -> None:
         world.znodes.add_wal(server(1), queue_id, wal(world.now - HOUR, server(1)))
     world.znodes.add_wal(server(1), "p", wal(world.now - HOUR, f"{name},16020,1"))
     world.znodes.add_wal(f"{name},16020,1", "p", wal(world.now - 2 * HOUR, DEAD), 5)
-    world.ran("p", f"replicate_peer/{name}.1", Status.FAILED, server(1), error=HOSTILE, slaveError=HOSTILE)
+    world.ran("p", f"replicate_peer/{name}.1", Status.FAILED, server(1), error=HOSTILE, sinkError=HOSTILE)
     note_down(session_of(world.zk, world.source), "p", HOSTILE, HOSTILE)
     held = json.dumps({"holder": HOSTILE, "since": HOSTILE, "run": f"replicate_peer/{HOSTILE}"}).encode()
     own = session_of(world.zk, world.source).own
@@ -229,7 +229,7 @@ def hostile(world: World) -> None:
 
 
 STATES: dict[str, Callable[[World], None]] = {
-    "empty": empty, "healthy": healthy, "behind": behind, "orphaned": orphaned, "slave-down": slave_down, "many": many,
+    "empty": empty, "healthy": healthy, "behind": behind, "orphaned": orphaned, "peer-down": peer_down, "many": many,
     "hostile": hostile,
 }  # fmt: skip
 

@@ -53,7 +53,7 @@ def test_an_alert_names_metrics_and_labels_that_are_exported(rule: dict[str, Any
 
 def test_there_is_an_alert_for_each_kind_of_finding() -> None:
     watched = set().union(*(named(rule["expr"]) for rule in rules()))
-    peers = ("refused", "slave_up", "failing", "stuck", "max_lag_seconds")
+    peers = ("refused", "peer_cluster_up", "failing", "stuck", "max_lag_seconds")
     assert {f"walferry_{what}" for what in (*peers, "source_up", "orphaned_queues", "disk_full_seconds")} <= watched
 
 

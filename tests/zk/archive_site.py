@@ -33,11 +33,11 @@ GROUP = parse_wal_name(NAMES[0]).group
 class Site:
     """A source whose server died with three WALs queued for the peers p and q. The second WAL has no edits."""
 
-    def __init__(self, folder: Path, hbase: LastingZNodes, slave: HBaseZNodes, quorum: str) -> None:
+    def __init__(self, folder: Path, hbase: LastingZNodes, peer_cluster: HBaseZNodes, quorum: str) -> None:
         self.hbase, self.folder = hbase, folder
         (folder / "hbase" / "oldWALs").mkdir(parents=True)
         for peer in ("p", "q"):
-            hbase.add_peer(peer, clusterkey=f"{quorum}:{slave.nodes.base}")
+            hbase.add_peer(peer, clusterkey=f"{quorum}:{peer_cluster.nodes.base}")
             for name in NAMES:
                 hbase.add_wal(DEAD, peer, name)
         for name in NAMES:
@@ -71,7 +71,7 @@ class Site:
 
 
 @pytest.fixture
-def slave(hbase: HBaseZNodes) -> Iterator[FakeServer]:
+def peer_cluster(hbase: HBaseZNodes) -> Iterator[FakeServer]:
     with FakeServer() as server:
         for name in hbase.zk.get_children(hbase.nodes.rs):
             hbase.stop_server(name)
@@ -81,6 +81,10 @@ def slave(hbase: HBaseZNodes) -> Iterator[FakeServer]:
 
 @pytest.fixture
 def site(
-    tmp_path: Path, hbase: HBaseZNodes, slave: FakeServer, zookeeper: ZooKeeperServer, new_client: Callable[[], KazooClient]
+    tmp_path: Path,
+    hbase: HBaseZNodes,
+    peer_cluster: FakeServer,
+    zookeeper: ZooKeeperServer,
+    new_client: Callable[[], KazooClient],
 ) -> Site:
     return Site(tmp_path, LastingZNodes.new(new_client()), hbase, zookeeper.quorum)

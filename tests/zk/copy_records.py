@@ -15,7 +15,7 @@ from walferry.replication.source.session import Session
 
 TABLE = TableRecord("life", "border")
 DONE = RegionRecord(CopyWay.FILES, files=2, bytes=10)
-BEGUN = RegionRecord(staging="hdfs://slave/staging/token")
+BEGUN = RegionRecord(staging="hdfs://peer/staging/token")
 GROUP, OTHER = (wal(0, server).rpartition(".")[0] for server in (SERVER, DEAD))
 
 

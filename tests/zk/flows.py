@@ -54,8 +54,8 @@ class Flows:
         role = Role(ME, self.lock, MasterWrites(zk, world.nodes, world.own, self.lock), ServerRegistry())
         self.cluster = WorldCluster(zk, world.nodes, world.own, Asked(world, lambda: None), f"file:{root}")
         object.__setattr__(self.cluster, "world", world)
-        self.told: list[str] = []
-        self.master = Master(self.cluster, role, tell=self.told.append)
+        self.reported: list[str] = []
+        self.master = Master(self.cluster, role, tell=self.reported.append)
 
     def start_server(self) -> None:
         self.world.start_server()
@@ -87,7 +87,7 @@ class Flows:
             self.work()
             if not done.busy:
                 return done
-        raise AssertionError("\n".join(self.told[-20:]))
+        raise AssertionError("\n".join(self.reported[-20:]))
 
     def served(self) -> dict[str, ServerName]:
         """Return the server of each served region. Checks that no region is served twice or in transition."""

@@ -166,7 +166,7 @@ class HBaseZNodes:
 
     @staticmethod
     def _peer(config: dict[str, str], **fields: object) -> bytes:
-        peer = pb.ReplicationPeer(**{"clusterkey": "127.0.0.1:2181:/slave", "replicate_all": True, **fields})
+        peer = pb.ReplicationPeer(**{"clusterkey": "127.0.0.1:2181:/peer_cluster", "replicate_all": True, **fields})
         for name, value in config.items():
             peer.configuration.add(name=name, value=value)
         return prefixed(PBUF + peer.SerializeToString())

@@ -18,7 +18,7 @@ REGION = b"t,a,17.0123456789abcdef0123456789abcdef."
 
 def folder(name: str = "1k2", table: str = "t") -> Folder:
     region = table.encode() + REGION.removeprefix(b"t")
-    return Folder(f"hdfs://slave:8020/hbase/staging/hbase__{table}__{name:0>63}", table, region.hex())
+    return Folder(f"hdfs://peer:8020/hbase/staging/hbase__{table}__{name:0>63}", table, region.hex())
 
 
 def done(*, last: int = 5, group: str = MINE, server: str = SERVER) -> Load:

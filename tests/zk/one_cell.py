@@ -1,4 +1,4 @@
-"""Edits of one cell with one timestamp: the last one must be the last at the slave."""
+"""Edits of one cell with one timestamp: the last one must be the last at the peer cluster."""
 
 from __future__ import annotations
 
@@ -22,17 +22,17 @@ def edits_of_one_cell(numbers: Iterable[int]) -> Iterator[Entry]:
         yield Entry(key, (Cell(b"row", b"f", b"q", 5, PUT, b"v%04d" % number),))
 
 
-def queued_for_slave(
-    folder: Path, zk: KazooClient, quorum: str, slave: HBaseZNodes, port: int, wal: str, edits: int
+def queued_for_peer_cluster(
+    folder: Path, zk: KazooClient, quorum: str, peer_cluster: HBaseZNodes, port: int, wal: str, edits: int
 ) -> tuple[LastingZNodes, SourceCluster]:
-    """Make a source with one WAL of a dead server, which is queued for peer q. The peer's slave is the server at this port."""
+    """Make a source with one WAL of a dead server, which is queued for peer q. The peer cluster is the server at this port."""
     old = folder / "hbase" / "oldWALs"
     old.mkdir(parents=True, exist_ok=True)
     (old / wal).write_bytes(encode_wal(edits_of_one_cell(range(edits))))
-    slave.stop_server(SERVER)
-    slave.zk.create(f"{slave.nodes.rs}/127.0.0.1,{port},1", ephemeral=True)
+    peer_cluster.stop_server(SERVER)
+    peer_cluster.zk.create(f"{peer_cluster.nodes.rs}/127.0.0.1,{port},1", ephemeral=True)
     source = LastingZNodes.new(zk)
-    source.add_peer("q", clusterkey=f"{quorum}:{slave.nodes.base}")
+    source.add_peer("q", clusterkey=f"{quorum}:{peer_cluster.nodes.base}")
     source.add_wal(DEAD, "q", wal)
     at = SourceCluster(quorum=quorum, wal_root=f"file://{folder}/hbase", znode_parent=source.nodes.base, root=source.root)
     return source, at

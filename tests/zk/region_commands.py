@@ -32,8 +32,8 @@ class Commands:
         """Run a command. Returns its exit status, output and errors."""
         where = ["--host", "localhost", "--wait", "60"] if arguments[0] not in ("list", "explain") else []
         status = main(["--source", self.source, "regions", *arguments, *where])
-        told = self.capsys.readouterr()
-        return status, told.out, told.err
+        reported = self.capsys.readouterr()
+        return status, reported.out, reported.err
 
     def served(self) -> dict[str, list[ServerName]]:
         return {encoded: [each.name for each in self.world.live if encoded in each.online] for encoded in self.world.meta}

@@ -57,7 +57,7 @@ class Server:
     times: dict[tuple[str, int], int] = field(default_factory=dict)  # the master's, by region and version to be opened
     opening: dict[str, int] = field(default_factory=dict)  # the version of its OPENING
     opens_at: dict[str, int] = field(default_factory=dict)  # the time under which hbase:meta has to name the server
-    told: dict[str, int] = field(default_factory=dict)  # regions that are opening and noted in hbase:meta
+    reported: dict[str, int] = field(default_factory=dict)  # regions that are opening and noted in hbase:meta
     nearly: set[str] = field(default_factory=set)  # the znode is OPENED, but the server does not yet list the region
     closing: dict[str, int] = field(default_factory=dict)
     online: set[str] = field(default_factory=set)
@@ -65,7 +65,7 @@ class Server:
 
     def busy(self, encoded: str) -> bool:
         """Return whether the server does something with the region besides serving it."""
-        at_work = {*self.opening, *self.told, *self.nearly, *self.closing}
+        at_work = {*self.opening, *self.reported, *self.nearly, *self.closing}
         return encoded in at_work or any(encoded in each.before or encoded in each.after for each in self.reshaping.values())
 
 
@@ -169,7 +169,7 @@ class RegionWorld:
         if server.asked:
             choices.append(lambda: self._take(server, server.asked.pop(self.chance.randrange(len(server.asked)))))
         choices += [lambda region=region: self._opens(server, region, settle) for region in server.opening]
-        choices += [lambda region=region: self._opened(server, region) for region in server.told]
+        choices += [lambda region=region: self._opened(server, region) for region in server.reported]
         choices += [lambda region=region: self._listed(server, region) for region in server.nearly]
         choices += [lambda region=region: self._closed(server, region) for region in server.closing]
         choices += [lambda region=region: self._reshape(server, region, settle) for region in server.reshaping]
@@ -194,10 +194,10 @@ class RegionWorld:
         if not settle and self.chance.random() < 0.15:
             regionserver.fail_open(server.zk, self.nodes, server.name, region, version)
             return
-        told = regionserver.keep_opening(server.zk, self.nodes, server.name, region, version)
-        if told is not None:
+        reported = regionserver.keep_opening(server.zk, self.nodes, server.name, region, version)
+        if reported is not None:
             self.tell_meta(region, server.name, server.opens_at[region])
-            server.told[region] = told
+            server.reported[region] = reported
 
     def tell_meta(self, region: str, name: ServerName, now_ms: int) -> None:
         """Write an entry of hbase:meta, which is hidden if there is an entry with a later time."""
@@ -205,7 +205,7 @@ class RegionWorld:
             self.meta[region], self.meta_ms[region] = name, now_ms
 
     def _opened(self, server: Server, region: str) -> None:
-        version = server.told.pop(region)
+        version = server.reported.pop(region)
         server.has_wals = True
         if regionserver.finish_open(server.zk, self.nodes, server.name, region, version) is not None:
             server.nearly.add(region)
@@ -221,7 +221,7 @@ class RegionWorld:
 
     def settle_server(self, server: Server) -> None:
         """Let a server finish all its orders and all that it has begun, without failures of its own."""
-        while server.alive and (server.asked or server.opening or server.told or server.nearly or server.closing):
+        while server.alive and (server.asked or server.opening or server.reported or server.nearly or server.closing):
             self.server_step(server, settle=True)
         for region in list(server.reshaping):
             self._reshape(server, region, settle=True)

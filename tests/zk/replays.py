@@ -1,4 +1,4 @@
-"""A peer whose WALs of an interval are shipped again by tasks, and a slave that notes the edits it gets."""
+"""A peer whose WALs of an interval are shipped again by tasks, and a peer cluster that notes the edits it gets."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ EDITS = 60  # of each WAL
 MANAGED = {"walferry.managed": "true"}
 
 
-class Slave:
+class PeerCluster:
     """Takes a while for each request, and notes the edits that it has got."""
 
     def __init__(self) -> None:
@@ -51,7 +51,7 @@ class Slave:
 
 
 class World:
-    """A peer whose slave notes its edits, and two WALs with edits for the peer."""
+    """A peer whose cluster notes its edits, and two WALs with edits for the peer."""
 
     def __init__(self, folder: Path, zk: KazooClient, hbase: HBaseZNodes, quorum: str, server: FakeServer) -> None:
         (folder / "hbase" / "oldWALs").mkdir(parents=True)
@@ -84,13 +84,18 @@ class World:
 
 
 @pytest.fixture
-def slave() -> Slave:
-    return Slave()
+def peer_cluster() -> PeerCluster:
+    return PeerCluster()
 
 
 @pytest.fixture
 def world(
-    tmp_path: Path, zk: KazooClient, hbase: HBaseZNodes, zookeeper: ZooKeeperServer, slave: Slave, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path,
+    zk: KazooClient,
+    hbase: HBaseZNodes,
+    zookeeper: ZooKeeperServer,
+    peer_cluster: PeerCluster,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> Iterator[World]:
     def check_peer(session: Session, peer_id: str) -> Any:  # there is no Master to ask
         peer = read_peer(session.zk, session.nodes, peer_id)
@@ -98,9 +103,9 @@ def world(
         return peer
 
     monkeypatch.setattr(shipment, "check_peer", check_peer)
-    with FakeServer(slave) as server:
+    with FakeServer(peer_cluster) as server:
         yield World(tmp_path, zk, hbase, zookeeper.quorum, server)
 
 
-def soon(slave: Slave, number: int) -> Callable[[], bool]:
-    return lambda: number in slave.got
+def soon(peer_cluster: PeerCluster, number: int) -> Callable[[], bool]:
+    return lambda: number in peer_cluster.got

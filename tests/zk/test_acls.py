@@ -96,7 +96,7 @@ def whole_life(session: Session) -> Iterator[None]:
         lease = stack.enter_context(_released(acquire(session, "p", GROUP, "run")))
         lease.register_position(wal(1, SERVER), 300)
         load = begin_load(session, "p", "load", [GROUP], lease)
-        note_folder(session.zk, load, Folder("hdfs://slave:8020/staging/hbase__t__1k2", "t", b"t,,1.a.".hex()))
+        note_folder(session.zk, load, Folder("hdfs://peer:8020/staging/hbase__t__1k2", "t", b"t,,1.a.".hex()))
         limit = stack.enter_context(limit_of(peer, session, threading.Event()))
         stack.enter_context(limit.sending())
         limit.look()
@@ -215,8 +215,8 @@ def test_a_user_whose_znodes_hbase_s_are_not_is_told_so_before_it_makes_any(secu
     hbase_zk.default_acl = [make_acl("sasl", "hbase", all=True)]
     at = ClaimCluster(hbase_zk, QueueLayout.HBASE2)
     source = source_of(at, secured, secured.kerberos(WALFERRY))
-    told = f"{at.nodes.queues} in ZooKeeper of the source cluster belongs to others"
-    with pytest.raises(NoAccess, match=told), open_session(source):
+    reported = f"{at.nodes.queues} in ZooKeeper of the source cluster belongs to others"
+    with pytest.raises(NoAccess, match=reported), open_session(source):
         pytest.fail("a stranger has a session")
     assert not hbase_zk.exists(at.source.root)
 

@@ -39,7 +39,7 @@ def source(hbase: HBaseZNodes, zookeeper: ZooKeeperServer) -> SourceCluster:
 
 
 def peer(peer_id: str = "p", state: str = "DISABLED", **fields: Any) -> pb.ReplicationPeerDescription:
-    config = pb.ReplicationPeer(**{"clusterkey": "127.0.0.1:2181:/slave", "replicate_all": True, **fields})
+    config = pb.ReplicationPeer(**{"clusterkey": "127.0.0.1:2181:/peer_cluster", "replicate_all": True, **fields})
     if "configuration" not in fields:
         config.configuration.add(name="walferry.managed", value="true")
     value = pb.ReplicationState.State.Value(state)

@@ -15,7 +15,7 @@ from kazoo.client import KazooClient
 
 from tests.sessions import session_of
 from tests.unit.hbase.rpc.fake_server import FakeServer
-from tests.zk.archive_site import GROUP, NAMES, Site, site, slave
+from tests.zk.archive_site import GROUP, NAMES, Site, peer_cluster, site
 from tests.zk.claim_cluster import Killed
 from tests.zk.hbase_znodes import DEAD, expire
 from tests.zk.test_paused_shipment import arrived
@@ -25,7 +25,7 @@ from walferry.hbase.names import parse_wal_name
 from walferry.replication.queues.lease import acquire
 from walferry.replication.retention.archive import NotArchived, archive_wal
 
-__all__ = ["site", "slave"]  # fixtures
+__all__ = ["peer_cluster", "site"]  # fixtures
 
 JOB = """
 import sys, time
@@ -123,7 +123,7 @@ def test_a_copier_that_died_is_not_waited_for(site: Site, new_client: Callable[[
 
 
 @pytest.mark.slow
-def test_a_job_killed_before_the_copy_is_in_place_loses_nothing(site: Site, slave: FakeServer) -> None:
+def test_a_job_killed_before_the_copy_is_in_place_loses_nothing(site: Site, peer_cluster: FakeServer) -> None:
     args = [sys.executable, "-c", JOB, site.at.to_json(), "p", GROUP]
     environment = {**os.environ, "PYTHONPATH": "plugins"}
     with subprocess.Popen(args, env=environment, stdout=subprocess.PIPE, text=True) as job:
@@ -133,6 +133,6 @@ def test_a_job_killed_before_the_copy_is_in_place_loses_nothing(site: Site, slav
     assert site.archived() == {}
     assert NAMES[0] in site.queued()
     summary = site.ship()
-    assert (summary.status, arrived(slave)) == (Status.DONE, set(range(400))), summary.error
+    assert (summary.status, arrived(peer_cluster)) == (Status.DONE, set(range(400))), summary.error
     assert site.queued() == {}
     assert site.archived() == site.files()

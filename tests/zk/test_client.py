@@ -82,20 +82,20 @@ def test_a_server_that_is_no_zookeeper_is_told_in_seconds() -> None:
 def test_an_ensemble_that_is_not_there_is_named_with_whose_it_is_and_what_to_check() -> None:
     with pytest.raises(ConnectError, match="the source cluster: check host and port of its connection"):
         connect("127.0.0.1:1", timeout=0.1)
-    slave = Whose("the slave of peer 2", "the cluster key of peer 2", "the cluster key of peer 2")
-    with pytest.raises(ConnectError, match="the slave of peer 2: check the cluster key of peer 2 and") as raised:
-        connect("127.0.0.1:1", timeout=0.1, whose=slave)
+    peer_cluster = Whose("the cluster of peer 2", "the cluster key of peer 2", "the cluster key of peer 2")
+    with pytest.raises(ConnectError, match="the cluster of peer 2: check the cluster key of peer 2 and") as raised:
+        connect("127.0.0.1:1", timeout=0.1, whose=peer_cluster)
     assert "its connection" not in str(raised.value)
 
 
-def test_a_call_to_a_slave_that_goes_away_names_the_slave(tmp_path: Path) -> None:
-    slave = Whose("the slave of peer 2", "the cluster key of peer 2", "the cluster key of peer 2")
+def test_a_call_to_a_peer_cluster_that_goes_away_names_the_peer_cluster(tmp_path: Path) -> None:
+    peer_cluster = Whose("the cluster of peer 2", "the cluster key of peer 2", "the cluster key of peer 2")
     with ZooKeeperServer(tmp_path) as server:
-        zk = connect(server.quorum, call_timeout=1, whose=slave)
+        zk = connect(server.quorum, call_timeout=1, whose=peer_cluster)
         with pytest.raises(ClusterError, match=r"no HBase cluster has started under /hbase\. Check the cluster key of peer 2"):
             cluster_id(zk, ZNodes())
         server.stop()
-        with pytest.raises(ConnectError, match="of the slave of peer 2 at 127"):
+        with pytest.raises(ConnectError, match="of the cluster of peer 2 at 127"):
             read(zk, "/a")
         disconnect(zk)
 

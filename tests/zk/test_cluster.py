@@ -54,14 +54,14 @@ def as_it_lies(zk: KazooClient, nodes: ZNodes) -> None:
 
 
 @pytest.mark.parametrize("actual", list(QueueLayout))
-@pytest.mark.parametrize("told", list(QueueLayout))
+@pytest.mark.parametrize("reported", list(QueueLayout))
 def test_queues_that_lie_in_another_layout_than_was_told_are_refused(
-    zk: KazooClient, hbase: HBaseZNodes, actual: QueueLayout, told: QueueLayout
+    zk: KazooClient, hbase: HBaseZNodes, actual: QueueLayout, reported: QueueLayout
 ) -> None:
     as_it_lies(hbase.zk, ZNodes(hbase.nodes.base, actual))
-    nodes = ZNodes(hbase.nodes.base, told)
+    nodes = ZNodes(hbase.nodes.base, reported)
     # Without its locks a classic cluster looks like one of 2.x; what is told is believed then.
-    if actual is told or (actual, told) == (QueueLayout.HBASE2, QueueLayout.CLASSIC):
+    if actual is reported or (actual, reported) == (QueueLayout.HBASE2, QueueLayout.CLASSIC):
         assert [queue[1].peer_id for queue in every_queue(session_of(zk, nodes))] == ["p"]
         return
     with pytest.raises(StorageError, match="set queue_layout in the connection's extra to") as refused:

@@ -17,7 +17,7 @@ from walferry.cli.main import main
 
 Run = Callable[..., tuple[int, str, str]]
 
-# No server listens at the slave's address.
+# No server listens at the peer cluster's address.
 away = pytest.mark.usefixtures("refused_at_once")
 
 
@@ -41,14 +41,15 @@ def test_peers_are_listed_as_a_table_and_as_json(run: Run, hbase: HBaseZNodes) -
     status, out, err = run("peers", "list")
     assert (status, err) == (0, "")
     assert [line.split() for line in out.splitlines()] == [
-        ["ID", "STATE", "MANAGED", "QUEUES", "WALS", "SLAVE"],
-        ["p", "DISABLED", "paused", "1", "1", "127.0.0.1:2181:/slave"],
-        ["theirs", "ENABLED", "no", "0", "0", "127.0.0.1:2181:/slave"],
+        ["ID", "STATE", "MANAGED", "QUEUES", "WALS", "CLUSTER"],
+        ["p", "DISABLED", "paused", "1", "1", "127.0.0.1:2181:/peer_cluster"],
+        ["theirs", "ENABLED", "no", "0", "0", "127.0.0.1:2181:/peer_cluster"],
     ]
     found = json.loads(run("peers", "list", "--json")[1])
     assert found["problems"] == []
     assert found["peers"][0] == {
-        "id": "p", "state": "DISABLED", "managed": True, "paused": True, "queues": 1, "wals": 1, "slave": "127.0.0.1:2181:/slave"
+        "id": "p", "state": "DISABLED", "managed": True, "paused": True, "queues": 1, "wals": 1,
+        "peer_cluster": "127.0.0.1:2181:/peer_cluster"
     }  # fmt: skip
 
 
@@ -121,11 +122,11 @@ def test_the_status_of_each_peer_is_a_line_with_what_is_wrong(run: Run, hbase: H
     assert [row.split()[0] for row in rows] == ["p", "paused", "theirs"]
     assert [row[head.index("SHIPPED BY") :].partition("  ")[0] for row in rows] == ["Walferry", "nobody (paused)", "HBase"]
     assert all("unknown" in row or "at most" in row for row in rows), "nobody knows when the edits of these files were written"
-    assert "its slave cannot be reached: " in rows[0]
-    assert rows[2][head.index("SLAVE") :].startswith("not asked")
+    assert "its peer cluster cannot be reached: " in rows[0]
+    assert rows[2][head.index("CLUSTER") :].startswith("not asked")
     found = json.loads(run("status", "p", "--max-lag", "60", "--json")[1])
     (p,) = found["peers"]
-    assert (p["id"], p["wals_left"], p["slave"]["reachable"], "queues" in p) == ("p", 1, False, False)
+    assert (p["id"], p["wals_left"], p["peer_cluster"]["reachable"], "queues" in p) == ("p", 1, False, False)
     assert "and 1 min are allowed" in str(p["findings"])
     hbase.set_config("p", {"walferry.managed": "true", "walferry.max_lag": "120"})
     (p,) = json.loads(run("status", "p", "--json")[1])["peers"]

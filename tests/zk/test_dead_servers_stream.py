@@ -18,7 +18,7 @@ from walferry.base.zk.client import connect, disconnect
 from walferry.hbase.layout import OwnZNodes
 from walferry.replication.queues import dead_servers
 from walferry.replication.queues.claims.steps import claim_hold
-from walferry.replication.queues.dead_servers import DeadServer, DeadServersStream, ServersTold
+from walferry.replication.queues.dead_servers import DeadServer, DeadServersStream, ServersNotified
 from walferry.replication.queues.lease import acquire
 from walferry.replication.source.cluster import SourceCluster
 
@@ -114,13 +114,13 @@ def test_the_next_death_is_told_alone_while_the_first_one_s_queues_are_still_the
     hbase: HBaseZNodes, source: SourceCluster
 ) -> None:
     async def scenario() -> list[list[str]]:
-        told = []
+        notified = []
         async with DeadServersStream(source) as stream:
             for server in (DEAD, OTHER):
                 async with waiting(stream) as found:
                     await asyncio.to_thread(hbase.stop_server, server)
-                    told.append(names(await found))
-        return told
+                    notified.append(names(await found))
+        return notified
 
     assert asyncio.run(scenario()) == [[DEAD], [OTHER]]
 
@@ -242,21 +242,21 @@ def test_what_nobody_drains_is_told_again_after_growing_pauses(
                 began = time.monotonic()
                 assert names(await asyncio.wait_for(stream.next(), LIMIT_SECONDS)) == [DEAD]
                 assert time.monotonic() >= due
-                pauses.append(stream.told[DEAD].pause)
-                due = stream.told[DEAD].due
+                pauses.append(stream.notified[DEAD].pause)
+                due = stream.notified[DEAD].due
                 assert due >= began + pauses[-1]
         return pauses
 
     assert asyncio.run(scenario()) == [AGAIN_SECONDS, *[MAX_AGAIN_SECONDS] * 3]
 
 
-async def put_off(stream: DeadServersStream) -> ServersTold:
+async def put_off(stream: DeadServersStream) -> ServersNotified:
     """Wait until a look puts the next announcement of the dead server off."""
-    due, give_up = stream.told[DEAD].due, asyncio.get_running_loop().time() + LIMIT_SECONDS
-    while stream.told[DEAD].due == due:
+    due, give_up = stream.notified[DEAD].due, asyncio.get_running_loop().time() + LIMIT_SECONDS
+    while stream.notified[DEAD].due == due:
         assert asyncio.get_running_loop().time() < give_up
         await asyncio.sleep(0.02)
-    return stream.told[DEAD]
+    return stream.notified[DEAD]
 
 
 @pytest.mark.parametrize("by", ["claim", "lease"])
@@ -289,10 +289,10 @@ def test_queues_that_change_put_the_next_announcement_off(hbase: HBaseZNodes, so
     """A run takes WALs out, or HBase moves them."""
     hbase.stop_server(DEAD)
 
-    async def scenario() -> tuple[ServersTold, ServersTold]:
+    async def scenario() -> tuple[ServersNotified, ServersNotified]:
         async with DeadServersStream(source) as stream:
             await stream.next()
-            before = stream.told[DEAD]
+            before = stream.notified[DEAD]
             again = asyncio.ensure_future(stream.next())
             await asyncio.to_thread(hbase.add_wal, DEAD, "p", wal(2, DEAD))
             after = await put_off(stream)

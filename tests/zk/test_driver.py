@@ -1,4 +1,4 @@
-"""A whole load against a real ZooKeeper and real WAL files; the slave and Spark are stand-ins."""
+"""A whole load against a real ZooKeeper and real WAL files; the peer cluster and Spark are stand-ins."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from embedded.zookeeper import ZooKeeperServer
 from tests.sessions import session_of
 from tests.unit.hbase.hfiles.models import split_run
 from tests.unit.hbase.wal.encoder import Entry, encode_wal
-from tests.unit.replication.filters.test_window import entry, put
+from tests.unit.replication.filters.test_batch import entry, put
 from tests.unit.replication.sinks.hbase.test_bulk_loads import load
 from tests.unit.shipping.bulkload.jobs import targets
 from tests.zk.hbase_znodes import DEAD, OTHER, SERVER, HBaseZNodes, wal
@@ -51,7 +51,7 @@ from walferry.shipping.group_job import GroupJob, Left
 from walferry.shipping.plan import groups_to_ship
 
 MINE = wal(0).rpartition(".")[0]
-FOLDER = Folder(f"hdfs://slave:8020/hbase/staging/hbase__t__{'0a' * 30}", "t", b"t,,1.abc.".hex())
+FOLDER = Folder(f"hdfs://peer:8020/hbase/staging/hbase__t__{'0a' * 30}", "t", b"t,,1.abc.".hex())
 TABLES = targets(b"t", unfit={b"u": "it has a coprocessor"})
 T_F = {b"t": {b"f"}}  # the loaded part of TABLES
 T, U = entry(put(row=b"a"), put(row=b"z")), entry(put(), table=b"u")
@@ -66,7 +66,7 @@ class World:
     hbase: HBaseZNodes
     targets: Targets = TABLES
     loaded: dict[str, list[bytes]] = field(default_factory=dict)  # rows by region
-    deleted: list[str] = field(default_factory=list)  # folders at the slave
+    deleted: list[str] = field(default_factory=list)  # folders at the peer cluster
     on_load: Callable[[LoadJob, PlannedRegion], None] = lambda job, planned: None
     said: list[str] = field(default_factory=list)
     spreads: int = 0
@@ -132,7 +132,7 @@ def world(
         (tmp_path / folder).mkdir()
     source = SourceCluster(quorum=zookeeper.quorum, wal_root=f"file://{tmp_path}", znode_parent=hbase.nodes.base, root=hbase.root)
     made = World(session_of(zk, source), tmp_path, hbase)
-    slave = SimpleNamespace(
+    peer_cluster = SimpleNamespace(
         zk=None, nodes=None, login=UNSECURED,
         place=lambda table: SimpleNamespace(
             table=table, locate=lambda row: TABLES.tables[b"t"].regions[0], connection=lambda region: None
@@ -146,8 +146,8 @@ def world(
         yield one
 
     monkeypatch.setattr(driver, "cluster_id", lambda client, nodes: uuid.UUID(int=1 if client else 2))
-    for module in ("walferry.shipping.bulkload.driver", "walferry.replication.peers.slave_tables"):
-        monkeypatch.setattr(f"{module}.slave_tables", lambda peer, login: nullcontext(slave))
+    for module in ("walferry.shipping.bulkload.driver", "walferry.replication.peers.peer_tables"):
+        monkeypatch.setattr(f"{module}.peer_tables", lambda peer, login: nullcontext(peer_cluster))
     monkeypatch.setattr(driver, "active_master", lambda client, nodes: None)
     monkeypatch.setattr(driver.master, "connect", lambda at, login: nullcontext())
     monkeypatch.setattr(driver, "read_targets", lambda *_: made.targets)

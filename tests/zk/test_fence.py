@@ -111,14 +111,14 @@ def test_the_folder_of_a_task_is_noted_until_its_region_is_copied_and_another_ta
         records.begin("run")
         records.begin_table("t", TABLE)
         mine, other = records.held("t", "r1"), records.held("t", "r1")
-        mine.note(Folder("hdfs://slave/staging/one", "t", region))
+        mine.note(Folder("hdfs://peer/staging/one", "t", region))
         mine.check()
         with pytest.raises(Overtaken, match="another task has written"):
-            other.note(Folder("hdfs://slave/staging/other", "t", region))
+            other.note(Folder("hdfs://peer/staging/other", "t", region))
         mine.forget()
         found = records.held("t", "r1").record
         assert found is not None
-        assert (found.staging, found.slave_region, found.way) == ("hdfs://slave/staging/one", region, "")
+        assert (found.staging, found.peer_cluster_region, found.way) == ("hdfs://peer/staging/one", region, "")
         mine.put(DONE)
         found = records.held("t", "r1").record
         assert found is not None
@@ -128,7 +128,7 @@ def test_the_folder_of_a_task_is_noted_until_its_region_is_copied_and_another_ta
 def test_once_the_peer_was_enabled_nothing_of_an_older_snapshot_is_loaded_or_noted(
     zk: KazooClient, hbase: HBaseZNodes, at: SourceCluster
 ) -> None:
-    """HBase has shipped edits newer than the snapshot: also deletions, which the slave may have compacted away since."""
+    """HBase has shipped edits newer than the snapshot: also deletions, which the peer cluster may have compacted away since."""
     session = session_of(zk, hbase)
     with writing(session, at) as records:
         state = records.begin("run")

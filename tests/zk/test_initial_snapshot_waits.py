@@ -17,7 +17,7 @@ from embedded.zookeeper import ZooKeeperServer
 from tests.sessions import session_of
 from tests.unit.hbase.rpc.fake_server import FakeServer
 from tests.zk.hbase_znodes import DEAD, HBaseZNodes, wal
-from tests.zk.one_cell import queued_for_slave
+from tests.zk.one_cell import queued_for_peer_cluster
 from walferry.base.zk.records import encode
 from walferry.base.zk.right import spare_seconds
 from walferry.engine.summary import Status
@@ -37,15 +37,15 @@ GROUP = parse_wal_name(NAME).group
 
 
 @pytest.fixture
-def slave() -> Iterator[FakeServer]:
+def peer_cluster() -> Iterator[FakeServer]:
     with FakeServer() as server:
         yield server
 
 
 @pytest.fixture
-def job(tmp_path: Path, zk: KazooClient, hbase: HBaseZNodes, zookeeper: ZooKeeperServer, slave: FakeServer) -> GroupJob:
+def job(tmp_path: Path, zk: KazooClient, hbase: HBaseZNodes, zookeeper: ZooKeeperServer, peer_cluster: FakeServer) -> GroupJob:
     """A job for a dead server's group of peer q, whose queue has one WAL."""
-    _, at = queued_for_slave(tmp_path, zk, zookeeper.quorum, hbase, slave.port, NAME, edits=3)
+    _, at = queued_for_peer_cluster(tmp_path, zk, zookeeper.quorum, hbase, peer_cluster.port, NAME, edits=3)
     return GroupJob(
         source=at, peer_id="q", group=GROUP, run_id="drain", holder="a drain", deadline=time.time() + 60,
         settings=PeerSettings(sink=SinkKind.REPLICATE),
@@ -53,7 +53,7 @@ def job(tmp_path: Path, zk: KazooClient, hbase: HBaseZNodes, zookeeper: ZooKeepe
 
 
 def test_a_task_that_begins_late_ships_nothing_while_an_initial_snapshot_is_under_way(
-    zk: KazooClient, job: GroupJob, slave: FakeServer
+    zk: KazooClient, job: GroupJob, peer_cluster: FakeServer
 ) -> None:
     """The task's job checked before that copy began, and Spark had no free core for the task until now."""
     session = session_of(zk, job)
@@ -62,7 +62,7 @@ def test_a_task_that_begins_late_ships_nothing_while_an_initial_snapshot_is_unde
     state = CopyState(peer.czxid, "the copy")
     zk.create(session.own.initial_snapshot("q"), encode(state), makepath=True)
     summary = ship_run.ship(job)
-    assert (summary.status, slave.requests) == (Status.HELD, [])
+    assert (summary.status, peer_cluster.requests) == (Status.HELD, [])
     assert summary.error
     assert "initial snapshot, begun by run the copy, is not complete" in summary.error
     zk.set(session.own.initial_snapshot("q"), encode(replace(state, complete=True)))
@@ -71,27 +71,27 @@ def test_a_task_that_begins_late_ships_nothing_while_an_initial_snapshot_is_unde
 
 def test_an_initial_snapshot_begins_when_nobody_ships_the_peer_any_more(zk: KazooClient, job: GroupJob) -> None:
     """Recoveries do not hold the peer lock. Edits that they ship late would lie over the copy."""
-    session, told, begun = session_of(zk, job), list[str](), threading.Event()
+    session, reported, begun = session_of(zk, job), list[str](), threading.Event()
     lease = acquire(session, "q", GROUP, "a drain on host h", calls_seconds=4.0)
 
     def copy() -> None:
-        await_quiet(session, "q", "a copy", told.append, wait_seconds=60)
+        await_quiet(session, "q", "a copy", reported.append, wait_seconds=60)
         begun.set()
 
     with ThreadPoolExecutor(1) as pool:
         waiting = pool.submit(copy)
-        wait_until(lambda: bool(told), "it waits", processes=[], timeout=30)
-        assert f"WAL group {GROUP} of peer q is held by a drain on host h" in told[0]
+        wait_until(lambda: bool(reported), "it waits", processes=[], timeout=30)
+        assert f"WAL group {GROUP} of peer q is held by a drain on host h" in reported[0]
         lease.right.begin(2.0).may_go_on()  # and no answer comes
         released = time.monotonic()
         lease.release()
         waiting.result(60)
         assert time.monotonic() - released > 1.0 + spare_seconds(2.0)
-    assert "may take effect for" in told.pop()
+    assert "may take effect for" in reported.pop()
     again = time.monotonic()
-    await_quiet(session, "q", "a copy", told.append, wait_seconds=60)
+    await_quiet(session, "q", "a copy", reported.append, wait_seconds=60)
     assert time.monotonic() - again < 1.5
-    assert len(told) == 1
+    assert len(reported) == 1
 
 
 def test_it_does_not_wait_for_ever(zk: KazooClient, job: GroupJob) -> None:
@@ -104,7 +104,8 @@ def test_it_does_not_wait_for_ever(zk: KazooClient, job: GroupJob) -> None:
 def test_an_initial_snapshot_waits_for_what_hbase_was_shipping_when_the_peer_was_disabled(
     zk: KazooClient, job: GroupJob, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """If a RegionServer's call reached the slave after the copy, it would bring back rows that the copied table no longer has."""
+    """If a RegionServer's call reached the peer cluster after the copy, it would bring back rows that the copied table no longer
+    has."""
     slept: list[float] = []
 
     class Slept(Exception):

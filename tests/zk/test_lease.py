@@ -480,7 +480,8 @@ def test_a_peer_that_was_disabled_a_moment_ago_is_not_worked_on_before_its_regio
     zk: KazooClient, new_client: NewClient, monkeypatch: pytest.MonkeyPatch, slept: list[float], layout: QueueLayout,
     caplog: pytest.LogCaptureFixture,
 ) -> None:  # fmt: skip
-    """A call to the slave takes effect late, and then the last position is registered. ZooKeeper's clock counts, not ours."""
+    """A call to the peer cluster takes effect late, and then the last position is registered. ZooKeeper's clock counts, not
+    ours."""
     hbase = HBaseZNodes(new_client(), replace(ZNodes(f"/hbase-{layout}".replace(".", "-")), layout=layout))
     hbase.create()
     hbase.add_peer("p")

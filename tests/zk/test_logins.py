@@ -200,10 +200,10 @@ def test_who_does_not_get_in_is_told_why_and_what_to_do(
     monkeypatch.setenv("KRB5CCNAME", f"FILE:{tmp_path}/none")
     strangers = Authority(tmp_path / "strangers", STRANGERS)
     strangers.certificate("client")
-    make, told = MAY_NOT[who]
+    make, reported = MAY_NOT[who]
     quorum, login = make(secured, strangers)
     before = set(threading.enumerate())
-    with pytest.raises(LoginFailed, match=".*".join(re.escape(part.strip(" ")) for part in told.split("…"))) as refused:
+    with pytest.raises(LoginFailed, match=".*".join(re.escape(part.strip(" ")) for part in reported.split("…"))) as refused:
         connect(quorum, timeout=200, login=login)
     assert str(refused.value).startswith("no session ")
     assert quorum in str(refused.value)

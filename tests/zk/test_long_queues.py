@@ -134,9 +134,9 @@ def test_of_the_queues_of_a_peer_that_is_gone_only_this_one_stays(
     monkeypatch.setattr(recovery, "disagreements", lambda *_: {})
     selected = recovery.select(at.source, "q", "", delete_orphan=True)
     dealt = recovery.deal_with_orphans(at.source, selected.to_delete, delete=True, run_id="run")
-    told = {line.split()[1]: line for line in dealt.lines}
-    assert told[f"{OTHER}/q-{GONE}"].endswith(" not shipped: deleted")
-    assert f"not deleted: the children of {at.nodes.queue(DEAD, 'q')} cannot be listed" in told[f"{DEAD}/q"]
+    reported = {line.split()[1]: line for line in dealt.lines}
+    assert reported[f"{OTHER}/q-{GONE}"].endswith(" not shipped: deleted")
+    assert f"not deleted: the children of {at.nodes.queue(DEAD, 'q')} cannot be listed" in reported[f"{DEAD}/q"]
     (problem,) = dealt.problems
     assert problem.startswith(f"{DEAD}/q is not deleted: ")
     assert at.hbase.zk.exists(short) is None

@@ -121,7 +121,7 @@ def test_the_loop_goes_on_until_it_is_told_to_stop(flows: Flows) -> None:
     try:
         give_up = time.monotonic() + 120
         while states(flows.world) or not all(flows.world.serving(row) for row in flows.world.all_rows):
-            assert time.monotonic() < give_up, flows.told[-20:]
+            assert time.monotonic() < give_up, flows.reported[-20:]
             flows.work()
             time.sleep(0.05)
     finally:

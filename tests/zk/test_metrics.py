@@ -24,7 +24,7 @@ def test_metrics_are_printed_for_prometheus(
     assert main(["--source", text_of(source), "metrics"]) == 0
     lines = capsys.readouterr().out.splitlines()
     assert 'walferry_source_up{source="hbase_source"} 1' in lines
-    assert 'walferry_slave_up{source="hbase_source",peer="p"} 0' in lines
+    assert 'walferry_peer_cluster_up{source="hbase_source",peer="p"} 0' in lines
     assert 'walferry_max_lag_seconds{source="hbase_source",peer="p"} 600' in lines
     assert 'walferry_old_wals{source="hbase_source"} 0' in lines
     (lag,) = [line for line in lines if line.startswith("walferry_replication_lag_seconds{")]
@@ -53,6 +53,6 @@ def test_a_file_of_metrics_is_replaced_as_a_whole_and_stays_readable_for_others(
 def test_of_a_source_that_is_not_there_the_metrics_say_so(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     text = json.dumps({"host": "127.0.0.1:1", "extra": {"wal_root": f"file://{tmp_path}"}})
     assert main(["--source", text, "metrics"]) == 1
-    told = capsys.readouterr()
-    assert 'walferry_source_up{source="hbase_source"} 0' in told.out
-    assert "127.0.0.1:1" in told.err
+    reported = capsys.readouterr()
+    assert 'walferry_source_up{source="hbase_source"} 0' in reported.out
+    assert "127.0.0.1:1" in reported.err

@@ -1,4 +1,4 @@
-"""The slave's own peers, which might need loaded edits: its Master names them, and one leads to a real ZooKeeper."""
+"""The peer cluster's own peers, which might need loaded edits: its Master names them, and one leads to a real ZooKeeper."""
 
 from __future__ import annotations
 

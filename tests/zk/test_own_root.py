@@ -264,9 +264,9 @@ def test_no_record_is_kept_that_was_not_shown(
     stranger.create(f"{at.own.loads('p')}/ours", b"ours", acl=OPEN_ACL_UNSAFE, makepath=True)
     mark = mark_in(command()[1])
     stranger.create(f"{at.own.loads('p')}/later", PLANTED, acl=OPEN_ACL_UNSAFE)
-    status, told = command("--take-over", "keep-records", "--shown", mark)
+    status, reported = command("--take-over", "keep-records", "--shown", mark)
     assert status == ERROR
-    assert "not those that were shown" in told
+    assert "not those that were shown" in reported
     with pytest.raises(NoAuthError):
         stranger.create(f"{at.own.loads('p')}/latest", PLANTED, acl=OPEN_ACL_UNSAFE)
     shown = command()[1]

@@ -47,8 +47,8 @@ def slowly(request: Request) -> bytes:
     return answer(request)
 
 
-def arrived(slave: FakeServer) -> set[int]:
-    requests = [pb.ReplicateWALEntryRequest.FromString(request.param) for request in list(slave.requests)]
+def arrived(peer_cluster: FakeServer) -> set[int]:
+    requests = [pb.ReplicateWALEntryRequest.FromString(request.param) for request in list(peer_cluster.requests)]
     return {entry.key.log_sequence_number for request in requests for entry in request.entry}
 
 
@@ -71,9 +71,9 @@ def test_a_group_goes_on_in_a_new_session_with_a_new_lease(
 ) -> None:
     (tmp_path / "hbase" / "oldWALs").mkdir(parents=True)
     (tmp_path / "hbase" / "oldWALs" / NAME).write_bytes(encode_wal(entries()))
-    with ZooKeeperServer(tmp_path / "source") as server, FakeServer(slowly) as slave:
-        hbase.zk.create(f"{hbase.nodes.rs}/127.0.0.1,{slave.port},1", ephemeral=True)
-        for name in set(hbase.zk.get_children(hbase.nodes.rs)) - {f"127.0.0.1,{slave.port},1"}:
+    with ZooKeeperServer(tmp_path / "source") as server, FakeServer(slowly) as peer_cluster:
+        hbase.zk.create(f"{hbase.nodes.rs}/127.0.0.1,{peer_cluster.port},1", ephemeral=True)
+        for name in set(hbase.zk.get_children(hbase.nodes.rs)) - {f"127.0.0.1,{peer_cluster.port},1"}:
             hbase.stop_server(name)
         zk = connect(server.quorum, session_timeout=120)
         source = LastingZNodes.new(zk)
@@ -98,7 +98,7 @@ def test_a_group_goes_on_in_a_new_session_with_a_new_lease(
             os.kill(server.process.pid, signal.SIGCONT)
             summary = shipped.result(120)
         assert summary.status is Status.DONE, summary.error
-        assert arrived(slave) == set(range(ENTRIES))
+        assert arrived(peer_cluster) == set(range(ENTRIES))
         assert source.queued("p") == []
         disconnect(zk)
     assert "begins again where it is registered" in caplog.text

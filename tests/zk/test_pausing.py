@@ -94,10 +94,10 @@ def test_retention_says_that_nobody_ships_it(source: SourceCluster, hbase: HBase
     assert _shipped_by(read_peer(zk, hbase.nodes, "p")) is ShippedBy.PAUSED
 
 
-def test_a_run_that_waits_for_its_slave_sees_the_pause_and_ends(
+def test_a_run_that_waits_for_its_peer_cluster_sees_the_pause_and_ends(
     source: SourceCluster, hbase: HBaseZNodes, zk: KazooClient, tmp_path: Path
 ) -> None:
-    hbase.add_peer("away", clusterkey="127.0.0.1:1:/slave")
+    hbase.add_peer("away", clusterkey="127.0.0.1:1:/peer_cluster")
     hbase.add_wal(DEAD, "away", wal(1, DEAD))
     (tmp_path / "oldWALs" / wal(1, DEAD)).write_bytes(encode_wal([]))
     group = parse_wal_name(wal(1, DEAD)).group

@@ -168,7 +168,7 @@ def test_the_right_to_a_peer_that_is_gone_is_swept(zk: KazooClient, hbase: HBase
 
 
 def test_an_initial_snapshot_waits_for_the_batch_that_has_the_peer(at: SourceCluster) -> None:
-    told: list[str] = []
+    reported: list[str] = []
     taken, leave = threading.Event(), threading.Event()
 
     def batch() -> None:
@@ -181,13 +181,13 @@ def test_an_initial_snapshot_waits_for_the_batch_that_has_the_peer(at: SourceClu
     assert taken.wait(60)
 
     def waiting(why: str) -> None:
-        told.append(why)
+        reported.append(why)
         leave.set()
 
     with holding_peer_after_others(at, "p", "copy", "an initial snapshot", wait_seconds=60, waiting=waiting):
         thread.join()
-    assert len(told) == 1
-    assert "batch 1" in told[0]
+    assert len(reported) == 1
+    assert "batch 1" in reported[0]
 
 
 def test_an_initial_snapshot_waits_no_longer_than_it_may(at: SourceCluster) -> None:

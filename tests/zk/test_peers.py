@@ -27,7 +27,7 @@ def test_a_peer_s_configuration_is_read(zk: KazooClient, hbase: HBaseZNodes) -> 
     peer = read_peer(zk, hbase.nodes, "full")
     assert peer.managed
     assert peer.state == "DISABLED"
-    assert peer.slave.connect_string == "127.0.0.1:2181"
+    assert peer.peer_cluster.connect_string == "127.0.0.1:2181"
     assert peer.table_cfs == {"t": ("f", "g"), "ns:u": ()}
     assert peer.namespaces == {"ns2"}
     assert (peer.serial, peer.replicate_all, peer.endpoint_impl) == (True, False, endpoint)

@@ -22,9 +22,9 @@ def test_the_command_tells_what_it_does(
     source = json.dumps({"host": zookeeper.quorum, "extra": extra})
     command = ["--source", source, "queues", "set-position", "p", at.name, "0"]
     assert main([*command, "--dry-run"]) == 0
-    told = capsys.readouterr().out
-    assert f"would be set from byte {len(CONTENT) + 4096} to byte 0, of {len(CONTENT)} bytes" in told
-    assert "6 of 6 entries are shipped again, 0 are left out" in told
+    reported = capsys.readouterr().out
+    assert f"would be set from byte {len(CONTENT) + 4096} to byte 0, of {len(CONTENT)} bytes" in reported
+    assert "6 of 6 entries are shipped again, 0 are left out" in reported
     assert at.position == len(CONTENT) + 4096
     assert main(command) == 0
     assert at.position == 0

@@ -1,4 +1,4 @@
-"""A quick look at a slave never fails because of its ZooKeeper or the peer's cluster key."""
+"""A quick look at a peer cluster never fails because of its ZooKeeper or the peer's cluster key."""
 
 from __future__ import annotations
 
@@ -33,7 +33,9 @@ def test_a_znode_parent_that_no_cluster_can_have_is_a_reason_in_one_line(zookeep
 
 
 @pytest.mark.parametrize("closed", ["hbaseid", "rs"])
-def test_a_slave_whose_znodes_may_not_be_read_is_a_reason(zk: KazooClient, zookeeper: ZooKeeperServer, closed: str) -> None:
+def test_a_peer_cluster_whose_znodes_may_not_be_read_is_a_reason(
+    zk: KazooClient, zookeeper: ZooKeeperServer, closed: str
+) -> None:
     parent = f"/closed-{closed}"
     zk.create(f"{parent}/hbaseid", b"0f5bd3b0-3c9b-4a5e-9d3a-1d8a7c1e9f00", makepath=True)
     zk.create(f"{parent}/rs")

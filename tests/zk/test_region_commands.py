@@ -53,8 +53,12 @@ def test_a_region_moves(open_regions: Commands) -> None:
     (source,) = open_regions.served()[encoded]
     (to,) = {each.name for each in open_regions.world.live} - {source}
     status, out, _ = open_regions.run("move", encoded, str(to), "--yes", "--json")
-    told = json.loads(out)
-    assert (status, told["done"], told["lines"][0]) == (0, True, f"region {encoded} is closed at {source} and opened at {to}")
+    reported = json.loads(out)
+    assert (status, reported["done"], reported["lines"][0]) == (
+        0,
+        True,
+        f"region {encoded} is closed at {source} and opened at {to}",
+    )
     assert open_regions.served()[encoded] == [to]
 
 
@@ -80,20 +84,20 @@ def test_the_cluster_is_balanced(open_regions: Commands) -> None:
 def test_a_double_assignment_is_told_and_resolved_only_on_request(open_regions: Commands) -> None:
     encoded = min(open_regions.world.meta)
     (rightful,) = open_regions.served()[encoded]
-    (stray,) = (each for each in open_regions.world.live if each.name != rightful)
-    stray.online.add(encoded)
+    (other_copy,) = (each for each in open_regions.world.live if each.name != rightful)
+    other_copy.online.add(encoded)
     status, out, _ = open_regions.run("list")
-    assert (status, f"{rightful} and {stray.name}" in out or f"{stray.name} and {rightful}" in out) == (3, True)
+    assert (status, f"{rightful} and {other_copy.name}" in out or f"{other_copy.name} and {rightful}" in out) == (3, True)
     status, _, err = open_regions.run("unstick", "--yes")
     assert (status, f"walferry: this needs an operator: region {encoded}" in err) == (3, True)
     assert "acts as the master" not in err, "there is nothing to take the role for"
     assert len(open_regions.served()[encoded]) == 2
 
-    status, _, err = open_regions.run("close-stray", encoded, str(rightful), "--yes")
+    status, _, err = open_regions.run("close-copy", encoded, str(rightful), "--yes")
     assert (status, "--named-by-meta" in err) == (1, True)
-    assert open_regions.run("close-stray", encoded, str(stray.name))[0] == 0
+    assert open_regions.run("close-copy", encoded, str(other_copy.name))[0] == 0
     assert len(open_regions.served()[encoded]) == 2
-    assert open_regions.run("close-stray", encoded, str(stray.name), "--yes")[0] == 0
+    assert open_regions.run("close-copy", encoded, str(other_copy.name), "--yes")[0] == 0
     assert open_regions.served()[encoded] == [rightful]
 
 
@@ -119,7 +123,7 @@ def test_commands_that_write_refuse_in_words_while_an_hmaster_is_active(
 ) -> None:
     become_active(new_client(), regions.world.nodes)
     encoded, server = min(regions.world.meta), str(regions.world.live[0].name)
-    of_region = [["assign", encoded], ["move", encoded, server], ["close-stray", encoded, server]]
+    of_region = [["assign", encoded], ["move", encoded, server], ["close-copy", encoded, server]]
     for command in [*of_region, ["disable", "t"], ["balance"]]:
         for yes in ([], ["--yes"]):
             status, _, err = regions.run(*command, *yes)

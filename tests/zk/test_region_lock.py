@@ -1,4 +1,4 @@
-"""Tasks of an initial snapshot load into a region of the slave one after the other."""
+"""Tasks of an initial snapshot load into a region of the peer cluster one after the other."""
 
 from __future__ import annotations
 

@@ -20,16 +20,16 @@ from walferry.replication.source.cluster import SourceCluster
 from walferry.verification import repair
 from walferry.verification.repair import repairing
 
-PEER = Peer("p", "127.0.0.1:2181:/slave", DISABLED, {})
+PEER = Peer("p", "127.0.0.1:2181:/peer_cluster", DISABLED, {})
 
 
 @pytest.fixture
 def at(hbase: HBaseZNodes, zookeeper: ZooKeeperServer, monkeypatch: pytest.MonkeyPatch) -> SourceCluster:
     @contextmanager
-    def no_slave(*args: object) -> Iterator[object]:
+    def no_peer_cluster(*args: object) -> Iterator[object]:
         yield None
 
-    monkeypatch.setattr(repair, "row_shipment", no_slave)
+    monkeypatch.setattr(repair, "row_shipment", no_peer_cluster)
     return SourceCluster(quorum=zookeeper.quorum, wal_root="file:///hbase", znode_parent=hbase.nodes.base, root=hbase.root)
 
 

@@ -13,13 +13,13 @@ from kazoo.client import KazooClient
 from tests.sessions import session_of
 from tests.unit.hbase.wal.encoder import encode_wal
 from tests.unit.hbase.wal.memory_file import MemoryFile
-from tests.unit.replication.filters.test_window import entry, put
+from tests.unit.replication.filters.test_batch import entry, put
 from tests.zk.hbase_znodes import DEAD, SERVER, HBaseZNodes, prefixed, wal
 from walferry.base.zk.errors import Contention
 from walferry.hbase.files import closedness
 from walferry.hbase.names import parse_wal_name
 from walferry.hbase.values import decode_position, encode_position
-from walferry.hbase.wal.reader import read_windows
+from walferry.hbase.wal.reader import read_wal_batches
 from walferry.replication.queues.errors import LastWal, LeaseHeld, WalGone
 from walferry.replication.queues.lease import acquire
 from walferry.replication.source.cluster import SourceCluster
@@ -28,8 +28,8 @@ from walferry.shipping import repositioning
 from walferry.shipping.repositioning import PositionRefused, look, set_position
 
 CONTENT = encode_wal([entry(put(value=b"v" * i)) for i in range(6)])
-(WINDOW,) = read_windows(MemoryFile(CONTENT), "wal", 0, partial_tail="error")
-STARTS = WINDOW.positions.tolist()
+(WAL_BATCH,) = read_wal_batches(MemoryFile(CONTENT), "wal", 0, partial_tail="error")
+STARTS = WAL_BATCH.positions.tolist()
 
 
 class At:
@@ -63,7 +63,7 @@ def at(zk: KazooClient, hbase: HBaseZNodes, tmp_path: Path) -> At:
         (encode_position(len(CONTENT) + 4096), 0, 6),  # beyond the end, as HBASE-29987 leaves it
         (encode_position(STARTS[3] + 5), 0, 6),  # within an entry
         (encode_position(STARTS[3]), STARTS[1], 2),
-        (encode_position(int(WINDOW.next_positions[-1])), STARTS[4], 2),  # all of it is shipped
+        (encode_position(int(WAL_BATCH.next_positions[-1])), STARTS[4], 2),  # all of it is shipped
         (prefixed(b"PBUF\xff"), 0, 6),
     ],
 )

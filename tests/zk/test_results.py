@@ -19,7 +19,7 @@ def test_a_result_is_read_by_its_run_only_and_goes_with_its_peer(zk: KazooClient
     at = SourceCluster(quorum=zookeeper.quorum, wal_root="file:///hbase", znode_parent=hbase.nodes.base, root=hbase.root)
     session = session_of(zk, at)
     differing = VerificationOutcome(
-        "t", good=5, samples=[Sample(DifferenceKind.MISSING, "r", "1 cells at the source, 0 at the slave")]
+        "t", good=5, samples=[Sample(DifferenceKind.MISSING, "r", "1 cells at the source, 0 at the peer cluster")]
     )
     differing.bad[DifferenceKind.MISSING] = 1
     write_result(session, "p", "dag/first", [VerificationOutcome("a", good=1), differing])

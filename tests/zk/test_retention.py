@@ -149,13 +149,16 @@ def test_the_report_lists_each_wal_with_age_size_and_queues(site: Site) -> None:
     assert f"  {SERVER}/p: 1 WALs, 1,234 bytes, the oldest 2 days, 2:00:00" in text
     assert "bytes are left on the disks" in text
     assert "(1 younger files; the parameter `listed` says how many are shown)" in site.report(listed=1).as_text()
-    told = report.to_xcom()
-    assert told["amounts"]["held by queues"] == {"files": 1, "bytes": 1234}
-    (blocker,) = told["blockers"]
+    reported = report.to_xcom()
+    assert reported["amounts"]["held by queues"] == {"files": 1, "bytes": 1234}
+    (blocker,) = reported["blockers"]
     assert (blocker["peer"], blocker["heldLogs"], blocker["queued"], blocker["queues"]) == ("p", 1, 2, 2)
     assert blocker["blockedSeconds"] == pytest.approx(50 * HOUR - TTL, abs=1)
-    assert [(each["name"], each["size"], len(each["queues"])) for each in told["wals"]] == [(wal(1), 1234, 2), (wal(2), 10, 0)]
-    assert not told["ok"]
+    assert [(each["name"], each["size"], len(each["queues"])) for each in reported["wals"]] == [
+        (wal(1), 1234, 2),
+        (wal(2), 10, 0),
+    ]
+    assert not reported["ok"]
 
 
 def test_an_empty_folder_and_a_wrong_one_are_told_apart(site: Site) -> None:

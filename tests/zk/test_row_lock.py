@@ -105,7 +105,8 @@ def test_nothing_more_is_sent_once_another_run_has_the_peer(zk: KazooClient, at:
 
 
 def test_nothing_more_is_sent_once_the_peer_was_enabled(zk: KazooClient, hbase: HBaseZNodes, at: SourceCluster) -> None:
-    """HBase ships edits newer than the rows that were read: also deletions, which the slave may have compacted away since."""
+    """HBase ships edits newer than the rows that were read: also deletions, which the peer cluster may have compacted away
+    since."""
     session = session_of(zk, at)
     with (
         holding_peer(at, "p", "copy", "copy", NO_TURN) as attempt,

@@ -109,9 +109,9 @@ def test_a_run_that_somebody_writes_while_it_is_being_deleted_stops_no_other(
 
 def test_an_error_of_any_length_fits_its_znode_in_one_line(zk: KazooClient, at: SourceCluster) -> None:
     error = "FAILED\n\x1b[2J" + "x" * 3_000_000
-    write_group(session_of(zk, at), "p", "run", GroupSummary(group="g", status=Status.FAILED, error=error, slaveError=error))
+    write_group(session_of(zk, at), "p", "run", GroupSummary(group="g", status=Status.FAILED, error=error, sinkError=error))
     (kept,) = read_run(session_of(zk, at), "p", "run")
-    for text in (kept.error, kept.slaveError):
+    for text in (kept.error, kept.sinkError):
         assert text
         assert text.startswith("FAILED")
         assert text.isprintable()

@@ -35,7 +35,7 @@ def test_a_check_says_what_is_wrong_without_a_master_and_goes_on(run: Run, hbase
     assert "nobody ships it" in found["peer idle: shipping"].text
     assert found["peer next: shipping"].text == "it is to succeed peer p, and collects what is written"
     assert found["peer next: shipping"].advice == "It fills the disk until `walferry peers hand-back p --to next --finish`"
-    assert found["slave of peer p: ZooKeeper"].severity == "wrong"
+    assert found["cluster of peer p: ZooKeeper"].severity == "wrong"
     assert "no master is active" not in str([each for what, each in found.items() if what != "Master"]), "a cause is told once"
 
 
@@ -56,4 +56,4 @@ def test_an_odd_child_of_rs_is_a_finding_beside_the_others(run: Run, hbase: HBas
     assert status == 3
     assert f"{hbase.nodes.rs} has children that are not server names: 'not a server$(id)'" in servers
     assert any(SERVER in text or "1 of 1 answer" in text for text in servers)
-    assert {"own root", "WAL folders", "replication", "dead servers", "slave of peer p: ZooKeeper"} <= {e.what for e in found}
+    assert {"own root", "WAL folders", "replication", "dead servers", "cluster of peer p: ZooKeeper"} <= {e.what for e in found}

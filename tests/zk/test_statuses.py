@@ -28,18 +28,18 @@ def test_an_ensemble_that_is_away_or_refuses_is_told_soon(at: SourceCluster, hba
     assert "refuses to be read" in (Statuses().of(at).unreachable or "")
 
 
-def test_viewers_and_looks_share_a_pass_and_none_waits_for_files_or_slaves(
+def test_viewers_and_looks_share_a_pass_and_none_waits_for_files_or_peer_clusters(
     hbase: HBaseZNodes, at: SourceCluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     hbase.add_wal(SERVER, "p", wal(NOW - 2 * HOUR))
     hbase.add_wal(SERVER, "p", wal(NOW - HOUR))
     passes = []
     monkeypatch.setattr("walferry.observe.status.statuses.view", lambda session: passes.append(session) or view(session))
-    statuses = Statuses(files_seconds=5, slaves_seconds=0)
+    statuses = Statuses(files_seconds=5, peer_clusters_seconds=0)
     found = [statuses.of(at) for _ in range(20)]
     assert len(passes) == 1
     (peer,) = found[-1].peers or ()
-    assert peer.slave.reachable is None
+    assert peer.peer_cluster.reachable is None
     assert peer.bytes_left is not None
     assert peer.bytes_left.unsure == 1
     assert any("/hbase" in problem for problem in found[-1].problems)  # there is no such folder

@@ -14,7 +14,7 @@ from embedded.zookeeper import ZooKeeperServer
 from tests.cluster.proxy import proxied_zookeeper
 from tests.unit.hbase.rpc.fake_server import FakeServer, Request, answer
 from tests.zk.hbase_znodes import DEAD, HBaseZNodes, wal
-from tests.zk.one_cell import queued_for_slave
+from tests.zk.one_cell import queued_for_peer_cluster
 from tests.zk.test_paused_shipment import brief_sessions
 from walferry.base.protos import hbase_pb2 as pb
 from walferry.base.zk import right
@@ -31,7 +31,7 @@ EDITS = 4000
 CALL_SECONDS, SPARE_SECONDS = 5.0, 3.0
 
 
-class Slave:
+class PeerCluster:
     """Notes when each request came, and its last edit. The first run's requests are small, and slow."""
 
     def __init__(self) -> None:
@@ -52,9 +52,9 @@ def test_a_run_that_is_cut_off_from_zookeeper_has_sent_its_last_request_before_t
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:  # fmt: skip
     monkeypatch.setattr(right, "MOST_SPARE_SECONDS", SPARE_SECONDS)
-    slave = Slave()
-    with FakeServer(slave) as server, proxied_zookeeper(zookeeper.quorum) as proxy, ThreadPoolExecutor(1) as pool:
-        source, at = queued_for_slave(tmp_path, zk, zookeeper.quorum, hbase, server.port, NAME, EDITS)
+    peer_cluster = PeerCluster()
+    with FakeServer(peer_cluster) as server, proxied_zookeeper(zookeeper.quorum) as proxy, ThreadPoolExecutor(1) as pool:
+        source, at = queued_for_peer_cluster(tmp_path, zk, zookeeper.quorum, hbase, server.port, NAME, EDITS)
         path = source.nodes.wal(DEAD, "q", NAME)
         settings = PeerSettings(shipment_bytes=400, sink=SinkKind.REPLICATE, call_timeout_seconds=CALL_SECONDS)
         job = GroupJob(
@@ -70,7 +70,7 @@ def test_a_run_that_is_cut_off_from_zookeeper_has_sent_its_last_request_before_t
         assert (second.status, source.queued("q")) == (Status.DONE, [])
         proxy.mend()
         assert first.result(120).status is Status.DONE
-    assert slave.small, "the first run has shipped something"
-    last, following = slave.small[-1][0], slave.large[0][0]
+    assert peer_cluster.small, "the first run has shipped something"
+    last, following = peer_cluster.small[-1][0], peer_cluster.large[0][0]
     assert last + CALL_SECONDS + SPARE_SECONDS < following, "its last request had its time"
-    assert slave.large[-1][1] == EDITS - 1
+    assert peer_cluster.large[-1][1] == EDITS - 1

@@ -25,14 +25,14 @@ from walferry.master.znodes import encode_region
 from walferry.observe.status.ages import Certainty
 from walferry.observe.status.describing import describe
 from walferry.observe.status.model import PeerStatus, SourceStatus
-from walferry.observe.status.notes import RUNS_LOOKED_AT
+from walferry.observe.status.notes import RUNS_READ
 from walferry.observe.status.view import MAX_PROBLEMS, MAX_REGIONS, view
 from walferry.replication.locks.peer_lock import holding_peer
 from walferry.replication.queues.lease import acquire
 from walferry.replication.source.cluster import SourceCluster
 from walferry.replication.source.session import Session
+from walferry.shipping.peer_down import note_down
 from walferry.shipping.runs import begin_run, write_group
-from walferry.shipping.slave_down import note_down
 
 HOUR = 3_600_000
 NOW = int(time.time() * 1000)  # about: a session of tests may last long
@@ -63,7 +63,7 @@ def test_a_source_with_live_dead_and_claimed_queues(hbase: HBaseZNodes, session:
     assert [queue.peer_id for queue in status.orphaned or ()] == ["gone"]
     assert (status.problems, status.regions_in_transition) == ((), None)
     p, q = status.peers or ()
-    assert (p.id, p.state, p.managed, p.refusal, p.cluster_key) == ("p", "DISABLED", True, None, "127.0.0.1:2181:/slave")
+    assert (p.id, p.state, p.managed, p.refusal, p.cluster_key) == ("p", "DISABLED", True, None, "127.0.0.1:2181:/peer_cluster")
     assert (q.id, q.state, q.managed, q.queues, q.sizeOfHFileRefsQueue) == ("q", "ENABLED", False, (), 0)
     assert [(queue.server, queue.queue_id, str(queue.kind)) for queue in p.queues or ()] == [
         (SERVER, "p", "Normal"),
@@ -124,16 +124,16 @@ def test_a_summary_that_tells_of_another_group_is_not_believed(hbase: HBaseZNode
 def test_only_the_newest_runs_are_looked_at(hbase: HBaseZNodes, session: Session) -> None:
     hbase.add_wal(SERVER, "p", wal(NOW - HOUR))
     ran(session, "success", Status.DONE)
-    times = [ran(session, f"failure {number}", Status.FAILED) for number in range(RUNS_LOOKED_AT)]
+    times = [ran(session, f"failure {number}", Status.FAILED) for number in range(RUNS_READ)]
     found = peer_of(session)
     assert (found.failing_since_ms, found.last_success_ms) == (times[0], None)
 
 
-def test_a_slave_that_a_run_has_found_down(hbase: HBaseZNodes, session: Session) -> None:
+def test_a_peer_cluster_that_a_run_has_found_down(hbase: HBaseZNodes, session: Session) -> None:
     hbase.add_wal(SERVER, "p", wal(NOW - HOUR))
     begin_run(session, "p", "run", 0)
-    note_down(session, "p", "run", "slave zk:2181:/hbase is away")
-    assert peer_of(session).error == "slave zk:2181:/hbase is away"
+    note_down(session, "p", "run", "peer cluster zk:2181:/hbase is away")
+    assert peer_of(session).error == "peer cluster zk:2181:/hbase is away"
     for value in (b"?", b'{"run": {"time": 1e400, "error": "x"}}', b'{"run": {"time": ' + b"9" * 400 + b', "error": "x"}}'):
         session.zk.set(session.own.runs("p"), value)
         assert peer_of(session).error is None
@@ -292,7 +292,7 @@ def fill(session: Session, servers: int, wals: int) -> None:
         queue = session.nodes.queue(server, "p")
         made = [(f"{session.nodes.rs}/{server}", b""), (session.nodes.queue_server(server), b""), (queue, b"")]
         made += [(f"{queue}/{wal(NOW - HOUR + age, server)}", b"") for age in range(wals)]
-        summary = GroupSummary(group=group, status=Status.DONE, slave="zk-1,zk-2,zk-3:2181:/hbase", shippedOps=123_456)
+        summary = GroupSummary(group=group, status=Status.DONE, peer_cluster="zk-1,zk-2,zk-3:2181:/hbase", shippedOps=123_456)
         made.append((f"{session.own.runs('p')}/run/{quoted(group)}", summary.to_json().encode()))
         session.zk.ensure_path(session.own.lease("p", group))
         pending += [session.zk.create_async(path, value) for path, value in made]

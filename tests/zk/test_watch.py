@@ -45,7 +45,7 @@ def test_a_look_tells_what_is_wrong_and_records_how_the_peers_stand(
     hbase.add_wal(SERVER, "gone", wal(1))
     seen = look(lambda: source, with_old_wals=True)
     kinds = {finding.kind for finding in of_source(seen.status, seen.old_wals, 7).findings}
-    assert {StatusKind.SLAVE_DOWN, StatusKind.STUCK, StatusKind.BEHIND, StatusKind.ORPHANED} == kinds
+    assert {StatusKind.PEER_DOWN, StatusKind.STUCK, StatusKind.BEHIND, StatusKind.ORPHANED} == kinds
     assert seen.old_wals is not None
     assert seen.old_wals.problem == ""
     found, _ = read_histories(session_of(zk, source), ["p"])

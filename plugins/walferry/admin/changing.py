@@ -10,12 +10,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from walferry.admin.creating import edits_of, put_edits
+from walferry.admin.peer_cluster_checks import Wanted, check_ends
 from walferry.admin.peers import PeerAdmin, Refused, put_keys
-from walferry.admin.slave_checks import Wanted, check_ends
 from walferry.base.protos import hbase_pb2 as pb
 from walferry.base.texts import did_you_mean
 from walferry.replication.peers.reading import Peer, as_peer, read_peer, successor
-from walferry.replication.peers.settings import BANDWIDTH, MARKS, NAMESPACES, PAUSED, PREFIX, SETTABLE, SLAVE_CONN_ID, Setting
+from walferry.replication.peers.settings import BANDWIDTH, MARKS, NAMESPACES, PAUSED, PEER_CONN_ID, PREFIX, SETTABLE, Setting
 
 
 def set_tables(
@@ -29,12 +29,12 @@ def set_tables(
     """Let the peer get these tables and namespaces, or all user tables if there are none. None leaves them as they are.
 
     The part that stays is read from the peer as the Master has it at the change: another command may change the peer while source
-    and slave are asked. Raises Refused, also if the peer does not get these tables and namespaces afterwards.
+    and peer cluster are asked. Raises Refused, also if the peer does not get these tables and namespaces afterwards.
     """
     before = admin.managed(peer_id)
     _refuse_if_handed_back(admin, before)
     wanted = _wanted(before, table_cfs, namespaces)
-    put_edits(pb.ReplicationPeer(), wanted)  # refuses an invalid name before source and slave are asked
+    put_edits(pb.ReplicationPeer(), wanted)  # refuses an invalid name before source and peer cluster are asked
     check_ends(admin, wanted, allow_missing=allow_missing)
     put: list[tuple[object, ...]] = []
 
@@ -61,7 +61,7 @@ def _wanted(peer: Peer, table_cfs: Mapping[str, Sequence[str]] | None, namespace
             "nothing of a namespace that a peer gets",
             "Name the tables that it should get: `peers set-table-cfs`",
         )
-    return Wanted(peer.id, peer.cluster_key, names, tables, peer.slave_conn_id)
+    return Wanted(peer.id, peer.cluster_key, names, tables, peer.peer_conn_id)
 
 
 def _left_out(peer: Peer, namespaces: Sequence[str]) -> list[str]:
@@ -78,10 +78,11 @@ def _left_out(peer: Peer, namespaces: Sequence[str]) -> list[str]:
 
 
 def set_values(admin: PeerAdmin, peer_id: str, values: Mapping[str, str], *, allow_missing: bool = False) -> Peer:
-    """Set settings of the peer, each by its name with or without `walferry.`, bandwidth, slave's connection or namespaces.
+    """Set settings of the peer, each by its name with or without `walferry.`, bandwidth, peer cluster's connection or namespaces.
 
-    An empty value stands for the default. `allow_missing` only warns of namespaces that source or slave lacks. Raises Refused for
-    an unknown setting or a wrong value; SourceError for a connection that does not exist or is not the slave's.
+    An empty value stands for the default. `allow_missing` only warns of namespaces that source or peer cluster lacks. Raises
+    Refused for an unknown setting or a wrong value; SourceError for a connection that does not exist or is not the peer
+    cluster's.
     """
     texts = {_settable(name): text.strip() for name, text in values.items()}
     try:
@@ -91,7 +92,7 @@ def set_values(admin: PeerAdmin, peer_id: str, values: Mapping[str, str], *, all
     before = admin.managed(peer_id)
     if BANDWIDTH in texts:
         _refuse_if_handed_back(admin, before)
-    if conn_id := meant.get(SLAVE_CONN_ID):
+    if conn_id := meant.get(PEER_CONN_ID):
         admin.session.source.login_at(before.cluster_key, conn_id)
     if NAMESPACES in texts:
         names = [name.strip() for name in texts[NAMESPACES].split(",") if name.strip()]

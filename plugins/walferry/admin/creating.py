@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
+from walferry.admin.peer_cluster_checks import Wanted, check_ends
 from walferry.admin.peers import PeerAdmin, Refused, begin_new_wals, check_id, finish_command
-from walferry.admin.slave_checks import Wanted, check_ends
 from walferry.admin.tables import Asked, UnclearTable, resolve, table_name
 from walferry.base.protos import hbase_pb2 as pb
 from walferry.base.texts import shell_word
@@ -18,7 +18,7 @@ from walferry.hbase.errors import MissingPeer, StalePeer, StorageError
 from walferry.hbase.names import NAMESPACE
 from walferry.hbase.rpc import master
 from walferry.replication.peers.reading import DISABLED, ENABLED, Peer, as_peer, check_ours, read_peer
-from walferry.replication.peers.settings import MANAGED, SLAVE_CONN_ID
+from walferry.replication.peers.settings import MANAGED, PEER_CONN_ID
 from walferry.replication.source.agreement import check_agreement
 
 
@@ -29,16 +29,17 @@ def create(
     *,
     namespaces: Sequence[str] = (),
     table_cfs: Mapping[str, Sequence[str]] | None = None,
-    slave_conn_id: str | None = None,
+    peer_conn_id: str | None = None,
     allow_missing: bool = False,
 ) -> Peer:
-    """Add a managed peer to the slave at `cluster_key`: of all user tables, or of `namespaces` and tables if any are given.
+    """Add a managed peer to the peer cluster at `cluster_key`: of all user tables, or of `namespaces` and tables if any are
+    given.
 
     Names are as HBase writes them, e.g. "ns" and "ns:table"; a table without families stands for all its families. A name that
-    does not exist at the source or the slave is refused; with `allow_missing` it is only logged. `slave_conn_id` is the
-    connection with the login to the slave, now and later.
+    does not exist at the source or the peer cluster is refused; with `allow_missing` it is only logged. `peer_conn_id` is the
+    connection with the login to the peer cluster, now and later.
     """
-    wanted = Wanted(peer_id, cluster_key, namespaces, table_cfs or {}, slave_conn_id)
+    wanted = Wanted(peer_id, cluster_key, namespaces, table_cfs or {}, peer_conn_id)
     config = _configuration(wanted)
     found = admin.find(peer_id)
     if found is None:
@@ -87,8 +88,8 @@ def _configuration(wanted: Wanted) -> pb.ReplicationPeer:
         raise Refused(str(error)) from error
     config = pb.ReplicationPeer(clusterkey=wanted.cluster_key)
     config.configuration.add(name=MANAGED.key, value="true")
-    if wanted.slave_conn_id is not None:
-        config.configuration.add(name=SLAVE_CONN_ID.key, value=wanted.slave_conn_id)
+    if wanted.peer_conn_id is not None:
+        config.configuration.add(name=PEER_CONN_ID.key, value=wanted.peer_conn_id)
     put_edits(config, wanted)
     return config
 

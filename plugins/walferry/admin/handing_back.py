@@ -2,7 +2,8 @@
 
     1. begin:   adds a new peer, DISABLED, with the cluster key and filters of ours. Its queues collect new edits
     2. Walferry's batches ship our peer's backlog, and edits that are written meanwhile
-    3. finish:  ours is paused, and nothing of it can reach the slave any more; then it is removed, and the new one is enabled
+    3. finish:  ours is paused, and nothing of it can reach the peer cluster any more; then it is removed, and the new one is
+    enabled
 
 The two peers never ship at the same time. Otherwise older edits of our backlog would be written over newer edits that HBase has
 shipped, and cells with equal timestamps would stay wrong. If a peer was never enabled, HBase begins each of its queued WALs at
@@ -162,7 +163,9 @@ def _check_successor(admin: PeerAdmin, peer: Peer, new_id: str) -> Peer:
             f"Disable it (hbase shell: disable_peer '{new_id}'), and have {peer.id} shipped once more; --finish enables it",
         )
     if without_own_keys(new) != without_own_keys(peer):
-        raise Refused(f"peer {new_id} has another slave or other filters than {peer.id}", "Make them the same, or remove it")
+        raise Refused(
+            f"peer {new_id} has another peer cluster or other filters than {peer.id}", "Make them the same, or remove it"
+        )
     check_agreement(admin.session, new_id)
     return new
 

@@ -31,7 +31,8 @@ from walferry.replication.source.session import Session, open_session
 _VERIFY_SECONDS = 30.0
 _POLL_SECONDS = 0.5
 _PEER_ID = re.compile(r"[^-/\s]+")
-_SLAVE_UNSEEN = "Can't get peerClusterId"  # ReplicationPeerManager.checkSameClusterKey, which each change of a peer goes through
+# ReplicationPeerManager.checkSameClusterKey, which each change of a peer goes through
+_PEER_CLUSTER_UNSEEN = "Can't get peerClusterId"
 
 log = logging.getLogger(__name__)
 
@@ -82,11 +83,11 @@ class PeerAdmin:
             try:
                 master.update_peer_config(connection, peer_id, config)
             except RemoteError as error:
-                if _SLAVE_UNSEEN not in error.message:
+                if _PEER_CLUSTER_UNSEEN not in error.message:
                     raise
                 raise Refused(
-                    f"the Master changes peer {peer_id} only while the ZooKeeper of its slave answers it, and it does not",
-                    "The peer is as it was. Try again once the slave is back",
+                    f"the Master changes peer {peer_id} only while the ZooKeeper of its peer cluster answers it, and it does not",
+                    "The peer is as it was. Try again once the peer cluster is back",
                 ) from error
 
     def put_configuration(self, peer_id: str, values: Mapping[str, str]) -> None:

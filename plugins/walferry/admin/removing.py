@@ -18,7 +18,7 @@ log = logging.getLogger(__name__)
 
 
 def remove(admin: PeerAdmin, peer_id: str, *, drop_backlog: bool = False) -> None:
-    """Remove a managed peer with its queues: from now on nothing is shipped to its slave.
+    """Remove a managed peer with its queues: from now on nothing is shipped to its peer cluster.
 
     Without `drop_backlog` the WALs are rolled, and what was written until now must have been shipped.
     """

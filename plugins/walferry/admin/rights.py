@@ -1,4 +1,4 @@
-"""Holds all rights to send a peer's edits to its slave.
+"""Holds all rights to send a peer's edits to its peer cluster.
 
     the peer lock       batches, initial snapshots, repairs             replication/locks/peer_lock.py
     leases              runs that ship or load a WAL group         replication/queues/lease.py
@@ -7,7 +7,7 @@
 Tasks of initial snapshots and repairs send rows while their run holds the peer lock (replication/locks/peer_lock.py).
 
 A holder of all rights sends nothing, and waits until no request of earlier holders can take effect any more (base/zk/right.py).
-From then on no edit of the peer reaches the slave.
+From then on no edit of the peer reaches the peer cluster.
 
 Before that the peer must be paused, or gone. A run that takes a right looks at the peer afterwards, and sends nothing for a peer
 that is paused or gone. So no run sends by a right that is taken later or is new, as for a WAL group that is just being queued.
@@ -53,7 +53,8 @@ class AllRights:
         seconds = max(lock.quiet_at for lock in self.locks) - now()
         if seconds > 0:
             log.info(
-                "peer %s: waiting %.0f s: requests of a run that was killed or cut short may still take effect at the slave",
+                "peer %s: waiting %.0f s: requests of a run that was killed or cut short may still take effect at the peer "
+                "cluster",
                 self.peer_id, seconds,
             )  # fmt: skip
             self.admin.sleep(seconds)

@@ -28,7 +28,7 @@ class PeerLine:
     paused: bool
     queues: int
     wals: int
-    slave: str  # its cluster key
+    peer_cluster: str  # its cluster key
 
 
 @dataclass(frozen=True)
@@ -79,7 +79,7 @@ class Described:
             "paused": peer.paused,
             "handed_back_to": peer.handed_back_to,
             "succeeds": peer.succeeds,
-            "slave": peer.cluster_key,
+            "peer_cluster": peer.cluster_key,
             "edits_of": scope(peer),
             "settings": settings_of(peer),
             "configuration": dict(sorted(peer.config.items())),

@@ -80,11 +80,11 @@ def resolve(asked: Sequence[Asked], source: Connection) -> dict[str, tuple[str, 
 
 
 def missing(
-    source: Connection, slave: Connection, namespaces: Collection[str], table_cfs: Mapping[str, Sequence[str]]
+    source: Connection, peer_cluster: Connection, namespaces: Collection[str], table_cfs: Mapping[str, Sequence[str]]
 ) -> list[str]:
     """Return why edits of these namespaces and tables would not arrive, a reason each. Raises RpcError."""
-    at_source, at_slave = (master.replicated_families(side, table_cfs.keys()) for side in (source, slave))
-    sides = {"source": source, "slave": slave}
+    at_source, at_peer_cluster = (master.replicated_families(side, table_cfs.keys()) for side in (source, peer_cluster))
+    sides = {"source": source, "peer cluster": peer_cluster}
     lines = [
         f"there is no namespace {namespace} at the {side}"
         for namespace in namespaces
@@ -94,19 +94,25 @@ def missing(
     for table, families in table_cfs.items():
         lines += _missing_at_source(table, families, at_source.get(table))
         scopes = at_source.get(table, {})
-        lines += _missing_at_slave(table, families or [f for f, global_ in scopes.items() if global_], at_slave.get(table))
+        lines += _missing_at_peer_cluster(
+            table, families or [f for f, global_ in scopes.items() if global_], at_peer_cluster.get(table)
+        )
     return lines
 
 
-def missing_of_all(source: Connection, slave: Connection, wants: Callable[[str, str], bool]) -> list[str]:
+def missing_of_all(source: Connection, peer_cluster: Connection, wants: Callable[[str, str], bool]) -> list[str]:
     """Return why edits of user tables would not arrive, for families that `wants(table, family)`. Raises RpcError."""
     replicated = {
         table: [family for family, global_ in sorted(families.items()) if global_ and wants(table, family)]
         for table, families in sorted(master.replicated_families(source).items())
     }
     wanted = {table: families for table, families in replicated.items() if families}
-    at_slave = master.replicated_families(slave, wanted.keys())
-    return [line for table, families in wanted.items() for line in _missing_at_slave(table, families, at_slave.get(table))]
+    at_peer_cluster = master.replicated_families(peer_cluster, wanted.keys())
+    return [
+        line
+        for table, families in wanted.items()
+        for line in _missing_at_peer_cluster(table, families, at_peer_cluster.get(table))
+    ]
 
 
 def _missing_at_source(table: str, families: Sequence[str], there: Mapping[str, bool] | None) -> list[str]:
@@ -123,10 +129,10 @@ def _missing_at_source(table: str, families: Sequence[str], there: Mapping[str, 
     ]
 
 
-def _missing_at_slave(table: str, families: Sequence[str], there: Mapping[str, bool] | None) -> list[str]:
+def _missing_at_peer_cluster(table: str, families: Sequence[str], there: Mapping[str, bool] | None) -> list[str]:
     if there is None:
-        return [f"there is no table {table} at the slave"]
-    return [f"table {table} has no family {f} at the slave, only {', '.join(there)}" for f in families if f not in there]
+        return [f"there is no table {table} at the peer cluster"]
+    return [f"table {table} has no family {f} at the peer cluster, only {', '.join(there)}" for f in families if f not in there]
 
 
 def _meant(asked: Asked, there: Mapping[str, Mapping[str, bool]]) -> TableFamilies:

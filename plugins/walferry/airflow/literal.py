@@ -1,9 +1,9 @@
 """Tasks whose arguments are values and never templates.
 
 Airflow hands the text in an operator's template fields to Jinja, which can read all connections and variables. Some of that text
-comes from outside: names in ZooKeeper, and texts from a form, an event or a slave. Airflow does not render values that `expand`
-maps, but it renders values that `expand_kwargs` maps, however deep they lie in lists and dicts. These classes render no text,
-wherever it comes from:
+comes from outside: names in ZooKeeper, and texts from a form, an event or a peer cluster. Airflow does not render values that
+`expand` maps, but it renders values that `expand_kwargs` maps, however deep they lie in lists and dicts. These classes render no
+text, wherever it comes from:
 
     LiteralFields          for operators: an XCom or a mapped argument is replaced by its value, and all else stays as it is
     LiteralIfMapped        the same for mapped tasks only; the fields of other tasks are in the DAG file, and templates work there

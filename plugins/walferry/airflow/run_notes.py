@@ -108,10 +108,10 @@ def _lines(dag_run: DagRun, session: Session) -> list[str]:
         .where(XComModel.dag_run_id == dag_run.id, XComModel.key == NOTE)
         .order_by(XComModel.task_id, XComModel.map_index)
     )
-    return told_once([one_line(value, MAX_NOTE_CHARS) for value in found if isinstance(value, str) and value])
+    return without_repeats([one_line(value, MAX_NOTE_CHARS) for value in found if isinstance(value, str) and value])
 
 
-def told_once(lines: list[str]) -> list[str]:
+def without_repeats(lines: list[str]) -> list[str]:
     """Return the lines without repeated ones: a report repeats why the task before it failed.
 
     A line is left out if another one contains its beginning. The scheduler waits meanwhile, so only the first lines are compared.

@@ -96,10 +96,10 @@ def once(findings: Iterable[Finding]) -> Iterator[Finding]:
 
     Problems of the same kind are all kept, because two clusters may have the same trouble.
     """
-    told: list[Finding] = []
+    reported: list[Finding] = []
     for finding in findings:
         if finding.severity is Severity.WRONG:
-            if any(finding.kind != each.kind and (finding.text in each.text or each.text in finding.text) for each in told):
+            if any(finding.kind != each.kind and (finding.text in each.text or each.text in finding.text) for each in reported):
                 continue
-            told.append(finding)
+            reported.append(finding)
         yield finding

@@ -24,7 +24,7 @@ _SHIP_HEAD = ("WAL GROUP", "STATUS", "WALS", "OPS", "BYTES", "LEFT", "SECONDS")
 _FIGURES = ("WALS", "OPS", "BYTES", "LEFT", "SECONDS")
 _STATUS = """\
 Exit status: 0 if nothing is left that could be shipped now; 1 if the command is refused; 2 for wrong arguments; 3 if something is
-left: the deadline came, the slave is down, another run has a queue, or a queue is stuck.
+left: the deadline came, the peer cluster is down, another run has a queue, or a queue is stuck.
 """
 
 
@@ -54,7 +54,7 @@ def ship(chosen: Chosen, /, peer_id: str, no_roll: bool, as_json: bool, **how: A
     from walferry.cli.local_ship import ShipTerms
 
     report = _ship(chosen.reached(), peer_id, ShipTerms(**how), roll=not no_roll)
-    view = ShownTable(report.to_xcom(), lambda: _told(report), _status(report), report.failures)
+    view = ShownTable(report.to_xcom(), lambda: _reported(report), _status(report), report.failures)
     return show(lambda: view, as_json=as_json)
 
 
@@ -117,8 +117,8 @@ def _ship(source: SourceCluster, peer_id: str, how: ShipTerms, *, roll: bool) ->
     summaries: list[GroupSummary] = []
     if planned.groups and not planned.left_to:
         tell(f"peer {peer_id}: {planned.wals:,} WALs of {planned.groups:,} WAL groups, at least {planned.bytes:,} bytes to ship")
-        told, summaries = _holding_peer(source, planned, how, run)
-        steps |= told
+        reported, summaries = _holding_peer(source, planned, how, run)
+        steps |= reported
     return BatchReport(peer_id, planned, Steps(**steps), summaries)
 
 
@@ -132,7 +132,7 @@ def _holding_peer(source: SourceCluster, planned: Planned, how: ShipTerms, run: 
     try:
         with batch.holding_peer(source, planned, run):
             if why := batch.why_down(source, planned.peer):
-                return {"ship": "failed", "slave_down": f"peer {planned.peer}: its slave is down: {why}"}, []
+                return {"ship": "failed", "peer_down": f"peer {planned.peer}: its peer cluster is down: {why}"}, []
             only = batch.not_held(source, planned.peer) if planned.held else None
             if only == []:
                 return {"left_to": f"peer {planned.peer}: all that is left to ship is in the hands of recoveries"}, []
@@ -141,7 +141,7 @@ def _holding_peer(source: SourceCluster, planned: Planned, how: ShipTerms, run: 
         return {"left_to": str(error)}, []
 
 
-def _told(report: BatchReport) -> str:
+def _reported(report: BatchReport) -> str:
     if report.left_to:
         return plain([f"Nothing is shipped: {report.left_to}"])[0]
     if not report.summaries:

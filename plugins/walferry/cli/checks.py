@@ -20,10 +20,10 @@ def check(chosen: Chosen, peer_ids: tuple[str, ...], as_json: bool, watch: float
     """Look through everything for a source and its peers, from the files of the logins to the queues.
 
     Of the source, it checks keytab, ticket and certificates, ZooKeeper, Walferry's own root there, each RegionServer, the Master,
-    ADMIN, and the folders of WALs. Of these peers, or of all managed peers, it checks the configuration, the slave's logins and
-    servers, WRITE, tables and families there, and queues. If no peer is named, it also checks dead servers' queues, and queues
-    and peers that are not shipped by any run. Each line says what works, or what does not and what to do. A failure with the
-    cause of an earlier line is left out. The command changes nothing.
+    ADMIN, and the folders of WALs. Of these peers, or of all managed peers, it checks the configuration, the peer cluster's
+    logins and servers, WRITE, tables and families there, and queues. If no peer is named, it also checks dead servers' queues,
+    and queues and peers that are not shipped by any run. Each line says what works, or what does not and what to do. A failure
+    with the cause of an earlier line is left out. The command changes nothing.
     """
 
     def look() -> ShownTable:

@@ -37,7 +37,7 @@ COMMANDS: Final = {
     "ship": _Lazy("batches", "ship", "Ship what is queued for a managed peer, without Airflow and Spark."),
     "drain": _Lazy("recovery", "drain", "Ship one dead server's queue."),
     "failover": _Lazy("recovery", "failover", "Claim and ship all queues of a dead RegionServer."),
-    "verify": _Lazy("verify", "verify", "Compare the tables of a peer's source and slave."),
+    "verify": _Lazy("verify", "verify", "Compare the tables of a peer's source and peer cluster."),
     "wal": _Lazy("wal", "wal", "What WALs hold: who wrote a row, when, and where that lies."),
     "check": _Lazy("checks", "check", "Look through everything for a source: what works, what does not, what to do."),
     "own-root": _Lazy("own_root", "own_root", "Show whose Walferry's own root in ZooKeeper is, and take it over."),

@@ -80,7 +80,7 @@ watch = click.option(
     "--watch", type=click.FloatRange(0.5, MAX_SECONDS), metavar="SECONDS", help="Show it again and again, until Ctrl-C."
 )
 allow_missing = click.option(
-    "--allow-missing", is_flag=True, help="Do it even if tables, families or namespaces are missing, or the slave is down."
+    "--allow-missing", is_flag=True, help="Do it even if tables, families or namespaces are missing, or the peer cluster is down."
 )
 
 workers = click.option(

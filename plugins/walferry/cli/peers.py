@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from walferry.admin.peers import PeerAdmin
     from walferry.admin.showing import Described, Overview, PeerLine
 
-_HEAD = ("ID", "STATE", "MANAGED", "QUEUES", "WALS", "SLAVE")
+_HEAD = ("ID", "STATE", "MANAGED", "QUEUES", "WALS", "CLUSTER")
 
 
 def _tables_of(text: str) -> list[Any]:
@@ -77,18 +77,18 @@ def show_peer(chosen: Chosen, peer_id: str, as_json: bool, watch: float | None) 
 
 
 @_of_peer()
-@click.option("--cluster-key", required=True, metavar="HOST,HOST:PORT:/ZNODE", help="The slave's ZooKeeper.")
+@click.option("--cluster-key", required=True, metavar="HOST,HOST:PORT:/ZNODE", help="The peer cluster's ZooKeeper.")
 @click.option("--namespaces", multiple=True, metavar="NAMESPACE[,…]", help="Replicate only these; may be repeated.")
 @click.option(
     "--table-cfs", multiple=True, type=_TABLES, metavar=_TABLES_METAVAR,
     help="Replicate only these, several of them split by semicolons; may be repeated. Also as HBase writes them: TABLE:CF,CF or "
     "{ 'NAMESPACE:TABLE' => ['CF'] }.",
 )  # fmt: skip
-@click.option("--slave-conn-id", metavar="CONN_ID", help="The connection that says as whom the slave is talked to.")
+@click.option("--peer-conn-id", metavar="CONN_ID", help="The connection that says as whom the peer cluster is talked to.")
 @options.allow_missing
 def create(
     chosen: Chosen, peer_id: str, cluster_key: str, namespaces: tuple[str, ...], table_cfs: tuple[list[Any], ...],
-    slave_conn_id: str | None, allow_missing: bool,
+    peer_conn_id: str | None, allow_missing: bool,
 ) -> int:  # fmt: skip
     """Add a peer that Walferry ships. Without namespaces and tables it gets all user tables."""
     from walferry.admin.creating import create, meant
@@ -98,7 +98,7 @@ def create(
     with _admin(chosen) as admin:
         tables = meant(admin, [asked for each in table_cfs for asked in each])
         peer = create(
-            admin, peer_id, cluster_key, namespaces=names, table_cfs=tables, slave_conn_id=slave_conn_id,
+            admin, peer_id, cluster_key, namespaces=names, table_cfs=tables, peer_conn_id=peer_conn_id,
             allow_missing=allow_missing,
         )  # fmt: skip
     put(f"peer {peer.id} to {peer.cluster_key} is managed by Walferry: what is written from now on is queued for it")
@@ -178,8 +178,8 @@ def set_values(chosen: Chosen, peer_id: str, values: tuple[tuple[str, str], ...]
     """Change settings of a managed peer, from the next batch on.
 
     KEY is a setting such as `sink` or `replication.source.ratio`, `max_lag` (seconds that the peer's oldest edit may wait before
-    an alert), `bandwidth` (bytes a second), `slave_conn_id` (the connection with the login to the slave), or `namespaces` (split
-    by commas). An empty VALUE stands for the default.
+    an alert), `bandwidth` (bytes a second), `peer_conn_id` (the connection with the login to the peer cluster), or `namespaces`
+    (split by commas). An empty VALUE stands for the default.
     """
     from walferry.admin import changing
     from walferry.admin.showing import scope
@@ -249,7 +249,7 @@ def _view_of_all(found: Overview) -> ShownTable:
 def _row(peer: PeerLine) -> list[str | Cell]:
     managed = Cell("paused", WARNING) if peer.managed and peer.paused else Cell("yes", GOOD) if peer.managed else Cell("no")
     wrong = peer.managed and peer.state != "DISABLED"
-    return [peer.id, Cell(peer.state, BAD if wrong else ""), managed, f"{peer.queues:,}", f"{peer.wals:,}", peer.slave]
+    return [peer.id, Cell(peer.state, BAD if wrong else ""), managed, f"{peer.queues:,}", f"{peer.wals:,}", peer.peer_cluster]
 
 
 def _view_of(found: Described) -> ShownTable:

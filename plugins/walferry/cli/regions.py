@@ -102,12 +102,14 @@ def explain(chosen: Chosen, region: str, limit: float, as_json: bool, watch: flo
     It also shows what comes next, and changes nothing. REGION is the encoded name, or the full name as HBase's shell shows it.
     """
     from walferry.master.explain import as_lines
-    from walferry.master.explain import explain as told_of
+    from walferry.master.explain import explain as report_of
 
     def look() -> ShownTable:
-        told: dict[str, Any] = told_of(_look(chosen, limit), region)
+        reported: dict[str, Any] = report_of(_look(chosen, limit), region)
         return ShownTable(
-            told, lambda: "\n".join(plain(as_lines(told))), STUCK if told["problems"] or told.get("stuck") else WELL
+            reported,
+            lambda: "\n".join(plain(as_lines(reported))),
+            STUCK if reported["problems"] or reported.get("stuck") else WELL,
         )
 
     return show(look, as_json=as_json, watch=watch)
@@ -143,15 +145,15 @@ def unstick(chosen: Chosen, regions: tuple[str, ...], **how: Any) -> int:
 
 
 @_changing(
-    "close-stray", click.argument("region"), click.argument("server", metavar=_SERVER),
+    "close-copy", click.argument("region"), click.argument("server", metavar=_SERVER),
     click.option("--named-by-meta", is_flag=True, help="Close it even if it is the copy that hbase:meta names."),
 )  # fmt: skip
-def close_stray(chosen: Chosen, region: str, server: str, named_by_meta: bool, **how: Any) -> int:
+def close_copy(chosen: Chosen, region: str, server: str, named_by_meta: bool, **how: Any) -> int:
     """Close a copy of a region that two servers serve.
 
     It closes the copy on SERVER. Without --yes it only shows what it would do.
     """
-    return _write(chosen, how, "close-stray", region, server, named_by_meta=named_by_meta)
+    return _write(chosen, how, "close-copy", region, server, named_by_meta=named_by_meta)
 
 
 @_changing("enable", click.argument("table", metavar="[NAMESPACE:]TABLE"))
@@ -185,15 +187,15 @@ def _write(chosen: Chosen, how: dict[str, Any], command: str, *asked: Any, besid
     from walferry.master import requests, role, snapshot, work
     from walferry.replication.source.session import open_session
 
-    told: list[str] = []
+    reported: list[str] = []
     request_of = getattr(requests, command.replace("-", "_"))
 
-    def ask(looked: ClusterSnapshot) -> OperatorRequest:
-        request: OperatorRequest = request_of(looked, *asked, **more)
+    def ask(snapshot: ClusterSnapshot) -> OperatorRequest:
+        request: OperatorRequest = request_of(snapshot, *asked, **more)
         return request
 
     def say(line: str) -> None:
-        told.append(line)
+        reported.append(line)
         if not how["as_json"]:
             put(line)
 
@@ -206,12 +208,12 @@ def _write(chosen: Chosen, how: dict[str, Any], command: str, *asked: Any, besid
         if request.idle or not how["yes"]:
             for line in filter(None, (*request.lines, request.idle)):
                 say(line)
-            _end(told, "Nothing was done" if request.idle else f"Nothing was done. With --yes {_HOW[beside]}", how["as_json"])
+            _end(reported, "Nothing was done" if request.idle else f"Nothing was done. With --yes {_HOW[beside]}", how["as_json"])
             return _for_operator(request) if how["yes"] else WELL
         holder = f"{user_name()}: regions {command}"
         terms = work.WorkTerms(holder, None, how["host"], how["listen"], how["port"], how["limit"], how["wait"])
         (work.unstick_beside if beside else work.carry_out)(session, ask, terms, say)
-    _end(told, _DONE, how["as_json"])
+    _end(reported, _DONE, how["as_json"])
     return _for_operator(request)
 
 
@@ -221,9 +223,9 @@ def _for_operator(request: OperatorRequest) -> int:
     return STUCK if request.for_operator else WELL
 
 
-def _end(told: list[str], last: str, as_json: bool) -> None:
+def _end(reported: list[str], last: str, as_json: bool) -> None:
     if as_json:
-        click.echo(json.dumps({"done": last == _DONE, "lines": told}))
+        click.echo(json.dumps({"done": last == _DONE, "lines": reported}))
     else:
         click.echo(last, err=last == _DONE)
 
@@ -238,9 +240,9 @@ def as_table(found: RegionSurvey, terminal: os.terminal_size | None) -> list[str
         return lines
     cells = [_TABLE_HEAD, *map(_row, rows)]
     widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
-    head, *told = ["  ".join(map(str.ljust, row, widths)).rstrip() for row in cells]
+    head, *reported = ["  ".join(map(str.ljust, row, widths)).rstrip() for row in cells]
     lines += ["", head]
-    for row, line in zip(rows, told, strict=True):
+    for row, line in zip(rows, reported, strict=True):
         text = f"{row.where}: {row.verdict}" if row.where else row.verdict
         lines += [f"{line}  {text}"] if terminal is None else [line, *_wrapped(text, terminal.columns)]
     if len(found.rows) > len(rows):

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:  # the modules that read connections import ZooKeeper's client, which --help does without
     from walferry.replication.source.cluster import SourceCluster
-    from walferry.replication.source.slaves import SlaveConnection
+    from walferry.replication.source.peer_logins import PeerConnection
 
 CONNECT_SECONDS = 10.0  # an error comes after this time: a user at a terminal does not wait for half a minute
 
@@ -32,9 +32,9 @@ class Chosen:
 
     def read(self) -> SourceCluster:
         """Return the source cluster, without asking whether it is there. Raises SourceError."""
-        from walferry.replication.source.slaves import SlaveLogins
+        from walferry.replication.source.peer_logins import PeerLogins
 
-        return replace(self._read(), slave_logins=SlaveLogins(_slave))
+        return replace(self._read(), peer_logins=PeerLogins(_peer_cluster))
 
     def _read(self) -> SourceCluster:
         from walferry.replication.source.connection import from_env, from_text
@@ -59,19 +59,19 @@ class Chosen:
             return source
 
 
-def _slave(conn_id: str) -> SlaveConnection:
-    """Return a slave's connection, from the environment, or from where Airflow keeps it. Raises SourceError."""
-    from walferry.replication.source.slaves import slave_from_env, slave_not_defined
+def _peer_cluster(conn_id: str) -> PeerConnection:
+    """Return a peer cluster's connection, from the environment, or from where Airflow keeps it. Raises SourceError."""
+    from walferry.replication.source.peer_logins import peer_connection_from_env, peer_connection_not_defined
 
-    found = slave_from_env(conn_id)
+    found = peer_connection_from_env(conn_id)
     if found is None and find_spec("airflow") is None:
-        raise slave_not_defined(conn_id)
+        raise peer_connection_not_defined(conn_id)
     if found is not None:
         return found
     with redirect_stdout(sys.stderr):
-        from walferry.runs.airflow_connection import slave_from_airflow
+        from walferry.runs.airflow_connection import peer_connection_from_airflow
 
-        return slave_from_airflow(conn_id)
+        return peer_connection_from_airflow(conn_id)
 
 
 def _variable(conn_id: str) -> str:

@@ -28,8 +28,8 @@ if TYPE_CHECKING:
     from walferry.observe.status.statuses import Statuses
     from walferry.shipping.repositioning import PositionChange
 
-LOOK_SECONDS = 8.0  # for files and slaves; a value that takes longer is shown as unknown
-_PEERS_HEAD = ("PEER", "SHIPPED BY", "SLAVE", "LAG", "WALS", "LEFT", "RATE", "DONE IN", "LAST SUCCESS", "FINDINGS")
+LOOK_SECONDS = 8.0  # for files and peer clusters; a value that takes longer is shown as unknown
+_PEERS_HEAD = ("PEER", "SHIPPED BY", "CLUSTER", "LAG", "WALS", "LEFT", "RATE", "DONE IN", "LAST SUCCESS", "FINDINGS")
 _QUEUES_HEAD = ("PEER", "KIND", "QUEUE", "WAL GROUP", "LAG", "WALS", "LEFT", "OLDEST WAL", "POSITION", "HELD BY", "PROBLEM")
 _FIGURES = ("LAG", "WALS", "LEFT", "RATE", "DONE IN", "POSITION")
 _STATUS = """\
@@ -50,8 +50,9 @@ def status(chosen: Chosen, peer_ids: tuple[str, ...], max_lag: float | None, as_
     """Tell how replication stands.
 
     For these peers, or for all, it shows the age of the oldest edit that is not shipped, the backlog and when it will be shipped,
-    whether the slave can be reached, and what is wrong. It changes nothing. The status is 3 if a managed peer is stuck, failing
-    or behind, or its slave is down, or if queues of peers that do not exist are left. Paused peers do not count for that.
+    whether the peer cluster can be reached, and what is wrong. It changes nothing. The status is 3 if a managed peer is stuck,
+    failing or behind, or its peer cluster is down, or if queues of peers that do not exist are left. Paused peers do not count
+    for that.
     """
     look = _looker(chosen, LOOK_SECONDS)
     return show(lambda: _status_view(look(), peer_ids, max_lag), as_json=as_json, watch=watch)
@@ -87,7 +88,7 @@ def queues(chosen: Chosen, peer_ids: tuple[str, ...], as_json: bool, watch: floa
     servers from which it came, the oldest WAL and its position, the backlog, and the run that holds it. The command changes
     nothing. The status is 3 if an entry of a queue makes no sense, or the last run that worked on a group has failed.
     """
-    look = _looker(chosen, slaves_seconds=0.0)
+    look = _looker(chosen, peer_clusters_seconds=0.0)
     return show(lambda: _queues_view(look(), peer_ids), as_json=as_json, watch=watch)
 
 
@@ -96,14 +97,14 @@ def queues(chosen: Chosen, peer_ids: tuple[str, ...], as_json: bool, watch: floa
 @click.argument("wal", metavar="WAL")
 @click.argument("position", type=click.IntRange(0, (1 << 63) - 1), metavar="BYTE")
 @click.option("--dry-run", is_flag=True, help="Only tell what would be shipped again, or left out.")
-@click.option("--leave-out", is_flag=True, help="Leave entries out that are not shipped yet: the slave never gets them.")
+@click.option("--leave-out", is_flag=True, help="Leave entries out that are not shipped yet: the peer cluster never gets them.")
 @click.pass_obj
 def set_position(chosen: Chosen, peer_id: str, wal: str, position: int, dry_run: bool, leave_out: bool) -> int:
     """Set where the shipping of a queued WAL goes on.
 
     WAL is its name, or its file as errors name it. The position must be the start of an entry, or 0 for the whole file. The
     command holds the lease of the WAL's group while it sets the position, so no run ships the group meanwhile. Edits that the
-    slave has already are shipped again, which changes nothing there.
+    peer cluster has already are shipped again, which changes nothing there.
     """
     from walferry.base.users import user_name
     from walferry.replication.source.agreement import check_peer
@@ -121,15 +122,16 @@ def set_position(chosen: Chosen, peer_id: str, wal: str, position: int, dry_run:
     return WELL
 
 
-def _looker(chosen: Chosen, slaves_seconds: float) -> Callable[[], SourceStatus]:
-    """Return a function that looks at the source, and waits `slaves_seconds` for slaves. Its looks share reads of files."""
+def _looker(chosen: Chosen, peer_clusters_seconds: float) -> Callable[[], SourceStatus]:
+    """Return a function that looks at the source, and waits `peer_clusters_seconds` for peer clusters. Its looks share reads of
+    files."""
     made: list[Statuses] = []
 
     def look() -> SourceStatus:
         from walferry.observe.status.statuses import Statuses
 
         if not made:
-            made.append(Statuses(LOOK_SECONDS, slaves_seconds))
+            made.append(Statuses(LOOK_SECONDS, peer_clusters_seconds))
         return made[0].of(chosen.read())
 
     return look
@@ -194,11 +196,11 @@ def _peer_row(peer: PeerStatus, findings: str) -> list[str | Cell]:
     from walferry.observe.status import words
 
     unknown = Cell("not asked") if peer.managed is False else Cell(words.UNKNOWN, WARNING)
-    slave = {True: Cell("reachable", GOOD), False: Cell("down", BAD), None: unknown}[peer.slave.reachable]
+    peer_cluster = {True: Cell("reachable", GOOD), False: Cell("down", BAD), None: unknown}[peer.peer_cluster.reachable]
     success = "never" if peer.last_success_ms is None else f"{duration(max(0.0, time.time() - peer.last_success_ms / 1000))} ago"
     colour = WARNING if peer.paused or not peer.managed else BAD
     return [
-        peer.id, _who(peer), slave, words.lag(peer.replicationLag),
+        peer.id, _who(peer), peer_cluster, words.lag(peer.replicationLag),
         words.UNKNOWN if peer.wals_left is None else f"{peer.wals_left:,}", words.left(peer.bytes_left), words.rate(peer.pace),
         words.time_left(peer.pace), success if peer.managed else "", Cell(findings, colour),
     ]  # fmt: skip

@@ -1,4 +1,4 @@
-"""`walferry verify`: compares tables of a peer's source and slave, without Spark."""
+"""`walferry verify`: compares tables of a peer's source and peer cluster, without Spark."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from walferry.verification.outcome import VerificationOutcome
 
 MAX_SAMPLES = 100
-_HEAD = ("TABLE", "GOOD", "BAD", "ONLY AT SOURCE", "ONLY AT SLAVE", "DIFFERENT", "REPAIRED")
+_HEAD = ("TABLE", "GOOD", "BAD", "ONLY AT SOURCE", "ONLY AT PEER", "DIFFERENT", "REPAIRED")
 _STATUS = """\
 Exit status: 0 if all rows are equal; 1 if the command is refused or a table cannot be compared; 2 for wrong arguments; 3 if rows
 differ.
@@ -41,12 +41,14 @@ differ.
     "--recompare-seconds", type=SECONDS, default=10.0, show_default=True, metavar="SECONDS",
     help="Pause before the first of these; each further pause is twice as long.",
 )  # fmt: skip
-@click.option("--repair", is_flag=True, help="Ship rows again that the slave lacks or has differently; for managed peers only.")
+@click.option(
+    "--repair", is_flag=True, help="Ship rows again that the peer cluster lacks or has differently; for managed peers only."
+)
 @options.workers
 @options.as_json
 @click.pass_obj
 def verify(chosen: Chosen, /, peer_id: str, tables: tuple[str, ...], workers: int, as_json: bool, **how: Any) -> int:
-    """Compare the tables of a peer's source and slave.
+    """Compare the tables of a peer's source and peer cluster.
 
     Without tables, it compares all tables that the peer gets. It does the same as the DAG verify_peer, in processes of this
     machine instead of Spark: all rows pass through this machine, so use the DAG for large tables, or narrow the comparison.
@@ -61,7 +63,7 @@ def verify(chosen: Chosen, /, peer_id: str, tables: tuple[str, ...], workers: in
     report = _compare(chosen.reached(), peer_id, tables, asked, workers)
     problem = any(outcome.problem for outcome in report.outcomes or ())
     status = ERROR if problem else STUCK if report.failures else WELL
-    return show(lambda: ShownTable(report.to_xcom(), lambda: _told(report), status, report.failures), as_json=as_json)
+    return show(lambda: ShownTable(report.to_xcom(), lambda: _reported(report), status, report.failures), as_json=as_json)
 
 
 def _compare(source: SourceCluster, peer_id: str, tables: tuple[str, ...], asked: Options, workers: int) -> VerificationReport:
@@ -76,7 +78,7 @@ def _compare(source: SourceCluster, peer_id: str, tables: tuple[str, ...], asked
     return VerificationReport(peer_id, run.compare(plan, LocalProcesses(workers)))
 
 
-def _told(report: VerificationReport) -> str:
+def _reported(report: VerificationReport) -> str:
     outcomes = report.outcomes or ()
     if not outcomes:
         return "The peer gets no table, so there is nothing to compare."

@@ -17,7 +17,7 @@ from walferry.cli.show import ERROR, READER_GONE, WELL
 from walferry.cli.source import Chosen
 
 if TYPE_CHECKING:  # importing numba takes too long for `--help`
-    from walferry.hbase.wal.windows import UnwrapKey
+    from walferry.hbase.wal.wal_batches import UnwrapKey
     from walferry.observe.inspection.searching import Answer, Question
 
 MAX_LINE_CHARS = 4000
@@ -142,10 +142,10 @@ def _print_all(urls: Iterable[str], question: Question, answers: list[Answer]) -
             if isinstance(part, Answer):
                 answers.append(part)
                 status = ERROR if part.problem else status
-                told = _tell(part.problem or part.note)
+                reported = _tell(part.problem or part.note)
             else:
-                told = _write(sys.stdout.buffer, part)
-            if not told:
+                reported = _write(sys.stdout.buffer, part)
+            if not reported:
                 return READER_GONE
     return status
 

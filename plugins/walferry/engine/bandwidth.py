@@ -10,7 +10,7 @@ A group takes no share while it starts its Spark worker, reads edits that the pe
 
 A share is valid for SETTLE_SECONDS after the count that it comes from, and a group that joins sends nothing for the same time. So
 the shares together never exceed the bandwidth, even if a group counts late. As in HBase, a request's edits count once, even if
-the request is sent again, and files that the slave copies for a bulk load do not count.
+the request is sent again, and files that the peer cluster copies for a bulk load do not count.
 """
 
 from __future__ import annotations

@@ -9,9 +9,9 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from walferry.engine.summary import GroupSummary, Status, digest_with, shown_ms
-from walferry.hbase.wal.windows import Window
+from walferry.hbase.wal.wal_batches import WalBatch
+from walferry.replication.filters.batch import KeptEdits, filtered_by_reason
 from walferry.replication.filters.rules import Reason
-from walferry.replication.filters.window import KeptEdits, filtered_by_reason
 from walferry.replication.sinks.answers import Outage
 from walferry.replication.sinks.sink import SinkRequest
 
@@ -29,23 +29,24 @@ class Counters:
         self._summary = replace(before, status=Status.RUNNING, error=None, passing=False)
         self.outage(None)
 
-    def begin(self, *, slave: str, server: str, queue_id: str, queued: int, wals: int, bytes_to_ship: int) -> None:
+    def begin(self, *, peer_cluster: str, server: str, queue_id: str, queued: int, wals: int, bytes_to_ship: int) -> None:
         """Begin an attempt: `wals` of the `queued` WALs are closed, and contain `bytes_to_ship` behind their positions."""
         with self._lock:
             self._failed_before = self._summary.failedBatches
             self._add(bytesDoneBefore=self._summary.bytesDone)
             self._set(
-                slave=slave, server=server, queue_id=queue_id, sizeOfLogQueue=queued, logsLeft=wals, bytesToShip=bytes_to_ship,
+                peer_cluster=peer_cluster, server=server, queue_id=queue_id, sizeOfLogQueue=queued, logsLeft=wals,
+                bytesToShip=bytes_to_ship,
                 bytesDone=0,
             )  # fmt: skip
 
-    def read(self, window: Window, kept: KeptEdits) -> None:
+    def read(self, batch: WalBatch, kept: KeptEdits) -> None:
         """Count a batch that was read; its entries go to the senders now."""
-        index = window.index
+        index = batch.index
         partial = kept.reason == Reason.SHIPPED
         with self._lock:
             self._add(
-                logEditsRead=len(index), logReadInBytes=int(window.next_positions[-1] - window.positions[0]),
+                logEditsRead=len(index), logReadInBytes=int(batch.next_positions[-1] - batch.positions[0]),
                 cellsFiltered=int((index.cell_count - kept.cells)[partial].sum()),
             )  # fmt: skip
             filtered = Counter(self._summary.logEditsFiltered) + Counter(filtered_by_reason(kept))
@@ -75,7 +76,7 @@ class Counters:
         self._set(failedBatches=self._failed_before + requests)
 
     def sent_as(self, sink: str, refused: str | None) -> None:
-        """Note how edits are sent now, and why the slave has refused direct writes to its regions, if it has."""
+        """Note how edits are sent now, and why the peer cluster has refused direct writes to its regions, if it has."""
         self._set(sink=sink, directRefused=refused)
 
     def done(self, bytes_done: int) -> None:
@@ -108,11 +109,11 @@ class Counters:
         self._set(timestampOfNextToReplicate=None if written is None else shown_ms(written))
 
     def outage(self, outage: Outage | None) -> None:
-        """Note the slave's outage; None if there is none."""
+        """Note the peer cluster's outage; None if there is none."""
         if outage is None:
-            self._set(slaveSilentSince=None, slaveTries=0, slaveError=None)
+            self._set(sinkSilentSince=None, sinkTries=0, sinkError=None)
         else:
-            self._set(slaveSilentSince=int(outage.since * 1000), slaveTries=outage.tries, slaveError=outage.error)
+            self._set(sinkSilentSince=int(outage.since * 1000), sinkTries=outage.tries, sinkError=outage.error)
 
     def end(self, status: Status, error: str | None = None, *, passing: bool = False) -> None:
         """Note how the attempt ended. After DONE nothing counts as left, even if a killed attempt had counted something."""

@@ -8,7 +8,7 @@ from typing import Protocol
 from walferry.engine.in_flight import WalOffset
 from walferry.engine.summary import GroupSummary
 from walferry.hbase.wal.errors import WalError
-from walferry.hbase.wal.windows import Window
+from walferry.hbase.wal.wal_batches import WalBatch
 from walferry.replication.filters.rules import FilterRules
 
 
@@ -27,7 +27,7 @@ class Feed(Protocol):
         """Return the offset at which reading the WAL with this number begins: by default its beginning."""
         return 0
 
-    def batches(self, wal: int) -> Generator[tuple[Window, str]]:
+    def batches(self, wal: int) -> Generator[tuple[WalBatch, str]]:
         """Yield the WAL's batches of entries, each with the file's URL.
 
         A batch counts as handed out once the caller asks for the next one. Raises WalError, StoreError, WalNotClosed.
@@ -36,11 +36,11 @@ class Feed(Protocol):
     def rules(self, wal: int) -> FilterRules:
         """Return the rules for the WAL's entries."""
 
-    def chosen(self, batch: Window) -> Window:
+    def chosen(self, batch: WalBatch) -> WalBatch:
         """Return the part of a batch that is shipped, before any rules apply: by default all. The part may have no entries."""
         return batch
 
-    def handed_out(self, wal: int, batch: Window) -> None:
+    def handed_out(self, wal: int, batch: WalBatch) -> None:
         """Note that all entries of a batch are with the senders, or filtered out."""
 
     def ends_at(self, wal: int, error: WalError) -> bool:

@@ -27,10 +27,10 @@ from walferry.engine.senders import Senders
 from walferry.engine.summary import Status
 from walferry.hbase.files.closedness import CLOSE_TIMEOUT_SECONDS, WalNotClosed
 from walferry.hbase.wal.errors import WalError
-from walferry.hbase.wal.windows import Window
+from walferry.hbase.wal.wal_batches import WalBatch
+from walferry.replication.filters.batch import filter_batch
 from walferry.replication.filters.rules import FilterRules
 from walferry.replication.filters.visibility import LabelFilter
-from walferry.replication.filters.window import filter_window
 from walferry.replication.peers.settings import PeerSettings
 from walferry.replication.sinks.errors import Stopped
 from walferry.replication.sinks.sink import Sink
@@ -141,7 +141,7 @@ class Run:
         """
         senders.stop()
         if not senders.join(CALLS_SECONDS):
-            log.warning("the slave has not answered for %g s, and is not waited for any longer", CALLS_SECONDS)
+            log.warning("the peer cluster has not answered for %g s, and is not waited for any longer", CALLS_SECONDS)
             self.sink.interrupt()
 
     def publish(self) -> None:
@@ -197,7 +197,7 @@ class FeedReader:
                 raise
         return True
 
-    def _hand_out_to_first_error(self, batch: Window, wal: int, path: str, rules: FilterRules) -> None:
+    def _hand_out_to_first_error(self, batch: WalBatch, wal: int, path: str, rules: FilterRules) -> None:
         """Hand out a batch. If entries raise errors, hand out the entries before the first such entry, and raise its error."""
         try:
             self._hand_out(batch, wal, path, rules)
@@ -207,10 +207,10 @@ class FeedReader:
                 self._hand_out_to_first_error(sound, wal, path, rules)
             raise
 
-    def _hand_out(self, batch: Window, wal: int, path: str, rules: FilterRules) -> None:
+    def _hand_out(self, batch: WalBatch, wal: int, path: str, rules: FilterRules) -> None:
         chosen = self.of.feed.chosen(batch)
         if len(chosen.index):
-            chosen, kept = self.of.labels.apply(chosen, filter_window(chosen, rules, path), path)
+            chosen, kept = self.of.labels.apply(chosen, filter_batch(chosen, rules, path), path)
             take = self.of.sink.take(chosen, kept, rules, path)
             self.of.counters.read(chosen, kept)  # first: entries must be counted before they may be committed
             self.senders.dispatch(chosen, kept, wal, take)
@@ -219,7 +219,7 @@ class FeedReader:
 
 
 @contextmanager
-def _closed_after(batches: Generator[tuple[Window, str]]) -> Iterator[Generator[tuple[Window, str]]]:
+def _closed_after(batches: Generator[tuple[WalBatch, str]]) -> Iterator[Generator[tuple[WalBatch, str]]]:
     """Close the batches' file before any error is handled. An error in closing does not hide another error."""
     try:
         yield batches

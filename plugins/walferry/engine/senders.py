@@ -5,8 +5,8 @@ and queued, one at a time for each sender. All senders together hold a bounded n
 looks like.
 
 Each acknowledgement takes a round trip, however small the request. So a sender sends everything that was queued since its last
-send at once, and waits for the acknowledgement: this is little to a slave that keeps up, and more to a slave that is far away. It
-takes no more than is acknowledged within about a second, because positions move only then.
+send at once, and waits for the acknowledgement: this is little to a peer cluster that keeps up, and more to a peer cluster that
+is far away. It takes no more than is acknowledged within about a second, because positions move only then.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ from typing import Protocol
 import numpy as np
 
 from walferry.engine.in_flight import InFlight, WalOffset
-from walferry.hbase.wal.windows import Window
-from walferry.replication.filters.window import KeptEdits
+from walferry.hbase.wal.wal_batches import WalBatch
+from walferry.replication.filters.batch import KeptEdits
 from walferry.replication.peers.settings import PeerSettings
 from walferry.replication.sinks.errors import Stopped
 from walferry.replication.sinks.sink import Ints, SinkRequest, Take
@@ -164,7 +164,7 @@ class Senders:
         for thread in self._threads:
             thread.start()
 
-    def dispatch(self, window: Window, kept: KeptEdits, wal: int, take: Take) -> None:
+    def dispatch(self, batch: WalBatch, kept: KeptEdits, wal: int, take: Take) -> None:
         """Hand the entries of a batch that the sink takes to the senders; wait while too much is held. Raises Stopped.
 
         An entry that goes alone does so after the entries that its sender already has.
@@ -173,16 +173,16 @@ class Senders:
             raise Stopped
         chosen = take.entries
         for some in _fitting(chosen, kept.size, self._limits.buffer_bytes // 8, chosen.size):
-            self._dispatch(some, window, kept, wal, take)
-            self._in_flight.read_to(WalOffset(wal, int(window.next_positions[some[-1]])))
+            self._dispatch(some, batch, kept, wal, take)
+            self._in_flight.read_to(WalOffset(wal, int(batch.next_positions[some[-1]])))
 
-    def _dispatch(self, chosen: Ints, window: Window, kept: KeptEdits, wal: int, take: Take) -> None:
+    def _dispatch(self, chosen: Ints, batch: WalBatch, kept: KeptEdits, wal: int, take: Take) -> None:
         """Hand out sender by sender. Until all senders have their entries, no position passes the first of these entries."""
-        sender_of = window.index.region_hash[chosen] % np.uint64(len(self._queues))
+        sender_of = batch.index.region_hash[chosen] % np.uint64(len(self._queues))
         for sender in range(len(self._queues)):
             for part in _parts(chosen[sender_of == sender], kept.size, self._limits, take.alone):
-                first = WalOffset(wal, window.entry_offset(part[0]))
-                written = int(window.index.write_time[part[0]])
+                first = WalOffset(wal, batch.entry_offset(part[0]))
+                written = int(batch.index.write_time[part[0]])
                 if int(part[0]) in take.alone:
                     self._flush(sender)
                     self._queue(sender, Queued(self._in_flight.begin(first, written), take.request(part), alone=True))

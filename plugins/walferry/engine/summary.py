@@ -27,7 +27,7 @@ class Status(StrEnum):
     DEADLINE = "deadline"  # the run's time was over; the rest stays queued
     HELD = "held"  # another run holds the group's lease
     PAUSED = "paused"  # the peer was paused meanwhile; the rest stays queued until it is resumed
-    SLAVE_DOWN = "slave-down"  # the slave has acknowledged nothing for too long; the next batch tries again
+    PEER_DOWN = "peer-down"  # the peer cluster has acknowledged nothing for too long; the next batch tries again
     FAILED = "failed"  # the error says why; acknowledged edits are registered, the rest stays queued
 
 
@@ -67,13 +67,13 @@ class GroupSummary(Record):
     ageOfLastShippedOp: int | None = None  # ms from that edit's write to its acknowledgement
     timestampOfNextToReplicate: int | None = None  # write time of the oldest edit not shipped, or earlier; None: no edit is left
     replicationLag: int | None = None  # ms from that time to the summary; 0: no closed WAL is left; None: unknown
-    slave: str = ""  # the peer's cluster key
+    peer_cluster: str = ""  # the peer's cluster key
     sink: str = ""  # how edits are sent (walferry.replication.peers.settings.SinkKind); empty: none sent yet
-    directRefused: str | None = None  # why the slave refuses writes to its regions; None: it does not, or was not asked
+    directRefused: str | None = None  # why the peer cluster refuses writes to its regions; None: it does not, or was not asked
     notLoaded: str | None = None  # in a run that loads files: why part of the group did not go as files
-    slaveSilentSince: int | None = None  # since when the slave acknowledges nothing; None: it does, or gets no requests
-    slaveTries: int = 0  # failed tries since then
-    slaveError: str | None = None  # why the last try failed
+    sinkSilentSince: int | None = None  # since when the peer cluster acknowledges nothing; None: it does, or gets no requests
+    sinkTries: int = 0  # failed tries since then
+    sinkError: str | None = None  # why the last try failed
     lastCompletedLog: str = ""  # in a replay: the newest WAL that is done
     completedLogsDigest: str = ""  # in a replay: `digest_with` of all WALs that are done, in order
     stages: str = ""  # in a replay: identifies the group's edits in this stage, and the edits that they follow (replay.run)
@@ -86,7 +86,7 @@ class GroupSummary(Record):
     @property
     def failed(self) -> bool:
         """Whether the run must end as failed because of this group."""
-        return self.status in (Status.FAILED, Status.HELD, Status.SLAVE_DOWN)
+        return self.status in (Status.FAILED, Status.HELD, Status.PEER_DOWN)
 
     def plus(self, **counts: int) -> Self:
         """Return the summary with these counts added to its own."""

@@ -1,7 +1,7 @@
 """HBase's formats, and calls to its servers, independent of the code that uses them.
 
 layout, values          paths of znodes, and their values
-cluster, cluster_key    a cluster's state in ZooKeeper; the key by which a peer names its slave
+cluster, cluster_key    a cluster's state in ZooKeeper; the key by which a peer names its cluster
 table_cfs               the tables of a peer as older releases keep them
 names, binary_text      names of tables, servers, WALs and files; bytes as HBase shows them
 errors                  errors about znodes and peers

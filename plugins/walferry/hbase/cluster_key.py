@@ -1,4 +1,4 @@
-"""Parses cluster keys, by which peers name their slaves. This module imports no ZooKeeper client."""
+"""Parses cluster keys, by which peers name their peer clusters. This module imports no ZooKeeper client."""
 
 from __future__ import annotations
 

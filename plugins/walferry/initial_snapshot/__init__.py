@@ -1,15 +1,15 @@
-"""The initial snapshot: brings rows that the source already has to the slave of a new peer, before the peer's queue is shipped.
+"""The initial snapshot: brings rows that the source already has to the cluster of a new peer, before the peer's queue is shipped.
 
-    targets                  makes the tables at the slave as at the source, and checks that they are empty
+    targets                  makes the tables at the peer cluster as at the source, and checks that they are empty
     snapshots, manifest      takes and deletes snapshots of the source's tables; reads a snapshot's content
     hfiles                   reads and rewrites the metadata of an HFile
     lives                    whether a table is still the same one
     region_copy              copies one region: by its files, or its rows by a scan
-    files_copy               copies a region's files, and has the slave load them
+    files_copy               copies a region's files, and has the peer cluster load them
     job                      the job, from its start to its end
 
 Every edit since the peer was added is in its queue. So each region's rows may be of any moment after that: the queue contains the
-edits that the copy lacks, and edits that both contain are the same. The queue is shipped only after the copy, because a slave
-takes later writes for newer. For the same reason a region may be copied again, from a later snapshot, in whatever pieces. The
-queue's edits from before the copy are not shipped: the source may have deleted them.
+edits that the copy lacks, and edits that both contain are the same. The queue is shipped only after the copy, because a peer
+cluster takes later writes for newer. For the same reason a region may be copied again, from a later snapshot, in whatever pieces.
+The queue's edits from before the copy are not shipped: the source may have deleted them.
 """

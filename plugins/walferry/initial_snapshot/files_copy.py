@@ -1,4 +1,4 @@
-"""Copies a region's store files, and has the slave load them (walferry.load.file_loader).
+"""Copies a region's store files, and has the peer cluster load them (walferry.load.file_loader).
 
 First it finds the files and reads their metadata; if that fails, the region needs a scan. The copies do not contain the source's
 sequence numbers: see hfiles.py.
@@ -28,7 +28,7 @@ from walferry.load.numbered import StagedFile
 from walferry.load.staging import delete_surely
 
 COPIED_AT_ONCE = 4  # files of a region: HDFS takes longer to end a small file than to write it
-TASK = "walferry, initial snapshot"  # the slave's files name this as their writer
+TASK = "walferry, initial snapshot"  # the peer cluster's files name this as their writer
 
 log = logging.getLogger(__name__)
 
@@ -59,7 +59,9 @@ def copy_files(loader: FileLoader, region: SnapshotRegion, found: Sequence[Found
     except UnreadableHFile as error:
         raise NeedsScan(str(error)) from error
     copied = [each.file for call in calls for each in call]
-    return RegionRecord(CopyWay.FILES, files=len(copied), bytes=sum(file.size for file in copied), slave_region=target.name.hex())
+    return RegionRecord(
+        CopyWay.FILES, files=len(copied), bytes=sum(file.size for file in copied), peer_cluster_region=target.name.hex()
+    )
 
 
 def _copy(each: FoundFile, url: str) -> StagedFile:
@@ -95,15 +97,16 @@ def _pieces(file: OpenWal, source: str, start: int, end: int) -> Iterator[bytes]
 
 
 def clean(place: RegionPlace, record: RegionRecord | None, root: str, patience_seconds: float = 0.0) -> None:
-    """Have the slave delete the folder that a copy has noted, if there is one. Raises StaleLoad if it may still exist.
+    """Have the peer cluster delete the folder that a copy has noted, if there is one. Raises StaleLoad if it may still exist.
 
-    Raises CopyRefused, and asks the slave for nothing, if no copy can have noted this folder.
+    Raises CopyRefused, and asks the peer cluster for nothing, if no copy can have noted this folder.
     """
     if record is None or not record.staging:
         return
-    if problem := delete_surely(place, record.staging, record.slave_region, root, patience_seconds):
+    if problem := delete_surely(place, record.staging, record.peer_cluster_region, root, patience_seconds):
         raise CopyRefused(
-            f"the record of a region of table {place.table} names no folder that a copy can have left at the slave: {problem}",
+            f"the record of a region of table {place.table} names no folder that a copy can have left at the peer cluster: "
+            f"{problem}",
             "Walferry has not written this znode. Delete it by hand, below initial-snapshots in Walferry's znodes, and run again",
         )
 
@@ -120,7 +123,7 @@ def loads(found: Sequence[FoundFile]) -> list[list[FoundFile]]:
     """Return the files of each call, oldest first, at most one per family. Raises NeedsScan if a file's age is unknown.
 
     Such a file cannot be copied without the source's numbers, either. Files without cells, which compactions may leave, are left
-    out: a slave refuses to load them.
+    out: a peer cluster refuses to load them.
     """
     families: dict[bytes, list[FoundFile]] = {}
     for each in found:
@@ -134,10 +137,10 @@ def loads(found: Sequence[FoundFile]) -> list[list[FoundFile]]:
 
 
 def check_borders(region: SnapshotRegion, target: Region) -> None:
-    """Raise NeedsScan if the slave's region does not contain all rows of the source's region."""
+    """Raise NeedsScan if the peer cluster's region does not contain all rows of the source's region."""
     ends_within = not target.end or (region.end and region.end <= target.end)
     if not (target.start <= region.start and ends_within):
-        raise NeedsScan("the table at the slave has other borders of regions")
+        raise NeedsScan("the table at the peer cluster has other borders of regions")
 
 
 def _age(each: FoundFile) -> tuple[int, int, str]:

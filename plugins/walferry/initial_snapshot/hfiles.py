@@ -2,8 +2,8 @@
 
 A region that loads a file trusts the file's own metadata about the order of its cells, unless the load gave the file a number.
 Then cells with numbers that the region has not reached yet are hidden, and after a crash recovered edits up to the file's number
-are skipped. The numbers are the source's, and mean nothing at the slave. A file whose metadata say that it was bulk-loaded has no
-such numbers: its cells are visible at once, and count as the oldest ones until a load has given the file a number.
+are skipped. The numbers are the source's, and mean nothing at the peer cluster. A file whose metadata say that it was bulk-loaded
+has no such numbers: its cells are visible at once, and count as the oldest ones until a load has given the file a number.
 
     HFile    = blocks, trailer of 4096 bytes
     trailer  = "TRABLK\\"$" delimited FileTrailerProto, zeros, int32 version               the version's low 24 bits are 2 or 3

@@ -1,4 +1,4 @@
-"""Copies the tables of a new peer to its slave: the job, from its start to its end. Each task copies some regions.
+"""Copies the tables of a new peer to its peer cluster: the job, from its start to its end. Each task copies some regions.
 
 Copied regions are noted in ZooKeeper (walferry.load.copy_records), so the job may be killed at any time, and the next one goes
 on. While the job runs, it reports its progress.
@@ -33,7 +33,7 @@ from walferry.initial_snapshot.lives import lives
 from walferry.initial_snapshot.manifest import read_manifest, regions_of, split_keys
 from walferry.initial_snapshot.region_copy import CopiedRegions, RegionOutcome, RegionTask, copy_some
 from walferry.initial_snapshot.snapshots import TakeSnapshot, snapshots
-from walferry.initial_snapshot.targets import check_target, has_rows, make_target, told
+from walferry.initial_snapshot.targets import check_target, has_rows, make_target, reported
 from walferry.load.copied_tables import ChosenTable, choose
 from walferry.load.copy_border import find_border
 from walferry.load.copy_records import MAX_NAMED, MAX_TABLES, CopyState, CopyWay, Records, RegionRecord, TableRecord, is_copied
@@ -42,8 +42,8 @@ from walferry.load.fence import Claim
 from walferry.load.staging import PATIENCE_SECONDS
 from walferry.replication.filters.rules import PeerTables
 from walferry.replication.locks.peer_lock import holding_peer_after_others
+from walferry.replication.peers.peer_tables import peer_tables
 from walferry.replication.peers.reading import Peer, disabled_guard, successor
-from walferry.replication.peers.slave_tables import slave_tables
 from walferry.replication.queues.errors import LeaseHeld
 from walferry.replication.queues.lease import acquire, await_settled
 from walferry.replication.source.agreement import check_peer
@@ -54,7 +54,7 @@ TASKS_A_CORE = 8  # each connects to both clusters once; the last tasks should e
 PROGRESS_SECONDS = 10.0
 WAIT_SECONDS = 3600.0  # for a batch that holds the peer lock; a batch's deadline is 1800 s by default
 LOOK_SECONDS = 1.0  # between two looks at leases that are held
-TOLD_SECONDS = 1.0  # shorter waits are not reported
+WORTH_REPORTING_SECONDS = 1.0  # shorter waits are not reported
 BEGIN_TRIES = 3  # if a table becomes another one between the roll and its snapshot
 
 log = logging.getLogger(__name__)
@@ -70,7 +70,7 @@ class CopyRun(SourceJob):
     nothing_done: ClassVar[str] = "the initial snapshot has stopped"
 
     tables: tuple[str, ...] = ()
-    allow_not_empty: bool = False  # copy into tables that have rows at the slave
+    allow_not_empty: bool = False  # copy into tables that have rows at the peer cluster
 
     def run(self, on: Backend, say: Tell) -> JobOutcome:
         """Copy all tables and regions that are not copied yet. Raises the errors of initial_snapshot."""
@@ -113,12 +113,12 @@ def initial_snapshot(request: CopyRun, spread: Spread, say: Tell = print) -> Cop
             guard = disabled_guard(session.zk, session.nodes, peer_id)
             await_settled(session, peer_id, guard, session.own.peer_lock(peer_id))
             peer = peer_to_copy(session, peer_id)  # again: the peer may have changed while this run waited for others
-            with slave_tables(peer, request.source.login_to(peer)) as slave:
+            with peer_tables(peer, request.source.login_to(peer)) as peer_cluster:
                 check_queued(session, peer_id)
-                chosen = chosen_tables(session, peer, slave, request)
+                chosen = chosen_tables(session, peer, peer_cluster, request)
                 with snapshots(session, peer_id, attempt) as take:
                     claim = Claim(session, peer_id, attempt, guard.version)
-                    return _Copy(session, peer, slave, request, claim, say).run(chosen, take, spread)
+                    return _Copy(session, peer, peer_cluster, request, claim, say).run(chosen, take, spread)
 
 
 def peer_to_copy(session: Session, peer_id: str) -> Peer:
@@ -144,7 +144,7 @@ def await_quiet(session: Session, peer_id: str, holder: str, waiting: Callable[[
 
     `waiting` gets the reason for the wait. Raises LeaseHeld after `wait_seconds`, EnabledPeer, MissingPeer, ConnectError.
     """
-    give_up, quiet_at, told = time.monotonic() + wait_seconds, NEVER, ""
+    give_up, quiet_at, reported = time.monotonic() + wait_seconds, NEVER, ""
     left = [unquote(name) for name in children(session.zk, session.own.leases(peer_id)) or ()]
     while left:
         held = []
@@ -156,13 +156,13 @@ def await_quiet(session: Session, peer_id: str, holder: str, waiting: Callable[[
                 held.append((group, error))
         if held and time.monotonic() > give_up:
             raise held[0][1]
-        if held and (why := str(held[0][1])) != told:
-            told = why
-            waiting(told)
+        if held and (why := str(held[0][1])) != reported:
+            reported = why
+            waiting(reported)
         left = [group for group, _ in held]
         time.sleep(LOOK_SECONDS if held else 0)
     if (seconds := quiet_at - now()) > 0:
-        if seconds >= TOLD_SECONDS:
+        if seconds >= WORTH_REPORTING_SECONDS:
             waiting(f"requests of an earlier run that had no answer may take effect for {seconds:.0f} s more")
         time.sleep(seconds)
 
@@ -181,9 +181,9 @@ def check_queued(session: Session, peer_id: str) -> None:
         )
 
 
-def chosen_tables(session: Session, peer: Peer, slave: Tables, request: CopyRun) -> list[ChosenTable]:
-    """Choose the tables, and check that they can be copied to the slave. Raises CopyRefused, WalferryError."""
-    if cluster_id(session.zk, session.nodes) == cluster_id(slave.zk, slave.nodes):
+def chosen_tables(session: Session, peer: Peer, peer_cluster: Tables, request: CopyRun) -> list[ChosenTable]:
+    """Choose the tables, and check that they can be copied to the peer cluster. Raises CopyRefused, WalferryError."""
+    if cluster_id(session.zk, session.nodes) == cluster_id(peer_cluster.zk, peer_cluster.nodes):
         raise CopyRefused(f"peer {peer.id}: its cluster key {peer.cluster_key} leads to the source cluster itself", "Correct it")
     names = tuple(map(without_default_namespace, request.tables))
     with master.connect(active_master(session.zk, session.nodes), login=request.source.login) as source:
@@ -193,34 +193,34 @@ def chosen_tables(session: Session, peer: Peer, slave: Tables, request: CopyRun)
     state = records.state()
     goes_on = state is not None and not state.complete
     now = lives(session, [table.name for table in chosen])
-    with master.connect(active_master(slave.zk, slave.nodes), login=slave.login) as there:
+    with master.connect(active_master(peer_cluster.zk, peer_cluster.nodes), login=peer_cluster.login) as there:
         for table in chosen:
             ours = records.table(table.name) if goes_on else None
-            check_target(there, slave, table, may_have_rows=request.allow_not_empty or ours is not None)
-            going_on(there, slave, table.name, ours, now)
+            check_target(there, peer_cluster, table, may_have_rows=request.allow_not_empty or ours is not None)
+            going_on(there, peer_cluster, table.name, ours, now)
     return chosen
 
 
 def going_on(
-    there: Connection, slave: Tables, table: str, ours: TableRecord | None, now: Mapping[str, str]
+    there: Connection, peer_cluster: Tables, table: str, ours: TableRecord | None, now: Mapping[str, str]
 ) -> TableRecord | None:
     """Return the record of a table whose copy goes on; None if its copy starts over. `now` gives the tables' present lives.
 
-    Raises CopyRefused if the slave has rows of an earlier life of the table.
+    Raises CopyRefused if the peer cluster has rows of an earlier life of the table.
     """
     if ours is None or ours.life == now.get(table):
         return ours
-    if table in master.table_schemas(there, [table]) and has_rows(slave, table):
+    if table in master.table_schemas(there, [table]) and has_rows(peer_cluster, table):
         raise another_life(table)
     return None
 
 
 def another_life(table: str) -> CopyRefused:
-    """Return the error for a table whose rows at the slave may be of an earlier life of the table."""
+    """Return the error for a table whose rows at the peer cluster may be of an earlier life of the table."""
     return CopyRefused(
         f"table {table} was disabled at the source since its copy began, so it may have been truncated, dropped or restored, and "
-        "the slave may have rows that it has no more",
-        "Truncate or drop it at the slave and run again: it is then copied anew",
+        "the peer cluster may have rows that it has no more",
+        "Truncate or drop it at the peer cluster and run again: it is then copied anew",
     )
 
 
@@ -240,7 +240,7 @@ class _Copy:
 
     session: Session
     peer: Peer
-    slave: Tables
+    peer_cluster: Tables
     request: CopyRun
     claim: Claim
     say: Tell = print
@@ -293,22 +293,24 @@ class _Copy:
 
     def _known(self, records: Records, tables: Sequence[ChosenTable], now: Mapping[str, str]) -> dict[str, TableRecord]:
         """Return the records of the tables whose copies go on."""
-        with master.connect(active_master(self.slave.zk, self.slave.nodes), login=self.slave.login) as there:
-            found = {each.name: going_on(there, self.slave, each.name, records.table(each.name), now) for each in tables}
+        with master.connect(active_master(self.peer_cluster.zk, self.peer_cluster.nodes), login=self.peer_cluster.login) as there:
+            found = {each.name: going_on(there, self.peer_cluster, each.name, records.table(each.name), now) for each in tables}
         return {name: record for name, record in found.items() if record is not None}
 
     def _begin(self, records: Records, begun: _Begun) -> list[RegionTask]:
-        """Make the table at the slave. Returns a task for each region."""
+        """Make the table at the peer cluster. Returns a task for each region."""
         table = begun.table
         regions = regions_of(read_manifest(self.request.source.hbase_root, begun.snapshot), table.families)
         records.begin_table(table.name, begun.record)
-        with master.connect(active_master(self.slave.zk, self.slave.nodes), login=self.slave.login) as there:
+        with master.connect(active_master(self.peer_cluster.zk, self.peer_cluster.nodes), login=self.peer_cluster.login) as there:
             target = make_target(there, table.schema, split_keys(regions))
         if target.made:
-            self.say(f"table {table.name} is made at the slave, with {len(regions)} regions")
+            self.say(f"table {table.name} is made at the peer cluster, with {len(regions)} regions")
             if target.left:
-                self.say(f"table {table.name} at the slave has not got these settings of the source: {told(target.left)}")
-        if target.made or begun.fresh or not has_rows(self.slave, table.name):  # it may have been dropped or truncated
+                self.say(
+                    f"table {table.name} at the peer cluster has not got these settings of the source: {reported(target.left)}"
+                )
+        if target.made or begun.fresh or not has_rows(self.peer_cluster, table.name):  # it may have been dropped or truncated
             records.begin_table_anew(table.name, begun.record)
         claim = self.claim
         return [RegionTask(each, table.families, table.why_scan, claim.attempt, claim.peer_version) for each in regions]
@@ -326,10 +328,10 @@ class _Copy:
         return errors
 
     def _clean(self, records: Records, table: str) -> None:
-        """Delete the files that earlier tries left at the slave, also of regions that are no longer in the snapshot."""
+        """Delete the files that earlier tries left at the peer cluster, also of regions that are no longer in the snapshot."""
         for name, record in records.regions(table, records.names(table)).items():
             if not record.way:
-                clean(self.slave.place(table), record, self.request.source.hbase_root, PATIENCE_SECONDS)
+                clean(self.peer_cluster.place(table), record, self.request.source.hbase_root, PATIENCE_SECONDS)
                 records.forget_region(table, name)
 
 

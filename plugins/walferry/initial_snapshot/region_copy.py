@@ -20,8 +20,8 @@ from walferry.load.errors import BrokenSnapshot, CopyRefused, Overtaken
 from walferry.load.fence import Claim
 from walferry.load.file_loader import FileLoader, Tries
 from walferry.load.region_lock import turn
+from walferry.replication.peers.peer_tables import peer_tables
 from walferry.replication.peers.reading import Peer, read_peer
-from walferry.replication.peers.slave_tables import slave_tables
 from walferry.replication.source.cluster import SourceCluster, VisibilityLabels
 from walferry.replication.source.session import Session, open_session
 from walferry.shipping.rows import row_shipment
@@ -68,7 +68,7 @@ class RegionCopier:
     session: Session
     peer: Peer
     source_tables: Tables
-    slave_tables: Tables
+    peer_tables: Tables
 
     def copy(self, task: RegionTask) -> RegionOutcome:
         """Copy a region; try again for a while after errors that may pass. Never raises WalferryError or OSError."""
@@ -83,7 +83,7 @@ class RegionCopier:
             log.warning("trying again: %s", problem)
 
     def _copy(self, task: RegionTask) -> RegionRecord:
-        region, place = task.region, self.slave_tables.place(task.region.table)
+        region, place = task.region, self.peer_tables.place(task.region.table)
         records = Records(self.session, self.peer.id, Claim(self.session, self.peer.id, task.attempt, task.peer_version))
         held = records.held(region.table, region.encoded_name)
         if held.record is not None and held.record.staging:  # an earlier try has left a folder
@@ -91,7 +91,7 @@ class RegionCopier:
             clean(place, held.record, self.session.source.hbase_root)
         try:
             alone = partial(turn, self.session, self.peer.id, task.attempt)
-            login, root = self.slave_tables.login, self.session.source.hbase_root
+            login, root = self.peer_tables.login, self.session.source.hbase_root
             source_id = str(cluster_id(self.session.zk, self.session.nodes))
             loader = FileLoader(place, login, root, source_id, alone, written_at_once=COPIED_AT_ONCE)
             record = copy_files(loader, region, self._found(task), held)
@@ -115,7 +115,7 @@ class RegionCopier:
         return found
 
     def _check_labels(self, region: SnapshotRegion, *, known: bool) -> None:
-        """Raise CopyRefused if cells of the region may have visibility labels, which mean something else at the slave."""
+        """Raise CopyRefused if cells of the region may have visibility labels, which mean something else at the peer cluster."""
         if self.session.source.visibility_labels == VisibilityLabels.SHIP:
             return
         if visibility_labels(self.session.zk, self.session.nodes).keys() - {SYSTEM_LABEL}:
@@ -132,7 +132,8 @@ def copy_rows(
 ) -> int:
     """Copy all rows that the source now has within the region, through the peer's own sink. Returns the number of cells.
 
-    `attempt` names the attempt of the run that holds the peer lock. Raises RowsTaken, RightLost, SlaveUnreachable, WalferryError.
+    `attempt` names the attempt of the run that holds the peer lock. Raises RowsTaken, RightLost, PeerClusterUnreachable,
+    WalferryError.
     """
     spec = ScanSpec(region.start, region.end, tuple(families), max_versions=ALL_VERSIONS, raw=True)
     with row_shipment(session, peer, attempt, f"{region.table},{region.encoded_name}", f"the rows of {region}") as shipment:
@@ -166,8 +167,11 @@ def region_copier(source: SourceCluster, peer_id: str) -> Iterator[RegionCopier]
     """Connect to both clusters for the length of a block. Raises WalferryError."""
     with open_session(source) as session:
         peer = read_peer(session.zk, session.nodes, peer_id)
-        with slave_tables(peer, source.login_to(peer)) as slave, Tables(session.zk, session.nodes, login=source.login) as tables:
-            yield RegionCopier(session, peer, tables, slave)
+        with (
+            peer_tables(peer, source.login_to(peer)) as peer_cluster,
+            Tables(session.zk, session.nodes, login=source.login) as tables,
+        ):
+            yield RegionCopier(session, peer, tables, peer_cluster)
 
 
 def _may_pass(error: WalferryError | OSError) -> bool:

@@ -1,9 +1,9 @@
-"""Makes the tables at the slave after the source's tables, with the settings that may travel, unless the tables exist.
+"""Makes the tables at the peer cluster after the source's tables, with the settings that may travel, unless the tables exist.
 
-The users who may alter the source's tables choose these settings. At the slave the settings must not load code (coprocessors,
-policies, classes in a configuration), use the source's keys, lose acknowledged edits (DURABILITY), refuse edits (READONLY), or
-decide about the slave's servers and disks (replicas, priorities, storage). So only settings about how cells are kept and written
-travel. The operator is informed of the rest. The slave's Master checks the values.
+The users who may alter the source's tables choose these settings. At the peer cluster the settings must not load code
+(coprocessors, policies, classes in a configuration), use the source's keys, lose acknowledged edits (DURABILITY), refuse edits
+(READONLY), or decide about the peer cluster's servers and disks (replicas, priorities, storage). So only settings about how cells
+are kept and written travel. The operator is informed of the rest. The peer cluster's Master checks the values.
 
 Source: HBase's TableDescriptorBuilder, ColumnFamilyDescriptorBuilder (branch-2.6), HTableDescriptor, HColumnDescriptor
 (branch-1.4). docs/initial-snapshot.md has the same lists.
@@ -37,7 +37,7 @@ FAMILY_ATTRIBUTES = frozenset({
     "MOB_THRESHOLD", "NEW_VERSION_BEHAVIOR", "PREFETCH_BLOCKS_ON_OPEN", "REPLICATION_SCOPE", "TTL", "VERSIONS", PREFIX_LENGTH,
 })  # fmt: skip
 OF_EACH_CLUSTER = frozenset({"ENCRYPTION_KEY", "IS_META", "IS_ROOT", "OWNER"})  # HBase sets them itself, so no message lists them
-MAX_TOLD, MAX_NAME_CHARS = 20, 100
+MAX_REPORTED, MAX_NAME_CHARS = 20, 100
 
 
 @dataclass(frozen=True)
@@ -49,26 +49,28 @@ class MadeTarget:
 
 
 def check_target(master: Connection, tables: Tables, chosen: ChosenTable, *, may_have_rows: bool) -> None:
-    """Check that a table that the slave already has contains these families, and no rows. Raises CopyRefused, WalferryError."""
+    """Check that a table that the peer cluster already has contains these families, and no rows. Raises CopyRefused,
+    WalferryError."""
     there = table_schemas(master, [chosen.name]).get(chosen.name)
     if there is None:
         return
     families = {family.name for family in there.column_families}
     if lacking := [name.decode(errors="replace") for name in chosen.families if name not in families]:
         raise CopyRefused(
-            f"table {chosen.name} at the slave has no family {', '.join(lacking)}",
+            f"table {chosen.name} at the peer cluster has no family {', '.join(lacking)}",
             "Add it there, or drop the table there: then it is made as at the source",
         )
     for family in there.column_families:
         if family.name in chosen.families and has_new_version_behavior(family):
             raise CopyRefused(
-                f"family {family.name.decode(errors='replace')} of table {chosen.name} at the slave has NEW_VERSION_BEHAVIOR, so "
+                f"family {family.name.decode(errors='replace')} of table {chosen.name} at the peer cluster has "
+                f"NEW_VERSION_BEHAVIOR, so "
                 "deletes of the copy could hide its puts",
                 "Drop the table there: then it is made as at the source. Or leave it out",
             )
     if not may_have_rows and has_rows(tables, chosen.name):
         raise CopyRefused(
-            f"table {chosen.name} at the slave is not empty",
+            f"table {chosen.name} at the peer cluster is not empty",
             "Truncate or drop it there, or leave it out: deleting its rows leaves delete markers, which would hide rows of the "
             "copy. Set allow_not_empty to copy into it all the same: what the copy brings then counts as written after the cells "
             "with equal timestamps that are there",
@@ -90,7 +92,8 @@ def has_rows(tables: Tables, table: str) -> bool:
 
 
 def portable(schema: pb.TableSchema) -> tuple[pb.TableSchema, tuple[str, ...]]:
-    """Return the schema for the slave, and the settings that it lacks, such as "coprocessor$1" or "DURABILITY of family f"."""
+    """Return the schema for the peer cluster, and the settings that it lacks, such as "coprocessor$1" or "DURABILITY of family
+    f"."""
     made = pb.TableSchema(table_name=pb.TableName(namespace=schema.table_name.namespace, qualifier=schema.table_name.qualifier))
     left = _fill(made, schema, TABLE_ATTRIBUTES)
     for family in schema.column_families:
@@ -120,7 +123,7 @@ def _fill(made: _Schema, found: _Schema, safe: frozenset[str]) -> list[str]:
     return [name for name in left if name not in OF_EACH_CLUSTER]
 
 
-def told(left: Sequence[str]) -> str:
+def reported(left: Sequence[str]) -> str:
     """Return the names of settings as one line; of many, only the first ones."""
-    more = [f"and {len(left) - MAX_TOLD} more"] if len(left) > MAX_TOLD else []
-    return ", ".join([*(visible(name, MAX_NAME_CHARS) for name in left[:MAX_TOLD]), *more])
+    more = [f"and {len(left) - MAX_REPORTED} more"] if len(left) > MAX_REPORTED else []
+    return ", ".join([*(visible(name, MAX_NAME_CHARS) for name in left[:MAX_REPORTED]), *more])

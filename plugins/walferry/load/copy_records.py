@@ -1,7 +1,8 @@
 """Records a peer's initial snapshot in ZooKeeper: a later run goes on with it, and no batch ships the queue before its end.
 
     <root>/initial-snapshots/<quoted znode parent>/<quoted peer>                        CopyState as JSON
-    …/<quoted table>                                                               TableRecord as JSON: rows may be at the slave
+    …/<quoted table>                                                               TableRecord as JSON: rows may be at the peer
+                                                                                   cluster
     …/<quoted table>/<region>                                                      RegionRecord as JSON
     …/+borders/<id>                                                                Load: which WALs are older (copy_border.py)
     …/+turns/…                                                               see region_lock.py; no table's name begins with "+"
@@ -62,7 +63,7 @@ class RegionRecord(Record):
     bytes: int = 0
     cells: int = 0  # cells copied by a scan
     staging: str = ""  # the folder of a bulk load that was begun
-    slave_region: str = ""  # full name of the slave's region for which the folder was made
+    peer_cluster_region: str = ""  # full name of the peer cluster's region for which the folder was made
     why_scan: str = ""
     by: str = ""  # the task that wrote the record
 
@@ -145,16 +146,16 @@ class Records:
         self._forget_tables()
 
     def table(self, table: str) -> TableRecord | None:
-        """Return the record of a table whose rows may be at the slave; None if the slave cannot have any."""
+        """Return the record of a table whose rows may be at the peer cluster; None if the peer cluster cannot have any."""
         znode = read(self._zk, self._table(table))
         return None if znode is None else decode_or_none(TableRecord, znode.value) or TableRecord()
 
     def begin_table(self, table: str, record: TableRecord) -> None:
-        """Write the table's record. From the first one on, rows of the table may be at the slave."""
+        """Write the table's record. From the first one on, rows of the table may be at the peer cluster."""
         self._put(self._table(table), record)
 
     def begin_table_anew(self, table: str, record: TableRecord) -> None:
-        """Forget the table's copied regions, because they are not at the slave any more, and write its record."""
+        """Forget the table's copied regions, because they are not at the peer cluster any more, and write its record."""
         self._delete(self._tree(self._table(table)))
         self.begin_table(table, record)
 
@@ -282,7 +283,7 @@ class HeldRegion:
 
     def note(self, folder: Folder) -> None:
         """Note the folder for the region's files, as `put` does."""
-        self.put(RegionRecord(staging=folder.token, slave_region=folder.region))
+        self.put(RegionRecord(staging=folder.token, peer_cluster_region=folder.region))
 
     def forget(self) -> None:
         """Do nothing: the region's next record names no folder."""

@@ -48,21 +48,22 @@ def loaded_before(session: Session, peer: Peer, group: str) -> LoadedBefore:
 
 
 def end_loads(session: Session, peer: Peer, groups: Collection[str]) -> list[Load]:
-    """Delete the files that killed loads of these groups have left at the slave, so that these loads load nothing more.
+    """Delete the files that killed loads of these groups have left at the peer cluster, so that these loads load nothing more.
 
     The caller holds the groups' leases. Returns the records of the peer's loads. Raises StaleLoad, ConnectError.
     """
     loads = loads_of(session, peer.id)
     if left := [load for load in loads if load.may_go_on(groups)]:
         from walferry.load.file_loader import clean
-        from walferry.replication.peers.slave_tables import slave_tables
+        from walferry.replication.peers.peer_tables import peer_tables
 
         try:
-            with slave_tables(peer, session.source.login_to(peer)) as slave:
+            with peer_tables(peer, session.source.login_to(peer)) as peer_cluster:
                 for load in left:
-                    clean(load, session.zk, slave, session.source)
-        except ConnectError as error:  # the slave's ZooKeeper, most likely: the queue waits, as with a slave that is down
-            raise StaleLoad(f"what a load that was killed has left at the slave cannot be deleted: {error}") from error
+                    clean(load, session.zk, peer_cluster, session.source)
+        # the peer cluster's ZooKeeper, most likely: the queue waits, as with a peer cluster that is down
+        except ConnectError as error:
+            raise StaleLoad(f"what a load that was killed has left at the peer cluster cannot be deleted: {error}") from error
     return loads
 
 

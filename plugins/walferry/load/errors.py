@@ -11,7 +11,7 @@ class LoadOvertaken(WalferryError):
 
 
 class NotLoaded(WalferryError):
-    """The slave has not loaded a region's files."""
+    """The peer cluster has not loaded a region's files."""
 
 
 class BrokenRow(WalferryError):
@@ -23,7 +23,7 @@ class RunsLost(WalferryError):
 
 
 class StaleLoad(WalferryError):
-    """The files that a killed load has left at the slave could not be deleted, so nothing may be shipped yet."""
+    """The files that a killed load has left at the peer cluster could not be deleted, so nothing may be shipped yet."""
 
 
 class CopyRefused(WalferryError):
@@ -57,7 +57,7 @@ class UnreadableHFile(WalferryError):
 
 
 def is_refusal(error: BaseException) -> bool:
-    """Return whether the slave says that the same call would fail again."""
+    """Return whether the peer cluster says that the same call would fail again."""
     return isinstance(error, RemoteError) and error.do_not_retry
 
 

@@ -1,4 +1,4 @@
-"""Has a region of the slave take files: the one way in which files of backlogs and of initial snapshots get there.
+"""Has a region of the peer cluster take files: the one way in which files of backlogs and of initial snapshots get there.
 
     PrepareBulkLoad at the region's server            makes <staging>/<token>, into which all may write
     note the folder                                   before any file is put there: see records.py, fence.py
@@ -41,13 +41,13 @@ from walferry.load.records import Folder, Load, end, folders_of, forget
 from walferry.load.staging import PATIENCE_SECONDS, delete_noted, delete_surely, new_folder
 from walferry.replication.source.cluster import SourceCluster
 
-LOADS = 3  # times that a call's files are written, if the slave does not load or number them
+LOADS = 3  # times that a call's files are written, if the peer cluster does not load or number them
 TRIES = 5  # times that a load begins, if its files are not loaded: a NameNode may be away for some seconds
 
 log = logging.getLogger(__name__)
 
 TakeTurn = Callable[[str], AbstractContextManager[None]]
-"""Waits for the turn to load into a region of the slave, by its encoded name, and holds it for the length of a block."""
+"""Waits for the turn to load into a region of the peer cluster, by its encoded name, and holds it for the length of a block."""
 
 WriteFile = Callable[[str], StagedFile]
 """Writes a file of a load to a URL."""
@@ -68,10 +68,10 @@ class FolderNote(Protocol):
 
 @dataclass(frozen=True)
 class FileLoader:
-    """Loads files into regions of the table at `place`, with the slave's `login`.
+    """Loads files into regions of the table at `place`, with the peer cluster's `login`.
 
-    `source_root` is the URL of the source's hbase.rootdir. `source_id` is the source's cluster id: the slave's own replication
-    does not send the files to that cluster.
+    `source_root` is the URL of the source's hbase.rootdir. `source_id` is the source's cluster id: the peer cluster's own
+    replication does not send the files to that cluster.
     """
 
     place: RegionPlace
@@ -129,8 +129,9 @@ def noted_folder(
 ) -> Iterator[tuple[Connection, str]]:
     """Have a folder made for a load into `target`, note it, and have it deleted after the block.
 
-    Yields the connection to the region's server, and the folder's URL. If the slave does not delete the folder, the note stays,
-    so that the next run deletes the folder; with `surely` that is an error. Raises NotLoaded, LoadOvertaken, Overtaken, RpcError.
+    Yields the connection to the region's server, and the folder's URL. If the peer cluster does not delete the folder, the note
+    stays, so that the next run deletes the folder; with `surely` that is an error. Raises NotLoaded, LoadOvertaken, Overtaken,
+    RpcError.
     """
     server, table, region = place.connection(target), place.table, target.name.hex()
     token = new_folder(server, table, target.name, source_root, login, lambda url: note.note(Folder(url, table, region)))
@@ -141,38 +142,38 @@ def noted_folder(
             problem = delete_noted(place, token, region, source_root)
         except MissingTable:  # then nothing can be loaded into it
             problem = None
-        except WalferryError as error:  # also if the slave's ZooKeeper is away: what is loaded is loaded
+        except WalferryError as error:  # also if the peer cluster's ZooKeeper is away: what is loaded is loaded
             if surely:
                 raise
             problem = str(error)
         if problem is None:
             note.forget()
         else:
-            log.warning("%s is left behind at the slave for now: %s", token, problem)
+            log.warning("%s is left behind at the peer cluster for now: %s", token, problem)
 
 
-def clean(load: Load, zk: KazooClient, slave: Tables, source: SourceCluster) -> None:
+def clean(load: Load, zk: KazooClient, peer_cluster: Tables, source: SourceCluster) -> None:
     """End a load of a backlog, have the folders that its job has left deleted, and forget it unless it is done.
 
     Raises StaleLoad.
     """
     if not load.done:
         end(zk, load.path)
-    clean_folders(load.path, zk, slave, source)
+    clean_folders(load.path, zk, peer_cluster, source)
     if not load.done:
         forget(zk, load.path)
 
 
-def clean_folders(record: str, zk: KazooClient, slave: Tables, source: SourceCluster) -> None:
+def clean_folders(record: str, zk: KazooClient, peer_cluster: Tables, source: SourceCluster) -> None:
     """Have the folders deleted that a load's tasks have left and noted with its record. The load has ended. Raises StaleLoad."""
     for note, folder in folders_of(zk, record).items():
         problem: str | None = "not even as text"
         if folder is not None:
-            place, root = slave.place(folder.table), source.hbase_root
+            place, root = peer_cluster.place(folder.table), source.hbase_root
             problem = delete_surely(place, folder.token, folder.region, root, PATIENCE_SECONDS)
         if problem:
             raise StaleLoad(
-                f"{note} names no folder that a load can have left at the slave: {problem}",
+                f"{note} names no folder that a load can have left at the peer cluster: {problem}",
                 "Walferry has not written this znode. Nothing is shipped until it is deleted by hand",
             )
         forget(zk, note)
@@ -181,7 +182,7 @@ def clean_folders(record: str, zk: KazooClient, slave: Tables, source: SourceClu
 class Tries:
     """Decides whether a load that has failed begins again. Waits for a region that moves, or a server that restarts.
 
-    The number of tries is bounded if the slave does not load the files, or if a try ends with one of the `counted` errors.
+    The number of tries is bounded if the peer cluster does not load the files, or if a try ends with one of the `counted` errors.
     """
 
     def __init__(self, *counted: type[Exception], seconds: float = PATIENCE_SECONDS) -> None:

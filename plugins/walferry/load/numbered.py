@@ -1,4 +1,4 @@
-"""Has a slave load files, and checks that they count as younger than all its earlier data.
+"""Has a peer cluster load files, and checks that they count as younger than all its earlier data.
 
 A load gets a sequence number by flushing the region. If a flush is already under way, HRegion.bulkLoadHFiles waits for it, and
 loads the files without a number. Then the older of two cells with equal keys counts, and the server's answer does not show it.
@@ -33,7 +33,7 @@ from walferry.hbase.tables.regions import Region
 from walferry.load.errors import NotLoaded
 from walferry.load.staging import log_in_to, store_folder
 
-MOST_OPENED = 100  # of the files that came into a region during a load: usually few, but a slave may name any number
+MOST_OPENED = 100  # of the files that came into a region during a load: usually few, but a peer cluster may name any number
 _NUMBERED = re.compile(r".+_SeqId_\d+_")
 
 log = logging.getLogger(__name__)
@@ -65,15 +65,17 @@ class Destination:
 def load_numbered(server: Connection, to: Destination, files: Sequence[StagedFile], cluster_id: str) -> None:
     """Have a server load files in one call, and check that each of them has got a sequence number.
 
-    The slave's own replication does not send the files to the cluster `cluster_id`, the source. Raises RpcError, and NotLoaded,
-    after which the same files may be in the region without a number.
+    The peer cluster's own replication does not send the files to the cluster `cluster_id`, the source. Raises RpcError, and
+    NotLoaded, after which the same files may be in the region without a number.
     """
     assert to.region.server is not None
     families = sorted({file.family for file in files})
     with admin.connect(to.region.server, login=to.login) as asked:
         before = set(bulk_load.store_files(asked, to.region.name, families))
         if not bulk_load.load(server, to.region.name, to.token, [(file.family, file.url) for file in files], [cluster_id]):
-            raise NotLoaded(f"{to}: the slave has not loaded its files", f"The log of its RegionServer {server.server} says why")
+            raise NotLoaded(
+                f"{to}: the peer cluster has not loaded its files", f"The log of its RegionServer {server.server} says why"
+            )
         new = set(bulk_load.store_files(asked, to.region.name, families)) - before
     for file in files:
         of_family = family_folder(file.family)
@@ -92,7 +94,7 @@ def _check_number(to: Destination, file: StagedFile, new: Sequence[str]) -> None
     numbered = [name for name in new if _NUMBERED.fullmatch(name)]
     if not numbered:
         raise NotLoaded(
-            f"{to}: the slave has loaded files without a sequence number",
+            f"{to}: the peer cluster has loaded files without a sequence number",
             "It was flushing the region; loaded again, they get one",
         )
     if len(numbered) < len(new) and not _holds(to, file, numbered):
@@ -104,7 +106,7 @@ def _check_number(to: Destination, file: StagedFile, new: Sequence[str]) -> None
 
 def _holds(to: Destination, file: StagedFile, names: Iterable[str]) -> bool:
     """Return whether one of these files of the region is the file that was loaded."""
-    if not is_file_name(to.region.encoded_name):  # the slave chooses this name, and it may lead elsewhere
+    if not is_file_name(to.region.encoded_name):  # the peer cluster chooses this name, and it may lead elsewhere
         return False
     folder = store_folder(to.token, to.table, to.region.encoded_name, file.family)
     log_in_to(folder, to.login)

@@ -1,15 +1,16 @@
 """Records loads in ZooKeeper, so that a killed load leaves nothing harmful behind.
 
     <root>/loads/<quoted znode parent>/<quoted peer>/<id>            Load, as JSON
-    …/<id>/<name>                                                    Folder, as JSON: where files are being put at the slave
+    …/<id>/<name>                                                    Folder, as JSON: where files are being put at the peer
+                                                                     cluster
 
-A load begins with its record, which names the WAL groups whose leases it holds. A task notes a folder at the slave before it puts
-files there. Right before it has the slave load them, it checks that record and note are unchanged.
+A load begins with its record, which names the WAL groups whose leases it holds. A task notes a folder at the peer cluster before
+it puts files there. Right before it has the peer cluster load them, it checks that record and note are unchanged.
 
 If a run gets the lease of one of the groups and finds the record, it first writes to the record, so that the tasks of the killed
-job, which may still run, note no more folders. Then it has the slave delete the noted folders, and last it deletes the record. So
-a load of the killed job that reaches the slave late finds no files, and cannot put old edits above newer ones (staging.py says
-why that is sure).
+job, which may still run, note no more folders. Then it has the peer cluster delete the noted folders, and last it deletes the
+record. So a load of the killed job that reaches the peer cluster late finds no files, and cannot put old edits above newer ones
+(staging.py says why that is sure).
 
 When all files are loaded, the record says so in one write: which families of which tables, and up to which WAL of each group.
 From then on these edits count as shipped, whatever happens: later runs leave them out. Otherwise, if a job were killed after
@@ -50,7 +51,7 @@ MAX_JSON_BYTES = 16 << 20  # of a Load, which is stored compressed
 
 @dataclass(frozen=True)
 class Folder(Record):
-    """A folder at the slave that a task has had made: its URL, and the region for whose load it was made."""
+    """A folder at the peer cluster that a task has had made: its URL, and the region for whose load it was made."""
 
     token: str
     table: str
@@ -194,7 +195,7 @@ def forget(zk: KazooClient, path: str) -> None:
 def loads_of(session: Session, peer_id: str) -> list[Load]:
     """Return the peer's loads that have records. A record that cannot be read counts as a load of no groups.
 
-    Records of an earlier peer with this name are deleted: its slave may have been another one.
+    Records of an earlier peer with this name are deleted: its peer cluster may have been another one.
     """
     folder = session.own.loads(peer_id)
     znodes = read_children(session.zk, folder)

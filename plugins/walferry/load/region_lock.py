@@ -1,11 +1,11 @@
-"""Lets a copy's tasks load into a region of the slave one at a time.
+"""Lets a copy's tasks load into a region of the peer cluster one at a time.
 
     <root>/initial-snapshots/<quoted znode parent>/<quoted peer>/+turns/<attempt>,<region>  base/zk/fenced_lock.py, during a load
 
-Several regions of the source may lie in one of the slave's regions. A load flushes its region, and a load that meets a flush gets
-no number (load/numbered.py). Turns avoid most of these meetings. Nothing depends on turns: the slave may flush by itself, other
-clients may load as well, and a region that has been split or merged has another name. So each load's number is checked, too.
-Tasks of a run that was overtaken are not waited for: they load nothing more (fence.py), but one may hang in a call.
+Several regions of the source may lie in one of the peer cluster's regions. A load flushes its region, and a load that meets a
+flush gets no number (load/numbered.py). Turns avoid most of these meetings. Nothing depends on turns: the peer cluster may flush
+by itself, other clients may load as well, and a region that has been split or merged has another name. So each load's number is
+checked, too. Tasks of a run that was overtaken are not waited for: they load nothing more (fence.py), but one may hang in a call.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from walferry.hbase.layout import quoted
 from walferry.replication.source.session import Session
 
 TURNS = "+turns"  # no table's name begins like this
-WAIT_SECONDS = 600.0  # longer than a load takes, even if the slave hangs
+WAIT_SECONDS = 600.0  # longer than a load takes, even if the peer cluster hangs
 _FIRST_PAUSE_SECONDS, _LONGEST_PAUSE_SECONDS = 0.02, 1.0
 
 log = logging.getLogger(__name__)
@@ -35,7 +35,7 @@ class _Taken(WalferryError):
 
 @contextmanager
 def turn(session: Session, peer_id: str, attempt: str, region: str) -> Iterator[None]:
-    """Load into a region of the slave alone, for the length of a block; after a long wait, not alone. Raises ConnectError.
+    """Load into a region of the peer cluster alone, for the length of a block; after a long wait, not alone. Raises ConnectError.
 
     `attempt` is the attempt of the run to which the task belongs.
     """
@@ -60,5 +60,7 @@ def _wait(session: Session, path: str, region: str) -> FencedLock | None:
         except (_Taken, Contention):
             time.sleep(pause * (1 + random.random()))
             pause = min(2 * pause, _LONGEST_PAUSE_SECONDS)
-    log.warning("for %g s other tasks have been loading into region %s of the slave: waiting no longer", WAIT_SECONDS, region)
+    log.warning(
+        "for %g s other tasks have been loading into region %s of the peer cluster: waiting no longer", WAIT_SECONDS, region
+    )
     return None

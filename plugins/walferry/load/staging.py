@@ -1,8 +1,8 @@
-"""Checks and deletes the folders at the slave into which files are put before it loads them.
+"""Checks and deletes the folders at the peer cluster into which files are put before it loads them.
 
 A server makes one folder for each load, <hbase.rootdir>/staging/<user>__<table>__<number>, with a random number of 320 bits in
-base 32 (SecureBulkLoadManager). Walferry accepts a folder's name from a slave, or from a note in ZooKeeper, only in this form.
-Otherwise anyone who can write to ZooKeeper could have a slave delete any of its data.
+base 32 (SecureBulkLoadManager). Walferry accepts a folder's name from a peer cluster, or from a note in ZooKeeper, only in this
+form. Otherwise anyone who can write to ZooKeeper could have a peer cluster delete any of its data.
 
 If a load's folder is deleted, the load puts nothing on top of later writes, whenever its call reaches a server, and however long
 the server takes. HRegion.bulkLoadHFiles flushes the region, which gives the load its sequence number, and only then moves files
@@ -39,7 +39,7 @@ _RANDOM = "[0-9a-v]{40,64}"  # a number has fewer digits once in 2^120 times
 MAX_URL_CHARS = 4000  # HDFS allows no longer paths
 PATIENCE_SECONDS = 180.0  # for a region that moves, or a server that restarts
 
-SLAVES_FOLDERS = "Check the slave's hbase.rootdir, and its RegionServers"  # advice
+FOLDERS_ADVICE = "Check the peer cluster's hbase.rootdir, and its RegionServers"  # advice
 
 
 def new_folder(
@@ -63,13 +63,13 @@ def new_folder(
 
 
 def check_form(token: str, table: str, source_root: str) -> None:
-    """Raise NotLoaded if a folder that the slave names is not safe to write into."""
+    """Raise NotLoaded if a folder that the peer cluster names is not safe to write into."""
     if problem := wrong_folder(token, table, source_root):
-        raise NotLoaded(f"the slave wants files in {token[:200]!r}, {problem}", SLAVES_FOLDERS)
+        raise NotLoaded(f"the peer cluster wants files in {token[:200]!r}, {problem}", FOLDERS_ADVICE)
 
 
 def wrong_folder(token: str, table: str, source_root: str) -> str | None:
-    """Return why files must not be written into a folder that a slave names; None if they may.
+    """Return why files must not be written into a folder that a peer cluster names; None if they may.
 
     `source_root` is the URL of the source's hbase.rootdir. A server makes a new folder, named after the user, the table and a
     random number. The folder may lie on the source's own HDFS, under another name of that HDFS. So no folder below the path of
@@ -97,9 +97,10 @@ def _is_url(token: str) -> bool:
 
 
 def delete_noted(place: RegionPlace, token: str, region: str, source_root: str) -> str | None:
-    """Have the slave delete a noted folder that was made for a load into `region` (its full name, in hexadecimal digits).
+    """Have the peer cluster delete a noted folder that was made for a load into `region` (its full name, in hexadecimal digits).
 
-    If no load can have noted this folder, returns the reason and does not ask the slave. Raises RpcError, RegionUnavailable.
+    If no load can have noted this folder, returns the reason and does not ask the peer cluster. Raises RpcError,
+    RegionUnavailable.
     """
     name = region_name(region, place.table)
     if name is None:
@@ -122,9 +123,9 @@ def delete_surely(place: RegionPlace, token: str, region: str, source_root: str,
         except (RpcError, RegionUnavailable) as error:
             if is_refusal(error) or not patience.wait():
                 raise StaleLoad(
-                    f"a load that was killed has left {token} at the slave, which does not delete it: {error}",
+                    f"a load that was killed has left {token} at the peer cluster, which does not delete it: {error}",
                     "Until then nothing is shipped, as that load could still come, above what is shipped later. Run again once "
-                    "the slave's servers are well",
+                    "the peer cluster's servers are well",
                 ) from error
 
 
@@ -138,12 +139,14 @@ def region_name(noted: str, table: str) -> bytes | None:
 
 
 def log_in_to(folder: str, login: Login) -> None:
-    """Use a folder of the slave with the slave's login; only this folder, because a slave may name any place."""
+    """Use a folder of the peer cluster with the peer cluster's login; only this folder, because a peer cluster may name any
+    place."""
     lend(folder, login.kerberos)
 
 
 def store_folder(token: str, table: str, region: str, family: bytes) -> str:
-    """Return the folder of a region's family at the slave (HRegionFileSystem), derived from a folder that it made for a load.
+    """Return the folder of a region's family at the peer cluster (HRegionFileSystem), derived from a folder that it made for a
+    load.
 
     `region` is the encoded name.
     """

@@ -42,7 +42,7 @@ def decide_beside(view: ClusterView, region: Region, master: ServerName, limit_s
     znode = region.znode
     if len(region.served_by) > 1:
         both = " and ".join(sorted(map(str, region.served_by)))
-        return Decision(Step.REPORT, f"{both} both serve it. Stop the HMaster and close one copy with `regions close-stray`")
+        return Decision(Step.REPORT, f"{both} both serve it. Stop the HMaster and close one copy with `regions close-copy`")
     if znode is None:
         if region.served_by:
             return Decision(Step.WAIT, "it is open", next(iter(region.served_by)))

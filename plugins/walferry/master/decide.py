@@ -119,7 +119,7 @@ def decide(region: Region, servers: Servers, limit_seconds: float) -> Decision:
     """Decide the next step for a region. A live server may take `limit_seconds` for its own part."""
     if len(region.served_by) > 1:
         both = " and ".join(sorted(map(str, region.served_by)))
-        return Decision(Step.REPORT, f"{both} both serve it. Close one copy with `regions close-stray`")
+        return Decision(Step.REPORT, f"{both} both serve it. Close one copy with `regions close-copy`")
     if region.znode is None:
         return _without_znode(region, servers)
     decision = _DECISIONS[region.znode.state](region, region.znode, servers, limit_seconds)
@@ -144,7 +144,7 @@ def _offline(region: Region, znode: RegionInTransition, servers: Servers, limit_
     if region.served_by == {znode.server} and region.idle_seconds < limit_seconds:
         return Decision(Step.WAIT, "the server has opened it since the znode was read", znode.server)
     if region.served_by:
-        return Decision(Step.REPORT, f"its znode is OFFLINE, but {_one(region)} serves it. Close that with `regions close-stray`")
+        return Decision(Step.REPORT, f"its znode is OFFLINE, but {_one(region)} serves it. Close that with `regions close-copy`")
     if znode.server in servers.live:
         asked = Decision(Step.ASK_TO_OPEN, "its znode is OFFLINE and names a live server", znode.server)
         return _after_last_server(region, servers) or asked
@@ -154,7 +154,7 @@ def _offline(region: Region, znode: RegionInTransition, servers: Servers, limit_
 def _opening(region: Region, znode: RegionInTransition, servers: Servers, limit_seconds: float) -> Decision:
     if region.served_by - {znode.server}:
         who = f"{znode.server} opens it, but {_one(region)} serves it"
-        return Decision(Step.REPORT, f"{who}. Close that with `regions close-stray`")
+        return Decision(Step.REPORT, f"{who}. Close that with `regions close-copy`")
     if znode.server not in servers.live:
         return _reassign(region, znode, servers, "the server that opened it is dead")
     if region.served_by or region.idle_seconds < limit_seconds:
@@ -192,7 +192,7 @@ def _closing(region: Region, znode: RegionInTransition, servers: Servers, limit_
 
 def _closed(region: Region, znode: RegionInTransition, servers: Servers, limit_seconds: float) -> Decision:
     if region.served_by:
-        return Decision(Step.REPORT, f"its znode is CLOSED, but {_one(region)} serves it. Close that with `regions close-stray`")
+        return Decision(Step.REPORT, f"its znode is CLOSED, but {_one(region)} serves it. Close that with `regions close-copy`")
     if not _reopen(region):
         return Decision(Step.FORGET, "it is closed, and is to stay so")
     return _reassign(region, znode, servers, "it is closed, and is to be opened")

@@ -30,9 +30,9 @@ def start_cluster(session: Session, terms: WorkTerms, minimum: int, tell: Tell) 
     Regions that need people are left as they are. `tell` gets the progress in lines for people. Raises NotReady, NotSettled,
     NotHBase1, LiveMaster and the role's other errors, StoreError, ClusterError, ConnectError.
     """
-    told: list[str] = []  # lines of a pass; all lines of a large cluster would fill the log
+    reported: list[str] = []  # lines of a pass; all lines of a large cluster would fill the log
     give_up = time.monotonic() + terms.wait_seconds
-    with at_work(session, terms, told.append) as (cluster, role, master):
+    with at_work(session, terms, reported.append) as (cluster, role, master):
         where = f"{role.me.host}:{role.me.port}"
         tell(f"This run acts as the cluster's master at {where}. RegionServers that are started now report to it")
         servers = startup.wait_for_servers(lambda: live_servers(cluster.zk, cluster.nodes), minimum, give_up - time.monotonic())
@@ -41,15 +41,15 @@ def start_cluster(session: Session, terms: WorkTerms, minimum: int, tell: Tell) 
         check_hbase_1(session)  # servers may have come since the role was taken
         _wait_until_ready(master, terms, give_up, tell)
         master.start(minimum)
-        _flush(told, tell)
+        _flush(reported, tell)
         tell_new = once(tell)
 
         def one_try() -> tuple[ClusterSnapshot, list[str]]:
             master.one_pass()
-            _flush(told, tell)
-            looked = look_and_decide(cluster, terms.limit_seconds)
-            tell_new(_progress(looked))
-            return looked, _left(looked)
+            _flush(reported, tell)
+            snapshot = look_and_decide(cluster, terms.limit_seconds)
+            tell_new(_progress(snapshot))
+            return snapshot, _left(snapshot)
 
         return until_settled(one_try, give_up, terms, role)
 
@@ -76,28 +76,28 @@ def _why_not(done: Pass) -> list[str]:
     return [*silent, *unsplit]
 
 
-def _left(looked: ClusterSnapshot) -> list[str]:
+def _left(snapshot: ClusterSnapshot) -> list[str]:
     """Return the regions that should be open and are not, except regions that wait for people."""
-    if not looked.read.complete:
+    if not snapshot.read.complete:
         return ["hbase:meta cannot be read yet"]
     return [
         f"region {encoded_name(region.name)}: {decision.why}"
-        for region, decision in looked.decided
+        for region, decision in snapshot.decided
         if decision.step is not Step.REPORT and (region.znode is not None or (region.wanted and not region.served_by))
     ]
 
 
-def _progress(looked: ClusterSnapshot) -> str:
-    regions = [region for region in looked.view.regions.values() if region.wanted]
+def _progress(snapshot: ClusterSnapshot) -> str:
+    regions = [region for region in snapshot.view.regions.values() if region.wanted]
     is_open = sum(len(region.served_by) == 1 and region.znode is None for region in regions)
-    moving = sum(region.znode is not None for region in looked.view.regions.values())
-    what = "" if looked.read.complete else "; hbase:meta comes first, so the others are not known yet"
+    moving = sum(region.znode is not None for region in snapshot.view.regions.values())
+    what = "" if snapshot.read.complete else "; hbase:meta comes first, so the others are not known yet"
     return f"{is_open:,} of {len(regions):,} regions are open, {moving:,} are in transition{what}"
 
 
-def _flush(told: list[str], tell: Tell) -> None:
-    for line in told[:MAX_LINES]:
+def _flush(reported: list[str], tell: Tell) -> None:
+    for line in reported[:MAX_LINES]:
         tell(line)
-    if len(told) > MAX_LINES:
-        tell(f"({len(told) - MAX_LINES:,} more lines)")
-    told.clear()
+    if len(reported) > MAX_LINES:
+        tell(f"({len(reported) - MAX_LINES:,} more lines)")
+    reported.clear()

@@ -42,10 +42,10 @@ _RULES = {
 }
 
 
-def explain(looked: ClusterSnapshot, asked: str) -> dict[str, Any]:
+def explain(snapshot: ClusterSnapshot, asked: str) -> dict[str, Any]:
     """Describe a region, given by its encoded or its full name. Raises Refused if the region is not known."""
-    view = looked.view
-    encoded = resolve(looked, asked)
+    view = snapshot.view
+    encoded = resolve(snapshot, asked)
     wrong = [one_line(str(error), MAX_TEXT_CHARS) for error in _errors_of(view, encoded)]
     known = view.catalog.get(encoded)
     served = sorted(str(server) for server, names in view.online.items() if encoded in names)
@@ -62,7 +62,7 @@ def explain(looked: ClusterSnapshot, asked: str) -> dict[str, Any]:
     if region is None:
         what = "nothing is done for it until its znode can be read"
         return {"region": encoded, "state": BROKEN, "stuck": True, "next": OPERATOR, "what": what} | facts
-    (decision,) = [each for found, each in looked.decided if found is region]
+    (decision,) = [each for found, each in snapshot.decided if found is region]
     if znode := region.znode:
         facts["znode"] = {
             "state": znode.state.name, "server": str(znode.server), "server_is_live": znode.server in view.servers.live,
@@ -75,15 +75,15 @@ def explain(looked: ClusterSnapshot, asked: str) -> dict[str, Any]:
     last = region.znode.server if region.znode is not None else region.last_server
     if last is not None:
         facts["wals"] = {"server": str(last), "state": _wals(view, last)}
-    row = row_of(looked, region, decision)
+    row = row_of(snapshot, region, decision)
     rule = _RULES[region.znode.state if region.znode is not None else None]
     verdict = {"state": row.state, "stuck": row.stuck, "next": row.next, "what": row.what, "why": row.why, "rule": rule}
     return {"region": encoded} | verdict | facts
 
 
-def resolve(looked: ClusterSnapshot, asked: str) -> str:
+def resolve(snapshot: ClusterSnapshot, asked: str) -> str:
     """Return a region's encoded name, given this name or the full name as HBase's shell shows it. Raises Refused."""
-    view = looked.view
+    view = snapshot.view
     try:
         full = encoded_name(from_binary_text(asked))
     except ValueError:
@@ -92,7 +92,7 @@ def resolve(looked: ClusterSnapshot, asked: str) -> str:
         if encoded in view.regions or encoded in view.catalog or _errors_of(view, encoded):
             return encoded
     advice = "Give its encoded name, or its full name as HBase's shell shows it"
-    if not looked.read.complete:
+    if not snapshot.read.complete:
         advice = f"hbase:meta cannot be read now, so most regions are not known: see `regions explain {META_ENCODED_NAME}`"
     raise Refused(f"region {one_line(asked, MAX_NAME_BYTES)} is neither in hbase:meta nor in transition", advice)
 
@@ -115,9 +115,9 @@ def _time(ms: int) -> str:
         return f"{ms} ms"
 
 
-def as_lines(told: dict[str, Any], indent: str = "") -> Iterator[str]:
+def as_lines(reported: dict[str, Any], indent: str = "") -> Iterator[str]:
     """Write the result of `explain` as lines for people."""
-    for name, value in told.items():
+    for name, value in reported.items():
         label = indent + name.replace("_", " ")
         if isinstance(value, dict):
             yield f"{label}:"

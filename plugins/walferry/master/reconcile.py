@@ -229,7 +229,7 @@ def why_not_close(view: ClusterView, encoded: str) -> Decision | None:
     if view.unanswered is not None:
         return view.unanswered
     if len(region.served_by) != 1:
-        why_not = "two servers serve it; `regions close-stray` closes one copy" if region.served_by else "no server serves it"
+        why_not = "two servers serve it; `regions close-copy` closes one copy" if region.served_by else "no server serves it"
         return Decision(Step.WAIT, why_not)
     (server,) = region.served_by
     if server in view.servers.splitting:

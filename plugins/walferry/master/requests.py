@@ -1,4 +1,4 @@
-"""Operators' requests: assign, move, unstick, close a stray copy, enable, disable, balance.
+"""Operators' requests: assign, move, unstick, close a second copy, enable, disable, balance.
 
 Each function checks a request against one look at the cluster (`looked`), and describes the actions. `asked` is a region's
 encoded or full name. A dry run ends there; `work` carries the request out with the master's role, after a look of its own. A
@@ -56,19 +56,19 @@ class OperatorRequest:
     idle: str = ""
 
 
-def assign(looked: ClusterSnapshot, asked: str, server: str | None = None) -> OperatorRequest:
+def assign(snapshot: ClusterSnapshot, asked: str, server: str | None = None) -> OperatorRequest:
     """Open a region that no server serves, at `server` or at the balancer's choice. Raises Refused."""
-    region, decision = _found(looked, asked)
-    encoded, view = encoded_name(region.name), looked.view
-    to = _taker(looked, server) if server else None
+    region, decision = _found(snapshot, asked)
+    encoded, view = encoded_name(region.name), snapshot.view
+    to = _taker(snapshot, server) if server else None
     if region.served_by:
         where = " and ".join(sorted(map(str, region.served_by)))
-        advice = "Use `regions move`, or `regions close-stray` if two servers serve it"
+        advice = "Use `regions move`, or `regions close-copy` if two servers serve it"
         raise Refused(f"region {encoded} is served by {where}", advice)
     if not region.wanted:
-        raise Refused(f"region {encoded} is of table {_table(looked, encoded)}, which is disabled", "Enable the table")
-    if decision.step is Step.REPORT and (again := _once_more(looked, region)) is not None:
-        return _assign_once_more(looked, region, to or again)
+        raise Refused(f"region {encoded} is of table {_table(snapshot, encoded)}, which is disabled", "Enable the table")
+    if decision.step is Step.REPORT and (again := _once_more(snapshot, region)) is not None:
+        return _assign_once_more(snapshot, region, to or again)
     if region.znode is not None and to is not None:
         at = f"{region.znode.state.name} at {region.znode.server}"
         raise Refused(f"region {encoded} is in transition already ({at})", "Leave out the server, and move the region afterwards")
@@ -91,19 +91,19 @@ def assign(looked: ClusterSnapshot, asked: str, server: str | None = None) -> Op
     return OperatorRequest([line], frozenset({encoded}), begin, not_open({encoded}))
 
 
-def _once_more(looked: ClusterSnapshot, region: Region) -> ServerName | None:
+def _once_more(snapshot: ClusterSnapshot, region: Region) -> ServerName | None:
     """Choose a server for a region that too many servers failed to open; None if something else prevents the open."""
-    afresh = decide(replace(region, plan=None), looked.view.servers, looked.limit_seconds)
+    afresh = decide(replace(region, plan=None), snapshot.view.servers, snapshot.limit_seconds)
     failed = region.znode is not None and region.znode.state is RegionState.FAILED_OPEN
-    if not failed or afresh.step is not Step.REASSIGN or looked.view.silent:
+    if not failed or afresh.step is not Step.REASSIGN or snapshot.view.silent:
         return None
-    online = looked.view.online
+    online = snapshot.view.online
     return min(online.keys() - {afresh.avoid} or online, key=lambda server: (len(online[server]), server), default=None)
 
 
-def _assign_once_more(looked: ClusterSnapshot, region: Region, to: ServerName) -> OperatorRequest:
+def _assign_once_more(snapshot: ClusterSnapshot, region: Region, to: ServerName) -> OperatorRequest:
     encoded = encoded_name(region.name)
-    plan = PlanChange(looked.view.stored.get(encoded), Plan(to, True, "an operator assigns it once more"))
+    plan = PlanChange(snapshot.view.stored.get(encoded), Plan(to, True, "an operator assigns it once more"))
 
     def begin(_: Cluster, role: Role) -> list[PassOutcome]:
         role.writes.write(Change(Transition.FORCE_OFFLINE, region.name, region.znode, to), plan)
@@ -113,11 +113,11 @@ def _assign_once_more(looked: ClusterSnapshot, region: Region, to: ServerName) -
     return OperatorRequest([line], frozenset({encoded}), begin, not_open({encoded}))
 
 
-def move(looked: ClusterSnapshot, asked: str, server: str) -> OperatorRequest:
+def move(snapshot: ClusterSnapshot, asked: str, server: str) -> OperatorRequest:
     """Close a region at its server, and open it at another one. Raises Refused."""
-    region, _ = _found(looked, asked)
-    encoded, to = encoded_name(region.name), _taker(looked, server)
-    if (why_not := why_not_close(looked.view, encoded)) is not None:
+    region, _ = _found(snapshot, asked)
+    encoded, to = encoded_name(region.name), _taker(snapshot, server)
+    if (why_not := why_not_close(snapshot.view, encoded)) is not None:
         raise Refused(f"region {encoded} cannot be closed now: {why_not.why}", "`regions explain` says what comes next")
     (source,) = region.served_by
     if source == to:
@@ -125,17 +125,17 @@ def move(looked: ClusterSnapshot, asked: str, server: str) -> OperatorRequest:
 
     def begin(cluster: Cluster, role: Role) -> list[PassOutcome]:
         plan = Plan(to, True, "an operator moves it")
-        return begin_to_close(looked.view, {encoded: plan}, role.writes, cluster.servers)
+        return begin_to_close(snapshot.view, {encoded: plan}, role.writes, cluster.servers)
 
     line = f"region {encoded} is closed at {source} and opened at {to}"
     return OperatorRequest([line], frozenset({encoded}), begin, not_open({encoded}))
 
 
-def unstick(looked: ClusterSnapshot, asked: Iterable[str] = ()) -> OperatorRequest:
+def unstick(snapshot: ClusterSnapshot, asked: Iterable[str] = ()) -> OperatorRequest:
     """Finish the transitions of these regions, or of all regions that are in transition or not served. Raises Refused."""
-    named = {encoded_name(_found(looked, each)[0].name) for each in asked}
+    named = {encoded_name(_found(snapshot, each)[0].name) for each in asked}
     lines, for_operator, only = [], [], set()
-    for region, decision in looked.decided:
+    for region, decision in snapshot.decided:
         encoded = encoded_name(region.name)
         going_on = region.znode is not None or decision.step is not Step.WAIT or not (region.served_by or not region.wanted)
         if (encoded not in named) if named else not going_on:
@@ -146,11 +146,11 @@ def unstick(looked: ClusterSnapshot, asked: Iterable[str] = ()) -> OperatorReque
         elif going_on:
             only.add(encoded)
     if not named:
-        broken = [one_line(str(error), MAX_LINE_CHARS) for error in looked.view.broken]
+        broken = [one_line(str(error), MAX_LINE_CHARS) for error in snapshot.view.broken]
         lines, for_operator = lines + broken, for_operator + broken
     idle = "" if only else IDLE
-    if looked.hmaster is not None and not any(
-        decision.step is Step.GIVE_UP_OPEN and encoded_name(region.name) in only for region, decision in looked.decided
+    if snapshot.hmaster is not None and not any(
+        decision.step is Step.GIVE_UP_OPEN and encoded_name(region.name) in only for region, decision in snapshot.decided
     ):
         idle = f"{IDLE} beside the HMaster"
     return OperatorRequest(
@@ -158,13 +158,13 @@ def unstick(looked: ClusterSnapshot, asked: Iterable[str] = ()) -> OperatorReque
     )
 
 
-def close_stray(looked: ClusterSnapshot, asked: str, server: str, *, named_by_meta: bool = False) -> OperatorRequest:
+def close_copy(snapshot: ClusterSnapshot, asked: str, server: str, *, named_by_meta: bool = False) -> OperatorRequest:
     """Close a server's copy of a region that the server should not serve. Raises Refused.
 
     The copy that hbase:meta names is closed only with `named_by_meta`, because clients write there.
     """
-    region, _ = _found(looked, asked)
-    encoded, at = encoded_name(region.name), _live(looked, server)
+    region, _ = _found(snapshot, asked)
+    encoded, at = encoded_name(region.name), _live(snapshot, server)
     if at not in region.served_by:
         served = " and ".join(sorted(map(str, region.served_by))) or "no server"
         raise Refused(f"{at} does not serve region {encoded}; {served} does", "Name a server that serves it")
@@ -195,46 +195,46 @@ def close_stray(looked: ClusterSnapshot, asked: str, server: str, *, named_by_me
     return OperatorRequest(lines, frozenset(), begin, left)
 
 
-def enable(looked: ClusterSnapshot, table: str) -> OperatorRequest:
+def enable(snapshot: ClusterSnapshot, table: str) -> OperatorRequest:
     """Open all regions of a table. Raises Refused."""
-    return _change(looked, table, (TableState.DISABLED, TableState.ENABLING), TableState.ENABLED, tables.enable, "opened")
+    return _change(snapshot, table, (TableState.DISABLED, TableState.ENABLING), TableState.ENABLED, tables.enable, "opened")
 
 
-def disable(looked: ClusterSnapshot, table: str) -> OperatorRequest:
+def disable(snapshot: ClusterSnapshot, table: str) -> OperatorRequest:
     """Close all regions of a table. Raises Refused."""
-    return _change(looked, table, (TableState.ENABLED, TableState.DISABLING), TableState.DISABLED, tables.disable, "closed")
+    return _change(snapshot, table, (TableState.ENABLED, TableState.DISABLING), TableState.DISABLED, tables.disable, "closed")
 
 
-def balance(looked: ClusterSnapshot) -> OperatorRequest:
+def balance(snapshot: ClusterSnapshot) -> OperatorRequest:
     """Move regions until all servers have about the same number. Raises Refused."""
-    if why_not := placement.why_not_balance(looked.view, complete=looked.read.complete):
+    if why_not := placement.why_not_balance(snapshot.view, complete=snapshot.read.complete):
         raise Refused(f"regions are not balanced now: {why_not}", "Look at `regions list`")
-    planned = placement.plan_moves(looked.view)
+    planned = placement.plan_moves(snapshot.view)
     only = {each.encoded_name for each in planned}
     lines = [f"region {each.encoded_name} moves from {each.source} to {each.destination}" for each in planned]
 
     def begin(cluster: Cluster, role: Role) -> list[PassOutcome]:
-        return placement.begin_moves(looked.view, planned, role.writes, cluster.servers)
+        return placement.begin_moves(snapshot.view, planned, role.writes, cluster.servers)
 
     return OperatorRequest(lines, frozenset(only), begin, not_open(only), idle="" if planned else IDLE)
 
 
 def _change(
-    looked: ClusterSnapshot, table: str, before: Sequence[TableState], after: TableState, ask: Callable[..., None], what: str
+    snapshot: ClusterSnapshot, table: str, before: Sequence[TableState], after: TableState, ask: Callable[..., None], what: str
 ) -> OperatorRequest:
     name = table.removeprefix("default:")
-    regions = [encoded for encoded, known in looked.view.catalog.items() if table_of(known.info) == name]
+    regions = [encoded for encoded, known in snapshot.view.catalog.items() if table_of(known.info) == name]
     shown = one_line(name, MAX_NAME_CHARS)
     if name.startswith("hbase:"):
         raise Refused(f"table {shown} is HBase's own", "Leave it enabled")
-    if not looked.read.complete:
+    if not snapshot.read.complete:
         advice = f"See `regions explain {META_ENCODED_NAME}`; `regions unstick {META_ENCODED_NAME}` opens its region"
         raise Refused("hbase:meta cannot be read", advice)
     if not regions:
-        like = get_close_matches(name, {table_of(known.info) for known in looked.view.catalog.values()}, MAX_NAMES)
+        like = get_close_matches(name, {table_of(known.info) for known in snapshot.view.catalog.values()}, MAX_NAMES)
         advice = f". Like it are: {one_line(', '.join(like), MAX_NAME_CHARS)}" if like else ""
         raise Refused(f"hbase:meta has no region of table {shown}", f"Name it as namespace:table, or as table{advice}")
-    state = looked.read.states.get(name, ABSENT).state
+    state = snapshot.read.states.get(name, ABSENT).state
     if state not in before:
         raise Refused(f"table {shown} is {state.name}", "Nothing is to be done" if state is after else "Wait until that is over")
 
@@ -250,38 +250,38 @@ def _change(
     return OperatorRequest(lines, frozenset(regions), begin, left, name)
 
 
-def _found(looked: ClusterSnapshot, asked: str) -> tuple[Region, Decision]:
+def _found(snapshot: ClusterSnapshot, asked: str) -> tuple[Region, Decision]:
     """Find a region and the decision for it. Raises Refused."""
-    encoded = resolve(looked, asked)
-    for region, decision in looked.decided:
+    encoded = resolve(snapshot, asked)
+    for region, decision in snapshot.decided:
         if encoded_name(region.name) == encoded:
             return region, decision
     raise Refused(f"the znode of region {encoded} cannot be read", "See `regions explain`, which says why")
 
 
-def _taker(looked: ClusterSnapshot, server: str) -> ServerName:
+def _taker(snapshot: ClusterSnapshot, server: str) -> ServerName:
     """Read the name of a live server that may get regions. Raises Refused."""
-    name = _live(looked, server)
-    if name not in looked.view.servers.takers:
+    name = _live(snapshot, server)
+    if name not in snapshot.view.servers.takers:
         raise Refused(f"{name} is being drained, so it gets no regions", "Name another server, or delete its znode in `draining`")
     return name
 
 
-def _live(looked: ClusterSnapshot, server: str) -> ServerName:
+def _live(snapshot: ClusterSnapshot, server: str) -> ServerName:
     """Parse a server's name, and check that the server is live. Raises Refused."""
     try:
         name = ServerName.parse(server)
     except ValueError as error:
-        raise Refused(one_line(str(error), MAX_NAME_CHARS), _live_ones(looked, server)) from None
-    if name not in looked.view.servers.live:
-        raise Refused(f"{name} is not a live RegionServer", _live_ones(looked, server))
+        raise Refused(one_line(str(error), MAX_NAME_CHARS), _live_ones(snapshot, server)) from None
+    if name not in snapshot.view.servers.live:
+        raise Refused(f"{name} is not a live RegionServer", _live_ones(snapshot, server))
     return name
 
 
-def _live_ones(looked: ClusterSnapshot, like: str) -> str:
+def _live_ones(snapshot: ClusterSnapshot, like: str) -> str:
     """List the names of live servers, starting with servers on the asked host."""
     host = like.partition(",")[0]
-    live = sorted(looked.view.servers.live, key=lambda server: (not server.host.startswith(host), server))
+    live = sorted(snapshot.view.servers.live, key=lambda server: (not server.host.startswith(host), server))
     more = f", and {len(live) - MAX_NAMES} more, which `regions list --json` has" if len(live) > MAX_NAMES else ""
     return f"Live are: {', '.join(map(str, live[:MAX_NAMES]))}{more}" if live else "No RegionServer is live"
 
@@ -314,6 +314,6 @@ def _line(region: Region, decision: Decision) -> str:
     return one_line(f"region {encoded_name(region.name)} is {state}{at}: {what}", MAX_LINE_CHARS)
 
 
-def _table(looked: ClusterSnapshot, encoded: str) -> str:
-    known = looked.view.catalog.get(encoded)
+def _table(snapshot: ClusterSnapshot, encoded: str) -> str:
+    known = snapshot.view.catalog.get(encoded)
     return one_line(table_of(known.info), MAX_NAME_CHARS) if known is not None else "?"

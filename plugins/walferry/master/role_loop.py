@@ -170,17 +170,17 @@ class Pass:
 
     def lines(self) -> list[str]:
         """Describe what was done and what failed, for people."""
-        told = [f"table {table}: {what}" for table, what in self.tables.items()]
+        reported = [f"table {table}: {what}" for table, what in self.tables.items()]
         for each in self.progress:
             problem = f": {each.error}" if each.error else ""
-            told.append(f"{each.server} is dead: {each.left} of its WALs are left to be split{problem}")
+            reported.append(f"{each.server} is dead: {each.left} of its WALs are left to be split{problem}")
         for outcome in self.outcomes:
             decision, encoded = outcome.decision, encoded_name(outcome.region.name)
             if decision.step is not Step.WAIT or outcome.error:
                 server = f" ({decision.server})" if decision.server else ""
                 problem = f": {outcome.error}" if outcome.error else ""
-                told.append(f"region {encoded}: {decision.why}; {decision.step.value}{server}{problem}")
-        return [one_line(line, MAX_LINE_CHARS) for line in (*told, *map(str, self.view.broken))]
+                reported.append(f"region {encoded}: {decision.why}; {decision.step.value}{server}{problem}")
+        return [one_line(line, MAX_LINE_CHARS) for line in (*reported, *map(str, self.view.broken))]
 
 
 class Master:
@@ -220,11 +220,11 @@ class Master:
         outcomes = act(view, decided, self._role.writes, cluster.servers, choose_for(view, decided, self._locality))
         failed = {encoded_name(outcome.region.name) for outcome in outcomes if outcome.error is not None}
         self._asked = {key: at for key, at in self._asked.items() if key[0] not in failed}
-        told: dict[str, str] = {}
+        reported: dict[str, str] = {}
         if (only is None or table is not None) and read.complete:
-            begun, told = tables.advance(view, states, cluster.nodes, self._role.lock, self._role.writes, cluster.servers)
+            begun, reported = tables.advance(view, states, cluster.nodes, self._role.lock, self._role.writes, cluster.servers)
             outcomes += begun
-        done = Pass(view, [outcome for outcome in outcomes if outcome.decision.step is not Step.WAIT], progress, told)
+        done = Pass(view, [outcome for outcome in outcomes if outcome.decision.step is not Step.WAIT], progress, reported)
         for line in [*done.lines(), *(one_line(str(error), MAX_LINE_CHARS) for error in read.broken)]:
             self._tell(line)
         return done

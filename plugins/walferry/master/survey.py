@@ -123,20 +123,22 @@ class RegionSurvey:
         return lines
 
 
-def survey(looked: ClusterSnapshot) -> RegionSurvey:
+def survey(snapshot: ClusterSnapshot) -> RegionSurvey:
     """List the regions that are in transition, not served, served twice, or served elsewhere than hbase:meta says."""
-    view = looked.view
-    rows = [row_of(looked, region, decision) for region, decision in looked.decided if _state(looked, region) not in _UNLISTED]
+    view = snapshot.view
+    rows = [
+        row_of(snapshot, region, decision) for region, decision in snapshot.decided if _state(snapshot, region) not in _UNLISTED
+    ]
     rows += [_broken_row(error) for error in view.broken if isinstance(error, ZNodeValueError)]
     others = (error for error in view.broken if not isinstance(error, ZNodeValueError))
-    problems = [one_line(str(error), MAX_TEXT_CHARS) for error in (*others, *looked.read.broken)]
+    problems = [one_line(str(error), MAX_TEXT_CHARS) for error in (*others, *snapshot.read.broken)]
     settled = [region for region in view.regions.values() if region.znode is None]
     return RegionSurvey(
-        looked.master,
+        snapshot.master,
         sorted(map(str, view.servers.live)),
         sorted(map(str, view.silent)),
         sorted(map(str, view.servers.recovering)),
-        looked.read.complete,
+        snapshot.read.complete,
         len(view.regions.keys() | view.catalog.keys()),
         sum(len(region.served_by) == 1 for region in settled),
         sum(not region.served_by and not region.wanted for region in settled),
@@ -152,21 +154,21 @@ def _urgency(row: SurveyRow) -> tuple[Any, ...]:
     return (not row.stuck, *own, worst.index(row.state) if row.state in worst else len(worst), -(row.seconds or 0), row.region)
 
 
-def row_of(looked: ClusterSnapshot, region: Region, decision: Decision) -> SurveyRow:
+def row_of(snapshot: ClusterSnapshot, region: Region, decision: Decision) -> SurveyRow:
     """Describe one region: its state, who must act next and what will be done."""
-    state = _state(looked, region)
-    known = looked.view.catalog.get(encoded_name(region.name))
+    state = _state(snapshot, region)
+    known = snapshot.view.catalog.get(encoded_name(region.name))
     server = region.znode.server if region.znode is not None else (min(region.served_by, default=region.last_server))
-    why, what, next_ = decision.why, decision.step.value, _next(looked, decision)
-    if decision.step is Step.WAIT and decision.server in looked.view.servers.recovering and looked.hmaster is None:
+    why, what, next_ = decision.why, decision.step.value, _next(snapshot, decision)
+    if decision.step is Step.WAIT and decision.server in snapshot.view.servers.recovering and snapshot.hmaster is None:
         what = f"split the WALs of {decision.server}"
     if state in (OPEN, CLOSED) and decision.step is Step.WAIT:
         what, next_ = _NOTHING, NOBODY
     if state == MISPLACED and decision.step is Step.WAIT:
         why = f"hbase:meta names {region.last_server}, so clients do not find it"
-        tool = "`move` in HBase's shell" if looked.hmaster is not None else "`regions move`"
+        tool = "`move` in HBase's shell" if snapshot.hmaster is not None else "`regions move`"
         what, next_ = f"move it with {tool}: that writes hbase:meta anew", OPERATOR
-    late = region.znode is not None and region.idle_seconds >= looked.limit_seconds
+    late = region.znode is not None and region.idle_seconds >= snapshot.limit_seconds
     return SurveyRow(
         encoded_name(region.name),
         shown_table(known.info) if known is not None else one_line(shown_name(region.name.partition(b",")[0]), MAX_TEXT_CHARS),
@@ -187,7 +189,7 @@ def _broken_row(error: ZNodeValueError) -> SurveyRow:
     return SurveyRow(encoded, "?", "", BROKEN, None, "", OPERATOR, one_line(error.advice, MAX_TEXT_CHARS), why, True)
 
 
-def _state(looked: ClusterSnapshot, region: Region) -> str:
+def _state(snapshot: ClusterSnapshot, region: Region) -> str:
     """Return a region's state in words: the state in its znode, or one of this module's states."""
     if len(region.served_by) > 1:
         return SERVED_TWICE
@@ -196,20 +198,20 @@ def _state(looked: ClusterSnapshot, region: Region) -> str:
     if not region.served_by:
         if not region.wanted:
             return CLOSED
-        return UNKNOWN if looked.view.silent else NOT_SERVED  # a silent server may serve the region
-    if region.last_server is not None and region.last_server not in region.served_by and looked.read.complete:
+        return UNKNOWN if snapshot.view.silent else NOT_SERVED  # a silent server may serve the region
+    if region.last_server is not None and region.last_server not in region.served_by and snapshot.read.complete:
         return MISPLACED
     return OPEN
 
 
-def _next(looked: ClusterSnapshot, decision: Decision) -> str:
+def _next(snapshot: ClusterSnapshot, decision: Decision) -> str:
     if decision.step is Step.REPORT:
         return OPERATOR
     if decision.step is Step.GIVE_UP_OPEN:
         return f"{OPERATOR}, with `regions unstick`"
-    if decision.step is Step.WAIT and decision.server is not None and decision.server in looked.view.servers.live:
+    if decision.step is Step.WAIT and decision.server is not None and decision.server in snapshot.view.servers.live:
         return f"RegionServer {decision.server}"
-    return looked.master or WALFERRY
+    return snapshot.master or WALFERRY
 
 
 def shown_table(info: pb.RegionInfo) -> str:

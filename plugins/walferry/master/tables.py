@@ -91,7 +91,7 @@ def advance(
 
     Returns the steps begun, and the result for each table that is finished or cannot go on. Raises the role's errors.
     """
-    begun, told = [], {}
+    begun, reported = [], {}
     regions = _by_table(view)
     unknown = {table_of(known.info) for encoded, known in view.catalog.items() if encoded not in view.regions}
     for table, stored in states.items():
@@ -113,11 +113,11 @@ def advance(
             continue
         try:
             write_state(nodes, lock, table, stored, end)
-            told[table] = f"it is {end.name}"
+            reported[table] = f"it is {end.name}"
         except WalferryError as error:
             lock.check()
-            told[table] = str(error)
-    return begun, told
+            reported[table] = str(error)
+    return begun, reported
 
 
 def read_states(zk: KazooClient, nodes: ZNodes) -> Readings[StoredState]:

@@ -95,11 +95,11 @@ def at_work(session: Session, terms: WorkTerms, tell: Tell) -> Iterator[tuple[Cl
 
 def once(tell: Tell) -> Tell:
     """Make a `tell` that drops repeated lines: passes come every second, and mostly repeat the lines of the pass before."""
-    told: set[str] = set()
+    reported: set[str] = set()
 
     def tell_new(line: str) -> None:
-        if line not in told:
-            told.add(line)
+        if line not in reported:
+            reported.add(line)
             tell(line)
 
     return tell_new
@@ -122,18 +122,18 @@ def carry_out(
         def one_try() -> tuple[ClusterSnapshot, list[str]]:
             nonlocal request
             master.one_pass(request.only, request.table)
-            looked = look_and_decide(cluster, terms.limit_seconds)
-            left = request.left(looked)
-            if not left and request.again and not (more := ask(looked)).only <= request.only:
+            snapshot = look_and_decide(cluster, terms.limit_seconds)
+            left = request.left(snapshot)
+            if not left and request.again and not (more := ask(snapshot)).only <= request.only:
                 for line in more.lines:
                     tell(line)
-                request, left = more, more.left(looked)
-            return looked, left
+                request, left = more, more.left(snapshot)
+            return snapshot, left
 
-        looked = until_settled(one_try, time.monotonic() + terms.wait_seconds, terms, role)
+        snapshot = until_settled(one_try, time.monotonic() + terms.wait_seconds, terms, role)
         if problem is not None:
             raise problem
-        return looked
+        return snapshot
 
 
 def until_settled(
@@ -145,9 +145,9 @@ def until_settled(
     and the errors of `one_try`.
     """
     while True:
-        looked, left = one_try()
+        snapshot, left = one_try()
         if not left:
-            return looked
+            return snapshot
         if time.monotonic() >= give_up:
             raise _not_settled(left, terms.wait_seconds)
         if role is None:
@@ -177,11 +177,11 @@ def unstick_beside(
     """
     cluster = cluster_of(session)
     with beside_master(session.zk, session.nodes, session.own, terms.holder, terms.run) as writes:
-        looked = look_and_decide(cluster, terms.limit_seconds)
-        request = ask(looked)
+        snapshot = look_and_decide(cluster, terms.limit_seconds)
+        request = ask(snapshot)
         for line in request.lines:
             tell(line)
-        done = give_up_opens([each for each in looked.decided if encoded_name(each[0].name) in request.only], writes)
+        done = give_up_opens([each for each in snapshot.decided if encoded_name(each[0].name) in request.only], writes)
     tell(f"opens that the HMaster waits for in vain and that were given up: {sum(outcome.error is None for outcome in done):,}")
     left = not_open(encoded_name(outcome.region.name) for outcome in done if outcome.error is None)
 
@@ -189,10 +189,10 @@ def unstick_beside(
         again = look_and_decide(cluster, terms.limit_seconds)
         return again, left(again)
 
-    looked = until_settled(one_try, time.monotonic() + terms.wait_seconds, terms)
+    snapshot = until_settled(one_try, time.monotonic() + terms.wait_seconds, terms)
     if problem := _first_problem(done):
         raise problem
-    return looked
+    return snapshot
 
 
 def _not_settled(left: list[str], seconds: float) -> NotSettled:

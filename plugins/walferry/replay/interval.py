@@ -1,4 +1,4 @@
-"""An interval of write times. Picks the entries of a window that were written in it."""
+"""An interval of write times. Picks the entries of a batch that were written in it."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 import numpy as np
 import numpy.typing as npt
 
-from walferry.hbase.wal.windows import Window
+from walferry.hbase.wal.wal_batches import WalBatch
 
 
 @dataclass(frozen=True, order=True)
@@ -31,15 +31,15 @@ class Interval:
         part = Interval(max(self.start, start), min(self.end, end))
         return part if part.start < part.end else None
 
-    def entries_of(self, window: Window) -> npt.NDArray[np.bool_]:
-        """Return for each entry of a window whether it was written in the interval."""
-        written = window.index.write_time
+    def entries_of(self, batch: WalBatch) -> npt.NDArray[np.bool_]:
+        """Return for each entry of a batch whether it was written in the interval."""
+        written = batch.index.write_time
         return (written >= self.start) & (written < self.end)
 
 
-def only(window: Window, chosen: npt.NDArray[np.bool_]) -> Window:
-    """Return the chosen entries of a window, in their order."""
-    return window if chosen.all() else window.chosen(chosen)
+def only(batch: WalBatch, chosen: npt.NDArray[np.bool_]) -> WalBatch:
+    """Return the chosen entries of a batch, in their order."""
+    return batch if chosen.all() else batch.chosen(chosen)
 
 
 def moment(ms: int) -> str:

@@ -12,7 +12,7 @@ from uuid import UUID
 from walferry.base.errors import WalferryError
 from walferry.base.zk.right import Right
 from walferry.hbase.errors import PeerError
-from walferry.hbase.wal.windows import UnwrapKey
+from walferry.hbase.wal.wal_batches import UnwrapKey
 from walferry.replay.interval import Interval
 from walferry.replay.store import StoreWithArchive
 from walferry.replication.filters.rules import Families, FilterRules, PeerTables
@@ -76,8 +76,8 @@ def check_tables(peer: Peer, tables: Collection[str]) -> None:
             raise PeerError(peer.id, f"its configuration leaves out table {table}", "Correct the tables of the run, or the peer")
 
 
-def slave_id_of(session: Session, peer: Peer, job: ReplayJob) -> UUID:
-    """Return the cluster id of the peer's slave, which the filters need. Raises SlaveUnreachable, WalferryError."""
+def peer_cluster_id_of(session: Session, peer: Peer, job: ReplayJob) -> UUID:
+    """Return the cluster id of the peer cluster, which the filters need. Raises PeerClusterUnreachable, WalferryError."""
     deadline = time.monotonic() + job.deadline - time.time()
     # This sink sends nothing.
     with open_sink(

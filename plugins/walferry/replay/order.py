@@ -20,7 +20,7 @@ import numpy as np
 import numpy.typing as npt
 
 from walferry.base.errors import WalferryError
-from walferry.hbase.wal.windows import Window
+from walferry.hbase.wal.wal_batches import WalBatch
 from walferry.replay.scan import Stay, region_key
 
 MAX_STAGES = 1000  # each stage takes a Spark job, and all groups wait for it
@@ -62,16 +62,16 @@ class Stages:
         what = sorted(self.regions.items()), wals
         return hashlib.sha256(repr(what).encode()).hexdigest()[:16] if self.regions else ""
 
-    def entries_of(self, window: Window, stage: int) -> npt.NDArray[np.bool_]:
-        """Return for each entry of a window whether it is shipped in this stage."""
-        hashes = window.index.region_hash
+    def entries_of(self, batch: WalBatch, stage: int) -> npt.NDArray[np.bool_]:
+        """Return for each entry of a batch whether it is shipped in this stage."""
+        hashes = batch.index.region_hash
         chosen = np.full(len(hashes), stage == 0)
         if not self.regions:
             return chosen
         for region in np.unique(hashes).tolist():
             if (known := self.regions.get(region_key(region))) is not None:
                 mine = hashes == region
-                place = np.searchsorted(known[0], window.index.sequence_id[mine], side="right") - 1
+                place = np.searchsorted(known[0], batch.index.sequence_id[mine], side="right") - 1
                 chosen[mine] = np.array(known[1])[np.maximum(place, 0)] == stage
         return chosen
 

@@ -20,7 +20,7 @@ from walferry.load.earlier_loads import LoadedBefore
 from walferry.replay.files import FoundWals, GroupFiles, find
 from walferry.replay.holes import IntervalGone
 from walferry.replay.interval import Interval, moment
-from walferry.replay.job import ReplayJob, check_tables, narrowed, slave_id_of
+from walferry.replay.job import ReplayJob, check_tables, narrowed, peer_cluster_id_of
 from walferry.replay.listing import WalFile
 from walferry.replay.order import Stages, digest_of_names, stages_of
 from walferry.replay.scan import Scanned, Stay, TableCount, scan_wal
@@ -31,8 +31,8 @@ from walferry.replication.peers.settings import PeerSettings
 from walferry.replication.source.agreement import check_peer
 from walferry.replication.source.session import Session, open_session
 from walferry.shipping.group_job import senders_of_each
+from walferry.shipping.peer_down import forget_down
 from walferry.shipping.runs import begin_run, change_group
-from walferry.shipping.slave_down import forget_down
 
 MAX_NAMED = 20  # holes in an error
 MAX_TABLES = 500  # of a group, in its summary
@@ -89,8 +89,8 @@ def replay(job: ReplayJob, on: Backend, *, dry_run: bool, keep_seconds: float) -
         begun = begin_run(session, job.peer_id, job.run_id, keep_seconds)
         job = replace(job, settings=settings, senders=senders_of_each(max(1, len(found.groups)), settings.senders), begun=begun)
         forget_down(session, job.peer_id, job.run_id)
-        slave = slave_id_of(session, peer, job)
-        rules = narrowed(FilterRules.of_peer(peer, cluster_id(session.zk, session.nodes), slave), job.tables)
+        peer_cluster = peer_cluster_id_of(session, peer, job)
+        rules = narrowed(FilterRules.of_peer(peer, cluster_id(session.zk, session.nodes), peer_cluster), job.tables)
     scanned = _scan(partial(_scan_one, job, rules, copied), found.groups, on)
     summaries = [_begun(group, scans) for group, scans in zip(found.groups, scanned, strict=True)]
     if dry_run or any(summary.failed for summary in summaries):

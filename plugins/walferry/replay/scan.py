@@ -14,13 +14,13 @@ from walferry.base.records import Record
 from walferry.hbase.files.closedness import WalMissing
 from walferry.hbase.files.store import WalStore
 from walferry.hbase.wal.errors import WalTornError, WalTruncatedError
-from walferry.hbase.wal.windows import UnwrapKey, Window
+from walferry.hbase.wal.wal_batches import UnwrapKey, WalBatch
 from walferry.replay.holes import IntervalGone
 from walferry.replay.interval import Interval, only
 from walferry.replay.listing import WalFile
+from walferry.replication.filters.batch import KeptEdits, filter_batch, table_name
 from walferry.replication.filters.rules import FilterRules, Reason
-from walferry.replication.filters.window import KeptEdits, filter_window, table_name
-from walferry.shipping.closed_wal import ReadProgress, seconds_to_close, windows_of_closed
+from walferry.shipping.closed_wal import ReadProgress, batches_of_closed, seconds_to_close
 
 RUN_AGAIN = "A new run tells what is left"
 
@@ -62,7 +62,7 @@ class Scanned(Record):
 
 
 class IntervalScan:
-    """Counts the windows of one WAL."""
+    """Counts the batches of one WAL."""
 
     def __init__(self) -> None:
         self._edits_read = self._before_copy = 0
@@ -70,9 +70,9 @@ class IntervalScan:
         self._stays: dict[bytes, list[Stay]] = {}
         self._ended: set[bytes] = set()  # regions that were opened or closed since their last stay
 
-    def add(self, window: Window, kept: KeptEdits) -> None:
-        """Count the entries of a window."""
-        index = window.index
+    def add(self, batch: WalBatch, kept: KeptEdits) -> None:
+        """Count the entries of a batch."""
+        index = batch.index
         self._edits_read += len(index)
         self._before_copy += int((kept.reason == Reason.COPIED).sum())
         shipped = (kept.cells > 0) | (kept.reason == Reason.BULK_LOAD)
@@ -83,7 +83,7 @@ class IntervalScan:
         )
         moving = set(region_of[kept.reason == Reason.REGION_EVENT].tolist())
         for number in np.flatnonzero(edits).tolist():
-            table = table_name(window, int(examples[number])).decode(errors="replace")
+            table = table_name(batch, int(examples[number])).decode(errors="replace")
             count = TableCount(int(edits[number]), int(cells[number]), int(sizes[number]))
             self._tables[table] = self._tables.get(table, TableCount()) + count
         self._note_stays(index.sequence_id, regions, region_of, shipped, moving, kept)
@@ -130,23 +130,23 @@ def scan_wal(
 ) -> Scanned:
     """Count a WAL's edits of an interval. Raises WalError, StoreError, IntervalGone, WalNotClosed."""
     scan = IntervalScan()
-    for window, path in windows_of(store, wal, keys, ends_torn=ends_torn):
-        written = only(window, interval.entries_of(window))
+    for batch, path in batches_of(store, wal, keys, ends_torn=ends_torn):
+        written = only(batch, interval.entries_of(batch))
         if len(written.index):
-            scan.add(written, filter_window(written, rules, path))
+            scan.add(written, filter_batch(written, rules, path))
     return scan.result()
 
 
-def windows_of(
+def batches_of(
     store: WalStore, wal: WalFile, keys: UnwrapKey | None, *, ends_torn: bool, deadline: float = math.inf
-) -> Iterator[tuple[Window, str]]:
-    """Yield the windows of a WAL with its URL, wherever HBase moves it meanwhile.
+) -> Iterator[tuple[WalBatch, str]]:
+    """Yield the batches of a WAL with its URL, wherever HBase moves it meanwhile.
 
     With `ends_torn`, an entry that the server's death has cut off ends the WAL. Waits for the WAL to be closed, until the
     `deadline` (seconds since the epoch) at the latest. Raises WalError, StoreError, IntervalGone, WalNotClosed.
     """
     try:
-        yield from windows_of_closed(
+        yield from batches_of_closed(
             store, keys, wal.name, (), 0, close_seconds=lambda: seconds_to_close(deadline - time.time(), live=True),
             progress=ReadProgress(),
         )  # fmt: skip

@@ -17,7 +17,7 @@ from walferry.engine.counters import Counters
 from walferry.engine.feed import Commit, Feed
 from walferry.engine.in_flight import WalOffset
 from walferry.engine.summary import GroupSummary, Status, digest_with
-from walferry.hbase.wal.windows import Window
+from walferry.hbase.wal.wal_batches import WalBatch
 from walferry.load.copy_records import check_copied, copied_before, under_way
 from walferry.load.earlier_loads import NOTHING_LOADED, LoadedBefore
 from walferry.replay.files import GroupFiles
@@ -26,7 +26,7 @@ from walferry.replay.interval import only
 from walferry.replay.job import HFilesGone, ReplayJob, narrowed
 from walferry.replay.listing import WalFile
 from walferry.replay.order import Stages
-from walferry.replay.scan import windows_of
+from walferry.replay.scan import batches_of
 from walferry.replication.filters.rules import FilterRules
 from walferry.replication.peers.reading import Peer
 from walferry.replication.queues.errors import LeaseHeld, LeaseLost
@@ -116,21 +116,21 @@ class IntervalWals(Feed):
         """The number of WALs."""
         return len(self.files.wals)
 
-    def batches(self, wal: int) -> Generator[tuple[Window, str]]:
+    def batches(self, wal: int) -> Generator[tuple[WalBatch, str]]:
         """Yield all entries of the WAL. Raises WalError, StoreError, WalNotClosed, IntervalGone."""
         file = self.files.wals[wal]
         torn = file.name.text == self.files.torn
-        yield from windows_of(self.job.store, file, self.job.keys, ends_torn=torn, deadline=self.job.deadline)
+        yield from batches_of(self.job.store, file, self.job.keys, ends_torn=torn, deadline=self.job.deadline)
 
     def rules(self, wal: int) -> FilterRules:
-        """Return the peer's rules, without edits that were copied to the slave after the WAL was written."""
+        """Return the peer's rules, without edits that were copied to the peer cluster after the WAL was written."""
         return self.copied.rest(self.files.wals[wal].name.text, self.peer_rules)
 
-    def chosen(self, batch: Window) -> Window:
+    def chosen(self, batch: WalBatch) -> WalBatch:
         """Return the entries of the interval that belong to this stage."""
         return only(batch, self.job.interval.entries_of(batch) & self.stages.entries_of(batch, self.stage))
 
-    def handed_out(self, wal: int, batch: Window) -> None:
+    def handed_out(self, wal: int, batch: WalBatch) -> None:
         """Do nothing: progress within a WAL is not noted."""
 
 
@@ -178,7 +178,7 @@ class _Shipment(Attempt[ReplayJob]):
         check_copied(self._session, peer.id)
         self._copied = copied_before(self._session, peer.id)
         self._counters.begin(
-            slave=str(peer.slave), server=str(self._files.server or ""), queue_id=QUEUE_ID, queued=0,
+            peer_cluster=str(peer.peer_cluster), server=str(self._files.server or ""), queue_id=QUEUE_ID, queued=0,
             wals=len(self._files.wals), bytes_to_ship=self._files.bytes,
         )  # fmt: skip
         self.publish()

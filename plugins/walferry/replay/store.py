@@ -9,7 +9,7 @@ from walferry.hbase.files.store import WalLocation, WalStore
 from walferry.hbase.files.systems import file_size
 from walferry.hbase.names import WalName
 from walferry.hbase.wal.cells import META_FAMILY, split_cells
-from walferry.hbase.wal.reader import read_windows
+from walferry.hbase.wal.reader import read_wal_batches
 from walferry.replay.listing import WalFile
 from walferry.replication.retention.archive import WalArchive
 from walferry.replication.source.cluster import SourceCluster
@@ -52,8 +52,8 @@ def begins_with_opening(store: WalStore, wal: WalFile, keys: KeyProvider | None)
     if location is None or not location.size:
         return None
     with store.open(location) as file:
-        for window in read_windows(file, location.url, 0, window_bytes=HEAD_BYTES, partial_tail="stop", unwrap_key=keys):
-            start, end = int(window.index.cells_start[0]), int(window.index.cells_end[0])
-            cells = split_cells(window.buf[start:end].tobytes())
+        for batch in read_wal_batches(file, location.url, 0, wal_batch_bytes=HEAD_BYTES, partial_tail="stop", unwrap_key=keys):
+            start, end = int(batch.index.cells_start[0]), int(batch.index.cells_end[0])
+            cells = split_cells(batch.buf[start:end].tobytes())
             return any(cell.column[0] == META_FAMILY and cell.column[1] in OPENINGS for cell in cells)
     return None

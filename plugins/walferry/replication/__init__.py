@@ -4,7 +4,7 @@ peers        replication peers, and all of their settings
 source       the source cluster, and its connection
 queues       replication queues in ZooKeeper: reading, leases, claims
 filters      the edits of a WAL that a peer gets
-sinks        the slave's RegionServers, by requests
+sinks        the peer cluster's RegionServers, by requests
 locks        locks under which one run, or one task, ships a peer's edits
 retention    how long WALs are kept: HBase's log cleaner, the archive
 """

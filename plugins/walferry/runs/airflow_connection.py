@@ -11,7 +11,12 @@ from walferry.base.texts import one_line
 from walferry.replication.source.cluster import SourceCluster, SourceError
 from walferry.replication.source.connection import from_text
 from walferry.replication.source.fields import CONN_TYPES, Fields, check_is_hbase, is_conn_id
-from walferry.replication.source.slaves import SlaveConnection, slave_from_fields, slave_from_text, slave_not_defined
+from walferry.replication.source.peer_logins import (
+    PeerConnection,
+    peer_connection_from_fields,
+    peer_connection_from_text,
+    peer_connection_not_defined,
+)
 
 MAX_SHOWN_CHARS = 250
 
@@ -44,14 +49,14 @@ def from_airflow(conn_id: str, read: Callable[[str], Any] = kept) -> SourceClust
     return from_text(_as_text(conn), conn_id)
 
 
-def slave_from_airflow(conn_id: str, read: Callable[[str], Any] = kept) -> SlaveConnection:
-    """Return the slave that a connection of Airflow describes. Raises SourceError."""
+def peer_connection_from_airflow(conn_id: str, read: Callable[[str], Any] = kept) -> PeerConnection:
+    """Return the peer cluster that a connection of Airflow describes. Raises SourceError."""
     conn = read(conn_id)
     if conn is None:
-        raise slave_not_defined(conn_id)
+        raise peer_connection_not_defined(conn_id)
     if conn.conn_type not in CONN_TYPES:  # before its extra is read, which no error may show
-        return slave_from_fields(Fields(conn.conn_type, None, None, {}, False), conn_id)
-    return slave_from_text(_as_text(conn), conn_id)
+        return peer_connection_from_fields(Fields(conn.conn_type, None, None, {}, False), conn_id)
+    return peer_connection_from_text(_as_text(conn), conn_id)
 
 
 def _as_text(conn: Any) -> str:

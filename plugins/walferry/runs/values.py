@@ -50,9 +50,11 @@ class RollReport(XComValue):
     @classmethod
     def of(cls, servers: int, failures: Mapping[str, str]) -> RollReport:
         """Return the report of a roll. It keeps only some of very many failures."""
-        told = [f"roll of {server}: {why}"[:MAX_TEXT_CHARS] for server, why in list(failures.items())[:MAX_PROBLEMS]]
-        more = len(failures) - len(told)
-        return cls(servers, [*told, f"roll of {more:,} more servers failed: see the log of the task roll"] if more else told)
+        reported = [f"roll of {server}: {why}"[:MAX_TEXT_CHARS] for server, why in list(failures.items())[:MAX_PROBLEMS]]
+        more = len(failures) - len(reported)
+        return cls(
+            servers, [*reported, f"roll of {more:,} more servers failed: see the log of the task roll"] if more else reported
+        )
 
 
 @dataclass(frozen=True)
@@ -79,7 +81,7 @@ class Planned(XComValue):
     bytes: int = 0
     problems: tuple[PlanProblem, ...] = ()
     problems_left_out: int = 0
-    swept: int = 0  # WALs without edits that have left their queues
+    dequeued: int = 0  # WALs without edits that have left their queues
     held: int = 0  # dead servers' WAL groups that a recovery holds
     oldest: int | None = None  # when the oldest WAL to ship was begun, in ms since the epoch
     turn: int = 0  # number of the turn to ship the peer, when the plan was made

@@ -8,13 +8,13 @@ queued_wals              the engine's feed: the group's closed WALs, and how a r
 queue_positions          the engine's commit: registers positions, removes and archives finished WALs
 closed_wal               reads a WAL once it is closed
 bulkload                 ships a backlog as HFiles
-slave_down               whether the slave is down
+peer_down                whether the peer cluster is down
 rows                     ships scanned rows as entries of a WAL
 deleted                  finds tables and families that neither cluster has any more
 lag                      finds the write time of the oldest edit that is not shipped
 runs                     the summaries of runs, in ZooKeeper
 drains                   the queues that a recovery drains, as its plan noted them
-sweeping                 removes WALs without entries from their queues, without a job
+finished_wals            removes WALs without entries from their queues, without a job
 garbage_collection       deletes znodes that earlier runs and deleted peers left behind
 repositioning            sets a WAL's position for an operator
 """

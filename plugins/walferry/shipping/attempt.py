@@ -34,10 +34,10 @@ from walferry.shipping.candidates import candidates
 from walferry.shipping.deleted import Missing, deleted_at_source, names_of
 from walferry.shipping.group_job import GroupJob, ShippingJob
 from walferry.shipping.lag import first_written
+from walferry.shipping.peer_down import known_down, note_down
 from walferry.shipping.queue_positions import Archiver, QueuePositions
 from walferry.shipping.queued_wals import GroupWals, QueuedWals
 from walferry.shipping.runs import write_group
-from walferry.shipping.slave_down import known_down, note_down
 
 J = TypeVar("J", bound=ShippingJob)
 
@@ -65,7 +65,7 @@ class Attempt(ABC, Generic[J]):
         self._labels = LabelFilter.of(session)
         self._in_flight = InFlight()
         self._outcome = RunOutcome()
-        self._gauges = Gauges(counters, self._in_flight, f"the slave of peer {job.peer_id}")
+        self._gauges = Gauges(counters, self._in_flight, f"the cluster of peer {job.peer_id}")
 
     @abstractmethod
     def begin(self) -> Peer | None:
@@ -84,7 +84,7 @@ class Attempt(ABC, Generic[J]):
         self._counters.missing_hfiles(count)
 
     def on_unreachable(self) -> None:
-        """Publish since when the slave's ZooKeeper has not been reached. Raises PausedPeer."""
+        """Publish since when the peer cluster's ZooKeeper has not been reached. Raises PausedPeer."""
         check_not_paused(self._session, self._job.peer_id)
         self.publish()
 
@@ -108,14 +108,14 @@ class Attempt(ABC, Generic[J]):
             self._counters.end(Status.DONE)
             return
         if error := known_down(session, peer, job.run_id):
-            self._counters.end(Status.SLAVE_DOWN, error)
+            self._counters.end(Status.PEER_DOWN, error)
             return
         self._gauges.sink = opened = open_sink(
             peer, session, job.settings, self._deadline, stop=stop, right=self._right, lease=self._lease_of_sink,
             on_missing_hfiles=self.on_missing_hfiles, on_failure=self.on_unreachable,
         )  # fmt: skip
         with opened as sink, limit_of(peer, session, stop) as limit:
-            check_not_paused(session, peer.id)  # opening the sink may have waited for the slave
+            check_not_paused(session, peer.id)  # opening the sink may have waited for the peer cluster
             source_id, deleted = cluster_id(session.zk, session.nodes), deleted_at_source(session, self._missing)
             self._counters.deleted(names_of(deleted))
             feed, commit = self.ends(FilterRules.of_peer(peer, source_id, sink.id, deleted))
@@ -150,7 +150,7 @@ class QueueAttempt(Attempt[GroupJob]):
         self._wals = GroupWals.found(found.wals, self._session.store)
         self._gauges.unread_since = self._wals.unread_since
         self._counters.begin(
-            slave=str(peer.slave), server=found.server, queue_id=found.queue_id, queued=found.queued,
+            peer_cluster=str(peer.peer_cluster), server=found.server, queue_id=found.queue_id, queued=found.queued,
             wals=len(found.wals), bytes_to_ship=self._wals.bytes_to_ship,
         )  # fmt: skip
         self.publish()
@@ -167,7 +167,7 @@ class QueueAttempt(Attempt[GroupJob]):
         return feed, QueuePositions(self._wals, self._lease, self._counters, archiver, self._write)
 
     def on_unreachable(self) -> None:
-        """Look up how old the first edit is, too: the slave's ZooKeeper does not answer, so no WAL is being read."""
+        """Look up how old the first edit is, too: the peer cluster's ZooKeeper does not answer, so no WAL is being read."""
         check_not_paused(self._session, self._job.peer_id)
         self._wals.written = self._wals.written or first_written(self._session.store, self._wals.wals, self._keys)
         self.publish()

@@ -13,8 +13,8 @@ from walferry.hbase.files.systems import READ_PATIENCE_SECONDS
 from walferry.hbase.names import WalName
 from walferry.hbase.wal.errors import WalPositionError, WalTornError, WalTruncatedError, WalUnclosedError
 from walferry.hbase.wal.header import EMPTY_TRAILER
-from walferry.hbase.wal.reader import read_windows
-from walferry.hbase.wal.windows import UnwrapKey, Window
+from walferry.hbase.wal.reader import read_wal_batches
+from walferry.hbase.wal.wal_batches import UnwrapKey, WalBatch
 
 SPLIT_TIMEOUT_SECONDS = 300.0  # for the master, busy after a crash, to fence a dead server off its WALs
 RELOCATIONS = 5  # a WAL may move, or turn out to be open, this often while it is opened and read
@@ -44,20 +44,20 @@ def may_end_with(error: WalTruncatedError | WalTornError, policy: BrokenWals, *,
     return ends_with_its_whole_entries(policy, live=live) and (last_of_dead or isinstance(error, WalTruncatedError))
 
 
-def windows_of_closed(
+def batches_of_closed(
     store: WalStore, keys: UnwrapKey | None, name: WalName, dead_servers: Collection[str], position: int, *,
     close_seconds: Callable[[], float], progress: ReadProgress,
-) -> Iterator[tuple[Window, str]]:  # fmt: skip
-    """Yield the windows of a WAL from `position` on, each with the file's URL.
+) -> Iterator[tuple[WalBatch, str]]:  # fmt: skip
+    """Yield the batches of a WAL from `position` on, each with the file's URL.
 
-    A window counts as handled once the caller asks for the next one. `close_seconds` returns how long the WAL may take to be
+    A batch counts as handled once the caller asks for the next one. `close_seconds` returns how long the WAL may take to be
     closed; after that the function raises WalNotClosed. Raises WalMissing, WalError, StoreError.
     """
     not_trailers: set[int] = set()  # file lengths at which the last bytes only look like a trailer
     for relocation in range(RELOCATIONS + 1):
         location = await_closed(store, name, tuple(dead_servers), not_trailers, timeout_seconds=close_seconds())
         try:
-            yield from _windows_of_file(store, keys, location, progress.end or position, not_trailers, progress)
+            yield from _batches_of_file(store, keys, location, progress.end or position, not_trailers, progress)
             return
         except (FileNotFoundError, WalUnclosedError) as error:
             if relocation == RELOCATIONS:
@@ -68,10 +68,10 @@ def windows_of_closed(
             log.info("%s; looking for it again", why)
 
 
-def _windows_of_file(
+def _batches_of_file(
     store: WalStore, keys: UnwrapKey | None, location: WalLocation, position: int, not_trailers: Collection[int],
     progress: ReadProgress,
-) -> Iterator[tuple[Window, str]]:  # fmt: skip
+) -> Iterator[tuple[WalBatch, str]]:  # fmt: skip
     if location.size == 0:  # the server died before it wrote the header
         if position:
             raise WalPositionError(location.url, position, "the file is empty")
@@ -79,9 +79,9 @@ def _windows_of_file(
         return
     with store.open(location, patience=READ_PATIENCE_SECONDS) as file:
         progress.clean = bool(looks_closed(file)) and file.size not in not_trailers
-        windows = read_windows(
+        batches = read_wal_batches(
             file, location.url, position, partial_tail="error", unwrap_key=keys, trailer_required=progress.clean
         )
-        for window in windows:
-            yield window, location.url
-            progress.end = int(window.next_positions[-1])
+        for batch in batches:
+            yield batch, location.url
+            progress.end = int(batch.next_positions[-1])

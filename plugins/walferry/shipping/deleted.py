@@ -1,8 +1,9 @@
-"""Finds out which tables and families that the slave lacks are deleted at the source too, so that their edits may be dropped.
+"""Finds out which tables and families that the peer cluster lacks are deleted at the source too, so that their edits may be
+dropped.
 
-If the slave refuses edits and hbase.replication.drop.on.deleted.table or …columnfamily is set, HBase asks its own cluster. It
-drops the edits of tables or families that its own cluster lacks too. Walferry drops edits only of tables and families that the
-slave has named, and drops nothing if the source's Master does not answer.
+If the peer cluster refuses edits and hbase.replication.drop.on.deleted.table or …columnfamily is set, HBase asks its own cluster.
+It drops the edits of tables or families that its own cluster lacks too. Walferry drops edits only of tables and families that the
+peer cluster has named, and drops nothing if the source's Master does not answer.
 
 The Master gives the same answer for a missing table and for a table whose descriptor it cannot read. So a table counts as deleted
 only if hbase:meta has no region of it either.
@@ -26,7 +27,7 @@ from walferry.hbase.rpc.errors import RpcError
 from walferry.hbase.tables.errors import MissingTable, RegionUnavailable, ScanGivenUp
 from walferry.hbase.tables.tables import Tables
 from walferry.replication.peers.settings import PeerSettings
-from walferry.replication.sinks.errors import NotAtSlave
+from walferry.replication.sinks.errors import NotAtPeerCluster
 from walferry.replication.source.session import Session
 
 MAX_NAMED_CHARS = 2000
@@ -35,7 +36,7 @@ MASTER_SECONDS = 20.0
 log = logging.getLogger(__name__)
 
 Missing = tuple[str, str | None]
-"""A table, or one of its families, that the slave lacks."""
+"""A table, or one of its families, that the peer cluster lacks."""
 Deleted = Mapping[bytes, frozenset[bytes]]
 """The deleted families, by table, that neither cluster has; an empty set stands for the whole table."""
 
@@ -54,14 +55,14 @@ def attempt_without(settings: PeerSettings, right: Right, attempt: Callable[[Col
         right: The right by which `attempt` sends.
         attempt: Gets all tables and families that are known to be missing so far.
 
-    Raises NotAtSlave if the edits must not be dropped, and whatever `attempt` raises.
+    Raises NotAtPeerCluster if the edits must not be dropped, and whatever `attempt` raises.
     """
     missing: list[Missing] = []
     while True:
         try:
             attempt(missing)
             return
-        except NotAtSlave as error:
+        except NotAtPeerCluster as error:
             what = error.table, error.family
             if what in missing or not may_be_dropped(settings, what):
                 raise
@@ -79,7 +80,7 @@ def deleted_at_source(session: Session, missing: Collection[Missing]) -> Deleted
             there = master.replicated_families(connection, sorted({table for table, _ in missing}))
         in_meta = {table for table, family in missing if family is None and table not in there and _has_regions(session, table)}
     except (ClusterError, ZNodeValueError, RpcError, RegionUnavailable, ScanGivenUp) as error:
-        log.warning("whether the source has what the slave lacks cannot be found out, so nothing is dropped: %s", error)
+        log.warning("whether the source has what the peer cluster lacks cannot be found out, so nothing is dropped: %s", error)
         return {}
     deleted: dict[bytes, frozenset[bytes]] = {}
     for table, family in missing:
@@ -91,7 +92,7 @@ def deleted_at_source(session: Session, missing: Collection[Missing]) -> Deleted
             deleted[table.encode()] = deleted.get(table.encode(), frozenset()) | {family.encode()}
     if deleted:
         named = visible(", ".join(names_of(deleted)), MAX_NAMED_CHARS)
-        log.warning("edits are dropped of what neither the slave nor the source has: %s", named)
+        log.warning("edits are dropped of what neither the peer cluster nor the source has: %s", named)
     return deleted
 
 

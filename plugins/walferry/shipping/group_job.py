@@ -26,7 +26,7 @@ class ShippingJob:
     source: SourceCluster
     peer_id: str
     run_id: str
-    deadline: float  # seconds since the epoch; reading, retries and calls to a silent slave end then
+    deadline: float  # seconds since the epoch; reading, retries and calls to a silent peer cluster end then
     senders: int = LEAST_SENDERS_OF_A_GROUP
     settings: PeerSettings = field(default_factory=PeerSettings)
 

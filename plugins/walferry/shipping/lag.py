@@ -7,8 +7,8 @@ from collections.abc import Sequence
 
 from walferry.hbase.files.store import WalStore
 from walferry.hbase.files.systems import OpenWal
-from walferry.hbase.wal.reader import read_windows
-from walferry.hbase.wal.windows import UnwrapKey
+from walferry.hbase.wal.reader import read_wal_batches
+from walferry.hbase.wal.wal_batches import UnwrapKey
 from walferry.shipping.candidates import Candidate
 
 log = logging.getLogger(__name__)
@@ -34,6 +34,6 @@ def first_written(store: WalStore, wals: Sequence[Candidate], unwrap_key: Unwrap
 
 def written_behind(file: OpenWal, url: str, position: int, unwrap_key: UnwrapKey | None) -> int | None:
     """Return the write time of the first entry behind a position; None if there is none. Raises WalError, StoreError, OSError."""
-    for window in read_windows(file, url, position, window_bytes=PEEK_BYTES, partial_tail="stop", unwrap_key=unwrap_key):
-        return int(window.index.write_time[0])
+    for batch in read_wal_batches(file, url, position, wal_batch_bytes=PEEK_BYTES, partial_tail="stop", unwrap_key=unwrap_key):
+        return int(batch.index.write_time[0])
     return None

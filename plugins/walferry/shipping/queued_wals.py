@@ -14,11 +14,11 @@ from walferry.hbase.files.closedness import await_closed
 from walferry.hbase.files.quarantine import quarantine, to_be_quarantined
 from walferry.hbase.files.store import WalStore
 from walferry.hbase.wal.errors import WalError, WalTornError, WalTruncatedError
-from walferry.hbase.wal.windows import UnwrapKey, Window
+from walferry.hbase.wal.wal_batches import UnwrapKey, WalBatch
 from walferry.load.earlier_loads import NOTHING_LOADED, LoadedBefore
 from walferry.replication.filters.rules import FilterRules
 from walferry.shipping.candidates import Candidate
-from walferry.shipping.closed_wal import ReadProgress, may_end_with, seconds_to_close, windows_of_closed
+from walferry.shipping.closed_wal import ReadProgress, batches_of_closed, may_end_with, seconds_to_close
 from walferry.shipping.group_job import GroupJob
 
 log = logging.getLogger(__name__)
@@ -91,14 +91,14 @@ class QueuedWals(Feed):
         """Return the WAL's position in the queue."""
         return self.wals.wals[wal].queued.position
 
-    def batches(self, wal: int) -> Generator[tuple[Window, str]]:
+    def batches(self, wal: int) -> Generator[tuple[WalBatch, str]]:
         """Yield the entries behind the WAL's position, once the WAL is closed, wherever HBase moves it meanwhile.
 
         Raises WalError, StoreError, WalNotClosed, WalMissing.
         """
         candidate, progress = self.wals.wals[wal], ReadProgress()
         try:
-            yield from windows_of_closed(
+            yield from batches_of_closed(
                 self.store, self.keys, candidate.queued.name, candidate.dead_servers, candidate.queued.position,
                 close_seconds=lambda: seconds_to_close(self.deadline - time.monotonic(), live=candidate.live),
                 progress=progress,
@@ -108,10 +108,10 @@ class QueuedWals(Feed):
                 self.wals.unclean[wal] = 0
 
     def rules(self, wal: int) -> FilterRules:
-        """Return the peer's rules, without the edits of this WAL that the slave has loaded as files."""
+        """Return the peer's rules, without the edits of this WAL that the peer cluster has loaded as files."""
         return self.loaded.rest(self.wals.wals[wal].queued.name.text, self.peer_rules)
 
-    def handed_out(self, wal: int, batch: Window) -> None:
+    def handed_out(self, wal: int, batch: WalBatch) -> None:
         """Note how far the WAL is read, and when its last entry so far was written."""
         self.wals.ends[wal] = int(batch.next_positions[-1])
         self.wals.written = int(batch.index.write_time[-1])

@@ -18,7 +18,7 @@ from walferry.base.zk.errors import Contention
 from walferry.hbase.files.closedness import await_closed
 from walferry.hbase.names import parse_wal_name
 from walferry.hbase.values import encode_position
-from walferry.hbase.wal.reader import read_windows
+from walferry.hbase.wal.reader import read_wal_batches
 from walferry.replication.queues.errors import LastWal, WalGone
 from walferry.replication.queues.finding import read_group
 from walferry.replication.queues.lease import acquire
@@ -59,8 +59,8 @@ def look(session: Session, peer_id: str, wal: str, to: int) -> PositionChange:
     entries, after, between, below, above, tells = 0, 0, 0, 0, 0, before == 0
     if location.size:
         with session.store.open(location) as file:
-            for window in read_windows(file, location.url, 0, partial_tail="stop", unwrap_key=session.source.keys()):
-                starts, ends = window.positions, window.next_positions
+            for batch in read_wal_batches(file, location.url, 0, partial_tail="stop", unwrap_key=session.source.keys()):
+                starts, ends = batch.positions, batch.next_positions
                 entries += len(starts)
                 after += int((starts >= to).sum())
                 between += int(((starts >= min(to, before or 0)) & (starts < max(to, before or 0))).sum())
@@ -91,7 +91,7 @@ def set_position(session: Session, peer_id: str, wal: str, to: int, holder: str,
         if change.left_out and not leave_out:
             raise PositionRefused(
                 f"{change.left_out:,} entries of {change.url} before byte {to} are not known to be shipped and would be left out",
-                "Take an earlier position. If the slave is to go without them, say --leave-out",
+                "Take an earlier position. If the peer cluster is to go without them, say --leave-out",
             )
         queued = change.queued
 

@@ -1,5 +1,5 @@
-"""Ships scanned rows to a peer's slave as every edit: through the peer's filters, the visibility label rules, and the sink.
-So the slave sees that the rows come from the source.
+"""Ships scanned rows to a peer's cluster as every edit: through the peer's filters, the visibility label rules, and the sink.
+So the peer cluster sees that the rows come from the source.
 
 The rows come from a raw scan, with all versions, and with delete markers and the cells that they hide. They become entries of a
 WAL in memory, because filters and sinks take entries.
@@ -22,9 +22,9 @@ from walferry.base.protos.parsing import delimited
 from walferry.hbase.cluster import cluster_id
 from walferry.hbase.tables.rows import Rows
 from walferry.hbase.wal.reader import plain
+from walferry.replication.filters.batch import filter_batch
 from walferry.replication.filters.rules import FilterRules
 from walferry.replication.filters.visibility import LabelFilter
-from walferry.replication.filters.window import filter_window
 from walferry.replication.locks.peer_lock import row_right
 from walferry.replication.peers.reading import Peer
 from walferry.replication.peers.settings import PeerSettings
@@ -32,7 +32,7 @@ from walferry.replication.sinks.of_peer import open_sink
 from walferry.replication.sinks.sink import Sender, Sink
 from walferry.replication.source.session import Session
 
-REQUEST_SECONDS = 600.0  # the slave's time for each request; a silent slave is given up sooner
+REQUEST_SECONDS = 600.0  # the peer cluster's time for each request; a silent peer cluster is given up sooner
 REQUEST_BYTES = 4 << 20
 _NO_REGION = b"0" * 32  # sinks do not look at it
 _KEY_START, _TIMESTAMP_AND_TYPE = 12, 9  # in a cell: the offset of its key, and the number of bytes that end the key
@@ -46,13 +46,13 @@ class RowsNotShipped(WalferryError):
 
 @dataclass
 class RowShipment:
-    """An open connection to the slave. Call `add` with rows of one table and its families, then `flush`."""
+    """An open connection to the peer cluster. Call `add` with rows of one table and its families, then `flush`."""
 
     sink: Sink
     sender: Sender
     rules: FilterRules
     labels: LabelFilter
-    cells: int = 0  # cells that the slave has acknowledged
+    cells: int = 0  # cells that the peer cluster has acknowledged
     _entries: bytearray = field(default_factory=bytearray)
 
     def add(self, table: str, families: Sequence[bytes], rows: Rows, chosen: npt.NDArray[np.bool_] | None = None) -> None:
@@ -62,7 +62,7 @@ class RowShipment:
             self.flush(table)
 
     def flush(self, table: str) -> None:
-        """Ship the rows that were added. Raises RowsNotShipped, SlaveUnreachable, Stopped, WalferryError."""
+        """Ship the rows that were added. Raises RowsNotShipped, PeerClusterUnreachable, Stopped, WalferryError."""
         if not self._entries:
             return
         path = f"rows of table {table}"
@@ -71,8 +71,8 @@ class RowShipment:
             reason = found.fault.reason if found.fault else "an entry is cut off"
             raise RowsNotShipped(f"{path} cannot be shipped: {reason}")
         self._entries.clear()
-        window, kept = self.labels.apply(found.window, filter_window(found.window, self.rules, path), path)
-        taken = self.sink.take(window, kept, self.rules, path)
+        batch, kept = self.labels.apply(found.batch, filter_batch(found.batch, self.rules, path), path)
+        taken = self.sink.take(batch, kept, self.rules, path)
         if len(taken.entries):
             request = taken.request(taken.entries)
             self.sender.send([request], time.monotonic() + REQUEST_SECONDS)
@@ -81,10 +81,10 @@ class RowShipment:
 
 @contextmanager
 def row_shipment(session: Session, peer: Peer, attempt: str, name: str, rows: str) -> Iterator[RowShipment]:
-    """Connect to the peer's slave for the length of a block, in the attempt of a run that holds the peer lock.
+    """Connect to the peer cluster for the length of a block, in the attempt of a run that holds the peer lock.
 
-    `attempt`, `name` and `rows` are the parameters of `row_right`. Raises RowsTaken, RightLost, SlaveUnreachable, PeerError,
-    WalferryError.
+    `attempt`, `name` and `rows` are the parameters of `row_right`. Raises RowsTaken, RightLost, PeerClusterUnreachable,
+    PeerError, WalferryError.
     """
     source_id = cluster_id(session.zk, session.nodes)
     settings = PeerSettings.of(session.source.replication, peer)
@@ -95,15 +95,16 @@ def row_shipment(session: Session, peer: Peer, attempt: str, name: str, rows: st
             on_missing_hfiles=lambda count: None, on_failure=lambda: None,
         ) as sink,
     ):  # fmt: skip
-        rules = FilterRules.of_peer(peer, source_id, sink.id)  # fails, before a connection, if the slave is the source itself
+        # fails, before a connection, if the peer cluster is the source itself
+        rules = FilterRules.of_peer(peer, source_id, sink.id)
         yield RowShipment(sink, sink.sender(), rules, LabelFilter.of(session))
 
 
 def entry_of(table: str, families: Sequence[bytes], rows: Rows, chosen: npt.NDArray[np.bool_] | None = None) -> bytes:
     """Write rows as one entry of a plain WAL: the length of its WALKey as a varint, the WALKey, the cells.
 
-    Of cells with equal keys, only the first is written: it is the newest, but a slave that got both would keep the last one.
-    Writes no entry if no row is chosen.
+    Of cells with equal keys, only the first is written: it is the newest, but a peer cluster that got both would keep the last
+    one. Writes no entry if no row is chosen.
     """
     wanted = np.ones(len(rows.cells) - 1, dtype=np.bool_)
     if chosen is not None:

@@ -29,9 +29,9 @@ from walferry.replication.source.source_job import SourceJob
 from walferry.shipping.bulkload.load_note import LoadNote
 from walferry.shipping.drains import KEPT_SECONDS, groups_to_drain
 from walferry.shipping.group_job import GroupJob, Left, senders_of_each
+from walferry.shipping.peer_down import forget_down
 from walferry.shipping.plan import bytes_queued, groups_to_ship
 from walferry.shipping.runs import begin_run, read_group, write_group
-from walferry.shipping.slave_down import forget_down
 
 MAX_SHOWN_CHARS = 500
 
@@ -55,9 +55,9 @@ class ShipRun(SourceJob):
         summaries = ship_queued(self, on, say)
         if not summaries:
             return JobOutcome(lines=[nothing_queued(self)], result="[]")
-        told = [outcome(summary) for summary in summaries]
+        reported = [outcome(summary) for summary in summaries]
         return JobOutcome(
-            lines=[line for line, *_ in told], errors=[error for _, *errors in told for error in errors],
+            lines=[line for line, *_ in reported], errors=[error for _, *errors in reported for error in errors],
             failed=any(summary.failed for summary in summaries), result=json.dumps([asdict(summary) for summary in summaries]),
         )  # fmt: skip
 

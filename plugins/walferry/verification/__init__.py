@@ -1,4 +1,4 @@
-"""Compares tables of a source and of a peer's slave, as HBase's VerifyReplication does, and ships differing rows again.
+"""Compares tables of a source and of a peer's cluster, as HBase's VerifyReplication does, and ships differing rows again.
 
     verify_run  the job
     job         describes what to compare, and how

@@ -5,7 +5,7 @@ that only one side has moves no border but its own. A bucket's hash is the sum o
 buckets together is the sum of their hashes.
 
 A row's hash covers its key and its cells in their order, each with column, timestamp, type and value. Tags are left out:
-VerifyReplication does not see them either, and a slave may number visibility labels differently.
+VerifyReplication does not see them either, and a peer cluster may number visibility labels differently.
 """
 
 from __future__ import annotations

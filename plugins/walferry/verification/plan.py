@@ -17,8 +17,8 @@ from walferry.hbase.tables.regions import Region
 from walferry.hbase.tables.tables import Tables
 from walferry.load.copied_tables import has_new_version_behavior
 from walferry.replication.filters.rules import PeerTables
+from walferry.replication.peers.peer_tables import peer_tables
 from walferry.replication.peers.reading import INTER_CLUSTER_ENDPOINTS, Peer, check_understood, read_peer
-from walferry.replication.peers.slave_tables import slave_tables
 from walferry.replication.source.session import Session
 from walferry.verification.job import Options, TableRange
 
@@ -60,15 +60,15 @@ def plan_verification(session: Session, peer_id: str, asked: Collection[str], op
     parts: list[TableRange] = []
     problems: dict[str, str] = {}
     with (
-        slave_tables(peer, session.source.login_to(peer)) as slave,
+        peer_tables(peer, session.source.login_to(peer)) as peer_cluster,
         Tables(session.zk, session.nodes, login=session.source.login) as source,
     ):
         if options.repair:
             check_repairable(_schemas(source, families), families)
-            check_repairable(_schemas(slave, families), families, " at the slave")
+            check_repairable(_schemas(peer_cluster, families), families, " at the peer cluster")
         for table, names in sorted(families.items()):
             try:
-                slave.regions(table)
+                peer_cluster.regions(table)
                 parts += _ranges(table, names, source.regions(table), options)
             except MissingTable as error:
                 problems[table] = str(error)

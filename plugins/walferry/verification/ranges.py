@@ -12,8 +12,8 @@ from functools import partial
 from walferry.base.errors import WalferryError
 from walferry.hbase.tables.rows import Rows
 from walferry.hbase.tables.tables import Tables
+from walferry.replication.peers.peer_tables import peer_tables
 from walferry.replication.peers.reading import Peer
-from walferry.replication.peers.slave_tables import slave_tables
 from walferry.replication.source.cluster import SourceCluster
 from walferry.replication.source.session import Session, open_session
 from walferry.verification.digests import Span, differing, digest
@@ -37,11 +37,12 @@ class RangeComparison:
     """
 
     def __init__(
-        self, source: Tables, slave: Tables, part: TableRange, options: Options, sleep: Callable[[float], None] = time.sleep,
+        self, source: Tables, peer_cluster: Tables, part: TableRange, options: Options,
+        sleep: Callable[[float], None] = time.sleep,
         *, max_key_bytes: int = MAX_KEY_BYTES,
     ) -> None:  # fmt: skip
         self._source = source
-        self._slave = slave
+        self._peer_cluster = peer_cluster
         self._part = part
         self._options = options
         self._sleep = sleep
@@ -55,7 +56,7 @@ class RangeComparison:
         """Compare the range, and compare rows that differ again as often as the options say."""
         whole = Span(None, None)
         with ThreadPoolExecutor(1) as other:
-            theirs = other.submit(lambda: digest(self._scan(self._slave, whole)))
+            theirs = other.submit(lambda: digest(self._scan(self._peer_cluster, whole)))
             mine = digest(self._scan(self._source, whole))
             self._outcome.pruned, self._spans = differing(mine, theirs.result(), BUCKETS_A_SPAN)
         for span in self._spans:
@@ -73,11 +74,11 @@ class RangeComparison:
 
     @property
     def shippable(self) -> bool:
-        """Whether the source has rows that the slave lacks or has differently."""
+        """Whether the source has rows that the peer cluster lacks or has differently."""
         return any(found.bad_rows > found.counts[DifferenceKind.EXTRA] for found in self._compared)
 
     def repair(self, ship: ShipRows) -> None:
-        """Ship the rows that the slave lacks or has differently, and compare once more."""
+        """Ship the rows that the peer cluster lacks or has differently, and compare once more."""
         for i, found in enumerate(self._compared):
             now = found if found.known else self._compare(self._spans[i])
             if keys := [key for key, kind in now.bad.items() if kind is not DifferenceKind.EXTRA]:
@@ -119,7 +120,7 @@ class RangeComparison:
         return found
 
     def _compare(self, span: Span) -> Compared:
-        return compare_rows(self._scan(self._source, span), self._scan(self._slave, span), self._options.samples)
+        return compare_rows(self._scan(self._source, span), self._scan(self._peer_cluster, span), self._options.samples)
 
     def _scan(self, side: Tables, span: Span) -> Iterator[Rows]:
         start = self._part.start if span.after is None else span.after + b"\0"
@@ -133,7 +134,7 @@ def compare_range(source: SourceCluster, peer: Peer, part: TableRange, options: 
         with (
             open_session(source, look_only=True) as session,
             Tables(session.zk, session.nodes, login=source.login) as ours,
-            slave_tables(peer, source.login_to(peer)) as theirs,
+            peer_tables(peer, source.login_to(peer)) as theirs,
         ):
             comparison = RangeComparison(ours, theirs, part, options)
             comparison.run()

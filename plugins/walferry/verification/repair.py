@@ -1,9 +1,9 @@
 """Ships rows of the source again, through the peer's sink and the filters that all its edits pass.
 
 A repair ships a raw scan of a row: all versions and delete markers that the source still has. Replication would have shipped the
-same cells, so a row that was only incomplete is equal afterwards. Rows that only the slave has, and extra cells of the slave,
-stay: the source has nothing left that would delete them, they may be another writer's, and a delete that is still queued removes
-them anyway.
+same cells, so a row that was only incomplete is equal afterwards. Rows that only the peer cluster has, and extra cells of the
+peer cluster, stay: the source has nothing left that would delete them, they may be another writer's, and a delete that is still
+queued removes them anyway.
 
 A repair holds the peer lock as batches do, and scans the rows only then. Otherwise a batch could ship a newer value between the
 scan and the request, and the older one with the same timestamp would come on top of it for good. Each range takes the lock by

@@ -48,7 +48,7 @@ class Compared:
         return Compared(self.good, self.counts, {}, self.samples)
 
 
-def compare_rows(source: Iterable[Rows], slave: Iterable[Rows], samples: int) -> Compared:
+def compare_rows(source: Iterable[Rows], peer_cluster: Iterable[Rows], samples: int) -> Compared:
     """Walk along both sides, and describe up to `samples` rows of each kind that differ."""
     found = Compared()
     described = dict.fromkeys(DifferenceKind, 0)
@@ -61,7 +61,7 @@ def compare_rows(source: Iterable[Rows], slave: Iterable[Rows], samples: int) ->
             described[kind] += 1
             found.samples[key] = Sample(kind, _shown(key), _difference(_cells(mine), _cells(theirs)))
 
-    ours, others = _rows(source), _rows(slave)
+    ours, others = _rows(source), _rows(peer_cluster)
     mine, theirs = next(ours, None), next(others, None)
     while mine is not None or theirs is not None:
         if theirs is None or (mine is not None and mine[0] < theirs[0]):
@@ -91,15 +91,15 @@ def _cells(row: Row | None) -> list[Cell]:
 
 def _difference(ours: list[Cell], theirs: list[Cell]) -> str:
     """Return the first cell in which two rows differ, in words."""
-    counts = f"{len(ours)} cells at the source, {len(theirs)} at the slave"
+    counts = f"{len(ours)} cells at the source, {len(theirs)} at the peer cluster"
     for mine, other in zip_longest(ours, theirs):
         if mine is None or other is None:
-            side = "source" if other is None else "slave"
+            side = "source" if other is None else "peer cluster"
             return f"{counts}; only the {side} has {_name(mine or other)}" if ours and theirs else counts
         if _key(mine) != _key(other):
-            return f"{counts}; first difference: {_name(mine)} at the source, {_name(other)} at the slave"
+            return f"{counts}; first difference: {_name(mine)} at the source, {_name(other)} at the peer cluster"
         if mine.value != other.value:
-            values = f"{_shown(mine.value, 50)} at the source, {_shown(other.value, 50)} at the slave"
+            values = f"{_shown(mine.value, 50)} at the source, {_shown(other.value, 50)} at the peer cluster"
             return f"{counts}; values of {_name(mine)}: {values}"
     return counts
 

@@ -13,8 +13,8 @@ import pytest
 from tests.unit.observe.status.views import peer
 from walferry.admin import changing, peers
 from walferry.admin.changing import set_tables, set_values, settings_of
+from walferry.admin.peer_cluster_checks import Wanted
 from walferry.admin.peers import PeerAdmin, Refused
-from walferry.admin.slave_checks import Wanted
 from walferry.base.protos import hbase_pb2 as pb
 from walferry.base.security.login import Login
 from walferry.hbase.rpc.errors import RemoteError
@@ -42,11 +42,11 @@ class Master:
 
     @property
     def session(self) -> Any:
-        """That of a source with one connection of a slave."""
+        """That of a source with one connection of a peer cluster."""
 
         def login_at(cluster_key: str, conn_id: str) -> Login:
             if conn_id != "west":
-                raise SourceError(f"the slave {cluster_key} cannot be talked to: connection {conn_id!r} is not defined")
+                raise SourceError(f"the peer cluster {cluster_key} cannot be talked to: connection {conn_id!r} is not defined")
             return Login()
 
         return SimpleNamespace(source=SimpleNamespace(login_at=login_at))
@@ -149,16 +149,16 @@ def test_marks_are_no_settings() -> None:
         set_values(NotAsked(), "p", {"maxlag": "5"})  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize("name", ["slave_conn_id", "walferry.slave_conn_id"])
-def test_the_connection_of_the_slave_can_be_set_if_it_is_there(name: str) -> None:
+@pytest.mark.parametrize("name", ["peer_conn_id", "walferry.peer_conn_id"])
+def test_the_connection_of_the_peer_cluster_can_be_set_if_it_is_there(name: str) -> None:
     master = Master()
     after = set_values(master.admin, "p", {name: "west"})
-    assert after.slave_conn_id == "west"
-    assert settings_of(after) == {"slave_conn_id": "west"}
+    assert after.peer_conn_id == "west"
+    assert settings_of(after) == {"peer_conn_id": "west"}
     with pytest.raises(SourceError, match="connection 'east' is not defined"):
         set_values(master.admin, "p", {name: "east"})
-    assert master.managed("p").slave_conn_id == "west"
-    assert set_values(master.admin, "p", {name: ""}).slave_conn_id is None
+    assert master.managed("p").peer_conn_id == "west"
+    assert set_values(master.admin, "p", {name: ""}).peer_conn_id is None
 
 
 def test_the_limit_is_shown_among_the_settings_and_marks_are_not() -> None:
@@ -166,7 +166,7 @@ def test_the_limit_is_shown_among_the_settings_and_marks_are_not() -> None:
     assert settings_of(replace(peer(), config=config)) == {"max_lag": "300", "sink": "direct"}
 
 
-def test_the_master_changes_no_peer_whose_slave_is_away(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_master_changes_no_peer_whose_peer_cluster_is_away(monkeypatch: pytest.MonkeyPatch) -> None:
     """As HBase 2.6.1's Master answers."""
 
     def refuse(*_: object) -> None:
@@ -177,5 +177,5 @@ def test_the_master_changes_no_peer_whose_slave_is_away(monkeypatch: pytest.Monk
     monkeypatch.setattr(PeerAdmin, "master", lambda _: nullcontext())
     monkeypatch.setattr(peers.master, "get_peer", lambda *_: pb.ReplicationPeer(clusterkey="west:2181:/hbase"))
     monkeypatch.setattr(peers.master, "update_peer_config", refuse)
-    with pytest.raises(Refused, match="only while the ZooKeeper of its slave answers it, and it does not"):
+    with pytest.raises(Refused, match="only while the ZooKeeper of its peer cluster answers it, and it does not"):
         admin.put_configuration("2", {"walferry.paused": "true"})

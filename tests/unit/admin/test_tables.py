@@ -163,19 +163,24 @@ def test_nothing_is_missing_where_all_is_there(side, table_cfs: Mapping[str, tup
 
 
 @pytest.mark.parametrize(
-    ("namespaces", "table_cfs", "at_slave", "told"),
+    ("namespaces", "table_cfs", "at_peer_cluster", "reported"),
     [
-        (["none"], {}, WHOLE, ["there is no namespace none at the source", "there is no namespace none at the slave"]),
-        ([], {"x": ()}, {}, ["there is no table x at the source", "there is no table x at the slave"]),
-        ([], {"t": ("f",)}, {}, ["there is no table t at the slave"]),
-        ([], {"t": ("x",)}, WHOLE, ["table t has no family x at the source, only f, g, l", "table t has no family x at the sla"]),
-        ([], {"t": ()}, {"t": {"f": True}}, ["table t has no family g at the slave, only f"]),
+        (["none"], {}, WHOLE, ["there is no namespace none at the source", "there is no namespace none at the peer cluster"]),
+        ([], {"x": ()}, {}, ["there is no table x at the source", "there is no table x at the peer cluster"]),
+        ([], {"t": ("f",)}, {}, ["there is no table t at the peer cluster"]),
+        (
+            [],
+            {"t": ("x",)},
+            WHOLE,
+            ["table t has no family x at the source, only f, g, l", "table t has no family x at the peer clu"],
+        ),
+        ([], {"t": ()}, {"t": {"f": True}}, ["table t has no family g at the peer cluster, only f"]),
         ([], {"t": ("l",)}, WHOLE, ["family l of table t has REPLICATION_SCOPE 0 at the source, so none of its edits is "]),
         ([], {"local": ()}, WHOLE, ["no family of table local has REPLICATION_SCOPE 1 at the source, so none of its edits"]),
     ],
 )
-def test_what_is_missing_is_named_with_its_side(side, namespaces, table_cfs, at_slave, told) -> None:
-    lines = missing(side(WHOLE, ["ns"]), side(at_slave, ["ns"]), namespaces, table_cfs)
-    assert len(lines) == len(told)
-    for line, begins in zip(lines, told, strict=True):
+def test_what_is_missing_is_named_with_its_side(side, namespaces, table_cfs, at_peer_cluster, reported) -> None:
+    lines = missing(side(WHOLE, ["ns"]), side(at_peer_cluster, ["ns"]), namespaces, table_cfs)
+    assert len(lines) == len(reported)
+    for line, begins in zip(lines, reported, strict=True):
         assert line.startswith(begins)

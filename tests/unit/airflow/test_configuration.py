@@ -11,6 +11,6 @@ REPO = Path(__file__).resolve().parents[3]
 def test_the_documentation_has_each_setting_of_our_section() -> None:
     files = [*(REPO / "dags").glob("*.py"), *(REPO / "plugins/walferry/airflow").rglob("*.py")]
     read = {name for path in files for name in re.findall(r'"walferry", "(\w+)"', path.read_text())}
-    _, _, told = (REPO / "docs/params.md").read_text().partition("## Settings in Airflow's configuration")
+    _, _, reported = (REPO / "docs/params.md").read_text().partition("## Settings in Airflow's configuration")
     assert len(read) > 3
-    assert set(re.findall(r"(?m)^\| `(\w+)` \|", told)) == read
+    assert set(re.findall(r"(?m)^\| `(\w+)` \|", reported)) == read

@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from walferry.airflow.run_notes import MAX_CHARS, MAX_LINES, note_of, told_once
+from walferry.airflow.run_notes import MAX_CHARS, MAX_LINES, note_of, without_repeats
 from walferry.runs.failures import MAX_NOTE_CHARS
 
 
@@ -46,8 +46,8 @@ def test_a_note_fits_into_airflow_s_database() -> None:
 
 
 def test_a_note_tells_nothing_twice() -> None:
-    assert told_once(["slave is down", "Peer p: slave is down; 3 WALs wait", "other", "other"]) == [
-        "Peer p: slave is down; 3 WALs wait", "other",
+    assert without_repeats(["peer cluster is down", "Peer p: peer cluster is down; 3 WALs wait", "other", "other"]) == [
+        "Peer p: peer cluster is down; 3 WALs wait", "other",
     ]  # fmt: skip
 
 
@@ -55,5 +55,5 @@ def test_notes_of_very_many_tasks_are_put_together_at_once() -> None:
     """The scheduler waits for it."""
     lines = [f"Peer {i:06}: {i} edits shipped, and so on {'x' * 200}" for i in range(20_000)]
     began = time.monotonic()
-    assert told_once(lines) == lines
+    assert without_repeats(lines) == lines
     assert time.monotonic() - began < 2

@@ -13,7 +13,7 @@ from walferry.base.errors import MAX_CHARS, WalferryError
 from walferry.hbase.errors import StalePeer
 from walferry.hbase.rpc.errors import RpcTimeout
 from walferry.hbase.wal.errors import WalTornError
-from walferry.replication.sinks.errors import SlaveUnreachable
+from walferry.replication.sinks.errors import PeerClusterUnreachable
 
 # Signals between two of our own functions: no caller outside their module's package sees them.
 SIGNALS = {
@@ -24,7 +24,8 @@ SIGNALS = {
 
 @pytest.mark.parametrize(
     "error",
-    [StalePeer("2", "gone"), RpcTimeout("rs:1", "ReplicateWALEntry", 60.0), SlaveUnreachable("zk:1:/h", 1000.0, 3, "no route"),
+    [StalePeer("2", "gone"), RpcTimeout("rs:1", "ReplicateWALEntry", 60.0),
+     PeerClusterUnreachable("zk:1:/h", 1000.0, 3, "no route"),
      WalTornError("hdfs://w", 7, "cut off", 12)],
     ids=lambda error: type(error).__name__,
 )  # fmt: skip

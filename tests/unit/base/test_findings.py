@@ -45,8 +45,8 @@ def test_what_is_wrong_for_an_earlier_reason_is_left_out() -> None:
         wrong("Master", "the Master does not let us in: no ticket: keytab k holds no key of w"),
         well("ZooKeeper", "it answers"),
         wrong("RegionServers", "none is live"),
-        wrong("RegionServers", "none is live", about="slave of peer p"),
+        wrong("RegionServers", "none is live", about="cluster of peer p"),
     ]
     assert [each.what for each in once(found)] == [
-        "source: keytab", "ZooKeeper", "RegionServers", "slave of peer p: RegionServers"
+        "source: keytab", "ZooKeeper", "RegionServers", "cluster of peer p: RegionServers"
     ]  # fmt: skip

@@ -26,7 +26,7 @@ from walferry.load.records import Folder, Load
 from walferry.replication.source.cluster import SourceCluster, SourceError
 from walferry.shipping.bulkload.loading import PartitionOutcome
 from walferry.shipping.bulkload.rows import Note, WalReport
-from walferry.shipping.slave_down import notes_in
+from walferry.shipping.peer_down import notes_in
 from walferry.verification.job import Options
 
 
@@ -72,7 +72,7 @@ READERS: dict[str, tuple[Callable[[bytes], Any], type[Exception] | tuple[()]]] =
     "a load": (partial(decode, Load), NotARecord),
     "a folder": (partial(decode, Folder), NotARecord),
     "a fenced lock": (record_of, ()),
-    "notes of a slave": (notes_in, ()),
+    "notes of a peer cluster": (notes_in, ()),
     "a summary": (GroupSummary.from_json, NotARecord),
     "a note": (Note.from_json, NotARecord),
     "a report": (WalReport.from_json, NotARecord),
@@ -179,7 +179,7 @@ def test_a_record_has_the_types_that_its_kind_says(values: dict[str, Any]) -> No
     found = decode_or_none(RegionRecord, json.dumps(values).encode())
     if found is not None:
         assert all(type(each) in (str, int, tuple) for each in asdict(found).values())
-        assert all(isinstance(each, str) for each in (found.staging, found.slave_region, found.way, *found.families))
+        assert all(isinstance(each, str) for each in (found.staging, found.peer_cluster_region, found.way, *found.families))
 
 
 @pytest.mark.parametrize("each", ["[],", "{},", "1,"])

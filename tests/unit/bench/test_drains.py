@@ -9,8 +9,8 @@ from bench.ways import Took
 GIGABYTE = 1_000_000_000 // ROW_BYTES
 
 
-def drain(by: str, whole: float, *, start: float = 0.0, slave_cpu: float = 0.0) -> Drain:
-    return Drain(by, GIGABYTE, Took(whole - start, whole, own_cpu=1.0), slave_cpu, hdfs_cpu=0.0)
+def drain(by: str, whole: float, *, start: float = 0.0, peer_cpu: float = 0.0) -> Drain:
+    return Drain(by, GIGABYTE, Took(whole - start, whole, own_cpu=1.0), peer_cpu, hdfs_cpu=0.0)
 
 
 ROUNDS = [
@@ -20,21 +20,21 @@ ROUNDS = [
 
 
 def test_an_aim_is_reached_by_the_median_of_the_rounds_ratios():
-    assert Aim("direct", times=3).told(ROUNDS) == "direct, from start to end, 3 times hbase: reached, 3.00"
-    assert Aim("direct", times=3.1).told(ROUNDS) == "direct, from start to end, 3.1 times hbase: NOT reached, 3.00"
+    assert Aim("direct", times=3).reported(ROUNDS) == "direct, from start to end, 3 times hbase: reached, 3.00"
+    assert Aim("direct", times=3.1).reported(ROUNDS) == "direct, from start to end, 3.1 times hbase: NOT reached, 3.00"
 
 
-def test_an_aim_for_the_slaves_cpu_is_one_for_each_gigabyte():
-    drains = [drain("hfiles", 1, slave_cpu=cpu) for cpu in (1.0, 1.5, 9.0)]
+def test_an_aim_for_the_peer_clusters_cpu_is_one_for_each_gigabyte():
+    drains = [drain("hfiles", 1, peer_cpu=cpu) for cpu in (1.0, 1.5, 9.0)]
 
-    told = Aim("hfiles", slave_cpu=2).told(drains)
+    reported = Aim("hfiles", peer_cpu=2).reported(drains)
 
-    assert told == "hfiles, at most 2 CPU-seconds of the slave a GB: reached, 1.5"
+    assert reported == "hfiles, at most 2 CPU-seconds of the peer cluster a GB: reached, 1.5"
 
 
 def test_nothing_is_said_of_ways_that_were_left_out():
-    assert Aim("hfiles", times=3).told(ROUNDS) is None
-    assert Aim("direct", beside="WALPlayer, puts", times=3).told(ROUNDS) is None
+    assert Aim("hfiles", times=3).reported(ROUNDS) is None
+    assert Aim("direct", beside="WALPlayer, puts", times=3).reported(ROUNDS) is None
 
 
 def test_the_verdict_tells_each_rounds_ratio_with_the_start_and_the_median_without():

@@ -1,4 +1,4 @@
-"""The protection benchmark's figures of drains: ratios to the unsecured slave in the same round."""
+"""The protection benchmark's figures of drains: ratios to the unsecured peer cluster in the same round."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from bench.protections import UNSECURED, Drain, verdict
 GIGABYTE = 1_000_000_000 // ROW_BYTES
 
 
-def drain(kind: str, seconds: float, *, own: float = 0.0, slave: float = 0.0) -> Drain:
-    return Drain(kind, GIGABYTE, seconds, own, slave)
+def drain(kind: str, seconds: float, *, own: float = 0.0, peer_cluster: float = 0.0) -> Drain:
+    return Drain(kind, GIGABYTE, seconds, own, peer_cluster)
 
 
 def round_of(unsecured: float, tls: float) -> dict[str, Drain]:
@@ -19,7 +19,7 @@ def round_of(unsecured: float, tls: float) -> dict[str, Drain]:
 
 
 def test_a_drain_tells_its_speed_and_what_a_gigabyte_takes():
-    figures = drain("tls", 8, own=5, slave=30).figures(drain(UNSECURED, 4))
+    figures = drain("tls", 8, own=5, peer_cluster=30).figures(drain(UNSECURED, 4))
 
     assert figures == pytest.approx((8, 125, 2, 5, 30), rel=1e-6)
 

@@ -145,12 +145,12 @@ def test_an_error_of_zookeeper_s_ends_a_command_without_a_traceback(
 
     monkeypatch.setattr(Chosen, "reached", refuse)
     assert main(["--source", json.dumps(SOURCE), "peers", "list"]) == 1
-    told = capsys.readouterr().err
-    assert told.startswith(f"walferry: ZooKeeper has refused a request: {type(error).__name__}")
-    assert advice in told
+    reported = capsys.readouterr().err
+    assert reported.startswith(f"walferry: ZooKeeper has refused a request: {type(error).__name__}")
+    assert advice in reported
     monkeypatch.setattr("time.sleep", interrupted)
     assert main(["--source", json.dumps(SOURCE), "peers", "list", "--watch", "1"]) == 1
-    assert capsys.readouterr().err == told, "the next look may go well"
+    assert capsys.readouterr().err == reported, "the next look may go well"
 
 
 def interrupted(seconds: float) -> None:
@@ -175,13 +175,13 @@ def default_of(option: click.Option) -> str:
 
 def test_the_documentation_has_each_option_of_each_command_with_its_default() -> None:
     rows = re.findall(r"(?m)^\| (`--.*?) \| (`.*?) \| (.*?)\| (?=[\w`])", (ROOT / "docs/command.md").read_text())
-    told = {
+    reported = {
         (command, option, default.strip())
         for options, commands, default in rows
         for option in re.findall(r"`(.*?)`", options)
         for command in re.findall(r"`(.*?)`", commands)
     }
-    assert told == {
+    assert reported == {
         (" ".join(path), name, default_of(option))
         for path in every_command()
         if path

@@ -31,10 +31,10 @@ def test_no_server_can_control_the_terminal_by_its_name(
     root = logging.getLogger()
     monkeypatch.setattr(root, "handlers", [])
     assert main(["regions", "list"]) == 1
-    told = capfd.readouterr().err
-    assert "rs ]0;gone ,1,2 answers\n" in told
-    assert "HMaster m [2J 1A,1,2 is active" in told
-    assert all(char.isprintable() or char == "\n" for char in told)
+    reported = capfd.readouterr().err
+    assert "rs ]0;gone ,1,2 answers\n" in reported
+    assert "HMaster m [2J 1A,1,2 is active" in reported
+    assert all(char.isprintable() or char == "\n" for char in reported)
 
 
 def stuck(count: int) -> Site:

@@ -19,7 +19,7 @@ from walferry.cli import show as showing
 from walferry.cli.show import BAD, Cell, ShownTable, show, table
 
 ROOT = Path(__file__).resolve().parents[3]
-HEAD = ("ID", "STATE", "WALS", "SLAVE")
+HEAD = ("ID", "STATE", "WALS", "CLUSTER")
 ROWS = [["1", Cell("DISABLED", BAD), "1,200", "zk1.east,zk2.east,zk3.east:2181:/hbase"], ["peer22", "ENABLED", "7", "zk:2181:/h"]]
 CONTROL = re.compile(r"\x1b\[[0-9;]*m")
 
@@ -48,7 +48,7 @@ def test_another_program_gets_each_row_in_one_line_without_colours() -> None:
 def test_a_table_fits_a_terminal_of_any_width_and_loses_nothing(terminal: Callable[[int], None], columns: int) -> None:
     terminal(columns)
     text = CONTROL.sub("", table(HEAD, ROWS, ["WALS"]))
-    assert max(map(len, text.splitlines())) <= max(columns, len("  SLAVE: zk1.east,zk2.east,zk3.east:2181:/hbase"))
+    assert max(map(len, text.splitlines())) <= max(columns, len("  CLUSTER: zk1.east,zk2.east,zk3.east:2181:/hbase"))
     whole = re.sub(r"\s", "", text)
     for part in ("zk1.east,zk2.east,zk3.east:2181:/hbase", "DISABLED", "1,200", "peer22"):
         assert part in whole or all(piece in whole for piece in re.split(r"(?<=,)", part)), part
@@ -115,20 +115,20 @@ def test_ctrl_c_ends_what_is_watched_with_the_status_of_the_last_look() -> None:
         "import sys; from walferry.cli.show import ShownTable, show\n"
         "sys.exit(show(lambda: ShownTable({}, lambda: 'seen', 3), as_json=False, watch=600))"
     )
-    master, slave = pty.openpty()
+    terminal, child = pty.openpty()
     with subprocess.Popen(
-        [sys.executable, "-c", code], stdin=slave, stdout=slave, stderr=slave, start_new_session=True,
+        [sys.executable, "-c", code], stdin=child, stdout=child, stderr=child, start_new_session=True,
         env={**os.environ, "PYTHONPATH": str(ROOT / "plugins"), "TERM": "xterm"}, preexec_fn=_take_terminal,
     ) as process:  # fmt: skip
-        os.close(slave)
+        os.close(child)
         seen = b""
         give_up = time.monotonic() + 30
         while b"seen" not in seen:
             assert time.monotonic() < give_up
-            seen += os.read(master, 1000)
-        os.write(master, b"\x03")
+            seen += os.read(terminal, 1000)
+        os.write(terminal, b"\x03")
         assert process.wait(30) == 3
-    os.close(master)
+    os.close(terminal)
 
 
 def _take_terminal() -> None:

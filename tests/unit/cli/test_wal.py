@@ -101,10 +101,10 @@ def test_a_torn_file_is_named_with_its_byte_after_its_whole_entries(tmp_path: Pa
     empty = put(tmp_path / WAL.format(3), b"")
     ran = Ran(capfd, "show", "--json", torn, unclosed, empty)
     assert [cell["sequence_id"] for cell in ran.cells] == [0, 0]
-    told = ran.err.splitlines()
-    assert told[0].startswith(f"walferry: file://{torn} at byte {positions(written(2))[1]}: the file ends early")
-    assert told[1] == f"walferry: file://{unclosed} is not closed: it may hold more than its {unclosed.stat().st_size} bytes"
-    assert told[2].startswith(f"walferry: file://{empty} is empty")
+    reported = ran.err.splitlines()
+    assert reported[0].startswith(f"walferry: file://{torn} at byte {positions(written(2))[1]}: the file ends early")
+    assert reported[1] == f"walferry: file://{unclosed} is not closed: it may hold more than its {unclosed.stat().st_size} bytes"
+    assert reported[2].startswith(f"walferry: file://{empty} is empty")
     assert ran.status == 0
 
 

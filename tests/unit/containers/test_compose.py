@@ -192,7 +192,7 @@ def test_hbase_belongs_to_a_profile() -> None:
     belongs = {name for name, service in SERVICES.items() if service["image"] == "walferry-hbase:local"}
     assert {name for name, service in SERVICES.items() if service.get("profiles")} == belongs
     assert all(SERVICES[name]["profiles"] == ["hbase"] for name in belongs - set(ENDING))
-    assert [sum(name.startswith(f"{side}-rs") for name in belongs) for side in ("source", "slave")] == [2, 2]
+    assert [sum(name.startswith(f"{side}-rs") for name in belongs) for side in ("source", "peer")] == [2, 2]
 
 
 def test_each_server_of_hbase_is_found_by_the_name_of_its_service() -> None:

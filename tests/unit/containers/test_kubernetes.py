@@ -131,10 +131,10 @@ def test_what_airflow_is_told_of_the_server_is_true() -> None:
     assert entry["secretName"] == "walferry-connections"
     lines = (FOLDER / "values.yaml").read_text("utf-8").splitlines()
     comment = next(line for line in lines if "AIRFLOW_CONN_SPARK_CONNECT" in line)
-    told = json.loads(comment.partition("#")[2].replace("…", '""'))
-    assert told["host"] == KINDS["Service"]["metadata"]["name"]
-    assert told["port"] == KINDS["Service"]["spec"]["ports"][0]["port"]
-    assert told["extra"] == {"use_ssl": True}
+    reported = json.loads(comment.partition("#")[2].replace("…", '""'))
+    assert reported["host"] == KINDS["Service"]["metadata"]["name"]
+    assert reported["port"] == KINDS["Service"]["spec"]["ports"][0]["port"]
+    assert reported["extra"] == {"use_ssl": True}
 
 
 def test_the_api_server_lets_in_what_needs_it() -> None:

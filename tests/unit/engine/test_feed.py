@@ -9,8 +9,8 @@ from types import SimpleNamespace
 
 import pytest
 
+from tests.unit.replication.filters.test_batch import RULES, batch_of, entry, put
 from tests.unit.replication.filters.test_visibility import SECRET, cell
-from tests.unit.replication.filters.test_window import RULES, entry, put, window_of
 from tests.unit.replication.sinks.hbase.test_bulk_loads import OFF, load
 from walferry.base.security.login import UNSECURED
 from walferry.engine.counters import Counters
@@ -21,7 +21,7 @@ from walferry.engine.run import FeedReader
 from walferry.engine.summary import GroupSummary, Status
 from walferry.hbase.files.closedness import WalNotClosed
 from walferry.hbase.wal.errors import WalError
-from walferry.hbase.wal.windows import Window
+from walferry.hbase.wal.wal_batches import WalBatch
 from walferry.replication.filters.rules import FilterRules
 from walferry.replication.filters.visibility import LabelFilter, LabelsRefused
 from walferry.replication.peers.reading import Peer
@@ -39,7 +39,7 @@ class Batches:
     """
 
     def __init__(
-        self, *wals: list[Window], late: int | None = None, ended: int | None = None, first: int | None = None,
+        self, *wals: list[WalBatch], late: int | None = None, ended: int | None = None, first: int | None = None,
         broken: bool = False,
     ) -> None:  # fmt: skip
         self._wals, self._late, self._ended, self._first, self._broken = wals, late, ended, first, broken
@@ -50,7 +50,7 @@ class Batches:
     def position(self, wal: int) -> int:
         return 0
 
-    def batches(self, wal: int) -> Generator[tuple[Window, str]]:
+    def batches(self, wal: int) -> Generator[tuple[WalBatch, str]]:
         try:
             for batch in self._wals[wal]:
                 yield batch, f"wal {wal}"
@@ -64,10 +64,10 @@ class Batches:
     def rules(self, wal: int) -> FilterRules:
         return RULES
 
-    def chosen(self, batch: Window) -> Window:
+    def chosen(self, batch: WalBatch) -> WalBatch:
         return batch if self._first is None else batch.between(0, self._first)
 
-    def handed_out(self, wal: int, batch: Window) -> None:
+    def handed_out(self, wal: int, batch: WalBatch) -> None:
         self.handed.append(len(batch.index))
 
     def ends_at(self, wal: int, error: WalError) -> bool:
@@ -97,13 +97,13 @@ SINK = HBaseSink(
     Peer("p", "zk:2181:/hbase", "DISABLED", {}), PeerSettings(sink=SinkKind.REPLICATE), 0.0, source=OFF, hfiles=None,
     login=UNSECURED, stop=threading.Event(),
 )  # fmt: skip
-SOUND = window_of(entry(put()), entry(put()))
+SOUND = batch_of(entry(put()), entry(put()))
 STOPS = [entry(put()), load(), entry(put()), entry(cell(SECRET))], [entry(put()), entry(cell(SECRET)), entry(put()), load()]
 
 
 @pytest.mark.parametrize(("entries", "error"), [(STOPS[0], BulkLoadRefused), (STOPS[1], LabelsRefused)])
 def test_entries_before_the_first_one_that_stops_the_queue_are_shipped(entries, error):
-    feed = Batches([window_of(*entries)], [SOUND])
+    feed = Batches([batch_of(*entries)], [SOUND])
     read = Read(feed)
     assert read.dispatched == feed.handed == [1]
     with pytest.raises(error):
@@ -122,7 +122,7 @@ def test_all_wals_are_read_in_their_order_and_are_done_then():
 
 
 def test_a_wal_that_ends_at_an_error_is_followed_by_the_next_one():
-    feed = Batches([window_of(*STOPS[0])], [SOUND], ended=0)
+    feed = Batches([batch_of(*STOPS[0])], [SOUND], ended=0)
     read = Read(feed)
     assert read.dispatched == [1, 2]
     assert read.in_flight.low_watermark() == WalOffset(2, 0)
@@ -147,7 +147,7 @@ def test_only_what_the_feed_has_chosen_is_shipped(first: int) -> None:
 
 
 def test_a_file_that_cannot_be_closed_hides_no_other_error_and_no_deadline() -> None:
-    ended = Read(Batches([window_of(*STOPS[0])], ended=0, broken=True))
+    ended = Read(Batches([batch_of(*STOPS[0])], ended=0, broken=True))
     assert (ended.dispatched, ended.outcome.status()) == ([1], Status.DONE)
     over = Read(Batches([SOUND], broken=True), deadline=time.monotonic() - 1)
     assert over.outcome.status() is Status.DEADLINE

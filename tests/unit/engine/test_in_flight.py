@@ -31,7 +31,7 @@ def test_a_wal_is_not_done_while_a_shipment_of_it_is_open():
     assert in_flight.low_watermark().wal == 3
 
 
-def test_a_window_that_is_being_handed_out_bounds_the_position_too():
+def test_a_batch_that_is_being_handed_out_bounds_the_position_too():
     in_flight = InFlight()
     in_flight.read_to(WalOffset(0, 85))
     later = in_flight.begin(WalOffset(0, 500))  # senders are served one after the other: the next request may begin at 85
@@ -41,17 +41,17 @@ def test_a_window_that_is_being_handed_out_bounds_the_position_too():
 
 
 @st.composite
-def windows(draw) -> list[list[WalOffset]]:
-    """The offsets at which requests begin: window by window, in the order in which they take tickets."""
+def batches(draw) -> list[list[WalOffset]]:
+    """The offsets at which requests begin: batch by batch, in the order in which they begin."""
     sizes = draw(st.lists(st.integers(0, 4), min_size=1, max_size=6))
     offsets = iter(WalOffset(n // 5, 85 + n) for n in range(sum(sizes)))
     return [draw(st.permutations([next(offsets) for _ in range(size)])) for size in sizes]
 
 
-@given(windows(), st.data())
+@given(batches(), st.data())
 def test_the_safe_offset_passes_nothing_unacknowledged_and_never_falls(taken, data):
     in_flight, open_, last = InFlight(), {}, WalOffset(0, 0)
-    not_acknowledged = sorted(offset for window in taken for offset in window)
+    not_acknowledged = sorted(offset for batch in taken for offset in batch)
     end = WalOffset(99, 0)
 
     def check():
@@ -66,8 +66,8 @@ def test_the_safe_offset_passes_nothing_unacknowledged_and_never_falls(taken, da
         not_acknowledged.remove(offset)
         check()
 
-    for window, following in zip(taken, [*taken[1:], [end]], strict=True):
-        for offset in window:
+    for batch, following in zip(taken, [*taken[1:], [end]], strict=True):
+        for offset in batch:
             open_[offset] = in_flight.begin(offset)
             check()
             while open_ and data.draw(st.booleans()):

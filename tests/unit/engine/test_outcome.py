@@ -8,11 +8,11 @@ from walferry.engine.counters import Counters
 from walferry.engine.outcome import RunOutcome, noted_end
 from walferry.engine.summary import GroupSummary, Status
 from walferry.hbase.errors import PausedPeer
-from walferry.replication.sinks.errors import SlaveUnreachable, Stopped
+from walferry.replication.sinks.errors import PeerClusterUnreachable, Stopped
 
 BROKEN = ValueError("broken")
-LATE = SlaveUnreachable("s", 0.0, 0, "no time")
-DOWN = SlaveUnreachable("s", 0.0, 3, "refused")
+LATE = PeerClusterUnreachable("s", 0.0, 0, "no time")
+DOWN = PeerClusterUnreachable("s", 0.0, 3, "refused")
 
 
 def after(*errors: BaseException) -> RunOutcome:
@@ -55,25 +55,25 @@ def test_the_first_error_counts(errors, raised):
 
 @pytest.mark.parametrize("backlog", [False, True])
 @pytest.mark.parametrize("answered", [False, True])
-def test_a_slave_that_is_down_is_noted_and_told_to_the_other_groups(backlog: bool, answered: bool) -> None:
-    counters, told = Counters(GroupSummary(group="g")), list[str]()
-    with noted_end(counters, told.append, backlog=backlog):
-        raise SlaveUnreachable("s", 0.0, 3, "refused", answered=answered)
+def test_a_peer_cluster_that_is_down_is_noted_and_told_to_the_other_groups(backlog: bool, answered: bool) -> None:
+    counters, reported = Counters(GroupSummary(group="g")), list[str]()
+    with noted_end(counters, reported.append, backlog=backlog):
+        raise PeerClusterUnreachable("s", 0.0, 3, "refused", answered=answered)
     summary = counters.summary()
-    assert summary.status is Status.SLAVE_DOWN
+    assert summary.status is Status.PEER_DOWN
     assert summary.error
-    assert summary.error.startswith("slave s has acknowledged nothing since")
+    assert summary.error.startswith("peer cluster s has acknowledged nothing since")
     assert ("the next batch tries again" in summary.error) == backlog  # a replay has none
-    assert told == ([] if answered else [summary.error])
+    assert reported == ([] if answered else [summary.error])
 
 
 def test_a_paused_peer_is_noted_and_other_errors_pass() -> None:
-    counters, told = Counters(GroupSummary(group="g")), list[str]()
-    with noted_end(counters, told.append, backlog=True):
+    counters, reported = Counters(GroupSummary(group="g")), list[str]()
+    with noted_end(counters, reported.append, backlog=True):
         raise PausedPeer("p")
-    assert (counters.summary().status, told) == (Status.PAUSED, [])
-    with pytest.raises(ValueError, match="broken"), noted_end(counters, told.append, backlog=True):
+    assert (counters.summary().status, reported) == (Status.PAUSED, [])
+    with pytest.raises(ValueError, match="broken"), noted_end(counters, reported.append, backlog=True):
         raise BROKEN
-    with noted_end(counters, told.append, backlog=True):
+    with noted_end(counters, reported.append, backlog=True):
         pass
     assert counters.summary().status is Status.PAUSED

@@ -21,7 +21,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.unit.engine.test_feed import Batches
-from tests.unit.engine.test_senders import Sinks, taken, window
+from tests.unit.engine.test_senders import Sinks, taken, wal_batch
 from walferry.base.errors import WalferryError
 from walferry.engine import run as module
 from walferry.engine.counters import Counters
@@ -32,7 +32,7 @@ from walferry.engine.outcome import RunOutcome
 from walferry.engine.run import Run
 from walferry.engine.summary import GroupSummary, Status
 from walferry.hbase.errors import PausedPeer
-from walferry.hbase.wal.windows import Window
+from walferry.hbase.wal.wal_batches import WalBatch
 from walferry.replay.shipment import SummaryOnly
 from walferry.replication.filters.rules import FilterRules
 from walferry.replication.filters.visibility import LabelFilter
@@ -86,7 +86,7 @@ class Target:
 
         return SimpleNamespace(send=send)
 
-    def take(self, batch: Window, kept: Any, rules: FilterRules, path: str) -> Any:
+    def take(self, batch: WalBatch, kept: Any, rules: FilterRules, path: str) -> Any:
         return taken(batch)[3]
 
     def join(self, requests: Sequence[Any]) -> Any:
@@ -102,20 +102,20 @@ class Target:
 class Wals(Batches):
     """Those of a row that are left, each from its position on."""
 
-    def __init__(self, row: Sequence[Window], positions: Sequence[int], wals: GroupWals) -> None:
-        super().__init__(*([window] for window in row))
+    def __init__(self, row: Sequence[WalBatch], positions: Sequence[int], wals: GroupWals) -> None:
+        super().__init__(*([wal_batch] for wal_batch in row))
         self._row, self._positions, self._group = row, positions, wals
 
     def position(self, wal: int) -> int:
         return self._positions[wal]
 
-    def batches(self, wal: int) -> Generator[tuple[Window, str]]:
-        window = self._row[wal]
-        first = int(np.searchsorted(window.positions, self._positions[wal]))
-        for start in range(first, len(window.index), BATCH):
-            yield window.between(start, min(start + BATCH, len(window.index))), f"wal {wal}"
+    def batches(self, wal: int) -> Generator[tuple[WalBatch, str]]:
+        wal_batch = self._row[wal]
+        first = int(np.searchsorted(wal_batch.positions, self._positions[wal]))
+        for start in range(first, len(wal_batch.index), BATCH):
+            yield wal_batch.between(start, min(start + BATCH, len(wal_batch.index))), f"wal {wal}"
 
-    def handed_out(self, wal: int, batch: Window) -> None:
+    def handed_out(self, wal: int, batch: WalBatch) -> None:
         self._group.ends[wal] = int(batch.next_positions[-1])
 
 
@@ -123,7 +123,7 @@ class Wals(Batches):
 class Kept:
     """What is kept of a row of WALs over all runs. It checks that nothing is kept that the target has not got."""
 
-    row: Sequence[Window]
+    row: Sequence[WalBatch]
     target: Target
     faults: Faults
     position: dict[int, int] = field(default_factory=dict)
@@ -132,10 +132,10 @@ class Kept:
 
     def check(self, wal: int, offset: int | None) -> None:
         """Everything before the offset in this WAL is with the target and in the summary; all of the WAL for None."""
-        window = self.row[wal]
-        before = len(window.index) if offset is None else len(window.until(offset).index)
+        wal_batch = self.row[wal]
+        before = len(wal_batch.index) if offset is None else len(wal_batch.until(offset).index)
         there = set(itertools.chain(*self.target.got.sequence_ids().values()))
-        assert there.issuperset(window.index.sequence_id[:before].tolist()), "it was kept as shipped and is not there"
+        assert there.issuperset(wal_batch.index.sequence_id[:before].tolist()), "it was kept as shipped and is not there"
         entries = sum(len(done.index) for done in self.row[:wal]) + before
         assert self.summary.shippedOps >= entries, "it was kept as shipped, and no later attempt would count it"
 
@@ -236,7 +236,7 @@ def test_every_entry_arrives_and_each_region_keeps_its_order(
     make: Any, sizes: list[int], senders: int, faults: int, seed: int
 ) -> None:
     ends = np.cumsum([0, *sizes]).tolist()
-    row = [window(size, REGIONS, first=first) for size, first in zip(sizes, ends, strict=False)]
+    row = [wal_batch(size, REGIONS, first=first) for size, first in zip(sizes, ends, strict=False)]
     chances = Faults(seed, faults)
     kept = Kept(row, Target(chances), chances)
     while True:
@@ -264,7 +264,7 @@ def test_every_entry_arrives_and_each_region_keeps_its_order(
 
 
 def test_a_run_that_may_not_go_on_ends_with_the_reason_and_keeps_what_was_under_way(monkeypatch: pytest.MonkeyPatch) -> None:
-    row, chances = [window(400, REGIONS)], Faults(0, 0)
+    row, chances = [wal_batch(400, REGIONS)], Faults(0, 0)
     kept = Kept(row, Target(chances), chances)
     got = kept.target.got
     ship = got.ship

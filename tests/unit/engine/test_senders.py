@@ -20,8 +20,8 @@ from walferry.base.protos import hbase_pb2 as pb
 from walferry.engine.in_flight import InFlight, WalOffset
 from walferry.engine.senders import MOST_BYTES, Queued, SenderPace, SenderQueue, Senders
 from walferry.hbase.wal.scan import scan_entries
-from walferry.hbase.wal.windows import Window
-from walferry.replication.filters.window import FilterRules, KeptEdits, filter_window, uuid_field
+from walferry.hbase.wal.wal_batches import WalBatch
+from walferry.replication.filters.batch import FilterRules, KeptEdits, filter_batch, uuid_field
 from walferry.replication.peers.settings import PeerSettings
 from walferry.replication.sinks.errors import Stopped
 from walferry.replication.sinks.hbase.shipment import Shipment, assemble, join
@@ -33,7 +33,7 @@ MARK = np.frombuffer(uuid_field(uuid.UUID(int=1)), np.uint8)
 TIMEOUT = 20.0
 
 
-def window(count: int, regions: int, value: bytes = b"v" * 50, first: int = 0) -> Window:
+def wal_batch(count: int, regions: int, value: bytes = b"v" * 50, first: int = 0) -> WalBatch:
     entries = []
     for i in range(first, first + count):
         key = pb.WALKey(encoded_region_name=f"region{i % regions}".encode(), table_name=b"t", log_sequence_number=i, write_time=i)
@@ -41,17 +41,17 @@ def window(count: int, regions: int, value: bytes = b"v" * 50, first: int = 0) -
         key.scopes.add(family=b"f", scope_type=pb.REPLICATION_SCOPE_GLOBAL)
         entries.append(encode_entry(Entry(key, (Cell(b"row%d" % i, b"f", b"q", i, PUT, value),))))
     data = np.frombuffer(b"".join(entries), np.uint8)
-    return Window(data, 85, scan_entries(data, 0, len(data)).index)
+    return WalBatch(data, 85, scan_entries(data, 0, len(data)).index)
 
 
-def taken(w: Window) -> tuple[Window, KeptEdits, int, ShipmentsOf]:
-    """The arguments of `dispatch` for a window without bulk loads."""
-    kept = filter_window(w, RULES, "wal")
+def taken(w: WalBatch) -> tuple[WalBatch, KeptEdits, int, ShipmentsOf]:
+    """The arguments of `dispatch` for a batch without bulk loads."""
+    kept = filter_batch(w, RULES, "wal")
     return w, kept, 0, ShipmentsOf(w, kept, {}, MARK)
 
 
 class Sinks:
-    """Takes shipments as a slave would; holds them back until `gate` is set."""
+    """Takes shipments as a peer cluster would; holds them back until `gate` is set."""
 
     def __init__(self, gate: bool = True) -> None:
         self.lock = threading.Lock()
@@ -89,7 +89,7 @@ class Run:
             on_acknowledged=lambda _: None, on_failure=self.failures.append,
         )  # fmt: skip
 
-    def dispatch(self, w: Window) -> None:
+    def dispatch(self, w: WalBatch) -> None:
         self.senders.dispatch(*taken(w))
         self.in_flight.read_to(WalOffset(0, int(w.next_positions[-1])))
 
@@ -98,7 +98,7 @@ class Run:
 def test_each_region_s_edits_arrive_once_and_in_order(senders):
     sinks = Sinks()
     run = Run(sinks.ship, senders, PeerSettings(shipment_bytes=300))
-    w = window(500, 7)
+    w = wal_batch(500, 7)
     run.dispatch(w)
     run.senders.finish()
     assert run.senders.join(TIMEOUT)
@@ -127,8 +127,8 @@ class Observed(InFlight):
 def test_the_write_time_of_the_oldest_unacknowledged_entry_is_known():
     sinks = Sinks(gate=False)
     run = Run(sinks.ship, 1, PeerSettings(shipment_bytes=300))
-    run.dispatch(window(50, 1))
-    assert run.in_flight.oldest_written() == 0  # as the window's write times count from 0
+    run.dispatch(wal_batch(50, 1))
+    assert run.in_flight.oldest_written() == 0  # as the batch's write times count from 0
     shipped = []
     run.senders._on_acknowledged = lambda shipment: shipped.append((shipment.last_write_time, run.in_flight.oldest_written()))
     sinks.gate.set()
@@ -138,12 +138,12 @@ def test_the_write_time_of_the_oldest_unacknowledged_entry_is_known():
     assert run.in_flight.oldest_written() is None
 
 
-def test_nothing_of_a_window_is_safe_while_it_is_handed_out_sender_by_sender():
+def test_nothing_of_a_wal_batch_is_safe_while_it_is_handed_out_sender_by_sender():
     sinks = Sinks(gate=False)
     run = Run(sinks.ship, 8, PeerSettings(shipment_bytes=1000, buffer_bytes=10 << 20))
     observed = run.senders._in_flight = Observed()
     observed.read_to(WalOffset(0, 85))
-    w = window(500, 7)
+    w = wal_batch(500, 7)
     run.senders.dispatch(*taken(w))
     assert len(observed.seen) > 16
     assert set(observed.seen) == {WalOffset(0, 85)}
@@ -153,12 +153,12 @@ def test_nothing_of_a_window_is_safe_while_it_is_handed_out_sender_by_sender():
     assert observed.low_watermark() == WalOffset(0, int(w.next_positions[-1]))
 
 
-def test_the_safe_offset_advances_within_a_window_that_is_large_for_the_buffer():
+def test_the_safe_offset_advances_within_a_wal_batch_that_is_large_for_the_buffer():
     sinks = Sinks()
     run = Run(sinks.ship, 2, PeerSettings(shipment_bytes=500, buffer_bytes=16_000))
     observed = run.senders._in_flight = Observed()
     observed.read_to(WalOffset(0, 85))
-    w = window(2000, 7)
+    w = wal_batch(2000, 7)
     run.senders.dispatch(*taken(w))
     run.senders.finish()
     assert run.senders.join(TIMEOUT)
@@ -169,7 +169,7 @@ def test_the_safe_offset_advances_within_a_window_that_is_large_for_the_buffer()
 def test_shipments_are_bounded_in_bytes_and_entries():
     sinks = Sinks()
     run = Run(sinks.ship, 2, PeerSettings(shipment_bytes=1000, shipment_entries=5))
-    run.dispatch(window(400, 4))
+    run.dispatch(wal_batch(400, 4))
     run.senders.finish()
     assert run.senders.join(TIMEOUT)
     assert max(s.cell_bytes for s in sinks.shipments) <= 1000
@@ -180,7 +180,7 @@ def test_the_reader_waits_while_the_buffer_is_full():
     sinks = Sinks(gate=False)
     limits = PeerSettings(shipment_bytes=1000, buffer_bytes=5000)
     run = Run(sinks.ship, 2, limits)
-    reader = threading.Thread(target=run.dispatch, args=(window(2000, 4),), daemon=True)
+    reader = threading.Thread(target=run.dispatch, args=(wal_batch(2000, 4),), daemon=True)
     reader.start()
     reader.join(0.5)
     assert reader.is_alive()
@@ -199,7 +199,7 @@ def test_the_buffer_also_bounds_the_requests_that_are_being_filled(senders):
     sinks = Sinks(gate=False)
     limits = PeerSettings(shipment_bytes=2000, buffer_bytes=20_000)
     run = Run(sinks.ship, senders, limits)
-    reader = threading.Thread(target=run.dispatch, args=(window(3000, 200),), daemon=True)
+    reader = threading.Thread(target=run.dispatch, args=(wal_batch(3000, 200),), daemon=True)
     reader.start()
     reader.join(0.5)
     assert reader.is_alive()
@@ -215,7 +215,7 @@ def test_the_buffer_also_bounds_the_requests_that_are_being_filled(senders):
 def test_an_entry_larger_than_the_buffer_passes_alone():
     sinks = Sinks()
     run = Run(sinks.ship, 2, PeerSettings(shipment_bytes=100, buffer_bytes=200))
-    run.dispatch(window(6, 3, value=b"v" * 1000))
+    run.dispatch(wal_batch(6, 3, value=b"v" * 1000))
     run.senders.finish()
     assert run.senders.join(TIMEOUT)
     assert [s.entry_count for s in sinks.shipments] == [1] * 6
@@ -224,7 +224,7 @@ def test_an_entry_larger_than_the_buffer_passes_alone():
 def test_what_has_been_queued_while_a_sender_waited_is_sent_at_once():
     sinks = Sinks(gate=False)
     run = Run(sinks.ship, 1, PeerSettings(shipment_entries=1))
-    w = window(100, 1)
+    w = wal_batch(100, 1)
     run.dispatch(w)
     run.senders.finish()
     assert run.in_flight.low_watermark() == WalOffset(0, 85)
@@ -246,7 +246,7 @@ def test_of_what_was_sent_at_once_nothing_is_safe_before_all_is_acknowledged():
             raise ValueError("no such table")
 
     run = Run(ship, 1, PeerSettings(shipment_entries=1))
-    w = window(50, 1)
+    w = wal_batch(50, 1)
     run.dispatch(w)
     sinks.gate.set()
     assert run.senders.join(TIMEOUT)
@@ -264,7 +264,7 @@ def test_a_failing_sender_leaves_the_position_before_its_shipment():
             raise ValueError("no such table")
 
     run = Run(ship, 1, PeerSettings(shipment_entries=1))
-    w = window(6, 1)
+    w = wal_batch(6, 1)
     run.dispatch(w)
     run.senders.finish()
     all_handed_out.set()
@@ -284,7 +284,7 @@ def test_a_failing_sender_wakes_a_waiting_reader_and_ends_the_other_senders():
 
     def read() -> None:
         with contextlib.suppress(Stopped):
-            run.dispatch(window(2000, 4))
+            run.dispatch(wal_batch(2000, 4))
 
     reader = threading.Thread(target=read, daemon=True)
     reader.start()
@@ -303,7 +303,7 @@ def test_stopping_wakes_a_waiting_reader_and_ends_the_senders():
 
     def read() -> None:
         try:
-            run.dispatch(window(2000, 4))
+            run.dispatch(wal_batch(2000, 4))
         except Stopped as e:
             outcome.append(type(e))
 
@@ -318,15 +318,15 @@ def test_stopping_wakes_a_waiting_reader_and_ends_the_senders():
     assert outcome == [Stopped]
     assert len(sinks.shipments) == sinks.begun  # those under way, and no others
     with pytest.raises(Stopped):
-        run.dispatch(window(1, 1))
+        run.dispatch(wal_batch(1, 1))
 
 
 @pytest.mark.parametrize("alone", [{0}, {7}, {3, 4}, {0, 1, 2, 5, 9}, set(range(10))])
 def test_an_entry_that_goes_alone_keeps_its_place_among_its_region_s_edits(alone):
     sinks = Sinks()
     run = Run(sinks.ship, 2, PeerSettings(shipment_entries=3))
-    w = window(10, 2)
-    kept = filter_window(w, RULES, "wal")
+    w = wal_batch(10, 2)
+    kept = filter_batch(w, RULES, "wal")
     shipments = {i: assemble(w, kept, np.array([i]), MARK) for i in alone}
     for i in alone:
         kept.cells[i] = i % 2  # also where the filter has left nothing of it
@@ -344,7 +344,7 @@ def test_a_request_that_cannot_be_made_leaves_nothing_behind_that_keeps_the_send
     """As when there is no memory for it. What was dispatched before is still sent, and no position passes what was not."""
     sinks = Sinks()
     run = Run(sinks.ship, 2, PeerSettings())
-    first, second = window(10, 1), window(10, 2)
+    first, second = wal_batch(10, 1), wal_batch(10, 2)
 
     class Failing(ShipmentsOf):
         def request(self, entries: Ints) -> Shipment:
@@ -353,7 +353,7 @@ def test_a_request_that_cannot_be_made_leaves_nothing_behind_that_keeps_the_send
             return super().request(entries)
 
     run.dispatch(first)
-    kept = filter_window(second, RULES, "wal")
+    kept = filter_batch(second, RULES, "wal")
     with pytest.raises(MemoryError):
         run.senders.dispatch(second, kept, 1, Failing(second, kept, {}, MARK))
     run.senders.finish()
@@ -434,7 +434,7 @@ def test_a_sender_sends_no_more_than_its_buffer_allows():
     assert pace.bytes == 3 * MB
 
 
-def test_to_a_slow_slave_a_sender_sends_one_request_at_a_time():
+def test_to_a_slow_peer_cluster_a_sender_sends_one_request_at_a_time():
     pace = SenderPace(1 << 30)
     for _ in range(4):
         pace.acknowledged(2 * MB, 0.3)

@@ -73,7 +73,7 @@ def test_a_file_of_unknown_age_is_not_loaded_since_the_source_s_numbers_would_co
     ("start", "end", "fits"),
     [(b"", b"", True), (b"b", b"d", True), (b"b", b"e", True), (b"c", b"d", False), (b"b", b"c", False)],
 )
-def test_a_region_at_the_slave_must_have_all_rows_of_the_source_s(start, end, fits):
+def test_a_region_at_the_peer_cluster_must_have_all_rows_of_the_source_s(start, end, fits):
     region, target = SnapshotRegion("t", "1", b"b", b"d", ()), Region(b"t,,1", start, end, None)
     if fits:
         check_borders(region, target)
@@ -102,11 +102,11 @@ def test_files_are_found_in_the_archive_too_and_a_missing_one_is_named_with_its_
         find_files(tmp_path.as_uri(), region("half", reference=True))
 
 
-class Slave:
+class PeerCluster:
     """A region's server that loads files, and gives the first `unnumbered` loads no number."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, copy: Callable[[str], None], unnumbered: int = 0) -> None:
-        self.told: list[tuple[str, object]] = []
+        self.reported: list[tuple[str, object]] = []
         self.unnumbered = unnumbered
         self.in_turn = False
         self.region = Region(b"t,,1.abc.", b"", b"", None)  # as it is now
@@ -114,19 +114,19 @@ class Slave:
         monkeypatch.setattr(files_copy, "copy_file", self._copied)
         monkeypatch.setattr(file_loader, "load_numbered", self._load)
         monkeypatch.setattr(staging.bulk_load, "prepare", lambda *_: TOKEN)
-        monkeypatch.setattr(staging.bulk_load, "cleanup", lambda *_: self.told.append(("deleted", None)))
+        monkeypatch.setattr(staging.bulk_load, "cleanup", lambda *_: self.reported.append(("deleted", None)))
 
     def _copied(self, source: str, target: str, _: str) -> FileEnd:
         self._copy(source)
-        self.told.append(("copied", source))
+        self.reported.append(("copied", source))
         return FileEnd(1, 0, target.encode())
 
     def _load(self, _: object, __: Destination, files: list[StagedFile], ___: str) -> None:
         assert self.in_turn, "two tasks load into a region at the same time"
-        self.told.append(("loaded", [(file.family, file.url) for file in files]))
+        self.reported.append(("loaded", [(file.family, file.url) for file in files]))
         if self.unnumbered:
             self.unnumbered -= 1
-            raise NotLoaded("the slave has loaded files without a sequence number")
+            raise NotLoaded("the peer cluster has loaded files without a sequence number")
 
     @contextmanager
     def turn(self, region: str) -> Iterator[None]:
@@ -138,8 +138,8 @@ class Slave:
         """Have some files of one family loaded."""
         place: Any = SimpleNamespace(table="t", connection=lambda _: None, locate=lambda _: self.region)
         held: Any = SimpleNamespace(
-            note=lambda folder: self.told.append(("noted", folder.token)),
-            check=lambda: self.told.append(("checked", self.in_turn)),
+            note=lambda folder: self.reported.append(("noted", folder.token)),
+            check=lambda: self.reported.append(("checked", self.in_turn)),
             forget=lambda: None,
         )
         loader = FileLoader(place, UNSECURED, "file:/source", "id", self.turn, written_at_once=COPIED_AT_ONCE)
@@ -147,50 +147,50 @@ class Slave:
 
     @property
     def loaded(self) -> list[object]:
-        return [what for done, what in self.told if done == "loaded"]
+        return [what for done, what in self.reported if done == "loaded"]
 
 
-TOKEN = f"file:/slave/staging/hbase__t__{'0a' * 26}"
+TOKEN = f"file:/peer_cluster/staging/hbase__t__{'0a' * 26}"
 
 
 def test_files_are_copied_side_by_side_and_loaded_in_order_each_in_turn(monkeypatch: pytest.MonkeyPatch) -> None:
     together = threading.Barrier(COPIED_AT_ONCE, timeout=30)
-    slave = Slave(monkeypatch, lambda _: together.wait() and None)
-    slave.load(2 * COPIED_AT_ONCE)
-    assert slave.loaded == [[(b"f", f"{TOKEN}/call{n}-0")] for n in range(2 * COPIED_AT_ONCE)]
-    before = [slave.told[i - 1] for i, (done, _) in enumerate(slave.told) if done == "loaded"]
-    assert before == [("checked", True)] * len(slave.loaded)
+    peer_cluster = PeerCluster(monkeypatch, lambda _: together.wait() and None)
+    peer_cluster.load(2 * COPIED_AT_ONCE)
+    assert peer_cluster.loaded == [[(b"f", f"{TOKEN}/call{n}-0")] for n in range(2 * COPIED_AT_ONCE)]
+    before = [peer_cluster.reported[i - 1] for i, (done, _) in enumerate(peer_cluster.reported) if done == "loaded"]
+    assert before == [("checked", True)] * len(peer_cluster.loaded)
 
 
 def test_files_that_got_no_number_are_copied_and_loaded_again_before_younger_ones(monkeypatch: pytest.MonkeyPatch) -> None:
-    slave = Slave(monkeypatch, lambda _: None, unnumbered=2)
-    slave.load(2)
+    peer_cluster = PeerCluster(monkeypatch, lambda _: None, unnumbered=2)
+    peer_cluster.load(2)
     names = ["call0-0", "call0-0-again-0", "call0-0-again-0-again-0", "call1-0"]
-    assert slave.loaded == [[(b"f", f"{TOKEN}/{name}")] for name in names]
-    assert [source for done, source in slave.told if done == "copied"].count("file:/0") == 3
-    slave.unnumbered = LOADS
+    assert peer_cluster.loaded == [[(b"f", f"{TOKEN}/{name}")] for name in names]
+    assert [source for done, source in peer_cluster.reported if done == "copied"].count("file:/0") == 3
+    peer_cluster.unnumbered = LOADS
     with pytest.raises(NotLoaded):
-        slave.load(1)
+        peer_cluster.load(1)
 
 
 def test_a_region_that_was_split_meanwhile_is_a_case_for_a_scan(monkeypatch: pytest.MonkeyPatch) -> None:
     """Else its files would be loaded into a half of it, which does not take them, as often as there are tries."""
-    slave = Slave(monkeypatch, lambda source: split() if source == "file:/0" else None, unnumbered=1)
+    peer_cluster = PeerCluster(monkeypatch, lambda source: split() if source == "file:/0" else None, unnumbered=1)
 
     def split() -> None:
-        slave.region = Region(b"t,,2", b"", b"m", None)
+        peer_cluster.region = Region(b"t,,2", b"", b"m", None)
 
     with pytest.raises(NeedsScan, match="other borders of regions"):
-        slave.load(2)
-    assert len(slave.loaded) == 1
+        peer_cluster.load(2)
+    assert len(peer_cluster.loaded) == 1
 
 
 def test_a_folder_of_a_wrong_form_is_neither_noted_nor_written_to_nor_deleted(monkeypatch: pytest.MonkeyPatch) -> None:
-    slave = Slave(monkeypatch, lambda _: None)
-    monkeypatch.setattr(staging.bulk_load, "prepare", lambda *_: "hdfs://slave/hbase/data/default/t")
-    with pytest.raises(NotLoaded, match="the slave wants files in 'hdfs://slave/hbase/data/default/t'"):
-        slave.load(1)
-    assert slave.told == []
+    peer_cluster = PeerCluster(monkeypatch, lambda _: None)
+    monkeypatch.setattr(staging.bulk_load, "prepare", lambda *_: "hdfs://peer/hbase/data/default/t")
+    with pytest.raises(NotLoaded, match="the peer cluster wants files in 'hdfs://peer/hbase/data/default/t'"):
+        peer_cluster.load(1)
+    assert peer_cluster.reported == []
 
 
 def test_no_file_is_written_to_the_folder_once_its_copy_has_failed(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -204,7 +204,7 @@ def test_no_file_is_written_to_the_folder_once_its_copy_has_failed(monkeypatch: 
         ended.append(source)
 
     with pytest.raises(OSError, match="no room"):
-        Slave(monkeypatch, copy).load(50)
+        PeerCluster(monkeypatch, copy).load(50)
     assert set(begun) == {*ended, "file:/0"}
     assert len(begun) < 50
 
@@ -216,7 +216,7 @@ def test_a_file_that_cannot_be_copied_without_the_source_s_numbers_makes_its_reg
         raise UnreadableHFile(f"the metadata of {source} cannot be read")
 
     with pytest.raises(NeedsScan, match="the metadata of file:/0"):
-        Slave(monkeypatch, copy).load(2)
+        PeerCluster(monkeypatch, copy).load(2)
 
 
 def test_a_copy_is_read_in_pieces_and_no_two_copies_have_the_same_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -76,7 +76,7 @@ def no_look(*_: object) -> bool:
         (False, True, no_look, 1),  # of an earlier life of the table
     ],
 )  # fmt: skip
-def test_regions_count_as_copied_only_while_their_table_at_the_slave_has_rows(monkeypatch, made, fresh, has_rows, left):
+def test_regions_count_as_copied_only_while_their_table_at_the_peer_cluster_has_rows(monkeypatch, made, fresh, has_rows, left):
     """The refusal of a table that is not empty says to drop or truncate it, also between two runs of one copy."""
     monkeypatch.setattr(job, "read_manifest", lambda *_: None)
     monkeypatch.setattr(job, "regions_of", lambda *_: [REGION])
@@ -84,26 +84,26 @@ def test_regions_count_as_copied_only_while_their_table_at_the_slave_has_rows(mo
     monkeypatch.setattr(job.master, "connect", lambda *_, **__: nullcontext())
     monkeypatch.setattr(job, "make_target", lambda *_: MadeTarget(made))
     monkeypatch.setattr(job, "has_rows", has_rows)
-    slave: Any = SimpleNamespace(zk=None, nodes=None, login=None)
+    peer_cluster: Any = SimpleNamespace(zk=None, nodes=None, login=None)
     request: Any = SimpleNamespace(source=SimpleNamespace(login=None, hbase_root="file:/x"))
     records: Any = Kept()
     chosen = ChosenTable("t", (b"f",), pb.TableSchema())
-    copy = job._Copy(None, None, slave, request, SimpleNamespace(attempt="a", peer_version=0))  # type: ignore[arg-type]
+    copy = job._Copy(None, None, peer_cluster, request, SimpleNamespace(attempt="a", peer_version=0))  # type: ignore[arg-type]
     tasks = copy._begin(records, job._Begun(chosen, "snapshot", TableRecord("life", "border"), fresh))
     assert len(list(job._Done(records, tasks).left())) == left
 
 
 def test_what_earlier_tries_have_left_is_deleted_even_if_the_region_was_split_since(monkeypatch):
-    """Otherwise a task of a run that was overtaken could still have the slave load files from there."""
+    """Otherwise a task of a run that was overtaken could still have the peer cluster load files from there."""
     deleted: list[RegionRecord] = []
     monkeypatch.setattr(job, "clean", lambda place, record, *_: deleted.append(record))
     records: Any = Kept()
-    begun = RegionRecord(staging="hdfs://slave/staging/token")
+    begun = RegionRecord(staging="hdfs://peer/staging/token")
     records.of_region["of a region that was split"] = begun
-    slave: Any = SimpleNamespace(place=lambda table: None)
+    peer_cluster: Any = SimpleNamespace(place=lambda table: None)
     nothing: Any = None
     request: Any = SimpleNamespace(source=SimpleNamespace(hbase_root="file:/x"))
-    job._Copy(nothing, nothing, slave, request, nothing)._clean(records, "t")
+    job._Copy(nothing, nothing, peer_cluster, request, nothing)._clean(records, "t")
     assert deleted == [begun]
     assert records.of_region == {"abc": COPIED}
 
@@ -120,7 +120,7 @@ def test_delete_markers_count_as_rows(monkeypatch):
 
 
 @pytest.mark.parametrize(("attributes", "refused"), [({b"NEW_VERSION_BEHAVIOR": b"TRUE"}, True), ({b"VERSIONS": b"3"}, False)])
-def test_families_of_the_slave_with_new_version_behavior_are_refused(monkeypatch, attributes, refused):
+def test_families_of_the_peer_cluster_with_new_version_behavior_are_refused(monkeypatch, attributes, refused):
     there = pb.TableSchema()
     for name in (b"f", b"of others"):
         family = there.column_families.add(name=name)
@@ -128,7 +128,7 @@ def test_families_of_the_slave_with_new_version_behavior_are_refused(monkeypatch
             family.attributes.add(first=key, second=value)
     monkeypatch.setattr(targets, "table_schemas", lambda *_: {"t": there})
     chosen, nothing = ChosenTable("t", (b"f",), pb.TableSchema()), SimpleNamespace()
-    expected: Any = pytest.raises(CopyRefused, match="family f of table t at the slave has") if refused else nullcontext()
+    expected: Any = pytest.raises(CopyRefused, match="family f of table t at the peer cluster has") if refused else nullcontext()
     with expected:
         targets.check_target(nothing, nothing, chosen, may_have_rows=True)  # type: ignore[arg-type]
 
@@ -137,7 +137,7 @@ class Source:
     """A source whose tables have lives, and whose WALs are rolled before a copy; `lives` are what look after look finds."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, *lives: dict[str, str], **records: TableRecord) -> None:
-        self.told: list[str] = []
+        self.reported: list[str] = []
         self.lives = list(lives)
         self.records = records
         monkeypatch.setattr(job, "lives", self._look)
@@ -146,25 +146,25 @@ class Source:
         monkeypatch.setattr(job.master, "connect", lambda *_, **__: nullcontext())
 
     def _look(self, *_: object) -> dict[str, str]:
-        self.told.append("look")
+        self.reported.append("look")
         return self.lives.pop(0)
 
     def _border(self, *_: object) -> Border:
-        self.told.append("border")
+        self.reported.append("border")
         return Border({})
 
     def _take(self, table: str) -> str:
-        self.told.append(table)
-        return f"snapshot {len(self.told)}"
+        self.reported.append(table)
+        return f"snapshot {len(self.reported)}"
 
     def begin(self, *tables: str) -> dict[str, tuple[str, str, str, bool]]:
         """Begin a copy. Returns the snapshot of each table, its life and border, and whether it is begun anew."""
         borders = iter(range(1, 10))
         records: Any = SimpleNamespace(table=self.records.get, add_border=lambda *_: f"border {next(borders)}")
-        peer_and_slave: Any = SimpleNamespace(id="p", zk=None, nodes=None, login=None)
+        peer_and_cluster: Any = SimpleNamespace(id="p", zk=None, nodes=None, login=None)
         request: Any = SimpleNamespace(run_id="run")
         nothing: Any = None
-        copy = job._Copy(nothing, peer_and_slave, peer_and_slave, request, nothing)
+        copy = job._Copy(nothing, peer_and_cluster, peer_and_cluster, request, nothing)
         begun = copy._begin_all(records, [ChosenTable(table, (b"f",), pb.TableSchema()) for table in tables], self._take)
         assert len(begun) == len(tables)
         return {each.table.name: (each.snapshot, each.record.life, each.record.border, each.fresh) for each in begun}
@@ -173,7 +173,7 @@ class Source:
 def test_a_border_is_set_before_the_snapshots_of_tables_that_begin(monkeypatch: pytest.MonkeyPatch) -> None:
     source = Source(monkeypatch, {"t": "1", "u": "1"}, {"t": "1", "u": "1"})
     assert source.begin("t", "u") == {"t": ("snapshot 3", "1", "border 1", True), "u": ("snapshot 4", "1", "border 1", True)}
-    assert source.told == ["look", "border", "t", "u", "look"]
+    assert source.reported == ["look", "border", "t", "u", "look"]
 
 
 def test_a_table_with_which_the_copy_goes_on_keeps_its_border_which_is_older_than_all_of_its_snapshots(
@@ -183,7 +183,7 @@ def test_a_table_with_which_the_copy_goes_on_keeps_its_border_which_is_older_tha
     assert source.begin("t", "u") == {"t": ("snapshot 3", "1", "first", False), "u": ("snapshot 4", "1", "border 1", True)}
     source = Source(monkeypatch, {"t": "1"}, {"t": "1"}, t=TableRecord("1", "first"))
     assert source.begin("t") == {"t": ("snapshot 2", "1", "first", False)}
-    assert source.told == ["look", "t", "look"]  # no server has to roll
+    assert source.reported == ["look", "t", "look"]  # no server has to roll
 
 
 def test_a_table_that_becomes_another_one_before_its_snapshot_is_taken_again_behind_a_new_border(
@@ -206,14 +206,14 @@ def test_a_table_that_is_gone_at_each_look_is_not_copied(monkeypatch: pytest.Mon
     assert source.begin("t") == {"t": ("snapshot 7", "1", "border 2", True)}
 
 
-@pytest.mark.parametrize("at_slave", ["rows", "no rows", "no table"])
-def test_a_table_of_another_life_is_begun_anew_only_if_the_slave_has_no_rows_of_the_earlier_one(
-    monkeypatch: pytest.MonkeyPatch, at_slave: str
+@pytest.mark.parametrize("at_peer_cluster", ["rows", "no rows", "no table"])
+def test_a_table_of_another_life_is_begun_anew_only_if_the_peer_cluster_has_no_rows_of_the_earlier_one(
+    monkeypatch: pytest.MonkeyPatch, at_peer_cluster: str
 ) -> None:
-    monkeypatch.setattr(job.master, "table_schemas", lambda *_: {} if at_slave == "no table" else {"t": None})
-    monkeypatch.setattr(job, "has_rows", lambda *_: at_slave == "rows")
+    monkeypatch.setattr(job.master, "table_schemas", lambda *_: {} if at_peer_cluster == "no table" else {"t": None})
+    monkeypatch.setattr(job, "has_rows", lambda *_: at_peer_cluster == "rows")
     source = Source(monkeypatch, {"t": "2"}, {"t": "2"}, t=TableRecord("1", "first"))
-    if at_slave == "rows":
+    if at_peer_cluster == "rows":
         with pytest.raises(CopyRefused, match="table t was disabled at the source since its copy began"):
             source.begin("t")
     else:
@@ -236,7 +236,7 @@ def test_a_table_counts_as_whole_only_if_it_is_still_the_one_whose_copy_began(mo
 
 def test_whoever_ships_the_peer_s_queues_is_waited_for_between_the_note_of_the_copy_and_its_border(monkeypatch):
     """Who begins after the note sees it; who began before is waited for."""
-    told: list[str] = []
+    reported: list[str] = []
 
     class Begun(Exception):
         """The copy has begun."""
@@ -244,20 +244,20 @@ def test_whoever_ships_the_peer_s_queues_is_waited_for_between_the_note_of_the_c
     def begin_all(*_: object) -> None:
         raise Begun
 
-    records = SimpleNamespace(begin=lambda run: told.append("note"), tables=list)
+    records = SimpleNamespace(begin=lambda run: reported.append("note"), tables=list)
     monkeypatch.setattr(job, "Records", lambda *_: records)
-    monkeypatch.setattr(job, "await_quiet", lambda *_: told.append("quiet"))
+    monkeypatch.setattr(job, "await_quiet", lambda *_: reported.append("quiet"))
     monkeypatch.setattr(job._Copy, "_begin_all", begin_all)
     nothing: Any = None
     request: Any = SimpleNamespace(run_id="r")
     peer: Any = SimpleNamespace(id="p")
     with pytest.raises(Begun):
         job._Copy(nothing, peer, nothing, request, nothing).run([], nothing, nothing)
-    assert told == ["note", "quiet"]
+    assert reported == ["note", "quiet"]
 
 
 def test_what_earlier_runs_have_left_of_tables_that_are_given_up_is_deleted_too(monkeypatch):
-    """Their tasks may live on, and would have the slave load what they have copied, over what is shipped by then."""
+    """Their tasks may live on, and would have the peer cluster load what they have copied, over what is shipped by then."""
     deleted: list[RegionRecord] = []
 
     class Begun(Exception):
@@ -267,19 +267,19 @@ def test_what_earlier_runs_have_left_of_tables_that_are_given_up_is_deleted_too(
         raise Begun
 
     records: Any = Kept()
-    begun = RegionRecord(staging="hdfs://slave/staging/token")
+    begun = RegionRecord(staging="hdfs://peer/staging/token")
     records.of_region["of a table that is not asked for any more"] = begun
     records.begin, records.tables = lambda run: None, lambda: ["given up"]
     monkeypatch.setattr(job, "Records", lambda *_: records)
     monkeypatch.setattr(job, "await_quiet", lambda *_: None)
     monkeypatch.setattr(job, "clean", lambda place, record, root, patience: deleted.append(record))
     monkeypatch.setattr(job._Copy, "_begin_all", begin_all)
-    slave: Any = SimpleNamespace(place=lambda table: None)
+    peer_cluster: Any = SimpleNamespace(place=lambda table: None)
     nothing: Any = None
     request: Any = SimpleNamespace(run_id="r", source=SimpleNamespace(hbase_root="file:/x"))
     peer: Any = SimpleNamespace(id="p")
     with pytest.raises(Begun):
-        job._Copy(nothing, peer, slave, request, nothing).run([], nothing, nothing)
+        job._Copy(nothing, peer, peer_cluster, request, nothing).run([], nothing, nothing)
     assert deleted == [begun]
 
 

@@ -1,4 +1,4 @@
-"""An initial snapshot makes the slave's table with the source's settings that are safe there, and names the others."""
+"""An initial snapshot makes the peer cluster's table with the source's settings that are safe there, and names the others."""
 
 from __future__ import annotations
 
@@ -11,7 +11,14 @@ from hypothesis import strategies as st
 
 from walferry.base.protos import hbase_pb2 as pb
 from walferry.initial_snapshot import targets
-from walferry.initial_snapshot.targets import FAMILY_ATTRIBUTES, MAX_TOLD, OF_EACH_CLUSTER, TABLE_ATTRIBUTES, portable, told
+from walferry.initial_snapshot.targets import (
+    FAMILY_ATTRIBUTES,
+    MAX_REPORTED,
+    OF_EACH_CLUSTER,
+    TABLE_ATTRIBUTES,
+    portable,
+    reported,
+)
 
 DOCS = Path(__file__).resolve().parents[3] / "docs" / "initial-snapshot.md"
 JAR = b"hdfs://source-nn:8020/user/tenant/x.jar|evil.Observer|1001|"
@@ -27,7 +34,7 @@ def table(of_table: dict[str, bytes] | None = None, **of_families: dict[str, byt
     return pb.TableSchema(table_name=name, attributes=pairs(of_table or {}), column_families=families)
 
 
-def test_a_coprocessor_of_the_source_is_not_loaded_by_the_slave() -> None:
+def test_a_coprocessor_of_the_source_is_not_loaded_by_the_peer_cluster() -> None:
     original = table({"coprocessor$1": JAR, "COPROCESSOR$2": JAR, "MAX_FILESIZE": b"5"}, f={"TTL": b"5"})
     made, left = portable(original)
     assert made == table({"MAX_FILESIZE": b"5"}, f={"TTL": b"5"})
@@ -56,7 +63,7 @@ def test_a_family_keeps_how_its_cells_are_kept_but_not_the_source_s_keys() -> No
     assert left == ("STORAGE_POLICY of family g",)
 
 
-def test_edits_that_the_slave_acknowledges_are_not_lost_by_a_setting_of_the_source() -> None:
+def test_edits_that_the_peer_cluster_acknowledges_are_not_lost_by_a_setting_of_the_source() -> None:
     _, left = portable(table({"DURABILITY": b"SKIP_WAL", "READONLY": b"true", "IS_META": b"false", "OWNER": b"tenant"}))
     assert left == ("DURABILITY", "READONLY")
 
@@ -74,11 +81,11 @@ def test_each_setting_travels_or_is_named(of_table: dict[str, bytes], of_family:
 
 
 def test_names_of_settings_are_told_as_one_line_that_ends() -> None:
-    assert told(["a\nb", "\x1b[2J"]) == r"a\u000ab, \u001b[2J"
-    assert told([*"x" * (MAX_TOLD + 3)]).endswith("x, and 3 more")
+    assert reported(["a\nb", "\x1b[2J"]) == r"a\u000ab, \u001b[2J"
+    assert reported([*"x" * (MAX_REPORTED + 3)]).endswith("x, and 3 more")
 
 
-def test_the_master_of_the_slave_gets_only_what_travels(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_master_of_the_peer_cluster_gets_only_what_travels(monkeypatch: pytest.MonkeyPatch) -> None:
     got: list[pb.TableSchema] = []
     monkeypatch.setattr(targets, "create_namespace", lambda master, name: None)
     monkeypatch.setattr(targets, "create_table", lambda master, schema, keys: got.append(schema) or True)

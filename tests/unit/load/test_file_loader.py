@@ -41,7 +41,7 @@ NOTED = ["prepare", Folder("token", "t", REGION.name.hex())]
 
 
 class Place:
-    """The slave, which has one region."""
+    """The peer cluster, which has one region."""
 
     table = "t"
     login: Any = UNSECURED
@@ -158,7 +158,7 @@ def test_a_folder_of_a_table_that_is_gone_is_forgotten(calls: list[Any], monkeyp
     """Nothing can be loaded out of it."""
 
     def fails(*_: object) -> None:
-        raise MissingTable("t", "slave")
+        raise MissingTable("t", "peer_cluster")
 
     monkeypatch.setattr(file_loader, "delete_noted", fails)
     use_folder(calls)
@@ -320,7 +320,7 @@ def waits(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     [
         (RpcTimeout("rs", "BulkLoadHFile", 9), True), (RegionUnavailable("it moves"), True),
         (FileNotFoundError(2, "it has moved"), True), (StoreError("no room"), True),
-        (RemoteError("rs", "x.DoNotRetry", "no", do_not_retry=True), False), (MissingTable("t", "slave"), False),
+        (RemoteError("rs", "x.DoNotRetry", "no", do_not_retry=True), False), (MissingTable("t", "peer_cluster"), False),
         (UnreadableBytes("hdfs://nn/f", 7, "its block is missing", "See hdfs fsck /f", lost=True), False),
         (UnreadableBytes("hdfs://nn/f", 7, "a DataNode does not answer", "Start it"), True),
     ],

@@ -27,7 +27,7 @@ NUMBER = "_SeqId_77_"
 
 
 @dataclass
-class Slave:
+class PeerCluster:
     """A region as HBase has it, on the local disk. `events` put more files into it during the load."""
 
     root: Path
@@ -90,77 +90,79 @@ class Slave:
 
 
 @pytest.fixture
-def slave(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Slave:
-    made = Slave(tmp_path / "hbase")
+def peer_cluster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> PeerCluster:
+    made = PeerCluster(tmp_path / "hbase")
     monkeypatch.setattr(numbered.admin, "connect", lambda *_, **__: nullcontext())
     monkeypatch.setattr(numbered.bulk_load, "store_files", lambda asked, region, families: made.files(families))
     monkeypatch.setattr(numbered.bulk_load, "load", lambda server, region, token, files, ids: made.load(files))
     return made
 
 
-def test_a_load_that_gets_a_number_counts(slave: Slave) -> None:
-    slave.have_loaded()
-    slave.have_loaded(slave.staged("f"), slave.staged("g"))
+def test_a_load_that_gets_a_number_counts(peer_cluster: PeerCluster) -> None:
+    peer_cluster.have_loaded()
+    peer_cluster.have_loaded(peer_cluster.staged("f"), peer_cluster.staged("g"))
 
 
 @pytest.mark.parametrize("others", [0, 1])
-def test_a_load_without_a_number_does_not_count_whatever_other_loads_have(slave: Slave, others: int) -> None:
+def test_a_load_without_a_number_does_not_count_whatever_other_loads_have(peer_cluster: PeerCluster, others: int) -> None:
     """A server that is just flushing loads files without a number: a load that flushes has one at the same time."""
-    slave.number = ""
-    slave.events = [slave.other_load] * others
+    peer_cluster.number = ""
+    peer_cluster.events = [peer_cluster.other_load] * others
     with pytest.raises(NotLoaded, match=r"region abc of table ns:t: .* a sequence number"):
-        slave.have_loaded()
+        peer_cluster.have_loaded()
 
 
 @pytest.mark.parametrize("family", [b"L#0", "é?".encode(), b"\xe9", b"\xff\xfe"])
 @pytest.mark.parametrize("number", [NUMBER, ""])
-def test_the_files_of_a_family_are_known_whatever_bytes_its_name_has(slave: Slave, family: bytes, number: str) -> None:
-    slave.number = number
-    slave.put(family_folder(family), "from before_SeqId_3_")
-    file = replace(slave.staged(), family=family)
+def test_the_files_of_a_family_are_known_whatever_bytes_its_name_has(
+    peer_cluster: PeerCluster, family: bytes, number: str
+) -> None:
+    peer_cluster.number = number
+    peer_cluster.put(family_folder(family), "from before_SeqId_3_")
+    file = replace(peer_cluster.staged(), family=family)
     with pytest.raises(NotLoaded, match="without a sequence number") if not number else nullcontext():
-        slave.have_loaded(file)
+        peer_cluster.have_loaded(file)
 
 
-def test_another_load_of_the_same_size_is_not_taken_for_this_one(slave: Slave) -> None:
-    slave.number = ""
-    slave.events = [lambda: slave.other_load(b"cells|MINE")]
+def test_another_load_of_the_same_size_is_not_taken_for_this_one(peer_cluster: PeerCluster) -> None:
+    peer_cluster.number = ""
+    peer_cluster.events = [lambda: peer_cluster.other_load(b"cells|MINE")]
     with pytest.raises(NotLoaded, match="cannot be told"):
-        slave.have_loaded()
+        peer_cluster.have_loaded()
 
 
-def test_a_flush_at_the_same_time_does_no_harm(slave: Slave) -> None:
-    slave.events = [slave.flush, slave.other_load, slave.flush]
-    slave.have_loaded()
+def test_a_flush_at_the_same_time_does_no_harm(peer_cluster: PeerCluster) -> None:
+    peer_cluster.events = [peer_cluster.flush, peer_cluster.other_load, peer_cluster.flush]
+    peer_cluster.have_loaded()
 
 
-def test_each_family_needs_a_number_of_its_own(slave: Slave) -> None:
-    slave.events = [lambda: slave.put("g", "flushed")]
-    slave.have_loaded(slave.staged("f"), slave.staged("g"))
+def test_each_family_needs_a_number_of_its_own(peer_cluster: PeerCluster) -> None:
+    peer_cluster.events = [lambda: peer_cluster.put("g", "flushed")]
+    peer_cluster.have_loaded(peer_cluster.staged("f"), peer_cluster.staged("g"))
 
-    slave.number = ""
-    slave.events = [slave.other_load]
+    peer_cluster.number = ""
+    peer_cluster.events = [peer_cluster.other_load]
     with pytest.raises(NotLoaded):
-        slave.have_loaded(slave.staged("f"), slave.staged("g"))
+        peer_cluster.have_loaded(peer_cluster.staged("f"), peer_cluster.staged("g"))
 
 
-def test_without_the_right_to_read_the_slave_s_files_only_a_load_beside_a_flush_is_in_doubt(
-    slave: Slave, monkeypatch: pytest.MonkeyPatch
+def test_without_the_right_to_read_the_peer_cluster_s_files_only_a_load_beside_a_flush_is_in_doubt(
+    peer_cluster: PeerCluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def refuse(url: str) -> Any:
         raise StoreError(f"{url}: Permission denied")
 
-    file = slave.staged()
+    file = peer_cluster.staged()
     monkeypatch.setattr(numbered, "open_wal", refuse)
-    slave.have_loaded(file)
-    slave.events = [slave.other_load]
-    slave.have_loaded(file)
-    slave.events = [slave.flush]
+    peer_cluster.have_loaded(file)
+    peer_cluster.events = [peer_cluster.other_load]
+    peer_cluster.have_loaded(file)
+    peer_cluster.events = [peer_cluster.flush]
     with pytest.raises(NotLoaded, match="cannot be told"):
-        slave.have_loaded(file)
+        peer_cluster.have_loaded(file)
 
 
-def test_of_very_many_files_not_all_are_opened(slave: Slave, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_of_very_many_files_not_all_are_opened(peer_cluster: PeerCluster, monkeypatch: pytest.MonkeyPatch) -> None:
     opened: list[str] = []
     real = numbered.open_wal
 
@@ -168,32 +170,34 @@ def test_of_very_many_files_not_all_are_opened(slave: Slave, monkeypatch: pytest
         opened.append(url)
         return real(url)
 
-    slave.events = [slave.flush, *[slave.other_load] * 300]
-    file = slave.staged(data=b"no other has it")
-    slave.number = ""
+    peer_cluster.events = [peer_cluster.flush, *[peer_cluster.other_load] * 300]
+    file = peer_cluster.staged(data=b"no other has it")
+    peer_cluster.number = ""
     monkeypatch.setattr(numbered, "open_wal", noted)
     with pytest.raises(NotLoaded, match="cannot be told"):
-        slave.have_loaded(file)
+        peer_cluster.have_loaded(file)
     assert len(opened) == numbered.MOST_OPENED
 
 
-def test_no_file_is_opened_elsewhere_because_of_a_region_s_name(slave: Slave, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_file_is_opened_elsewhere_because_of_a_region_s_name(
+    peer_cluster: PeerCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(numbered, "open_wal", lambda url: pytest.fail(f"{url} was opened"))
     monkeypatch.setattr("tests.unit.load.test_numbered.REGION", Region(b"ns:t,,1./../../../../WALs.", b"", b"", SERVER))
-    slave.events = [slave.flush]
+    peer_cluster.events = [peer_cluster.flush]
     with pytest.raises(NotLoaded, match="cannot be told"):
-        slave.have_loaded()
+        peer_cluster.have_loaded()
 
 
-def test_what_is_not_loaded_is_told_with_the_server(slave: Slave) -> None:
-    slave.loads = False
+def test_what_is_not_loaded_is_told_with_the_server(peer_cluster: PeerCluster) -> None:
+    peer_cluster.loads = False
     with pytest.raises(NotLoaded, match=r"has not loaded its files.*RegionServer rs,16020,1"):
-        slave.have_loaded()
+        peer_cluster.have_loaded()
 
 
 @pytest.mark.parametrize("path", ["", "x", "/", "/f/", "/f/..", "/f/a_SeqId_1_/b", "/f/_SeqId_1_x", "/f/a\x1b[2J_SeqId_1_"])
-def test_odd_paths_of_files_are_no_numbers(slave: Slave, path: str) -> None:
+def test_odd_paths_of_files_are_no_numbers(peer_cluster: PeerCluster, path: str) -> None:
     looks = [[], [path]]
-    slave.files = lambda families: looks.pop(0)  # type: ignore[method-assign]
+    peer_cluster.files = lambda families: looks.pop(0)  # type: ignore[method-assign]
     with pytest.raises(NotLoaded):
-        slave.have_loaded()
+        peer_cluster.have_loaded()

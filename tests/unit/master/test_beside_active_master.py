@@ -15,8 +15,8 @@ def decided_beside(state: RegionState | None, **facts: object) -> Step:
     site = Site(hmaster=HMASTER)
     site.silent = {B} if facts.pop("silent", False) else set()
     site.add(1, state, **facts)  # type: ignore[arg-type]
-    looked = site.look()
-    return decide_beside(looked.view, looked.view.regions[REGION], HMASTER, 600.0).step
+    snapshot = site.look()
+    return decide_beside(snapshot.view, snapshot.view.regions[REGION], HMASTER, 600.0).step
 
 
 def znode_of(state: RegionState) -> RegionInTransition:
@@ -33,8 +33,8 @@ def test_beside_an_hmaster_only_an_open_that_does_not_go_on_is_given_up() -> Non
     assert decided_beside(RegionState.OPENING, idle=LATE, listed=False) is Step.REPORT
     assert decided_beside(RegionState.OPENING, idle=LATE, served_by=(A, B)) is Step.REPORT
     meta = Region(b"hbase:meta,,1", znode_of(RegionState.OPENING), None, frozenset(), True, A, LATE, True)
-    looked = Site(hmaster=HMASTER).look()
-    assert decide_beside(looked.view, meta, HMASTER, 600.0).step is Step.REPORT
+    snapshot = Site(hmaster=HMASTER).look()
+    assert decide_beside(snapshot.view, meta, HMASTER, 600.0).step is Step.REPORT
     others = {*RegionState} - {RegionState.OPENING}
     assert {decided_beside(state, idle=SOON) for state in [None, *others]} == {Step.WAIT}
     assert {decided_beside(state, idle=LATE) for state in [None, *OF_SPLITS]} == {Step.WAIT}

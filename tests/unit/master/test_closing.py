@@ -11,4 +11,4 @@ REGION = code(1)
 def test_a_region_that_no_server_serves_does_not_move() -> None:
     site = Site()
     site.add(1, wanted=False)
-    refused(lambda looked: requests.move(looked, REGION, str(B)), site, "cannot be closed now: no server serves it")
+    refused(lambda snapshot: requests.move(snapshot, REGION, str(B)), site, "cannot be closed now: no server serves it")

@@ -42,6 +42,6 @@ def test_if_all_servers_drain_regions_stay_served() -> None:
 def test_an_operator_s_move_to_a_server_that_drains_is_refused() -> None:
     site = Site()
     encoded = site.add(1, served_by=(B,))
-    looked = replace(site.look(), view=draining(site))
+    snapshot = replace(site.look(), view=draining(site))
     with pytest.raises(Refused, match="drained"):
-        requests.move(looked, encoded, str(A))
+        requests.move(snapshot, encoded, str(A))

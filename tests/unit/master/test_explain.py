@@ -21,8 +21,8 @@ ESCAPE = "\x1b[2Jgone\r\n{{ conn.slack.password }}"
 def test_a_region_that_a_silent_server_may_serve_is_unknown_and_not_well() -> None:
     site = Site(silent={B})
     encoded = site.add(1, last=B)
-    told = explain(site.look(), encoded)
-    assert (told["state"], told["stuck"], told["silent"]) == (UNKNOWN, True, [str(B)])
+    reported = explain(site.look(), encoded)
+    assert (reported["state"], reported["stuck"], reported["silent"]) == (UNKNOWN, True, [str(B)])
 
 
 @pytest.mark.parametrize(("served_by", "wanted", "state"), [((A,), True, "open"), ((), False, "closed")])
@@ -31,24 +31,33 @@ def test_for_a_region_that_is_simply_open_or_closed_nothing_comes_next(
 ) -> None:
     site = Site()
     encoded = site.add(1, served_by=served_by, wanted=wanted)
-    told = explain(site.look(), encoded)
-    assert (told["state"], told["stuck"], told["next"], told["what"]) == (state, False, "nobody", "nothing is to be done")
+    reported = explain(site.look(), encoded)
+    assert (reported["state"], reported["stuck"], reported["next"], reported["what"]) == (
+        state,
+        False,
+        "nobody",
+        "nothing is to be done",
+    )
 
 
 def test_all_that_is_known_of_a_region_is_told() -> None:
     site = Site(recovering={DEAD})
     encoded = site.add(1, RegionState.CLOSING, DEAD, plan=Plan(B, True, "balance", 2), idle=30.0)
-    told = explain(site.look(), encoded)
-    assert json.loads(json.dumps(told)) == told
-    assert told["hbase:meta"] == {
+    reported = explain(site.look(), encoded)
+    assert json.loads(json.dumps(reported)) == reported
+    assert reported["hbase:meta"] == {
         "name": name_of(1).decode(), "table": "t", "enabled": True, "server": str(A), "since": "2023-11-14T22:13:20+00:00"
     }  # fmt: skip
-    assert (told["znode"]["state"], told["znode"]["server"], told["znode"]["server_is_live"]) == ("CLOSING", str(DEAD), False)
-    assert told["plan"] == {"destination": str(B), "reopen": True, "failures": 2, "why": "balance"}
-    assert told["wals"] == {"server": str(DEAD), "state": "they are not split yet"}
-    assert (told["served_by"], told["silent"], told["problems"]) == ([], [], [])
-    assert told["rule"].endswith("(REGIONSERVER 2).")
-    lines = list(as_lines(told))
+    assert (reported["znode"]["state"], reported["znode"]["server"], reported["znode"]["server_is_live"]) == (
+        "CLOSING",
+        str(DEAD),
+        False,
+    )
+    assert reported["plan"] == {"destination": str(B), "reopen": True, "failures": 2, "why": "balance"}
+    assert reported["wals"] == {"server": str(DEAD), "state": "they are not split yet"}
+    assert (reported["served_by"], reported["silent"], reported["problems"]) == ([], [], [])
+    assert reported["rule"].endswith("(REGIONSERVER 2).")
+    lines = list(as_lines(reported))
     assert lines[:2] == [f"region: {encoded}", "state: CLOSING"]
     assert {"served by: none", "  server is live: no", "  destination: rs1.example.org,16020,1700000000001"} <= set(lines)
 
@@ -57,15 +66,15 @@ def test_all_that_is_known_of_a_region_is_told() -> None:
 def test_a_region_is_known_by_its_encoded_and_its_full_name(asked: str) -> None:
     site = Site()
     site.add(1, served_by=(A,))
-    told = explain(site.look(), asked)
-    assert (told["region"], told["state"], told["served_by"]) == (code(1), "open", [str(A)])
+    reported = explain(site.look(), asked)
+    assert (reported["region"], reported["state"], reported["served_by"]) == (code(1), "open", [str(A)])
 
 
 def test_a_region_with_a_broken_znode_is_told_with_what_is_wrong() -> None:
     site = Site(broken=[ZNodeValueError(f"/hbase/region-in-transition/{code(1)}", f"its state 99 is unknown{ESCAPE}", "Look")])
-    told = explain(site.look(), code(1))
-    assert told["next"] == OPERATOR
-    (problem,) = told["problems"]
+    reported = explain(site.look(), code(1))
+    assert reported["next"] == OPERATOR
+    (problem,) = reported["problems"]
     assert "its state 99 is unknown" in problem
     assert "\x1b" not in problem
 

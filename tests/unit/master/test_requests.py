@@ -44,13 +44,13 @@ def test_a_region_that_no_server_serves_is_assigned_where_the_operator_says() ->
 def test_what_cannot_be_assigned_is_refused(facts: dict[str, object], server: str | None, words: str) -> None:
     site = Site()
     site.add(1, **facts)  # type: ignore[arg-type]
-    refused(lambda looked: requests.assign(looked, REGION, server), site, words)
+    refused(lambda snapshot: requests.assign(snapshot, REGION, server), site, words)
 
 
 def test_no_region_is_assigned_by_hand_before_the_wals_of_its_last_server_are_split() -> None:
     site = Site(recovering={DEAD})
     site.add(1, last=DEAD)
-    refused(lambda looked: requests.assign(looked, REGION, str(B)), site, "the WALs of its last server are not split yet")
+    refused(lambda snapshot: requests.assign(snapshot, REGION, str(B)), site, "the WALs of its last server are not split yet")
     assert requests.assign(site.look(), REGION).only == {REGION}  # the passes have them split first
 
 
@@ -62,7 +62,7 @@ def test_a_region_that_too_many_servers_could_not_open_is_assigned_once_more_on_
     assert requests.assign(site.look(), REGION).lines == [f"region {REGION}: its failed opens are forgotten; it is opened at {A}"]
     assert requests.assign(site.look(), REGION, str(B)).lines[0].endswith(str(B))
     site.silent = {A}
-    refused(lambda looked: requests.assign(looked, REGION), site, "11 servers could not open it")
+    refused(lambda snapshot: requests.assign(snapshot, REGION), site, "11 servers could not open it")
 
 
 def test_a_region_that_its_server_opens_is_waited_for() -> None:
@@ -72,13 +72,13 @@ def test_a_region_that_its_server_opens_is_waited_for() -> None:
 
 
 def test_hbase_s_own_tables_stay_enabled() -> None:
-    refused(lambda looked: requests.disable(looked, "hbase:meta"), Site(), "hbase:meta is HBase's own.*Leave it enabled")
+    refused(lambda snapshot: requests.disable(snapshot, "hbase:meta"), Site(), "hbase:meta is HBase's own.*Leave it enabled")
 
 
 def test_the_tables_with_names_like_a_misspelt_one_are_told() -> None:
     site = Site()
     site.add(1, served_by=(A,))
-    refused(lambda looked: requests.disable(looked, "tt"), site, "no region of table tt.*Like it are: t$")
+    refused(lambda snapshot: requests.disable(snapshot, "tt"), site, "no region of table tt.*Like it are: t$")
 
 
 def test_unstick_names_region_state_and_server() -> None:
@@ -110,10 +110,10 @@ def test_a_region_moves_between_live_servers_only() -> None:
     site = Site()
     site.add(1, served_by=(A,))
     assert requests.move(site.look(), REGION, str(B)).lines == [f"region {REGION} is closed at {A} and opened at {B}"]
-    refused(lambda looked: requests.move(looked, REGION, str(A)), site, "is at rs0.* already")
-    refused(lambda looked: requests.move(looked, REGION, str(DEAD)), site, "is not a live RegionServer")
+    refused(lambda snapshot: requests.move(snapshot, REGION, str(A)), site, "is at rs0.* already")
+    refused(lambda snapshot: requests.move(snapshot, REGION, str(DEAD)), site, "is not a live RegionServer")
     site.silent = {B}
-    refused(lambda looked: requests.move(looked, REGION, str(B)), site, "has not said which regions it serves")
+    refused(lambda snapshot: requests.move(snapshot, REGION, str(B)), site, "has not said which regions it serves")
 
 
 def test_all_that_is_in_transition_or_not_served_is_unstuck_but_what_is_for_people() -> None:
@@ -126,13 +126,13 @@ def test_all_that_is_in_transition_or_not_served_is_unstuck_but_what_is_for_peop
     assert request.only == {code(1), code(2)}
     assert [line.partition(" is ")[0] for line in request.lines] == [f"region {code(n)}" for n in (1, 2, 3)]
     assert requests.unstick(site.look(), [code(2)]).only == {code(2)}
-    refused(lambda looked: requests.unstick(looked, ["nothing"]), site, "neither in hbase:meta nor in transition")
+    refused(lambda snapshot: requests.unstick(snapshot, ["nothing"]), site, "neither in hbase:meta nor in transition")
 
 
 def test_a_stray_copy_is_closed_where_the_operator_says() -> None:
     site = Site()
     site.add(1, served_by=(A, B), last=A)
-    request = requests.close_stray(site.look(), REGION, str(B))
+    request = requests.close_copy(site.look(), REGION, str(B))
     assert request.lines[0].startswith(f"the copy of region {REGION} at {B} is closed")
     assert request.lines[1].startswith(f"move the region from {A} afterwards")
     assert request.left(site.look()) == [f"{B} still serves region {REGION}"]
@@ -145,19 +145,19 @@ def test_a_stray_copy_is_closed_where_the_operator_says() -> None:
 def test_the_copy_that_hbase_meta_names_is_closed_only_if_the_operator_says_so_twice() -> None:
     site = Site()
     site.add(1, served_by=(A, B), last=A)
-    refused(lambda looked: requests.close_stray(looked, REGION, str(A)), site, "clients write to this copy.*--named-by-meta")
-    assert requests.close_stray(site.look(), REGION, str(A), named_by_meta=True).lines
+    refused(lambda snapshot: requests.close_copy(snapshot, REGION, str(A)), site, "clients write to this copy.*--named-by-meta")
+    assert requests.close_copy(site.look(), REGION, str(A), named_by_meta=True).lines
 
 
 def test_the_only_copy_of_a_region_is_not_a_stray_one_unless_its_znode_says_so() -> None:
     site = Site()
     site.add(1, served_by=(A,), last=B)
-    refused(lambda looked: requests.close_stray(looked, REGION, str(A)), site, "has the only copy")
-    refused(lambda looked: requests.close_stray(looked, REGION, str(B)), site, "does not serve region")
+    refused(lambda snapshot: requests.close_copy(snapshot, REGION, str(A)), site, "has the only copy")
+    refused(lambda snapshot: requests.close_copy(snapshot, REGION, str(B)), site, "does not serve region")
     site.add(1, RegionState.OFFLINE, B, served_by=(A,), last=B)
-    assert requests.close_stray(site.look(), REGION, str(A)).lines
+    assert requests.close_copy(site.look(), REGION, str(A)).lines
     site.add(1, RegionState.OPENED, A, served_by=(A,), last=B)
-    refused(lambda looked: requests.close_stray(looked, REGION, str(A)), site, "has the only copy")
+    refused(lambda snapshot: requests.close_copy(snapshot, REGION, str(A)), site, "has the only copy")
 
 
 @pytest.mark.parametrize(
@@ -171,7 +171,7 @@ def test_the_only_copy_of_a_region_is_not_a_stray_one_unless_its_znode_says_so()
 def test_a_table_in_another_state_is_refused(ask: Callable[..., OperatorRequest], state: TableState, words: str) -> None:
     site = Site(states={"t": StoredState(state, 0)})
     site.add(1)
-    refused(lambda looked: ask(looked, "t"), site, words)
+    refused(lambda snapshot: ask(snapshot, "t"), site, words)
 
 
 def test_a_table_is_enabled_and_disabled() -> None:
@@ -188,6 +188,6 @@ def test_a_table_is_enabled_and_disabled() -> None:
 def test_unknown_tables_and_hbase_s_own_are_refused() -> None:
     site = Site()
     site.add(1)
-    refused(lambda looked: requests.disable(looked, "u\x1b"), site, r"hbase:meta has no region of table u \.")
+    refused(lambda snapshot: requests.disable(snapshot, "u\x1b"), site, r"hbase:meta has no region of table u \.")
     site.complete = False
-    refused(lambda looked: requests.disable(looked, "t"), site, "hbase:meta cannot be read")
+    refused(lambda snapshot: requests.disable(snapshot, "t"), site, "hbase:meta cannot be read")

@@ -51,15 +51,15 @@ def test_a_root_with_no_wals_of_any_server_that_serves_regions_is_wrong(tmp_path
     """Such as hbase.rootdir, if hbase.wal.dir is set: dead servers would seem to have no WALs to be split."""
     site = Site()
     site.add(1, served_by=(A,))
-    looked = site.look()
+    snapshot = site.look()
 
     def look(*arguments: Any) -> ClusterView:
         _, _, _, _, catalog, _ = arguments
         catalog()
-        return looked.view
+        return snapshot.view
 
     monkeypatch.setattr(role_loop, "look", look)
-    monkeypatch.setattr(role_loop, "read_catalog", lambda *_, **__: looked.read)
+    monkeypatch.setattr(role_loop, "read_catalog", lambda *_, **__: snapshot.read)
     unused: Any = None
     cluster = Cluster(unused, unused, unused, unused, tmp_path.as_uri())
     for server in (None, B):
@@ -67,19 +67,19 @@ def test_a_root_with_no_wals_of_any_server_that_serves_regions_is_wrong(tmp_path
         with pytest.raises(WrongRoot, match=rf"WALs has no folder of {A} or any other server that serves regions"):
             cluster.look()
     (tmp_path / "WALs" / str(A)).mkdir()
-    assert cluster.look() == (looked.view, looked.read)
+    assert cluster.look() == (snapshot.view, snapshot.read)
     site = Site()
-    looked = site.look()
-    assert Cluster(unused, unused, unused, unused, "file:///nowhere").look()[0] is looked.view
+    snapshot = site.look()
+    assert Cluster(unused, unused, unused, unused, "file:///nowhere").look()[0] is snapshot.view
 
 
 def test_a_look_finds_the_dead_servers_that_have_wals_of_hbase_meta(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     site = Site()
     fenced, other = (ServerName(f"rs{n}", 16020, n) for n in (7, 8))
     site.recovering = {fenced, other}
-    looked = site.look()
-    monkeypatch.setattr(role_loop, "look", lambda *arguments: (arguments[4](), looked.view)[1])
-    monkeypatch.setattr(role_loop, "read_catalog", lambda *_, **__: looked.read)
+    snapshot = site.look()
+    monkeypatch.setattr(role_loop, "look", lambda *arguments: (arguments[4](), snapshot.view)[1])
+    monkeypatch.setattr(role_loop, "read_catalog", lambda *_, **__: snapshot.read)
     for folder, wal in ((f"{fenced}-splitting", "a.1.meta"), (str(other), "a.1"), (str(A), "a.1.meta")):
         (tmp_path / "WALs" / folder).mkdir(parents=True)
         (tmp_path / "WALs" / folder / wal).touch()

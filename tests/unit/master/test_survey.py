@@ -58,7 +58,7 @@ def test_a_region_that_two_servers_serve_is_for_people() -> None:
     site.add(1, served_by=(A, B))
     (row,) = survey(site.look()).rows
     assert (row.state, row.server, row.next, row.stuck) == (SERVED_TWICE, f"{A} and {B}", OPERATOR, True)
-    assert "regions close-stray" in row.why
+    assert "regions close-copy" in row.why
 
 
 def test_a_region_that_is_served_elsewhere_than_hbase_meta_says_is_told() -> None:

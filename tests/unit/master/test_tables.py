@@ -22,5 +22,5 @@ def test_hbase_meta_is_never_closed_whatever_the_znode_of_its_table_says(state: 
     site.catalog[META_ENCODED_NAME] = Known(META_REGION, META_INFO, A, True)
     states = {"hbase:meta": StoredState(state, 0)}
     nothing = None  # no write is made, and no server is asked
-    begun, told = tables.advance(site.look().view, states, nothing, nothing, nothing, nothing)  # type: ignore[arg-type]
-    assert (list(begun), told) == ([], {})
+    begun, reported = tables.advance(site.look().view, states, nothing, nothing, nothing, nothing)  # type: ignore[arg-type]
+    assert (list(begun), reported) == ([], {})

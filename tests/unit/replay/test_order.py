@@ -7,14 +7,14 @@ import time
 import numpy as np
 import pytest
 
-from tests.unit.replay.windows import stay, window
+from tests.unit.replay.wal_batches import stay, wal_batch
 from walferry.replay.order import MAX_STAGES, Stages, TooManyStages, stages_of
 from walferry.replay.scan import Stay
 
 
 def stage_by_id(stages: Stages, region: int, ids: range) -> dict[int, int]:
     """The stage of each sequence id, and a check that each has exactly one."""
-    w = window([(region, i) for i in ids])
+    w = wal_batch([(region, i) for i in ids])
     chosen = np.array([stages.entries_of(w, stage) for stage in range(10)])
     assert (chosen.sum(axis=0) == 1).all()
     return dict(zip(ids, chosen.argmax(axis=0).tolist(), strict=True))

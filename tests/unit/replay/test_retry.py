@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from tests.threads_backend import Threads
-from tests.unit.replay.windows import stay
+from tests.unit.replay.wal_batches import stay
 from walferry.engine.summary import GroupSummary, Status
 from walferry.hbase.names import parse_wal_name
 from walferry.replay import run, shipment
@@ -32,7 +32,8 @@ def wal(group: str, timestamp: int) -> WalFile:
 def ship(monkeypatch: pytest.MonkeyPatch) -> Callable[..., list[str]]:
     """`ship({group: wals}, failing=…)` is a try of one run; returns the WALs that were shipped, in order, each with its stage.
 
-    The slave takes the WALs before the one that fails. With `unreadable` no WAL can be scanned. `ship.kept` are the summaries.
+    The peer cluster takes the WALs before the one that fails. With `unreadable` no WAL can be scanned. `ship.kept` are the
+    summaries.
     """
     kept: dict[str, GroupSummary] = {}
     shipped: list[str] = []

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from tests.threads_backend import Threads
-from tests.unit.replay.windows import stay
+from tests.unit.replay.wal_batches import stay
 from walferry.engine.summary import GroupSummary, Status
 from walferry.hbase.names import parse_wal_name
 from walferry.replay import run

@@ -13,11 +13,11 @@ import numpy as np
 import pytest
 
 from tests.unit.hbase.wal.encoder import PUT, Cell, Entry, encode_wal, entry
-from tests.unit.replay.windows import stay
+from tests.unit.replay.wal_batches import stay
 from walferry.hbase.files.store import WalStore
 from walferry.hbase.names import parse_wal_name
 from walferry.hbase.wal.errors import WalTruncatedError
-from walferry.hbase.wal.windows import Window
+from walferry.hbase.wal.wal_batches import WalBatch
 from walferry.replay.holes import IntervalGone
 from walferry.replay.interval import Interval
 from walferry.replay.listing import WalFile, WalPlace
@@ -138,16 +138,16 @@ def test_a_wal_that_moves_while_it_is_read_is_counted_once_and_one_that_is_gone_
     store = StoreWithArchive(SourceCluster(quorum="", wal_root=f"file://{tmp_path}", archive=archive))
     file, copy = (Path(url.removeprefix("file://")) for url in (wal.url, WalArchive(archive).url_of(wal.name)))
     copy.parent.mkdir(parents=True)
-    read = closed_wal.read_windows
+    read = closed_wal.read_wal_batches
 
-    def one_by_one(*arguments: Any, **options: Any) -> Iterator[Window]:
-        for number, window in enumerate(read(*arguments, window_bytes=1, **options)):
+    def one_by_one(*arguments: Any, **options: Any) -> Iterator[WalBatch]:
+        for number, batch in enumerate(read(*arguments, wal_batch_bytes=1, **options)):
             if number == after and file.exists():
                 file.rename(copy) if to == "archive" else file.unlink()
                 raise FileNotFoundError(file)
-            yield window
+            yield batch
 
-    monkeypatch.setattr(closed_wal, "read_windows", one_by_one)
+    monkeypatch.setattr(closed_wal, "read_wal_batches", one_by_one)
     if to == "nowhere":
         with pytest.raises(IntervalGone):
             scan_wal(store, wal, ALL, RULES, None, ends_torn=False)

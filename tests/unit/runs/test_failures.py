@@ -90,9 +90,9 @@ def test_who_asks_for_it_gets_the_traceback_of_a_known_failure(caplog: pytest.Lo
 def test_a_report_leaves_to_the_end_what_the_error_has_and_no_more(capsys: pytest.CaptureFixture[str]) -> None:
     say("\n".join(["Peer p", *(f"FAILED {reason}" for reason in REASONS)]))
     said = capsys.readouterr().out.splitlines()
-    told = ReportedFailures(REASONS).lines[:-1]
+    reported = ReportedFailures(REASONS).lines[:-1]
     assert said[0] == "Peer p"
-    assert said[1:] + told == [f"FAILED {reason}" for reason in (*REASONS[MAX_REASONS:], *REASONS[:MAX_REASONS])]
+    assert said[1:] + reported == [f"FAILED {reason}" for reason in (*REASONS[MAX_REASONS:], *REASONS[:MAX_REASONS])]
 
 
 def test_warnings_are_warnings(caplog: pytest.LogCaptureFixture, capsys: pytest.CaptureFixture[str]) -> None:

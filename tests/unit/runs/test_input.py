@@ -51,7 +51,7 @@ def test_a_queue_of_another_server_with_a_name_that_begins_alike_is_not_taken_fo
 
 
 @pytest.mark.parametrize(
-    ("peer", "ref", "told"),
+    ("peer", "ref", "reported"),
     [
         ("x", "", "there is no peer 'x'. Peers: p, r; peers with recovered queues: p, q"),
         ("", "rs,1,1/p", f"there is no queue rs,1,1/p. Recovered queues: {ORPHANED.ref}, {OTHER.ref}, {CLAIMED.ref}"),
@@ -63,10 +63,10 @@ def test_a_queue_of_another_server_with_a_name_that_begins_alike_is_not_taken_fo
         ("", f"{TWO}/p-nobody", "'nobody' is not a server name"),
     ],
 )
-def test_what_cannot_be_is_told_with_what_is_there_instead(peer, ref, told):
+def test_what_cannot_be_is_told_with_what_is_there_instead(peer, ref, reported):
     with pytest.raises(InputError) as refused:
         pick(peer, ref)
-    assert told in str(refused.value)
+    assert reported in str(refused.value)
 
 
 def test_an_error_does_not_name_thousands():
@@ -81,9 +81,9 @@ def test_a_server_may_be_dead_or_done_with():
     assert pick_server(TWO, [ONE], {LIVE}) == TWO
 
 
-@pytest.mark.parametrize(("name", "told"), [(LIVE, "is alive"), ("rs-1", "'rs-1' is not a server name")])
-def test_a_live_server_or_what_is_none_is_refused(name, told):
-    with pytest.raises(InputError, match=f"{told}.*Dead servers with queues of managed peers: {ONE}"):
+@pytest.mark.parametrize(("name", "reported"), [(LIVE, "is alive"), ("rs-1", "'rs-1' is not a server name")])
+def test_a_live_server_or_what_is_none_is_refused(name, reported):
+    with pytest.raises(InputError, match=f"{reported}.*Dead servers with queues of managed peers: {ONE}"):
         pick_server(name, [ONE], {LIVE})
 
 

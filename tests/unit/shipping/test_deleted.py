@@ -1,4 +1,4 @@
-"""Edits may be dropped only if the slave lacks their table or family, and the source certainly has it no more, either."""
+"""Edits may be dropped only if the peer cluster lacks their table or family, and the source certainly has it no more, either."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from walferry.hbase.errors import ClusterError
 from walferry.hbase.rpc.errors import AccessDenied, ConnectionFailed
 from walferry.hbase.tables.errors import MissingTable, RegionUnavailable, ScanGivenUp
 from walferry.replication.peers.settings import PeerSettings
-from walferry.replication.sinks.errors import NotAtSlave
+from walferry.replication.sinks.errors import NotAtPeerCluster
 from walferry.shipping import deleted as module
 from walferry.shipping.deleted import Missing, attempt_without, deleted_at_source, may_be_dropped, names_of
 
@@ -105,35 +105,35 @@ def test_tables_and_families_are_named_for_people():
 
 @pytest.fixture
 def attempts() -> Callable[..., list[Any]]:
-    """`attempts(errors)` → what each attempt was told that the slave lacks; the attempts raise the errors, one each."""
+    """`attempts(errors)` → what each attempt was told that the peer cluster lacks; the attempts raise the errors, one each."""
 
-    def run(errors: list[NotAtSlave], settings: PeerSettings = BOTH) -> list[Any]:
-        told, left = list[Any](), list(errors)
+    def run(errors: list[NotAtPeerCluster], settings: PeerSettings = BOTH) -> list[Any]:
+        reported, left = list[Any](), list(errors)
 
         def attempt(missing: Collection[Missing]) -> None:
-            told.append(list(missing))
+            reported.append(list(missing))
             if left:
                 raise left.pop(0)
 
         attempt_without(settings, Right(), attempt)
-        return told
+        return reported
 
     return run
 
 
-def test_a_group_begins_again_for_each_table_and_family_that_the_slave_lacks(attempts):
-    told = attempts([NotAtSlave(REFUSAL, "t"), NotAtSlave(REFUSAL, "u", "g")])
-    assert told == [[], [("t", None)], [("t", None), ("u", "g")]]
+def test_a_group_begins_again_for_each_table_and_family_that_the_peer_cluster_lacks(attempts):
+    reported = attempts([NotAtPeerCluster(REFUSAL, "t"), NotAtPeerCluster(REFUSAL, "u", "g")])
+    assert reported == [[], [("t", None)], [("t", None), ("u", "g")]]
 
 
 def test_what_is_refused_again_ends_the_group(attempts):
-    with pytest.raises(NotAtSlave):
-        attempts([NotAtSlave(REFUSAL, "t"), NotAtSlave(REFUSAL, "u"), NotAtSlave(REFUSAL, "t")])
+    with pytest.raises(NotAtPeerCluster):
+        attempts([NotAtPeerCluster(REFUSAL, "t"), NotAtPeerCluster(REFUSAL, "u"), NotAtPeerCluster(REFUSAL, "t")])
 
 
 def test_what_must_not_be_dropped_ends_the_group(attempts):
-    with pytest.raises(NotAtSlave):
-        attempts([NotAtSlave(REFUSAL, "t")], FAMILIES)
+    with pytest.raises(NotAtPeerCluster):
+        attempts([NotAtPeerCluster(REFUSAL, "t")], FAMILIES)
 
 
 def test_an_attempt_sends_nothing_while_a_request_of_the_one_before_may_take_effect() -> None:
@@ -147,7 +147,7 @@ def test_an_attempt_sends_nothing_while_a_request_of_the_one_before_may_take_eff
             with suppress(ZeroDivisionError), right.request(60) as request:
                 request.may_go_on()
                 raise ZeroDivisionError
-            raise NotAtSlave(REFUSAL, "t")
+            raise NotAtPeerCluster(REFUSAL, "t")
 
     attempt_without(TABLES, right, attempt)
     assert sure == [True, False]

@@ -9,7 +9,7 @@ from tests.unit.hbase.wal.encoder import DELETE_COLUMN, PUT, Cell
 from walferry.base.protos import hbase_pb2 as pb
 from walferry.hbase.tables.rows import Rows, index_rows
 from walferry.hbase.wal.reader import plain
-from walferry.hbase.wal.windows import Window
+from walferry.hbase.wal.wal_batches import WalBatch
 from walferry.shipping.rows import entry_of, repeated
 
 CHOICES = [
@@ -35,11 +35,11 @@ def rows_of(cells: list[Cell]) -> Rows:
     return index_rows(b"".join(each.encode() for each in cells), len(cells))
 
 
-def read(entry: bytes) -> Window:
+def read(entry: bytes) -> WalBatch:
     found = plain(np.frombuffer(entry, dtype=np.uint8), 0)
     assert found.fault is None
     assert found.consumed == len(entry)
-    return found.window
+    return found.batch
 
 
 @pytest.mark.parametrize(("chosen", "written"), CHOICES)
@@ -48,12 +48,12 @@ def test_of_equal_keys_only_the_newest_cell_is_written_and_all_else_of_the_chose
 ) -> None:
     rows = rows_of(CELLS)
     assert repeated(rows) == [1, 2]
-    window = read(entry_of("ns:t", [b"f", b"g"], rows, None if chosen is None else np.array(chosen)))
-    index = window.index
-    assert window.buf[int(index.cells_start[0]) : int(index.cells_end[0])].tobytes() == b"".join(
+    batch = read(entry_of("ns:t", [b"f", b"g"], rows, None if chosen is None else np.array(chosen)))
+    index = batch.index
+    assert batch.buf[int(index.cells_start[0]) : int(index.cells_end[0])].tobytes() == b"".join(
         CELLS[i].encode() for i in written
     )
-    key = pb.WALKey.FromString(window.buf[int(index.key_start[0]) : int(index.key_end[0])].tobytes())
+    key = pb.WALKey.FromString(batch.buf[int(index.key_start[0]) : int(index.key_end[0])].tobytes())
     assert (key.table_name, key.following_kv_count) == (b"ns:t", len(written))
     assert [(scope.family, scope.scope_type) for scope in key.scopes] == [(b"f", 1), (b"g", 1)]
 

@@ -52,30 +52,32 @@ def test_no_rows_are_one_bucket_that_equals_itself():
 def test_every_difference_lies_in_a_span_and_rows_tell_its_kind():
     dice = random.Random(7)
     for _ in range(30):
-        source, slave = table(3000), table(3000)
+        source, peer_cluster = table(3000), table(3000)
         expected = {}
         for key in dice.sample(sorted(source), 5):
             kind = dice.choice(list(DifferenceKind))
             expected[key] = kind
             if kind is DifferenceKind.MISSING:
-                del slave[key]
+                del peer_cluster[key]
             elif kind is DifferenceKind.EXTRA:
                 del source[key]
             else:
-                (a, b) = slave[key]
+                (a, b) = peer_cluster[key]
                 changed = (Cell(key, b"f", b"b", 5, PUT, b"w" * 10), Cell(key, b"f", b"b", 6, PUT, b.value))
-                slave[key] = dice.choice([(a,), *((a, other) for other in changed)])
-        equal, spans = differing(digest(blocks(source, 100)), digest(blocks(slave, 90)), 3)
+                peer_cluster[key] = dice.choice([(a,), *((a, other) for other in changed)])
+        equal, spans = differing(digest(blocks(source, 100)), digest(blocks(peer_cluster, 90)), 3)
         assert all(any(within(span, key) for span in spans) for key in expected)
         found: dict[bytes, DifferenceKind] = {}
         good = equal
         for span in spans:
-            ours, theirs = [{key: cells for key, cells in side.items() if within(span, key)} for side in (source, slave)]
+            ours, theirs = [{key: cells for key, cells in side.items() if within(span, key)} for side in (source, peer_cluster)]
             compared = compare_rows(blocks(ours, 50), blocks(theirs, 60), 10)
             good += compared.good
             found |= compared.bad
         assert found == expected
-        assert good == len(source.keys() & slave.keys()) - sum(kind is DifferenceKind.DIFFERENT for kind in expected.values())
+        assert good == len(source.keys() & peer_cluster.keys()) - sum(
+            kind is DifferenceKind.DIFFERENT for kind in expected.values()
+        )
 
 
 def test_spans_of_rows_that_only_one_side_has_are_short_too():

@@ -30,10 +30,10 @@ def test_a_repair_refuses_families_with_new_version_behavior(value: str) -> None
         check_repairable({"t": schema(f={"NEW_VERSION_BEHAVIOR": value}), "a": schema(f={})}, {"a": (b"f",), "t": (b"f",)})
 
 
-def test_a_family_of_the_slave_alone_counts_too() -> None:
-    slave = {"t": schema(f={"NEW_VERSION_BEHAVIOR": "true"}, of_others={})}
-    with pytest.raises(RepairRefused, match=r"family f of table t at the slave has NEW_VERSION_BEHAVIOR"):
-        check_repairable(slave, {"t": (b"f",)}, " at the slave")
+def test_a_family_of_the_peer_cluster_alone_counts_too() -> None:
+    peer_cluster = {"t": schema(f={"NEW_VERSION_BEHAVIOR": "true"}, of_others={})}
+    with pytest.raises(RepairRefused, match=r"family f of table t at the peer cluster has NEW_VERSION_BEHAVIOR"):
+        check_repairable(peer_cluster, {"t": (b"f",)}, " at the peer cluster")
 
 
 def test_a_repair_takes_other_families() -> None:

@@ -10,7 +10,7 @@ from walferry.verification.rows import compare_rows
 
 
 def sample_of(key: bytes, column: bytes = b"a", value: bytes = b"v") -> Sample:
-    """What is shown of a row that has another value at the slave."""
+    """What is shown of a row that has another value at the peer cluster."""
     ours, theirs = (index_rows(Cell(key, b"f", column, 5, PUT, each).encode(), 1) for each in (value, b"other"))
     return compare_rows([ours], [theirs], 1).samples[key]
 
@@ -20,7 +20,7 @@ def test_a_row_is_shown_as_hbase_s_shell_does_and_can_be_typed_in_again():
     sample = sample_of(key, b"\x07", b"\n")
     assert sample.row == "r\\x00\\xFF\\x1B[31m\\x5C\\x3Cb\\x3E\\x22\\x27\\x60"
     assert from_binary_text(sample.row) == key
-    assert sample.detail.endswith("values of f:\\x07/5/Put: \\x0A at the source, other at the slave")
+    assert sample.detail.endswith("values of f:\\x07/5/Put: \\x0A at the source, other at the peer cluster")
 
 
 def test_long_keys_and_values_are_cut():

@@ -1,7 +1,7 @@
 """The checks of `walferry check` and of the DAG check_connections. Each check gives a finding.
 
-    source     checks all of a source, its peers and their slaves; callers begin here
-    peers      checks one peer: its configuration, its slave, its tables there, its queues
+    source     checks all of a source, its peers and their clusters; callers begin here
+    peers      checks one peer: its configuration, its peer cluster, its tables there, its queues
     logins     checks whether a login can be used on this machine: its files, and a ticket from the KDC
     servers    asks many servers in parallel, and reports each server's answer, or why there is none
 

@@ -1,4 +1,4 @@
-"""Checks whether a peer can be shipped, its slave takes shipments, and its edits find their place there."""
+"""Checks whether a peer can be shipped, its peer cluster takes shipments, and its edits find their place there."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from kazoo.exceptions import KazooException
 from walferry.admin.changing import settings_of
 from walferry.admin.diagnosis import servers
 from walferry.admin.diagnosis.logins import login_findings
+from walferry.admin.peer_cluster_checks import Wanted, problems_at_ends
 from walferry.admin.peers import PeerAdmin, finish_command
-from walferry.admin.slave_checks import Wanted, problems_at_ends
 from walferry.base.errors import WalferryError
 from walferry.base.findings import Finding, checked, found_by, note, well, wrong
 from walferry.base.texts import shell_word
@@ -21,18 +21,18 @@ from walferry.hbase.binary_text import from_binary_text
 from walferry.hbase.cluster import cluster_id, live_servers
 from walferry.hbase.layout import ZNodes
 from walferry.replication.filters.rules import PeerTables
-from walferry.replication.peers.reading import DISABLED, ENABLED, Peer, read_peer, slave_of
+from walferry.replication.peers.reading import DISABLED, ENABLED, Peer, peer_cluster_of, read_peer
 from walferry.replication.source.agreement import check_peer
 from walferry.replication.source.cluster import SourceCluster
 from walferry.replication.source.session import Session
 from walferry.shipping.plan import plan_peer
 
-SLAVE_SECONDS = 10.0
-MAX_TOLD = 5
+PEER_CLUSTER_SECONDS = 10.0
+MAX_REPORTED = 5
 
 
 def check_managed(admin: PeerAdmin, peer_id: str) -> Iterator[Finding]:
-    """Check a managed peer and its slave. Check its tables and queues, too, if the slave can be shipped to.
+    """Check a managed peer and its cluster. Check its tables and queues, too, if the peer cluster can be shipped to.
 
     Raises MissingPeer, ZNodeValueError, ConnectError.
     """
@@ -42,7 +42,7 @@ def check_managed(admin: PeerAdmin, peer_id: str) -> Iterator[Finding]:
     if peer.paused:
         advice = f"What is written fills the disk until `walferry peers resume {shell_word(peer_id)}`"
         yield note("shipping", "it is paused", advice, about)
-    if (yield from slave_access(admin.session.source, peer)):
+    if (yield from peer_cluster_access(admin.session.source, peer)):
         yield from found_by("tables", lambda: _tables(admin, peer, about), about)
         yield from found_by("queues", lambda: _queues(admin.session, peer_id, about), about)
 
@@ -59,10 +59,11 @@ def shipped_by_others(peer: Peer) -> Finding:
     return note("shipping", f"it is {peer.state} and not managed: nobody ships it", advice, about)
 
 
-def slave_access(source: SourceCluster, peer: Peer) -> Generator[Finding, None, bool]:
-    """Check that the connection to a peer's slave leads to it, and lets us write there. Return whether a RegionServer answers."""
-    about = f"slave of peer {peer.id}"
-    conn_id = source.conn_id_of(peer.cluster_key, peer.slave_conn_id)
+def peer_cluster_access(source: SourceCluster, peer: Peer) -> Generator[Finding, None, bool]:
+    """Check that the connection to a peer's cluster leads to it, and lets us write there. Return whether a RegionServer
+    answers."""
+    about = f"cluster of peer {peer.id}"
+    conn_id = source.conn_id_of(peer.cluster_key, peer.peer_conn_id)
     try:
         login = source.login_to(peer)
     except WalferryError as error:
@@ -72,12 +73,12 @@ def slave_access(source: SourceCluster, peer: Peer) -> Generator[Finding, None, 
         yield well("connection", f"{conn_id}, for {peer.cluster_key}", about)
     yield from login_findings(about, login)
     try:
-        key = peer.slave
-        with connected(key.connect_string, SLAVE_SECONDS, slave_of(peer.id, key), login) as zk:
+        key = peer.peer_cluster
+        with connected(key.connect_string, PEER_CLUSTER_SECONDS, peer_cluster_of(peer.id, key), login) as zk:
             nodes = ZNodes(key.znode_parent)
             cluster, live = cluster_id(zk, nodes), sorted(live_servers(zk, nodes))
     except (WalferryError, KazooException) as error:
-        advice = "What is written stays queued; see to the slave, or to the cluster key"
+        advice = "What is written stays queued; see to the peer cluster, or to the cluster key"
         yield wrong("ZooKeeper", known(error), advice, about)
         return False
     yield well("ZooKeeper", f"cluster {cluster} at {key}", about)
@@ -100,25 +101,25 @@ def _configuration(session: Session, peer_id: str) -> str:
 
 
 def _tables(admin: PeerAdmin, peer: Peer, about: str) -> list[Finding]:
-    """Check whether the peer's tables and families exist at the slave. Raises WalferryError."""
+    """Check whether the peer's tables and families exist at the peer cluster. Raises WalferryError."""
     if not (peer.replicate_all or peer.namespaces or peer.table_cfs):
         return [note("tables", "it gets no table", f"`peers set-table-cfs {shell_word(peer.id)} …` chooses tables", about)]
     tables = {} if peer.replicate_all else peer.table_cfs or {}
     namespaces = () if peer.replicate_all else sorted(peer.namespaces)
-    wanted = Wanted(peer.id, peer.cluster_key, namespaces, tables, peer.slave_conn_id)
+    wanted = Wanted(peer.id, peer.cluster_key, namespaces, tables, peer.peer_conn_id)
     choice = PeerTables.of_peer(peer)
     problems = problems_at_ends(admin, wanted, lambda table, family: choice.wants(table.encode(), from_binary_text(family)))
     advice = "Create or alter it, or let the peer leave it out: the queue stops at its first edit"
     found = [wrong("tables", problem, advice, about) for problem in problems]
-    return found or [well("tables", "all that it gets has its place at the slave", about)]
+    return found or [well("tables", "all that it gets has its place at the peer cluster", about)]
 
 
 def _queues(session: Session, peer_id: str, about: str) -> list[Finding]:
     """Report the peer's backlog, and what stands in its way. Raises WalferryError."""
     plan = plan_peer(replace(session, look_only=True), peer_id)
     stuck = [f"WAL group {group.group}: {group.problem}" for group in plan.groups if group.problem]
-    more = [f"{len(stuck) - MAX_TOLD:,} more WAL groups are stuck"] if len(stuck) > MAX_TOLD else []
+    more = [f"{len(stuck) - MAX_REPORTED:,} more WAL groups are stuck"] if len(stuck) > MAX_REPORTED else []
     left = sum(group.bytes_left for group in plan.groups)
     wals = sum(len(group.wals) for group in plan.groups)
-    found = [wrong("queues", problem, about=about) for problem in [*stuck[:MAX_TOLD], *more]]
+    found = [wrong("queues", problem, about=about) for problem in [*stuck[:MAX_REPORTED], *more]]
     return found or [well("queues", f"{wals:,} closed WALs to ship, {left:,} bytes", about)]

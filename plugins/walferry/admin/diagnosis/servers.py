@@ -19,7 +19,7 @@ from walferry.hbase.rpc.errors import AccessDenied, NotAuthenticated, RemoteErro
 CALL_SECONDS = 10.0
 ALL_SECONDS = 30.0
 ASKED_AT_ONCE = 64
-MAX_TOLD = 10
+MAX_REPORTED = 10
 
 Answer = str | RpcError
 """How the connection is protected, or why there is no answer."""
@@ -63,9 +63,9 @@ def is_answer(answer: Answer) -> bool:
 def silent(answers: dict[ServerName, Answer], advice: str, about: str = "") -> list[Finding]:
     """Return findings on a bounded number of servers that did not answer, with `advice`, or that do not let us in."""
     errors = [(server, answer) for server, answer in answers.items() if isinstance(answer, RpcError)]
-    found = [_silent(server, error, advice, about) for server, error in errors[:MAX_TOLD]]
-    if len(errors) > MAX_TOLD:
-        found.append(wrong("RegionServers", f"{len(errors) - MAX_TOLD:,} more do not answer", about=about))
+    found = [_silent(server, error, advice, about) for server, error in errors[:MAX_REPORTED]]
+    if len(errors) > MAX_REPORTED:
+        found.append(wrong("RegionServers", f"{len(errors) - MAX_REPORTED:,} more do not answer", about=about))
     return found
 
 
@@ -86,9 +86,9 @@ def may_write(server: ServerName, login: Login, about: str) -> Finding:
     """Check whether the server accepts shipments from us."""
     answer = ask([server], login, replicate_nothing)[server]
     if isinstance(answer, AccessDenied):
-        return wrong("rights", answer, grant(login, "W", "the slave"), about)
+        return wrong("rights", answer, grant(login, "W", "the peer cluster"), about)
     if isinstance(answer, RpcError):
-        return wrong("rights", answer, f"The slave's {server} refuses a shipment without entries; see its log", about)
+        return wrong("rights", answer, f"The peer cluster's {server} refuses a shipment without entries; see its log", about)
     return well("rights", f"WRITE: {server} accepts shipments", about)
 
 

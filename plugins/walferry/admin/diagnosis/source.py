@@ -2,7 +2,7 @@
 
 login       files, a ticket from the KDC
 source      ZooKeeper and its ACLs, Walferry's own root, RegionServers, the Master, ADMIN, WAL folders, dead servers' queues
-peers       configuration; the slave's login, ZooKeeper, RegionServers, WRITE; tables, queues
+peers       configuration; the peer cluster's login, ZooKeeper, RegionServers, WRITE; tables, queues
 """
 
 from __future__ import annotations
@@ -37,14 +37,14 @@ from walferry.replication.source.cluster import SourceCluster
 from walferry.replication.source.session import Session, owners_of
 
 ASKED_AT_ONCE = 16
-MAX_TOLD = 10  # of each kind
+MAX_REPORTED = 10  # of each kind
 SERVED = ("1.", "2.")
 
 
 def check(
     source: SourceCluster, peer_ids: Sequence[str] = (), connect_seconds: float = CONNECT_TIMEOUT_SECONDS
 ) -> Iterator[Finding]:
-    """Check a source, and these peers and their slaves; without `peer_ids`, all peers and what dead servers have left.
+    """Check a source, and these peers and their clusters; without `peer_ids`, all peers and what dead servers have left.
 
     It yields the findings one after the other, and reports each cause once.
     """
@@ -105,7 +105,7 @@ def _servers(session: Session) -> Iterator[Finding]:
     """Check the live RegionServers: their release, and whether they answer. Report other children of their znode."""
     names = children(session.zk, session.nodes.rs) or []
     if odd := [name for name in names if not is_server_name(name)]:
-        shown = ", ".join(repr(name) for name in odd[:MAX_TOLD]) + (", …" if len(odd) > MAX_TOLD else "")
+        shown = ", ".join(repr(name) for name in odd[:MAX_REPORTED]) + (", …" if len(odd) > MAX_REPORTED else "")
         advice = "Runs end there: find out what has written them, and delete them"
         yield wrong("RegionServers", f"{session.nodes.rs} has children that are not server names: {shown}", advice)
     servers = sorted(ServerName.parse(name) for name in names if is_server_name(name))
@@ -170,15 +170,15 @@ def _dead_servers(session: Session) -> list[Finding]:
     findings = [
         note("dead servers", f"{server.name} has left {sum(len(queue.wals) for queue in server.queues):,} WALs of managed peers",
              f"Batches and `walferry failover {shell_word(server.name)}` ship them")
-        for server in dead[:MAX_TOLD]
+        for server in dead[:MAX_REPORTED]
     ]  # fmt: skip
     findings += [
         wrong("orphaned queues", f"{queue.ref} has {len(queue.wals):,} WALs, and its peer {queue.peer_id} is gone",
               f"HBase never cleans them: `walferry drain {shell_word(queue.ref)} --delete-orphan` deletes the queue, unshipped")
-        for queue in orphans[:MAX_TOLD]
+        for queue in orphans[:MAX_REPORTED]
     ]  # fmt: skip
-    if len(orphans) > MAX_TOLD:
-        findings.append(wrong("orphaned queues", f"{len(orphans) - MAX_TOLD:,} more"))
+    if len(orphans) > MAX_REPORTED:
+        findings.append(wrong("orphaned queues", f"{len(orphans) - MAX_REPORTED:,} more"))
     return findings or [well("dead servers", "none has left a queue of a managed peer, and no queue is without its peer")]
 
 
@@ -197,6 +197,6 @@ def _peers(session: Session, peer_ids: Sequence[str]) -> Iterator[Finding]:
             return [shipped_by_others(peer)]
         return list(found_by("configuration", lambda: check_managed(PeerAdmin(session), peer_id), f"peer {peer_id}"))
 
-    with ThreadPoolExecutor(ASKED_AT_ONCE) as pool:  # a slave that is down takes some seconds
+    with ThreadPoolExecutor(ASKED_AT_ONCE) as pool:  # a peer cluster that is down takes some seconds
         for findings in pool.map(findings_of, peers, peers.values()):
             yield from findings

@@ -11,8 +11,8 @@ from airflow.sdk.exceptions import AirflowNotFoundException
 
 from walferry.airflow.provider import CONN_TYPE, HOOK_NAME
 from walferry.replication.source.cluster import DEFAULT_CONN_ID, SourceCluster
-from walferry.replication.source.slaves import SlaveLogins
-from walferry.runs.airflow_connection import from_airflow, slave_from_airflow
+from walferry.replication.source.peer_logins import PeerLogins
+from walferry.runs.airflow_connection import from_airflow, peer_connection_from_airflow
 
 
 class HBaseSourceHook(BaseHook):
@@ -30,7 +30,7 @@ class HBaseSourceHook(BaseHook):
     def get_conn(self) -> SourceCluster:
         """Read and check the connection. Raises SourceError, which names the connection and the field at fault."""
         source = from_airflow(self.conn_id, _of_task)
-        return replace(source, slave_logins=SlaveLogins(partial(slave_from_airflow, read=_of_task)))
+        return replace(source, peer_logins=PeerLogins(partial(peer_connection_from_airflow, read=_of_task)))
 
 
 def _of_task(conn_id: str) -> Any:

@@ -15,7 +15,7 @@ _METHODS = {"WARN": "warning", "ERROR": "error", "FATAL": "error"}
 _ERROR = re.compile(r"^(?:Caused by: |Exception in thread \"[^\"]*\" )?[A-Za-z_][\w.$]*(?:Error|Exception)\b")
 _IN_A_TRACE = re.compile(r"^\s*(?:at |\.\.\. \d+ more|File \"|Traceback |[\^~]+\s*$)")
 _GOES_ON = re.compile(r"^\d\d/\d\d/\d\d \d\d:\d\d:\d\d (?!ERROR |FATAL )")  # a line of Spark's that is not the cause
-# Our own jobs end with this (walferry.jobs.submitted): the slave's words behind it are not Spark's.
+# Our own jobs end with this (walferry.jobs.submitted): the peer cluster's words behind it are not Spark's.
 _OURS = re.compile(r"^(?:nothing is shipped|nothing is compared|the initial snapshot has stopped): ")
 _JSON = ("{", "[{", "[]")  # a result, for programs
 _KILLED, MAX_SIGNAL = 128, 64  # a shell adds the number of a signal
@@ -83,22 +83,22 @@ def failure(lines: Sequence[str], status: int = 1) -> str:
     The reason is our own job's message, or the advice for a known failure, or the last error in the output, or its last line.
     """
     text = [stripped[:MAX_LINE_CHARS] for line in lines if (stripped := line.strip()) and not stripped.startswith(_JSON)]
-    told = [line for line in text if not _IN_A_TRACE.match(line)] or text
+    reported = [line for line in text if not _IN_A_TRACE.match(line)] or text
     signal = -status if status < 0 else status - _KILLED
     if 0 < signal <= MAX_SIGNAL:
-        last = f". Its last line was: {one_line(told[-1], MAX_LINE_CHARS)}" if told else ""
+        last = f". Its last line was: {one_line(reported[-1], MAX_LINE_CHARS)}" if reported else ""
         return f"spark-submit was killed by signal {signal}. If nobody did that, the machine may have run out of memory{last}"
     if not text:
         return ""
-    if ours := next((line for line in reversed(told) if _OURS.match(line)), None):
+    if ours := next((line for line in reversed(reported) if _OURS.match(line)), None):
         return f"The Spark job has failed: {one_line(ours, MAX_LINE_CHARS)}"
     for pattern, advice in _KNOWN:
         if found := next((line for line in text if pattern.search(line) and not _GOES_ON.match(line)), None):
             return f"{advice}. Spark says: {one_line(found, MAX_LINE_CHARS)}"
-    told = [line for line in told if not _GOES_ON.match(line)] or told
-    last = told[-1]
+    reported = [line for line in reported if not _GOES_ON.match(line)] or reported
+    last = reported[-1]
     if not _ERROR.match(last) and any(_IN_A_TRACE.match(line) for line in text):
-        last = next((line for line in reversed(told) if _ERROR.match(line)), last)
+        last = next((line for line in reversed(reported) if _ERROR.match(line)), last)
     return f"The Spark job has failed: {one_line(last, MAX_LINE_CHARS)}"
 
 

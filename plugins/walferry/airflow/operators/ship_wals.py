@@ -40,12 +40,12 @@ SINK = Param(
     type="string",
     enum=[CONFIGURED, *map(str, SinkKind)],
     title="Sink",
-    description="How edits are sent to the slave. direct: its regions are written to, at half the cost for the slave; a slave "
-    "that refuses it gets the edits by replicate, and the report says so. replicate: some of its RegionServers take the edits as "
-    "HBase's own sources send them; for slaves whose coprocessors, filters or rights need that. hfiles: files are made of the "
-    "edits, which the slave loads at hardly any cost; it needs to write to the slave's file system. auto: hfiles for a large "
-    "backlog, otherwise as configured. configured: as the peer's walferry.sink says, or else the connection's sink, or else "
-    "direct.",
+    description="How edits are sent to the peer cluster. direct: its regions are written to, at half the cost for the peer "
+    "cluster; a peer cluster that refuses it gets the edits by replicate, and the report says so. replicate: some of its "
+    "RegionServers take the edits as HBase's own sources send them; for peer clusters whose coprocessors, filters or rights "
+    "need that. hfiles: files are made of the edits, which the peer cluster loads at hardly any cost; it needs to write to the "
+    "peer cluster's file system. auto: hfiles for a large backlog, otherwise as configured. configured: as the peer's "
+    "walferry.sink says, or else the connection's sink, or else direct.",
 )
 HFILES_FROM = Param(
     None,
@@ -58,7 +58,7 @@ HFILES_FROM = Param(
 SHIP_PARAMS = {"broken_wals": BROKEN_WALS, "sink": SINK, "hfiles_from": HFILES_FROM}
 NOT_KEPT = "what the run was to drain is not kept any more, or cannot be read: clear its task plan"
 # XComs that say in the report why a batch's job was not started.
-LEFT_TO, SLAVE_DOWN = "left_to", "slave_down"
+LEFT_TO, PEER_DOWN = "left_to", "peer_down"
 
 
 class ShipWalsOperator(SparkJobOperator):
@@ -70,12 +70,12 @@ class ShipWalsOperator(SparkJobOperator):
     with the groups, and only the source's ZooKeeper was away.
 
     While a batch's job runs, the run holds the peer lock. The task is skipped if another run holds the lock, or if the peer is
-    paused. If the slave is down, the task fails at once and starts no job: the next batch tries again.
+    paused. If the peer cluster is down, the task fails at once and starts no job: the next batch tries again.
 
     A `recovery` drains the queues that its plan has noted (shipping/drains.py). No next batch comes for these queues. The job
     ships the WAL groups that no other run holds, and the task waits for the others until the deadline. The task is tried again
-    while the slave is down. A job fails if its deadline ends it before it has shipped all groups. If the task is cleared, it goes
-    on from there.
+    while the peer cluster is down. A job fails if its deadline ends it before it has shipped all groups. If the task is cleared,
+    it goes on from there.
     """
 
     template_fields: Sequence[str] = (*SparkJobOperator.template_fields, "peer", "plan")
@@ -95,7 +95,7 @@ class ShipWalsOperator(SparkJobOperator):
 
     @ends_plainly
     def execute(self, context: Context) -> None:
-        """Take the peer lock, check whether the slave is up, then submit the job and wait for it."""
+        """Take the peer lock, check whether the peer cluster is up, then submit the job and wait for it."""
         from walferry.replication.locks.peer_lock import PeerLocked
         from walferry.runs.steps import batch
 
@@ -110,7 +110,7 @@ class ShipWalsOperator(SparkJobOperator):
             return
         try:
             with batch.holding_peer(source, planned, run_of(context["ti"])):
-                self._check_slave(context, source)
+                self._check_peer_cluster(context, source)
                 only = batch.not_held(source, self.peer) if planned.held else ()
                 if planned.held and not only:  # a job without named groups would ship all groups
                     self._leave(context, f"peer {self.peer}: all that is left to ship is in the hands of recoveries")
@@ -138,14 +138,14 @@ class ShipWalsOperator(SparkJobOperator):
         context["ti"].xcom_push(LEFT_TO, to)
         raise AirflowSkipException(to)
 
-    def _check_slave(self, context: Context, source: SourceCluster) -> None:
-        """Raise AirflowFailException if the slave is down: a job would only find out the same, later and at some cost."""
+    def _check_peer_cluster(self, context: Context, source: SourceCluster) -> None:
+        """Raise AirflowFailException if the peer cluster is down: a job would only find out the same, later and at some cost."""
         from walferry.runs.steps import batch
 
         why = batch.why_down(source, self.peer)
         if why:
-            reason = f"peer {self.peer}: no job is started, as its slave is down: {why}"[:MAX_ERROR_CHARS]
-            context["ti"].xcom_push(SLAVE_DOWN, reason)
+            reason = f"peer {self.peer}: no job is started, as its peer cluster is down: {why}"[:MAX_ERROR_CHARS]
+            context["ti"].xcom_push(PEER_DOWN, reason)
             raise AirflowFailException(f"{reason}. The backlog is kept, and the next batch tries again")
 
     def _ship(self, context: Context, source: SourceCluster, planned: Planned, only: Sequence[str] = ()) -> _EndedJob:
@@ -186,7 +186,7 @@ class ShipWalsOperator(SparkJobOperator):
         if not job.failed:
             raise job.error  # it was killed or could not start: try again
         if self.recovery:  # no next batch comes for its queues
-            again = [s for s in job.failed if s.passing or s.status == "slave-down" or (s.status == "held" and free)]
+            again = [s for s in job.failed if s.passing or s.status == "peer-down" or (s.status == "held" and free)]
         else:
             again = list(job.failed) if all(s.passing for s in job.failed) else []
         if again:

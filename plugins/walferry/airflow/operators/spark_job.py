@@ -34,7 +34,7 @@ BESIDE_PLUGINS = Path(__file__).resolve().parents[4] / "spark_jobs"
 SPARK_JOBS = BESIDE_PLUGINS if BESIDE_PLUGINS.is_dir() else Path(sys.prefix) / "share" / "walferry" / "spark_jobs"
 SCRIPT = "run_job.py"
 BY_SPARK_SUBMIT = "by_spark_submit"  # the XCom that says in the report why spark-submit ran a job
-STARTUP_SECONDS = 120  # what a job may take on top of its deadline: Spark's start, the slave's last answers, the summaries
+STARTUP_SECONDS = 120  # what a job may take on top of its deadline: Spark's start, the peer cluster's last answers, the summaries
 MAX_ERROR_CHARS = 2000
 
 log = logging.getLogger(__name__)

@@ -60,8 +60,8 @@ class Filters:
     def query(self, **changes: Any) -> str:
         """Return the query of an address with the same choices but these changes. A change begins at the first page again."""
         changed = replace(self, **({"page": 1} | changes))
-        told = {each.name: getattr(changed, each.name) for each in fields(changed)}
-        return "?" + urlencode({name: str(value) for name, value in told.items() if value != getattr(_DEFAULT, name)})
+        reported = {each.name: getattr(changed, each.name) for each in fields(changed)}
+        return "?" + urlencode({name: str(value) for name, value in reported.items() if value != getattr(_DEFAULT, name)})
 
     @property
     def filters(self) -> bool:

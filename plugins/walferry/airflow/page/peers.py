@@ -27,7 +27,7 @@ def condition(peer: PeerStatus) -> Badge:
         (peer.refusal is not None, Badge("Refused", ERROR)),
         (peer.failing_since_ms is not None, Badge("Failing", ERROR)),
         (peer.state is None, Badge("Unreadable", ERROR)),
-        (peer.slave.reachable is False, Badge("Slave down", ERROR)),
+        (peer.peer_cluster.reachable is False, Badge("Peer cluster down", ERROR)),
         (peer.peer_lock is not None, Badge("Shipping", INFO)),
         (peer.replicationLag.ms is None, Badge("Lag unknown", WARNING)),
         (peer.replicationLag.nothing_waits, Badge("Up to date", SUCCESS)),

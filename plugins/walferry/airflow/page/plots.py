@@ -90,7 +90,7 @@ def plot_of(samples: Iterable[Sample], at: float) -> Plot | None:
     )
 
 
-def _curve(name: str, points: Sequence[Point], first: int, told: Callable[[float], str]) -> Curve:
+def _curve(name: str, points: Sequence[Point], first: int, reported: Callable[[float], str]) -> Curve:
     known = [point for point in points if point.value is not None]
     unknown = tuple(point.x for point in points if point.value is None)
     if not known:
@@ -99,14 +99,14 @@ def _curve(name: str, points: Sequence[Point], first: int, told: Callable[[float
     top = highest.value or 0
     missing = f" It is not known in {len(unknown):,} of {len(points):,} samples." if unknown else ""
     words = (
-        f"{name} over the last day: highest {_told(highest, told)} at {_clock(first + highest.x)}, "
-        f"last known {_told(known[-1], told)} at {_clock(first + known[-1].x)}.{missing}"
+        f"{name} over the last day: highest {_reported(highest, reported)} at {_clock(first + highest.x)}, "
+        f"last known {_reported(known[-1], reported)} at {_clock(first + known[-1].x)}.{missing}"
     )
-    return Curve(name, tuple(_lines(points, top)), unknown, told(top) if top else "", words)
+    return Curve(name, tuple(_lines(points, top)), unknown, reported(top) if top else "", words)
 
 
-def _told(point: Point, told: Callable[[float], str]) -> str:
-    return f"{told(point.value or 0)}{' (not exact)' if point.bound else ''}"
+def _reported(point: Point, reported: Callable[[float], str]) -> str:
+    return f"{reported(point.value or 0)}{' (not exact)' if point.bound else ''}"
 
 
 def _lines(points: Sequence[Point], top: float) -> Iterable[Line]:

@@ -57,7 +57,7 @@ class ShownPeer:
 class Section:
     """A source as it is shown."""
 
-    looked: ShownSource
+    shown_source: ShownSource
     chosen: bool  # its queues are shown
     old: float | None = None  # how old its status is in seconds, if it is older than it should be
     peers: tuple[ShownPeer, ...] = ()
@@ -122,24 +122,24 @@ def _sections(seen: Sequence[ShownSource], wanted: Filters) -> list[Section]:
     return [_section(each, wanted, chosen=each.conn_id == chosen) for each in seen]
 
 
-def _section(looked: ShownSource, wanted: Filters, *, chosen: bool) -> Section:
-    status = looked.status
+def _section(shown_source: ShownSource, wanted: Filters, *, chosen: bool) -> Section:
+    status = shown_source.status
     if status is None or status.unreachable is not None:
-        return Section(looked, chosen)
-    old = (looked.asked_ms - status.at_ms) / 1000
+        return Section(shown_source, chosen)
+    old = (shown_source.asked_ms - status.at_ms) / 1000
     peers = sorted((peer for peer in status.peers or () if not chosen or wanted.peer in ("", peer.id)), key=worst_first)
     return Section(
-        looked,
+        shown_source,
         chosen,
         old if old > OLD_SECONDS else None,
-        tuple(_shown(looked, peer, status.at_ms) for peer in peers[:MAX_PEERS]),
+        tuple(_shown(shown_source, peer, status.at_ms) for peer in peers[:MAX_PEERS]),
         len(peers[MAX_PEERS:]),
         page_of(rows_of(status), wanted) if chosen else None,
     )
 
 
-def _shown(looked: ShownSource, peer: PeerStatus, at_ms: int) -> ShownPeer:
-    offered = [forms.ship(looked.conn_id, peer)] if peer.managed else []
-    again = forms.backfill(looked.conn_id, peer, at_ms)
-    plot = plot_of(looked.histories.get(peer.id, ()), at_ms / 1000)
+def _shown(shown_source: ShownSource, peer: PeerStatus, at_ms: int) -> ShownPeer:
+    offered = [forms.ship(shown_source.conn_id, peer)] if peer.managed else []
+    again = forms.backfill(shown_source.conn_id, peer, at_ms)
+    plot = plot_of(shown_source.histories.get(peer.id, ()), at_ms / 1000)
     return ShownPeer(peer, condition(peer), plot, tuple([*offered, again] if again else offered))

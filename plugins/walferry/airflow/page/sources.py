@@ -25,7 +25,7 @@ WAIT_SECONDS = 10.0
 LOOK_SECONDS = 2.0  # how long a look is kept
 PATIENCE_SECONDS = 0.5  # how long a viewer waits for a new look, while there is an older one
 FIRST_SECONDS = 15.0  # how long a viewer waits for the first look
-MORE_SECONDS = 0.3  # after its begin a look stops waiting for files, slaves and oldWALs; a refresh has them seconds later
+MORE_SECONDS = 0.3  # after its begin a look stops waiting for files, peer clusters and oldWALs; a refresh has them seconds later
 MAX_PROBLEM_CHARS = 1000
 _CREDENTIALS = re.compile(r"(?<=//)[^/@\s]*@")
 _SECRETS = re.compile(r"""(?i)((?:password|passwd|secret|token)[\w.-]*["']?\s*[=:]\s*["']?)[^&\s,;'"]+""")

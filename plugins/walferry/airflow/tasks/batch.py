@@ -13,7 +13,7 @@ from airflow.sdk import TriggerRule, get_current_context
 
 from walferry.airflow.forms.run_checks import check_run
 from walferry.airflow.literal import label, task
-from walferry.airflow.operators.ship_wals import LEFT_TO, SLAVE_DOWN, ShipWalsOperator
+from walferry.airflow.operators.ship_wals import LEFT_TO, PEER_DOWN, ShipWalsOperator
 from walferry.airflow.operators.spark_job import BY_SPARK_SUBMIT
 from walferry.airflow.tasks.common import PROBLEM, source, state_of, task_of_peer, tell, telling
 from walferry.runs.failures import Failures
@@ -108,7 +108,7 @@ def _chosen(ti: Any) -> ChosenPeers:
 def _steps(ti: Any) -> Steps:
     """Return how the run's roll, and this branch's plan and ship, have ended."""
 
-    def told(step: str, key: str) -> Any:
+    def reported(step: str, key: str) -> Any:
         return ti.xcom_pull(task_ids=f"{GROUP}.{step}", key=key, map_indexes=ti.map_index)
 
     rolled = ti.xcom_pull(task_ids="roll", key=ROLLED)
@@ -116,9 +116,9 @@ def _steps(ti: Any) -> Steps:
         plan=state_of(ti, f"{GROUP}.plan", ti.map_index),
         ship=state_of(ti, f"{GROUP}.ship", ti.map_index),
         roll=state_of(ti, "roll"),
-        refusal=(told("plan", PROBLEM) or ("", ""))[1],
+        refusal=(reported("plan", PROBLEM) or ("", ""))[1],
         unrolled=RollReport.from_xcom(rolled).problems if rolled else (),
-        left_to=told("ship", LEFT_TO) or "",
-        slave_down=told("ship", SLAVE_DOWN) or "",
-        by_spark_submit=told("ship", BY_SPARK_SUBMIT) or "",
+        left_to=reported("ship", LEFT_TO) or "",
+        peer_down=reported("ship", PEER_DOWN) or "",
+        by_spark_submit=reported("ship", BY_SPARK_SUBMIT) or "",
     )

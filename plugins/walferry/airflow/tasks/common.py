@@ -49,7 +49,7 @@ KEY = "reports"
 MAX_KEPT = 10  # the newest reports of one run are kept whole; of older reports only the totals are kept
 # Figures that describe the present state.
 NOT_ADDED = ("sizeOfLogQueue", "bytesToShip", "bytesDone", "failedRecoverQueues", *AGES, "timestampOfNextToReplicate")
-TOLD = ("completedLogs", "shippedOps", "shippedBytes")
+REPORTED = ("completedLogs", "shippedOps", "shippedBytes")
 
 log = logging.getLogger(__name__)
 
@@ -152,8 +152,8 @@ def with_earlier(context: Context, attempt: str, report: Mapping[str, Any]) -> d
     mine = {**report, "attempt": attempt}
     if before and _rows(before) and not _rows(report):
         mine = {**before, "ok": report["ok"], "failures": report["failures"]}
-    told = [*earlier, mine]
-    now: Any = [*map(_figures, told[:-MAX_KEPT]), *told[-MAX_KEPT:]]
+    reported = [*earlier, mine]
+    now: Any = [*map(_figures, reported[:-MAX_KEPT]), *reported[-MAX_KEPT:]]
     store.set(KEY, now, retention=NEVER_EXPIRE)
     of_same = [entry for entry in earlier if entry.get("peer") == report.get("peer")]
     return {**mine, "totals": added(mine["totals"], [entry["totals"] for entry in of_same]), "earlier": earlier}
@@ -164,7 +164,7 @@ def as_lines(report: Mapping[str, Any]) -> list[str]:
     return [
         f"Attempt {entry['attempt']} of this run has reported"
         + (f" of peer {entry['peer']}: " if "peer" in entry else ": ")
-        + ", ".join(f"{name} {entry['totals'].get(name, 0):,}" for name in TOLD)
+        + ", ".join(f"{name} {entry['totals'].get(name, 0):,}" for name in REPORTED)
         for entry in report["earlier"]
     ]
 

@@ -33,7 +33,7 @@ def check() -> dict[str, list[str]]:
     """Check whether the copy may begin. The log lists all tables with their families, the XCom the first ones."""
     from walferry.initial_snapshot.job import CopyRun, check_queued, chosen_tables
     from walferry.load.copy_records import Records
-    from walferry.replication.peers.slave_tables import slave_tables
+    from walferry.replication.peers.peer_tables import peer_tables
     from walferry.replication.source.agreement import check_peer
     from walferry.replication.source.session import open_session
 
@@ -51,8 +51,8 @@ def check() -> dict[str, list[str]]:
         else:
             tables, allow = tuple(tables_of(params)), params["allow_not_empty"]
             request = CopyRun(source=cluster, peer_id=peer_id, run_id=run, tables=tables, allow_not_empty=allow)
-            with slave_tables(peer, cluster.login_to(peer)) as slave:
-                chosen = chosen_tables(session, peer, slave, request)
+            with peer_tables(peer, cluster.login_to(peer)) as peer_cluster:
+                chosen = chosen_tables(session, peer, peer_cluster, request)
             found = {table.name: [family.decode(errors="replace") for family in table.families] for table in chosen}
     for table, families in found.items():
         print(one_line(f"{table}: {', '.join(families) or 'copied already'}", MAX_LINE_CHARS))
@@ -86,10 +86,10 @@ def report() -> dict[str, Any]:
 
     with open_session(source()) as session:
         state = Records(session, get_current_context()["params"]["peer"]).state()
-    told = {} if state is None else json.loads(state.to_json())
-    for name, value in told.items():
+    reported = {} if state is None else json.loads(state.to_json())
+    for name, value in reported.items():
         print(one_line(f"{name}: {value}", MAX_LINE_CHARS))
-    return told
+    return reported
 
 
 def initial_snapshot_tasks() -> None:

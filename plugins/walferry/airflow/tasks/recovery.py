@@ -143,7 +143,7 @@ def _recovered(ti: Any, first: str, also: Sequence[str]) -> Recovery:
 
     states = _states(ti)
     jobs = {job["peer"]: states.get(f"drain_{number}") for number, job in enumerate(ti.xcom_pull(task_ids="plan") or ())}
-    told = dict(problem for problem in ti.xcom_pull(task_ids=[first, ALSO, "claim", "plan"], key=PROBLEM) or () if problem)
+    reported = dict(problem for problem in ti.xcom_pull(task_ids=[first, ALSO, "claim", "plan"], key=PROBLEM) or () if problem)
     by_submit = {why for why in ti.xcom_pull(task_ids=["drain"], key=BY_SPARK_SUBMIT) or () if why}
     drains, noted = _drains(ti), _noted(ti)
     lost = noted["queues"] - len(drains)
@@ -153,7 +153,7 @@ def _recovered(ti: Any, first: str, also: Sequence[str]) -> Recovery:
         drained=recovery.outcome(source(), drains, noted["run_id"], jobs),
         notes=[*(ti.xcom_pull(task_ids=first, key="notes") or ()), *also, *through],
         problems=[
-            *(told.get(name) or f"{name} is failed: see its log" for name in _failed_steps(states)),
+            *(reported.get(name) or f"{name} is failed: see its log" for name in _failed_steps(states)),
             *([f"{lost:,} of {noted['queues']:,} queues: {NOT_KEPT}"] if lost else ()),
         ],
         removed=ti.xcom_pull(task_ids="clean_up") or (),

@@ -69,7 +69,7 @@ def report() -> dict[str, Any]:
     with open_session(source()) as session:
         looked = snapshot.look_and_decide(work.cluster_of(session), 60 * context["params"]["limit_minutes"])
     request = requests.unstick(looked)
-    return _told(looked, [NOTHING] if request.idle else request.lines)
+    return _reported(looked, [NOTHING] if request.idle else request.lines)
 
 
 @task
@@ -84,18 +84,18 @@ def act(before: dict[str, Any]) -> dict[str, Any]:
     if get_current_context()["params"]["dry_run"]:
         print("This is a dry run: nothing was done. Trigger a run with dry_run off to do what the report says.")
         return before
-    told: list[str] = []
+    reported: list[str] = []
 
     def tell(line: str) -> None:
-        told.append(line)
+        reported.append(line)
         print(line)
 
     with open_session(source()) as session:
         looked = snapshot.look_and_decide(work.cluster_of(session), terms().limit_seconds)
         if requests.unstick(looked).idle:
-            return _told(looked, [NOTHING])
+            return _reported(looked, [NOTHING])
         carry_out = work.carry_out if looked.hmaster is None else work.unstick_beside
-        return _told(carry_out(session, requests.unstick, terms(), tell), told)
+        return _reported(carry_out(session, requests.unstick, terms(), tell), reported)
 
 
 @task
@@ -139,7 +139,7 @@ def terms() -> WorkTerms:
     return WorkTerms(name, name, params["host"] or None, params["listen"] or None, params["port"], limit, wait)
 
 
-def _told(looked: ClusterSnapshot, lines: Sequence[str]) -> dict[str, Any]:
+def _reported(looked: ClusterSnapshot, lines: Sequence[str]) -> dict[str, Any]:
     """Report the state of the regions, and what was done or would be done."""
     from walferry.master.survey import survey
 

@@ -51,18 +51,18 @@ def clocks(peer: str) -> dict[str, Any]:
     """Return how far the clocks of the RegionServers on both sides are ahead of this machine's clock."""
     from walferry.base.zk.client import connected
     from walferry.hbase.layout import ZNodes
-    from walferry.replication.peers.reading import read_peer, slave_of
+    from walferry.replication.peers.reading import peer_cluster_of, read_peer
     from walferry.replication.source.session import open_session
     from walferry.verification.clocks import skews
 
     cluster = source()
     with open_session(cluster, look_only=True) as session:
         found = read_peer(session.zk, session.nodes, peer)
-        key, login = found.slave, cluster.login_to(found)
+        key, login = found.peer_cluster, cluster.login_to(found)
         ours = skews(session.zk, session.nodes, cluster.login)
-        with connected(key.connect_string, whose=slave_of(peer, key), login=login) as zk:
+        with connected(key.connect_string, whose=peer_cluster_of(peer, key), login=login) as zk:
             theirs = skews(zk, ZNodes(key.znode_parent), login)
-    return {"source": list(map(asdict, ours)), "slave": list(map(asdict, theirs))}
+    return {"source": list(map(asdict, ours)), "peer_cluster": list(map(asdict, theirs))}
 
 
 # Runs also if the job failed, and reports what the job has found until then.

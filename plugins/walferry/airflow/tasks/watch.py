@@ -134,12 +134,12 @@ def notifiers() -> Sequence[Notifier]:
 
 def notify(those: Sequence[Notifier], context: Mapping[str, Any], text: str) -> bool:
     """Notify people. Return whether a notifier succeeded or there are none; the failures of others are logged."""
-    told = 0
+    reported = 0
     for each in those:
         try:
             copy.copy(each)({**context, "alert": text})  # a notifier renders its fields in place
-            told += 1
+            reported += 1
         except Exception as error:  # a notifier is not our code, and must keep neither the others nor the run from going on
             # The error's text is not shown: it often contains the address that was called, which is the secret of a webhook.
             log.error("the notifier %s has failed: %s", type(each).__name__, type(error).__name__)
-    return bool(told) or not those
+    return bool(reported) or not those

@@ -23,7 +23,7 @@ from walferry.base.errors import WalferryError
 from walferry.replication.source.cluster import DEFAULT_CONN_ID, SourceCluster
 
 if TYPE_CHECKING:  # DAG files name the trigger, and are parsed without kazoo
-    from walferry.replication.queues.dead_servers import DeadServer, DeadServersStream, ServersTold
+    from walferry.replication.queues.dead_servers import DeadServer, DeadServersStream, ServersNotified
 
 log = logging.getLogger(__name__)
 
@@ -61,8 +61,8 @@ class DeadServersEventTrigger(SourceTrigger, BaseEventTrigger):
         """Yield an event when servers have died, and again while their queues stay. A wrong connection may be corrected later."""
         while True:
             try:
-                told = self._stream.told if self._stream is not None else None
-                async with open_stream(await self.source(), told) as self._stream:
+                notified = self._stream.notified if self._stream is not None else None
+                async with open_stream(await self.source(), notified) as self._stream:
                     await self._stream.connect()
                     while True:
                         yield TriggerEvent(payload(await self._stream.next()))  # type: ignore[no-untyped-call]
@@ -71,11 +71,11 @@ class DeadServersEventTrigger(SourceTrigger, BaseEventTrigger):
                 await asyncio.sleep(RETRY_SECONDS)
 
 
-def open_stream(source: SourceCluster, told: Mapping[str, ServersTold] | None = None) -> DeadServersStream:
+def open_stream(source: SourceCluster, notified: Mapping[str, ServersNotified] | None = None) -> DeadServersStream:
     """Return the stream of a cluster."""
     from walferry.replication.queues.dead_servers import DeadServersStream
 
-    return DeadServersStream(source, told)
+    return DeadServersStream(source, notified)
 
 
 def payload(dead: Iterable[DeadServer]) -> dict[str, Any]:

@@ -55,7 +55,7 @@ class NoKey(KerberosError):
 
 
 class HostNotNamed(KerberosError):
-    """A slave names a host at which its connection does not allow the principal. Nothing was sent to the host."""
+    """A peer cluster names a host at which its connection does not allow the principal. Nothing was sent to the host."""
 
     retry_helps = False
 
@@ -63,9 +63,9 @@ class HostNotNamed(KerberosError):
         named = one_line(", ".join(kerberos.hosts) or "none", MAX_STATUS_CHARS)
         super().__init__(
             f"{kerberos.principal or 'the principal of the credential cache'} is not used with the host "
-            f"{one_line(host, MAX_STATUS_CHARS)!r}, which only the slave names: its connection names {named}",
-            "If it is one of the slave's servers, add it to `hosts` of the slave's connection (of the source's, if the slave has "
-            "none), as a name or as a pattern such as *.west.example.com",
+            f"{one_line(host, MAX_STATUS_CHARS)!r}, which only the peer cluster names: its connection names {named}",
+            "If it is one of the peer cluster's servers, add it to `hosts` of the peer cluster's connection (of the source's, "
+            "if the peer cluster has none), as a name or as a pattern such as *.west.example.com",
         )
 
 

@@ -38,8 +38,8 @@ class Kerberos(Strict):
     keytab: str | None = None  # path
     protection: Protection | None = None  # the weakest accepted one; None: see of_hbase and of_namenodes
     servers: tuple[str, ...] = ()  # principals of HBase's servers, e.g. "hbase/_HOST@REALM"; none: that, in our own realm
-    hosts: tuple[str, ...] = ()  # allowed hosts of slaves: names, or patterns such as "*.west.example.com"
-    only_hosts: bool = False  # whether it is for a slave, which may name any host, and so for `hosts` alone
+    hosts: tuple[str, ...] = ()  # allowed hosts of peer clusters: names, or patterns such as "*.west.example.com"
+    only_hosts: bool = False  # whether it is for a peer cluster, which may name any host, and so for `hosts` alone
 
     @property
     def of_hbase(self) -> Protection:
@@ -106,8 +106,8 @@ class Login:
             return self
         return replace(self, zookeeper=replace(self.zookeeper, auth=ZooKeeperAuth.NONE, user=None, password_file=None))
 
-    def for_slaves(self, *more_hosts: str) -> Login:
-        """Return this login for a slave: its principal is used only with its `hosts` and `more_hosts`."""
+    def for_peer_clusters(self, *more_hosts: str) -> Login:
+        """Return this login for a peer cluster: its principal is used only with its `hosts` and `more_hosts`."""
         if self.kerberos is None:
             return self
         hosts = tuple(dict.fromkeys((*self.kerberos.hosts, *more_hosts)))

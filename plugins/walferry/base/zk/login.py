@@ -181,12 +181,12 @@ class Refusals:
 
     def error(self) -> LoginFailed:
         """Return all refusals in one error."""
-        told: dict[str, str] = {}
+        reported: dict[str, str] = {}
         errors = dict(self._errors)  # the client's thread may add an error
         for (host, port), error in errors.items():
             problem = str(error).removesuffix(f". {error.advice}") if error.advice else str(error)
-            told.setdefault(problem, f"{host}:{port}")
-        text = "; ".join(f"{server}: {problem}" for problem, server in told.items())
+            reported.setdefault(problem, f"{host}:{port}")
+        text = "; ".join(f"{server}: {problem}" for problem, server in reported.items())
         kind = LoginFailed if any(error.retry_helps for error in errors.values()) else LoginRefused
         advice = ". ".join(dict.fromkeys(error.advice for error in errors.values() if error.advice))
         return kind(f"no session{self._as} with ZooKeeper of {self._whose}: {text}", advice)

@@ -1,8 +1,9 @@
 """Implements the right to send requests that change another cluster, for as long as its holder surely has it.
 
 A fenced lock (fenced_lock.py) fences its holder's writes to ZooKeeper. Nothing fences the requests that the holder sends to a
-slave, so time has to separate them. The promise is: **two holders of one right never have requests under way at the same time**,
-so no request of an earlier holder takes effect after a request of the next. It rests on three bounds, one after the other:
+peer cluster, so time has to separate them. The promise is: **two holders of one right never have requests under way at the same
+time**, so no request of an earlier holder takes effect after a request of the next. It rests on three bounds, one after the
+other:
 
 1. *When a holder stops.* Before each part of a request goes to the kernel, the holder knows that its session goes on
    (session_time.py): ZooKeeper has answered a request that was sent less than SURE_SHARE of the session's time ago. A process

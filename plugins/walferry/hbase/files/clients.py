@@ -22,7 +22,7 @@ from walferry.hbase.files.hdfs import login_problem, new_file_system
 from walferry.hbase.files.logins import HDFS_SCHEMES, login_at
 from walferry.hbase.files.namenodes import namenodes, path_of, server_of
 
-MOST_KEPT = 64  # the latest clients. Each has threads, and a slave may name another host for each load
+MOST_KEPT = 64  # the latest clients. Each has threads, and a peer cluster may name another host for each load
 REMOTE_TIMEOUT_SECONDS = 120.0  # for one request; longer than a NameNode's failover takes
 _ADVICE = "Check wal_root and the file system's settings (HADOOP_CONF_DIR)"
 

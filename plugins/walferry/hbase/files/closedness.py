@@ -6,8 +6,8 @@ has queued the next one, and the master renames a dead server's folder once it h
 the newest WAL of its group: do not ask about it.
 
 The last bytes of a file may only look like a trailer, because a client's value can end like one. Reading the entries shows
-whether they are a trailer (`trailer_required` of `read_windows`). If they are not, ask again with the file's length at that time
-in `not_trailers`.
+whether they are a trailer (`trailer_required` of `read_wal_batches`). If they are not, ask again with the file's length at that
+time in `not_trailers`.
 
 The length of an open file never counts as its end: HDFS shows readers a stale length of a file that is being written.
 """

@@ -36,8 +36,8 @@ def no_active(url: str) -> str | None:
     for service, servers in name_services(url).items():
         states = _states(url, servers)
         if _active_of(states) is None:
-            told = "; ".join(f"{name} ({host}:{port}) {states[name]}" for name, (host, port) in servers.items())
-            return f"no NameNode of the name service {service} is active: {told}"
+            reported = "; ".join(f"{name} ({host}:{port}) {states[name]}" for name, (host, port) in servers.items())
+            return f"no NameNode of the name service {service} is active: {reported}"
     return None
 
 

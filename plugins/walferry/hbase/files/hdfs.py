@@ -108,7 +108,7 @@ def _settings_of(kerberos: Kerberos | None) -> dict[str, str]:
 def login_in_effect(url: str) -> Kerberos | None:
     """Return the login for a URL: its folder's login, or else the login of HADOOP_CONF_DIR and the environment.
 
-    In a folder that a slave has named, the environment's tickets are used only with NameNodes that HADOOP_CONF_DIR names.
+    In a folder that a peer cluster has named, the environment's tickets are used only with NameNodes that HADOOP_CONF_DIR names.
     """
     if (kerberos := login_at(url)) is not None:
         return kerberos

@@ -2,8 +2,8 @@
 
 The functions for files take URLs, and one process works on the files of several clusters, as different principals of different
 realms. So the code that knows a cluster's login registers it once for each of its folders, for everything below the folder. A
-slave names folders too, for single loads: such a name must not decide which login any other folder uses. Each process has its own
-registry, and a forked process inherits it.
+peer cluster names folders too, for single loads: such a name must not decide which login any other folder uses. Each process has
+its own registry, and a forked process inherits it.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ HDFS_SCHEMES = ("hdfs", "viewfs")
 MOST_LENT = 1000  # far more than a process loads at a time
 
 _logins: dict[str, Kerberos | None] = {}  # by the URL of a folder, without a slash at its end
-_lent: dict[str, Kerberos | None] = {}  # the same for folders that slaves have named, the latest last
+_lent: dict[str, Kerberos | None] = {}  # the same for folders that peer clusters have named, the latest last
 _lock = threading.Lock()
 
 
@@ -32,7 +32,7 @@ def log_in(folder: str, kerberos: Kerberos | None) -> None:
 
 
 def lend(folder: str, kerberos: Kerberos | None) -> None:
-    """Use this login for a folder that a slave has made for one load, and for nothing outside that folder.
+    """Use this login for a folder that a peer cluster has made for one load, and for nothing outside that folder.
 
     The latest MOST_LENT folders are remembered.
     """
@@ -59,7 +59,7 @@ def login_at(url: str) -> Kerberos | None:
 
 
 def is_lent(url: str) -> bool:
-    """Return whether a URL is in a folder that a slave has named."""
+    """Return whether a URL is in a folder that a peer cluster has named."""
     with _lock:
         found = _innermost(url)
         return found is not None and found[0] is _lent

@@ -3,7 +3,8 @@
     stop             its WAL group stops at the exact offset and keeps the WAL queued; the other groups go on
     whole-entries    a file that was cut off inside its last entry ends before that entry; any other damage stops the group
     quarantine       the bytes before the damage are shipped, the file is copied to the quarantine folder with a note of the
-                     skipped part, and the group goes on with its next WAL: the slave loses edits, as the run's parameter asks for
+                     skipped part, and the group goes on with its next WAL: the peer cluster loses edits, as the run's parameter
+                     asks for
 
     <quarantine>/<wal>              the file
     <quarantine>/<wal>.<peer>.json  the note: Skipped

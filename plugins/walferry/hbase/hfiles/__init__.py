@@ -1,9 +1,9 @@
 """Makes HFiles of a WAL's edits: sorts cells into runs, merges the runs, and writes the result as a file of HBase.
 
-    stores, sorting                 the slave's stores, and windows of WALs in their order
-    cutting                         a run → the regions' shares of it, after a split of the slave's region
+    stores, sorting                 the peer cluster's stores, and batches of WALs in their order
+    cutting                         a run → the regions' shares of it, after a split of the peer cluster's region
     merge                           runs of one store → one series of cells
-    writer, settings                cells → a file with the settings of the slave's family
+    writer, settings                cells → a file with the settings of the peer cluster's family
     filling, encodings              the file's data blocks, in compiled code
     blocks                          frames of blocks: compression and checksums
     index, bloom, keys, metadata    the file's other parts

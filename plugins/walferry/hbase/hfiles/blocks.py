@@ -15,8 +15,8 @@ CRC32 is zlib's. Compressed data has the framing of Hadoop's codecs:
 A block of a unit has at most 128 KB of raw bytes: readers decompress each into a buffer of 256 KB by default.
 
 ZSTD has two framings that exclude each other, the framing of Hadoop (a plain frame) and of HBase's own codec (units), and the
-family does not say which one the slave's servers expect. So families with ZSTD get uncompressed files, and so do families with
-codecs that our libraries lack (LZO, BZIP2, LZMA, BROTLI). The slave's next compaction compresses them.
+family does not say which one the peer cluster's servers expect. So families with ZSTD get uncompressed files, and so do families
+with codecs that our libraries lack (LZO, BZIP2, LZMA, BROTLI). The peer cluster's next compaction compresses them.
 
 Source: HBase's HFileBlock.Writer, BlockType, ChecksumUtil, ChecksumType, Compression.Algorithm, ReusableStreamGzipCodec
 (branch-2.6); Hadoop's BlockCompressorStream.

@@ -1,4 +1,4 @@
-"""Cuts sorted runs at a row, because a region of the slave was split after its runs were made.
+"""Cuts sorted runs at a row, because a region of the peer cluster was split after its runs were made.
 
 A run contains the rows of one region in order, so each new region's share is one range of its bytes. To find the start of that
 range, `cut` walks from cell to cell, because only a cell's lengths show where the next cell begins.
@@ -17,7 +17,7 @@ from walferry.base.kernels.read import INCOMPLETE, Bytes, compare_bytes
 from walferry.hbase.hfiles.cells import BROKEN, EDIT, MAX_CELL, MIN_CELL, checked_end, row_of
 from walferry.hbase.hfiles.errors import BrokenRun
 from walferry.hbase.wal.scan import read_only
-from walferry.hbase.wal.windows import RandomAccess
+from walferry.hbase.wal.wal_batches import RandomAccess
 
 CHUNK_BYTES = 1 << 20
 _LARGEST: Final = MAX_CELL + EDIT

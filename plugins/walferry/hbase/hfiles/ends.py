@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from hashlib import sha256
 
-from walferry.hbase.wal.windows import RandomAccess
+from walferry.hbase.wal.wal_batches import RandomAccess
 
 READ_BYTES = 8 << 20
 

@@ -17,26 +17,28 @@ class HFileError(WalferryError):
 
 
 class BadBorders(HFileError):
-    """The description of a slave's table contradicts itself."""
+    """The description of a peer cluster's table contradicts itself."""
 
-    advice = "Look at the table's regions in the slave's hbase:meta (hbase hbck reports holes), repair them, and run again"
+    advice = "Look at the table's regions in the peer cluster's hbase:meta (hbase hbck reports holes), repair them, and run again"
 
     def __init__(self, table: bytes, problem: str) -> None:
-        super().__init__(f"table {table.decode(errors='backslashreplace')} of the slave: {problem}", type(self).advice)
+        super().__init__(f"table {table.decode(errors='backslashreplace')} of the peer cluster: {problem}", type(self).advice)
 
 
 class NoSuchStore(HFileError):
-    """An edit's table or family does not exist at the slave."""
+    """An edit's table or family does not exist at the peer cluster."""
 
     advice = (
-        "Create it at the slave, or exclude it from the peer (exclude_table_cfs); if it is dropped at both clusters, the peer's "
-        "setting for deleted tables and families says whether its edits are dropped"
+        "Create it at the peer cluster, or exclude it from the peer (exclude_table_cfs); if it is dropped at both clusters, the "
+        "peer's setting for deleted tables and families says whether its edits are dropped"
     )
 
     def __init__(self, path: str, offset: int, table: bytes, family: bytes | None) -> None:
         name = table.decode(errors="backslashreplace")
         what = f"table {name}" if family is None else f"family {family.decode(errors='backslashreplace')} of table {name}"
-        super().__init__(f"{path} at byte {offset}: an edit goes to {what}, which the slave does not have", type(self).advice)
+        super().__init__(
+            f"{path} at byte {offset}: an edit goes to {what}, which the peer cluster does not have", type(self).advice
+        )
 
 
 class BrokenRun(HFileError):
@@ -83,12 +85,12 @@ class BadCells(HFileError):
 
 
 class BadFamily(HFileError):
-    """A family of the slave has a setting that makes it impossible to write its files."""
+    """A family of the peer cluster has a setting that makes it impossible to write its files."""
 
     def __init__(self, family: str, name: str, value: str, expected: str) -> None:
         super().__init__(
-            f"family {family} of the slave: {name} is {value!r}, but {expected} is needed",
-            "Correct it at the slave (alter in HBase's shell), and run again",
+            f"family {family} of the peer cluster: {name} is {value!r}, but {expected} is needed",
+            "Correct it at the peer cluster (alter in HBase's shell), and run again",
         )
 
 

@@ -53,7 +53,7 @@ from walferry.hbase.hfiles.cells import (
 from walferry.hbase.hfiles.errors import BrokenRun, OrderUnknown, TooManyRuns
 from walferry.hbase.hfiles.keys import Key
 from walferry.hbase.wal.cells import TagType
-from walferry.hbase.wal.windows import RandomAccess
+from walferry.hbase.wal.wal_batches import RandomAccess
 
 MEMORY_BYTES = 64 << 20
 CHUNK_BYTES = 1 << 20

@@ -1,4 +1,4 @@
-"""Derives the settings for writing a file from the slave's family, as far as files can follow them."""
+"""Derives the settings for writing a file from the peer cluster's family, as far as files can follow them."""
 
 from __future__ import annotations
 

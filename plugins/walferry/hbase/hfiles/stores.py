@@ -1,4 +1,4 @@
-"""Numbers the stores of the slave's tables. A store is a region's share of one family, with files and so runs of its own.
+"""Numbers the stores of the peer cluster's tables. A store is a region's share of one family, with files and so runs of its own.
 
 Kernels know stores by numbers: all families of a table's first region, all families of its second region, and so on.
 """
@@ -21,7 +21,7 @@ UNKNOWN = -1
 
 @dataclass(frozen=True)
 class TargetTable:
-    """A table of the slave: its families, and its regions' first rows in order. The first region's row is empty."""
+    """A table of the peer cluster: its families, and its regions' first rows in order. The first region's row is empty."""
 
     families: tuple[bytes, ...]
     starts: tuple[bytes, ...]

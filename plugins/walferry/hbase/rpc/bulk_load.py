@@ -28,7 +28,7 @@ def prepare(server: Connection, table: str, region: bytes) -> str:
 def load(server: Connection, region: bytes, token: str, files: Sequence[tuple[bytes, str]], cluster_ids: Sequence[str]) -> bool:
     """Load files, each with its family, into the region. Returns whether they were loaded; if not, the server's log says why.
 
-    The slave's own replication does not pass the load on to clusters with the ids `cluster_ids`. Raises an RpcError.
+    The peer cluster's own replication does not pass the load on to clusters with the ids `cluster_ids`. Raises an RpcError.
     """
     request = pb.BulkLoadHFileRequest(
         region=_specifier(region), assign_seq_num=True, bulk_token=token, cluster_ids=cluster_ids,

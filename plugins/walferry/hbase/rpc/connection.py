@@ -28,7 +28,7 @@ from walferry.hbase.rpc.errors import (
     ConnectionFailed,
     FatalConnection,
     NotAuthenticated,
-    PrincipalNotTold,
+    PrincipalNotNamed,
     ProtocolError,
     RpcError,
     RpcTimeout,
@@ -278,7 +278,7 @@ class Connection(Closing):
         known, self._principal = self._principal, None
         try:
             return self._connect_to(known, give_up, seconds)
-        except PrincipalNotTold as error:
+        except PrincipalNotNamed as error:
             *others, last = error.candidates
         for principal in others:
             with contextlib.suppress(KerberosError, SaslRefused):  # then the server has another principal

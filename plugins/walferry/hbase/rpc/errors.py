@@ -4,7 +4,7 @@ RpcError
 ├── ConnectionFailed          no connection, or it broke: the request may or may not have been executed
 │   ├── ProtocolError         the bytes that came back are not HBase RPC
 │   └── NotAuthenticated      one side could not prove who it is, or the other did not accept it; nothing was executed
-│       └── SaslRefused, NotSecured, WrongServerPrincipal, PrincipalNotTold
+│       └── SaslRefused, NotSecured, WrongServerPrincipal, PrincipalNotNamed
 ├── RpcTimeout                no answer in time: the request may or may not have been executed
 ├── RequestTooLarge           refused here, before a byte was sent
 └── RemoteError               the server's own exception
@@ -138,7 +138,7 @@ class WrongServerPrincipal(NotAuthenticated):
         )
 
 
-class PrincipalNotTold(NotAuthenticated):
+class PrincipalNotNamed(NotAuthenticated):
     """The server cannot say which of the principals `candidates` it has, like HBase before 2.6. It has closed the connection."""
 
     def __init__(self, server: str, candidates: Sequence[str]) -> None:

@@ -51,7 +51,8 @@ def get_peer(master: Connection, peer_id: str) -> pb.ReplicationPeer:
 
 
 def add_peer(master: Connection, peer_id: str, config: pb.ReplicationPeer, *, enabled: bool) -> None:
-    """Add a peer. Raises RemoteError (the id exists or has a dash, the slave's ZooKeeper does not answer, …) or RpcError."""
+    """Add a peer. Raises RemoteError (the id exists or has a dash, the peer cluster's ZooKeeper does not answer, …) or
+    RpcError."""
     state = pb.ReplicationState(state=pb.ReplicationState.ENABLED if enabled else pb.ReplicationState.DISABLED)
     request = pb.AddReplicationPeerRequest(peer_id=peer_id, peer_config=config, peer_state=state)
     _run(master, "AddReplicationPeer", peer_id, request, pb.AddReplicationPeerResponse)

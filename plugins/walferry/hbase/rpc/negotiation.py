@@ -34,7 +34,7 @@ from walferry.hbase.rpc.errors import (
     MAX_MESSAGE_CHARS,
     FatalConnection,
     NotSecured,
-    PrincipalNotTold,
+    PrincipalNotNamed,
     SaslRefused,
     WrongServerPrincipal,
     remote_error,
@@ -64,7 +64,7 @@ def kerberos(
     """Authenticate both sides, and return the agreed protection and the layers to put on the connection.
 
     `principal` is the server's principal if it is known. Raises KerberosError, SaslRefused, NotSecured, WrongServerPrincipal,
-    PrincipalNotTold, CodecError.
+    PrincipalNotNamed, CodecError.
     """
     check_host(login, server.host)
     if principal is None:
@@ -116,7 +116,7 @@ def _principal_of(server: Server, login: Kerberos) -> Generator[Step, bytes, str
         if "SecurityNotEnabled" in error.class_name:
             raise NotSecured(server.name)
         if isinstance(error, FatalConnection) and _NOT_A_PREAMBLE in error.message:
-            raise PrincipalNotTold(server.name, known)
+            raise PrincipalNotNamed(server.name, known)
         raise error
     found = parse_message(pb.SecurityPreamableResponse, answers[0].message).server_principal
     if found not in known:  # the answer is not authenticated

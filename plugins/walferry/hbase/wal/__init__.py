@@ -1,7 +1,7 @@
-"""WAL files: bytes become windows of entries, and entries become Arrow batches. Nothing here opens a file.
+"""WAL files: bytes become WAL batches of entries, and entries become Arrow batches. Nothing here opens a file.
 
-reader                                        a file as a series of windows, whether plain, encrypted or compressed
-windows, bounds, torn                         windows, and where a file's entries end
+reader                                        a file as a series of WAL batches, whether plain, encrypted or compressed
+wal_batches, bounds, torn                     WAL batches, and where a file's entries end
 header                                        the two ends of a file
 scan, keys, cells, check, problems            entries, their parts, and the faults in them
 arrow, decoded_keys                           entries as columns

@@ -40,12 +40,12 @@ from walferry.base.kernels.write import copy_bytes
 from walferry.hbase.wal.cells import KEY_TAIL, CellType, cell_end, family_of, row_of, tags_start, value_start
 from walferry.hbase.wal.decoded_keys import ClusterIds, decode_keys
 from walferry.hbase.wal.errors import WalCorruptError
-from walferry.hbase.wal.reader import read_windows
+from walferry.hbase.wal.reader import read_wal_batches
 from walferry.hbase.wal.scan import EntryIndex
-from walferry.hbase.wal.windows import PartialTail, RandomAccess, UnwrapKey, Window
+from walferry.hbase.wal.wal_batches import PartialTail, RandomAccess, UnwrapKey, WalBatch
 
 BATCH_BYTES = 16 << 20
-DECODING_WINDOW_BYTES = 4 << 20  # half of shipping's: a window and its columns stay in the cache and in malloc's arenas
+DECODING_WAL_BATCH_BYTES = 4 << 20  # half of shipping's: a WAL batch and its columns stay in the cache and in malloc's arenas
 MAX_BATCH_BYTES = 1 << 30  # with a last row of 256 MiB this is still within Arrow's 32-bit offsets
 
 SCHEMA = pa.schema(
@@ -77,40 +77,42 @@ def read_batches(
     position: int = 0,
     *,
     batch_bytes: int = BATCH_BYTES,
-    window_bytes: int = DECODING_WINDOW_BYTES,
+    wal_batch_bytes: int = DECODING_WAL_BATCH_BYTES,
     partial_tail: PartialTail = "error",
     unwrap_key: UnwrapKey | None = None,
 ) -> Iterator[pa.RecordBatch]:
     """Yield the cells of a closed WAL from `position` on, in batches with SCHEMA.
 
-    Takes the arguments and raises the errors of `read_windows`. A batch contains at most about `batch_bytes` bytes (up to
+    Takes the arguments and raises the errors of `read_wal_batches`. A batch contains at most about `batch_bytes` bytes (up to
     MAX_BATCH_BYTES), or one row.
     """
     if not 0 < batch_bytes <= MAX_BATCH_BYTES:
         raise ValueError(f"a batch may have 1 to {MAX_BATCH_BYTES} bytes, not {batch_bytes}")
-    for window in read_windows(file, path, position, window_bytes=window_bytes, partial_tail=partial_tail, unwrap_key=unwrap_key):
-        yield from decode_window(window, path, batch_bytes)
+    for wal_batch in read_wal_batches(
+        file, path, position, wal_batch_bytes=wal_batch_bytes, partial_tail=partial_tail, unwrap_key=unwrap_key
+    ):
+        yield from decode_wal_batch(wal_batch, path, batch_bytes)
 
 
-def decode_window(window: Window, path: str, batch_bytes: int = BATCH_BYTES) -> Iterator[pa.RecordBatch]:
-    """Yield the cells of a window as `read_batches` does.
+def decode_wal_batch(wal_batch: WalBatch, path: str, batch_bytes: int = BATCH_BYTES) -> Iterator[pa.RecordBatch]:
+    """Yield the cells of a WAL batch as `read_batches` does.
 
     Raises WalCorruptError once it has yielded the entries before the broken one.
     """
-    keys = decode_keys(window.buf, window.index)
-    for columns in cell_columns(window.buf, window.index, keys.count, batch_bytes):
-        yield _batch(columns, keys.cluster_ids, window)
+    keys = decode_keys(wal_batch.buf, wal_batch.index)
+    for columns in cell_columns(wal_batch.buf, wal_batch.index, keys.count, batch_bytes):
+        yield _batch(columns, keys.cluster_ids, wal_batch)
     if keys.wrong:
-        raise WalCorruptError(path, window.entry_offset(keys.count), keys.wrong)
+        raise WalCorruptError(path, wal_batch.entry_offset(keys.count), keys.wrong)
 
 
-def _batch(columns: Columns, cluster_ids: ClusterIds, window: Window) -> pa.RecordBatch:
+def _batch(columns: Columns, cluster_ids: ClusterIds, wal_batch: WalBatch) -> pa.RecordBatch:
     def column(name: str, *buffers: Any) -> pa.Array:
         return pa.Array.from_buffers(SCHEMA.field(name).type, columns.rows, [None, *map(pa.py_buffer, buffers)])
 
     entry = columns.ints[IntColumn.ENTRY]
     ints = {each.name.lower(): columns.ints[each] for each in IntColumn if each is not IntColumn.ENTRY}
-    ints |= {"key_offset": window.positions[entry], "next_offset": window.next_positions[entry]}
+    ints |= {"key_offset": wal_batch.positions[entry], "next_offset": wal_batch.next_positions[entry]}
     arrays = {name: column(name, values) for name, values in ints.items()}
     for each in BytesColumn:
         name = each.name.lower()
@@ -169,7 +171,7 @@ _ALIGNMENT = 64  # what Arrow recommends for buffers
 
 @dataclass(frozen=True)
 class Columns:
-    """Some cells of a window, in file order."""
+    """Some cells of a WAL batch, in file order."""
 
     rows: int
     offsets: NDArray[np.int32]  # [BytesColumn, row], with one row more than there are cells

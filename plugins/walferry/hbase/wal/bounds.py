@@ -9,7 +9,7 @@ import numpy as np
 from walferry.base.kernels.read import Bytes
 from walferry.hbase.wal.errors import WalError
 from walferry.hbase.wal.header import EMPTY_TRAILER, TAIL_BYTES, ends_like_closed, is_partial_trailer, trailer_start
-from walferry.hbase.wal.windows import RandomAccess
+from walferry.hbase.wal.wal_batches import RandomAccess
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,7 @@
 """Checks every length of an entry's cells before anything relies on it.
 
-A cell that HBase's own reader refuses (KeyValueUtil.checkKeyValueBytes) is a problem. A sink checks nothing, and once a slave's
-WAL contains such a cell, its RegionServers can neither replicate nor recover that WAL.
+A cell that HBase's own reader refuses (KeyValueUtil.checkKeyValueBytes) is a problem. A sink checks nothing, and once a peer
+cluster's WAL contains such a cell, its RegionServers can neither replicate nor recover that WAL.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Reads a WAL file as a series of windows: buffers with whole entries, and their index.
+"""Reads a WAL file as a series of batches: buffers with whole entries, and their index.
 
 The caller opens the files. Nothing here knows about file systems.
 """
@@ -29,33 +29,41 @@ from walferry.hbase.wal.header import EMPTY_TRAILER, MAGIC, MAX_HEADER_BYTES, Co
 from walferry.hbase.wal.problems import MAX_KEY_BYTES
 from walferry.hbase.wal.scan import scan_entries
 from walferry.hbase.wal.torn import NONE, KeyHints, find_entry, overrun, unfinished, without_overrun
-from walferry.hbase.wal.windows import WINDOW_BYTES, FilePart, PartialTail, RandomAccess, UnwrapKey, Window, WindowsToEnd
+from walferry.hbase.wal.wal_batches import (
+    WAL_BATCH_BYTES,
+    FilePart,
+    PartialTail,
+    RandomAccess,
+    UnwrapKey,
+    WalBatch,
+    WalBatchesToEnd,
+)
 
-MAX_WINDOW_BYTES = MAX_SEALED_ENTRY_BYTES + MAX_KEY_BYTES + 16  # encrypted entries are the longest in a file
+MAX_WAL_BATCH_BYTES = MAX_SEALED_ENTRY_BYTES + MAX_KEY_BYTES + 16  # encrypted entries are the longest in a file
 
 
 Stage = Callable[[Bytes, int], FilePart]
 """Turns bytes of the file, and their offset in it, into a part."""
 
 
-def read_windows(
+def read_wal_batches(
     file: RandomAccess,
     path: str,
     position: int,
     *,
-    window_bytes: int = WINDOW_BYTES,
+    wal_batch_bytes: int = WAL_BATCH_BYTES,
     partial_tail: PartialTail,
     unwrap_key: UnwrapKey | None = None,
     trailer_required: bool = False,
-) -> Iterator[Window]:
-    """Yield the entries of a closed WAL from `position` on, in non-empty windows of about `window_bytes` bytes.
+) -> Iterator[WalBatch]:
+    """Yield the entries of a closed WAL from `position` on, in non-empty batches of about `wal_batch_bytes` bytes.
 
-    Errors call the file `path`. Position 0 means the first entry. A window grows for an entry that is larger than it. The windows
+    Errors call the file `path`. Position 0 means the first entry. A batch grows for an entry that is larger than it. The batches
     of an encrypted WAL contain plain entries; `unwrap_key` gets its key.
 
     A file that ends inside an entry or inside its header ends with WalTruncatedError, or silently if `partial_tail` is "stop". A
     trailer that was written only in part is not an error. If another entry begins within the unfinished entry's bytes, the file
-    was not cut off there, and this raises an error in either case. Before any error, the windows before it have been yielded.
+    was not cut off there, and this raises an error in either case. Before any error, the batches before it have been yielded.
 
     The trailer follows the last entry. If the file's last bytes look like a trailer but lie within an entry, they belong to the
     entry. A caller that considers the file closed because of these bytes sets `trailer_required`, and then gets a
@@ -65,27 +73,27 @@ def read_windows(
     OSError if `file` returns fewer bytes than it has.
     """
     wal = WalBytes(file, path)
-    windows = _read_windows(wal, position, window_bytes, partial_tail, unwrap_key, trailer_required)
+    batches = _read_wal_batches(wal, position, wal_batch_bytes, partial_tail, unwrap_key, trailer_required)
     if not trailer_required:
-        yield from windows
+        yield from batches
         return
     unclosed = "the file ends here like a closed one, but these bytes are part of an entry"
     try:
-        closed = yield from windows
+        closed = yield from batches
     except (WalTruncatedError, WalTornError) as error:
         raise WalUnclosedError(path, file.size - len(EMPTY_TRAILER), f"{unclosed}, the one at byte {error.offset}") from error
     if not closed:
         raise WalUnclosedError(path, file.size - len(EMPTY_TRAILER), unclosed)
 
 
-def _read_windows(
+def _read_wal_batches(
     wal: WalBytes,
     position: int,
-    window_bytes: int,
+    wal_batch_bytes: int,
     partial_tail: PartialTail,
     unwrap_key: UnwrapKey | None,
     trailer_required: bool,
-) -> WindowsToEnd:
+) -> WalBatchesToEnd:
     header = _header(wal, position, partial_tail, trailer_required)
     if header is None:
         return False
@@ -95,11 +103,11 @@ def _read_windows(
     if start == wal.size and not trailer_required:  # some releases of HBase register the file's length after reading the trailer
         return False
 
-    def read(part: Bounds, partial_tail: PartialTail) -> WindowsToEnd:
+    def read(part: Bounds, partial_tail: PartialTail) -> WalBatchesToEnd:
         if header.compression is None:
             stage = _stage_of(header, wal.path, unwrap_key)
-            return _uncompressed_windows(wal, part, window_bytes, partial_tail, stage)
-        return _compressed_windows(wal, header.compression, part, window_bytes, partial_tail)
+            return _uncompressed_batches(wal, part, wal_batch_bytes, partial_tail, stage)
+        return _compressed_batches(wal, header.compression, part, wal_batch_bytes, partial_tail)
 
     if start > last and (start < wal.size or trailer_required):
         closed = _is_closed(read(everything, "error"))
@@ -132,11 +140,11 @@ def _header(wal: WalBytes, position: int, partial_tail: PartialTail, trailer_req
         raise
 
 
-def _is_closed(windows: WindowsToEnd) -> bool:
+def _is_closed(batches: WalBatchesToEnd) -> bool:
     """Return whether the entries end at the trailer, as far as they can be read."""
     try:
         while True:
-            next(windows)
+            next(batches)
     except StopIteration as end:
         return bool(end.value)
     except WalError:
@@ -159,33 +167,33 @@ def plain(buf: Bytes, base: int) -> FilePart:
     """Turn bytes of a plain WAL into a part: the stage for plain files."""
     scan = scan_entries(buf, 0, len(buf))
     fault = scan.fault and replace(scan.fault, offset=base + scan.fault.offset)
-    return FilePart(Window(buf, base, scan.index), base + scan.consumed, fault, base + scan.need)
+    return FilePart(WalBatch(buf, base, scan.index), base + scan.consumed, fault, base + scan.need)
 
 
-def _uncompressed_windows(
-    wal: WalBytes, bounds: Bounds, window_bytes: int, partial_tail: PartialTail, stage: Stage
-) -> WindowsToEnd:
+def _uncompressed_batches(
+    wal: WalBytes, bounds: Bounds, wal_batch_bytes: int, partial_tail: PartialTail, stage: Stage
+) -> WalBatchesToEnd:
     """Yield the entries within `bounds`. Returns whether they end where the file's trailer begins."""
     start, end = bounds.start, bounds.end
-    pos, length = start, window_bytes
+    pos, length = start, wal_batch_bytes
     while pos < end:
         buf = wal.read_some(pos, min(length, end - pos))
         part = stage(buf, pos)
-        if len(part.window.index):
-            yield from without_overrun([part.window], wal, bounds)
-        base, pos, length = pos, part.consumed, window_bytes
+        if len(part.batch.index):
+            yield from without_overrun([part.batch], wal, bounds)
+        base, pos, length = pos, part.consumed, wal_batch_bytes
         at_end = base + len(buf) == end
         if pos == end or ((at_end or part.fault is not None) and bounds.is_end(wal, pos)):
             if bounds.first_entry < pos == start and end - pos < len(EMPTY_TRAILER):  # could be zeros ending an entry
-                _require_boundary(wal, bounds, window_bytes, stage)
+                _require_boundary(wal, bounds, wal_batch_bytes, stage)
             return pos == bounds.trailer
         if part.fault is None and not at_end:
-            if pos == base:  # the window is too small for even one entry
-                length = max(min(2 * len(buf), MAX_WINDOW_BYTES), part.need - base)
+            if pos == base:  # the batch is too small for even one entry
+                length = max(min(2 * len(buf), MAX_WAL_BATCH_BYTES), part.need - base)
                 del buf, part  # the bytes are read again: do not hold them twice
             continue
         if pos == start > bounds.first_entry:
-            _require_boundary(wal, bounds, window_bytes, stage)
+            _require_boundary(wal, bounds, wal_batch_bytes, stage)
         error = _error(wal, part, bounds, KeyHints(plain_cells=stage is plain))
         if partial_tail == "stop" and isinstance(error, WalTruncatedError):
             return False
@@ -203,27 +211,27 @@ def _error(wal: WalBytes, part: FilePart, bounds: Bounds, hints: KeyHints) -> Wa
     return WalCorruptError(wal.path, fault.offset, f"{fault.reason} (in the entry that begins at byte {part.consumed})")
 
 
-def _require_boundary(wal: WalBytes, bounds: Bounds, window_bytes: int, stage: Stage) -> None:
+def _require_boundary(wal: WalBytes, bounds: Bounds, wal_batch_bytes: int, stage: Stage) -> None:
     """Raise WalPositionError if an entry begins before `bounds.start` and ends after it."""
     before, position = bounds.first_entry, bounds.start
     try:
-        for window in _uncompressed_windows(wal, Bounds(before, before, position), window_bytes, "error", stage):
-            before = int(window.next_positions[-1])
+        for batch in _uncompressed_batches(wal, Bounds(before, before, position), wal_batch_bytes, "error", stage):
+            before = int(batch.next_positions[-1])
     except WalOverrunError as error:
         raise WalPositionError.within_entry(wal.path, position, before) from error
     except WalError:
         return  # damage before the position says nothing about the position
 
 
-def _compressed_windows(
-    wal: WalBytes, compression: Compression, bounds: Bounds, window_bytes: int, partial_tail: PartialTail
-) -> WindowsToEnd:
+def _compressed_batches(
+    wal: WalBytes, compression: Compression, bounds: Bounds, wal_batch_bytes: int, partial_tail: PartialTail
+) -> WalBatchesToEnd:
     """Yield the entries within `bounds`. Returns whether they end where the file's trailer begins.
 
     The file is read from its first entry on, because the dictionaries need everything before `bounds.start`.
     """
     pos, start, end = bounds.first_entry, bounds.start, bounds.end
-    expander, length = Expander(wal.path, compression, wanted=start, size=end - pos), window_bytes
+    expander, length = Expander(wal.path, compression, wanted=start, size=end - pos), wal_batch_bytes
     while True:
         wanted = min(length, end - pos)
         buf = wal.read_some(pos, wanted)
@@ -245,7 +253,7 @@ def _compressed_windows(
         pos += expander.consumed
         if at_end:
             break
-        length = max(window_bytes, expander.need - expander.consumed, 0 if expander.consumed else 2 * len(buf))
+        length = max(wal_batch_bytes, expander.need - expander.consumed, 0 if expander.consumed else 2 * len(buf))
     if not expander.inside and (pos == end or bounds.is_end(wal, pos)):
         return pos == bounds.trailer
     entry = expander.entry_start if expander.inside else pos
@@ -256,7 +264,7 @@ def _compressed_windows(
     return False
 
 
-def _wanted(expanded: Expanded, start: int, path: str) -> Iterator[Window]:
+def _wanted(expanded: Expanded, start: int, path: str) -> Iterator[WalBatch]:
     """Yield the entries from file offset `start` on. Raises WalPositionError if it lies within an entry, and WalCorruptError."""
     first = int(np.searchsorted(expanded.file_start, start))
     if first and expanded.file_end[first - 1] > start:
@@ -266,9 +274,9 @@ def _wanted(expanded: Expanded, start: int, path: str) -> Iterator[Window]:
     count = min(len(found), len(expected))
     # The entries before `whole` begin and end where they should.
     whole = int(np.append(np.flatnonzero(found[:count] != expected[:count]), count)[0]) - 1
-    window = Window(expanded.buf, 0, scan.index, expanded.file_start, expanded.file_end)
+    batch = WalBatch(expanded.buf, 0, scan.index, expanded.file_start, expanded.file_end)
     if first < whole:
-        yield window.between(first, whole)
+        yield batch.between(first, whole)
     if whole < len(expanded.start):
         entry = int(expanded.file_start[max(whole, 0)])
         reason = scan.fault.reason if scan.fault else "its cells do not end where they should"

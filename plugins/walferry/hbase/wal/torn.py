@@ -29,7 +29,7 @@ from walferry.hbase.wal.errors import WalCorruptError, WalError, WalOverrunError
 from walferry.hbase.wal.keys import KEY_ROWS, KeyField, KeyRow, parse_key
 from walferry.hbase.wal.problems import Problem
 from walferry.hbase.wal.scan import read_only
-from walferry.hbase.wal.windows import WINDOW_BYTES, Window
+from walferry.hbase.wal.wal_batches import WAL_BATCH_BYTES, WalBatch
 
 MAX_PLAUSIBLE_KEY: Final = 64 << 10  # bytes; a key has a few hundred, or thousands if a table has very many families
 MAX_KEY_VARINT: Final = 3
@@ -62,8 +62,8 @@ def unfinished(wal: WalBytes, entry: int, need: int, bounds: Bounds, hints: KeyH
     end = bounds.end
     if end < wal.size:
         return overrun(wal, entry, end)
-    for offset in range(entry, end, WINDOW_BYTES):
-        buf = wal.read(offset, min(WINDOW_BYTES + OVERLAP, end - offset))
+    for offset in range(entry, end, WAL_BATCH_BYTES):
+        buf = wal.read(offset, min(WAL_BATCH_BYTES + OVERLAP, end - offset))
         other = find_entry(buf, MIN_ENTRY_BYTES if offset == entry else 0, hints)
         if other != NONE:
             reason = f"the entry goes on beyond the end of the file, but another one begins at byte {offset + other}"
@@ -78,20 +78,20 @@ def overrun(wal: WalBytes, entry: int, trailer: int) -> WalOverrunError:
     return WalOverrunError(wal.path, entry, _beyond(trailer))
 
 
-def without_overrun(windows: Iterable[Window], wal: WalBytes, bounds: Bounds) -> Iterator[Window]:
-    """Yield the windows. Raises WalOverrunError at an entry that ends within the trailer, because its length must be damaged.
+def without_overrun(batches: Iterable[WalBatch], wal: WalBytes, bounds: Bounds) -> Iterator[WalBatch]:
+    """Yield the batches. Raises WalOverrunError at an entry that ends within the trailer, because its length must be damaged.
 
     An entry may seem to end just before the trailer's last byte, a P: that byte can begin a next entry with a key of 80 bytes.
     """
-    for window in windows:
+    for batch in batches:
         trailer = bounds.trailer
-        if trailer is None or not trailer < int(window.next_positions[-1]) < bounds.end - 1:
-            yield window
+        if trailer is None or not trailer < int(batch.next_positions[-1]) < bounds.end - 1:
+            yield batch
             continue
-        sound = window.until(trailer)
+        sound = batch.until(trailer)
         if len(sound.index):
             yield sound
-        raise overrun(wal, window.entry_offset(-1), trailer)
+        raise overrun(wal, batch.entry_offset(-1), trailer)
 
 
 def _beyond(trailer: int) -> str:

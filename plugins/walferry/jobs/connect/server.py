@@ -33,7 +33,7 @@ class Address:
     user: str = "walferry"  # sessions belong to a user
     token: str = field(default="", repr=False)
     tls: bool = False
-    tasks: int = 8  # of one job side by side: peers share the server, so one with a slow slave must leave room
+    tasks: int = 8  # of one job side by side: peers share the server, so one with a slow peer cluster must leave room
 
     def __str__(self) -> str:
         return f"[{self.host}]:{self.port}" if ":" in self.host and not self.host.startswith("[") else f"{self.host}:{self.port}"

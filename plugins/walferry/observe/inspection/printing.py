@@ -15,7 +15,7 @@ from walferry.hbase.wal.cells import KEY_TAIL, MIN_TAG, CellType, cell_end, fami
 from walferry.hbase.wal.decoded_keys import ClusterIds, decode_keys
 from walferry.hbase.wal.errors import WalCorruptError
 from walferry.hbase.wal.scan import EntryIndex, read_only
-from walferry.hbase.wal.windows import Window
+from walferry.hbase.wal.wal_batches import WalBatch
 from walferry.observe.inspection.characters import NUMBER_CHARS, QUOTE, escaped_len, put_escaped, put_number, put_time
 from walferry.observe.inspection.layouts import LAST_BYTES, LAST_NUMBER, Field, Layout, Piece
 from walferry.observe.inspection.selection import SelectedCells
@@ -71,7 +71,7 @@ class Printer:
         self._pieces, self._literals = _compiled_pieces([*layout.entry, *layout.cell])
         self._out = np.empty(OUT_BYTES, np.uint8)
 
-    def print(self, window: Window, selected: SelectedCells) -> Iterator[bytes]:
+    def print(self, batch: WalBatch, selected: SelectedCells) -> Iterator[bytes]:
         """Yield the text of the selected cells in parts of about OUT_BYTES, or of one cell.
 
         Raises WalCorruptError at an entry with malformed cluster ids, after the text of the entries before it.
@@ -80,27 +80,27 @@ class Printer:
             return
         begins = np.append(True, selected.entry[1:] != selected.entry[:-1])  # at the first cell of each entry
         chosen, entry_of = selected.entry[begins], np.cumsum(begins) - 1
-        index = window.index.chosen(chosen)
-        keys = decode_keys(window.buf, index)
+        index = batch.index.chosen(chosen)
+        keys = decode_keys(batch.buf, index)
         printed = int(np.searchsorted(entry_of, keys.count))
         if printed and self._header:
             yield self._header
             self._header = b""
-        yield from self._cells(window, chosen, index, entry_of[:printed], selected.start[:printed], keys.cluster_ids)
+        yield from self._cells(batch, chosen, index, entry_of[:printed], selected.start[:printed], keys.cluster_ids)
         if keys.wrong:
-            raise WalCorruptError(self._path, window.entry_offset(int(chosen[keys.count])), keys.wrong)
+            raise WalCorruptError(self._path, batch.entry_offset(int(chosen[keys.count])), keys.wrong)
 
     def _cells(
-        self, window: Window, chosen: Ints, index: EntryIndex, entry_of: Ints, starts: Ints, ids: ClusterIds
+        self, batch: WalBatch, chosen: Ints, index: EntryIndex, entry_of: Ints, starts: Ints, ids: ClusterIds
     ) -> Iterator[bytes]:
-        columns = (window.positions[chosen], window.next_positions[chosen], index.sequence_id, index.write_time)
+        columns = (batch.positions[chosen], batch.next_positions[chosen], index.sequence_id, index.write_time)
         names = (index.region_start, index.region_len, index.table_start, index.table_len)
         table = np.stack([*columns, *names])
         texts = np.frombuffer("".join(map(str, ids.ids)).encode(), np.uint8)
         state = np.array([0, -1, 0], np.int64)
         while state[PrintProgress.CELL] < len(starts):
             size = _print_cells(
-                read_only(window.buf), entry_of, starts, table, ids.first, ids.which, texts, self._pieces, self._literals,
+                read_only(batch.buf), entry_of, starts, table, ids.first, ids.which, texts, self._pieces, self._literals,
                 len(self._layout.entry), self._layout.json, self._out, state,
             )  # fmt: skip
             if size:

@@ -23,8 +23,8 @@ from walferry.hbase.files.store import WALS, WalStore
 from walferry.hbase.files.systems import OpenWal, open_wal
 from walferry.hbase.names import parse_wal_name
 from walferry.hbase.wal.errors import WalError, WalTruncatedError
-from walferry.hbase.wal.reader import read_windows
-from walferry.hbase.wal.windows import UnwrapKey
+from walferry.hbase.wal.reader import read_wal_batches
+from walferry.hbase.wal.wal_batches import UnwrapKey
 from walferry.observe.inspection.layouts import Layout
 from walferry.observe.inspection.printing import Printer
 from walferry.observe.inspection.selection import Selection, select
@@ -108,10 +108,10 @@ def _search(file: OpenWal, answer: Answer, question: Question, stopped: Callable
     if looks_closed(file) is False:
         answer.note = f"{url} is not closed: it may hold more than its {file.size} bytes"
     printer = Printer(question.layout(url, question.values), url)
-    for window in read_windows(file, url, question.position, partial_tail="error", unwrap_key=question.keys):
-        selected = select(window, question.selection)
-        yield from printer.print(window, selected)
-        answer.bytes = int(window.next_positions[-1])
+    for batch in read_wal_batches(file, url, question.position, partial_tail="error", unwrap_key=question.keys):
+        selected = select(batch, question.selection)
+        yield from printer.print(batch, selected)
+        answer.bytes = int(batch.next_positions[-1])
         answer.cells += len(selected)
         if stopped():
             return

@@ -1,4 +1,4 @@
-"""Chooses cells of a window. The cells of entries that are not wanted are not read."""
+"""Chooses cells of a batch. The cells of entries that are not wanted are not read."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from walferry.base.kernels.compiled import unmanaged
 from walferry.base.kernels.read import Bytes, Ints, find_name, flat, same_bytes
 from walferry.hbase.wal.cells import cell_end, row_of
 from walferry.hbase.wal.scan import read_only
-from walferry.hbase.wal.windows import Window
+from walferry.hbase.wal.wal_batches import WalBatch
 
 Flags = NDArray[np.bool_]
 
@@ -31,7 +31,7 @@ class Selection:
 
 @dataclass(frozen=True)
 class SelectedCells:
-    """The chosen cells of a window, in file order: each cell's entry, and where the cell begins in the buffer."""
+    """The chosen cells of a batch, in file order: each cell's entry, and where the cell begins in the buffer."""
 
     entry: Ints
     start: Ints
@@ -40,9 +40,9 @@ class SelectedCells:
         return len(self.entry)
 
 
-def select(window: Window, selection: Selection) -> SelectedCells:
-    """Find the cells of `window` that are wanted."""
-    buf, index = read_only(window.buf), window.index
+def select(batch: WalBatch, selection: Selection) -> SelectedCells:
+    """Find the cells of `batch` that are wanted."""
+    buf, index = read_only(batch.buf), batch.index
     wanted = np.ones(len(index), np.bool_)
     if selection.sequence_id is not None:
         wanted &= index.sequence_id == selection.sequence_id

@@ -6,7 +6,7 @@
     view                          one pass over ZooKeeper
     notes                         the runs' notes in ZooKeeper
     files                         sizes of WALs, and when waiting edits were written
-    slaves                        whether slaves can be reached
+    peer_clusters                 whether peer clusters can be reached
     history                       samples of the last day, and the functions that add to them
     describing                    makes a status of all these; it reads nothing
     words                         a status for people

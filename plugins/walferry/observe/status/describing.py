@@ -1,4 +1,4 @@
-"""Makes a source's status from a pass over ZooKeeper, a look at files, the slaves and the histories. It reads nothing.
+"""Makes a source's status from a pass over ZooKeeper, a look at files, the peer clusters and the histories. It reads nothing.
 
 A peer's rate comes from the runs that ship it. Between two micro-batches no run ships, so the rate comes from the history of the
 last minutes: the bytes shipped in that time, and by how much the backlog has shrunk in spite of new edits.
@@ -34,8 +34,8 @@ from walferry.observe.status.model import (
     SourceStatus,
     WalStatus,
 )
-from walferry.observe.status.notes import GroupNotes, RunNote, SlaveDown
-from walferry.observe.status.slaves import NOT_ASKED, SlaveStatus
+from walferry.observe.status.notes import GroupNotes, PeerDown, RunNote
+from walferry.observe.status.peer_clusters import NOT_ASKED, PeerClusterStatus
 from walferry.observe.status.view import Holder, ZooKeeperView
 from walferry.replication.peers.reading import ENABLED, Peer, refusal
 from walferry.replication.queues.dead_servers import WALFERRY_SERVER, as_recovered
@@ -56,7 +56,7 @@ WINDOW_SECONDS = 1800.0
 def describe(
     view: ZooKeeperView,
     files: FilesSeen | None = None,
-    slaves: Mapping[str, SlaveStatus] = MappingProxyType({}),
+    peer_clusters: Mapping[str, PeerClusterStatus] = MappingProxyType({}),
     histories: Mapping[str, Sequence[Sample]] = MappingProxyType({}),
     problems: Sequence[str] = (),
 ) -> SourceStatus:
@@ -64,7 +64,7 @@ def describe(
     now = int(view.at * 1000)
     queues = None if view.queues is None else [_queue(view, queue, files, now) for queue in view.queues]
     peers = None if view.peers is None else tuple(
-        _peer(view, peer_id, peer, queues, slaves.get(peer_id, NOT_ASKED), histories.get(peer_id, ()), now)
+        _peer(view, peer_id, peer, queues, peer_clusters.get(peer_id, NOT_ASKED), histories.get(peer_id, ()), now)
         for peer_id, peer in sorted(view.peers.items())
     )  # fmt: skip
     orphaned = None
@@ -126,13 +126,13 @@ def _queue(view: ZooKeeperView, queue: Queue, files: FilesSeen | None, now: int)
 
 
 def _peer(
-    view: ZooKeeperView, peer_id: str, peer: Peer | None, queues: Sequence[QueueStatus] | None, slave: SlaveStatus,
+    view: ZooKeeperView, peer_id: str, peer: Peer | None, queues: Sequence[QueueStatus] | None, peer_cluster: PeerClusterStatus,
     history: Sequence[Sample], now: int,
 ) -> PeerStatus:  # fmt: skip
     mine = None if queues is None else tuple(queue for queue in queues if queue.peer_id == peer_id)
     every = [group for queue in mine or () for group in queue.groups]
     left = _bytes_left(every) if mine is not None else None
-    error, failing_since = _error(every, view.notes.slave_down.get(peer_id))
+    error, failing_since = _error(every, view.notes.peer_down.get(peer_id))
     max_lag, max_lag_problem = _max_lag(peer)
     peer_lock, shipped = view.peer_locks.get(peer_id), [group.last_run for group in every if group.last_run]
     return PeerStatus(
@@ -144,7 +144,7 @@ def _peer(
         refusal=refusal(peer) if peer and peer.managed else None,  # other peers are HBase's, and nothing is wrong with that
         max_lag=max_lag,
         max_lag_problem=max_lag_problem,
-        slave=slave,
+        peer_cluster=peer_cluster,
         peer_lock=peer_lock,
         queues=mine,
         sizeOfLogQueue=None if mine is None else sum(group.sizeOfLogQueue for group in every),
@@ -190,8 +190,9 @@ def _largest(numbers: Iterable[int | None]) -> int | None:
     return max((number for number in numbers if number is not None), default=None)
 
 
-def _error(every: Sequence[GroupStatus], down: SlaveDown | None) -> tuple[str | None, int | None]:
-    """Return the error of the group that has failed for the longest time, and since when; or that a run found the slave down."""
+def _error(every: Sequence[GroupStatus], down: PeerDown | None) -> tuple[str | None, int | None]:
+    """Return the error of the group that has failed for the longest time, and since when; or that a run found the peer cluster
+    down."""
     failing = [(group.failing_since_ms, group.error) for group in every if group.failing_since_ms is not None]
     if failing:
         since, error = min(failing, key=lambda each: each[0])
@@ -314,7 +315,7 @@ def _last_run(note: RunNote, holder: Holder | None, now: int) -> LastRun:
         run_id=one_line(note.run_id, MAX_NAME_CHARS),
         at_ms=note.at_ms,
         status=str(s.status),
-        error=s.error or s.slaveError,
+        error=s.error or s.sinkError,
         broken_off=s.status is Status.RUNNING and holder is None and now - note.at_ms > SILENT_MS,
         ageOfLastShippedOp=s.ageOfLastShippedOp,
         timestampOfLastShippedOp=s.timestampOfLastShippedOp,

@@ -30,7 +30,7 @@ from walferry.replication.source.cluster import SourceCluster
 from walferry.shipping.candidates import Candidate
 
 if TYPE_CHECKING:  # pages and commands import this, and must not wait for numba
-    from walferry.hbase.wal.windows import UnwrapKey
+    from walferry.hbase.wal.wal_batches import UnwrapKey
 
 MAX_OPENS = 64  # in one look
 LOOK_SECONDS = 5.0  # for opening files

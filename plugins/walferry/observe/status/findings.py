@@ -27,7 +27,7 @@ class StatusKind(StrEnum):
 
     UNREACHABLE = "unreachable"  # the source, or a part of it
     REFUSED = "refused"  # Walferry may not ship the peer
-    SLAVE_DOWN = "slave-down"
+    PEER_DOWN = "peer-down"
     FAILING = "failing"
     STUCK = "stuck"
     BEHIND = "behind"
@@ -57,8 +57,8 @@ def of_peer(peer: PeerStatus, max_lag: float | None = None) -> Iterator[Finding]
     about = _about(peer)
     if peer.refusal:
         yield wrong(StatusKind.REFUSED, f"it cannot be shipped: {peer.refusal}", about=about)
-    if peer.slave.reachable is False:
-        yield wrong(StatusKind.SLAVE_DOWN, f"its slave cannot be reached: {peer.slave.why}", about=about)
+    if peer.peer_cluster.reachable is False:
+        yield wrong(StatusKind.PEER_DOWN, f"its peer cluster cannot be reached: {peer.peer_cluster.why}", about=about)
     if peer.error:
         since = "" if peer.failing_since_ms is None else f" for {duration(max(0.0, time.time() - peer.failing_since_ms / 1000))}"
         yield wrong(StatusKind.FAILING, f"it has failed{since}: {peer.error}", about=about)
@@ -75,9 +75,9 @@ def of_source(status: SourceStatus, old_wals: OldWalSurvey | None, days_left: fl
         return StatusFindings((wrong(StatusKind.UNREACHABLE, f"the source cannot be looked at: {status.unreachable}"),), others)
     peers = [peer for peer in status.peers or () if counts(peer)]
     findings = [*_unreadable(status), *(finding for peer in peers for finding in of_peer(peer)), *orphaned(status)]
-    unseen = {f"{_about(peer)}: {StatusKind.SLAVE_DOWN}" for peer in peers if peer.slave.reachable is None}
+    unseen = {f"{_about(peer)}: {StatusKind.PEER_DOWN}" for peer in peers if peer.peer_cluster.reachable is None}
     if status.peers is None:
-        unseen |= {StatusKind.REFUSED, StatusKind.SLAVE_DOWN, StatusKind.FAILING, StatusKind.STUCK, StatusKind.BEHIND}
+        unseen |= {StatusKind.REFUSED, StatusKind.PEER_DOWN, StatusKind.FAILING, StatusKind.STUCK, StatusKind.BEHIND}
     if any(peer.queues is None for peer in peers):
         unseen |= {StatusKind.FAILING, StatusKind.STUCK}
     if status.orphaned is None:

@@ -70,14 +70,14 @@ _PEER: Final = (
     Measure("source.maxLag", "walferry_max_lag_seconds", "The lag that the peer's configuration allows.", 1000),
     Measure("source.managed", "walferry_managed", "1: Walferry ships the peer."),
     Measure("source.paused", "walferry_paused", "1: its operator has paused it."),
-    Measure("source.slaveUp", "walferry_slave_up", "1: the slave can be reached; 0: it cannot."),
+    Measure("source.peerClusterUp", "walferry_peer_cluster_up", "1: the peer cluster can be reached; 0: it cannot."),
     Measure("source.failing", "walferry_failing", "1: the last runs have failed."),
     Measure("source.refused", "walferry_refused", "1: Walferry may not ship the peer, though it is managed."),
     Measure("source.stuck", "walferry_stuck", "1: there is something to ship, and nothing has advanced for long."),
 )  # fmt: skip
 _SOURCE: Final = (
     Measure("source.up", "walferry_source_up", "1: the source can be looked at; 0: it cannot, and nothing else is known of it."),
-    Measure("source.lookedAt", "walferry_looked_timestamp_seconds", "When the source was looked at, since the epoch.", 1000),
+    Measure("source.snapshotAt", "walferry_snapshot_timestamp_seconds", "When the source was looked at, since the epoch.", 1000),
     Measure("source.peers", "walferry_peers", "Peers, those of HBase among them."),
     Measure("source.liveServers", "walferry_live_servers", "Live RegionServers."),
     Measure("source.deadServers", "walferry_dead_servers", "Dead RegionServers whose queues are not shipped yet."),
@@ -101,7 +101,7 @@ _NOT_ALWAYS: Final = frozenset({"source.maxLag", "source.secondsUntilFull", "sou
 
 def measured(status: SourceStatus, old_wals: OldWalSurvey | None) -> list[Value]:
     """Return the values of a status, known or not. If oldWALs was not looked at, it has no values, and none are missing."""
-    own: dict[str, float | None] = {"source.up": status.unreachable is None, "source.lookedAt": status.at_ms}
+    own: dict[str, float | None] = {"source.up": status.unreachable is None, "source.snapshotAt": status.at_ms}
     if status.unreachable is None:
         own |= _of_source(status)
         own |= _of_old_wals(old_wals) if old_wals is not None else {}
@@ -165,7 +165,7 @@ def _of_peer(peer: PeerStatus) -> dict[str, float | None]:
         "source.maxLag": None if peer.max_lag is None else peer.max_lag * 1000,
         "source.managed": peer.managed,
         "source.paused": peer.paused,
-        "source.slaveUp": peer.slave.reachable,
+        "source.peerClusterUp": peer.peer_cluster.reachable,
         "source.failing": None if peer.queues is None and peer.error is None else StatusKind.FAILING in kinds,
         "source.refused": None if peer.managed is None else StatusKind.REFUSED in kinds,
         "source.stuck": None if peer.queues is None else StatusKind.STUCK in kinds,
@@ -207,8 +207,8 @@ def _labels(source: str, peer_id: str | None) -> dict[str, str]:
 
 
 def _sample(measure: Measure, labels: Mapping[str, str], value: float) -> str:
-    told = ",".join(f'{name}="{_escaped(text)}"' for name, text in labels.items())
-    return f"{measure.prometheus}{{{told}}} {_number(value)}"
+    reported = ",".join(f'{name}="{_escaped(text)}"' for name, text in labels.items())
+    return f"{measure.prometheus}{{{reported}}} {_number(value)}"
 
 
 def _escaped(text: str) -> str:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from walferry.observe.status.ages import Age
-from walferry.observe.status.slaves import SlaveStatus
+from walferry.observe.status.peer_clusters import PeerClusterStatus
 from walferry.observe.status.view import Holder
 
 
@@ -121,7 +121,7 @@ class PeerStatus:
     refusal: str | None  # why Walferry may not ship it, if it is managed and not only paused
     max_lag: float | None  # seconds that its oldest edit may wait, from its configuration
     max_lag_problem: str | None  # why that setting makes no sense
-    slave: SlaveStatus
+    peer_cluster: PeerClusterStatus
     peer_lock: Holder | None  # the run that ships it now
     queues: tuple[QueueStatus, ...] | None  # None: the queues cannot be read
     sizeOfLogQueue: int | None

@@ -1,6 +1,7 @@
 """Reads the runs' notes in ZooKeeper on each WAL group: the last run's result, the last success, and since when it fails.
 
-    <root>/runs/<quoted znode parent>/<peer>                           notes of a slave that is down (shipping/slave_down.py)
+    <root>/runs/<quoted znode parent>/<peer>                           notes of a peer cluster that is down
+                                                                       (shipping/peer_down.py)
     <root>/runs/<quoted znode parent>/<peer>/<run>/<quoted group>      GroupSummary as JSON (shipping/runs.py)
 
 Only the newest runs of each peer are looked at, and of each group only the summaries back to its last success. A znode without a
@@ -19,13 +20,13 @@ from walferry.base.zk.client import ZNode, children_all, read_all
 from walferry.base.zk.records import decode, wrong_record
 from walferry.engine.summary import GroupSummary, Status
 from walferry.replication.source.session import Session
-from walferry.shipping.slave_down import notes_in
+from walferry.shipping.peer_down import notes_in
 
-RUNS_LOOKED_AT = 5  # the newest runs of one peer
+RUNS_READ = 5  # the newest runs of one peer
 MAX_SUMMARY_BYTES = 128 << 10
 MAX_SUMMARY_CHARS = 1000  # of each text in it
 _LATEST = 1 << 40  # in seconds since the epoch
-_FAILED = (Status.FAILED, Status.SLAVE_DOWN)
+_FAILED = (Status.FAILED, Status.PEER_DOWN)
 
 Group = tuple[str, str]  # peer id and WAL group
 
@@ -69,8 +70,8 @@ class GroupNotes:
 
 
 @dataclass(frozen=True)
-class SlaveDown:
-    """A run has found the slave down."""
+class PeerDown:
+    """A run has found the peer cluster down."""
 
     at_ms: int
     error: str
@@ -81,7 +82,7 @@ class Notes:
     """The notes on all groups that were asked for, and problems with other znodes."""
 
     groups: Mapping[Group, GroupNotes] = field(default_factory=dict)
-    slave_down: Mapping[str, SlaveDown] = field(default_factory=dict)  # by peer: the newest note
+    peer_down: Mapping[str, PeerDown] = field(default_factory=dict)  # by peer: the newest note
     problems: tuple[str, ...] = ()
 
 
@@ -109,7 +110,7 @@ def read_notes(session: Session, groups: Collection[Group]) -> Notes:
                 found.setdefault(group, []).append(note)
                 if note.summary.status is Status.DONE:
                     del pending[group]
-    down = {peer_id: _slave_down(head) for peer_id, head in zip(peers, heads, strict=True)}
+    down = {peer_id: _peer_down(head) for peer_id, head in zip(peers, heads, strict=True)}
     return Notes(
         {group: GroupNotes(tuple(notes)) for group, notes in found.items()},
         {peer_id: note for peer_id, note in down.items() if note is not None},
@@ -130,7 +131,7 @@ def newest_runs(session: Session, peers: Sequence[str]) -> dict[str, list[NotedR
     for (peer_id, path), znode in zip(paths, stats, strict=True):
         if znode is not None:
             by_peer.setdefault(peer_id, []).append((znode.stat.czxid, path))
-    newest = [(peer_id, path) for peer_id, runs in by_peer.items() for _, path in sorted(runs, reverse=True)[:RUNS_LOOKED_AT]]
+    newest = [(peer_id, path) for peer_id, runs in by_peer.items() for _, path in sorted(runs, reverse=True)[:RUNS_READ]]
     found: dict[str, list[NotedRun]] = {}
     for (peer_id, path), names in zip(newest, children_all(session.zk, [path for _, path in newest]), strict=True):
         found.setdefault(peer_id, []).append(NotedRun(path, {unquote(name): name for name in names or ()}))
@@ -162,9 +163,9 @@ def checked_summary(value: bytes) -> GroupSummary:
     return replace(summary, **cut)  # type: ignore[arg-type]  # texts stay texts
 
 
-def _slave_down(head: ZNode | None) -> SlaveDown | None:
+def _peer_down(head: ZNode | None) -> PeerDown | None:
     notes = [note for note in notes_in(head.value).values() if 0 <= note.time < _LATEST] if head else []
     if not notes:
         return None
     newest = max(notes, key=lambda note: note.time)
-    return SlaveDown(int(newest.time * 1000), one_line(newest.error, MAX_SUMMARY_CHARS))
+    return PeerDown(int(newest.time * 1000), one_line(newest.error, MAX_SUMMARY_CHARS))

@@ -20,7 +20,7 @@ from walferry.observe.status.describing import describe, unreachable
 from walferry.observe.status.files import Files, FilesSeen
 from walferry.observe.status.history import Sample, read_histories, record
 from walferry.observe.status.model import SourceStatus
-from walferry.observe.status.slaves import Slaves
+from walferry.observe.status.peer_clusters import PeerClusters
 from walferry.observe.status.view import ZooKeeperView, view
 from walferry.replication.retention.survey import OldWalSurvey, list_old_wals, surveyed
 from walferry.replication.source.cluster import SourceCluster
@@ -33,7 +33,7 @@ OLD_WALS_SECONDS = 300.0  # a listing of oldWALs costs a call that returns each 
 TTL_SECONDS = 600.0  # the default of hbase.master.logcleaner.ttl
 MAX_PROBLEM_CHARS = 1000
 FIRST_SECONDS = 20.0  # how long the first caller waits for a pass
-WATCH_SECONDS = 5.0  # for files and slaves; values that take longer are shown as unknown
+WATCH_SECONDS = 5.0  # for files and peer clusters; values that take longer are shown as unknown
 WATCH_OLD_WALS_SECONDS = 60.0
 
 log = logging.getLogger(__name__)
@@ -52,15 +52,15 @@ class _Pass:
 class Statuses:
     """Makes the statuses of sources. All looks at a source use the queues of one pass.
 
-    Values that are not known after `files_seconds` and `slaves_seconds` are shown as unknown, and are known the next time. With
-    `from_begin` these seconds include the pass: a viewer who comes back soon does not wait longer after a slow pass.
+    Values that are not known after `files_seconds` and `peer_clusters_seconds` are shown as unknown, and are known the next time.
+    With `from_begin` these seconds include the pass: a viewer who comes back soon does not wait longer after a slow pass.
     """
 
-    def __init__(self, files_seconds: float = 1.0, slaves_seconds: float = 1.0, *, from_begin: bool = False) -> None:
+    def __init__(self, files_seconds: float = 1.0, peer_clusters_seconds: float = 1.0, *, from_begin: bool = False) -> None:
         self._from_begin = from_begin
-        self._slaves = Slaves()
+        self._peer_clusters = PeerClusters()
         self._files_seconds = files_seconds
-        self._slaves_seconds = slaves_seconds
+        self._peer_clusters_seconds = peer_clusters_seconds
         self._lock = threading.Lock()
         self._files: dict[SourceCluster, Files] = {}
         self._passes = Cached(_pass_over, STATUS_SECONDS, FIRST_SECONDS)
@@ -90,11 +90,11 @@ class Statuses:
             began = time.monotonic()
         waits = began + self._files_seconds > time.monotonic()
         if waits:
-            self._looks.get(source, 0.0)  # the look runs while slaves are asked
+            self._looks.get(source, 0.0)  # the look runs while peer clusters are asked
         peers = [peer for peer in (read.view.peers or {}).values() if peer is not None]
-        slaves = self._slaves.statuses(peers, source, began + self._slaves_seconds - time.monotonic())
+        peer_clusters = self._peer_clusters.statuses(peers, source, began + self._peer_clusters_seconds - time.monotonic())
         files = self._looks.get(source, began + self._files_seconds - time.monotonic()) if waits else self._looks.last(source)
-        status = describe(read.view, files, slaves, read.histories, read.problems)
+        status = describe(read.view, files, peer_clusters, read.histories, read.problems)
         self._looks.get(source, 0.0)  # a look that was not waited for begins now, when it slows down no caller
         return status
 

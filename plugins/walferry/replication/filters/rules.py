@@ -20,14 +20,14 @@ class Reason(enum.IntEnum):
     SYSTEM_TABLE = 1
     NOT_GLOBAL = 2  # no cell's family has scope GLOBAL
     NOT_IN_PEER = 3  # the peer's namespaces or table-families exclude it
-    FROM_SLAVE = 4  # the slave has already consumed it
+    FROM_PEER_CLUSTER = 4  # the peer cluster has already consumed it
     BULK_LOAD = 5  # a bulk load whose HFiles are not shipped, because the source or the connection excludes the load
     COMPACTION = 6  # this and the following are markers of a RegionServer's own actions, which are not replicated
     FLUSH = 7
     REGION_EVENT = 8
     REPLICATION_MARKER = 9
-    DELETED = 10  # its table or families exist neither at the slave nor at the source any more
-    LOADED = 11  # the slave has loaded it as part of a file
+    DELETED = 10  # its table or families exist neither at the peer cluster nor at the source any more
+    LOADED = 11  # the peer cluster has loaded it as part of a file
     COPIED = 12  # older than the initial snapshot of its table
 
 
@@ -46,9 +46,9 @@ class PeerTables:
     """A peer's choice of tables, as ReplicationPeerConfig.needToReplicate reads it.
 
     An empty set of families means all of them. Three fields are not the peer's choice. `deleted` lists tables and families that
-    exist neither at the slave nor at the source, if the peer's settings drop their edits. `loaded` lists the families, by table,
-    whose edits the slave has got as files; it has not got other families of these tables. `copied` lists the families that were
-    copied after these edits were written.
+    exist neither at the peer cluster nor at the source, if the peer's settings drop their edits. `loaded` lists the families, by
+    table, whose edits the peer cluster has got as files; it has not got other families of these tables. `copied` lists the
+    families that were copied after these edits were written.
     """
 
     replicate_all: bool = True
@@ -115,23 +115,23 @@ class FilterRules:
     """All rules that decide which edits one peer gets from one source."""
 
     source_id: UUID
-    slave_id: UUID
+    peer_cluster_id: UUID
     tables: PeerTables = PeerTables()
 
     @classmethod
     def of_peer(
-        cls, peer: Peer, source_id: UUID, slave_id: UUID, deleted: Mapping[bytes, frozenset[bytes]] | None = None
+        cls, peer: Peer, source_id: UUID, peer_cluster_id: UUID, deleted: Mapping[bytes, frozenset[bytes]] | None = None
     ) -> FilterRules:
         """Make the rules from the peer's configuration, without `deleted` tables and families.
 
-        Raises PeerError if the slave is the source itself.
+        Raises PeerError if the peer cluster is the source itself.
         """
-        if slave_id == source_id:
+        if peer_cluster_id == source_id:
             raise PeerError(peer.id, f"its cluster key {peer.cluster_key} leads to the source cluster itself", "Correct it")
-        return cls(source_id, slave_id, replace(PeerTables.of_peer(peer), deleted=deleted or {}))
+        return cls(source_id, peer_cluster_id, replace(PeerTables.of_peer(peer), deleted=deleted or {}))
 
     def without_loaded(self, families: Mapping[bytes, frozenset[bytes]]) -> FilterRules:
-        """Return these rules for WALs whose edits of some families, by table, the slave has got as files."""
+        """Return these rules for WALs whose edits of some families, by table, the peer cluster has got as files."""
         return replace(self, tables=replace(self.tables, loaded=families)) if families else self
 
     def without_copied(self, families: Mapping[bytes, frozenset[bytes]]) -> FilterRules:

@@ -8,7 +8,7 @@ A cluster with the VisibilityController writes the tags of such a cell like this
 
 An ordinal refers to the cluster's own table `hbase:labels`. In another cluster it means a different label, or none. HBase ships
 these tags as they are, unless the source's RegionServers load the coprocessor VisibilityReplication. This coprocessor replaces
-them by one tag of type 7, the expression in words, which the slave's VisibilityController turns into its own ordinals. The
+them by one tag of type 7, the expression in words, which the peer cluster's VisibilityController turns into its own ordinals. The
 connection decides what Walferry does:
 
     visibility_labels: refuse     the queue stops at the first such cell (default)
@@ -18,7 +18,7 @@ connection decides what Walferry does:
 If HBase cannot put a cell's labels in words (because the table lacks a label, or the format differs), it ships the cell in a way
 that lets other users see it. Walferry stops there.
 
-ReplicationSink makes one mutation of adjacent cells with the same row and type, and the slave applies the mutation's first
+ReplicationSink makes one mutation of adjacent cells with the same row and type, and the peer cluster applies the mutation's first
 expression to all its cells. So an entry in which these expressions differ, such as a batch with two puts to one row, is shipped
 as several entries.
 """
@@ -35,9 +35,9 @@ from walferry.base.kernels.read import Bytes, Ints
 from walferry.hbase.cluster import visibility_labels
 from walferry.hbase.wal.cells import MAX_TAGS, Cell, TagType, encode_tag, split_cells, split_tags
 from walferry.hbase.wal.errors import WalError
-from walferry.hbase.wal.windows import Window
+from walferry.hbase.wal.wal_batches import WalBatch
+from walferry.replication.filters.batch import KeptEdits
 from walferry.replication.filters.rules import Reason
-from walferry.replication.filters.window import KeptEdits
 from walferry.replication.source.cluster import VisibilityLabels
 from walferry.replication.source.session import Session
 
@@ -90,31 +90,31 @@ class LabelFilter:
         """Return the filter for a session's source."""
         return cls(VisibilityLabels(session.source.visibility_labels), partial(visibility_labels, session.zk, session.nodes))
 
-    def apply(self, window: Window, kept: KeptEdits, path: str) -> tuple[Window, KeptEdits]:
-        """Return the window in the form in which it is shipped.
+    def apply(self, batch: WalBatch, kept: KeptEdits, path: str) -> tuple[WalBatch, KeptEdits]:
+        """Return the batch in the form in which it is shipped.
 
         Raises LabelsRefused, with `path`, at the first entry that must not be shipped.
         """
         found = np.flatnonzero(kept.labelled)
         if not found.size or self._policy is VisibilityLabels.SHIP:
-            return window, kept
+            return batch, kept
         if self._policy is VisibilityLabels.REFUSE:
             i = int(found[0])
-            raise LabelsRefused(path, window.entry_offset(i), f"{_where(window, i)} has visibility labels (tags of type 2)")
+            raise LabelsRefused(path, batch.entry_offset(i), f"{_where(batch, i)} has visibility labels (tags of type 2)")
         parts = {}
         for i in map(int, found):
             try:
-                parts[i] = self._parts(window, kept, i)
+                parts[i] = self._parts(batch, kept, i)
             except Untranslatable as error:
-                reason = f"{_where(window, i)} has visibility labels, {error}"
-                raise LabelsUnknown(path, window.entry_offset(i), reason) from error
-        return _with_parts(window, kept, parts)
+                reason = f"{_where(batch, i)} has visibility labels, {error}"
+                raise LabelsUnknown(path, batch.entry_offset(i), reason) from error
+        return _with_parts(batch, kept, parts)
 
-    def _parts(self, window: Window, kept: KeptEdits, i: int) -> list[_Part]:
+    def _parts(self, batch: WalBatch, kept: KeptEdits, i: int) -> list[_Part]:
         """Return an entry's cells with their labels in words, split into one part for each new entry."""
         parts = [_Part()]
         row_and_type = expression = None
-        for cell in _cells(window, kept, i):
+        for cell in _cells(batch, kept, i):
             row, tags = cell.row, self._translate(cell.tags)
             if row_and_type == (row, cell.type) and expression != tags.expression:
                 parts.append(_Part())
@@ -139,7 +139,7 @@ class LabelFilter:
 @dataclass(frozen=True)
 class _Translated:
     tags: bytes
-    expression: bytes | None  # the expression that the slave's VisibilityController will find
+    expression: bytes | None  # the expression that the peer cluster's VisibilityController will find
 
 
 class _Part:
@@ -180,7 +180,8 @@ def in_words(tags: bytes, labels: Mapping[int, bytes]) -> _Translated:
     if sum(map(len, others)) + 3 + size > MAX_TAGS:
         raise Untranslatable(f"whose expression has {size} bytes, more than a cell's tags can hold")
     expression = b"|".join(b"(%b)" % b"&".join(words[ordinal] for ordinal in each) for each in ordinals)
-    # An expression of another origin next to the ordinals is dropped: it does not count here, but the slave would find it first.
+    # An expression of another origin next to the ordinals is dropped: it does not count here, but the peer cluster would find it
+    # first.
     return _Translated(b"".join(others) + encode_tag(TagType.VISIBILITY_EXPRESSION, expression), expression)
 
 
@@ -190,7 +191,7 @@ def _label(ordinal: int, labels: Mapping[int, bytes]) -> bytes:
     if name is None:
         raise Untranslatable(f"and the source's label table has none of ordinal {abs(ordinal)}")
     if name.decode(errors="ignore").strip(_TRIMMED).encode() != name or not name:
-        raise Untranslatable(f"and that of ordinal {abs(ordinal)}, {name[:64]!r}, is another one for the slave's parser")
+        raise Untranslatable(f"and that of ordinal {abs(ordinal)}, {name[:64]!r}, is another one for the peer cluster's parser")
     quoted = name.replace(b"\\", b"\\\\").replace(b'"', b'\\"')
     return (b'!"%b"' if ordinal < 0 else b'"%b"') % quoted
 
@@ -212,35 +213,35 @@ def _ordinals(content: bytes) -> list[int]:
     return found
 
 
-def _cells(window: Window, kept: KeptEdits, i: int) -> Iterator[Cell]:
+def _cells(batch: WalBatch, kept: KeptEdits, i: int) -> Iterator[Cell]:
     """Yield the kept cells of an entry."""
     for j in range(int(kept.span_first[i]), int(kept.span_first[i + 1])):
-        yield from split_cells(window.buf[int(kept.span_start[j]) : int(kept.span_end[j])].tobytes())
+        yield from split_cells(batch.buf[int(kept.span_start[j]) : int(kept.span_end[j])].tobytes())
 
 
-def _where(window: Window, i: int) -> str:
-    index = window.index
+def _where(batch: WalBatch, i: int) -> str:
+    index = batch.index
     names = ((index.region_start, index.region_len), (index.table_start, index.table_len))
-    region, table = (window.buf[int(s[i]) : int(s[i] + n[i])].tobytes().decode(errors="replace") for s, n in names)
+    region, table = (batch.buf[int(s[i]) : int(s[i] + n[i])].tobytes().decode(errors="replace") for s, n in names)
     return f"a cell of table {table}, region {region},"
 
 
-def _with_parts(window: Window, kept: KeptEdits, parts: Mapping[int, list[_Part]]) -> tuple[Window, KeptEdits]:
+def _with_parts(batch: WalBatch, kept: KeptEdits, parts: Mapping[int, list[_Part]]) -> tuple[WalBatch, KeptEdits]:
     """Replace the cells of some entries, each by one or more entries. The new cells follow the old ones in the buffer.
 
     After each of an entry's parts except the last, the position is still the one before the entry.
     """
-    counts = np.ones(len(window.index), np.int64)
+    counts = np.ones(len(batch.index), np.int64)
     counts[list(parts)] = [len(p) for p in parts.values()]
     taken = np.repeat(np.arange(counts.size), counts)
     last = np.cumsum(counts) - 1
-    index = window.index.chosen(taken)
-    file_start, file_end = window.positions[taken], window.positions[taken]
-    file_end[last] = window.next_positions
+    index = batch.index.chosen(taken)
+    file_start, file_end = batch.positions[taken], batch.positions[taken]
+    file_end[last] = batch.next_positions
     arrays = {name: getattr(kept, name)[taken] for name in ("reason", "cells", "rows", "size", "marked", "labelled")}
-    data: list[Bytes] = [window.buf]
+    data: list[Bytes] = [batch.buf]
     spans: dict[int, tuple[int, int]] = {}
-    at = int(window.buf.size)
+    at = int(batch.buf.size)
     for i, pieces in parts.items():
         first = int(last[i]) - len(pieces) + 1
         for k, part in enumerate(pieces, first):
@@ -254,7 +255,7 @@ def _with_parts(window: Window, kept: KeptEdits, parts: Mapping[int, list[_Part]
                 index.cell_count[k] = part.cells
     first_span, start, end = _spans(kept, taken, spans)
     changed = replace(kept, **arrays, span_first=first_span, span_start=start, span_end=end)
-    return Window(np.concatenate(data), window.base, index, file_start, file_end), changed
+    return WalBatch(np.concatenate(data), batch.base, index, file_start, file_end), changed
 
 
 def _spans(kept: KeptEdits, taken: Ints, replaced: Mapping[int, tuple[int, int]]) -> tuple[Ints, Ints, Ints]:

@@ -119,7 +119,7 @@ def holding_peer_after_others(
     Raises PeerLocked after `wait_seconds`, ConnectError.
     """
     give_up = time.monotonic() + wait_seconds
-    told = ""
+    reported = ""
     with ExitStack() as stack:
         while True:
             with open_session(source, look_only=True) as session:
@@ -130,9 +130,9 @@ def holding_peer_after_others(
             except PeerLocked as error:
                 if time.monotonic() > give_up:
                     raise
-                if str(error) != told:
-                    told = str(error)
-                    waiting(told)
+                if str(error) != reported:
+                    reported = str(error)
+                    waiting(reported)
             time.sleep(LOOK_SECONDS)
         yield attempt
 

@@ -2,5 +2,5 @@
 
 settings        all settings of a peer: names, defaults, units and checks
 reading         peers as HBase keeps them, and whether they may be shipped
-slave_tables    the tables of a peer's slave
+peer_tables     the tables of a peer's cluster
 """

@@ -85,9 +85,9 @@ class Peer:
         return settings.SUCCEEDS.text(self.config) or None
 
     @property
-    def slave_conn_id(self) -> str | None:
-        """The connection with the login to the slave, if the peer names one."""
-        return settings.SLAVE_CONN_ID.text(self.config) or None
+    def peer_conn_id(self) -> str | None:
+        """The connection with the login to the peer cluster, if the peer names one."""
+        return settings.PEER_CONN_ID.text(self.config) or None
 
     @property
     def max_lag(self) -> float | None:
@@ -96,18 +96,18 @@ class Peer:
         return seconds
 
     @property
-    def slave(self) -> ClusterKey:
-        """The cluster key of the slave. Raises PeerError if the key is malformed."""
+    def peer_cluster(self) -> ClusterKey:
+        """The cluster key of the peer cluster. Raises PeerError if the key is malformed."""
         try:
             return parse_cluster_key(self.cluster_key)
         except ValueError as error:
             raise PeerError(self.id, str(error), "Correct the peer's cluster key") from error
 
 
-def slave_of(peer_id: str, key: ClusterKey) -> Whose:
+def peer_cluster_of(peer_id: str, key: ClusterKey) -> Whose:
     """Return the name in messages of the ensemble behind a peer's cluster key."""
     where = f"the cluster key of peer {peer_id}, {key}"
-    return Whose(f"the slave of peer {peer_id}", f"{where},", where)
+    return Whose(f"the cluster of peer {peer_id}", f"{where},", where)
 
 
 @dataclass(frozen=True)
@@ -246,7 +246,7 @@ def check_understood(peer: Peer) -> None:
     Raises PeerNotUnderstood, and PeerError for a malformed cluster key.
     """
     odd = list(peer.not_understood)
-    at = peer.slave
+    at = peer.peer_cluster
     odd += [
         f"its configuration has {each.key} = {peer.config[each.key]}, which HBase puts over its cluster key"
         for each, meant in zip(settings.OVER_THE_CLUSTER_KEY, (at.quorum, at.port, at.znode_parent), strict=True)

@@ -33,16 +33,17 @@ _KIB, _MIB = 1 << 10, 1 << 20
 
 
 class SinkKind(StrEnum):
-    """How edits are sent to the slave.
+    """How edits are sent to the peer cluster.
 
-    DIRECT costs the slave about half as much, and is the default. It needs a user who may write to the slave's tables. If the
-    slave refuses, the edits are sent as with REPLICATE. REPLICATE is for a slave that must recognize replication, because its
-    RegionServers have coprocessors or filters for it, or because the user's rights do not suffice otherwise.
+    DIRECT costs the peer cluster about half as much, and is the default. It needs a user who may write to the peer cluster's
+    tables. If the peer cluster refuses, the edits are sent as with REPLICATE. REPLICATE is for a peer cluster that must recognize
+    replication, because its RegionServers have coprocessors or filters for it, or because the user's rights do not suffice
+    otherwise.
     """
 
-    DIRECT = "direct"  # writes to the slave's regions
-    REPLICATE = "replicate"  # some RegionServers of the slave take the edits as HBase's own sources send them
-    HFILES = "hfiles"  # writes files, which the slave loads; edits that cannot go as files go in the peer's other way
+    DIRECT = "direct"  # writes to the peer cluster's regions
+    REPLICATE = "replicate"  # some RegionServers of the peer cluster take the edits as HBase's own sources send them
+    HFILES = "hfiles"  # writes files, which the peer cluster loads; edits that cannot go as files go in the peer's other way
     AUTO = "auto"  # as files if there are many edits
 
     @property
@@ -151,13 +152,14 @@ class PeerSettings:
 
     # fmt: off
     sink: SinkKind = field(default=SinkKind.DIRECT, metadata=_row(
-        "sink", "how edits are sent to the slave", remark=", see [below](#how-edits-are-sent-to-the-slave). Walferry's own"))
+        "sink", "how edits are sent to the peer cluster",
+        remark=", see [below](#how-edits-are-sent-to-the-peer-cluster). Walferry's own"))
     otherwise: SinkKind = SinkKind.DIRECT  # the way for edits that do not go as files; has no key of its own
     hfiles_from: int = field(default=256 * _MIB, metadata=_row(
         "hfiles.from", "the size of the WALs from which the sink auto makes files of them", 0, 1 << 50, "bytes",
         remark=". Walferry's own"))
     ratio: float = field(default=0.5, metadata=_row(
-        _SOURCE + "ratio", "the share of the slave's RegionServers to ship to", 0.001, 1,
+        _SOURCE + "ratio", "the share of the peer cluster's RegionServers to ship to", 0.001, 1,
         remark=", at least one (0.1 in HBase 1); for `replicate` only"))
     bad_sink_threshold: int = field(default=3, metadata=_row(
         "replication.bad.sink.threshold", "the failures in a row that a sink may have", 0, 1000,
@@ -176,7 +178,7 @@ class PeerSettings:
     senders: int = field(default=10, metadata=_row(
         "hbase.replication.source.maxthreads", "the senders of a job", 1, 64,  # HBase: threads of one RegionServer and peer
         remark=", which send side by side, shared out among its WAL groups; each group has at least two (one, if the setting is "
-        "1). Also how many calls of `direct` to one server are under way at once, see [below](#a-slave-that-is-far-away)"))
+        "1). Also how many calls of `direct` to one server are under way at once, see [below](#a-peer-cluster-that-is-far-away)"))
     shipment_entries: int = field(default=25_000, metadata=_row(
         _SOURCE + "nb.capacity", "the entries in one request", 1, 1_000_000))
     shipment_bytes: int = field(default=2 * _MIB, metadata=_row(
@@ -185,16 +187,17 @@ class PeerSettings:
     buffer_bytes: int = field(default=64 * _MIB, metadata=_row(
         "replication.total.buffer.quota", "the size of the edits that a WAL group holds", _MIB, 4096 * _MIB, "bytes",
         remark=" in memory (in HBase 256 MiB, for all peers of a RegionServer)"))
-    # For tables and families that exist neither at the slave nor at the source any more (HBaseInterClusterReplicationEndpoint).
+    # For tables and families that exist neither at the peer cluster nor at the source any more
+    # (HBaseInterClusterReplicationEndpoint).
     drop_deleted_tables: bool = field(default=False, metadata=_row(
         "hbase.replication.drop.on.deleted.table", "whether edits of deleted tables are dropped", hbase=True,
-        remark=", if the source has them no more either, see [below](#tables-and-families-that-the-slave-lacks)"))
+        remark=", if the source has them no more either, see [below](#tables-and-families-that-the-peer-cluster-lacks)"))
     drop_deleted_families: bool = field(default=False, metadata=_row(
         "hbase.replication.drop.on.deleted.columnfamily", "whether edits of deleted families are dropped", hbase=True))
     patience_seconds: float = field(default=90.0, metadata=_row(
-        "replication.slave.patience", "the time that a silent slave gets", 1000, 86_400_000, "ms",
+        "replication.sink.patience", "the time that a silent peer cluster gets", 1000, 86_400_000, "ms",
         remark=": when it has neither acknowledged anything nor worked on a request for this long, the batch ends as "
-        "`slave-down`, and the next one tries again. Walferry's own: HBase has no such limit"))
+        "`peer-down`, and the next one tries again. Walferry's own: HBase has no such limit"))
     # fmt: on
 
     @property
@@ -241,13 +244,13 @@ PAUSED = Setting("walferry.paused", "", "`peers pause`, `peers resume`",
 MAX_LAG = Setting("walferry.max_lag", "", "`peers set ID max_lag=900`",
                   "an older edit that is not shipped is [a finding](monitoring.md#findings)",
                   least=1, most=31_536_000, unit="seconds", kind=float)
-SLAVE_CONN_ID = Setting("walferry.slave_conn_id", "name of an Airflow connection", "`peers set ID slave_conn_id=NAME`",
-                        "as whom the slave is talked to: [its principal, keytab, TLS](secured-clusters.md#slaves)")
+PEER_CONN_ID = Setting("walferry.peer_conn_id", "name of an Airflow connection", "`peers set ID peer_conn_id=NAME`",
+                        "as whom the peer cluster is talked to: [its principal, keytab, TLS](secured-clusters.md#peer-clusters)")
 HANDED_BACK_TO = Setting("walferry.handed-back-to", "id of a peer", "`peers hand-back`",
                          "HBase is to ship that peer instead of this one. It says nothing if there is no such peer")
 SUCCEEDS = Setting("walferry.succeeds", "id of a peer", "`peers hand-back`",
                    "at a peer that is not managed: HBase is to ship it instead of that one, which is being handed back")
-MARKS = (MANAGED, PAUSED, MAX_LAG, SLAVE_CONN_ID, HANDED_BACK_TO, SUCCEEDS)
+MARKS = (MANAGED, PAUSED, MAX_LAG, PEER_CONN_ID, HANDED_BACK_TO, SUCCEEDS)
 
 NAMESPACES = Setting("namespaces", "names, split by commas", "`peers create`, `peers set ID namespaces=a,b`",
                      "it gets edits of these, and of `table_cfs`")
@@ -261,7 +264,7 @@ OVER_THE_CLUSTER_KEY = tuple(
     Setting(key, "as in `cluster_key`", "HBase's shell", "HBase puts it over that key, so a peer with another is refused")
     for key in ("hbase.zookeeper.quorum", "hbase.zookeeper.property.clientPort", "zookeeper.znode.parent"))
 FIELDS = (
-    Setting("cluster_key", "hosts:port:znode", "`peers create`", "where the slave's ZooKeeper is"),
+    Setting("cluster_key", "hosts:port:znode", "`peers create`", "where the peer cluster's ZooKeeper is"),
     Setting("state", "DISABLED", "HBase's shell", "an ENABLED peer is refused: its RegionServers ship it themselves"),
     Setting("endpoint_impl", "none, or HBaseInterClusterReplicationEndpoint", "HBase's shell", "a peer with another is refused"),
     Setting("serial", "false", "HBase's shell", "a serial peer is refused: order is kept within a region, not across its moves"),
@@ -275,7 +278,7 @@ FIELDS = (
     *OVER_THE_CLUSTER_KEY,
 )
 # fmt: on
-SETTABLE = {each.name: each for each in (*SHIPPING, MAX_LAG, SLAVE_CONN_ID, BANDWIDTH, NAMESPACES)}  # by `peers set`
+SETTABLE = {each.name: each for each in (*SHIPPING, MAX_LAG, PEER_CONN_ID, BANDWIDTH, NAMESPACES)}  # by `peers set`
 
 
 def parsed(settings: Mapping[str, str]) -> dict[str, Any]:

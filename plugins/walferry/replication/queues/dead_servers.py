@@ -123,7 +123,7 @@ def shippable_peers(session: Session, watch: Watch | None = None) -> frozenset[s
 
 
 @dataclass(frozen=True)
-class ServersTold:
+class ServersNotified:
     """An announced dead server: when it is due again (time.monotonic), the pause after that, and its queues."""
 
     due: float
@@ -139,9 +139,9 @@ class DeadServersStream(Watcher):
     the server's queues: the run that the first announcement started may have failed.
     """
 
-    def __init__(self, source: SourceCluster, told: Mapping[str, ServersTold] | None = None) -> None:
+    def __init__(self, source: SourceCluster, notified: Mapping[str, ServersNotified] | None = None) -> None:
         super().__init__(source.quorum, source.login)
-        self.told = told or {}  # the servers that the last look found or an earlier stream announced
+        self.notified = notified or {}  # the servers that the last look found or an earlier stream announced
         self._source = source
 
     async def next(self) -> tuple[DeadServer, ...]:
@@ -155,28 +155,28 @@ class DeadServersStream(Watcher):
         session = Session(self._source, zk)
         there = find_dead(session, watch)
         now = time.monotonic()  # after the look, however long it took: pauses count from the announcement
-        found, told = [], {}
+        found, notified = [], {}
         for dead in there:
-            before = self.told.get(dead.name)
+            before = self.notified.get(dead.name)
             if before is None:
                 found.append(dead)
-                told[dead.name] = ServersTold(now + AGAIN_SECONDS, AGAIN_SECONDS, dead)
+                notified[dead.name] = ServersNotified(now + AGAIN_SECONDS, AGAIN_SECONDS, dead)
             elif dead != before.dead:  # a run or HBase moves the queues, or takes WALs out
-                told[dead.name] = ServersTold(now + before.pause, before.pause, dead)
+                notified[dead.name] = ServersNotified(now + before.pause, before.pause, dead)
             elif now < before.due:
-                told[dead.name] = before
+                notified[dead.name] = before
             elif _is_held(session, dead):
-                told[dead.name] = ServersTold(now + AGAIN_SECONDS, before.pause, dead)
+                notified[dead.name] = ServersNotified(now + AGAIN_SECONDS, before.pause, dead)
             else:
                 pause = min(2 * before.pause, MAX_AGAIN_SECONDS)
                 found.append(dead)
-                told[dead.name] = ServersTold(now + pause, pause, dead)
-        self.told = told
+                notified[dead.name] = ServersNotified(now + pause, pause, dead)
+        self.notified = notified
         return tuple(found) or None
 
     def _pause(self) -> float | None:
         """Return the seconds until the next server is due; None if there is none."""
-        return max(0.0, min(told.due for told in self.told.values()) - time.monotonic()) if self.told else None
+        return max(0.0, min(notified.due for notified in self.notified.values()) - time.monotonic()) if self.notified else None
 
 
 def _is_held(session: Session, dead: DeadServer) -> bool:

@@ -5,14 +5,14 @@ peer's state, which must not have changed since the lease began, so no write is 
 adds to the group, the lease's znode stays and names the last holder. The holder that finishes a dead server's group deletes the
 znode; garbage collection deletes the znodes of killed holders (shipping/garbage_collection.py).
 
-A lease is also the right to send the group's edits to the slave (base/zk/right.py). A sender asks `right` before each request.
-`release` leaves a note for the next holder: for how long unanswered requests may still take effect. So `release` may be called at
-any time.
+A lease is also the right to send the group's edits to the peer cluster (base/zk/right.py). A sender asks `right` before each
+request. `release` leaves a note for the next holder: for how long unanswered requests may still take effect. So `release` may be
+called at any time.
 
 Below /hbase a lease creates nothing. It sets positions of queued WALs. It deletes finished WALs, emptied queues of dead servers,
-Walferry's own pseudo server when it is empty, and references to bulk-loaded HFiles that the slave has copied. HBase may move a
-queue between any two of our calls. A lease remembers where the group's WALs were read, and writes there. It looks for a WAL in
-all queues of the peer only when the WAL is not there any more.
+Walferry's own pseudo server when it is empty, and references to bulk-loaded HFiles that the peer cluster has copied. HBase may
+move a queue between any two of our calls. A lease remembers where the group's WALs were read, and writes there. It looks for a
+WAL in all queues of the peer only when the WAL is not there any more.
 """
 
 import logging
@@ -40,12 +40,13 @@ from walferry.replication.queues.finding import QueuePlace, find_wal, read_group
 from walferry.replication.queues.reading import Queue
 from walferry.replication.source.session import Session
 
-HBASE_CALL_SECONDS = 60.0  # the time limit of a RegionServer's call to a slave, by default
+HBASE_CALL_SECONDS = 60.0  # the time limit of a RegionServer's call to a peer cluster, by default
 MAX_DIGITS = 11  # of a time in ms, which HBase reads as an int
 TRIES = 50  # a try fails if the WAL moves or its position changes between the read and the write
 
 WHY_SETTLING = (
-    "it was disabled a moment ago, and calls of its RegionServers that were under way then may still take effect at the slave"
+    "it was disabled a moment ago, and calls of its RegionServers that were under way then may still take effect at the peer "
+    "cluster"
 )
 
 log = logging.getLogger(__name__)
@@ -100,7 +101,7 @@ def await_settled(session: Session, peer_id: str, guard: Guard, lock: str) -> No
 
 
 def settling_seconds(state: ZNode, clock: ZNode, config: Mapping[str, str]) -> float:
-    """Return for how many seconds calls of RegionServers may still take effect at the slave of a DISABLED peer.
+    """Return for how many seconds calls of RegionServers may still take effect at the cluster of a DISABLED peer.
 
     `clock` is any znode that was just written. HBase looks at the peer's state before each call, and a call under way goes on:
     for HBASE_CALL_SECONDS, or for the timeout in the peer's configuration if that is longer (ReplicationSourceShipper of 2.x; in
@@ -273,7 +274,7 @@ class Lease:
             return self._write(operations).refusal
 
     def remove_hfile_refs(self, names: Sequence[str]) -> None:
-        """Let HBase clean these bulk-loaded HFiles as far as this peer is concerned: the slave has their cells.
+        """Let HBase clean these bulk-loaded HFiles as far as this peer is concerned: the peer cluster has their cells.
 
         References that are already gone are skipped. Raises ValueError for a name that a file cannot have.
         """

@@ -1,4 +1,4 @@
-"""Records whether the slave acknowledges the edits sent to it.
+"""Records whether the peer cluster acknowledges the edits sent to it.
 
 All senders of a task report here; the thread that publishes the summary reads the record.
 """
@@ -18,7 +18,7 @@ LONGEST_REPEAT_SECONDS = 600.0
 
 @dataclass(frozen=True)
 class Outage:
-    """Since when the slave acknowledges nothing, how many tries have failed, and why the last try did (None: none has)."""
+    """Since when the peer cluster acknowledges nothing, how many tries have failed, and why the last try did (None: none has)."""
 
     since: float  # seconds since the epoch
     tries: int
@@ -26,10 +26,10 @@ class Outage:
 
 
 class Answers:
-    """The outcomes of the tries to reach the slave. Any thread may call the methods.
+    """The outcomes of the tries to reach the peer cluster. Any thread may call the methods.
 
-    Durations are taken from `clock`, so that a correction of the machine's time neither uses up the patience with a slave nor
-    prolongs it. `epoch_clock` only gives the time of day, for people.
+    Durations are taken from `clock`, so that a correction of the machine's time neither uses up the patience with a peer cluster
+    nor prolongs it. `epoch_clock` only gives the time of day, for people.
     """
 
     def __init__(self, clock: Callable[[], float] = time.monotonic, epoch_clock: Callable[[], float] = time.time) -> None:
@@ -44,7 +44,7 @@ class Answers:
         self._error: str | None = None
 
     def trying(self, expected_seconds: float = SILENCE_SECONDS) -> None:
-        """Note that a try begins. For `expected_seconds` the slave may be silent without anything being wrong."""
+        """Note that a try begins. For `expected_seconds` the peer cluster may be silent without anything being wrong."""
         with self._lock:
             now = self._clock()
             self._under_way += 1
@@ -52,7 +52,7 @@ class Answers:
             self._quiet_until = max(self._quiet_until, now + expected_seconds)
 
     def answered(self) -> None:
-        """Note that the slave has taken the edits, has refused them for good, or says that it is too busy now."""
+        """Note that the peer cluster has taken the edits, has refused them for good, or says that it is too busy now."""
         with self._lock:
             self._under_way -= 1
             self._tries, self._error = 0, None
@@ -67,7 +67,7 @@ class Answers:
             self._error = error
 
     def given_up(self) -> None:
-        """Note that this side ended a try, so that it is unknown whether the slave would have answered."""
+        """Note that this side ended a try, so that it is unknown whether the peer cluster would have answered."""
         with self._lock:
             self._under_way -= 1
             if not self._under_way and not self._tries:
@@ -80,19 +80,19 @@ class Answers:
 
     @property
     def since(self) -> float:
-        """Since when the slave acknowledges nothing, in seconds since the epoch; now if it does, or is asked nothing."""
+        """Since when the peer cluster acknowledges nothing, in seconds since the epoch; now if it does, or is asked nothing."""
         with self._lock:
             return self._epoch_clock() if self._since is None else self._in_epoch(self._since)
 
     @property
     def silent_seconds(self) -> float:
-        """For how long the slave has neither acknowledged the edits sent to it nor worked on them."""
+        """For how long the peer cluster has neither acknowledged the edits sent to it nor worked on them."""
         with self._lock:
             return 0.0 if self._since is None else self._clock() - max(self._since, self._heard)
 
     @property
     def outage(self) -> Outage | None:
-        """The slave's silence, once it has lasted some seconds."""
+        """The peer cluster's silence, once it has lasted some seconds."""
         with self._lock:
             now = self._clock()
             if self._since is None or (now - self._since < FAILING_SECONDS if self._tries else now < self._quiet_until):

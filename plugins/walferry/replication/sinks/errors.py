@@ -11,41 +11,45 @@ class Stopped(Exception):
     """The group's shipping is to stop. A signal to the reader and the senders, not an error."""
 
 
-class SlaveUnreachable(WalferryError):
-    """`slave` has acknowledged nothing since `since` (seconds since the epoch), in `tries` tries; the last try failed with
+class PeerClusterUnreachable(WalferryError):
+    """`peer_cluster` has acknowledged nothing since `since` (seconds since the epoch), in `tries` tries; the last try failed with
     `last_error`.
 
     `tries` is 0 if the deadline had passed before the first one. `answered` is true if the last try failed with an error from the
-    slave itself.
+    peer cluster itself.
     """
 
     def __init__(
-        self, slave: str, since: float, tries: int, last_error: str, *,
+        self, peer_cluster: str, since: float, tries: int, last_error: str, *,
         patience_seconds: float | None = None, answered: bool = False,
     ) -> None:  # fmt: skip
         until = "until the deadline" if patience_seconds is None else f"for more than {patience_seconds:g} s"
         when = f"{datetime.fromtimestamp(since, UTC):%Y-%m-%d %H:%M:%S} UTC"
         count = "1 try" if tries == 1 else f"{tries} tries"
-        problem = f"slave {slave} has acknowledged nothing since {when}, {until}, in {count}; the last: {last_error.rstrip('.')}"
+        problem = (
+            f"peer cluster {peer_cluster} has acknowledged nothing since {when}, {until}, in {count}; the last: "
+            f"{last_error.rstrip('.')}"
+        )
         super().__init__(problem, "The backlog is kept, and the next batch tries again")
         self.problem = problem
-        self.slave = slave
+        self.peer_cluster = peer_cluster
         self.tries = tries
         self.last_error = last_error
         self.answered = answered
 
 
-class SlaveRefusesLogin(WalferryError):
-    """ZooKeeper of `slave` does not accept our login, and will not accept it later; `why` gives the reason."""
+class PeerClusterRefusesLogin(WalferryError):
+    """ZooKeeper of `peer_cluster` does not accept our login, and will not accept it later; `why` gives the reason."""
 
     retry_helps = False
 
-    def __init__(self, slave: str, why: str) -> None:
-        super().__init__(f"slave {slave} does not let us in: {why}")
+    def __init__(self, peer_cluster: str, why: str) -> None:
+        super().__init__(f"peer cluster {peer_cluster} does not let us in: {why}")
 
 
 class CellRefused(WalferryError):
-    """A cell exceeds the size that `server` of the slave accepts. The slave is otherwise fine, and other cells arrive."""
+    """A cell exceeds the size that `server` of the peer cluster accepts. The peer cluster is otherwise fine, and other cells
+    arrive."""
 
     retry_helps = False
 
@@ -53,14 +57,15 @@ class CellRefused(WalferryError):
         most = "than it takes" if limit is None else f"than the {limit:,} that it takes"
         super().__init__(
             f"{server}: a cell of table {table}, row {row}, has {size:,} bytes, more {most} (hbase.server.keyvalue.maxsize, and "
-            "hbase.client.keyvalue.maxsize of the slave's servers)",
-            "Raise these settings on all servers of the slave to what the source has, or leave the family out of the peer; until "
-            "then its WAL group waits",
+            "hbase.client.keyvalue.maxsize of the peer cluster's servers)",
+            "Raise these settings on all servers of the peer cluster to what the source has, or leave the family out of the "
+            "peer; until then its WAL group waits",
         )
 
 
-class NotAtSlave(WalferryError):
-    """The slave has no table `table`, or its table has no family `family`. The text comes from `refusal`, the slave's answer."""
+class NotAtPeerCluster(WalferryError):
+    """The peer cluster has no table `table`, or its table has no family `family`. The text comes from `refusal`, the peer
+    cluster's answer."""
 
     retry_helps = False
 

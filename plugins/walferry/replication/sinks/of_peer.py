@@ -17,9 +17,9 @@ from walferry.replication.source.cluster import SourceCluster, SourceError
 from walferry.replication.source.session import Session
 
 if TYPE_CHECKING:
-    from walferry.hbase.wal.windows import Window
+    from walferry.hbase.wal.wal_batches import WalBatch
+    from walferry.replication.filters.batch import KeptEdits
     from walferry.replication.filters.rules import FilterRules
-    from walferry.replication.filters.window import KeptEdits
     from walferry.replication.sinks.hbase.bulk_loads import HFileRefs
     from walferry.replication.sinks.sink import Sink
 
@@ -31,11 +31,11 @@ def open_sink(
     right: Right, lease: HFileRefs | None, on_missing_hfiles: Callable[[int], None], on_failure: Callable[[], None],
 ) -> Sink:  # fmt: skip
     """Return the sink of a peer, not yet entered. `deadline` is on time.monotonic; `stop`, once set, ends all waiting in the
-    sink. `right` is asked before each request to the slave.
+    sink. `right` is asked before each request to the peer cluster.
 
     `lease` is the lease on the group's queue, for a sink's writes at the source. Without a lease nothing is written there:
     references to HFiles belong to the queues, and stay as they are. `on_missing_hfiles` is called with the number of files that
-    were gone and not needed, and `on_failure` after each failed try to reach the slave's ZooKeeper.
+    were gone and not needed, and `on_failure` after each failed try to reach the peer cluster's ZooKeeper.
     """
     from walferry.replication.sinks.hbase.bulk_loads import HFileSender, HFileSource
     from walferry.replication.sinks.hbase.sink import HBaseSink
@@ -52,9 +52,9 @@ def open_sink(
 
 
 def why_down(peer: Peer, source: SourceCluster, timeout_seconds: float = REACHABLE_SECONDS) -> str | None:
-    """Return why the slave of `peer` cannot be shipped to, in one line; None if no obstacle is known.
+    """Return why the cluster of `peer` cannot be shipped to, in one line; None if no obstacle is known.
 
-    Takes at most about `timeout_seconds`. Never raises because of the slave, its ZooKeeper or the peer's cluster key.
+    Takes at most about `timeout_seconds`. Never raises because of the peer cluster, its ZooKeeper or the peer's cluster key.
     """
     try:
         login = source.login_to(peer)
@@ -64,15 +64,15 @@ def why_down(peer: Peer, source: SourceCluster, timeout_seconds: float = REACHAB
 
 
 def bulk_loads_in(
-    window: Window, kept: KeptEdits, rules: FilterRules, source: SourceCluster, path: str
+    batch: WalBatch, kept: KeptEdits, rules: FilterRules, source: SourceCluster, path: str
 ) -> tuple[list[int], list[str]]:
-    """Return the window's entries with bulk loads that the peer gets, and the files of its other bulk loads, to which references
+    """Return the batch's entries with bulk loads that the peer gets, and the files of its other bulk loads, to which references
     may be left. Notes the fate of the others in `kept`.
 
     Raises WalCorruptError or BulkLoadRefused, naming `path`, at the first entry that cannot be shipped.
     """
     from walferry.replication.sinks.hbase.bulk_loads import take_bulk_loads
 
-    found = take_bulk_loads(window, kept, rules, source, path)
+    found = take_bulk_loads(batch, kept, rules, source, path)
     let_go = [name for each in found.values() if not each.entry_count and each.bulk_load for name in each.bulk_load.names]
     return sorted(entry for entry, each in found.items() if each.entry_count), let_go

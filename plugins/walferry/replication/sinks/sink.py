@@ -1,8 +1,8 @@
 """The protocol of a sink: its inputs, and the promises that it must keep.
 
-    Window + Kept  →  Sink.take  →  Take.request, Sink.join  →  Request  →  Sender.send
+    WalBatch + Kept  →  Sink.take  →  Take.request, Sink.join  →  Request  →  Sender.send
 
-The reader hands over a window and the edits that the filters kept. The sink says which entries it sends, and makes requests of
+The reader hands over a batch and the edits that the filters kept. The sink says which entries it sends, and makes requests of
 them. Shipping decides how many entries fit into a request, and which sender gets it when. A request is opaque to shipping, which
 only counts its contents.
 
@@ -25,9 +25,9 @@ from uuid import UUID
 import numpy as np
 import numpy.typing as npt
 
-from walferry.hbase.wal.windows import Window
+from walferry.hbase.wal.wal_batches import WalBatch
+from walferry.replication.filters.batch import KeptEdits
 from walferry.replication.filters.rules import FilterRules
-from walferry.replication.filters.window import KeptEdits
 from walferry.replication.peers.settings import SinkKind
 from walferry.replication.sinks.answers import Answers
 
@@ -65,18 +65,18 @@ class SinkRequest(Protocol):
 
 
 class Take(Protocol):
-    """The part of a window that a sink takes."""
+    """The part of a batch that a sink takes."""
 
     @property
     def entries(self) -> Ints:
-        """The entries to send, as ascending indices into the window."""
+        """The entries to send, as ascending indices into the batch."""
 
     @property
     def alone(self) -> Collection[int]:
         """The entries that need a request of their own."""
 
     def request(self, entries: Ints) -> SinkRequest:
-        """Return a request for some of `entries`: at least one, ascending, for one sender. Copies the bytes from the window."""
+        """Return a request for some of `entries`: at least one, ascending, for one sender. Copies the bytes from the batch."""
 
 
 class Sender(Protocol):
@@ -85,8 +85,8 @@ class Sender(Protocol):
     def send(self, requests: Sequence[SinkRequest], deadline: float) -> None:
         """Return when all requests are acknowledged: several in a row, or one that goes alone. `deadline` is on time.monotonic.
 
-        Raises SlaveUnreachable when the deadline or the sink's patience is over, Stopped, and other errors that trying again does
-        not repair.
+        Raises PeerClusterUnreachable when the deadline or the sink's patience is over, Stopped, and other errors that trying
+        again does not repair.
         """
 
 
@@ -117,8 +117,8 @@ class Sink(Protocol):
     def refused(self) -> str | None:
         """Why the target has refused the requested way of sending edits; None if it has not."""
 
-    def take(self, window: Window, kept: KeptEdits, rules: FilterRules, path: str) -> Take:
-        """Choose the entries that this sink sends of a window of file `path`. Notes in `kept` the fate of entries only it knows.
+    def take(self, batch: WalBatch, kept: KeptEdits, rules: FilterRules, path: str) -> Take:
+        """Choose the entries that this sink sends of a batch of file `path`. Notes in `kept` the fate of entries only it knows.
 
         Raises a WalError at the first entry that cannot be sent.
         """

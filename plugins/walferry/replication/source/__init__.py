@@ -6,5 +6,5 @@ client with the cluster's paths and files. `agreement` checks that the Master an
     fields                reads an Airflow connection from the environment, as JSON or a URI
     logins                the login fields of a connection: our user or principal, and the requirements on the cluster's servers
     source_job            the fields that all jobs share
-    slaves                the logins to the slaves, from their own connections
+    peer_logins           the logins to the peer clusters, from their own connections
 """

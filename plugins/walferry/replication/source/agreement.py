@@ -68,8 +68,8 @@ def disagreements(session: Session, peer_ids: Collection[str], said: Mapping[str
         known = said if said is not None and number == 0 else master_peers(session)
         if known is None:
             return {}
-        looked = {peer_id: _difference(session, peer_id, known.get(peer_id)) for peer_id in set(peer_ids)}
-        found = {peer_id: StalePeer(peer_id, what) for peer_id, what in looked.items() if what}
+        compared = {peer_id: _difference(session, peer_id, known.get(peer_id)) for peer_id in set(peer_ids)}
+        found = {peer_id: StalePeer(peer_id, what) for peer_id, what in compared.items() if what}
         if not found:
             break
     return found

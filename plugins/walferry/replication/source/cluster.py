@@ -16,7 +16,7 @@ from walferry.hbase.cluster_key import parse_cluster_key
 from walferry.hbase.crypto.provider import KeyProvider, KeyProviderError
 from walferry.hbase.files.logins import log_in
 from walferry.hbase.layout import QueueLayout, ZNodes
-from walferry.replication.peers.settings import SLAVE_CONN_ID
+from walferry.replication.peers.settings import PEER_CONN_ID
 
 if TYPE_CHECKING:  # DAG files are parsed without a ZooKeeper client
     from walferry.replication.peers.reading import Peer
@@ -29,7 +29,7 @@ class VisibilityLabels(StrEnum):
     """What happens to cells with visibility labels."""
 
     REFUSE = "refuse"
-    STRINGS = "strings"  # as label expressions, which the slave turns into its own tags
+    STRINGS = "strings"  # as label expressions, which the peer cluster turns into its own tags
     SHIP = "ship"  # as they are
 
 
@@ -48,8 +48,8 @@ def canonical(cluster_key: str) -> str:
     return f"{','.join(sorted(key.connect_string.split(',')))}:{key.znode_parent}"
 
 
-def for_slave(conn_id: str, cluster_key: str) -> str:
-    """Return the name of a connection when it is used for a slave."""
+def for_peer_cluster(conn_id: str, cluster_key: str) -> str:
+    """Return the name of a connection when it is used for a peer cluster."""
     return f"{conn_id} {canonical(cluster_key)}"
 
 
@@ -65,11 +65,14 @@ class SourceCluster(Strict):
     znode_parent: str = "/hbase"
     root: str = "/walferry"  # our own root in ZooKeeper: leases, progress, marks
     login: Login = UNSECURED
-    # The logins to slaves: see slaves.py. Where there are connections, `slave_logins` reads them; elsewhere it is None.
-    slave_conn_ids: Mapping[str, str] = field(default_factory=dict, hash=False)  # by `canonical` keys, for peers that name none
-    slave_logins: Callable[[str, str], Login] | None = field(default=None, compare=False, repr=False)
-    slaves: Mapping[str, Login] = field(default_factory=dict, hash=False)  # the logins that were read, by `for_slave`
-    slave_problems: Mapping[str, str] = field(default_factory=dict, hash=False)  # why there is no login, by `for_slave`
+    # The logins to peer clusters: see peer_logins.py. Where there are connections, `peer_logins` reads them; elsewhere it is
+    # None.
+    peer_conn_ids: Mapping[str, str] = field(default_factory=dict, hash=False)  # by `canonical` keys, for peers that name none
+    peer_logins: Callable[[str, str], Login] | None = field(default=None, compare=False, repr=False)
+    # the logins that were read, by `for_peer_cluster`
+    peer_clusters: Mapping[str, Login] = field(default_factory=dict, hash=False)
+    # why there is no login, by `for_peer_cluster`
+    peer_cluster_problems: Mapping[str, str] = field(default_factory=dict, hash=False)
     queue_layout: str = QueueLayout.HBASE2
     quarantine: str | None = None  # URL of the folder for broken WALs that a run gives up
     archive: str | None = None  # URL of the folder that shipped WALs are copied to before they leave their queues
@@ -115,37 +118,38 @@ class SourceCluster(Strict):
             raise SourceError(f"key_provider: {error}") from None
 
     def login_to(self, peer: Peer) -> Login:
-        """Return the login to a peer's slave. Raises SourceError as `login_at` does."""
-        return self.login_at(peer.cluster_key, peer.slave_conn_id)
+        """Return the login to a peer's cluster. Raises SourceError as `login_at` does."""
+        return self.login_at(peer.cluster_key, peer.peer_conn_id)
 
     def login_at(self, cluster_key: str, conn_id: str | None) -> Login:
-        """Return the login to the slave at `cluster_key`, from the connection `conn_id` if a peer names one.
+        """Return the login to the peer cluster at `cluster_key`, from the connection `conn_id` if a peer names one.
 
-        A slave without a connection counts as in the source's realm, with the same authorities. A password is sent only to the
-        cluster that it was given for, and a principal is used only with hosts that a connection names. Raises SourceError if the
-        slave's connection was not found, or is wrong.
+        A peer cluster without a connection counts as in the source's realm, with the same authorities. A password is sent only to
+        the cluster that it was given for, and a principal is used only with hosts that a connection names. Raises SourceError if
+        the peer cluster's connection was not found, or is wrong.
         """
         conn_id = self.conn_id_of(cluster_key, conn_id)
         if conn_id is None:
-            return self.login.without_password().for_slaves()
-        pair = for_slave(conn_id, cluster_key)
-        if pair in self.slaves:
-            return self.slaves[pair]
-        if pair not in self.slave_problems and self.slave_logins is not None:
-            return self.slave_logins(conn_id, cluster_key)
-        raise SourceError(self.slave_problems.get(pair) or (
-            f"the slave {cluster_key} has the connection {one_line(repr(conn_id), 250)}, which was not read when this run began. "
-            f"{SLAVE_CONN_ID.key} or the cluster key of its peer has changed since: the next run reads it"
+            return self.login.without_password().for_peer_clusters()
+        pair = for_peer_cluster(conn_id, cluster_key)
+        if pair in self.peer_clusters:
+            return self.peer_clusters[pair]
+        if pair not in self.peer_cluster_problems and self.peer_logins is not None:
+            return self.peer_logins(conn_id, cluster_key)
+        raise SourceError(self.peer_cluster_problems.get(pair) or (
+            f"the peer cluster {cluster_key} has the connection {one_line(repr(conn_id), 250)}, which was not read when this "
+            f"run began. {PEER_CONN_ID.key} or the cluster key of its peer has changed since: the next run reads it"
         ))  # fmt: skip
 
     def conn_id_of(self, cluster_key: str, conn_id: str | None) -> str | None:
-        """Return the id of the slave's connection: the one that a peer names, else the one for its cluster key, else None."""
-        return conn_id or self.slave_conn_ids.get(canonical(cluster_key))
+        """Return the id of the peer cluster's connection: the one that a peer names, else the one for its cluster key, else
+        None."""
+        return conn_id or self.peer_conn_ids.get(canonical(cluster_key))
 
     def to_json(self) -> str:
         """Write this cluster as one line of JSON for `from_json`."""
-        fields = asdict(replace(self, slave_logins=None))
-        del fields["slave_logins"]
+        fields = asdict(replace(self, peer_logins=None))
+        del fields["peer_logins"]
         return json.dumps(fields, sort_keys=True)
 
     @classmethod

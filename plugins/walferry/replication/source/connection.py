@@ -20,7 +20,7 @@ kept: see replication/retention/archive.py.
 
 HBase's replication settings have HBase's names: see replication/peers/settings.py.
 
-The fields of a login (principal, keytab, …) are described in logins.py, the logins to the slaves in slaves.py.
+The fields of a login (principal, keytab, …) are described in logins.py, the logins to the peer clusters in peer_logins.py.
 
 The key provider is for encrypted WALs (walferry.hbase.crypto.provider). The connection's password is not used, and is refused
 together with a key provider or a login: it could reach the Spark tasks only through arguments or Spark's settings, which every
@@ -112,11 +112,11 @@ def from_text(text: str, conn_id: str = DEFAULT_CONN_ID) -> SourceCluster:
     return from_connection(fields.host, fields.port, fields.extra, conn_id, has_password=fields.has_password)
 
 
-def _slave_conn_ids(where: str, field: str, slaves: Any) -> dict[str, str]:
-    """Return the ids of the slaves' connections, by canonical cluster keys."""
-    form = 'it must be an object such as {"zk1,zk2:2181:/hbase": "hbase_slave"}'
+def _peer_conn_ids(where: str, field: str, peer_clusters: Any) -> dict[str, str]:
+    """Return the ids of the peer clusters' connections, by canonical cluster keys."""
+    form = 'it must be an object such as {"zk1,zk2:2181:/hbase": "hbase_peer"}'
     try:
-        found = parsed(slaves) if isinstance(slaves, str) else slaves  # a form or a URI contains text
+        found = parsed(peer_clusters) if isinstance(peer_clusters, str) else peer_clusters  # a form or a URI contains text
     except ValueError:
         found = None
     if not isinstance(found, Mapping):
@@ -194,7 +194,7 @@ def _days(where: str, field: str, value: Any) -> float:
 
 
 def _replication_cluster_id(where: str, field: str, name: Any) -> str:
-    # The slave's servers use it as a folder's name.
+    # The peer cluster's servers use it as a folder's name.
     if not isinstance(name, str) or not name or "/" in name or name in (".", ".."):
         raise SourceError(
             f"{where}: extra's {field} is {name!r}; it must be the source's hbase.replication.cluster.id, or be "
@@ -257,7 +257,7 @@ _READERS: Mapping[str, _Read] = {
     "znode_parent": _znode,
     "wal_root": _wal_root,
     "walferry_root": _znode,
-    "slaves": _slave_conn_ids,
+    "peer_clusters": _peer_conn_ids,
     "queue_layout": _one_of(QueueLayout),
     "quarantine": _folder_or_none,
     "archive": _folder_or_none,
@@ -269,6 +269,6 @@ _READERS: Mapping[str, _Read] = {
     "skip_bulk_loads": _flag,
     "visibility_labels": _one_of(VisibilityLabels),
 }
-_ATTRIBUTES = {"walferry_root": "root", "slaves": "slave_conn_ids"}  # fields named differently in SourceCluster
+_ATTRIBUTES = {"walferry_root": "root", "peer_clusters": "peer_conn_ids"}  # fields named differently in SourceCluster
 KNOWN_EXTRAS = (*_READERS, *LOGIN_FIELDS)
 KNOWN_FIELDS = (*KNOWN_EXTRAS, *(setting.name for setting in peer_settings.SHIPPING))

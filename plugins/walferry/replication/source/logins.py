@@ -5,7 +5,7 @@
     protection              authentication, integrity or privacy: the weakest accepted from HBase's servers and NameNodes;
                             by default authentication for HBase's servers, integrity for NameNodes
     server_principals       principals of HBase's servers, "hbase/_HOST@REALM"; by default all in the principal's realm
-    hosts                   hosts of a slave with which the principal may be used, "*.west.example.com"; see slaves.py
+    hosts                   hosts of a peer cluster with which the principal may be used, "*.west.example.com"; see peer_logins.py
     tls_ca                  path of the authorities that sign the servers' certificates: HBase's RPC goes by TLS
     tls_certificate, tls_key, tls_key_password_file             our own certificate, if the servers demand one
     zk_auth                 kerberos (default with a principal), digest or none (default without one)
@@ -50,7 +50,8 @@ _LISTS = {
     ),
     "hosts": (
         _HOSTS,
-        "a host's name, or a pattern such as '*.west.example.com', of the slave's servers that the principal may be used with",
+        "a host's name, or a pattern such as '*.west.example.com', of the peer cluster's servers that the principal may be used "
+        "with",
     ),
 }
 MAX_PATH_CHARS = 4000

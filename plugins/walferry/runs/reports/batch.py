@@ -21,7 +21,7 @@ SHOWN = ("shippedOps", "shippedBytes", "completedLogs", "sizeOfLogQueue", "repli
 BESIDE = ("shippedBatches", "logEditsRead", "logEditsFiltered", "ageOfLastShippedOp")  # figures of all groups, in the log
 FIGURES = (  # figures of a group, for Airflow
     "shippedBatches", "shippedOps", "shippedBytes", "logEditsRead", "logEditsFiltered", "completedLogs", "sizeOfLogQueue", *AGES,
-    "timestampOfNextToReplicate", "slaveSilentSince",
+    "timestampOfNextToReplicate", "sinkSilentSince",
 )  # fmt: skip
 TOTALS = (
     "shippedBatches",
@@ -65,7 +65,7 @@ class Steps:
     refusal: str = ""  # why the plan failed
     unrolled: Sequence[str] = ()  # the servers that did not roll, and why
     left_to: str = ""  # which other run ships the peer, or why none does
-    slave_down: str = ""  # why no job was started
+    peer_down: str = ""  # why no job was started
     by_spark_submit: str = ""  # why the Spark Connect server did not run the job
 
 
@@ -96,14 +96,14 @@ class BatchReport:
             return reasons
         of_groups = [f"{_place(s)}: {s.status}: {s.error}"[:MAX_REASON_CHARS] for s in self.summaries if s.failed]
         of_groups += [f"{_place(s)}: the Spark job ended in the middle of it" for s in self.summaries if s.status == "running"]
-        if self.steps.slave_down:
-            reasons.append(f"{self.steps.slave_down}; {self._backlog} wait for the next batch")
+        if self.steps.peer_down:
+            reasons.append(f"{self.steps.peer_down}; {self._backlog} wait for the next batch")
         elif self.plan.groups and self.steps.ship != "success" and not of_groups:  # a failed group fails its job
             reasons.append(f"ship is {self.steps.ship}: see the log of the Spark job there")
         elif self.plan.groups and not self.summaries:
             reasons.append("the Spark job left no summary")
-        told = {s.group for s in self.summaries}
-        return reasons + of_groups + [str(problem) for problem in self.plan.problems if problem.group not in told]
+        reported = {s.group for s in self.summaries}
+        return reasons + of_groups + [str(problem) for problem in self.plan.problems if problem.group not in reported]
 
     @property
     def note(self) -> str:
@@ -120,7 +120,7 @@ class BatchReport:
     def totals(self) -> dict[str, Any]:
         """The sums over all groups. If no job was started, they contain the backlog as it was planned."""
         totals = totals_of(self.summaries)
-        if self.plan is None or not self.steps.slave_down:
+        if self.plan is None or not self.steps.peer_down:
             return totals
         oldest = self.plan.oldest
         age = None if oldest is None or self.now is None else max(0, self.now - oldest)
@@ -150,11 +150,11 @@ class BatchReport:
             lines.append("Nothing to ship.")
         if self.steps.by_spark_submit:
             lines.append(f"Shipped through spark-submit: {self.steps.by_spark_submit}")
-        if self.plan is not None and self.plan.swept:
-            lines.append(f"{self.plan.swept} WALs without edits taken out of the queues.")
+        if self.plan is not None and self.plan.dequeued:
+            lines.append(f"{self.plan.dequeued} WALs without edits taken out of the queues.")
         if self.summaries:
             lines += self._table()
-        elif self.steps.slave_down:
+        elif self.steps.peer_down:
             lag = as_cell("replicationLag", self.totals["replicationLag"])
             lines.append(f"Backlog: {self._backlog}, replicationLag {lag}.")
         return "\n".join([*lines, *(f"FAILED {reason}" for reason in self.failures)])
@@ -219,13 +219,14 @@ def totals_of(summaries: Sequence[GroupSummary]) -> dict[str, Any]:
 
 
 def refusals(summaries: Sequence[GroupSummary]) -> list[str]:
-    """Return lines on a slave that refuses writes to its regions, on groups loaded as files, and on edits that could not be."""
+    """Return lines on a peer cluster that refuses writes to its regions, on groups loaded as files, and on edits that could not
+    be."""
     refused = next((s.directRefused for s in summaries if s.directRefused), None)
-    line = f"The slave refuses sink=direct, so its RegionServers got the edits to replicate: {refused}"
+    line = f"The peer cluster refuses sink=direct, so its RegionServers got the edits to replicate: {refused}"
     loaded = sum(s.sink == "hfiles" for s in summaries)
     files = f"Loaded as files, to their ends: {loaded:,} of {len(summaries):,} WAL groups"
     not_all = [f"Not all was loaded as files: {why}" for why in not_loaded(summaries)]
-    return [told[:MAX_REASON_CHARS] for told in (*([line] if refused else ()), *([files] if loaded else ()), *not_all)]
+    return [reported[:MAX_REASON_CHARS] for reported in (*([line] if refused else ()), *([files] if loaded else ()), *not_all)]
 
 
 def not_loaded(summaries: Sequence[GroupSummary]) -> list[str]:
@@ -272,5 +273,5 @@ def table(rows: Sequence[Sequence[str]], texts: int = 2, *, names: str = "") -> 
     formats = [f"{{:<{w}}}" if i in left else f"{{:>{w}}}" for i, w in enumerate(widths)]
     lines = ["  ".join(formats).format(*row).rstrip() for row in shown]
     rule = "-" * max(map(len, lines))
-    told = f"({count(more, f'more {names}')}, all in the line of totals; the report as JSON has the first {MAX_GROUPS})"
-    return [lines[0], rule, *lines[1:-1], rule, lines[-1], *([told] if more > 0 else [])]
+    reported = f"({count(more, f'more {names}')}, all in the line of totals; the report as JSON has the first {MAX_GROUPS})"
+    return [lines[0], rule, *lines[1:-1], rule, lines[-1], *([reported] if more > 0 else [])]

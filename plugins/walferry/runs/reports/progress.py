@@ -1,6 +1,6 @@
 """Logs a Spark job's progress in the task that waits for it. The job keeps summaries in ZooKeeper.
 
-If the slave acknowledges nothing, the task logs a warning; it logs all of Spark's own lines as INFO.
+If the peer cluster acknowledges nothing, the task logs a warning; it logs all of Spark's own lines as INFO.
 """
 
 from __future__ import annotations
@@ -89,19 +89,20 @@ class JobPace:
 
 
 def outage(peer: str, summaries: Sequence[GroupSummary], left: str) -> str | None:
-    """Return a warning if groups that are being shipped note that the slave acknowledges nothing; None if it acknowledges."""
+    """Return a warning if groups that are being shipped note that the peer cluster acknowledges nothing; None if it
+    acknowledges."""
     running = [s for s in summaries if s.status == "running"]
-    silent = [s for s in running if s.slaveSilentSince is not None]
+    silent = [s for s in running if s.sinkSilentSince is not None]
     if not silent:
         return None
     of_whom = "" if len(silent) == len(running) else f" of {len(silent)} of {count(len(running), 'WAL group')}"
-    since = min(s.slaveSilentSince or 0 for s in silent) // 1000
-    worst = max(silent, key=lambda s: s.slaveTries)
-    tries = sum(s.slaveTries for s in silent)
-    error = f"{tries:,} failed {'try' if tries == 1 else 'tries'}, the last: {worst.slaveError}" if tries else "it is silent"
+    since = min(s.sinkSilentSince or 0 for s in silent) // 1000
+    worst = max(silent, key=lambda s: s.sinkTries)
+    tries = sum(s.sinkTries for s in silent)
+    error = f"{tries:,} failed {'try' if tries == 1 else 'tries'}, the last: {worst.sinkError}" if tries else "it is silent"
     when = f"{datetime.fromtimestamp(since, UTC):%Y-%m-%d %H:%M:%S} UTC"
     return (
-        f"peer {peer}: slave {worst.slave} has acknowledged nothing{of_whom} since {when} ({error}). "
+        f"peer {peer}: peer cluster {worst.peer_cluster} has acknowledged nothing{of_whom} since {when} ({error}). "
         f"The backlog is kept, {left}; the job tries on until its deadline"
     )
 
@@ -109,7 +110,8 @@ def outage(peer: str, summaries: Sequence[GroupSummary], left: str) -> str | Non
 class ProgressLog:
     """Logs a run's progress whenever it has changed, while the block runs, and at the block's end.
 
-    It calls `warn` if the slave acknowledges nothing: soon, and again after growing intervals, until the slave acknowledges.
+    It calls `warn` if the peer cluster acknowledges nothing: soon, and again after growing intervals, until the peer cluster
+    acknowledges.
     """
 
     def __init__(
@@ -127,7 +129,7 @@ class ProgressLog:
         self._repeats = Repeats()
         self._away = Repeats()
         self._next = 0.0
-        self._told: JobProgress | None = None
+        self._reported: JobProgress | None = None
         self._pace = JobPace()
         self._loading = ""
         self._ended = threading.Event()
@@ -169,11 +171,11 @@ class ProgressLog:
             return
         now = progress(self._plan, mine)
         pace = self._pace(time.monotonic(), now)
-        if now != self._told and (time.monotonic() >= self._next or self._ended.is_set()):
-            self._told, self._next = now, time.monotonic() + EVERY_SECONDS
+        if now != self._reported and (time.monotonic() >= self._next or self._ended.is_set()):
+            self._reported, self._next = now, time.monotonic() + EVERY_SECONDS
             self._tell(f"peer {self._peer}: {now}{pace}")
         trouble = outage(self._peer, mine, now.left)
         if trouble and self._repeats.due():
             self._warn(trouble)
         elif not trouble and self._repeats.reset() and any(s.status == "running" for s in mine):
-            self._tell(f"peer {self._peer}: its slave acknowledges again")
+            self._tell(f"peer {self._peer}: its peer cluster acknowledges again")

@@ -50,8 +50,8 @@ class PlannedInterval(XComValue):
     @classmethod
     def of(cls, run_id: str, peer: str, start: int, end: int, *, problems: Sequence[str], **figures: int) -> Self:
         """Return the plan. `start` and `end` are in ms since the epoch. Only some of very many problems are kept."""
-        told = [problem[:MAX_TEXT_CHARS] for problem in problems[:MAX_PROBLEMS]]
-        return cls(run_id, peer, start, end, problems=told, problems_left_out=len(problems) - len(told), **figures)
+        reported = [problem[:MAX_TEXT_CHARS] for problem in problems[:MAX_PROBLEMS]]
+        return cls(run_id, peer, start, end, problems=reported, problems_left_out=len(problems) - len(reported), **figures)
 
     @property
     def interval(self) -> str:

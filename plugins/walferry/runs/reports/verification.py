@@ -20,7 +20,7 @@ SHOWN = ("GOODROWS", "BADROWS", "recompared", "in_flight", "repaired")  # figure
 MAX_TABLES = 100
 MAX_SAMPLES = 100
 SKEW_WARNING_MS = 1000
-Skews = Mapping[str, Sequence[Mapping[str, Any]]]  # by "source" and "slave"
+Skews = Mapping[str, Sequence[Mapping[str, Any]]]  # by "source" and "peer_cluster"
 
 
 class VerificationFailed(ReportedFailures):
@@ -47,10 +47,10 @@ class VerificationReport:
 
     @property
     def skew_ms(self) -> int | None:
-        """How many ms the slave's clocks are ahead of the source's, at most; None if that is not known."""
+        """How many ms the peer cluster's clocks are ahead of the source's, at most; None if that is not known."""
         gaps = [
             theirs["ahead_ms"] - ours["ahead_ms"] for ours in self.clocks.get("source", ())
-            for theirs in self.clocks.get("slave", ())
+            for theirs in self.clocks.get("peer_cluster", ())
         ]  # fmt: skip
         return max(gaps, key=abs) if gaps else None
 
@@ -80,7 +80,7 @@ class VerificationReport:
             "tables_left_out": max(0, len(outcomes) - MAX_TABLES),
             "samples": samples[:MAX_SAMPLES],
             "clocks": {side: list(found) for side, found in self.clocks.items()},
-            "slave_ahead_ms": self.skew_ms,
+            "peer_cluster_ahead_ms": self.skew_ms,
         }
 
     def as_text(self) -> str:
@@ -103,10 +103,11 @@ class VerificationReport:
             for side, found in self.clocks.items() for skew in found
         ]  # fmt: skip
         if self.skew_ms is None:
-            return [*lines, "How far the clocks of source and slave are apart is not known."]
+            return [*lines, "How far the clocks of source and peer cluster are apart is not known."]
         if abs(self.skew_ms) >= SKEW_WARNING_MS:
             lines.append(
-                f"WARNING The clocks of source and slave are {abs(self.skew_ms):,} ms apart: timestamps that the two clusters "
+                f"WARNING The clocks of source and peer cluster are {abs(self.skew_ms):,} ms apart: timestamps that the two "
+                f"clusters "
                 "give cannot be compared. Check NTP on the RegionServers"
             )
         return lines

@@ -27,13 +27,13 @@ from walferry.replication.queues.dead_servers import recovered_queues
 from walferry.replication.queues.reading import queued_groups
 from walferry.replication.source.agreement import check_peer, disagreements, master_peers
 from walferry.replication.source.cluster import SourceCluster
+from walferry.replication.source.peer_logins import with_logins_of
 from walferry.replication.source.session import Session, open_session
-from walferry.replication.source.slaves import with_slaves_of
 from walferry.runs.values import ChosenPeers, Planned, PlanProblem, RollReport, bounded
 from walferry.shipping import garbage_collection
+from walferry.shipping.finished_wals import dequeue_finished
 from walferry.shipping.plan import GroupPlan, PeerPlan, plan_peer
 from walferry.shipping.runs import read_run
-from walferry.shipping.sweeping import sweep
 
 FREE_POLL_SECONDS = 2.0
 MASTER_WORD_SECONDS = 600.0  # for how long a plan trusts the Master's answer about the peers
@@ -96,11 +96,11 @@ def plan(source: SourceCluster, peer_id: str, attempt: str, run: str = "", chose
         found = plan_peer(session, peer_id)
         held = holders(session, peer_id, found.dead & {group.group for group in found.groups})
         ours = PeerPlan(peer_id, tuple(group for group in found.groups if group.group not in held))
-        swept = sweep(session, ours, f"plan of run {attempt} on {socket.gethostname()}")
+        dequeued = dequeue_finished(session, ours, f"plan of run {attempt} on {socket.gethostname()}")
         garbage_collection.collect_garbage(session, peer_id)
     for group, holder in sorted(held.items()):
         log.info("WAL group %s of a dead server is left to %s", group, holder)
-    return figures(attempt, peer_id, ours.to_ship, swept=swept.wals, held=len(held), turn=turn.number)
+    return figures(attempt, peer_id, ours.to_ship, dequeued=dequeued.wals, held=len(held), turn=turn.number)
 
 
 def figures(attempt: str, peer_id: str, groups: Collection[GroupPlan], **others: Any) -> Planned:
@@ -130,7 +130,8 @@ def holding_peer(source: SourceCluster, planned: Planned, run: str) -> Iterator[
 
 
 def for_job(source: SourceCluster, peer_id: str) -> SourceCluster:
-    """Return the source for a job of this peer. It contains the slave's login, because Spark has no connection to read it from.
+    """Return the source for a job of this peer. It contains the peer cluster's login, because Spark has no connection to read it
+    from.
 
     The login contains names of files, no secrets. Raises WalferryError.
     """
@@ -139,11 +140,12 @@ def for_job(source: SourceCluster, peer_id: str) -> SourceCluster:
             peers = [read_peer(session.zk, session.nodes, peer_id)]
         except MissingPeer:  # the job reports that
             peers = []
-    return with_slaves_of(source, peers)
+    return with_logins_of(source, peers)
 
 
 def why_down(source: SourceCluster, peer_id: str) -> str | None:
-    """Return why the slave cannot be shipped to now; None if it can, or if only the job can find out. Raises WalferryError."""
+    """Return why the peer cluster cannot be shipped to now; None if it can, or if only the job can find out. Raises
+    WalferryError."""
     from walferry.replication.sinks.of_peer import why_down
 
     with open_session(source) as session:
@@ -197,11 +199,11 @@ def again(source: SourceCluster, peer_id: str, groups: Collection[str], tried: s
 
 def await_free(source: SourceCluster, peer_id: str, groups: Collection[str], give_up: float) -> bool:
     """Wait until some of the WAL groups are free. Return False if other runs hold all of them at `give_up` (time.monotonic)."""
-    told: dict[str, str] = {}
+    reported: dict[str, str] = {}
     with open_session(source) as session:
         while len(held := holders(session, peer_id, groups)) == len(groups):
-            if held != told:
-                told = held
+            if held != reported:
+                reported = held
                 for group, holder in sorted(held.items()):
                     log.info("waiting for %s, which holds WAL group %s of peer %s", holder, group, peer_id)
             if time.monotonic() > give_up:

@@ -1,6 +1,7 @@
-"""Ships a backlog as HFiles: sorts the edits of many WALs, writes files cut at the slave's regions, and has the slave load them.
+"""Ships a backlog as HFiles: sorts the edits of many WALs, writes files cut at the peer cluster's regions, and has the peer
+cluster load them.
 
-targets                 the slave's tables before a run: their regions, and how their files are written
+targets                 the peer cluster's tables before a run: their regions, and how their files are written
 fitness                 says why edits of a table may not be loaded as files
 
 wals, rows                            the input of the tasks, and the rows of the shuffle between them

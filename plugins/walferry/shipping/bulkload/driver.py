@@ -1,9 +1,9 @@
 """Loads a peer's queued WALs as files: the work of a Spark job's driver before and after the tasks.
 
     take the leases of the groups, read their WALs and positions, find the files
-    look at the slave's tables                                    targets.py
+    look at the peer cluster's tables                             targets.py
     note the load                                                 load/records.py
-    try whether the slave takes files at all
+    try whether the peer cluster takes files at all
     tasks: read, filter, sort  →  shuffle  →  merge, write, load  reading.py, loading.py
     note what is loaded                                           from here on these edits count as shipped, and no task
     have the folders deleted that tasks have left                 can load anything any more
@@ -40,8 +40,8 @@ from walferry.load.earlier_loads import initial_snapshots
 from walferry.load.file_loader import Tries, clean, clean_folders, noted_folder
 from walferry.load.records import Load, LoadFolder, begin_load, forget, loads_of, note_done
 from walferry.replication.filters.rules import FilterRules, PeerTables
+from walferry.replication.peers.peer_tables import peer_tables
 from walferry.replication.peers.reading import Peer, read_peer
-from walferry.replication.peers.slave_tables import slave_tables
 from walferry.replication.queues.errors import LastWal, LeaseHeld, QueuesMoving
 from walferry.replication.queues.lease import Lease, acquire
 from walferry.replication.source.cluster import SourceCluster
@@ -91,9 +91,9 @@ def load_backlog(jobs: Sequence[GroupJob], on: Backend, *, say: Tell = print, te
         if peer.paused or under_way(session, peer_id):
             return Left((), jobs)  # shipping by requests leaves the peer alone too
         try:
-            with _slave(peer, session.source) as slave:
-                groups = _without_loaded(session, peer_id, groups, slave)
-                done = _Loading(session, peer, slave, jobs[0], groups, say, tell).run(on)
+            with _peer_cluster(peer, session.source) as peer_cluster:
+                groups = _without_loaded(session, peer_id, groups, peer_cluster)
+                done = _Loading(session, peer, peer_cluster, jobs[0], groups, say, tell).run(on)
         except NotForFiles as why:
             say(f"nothing is loaded as files: {why}")
             if why.tell:
@@ -116,14 +116,14 @@ class NotForFiles(Exception):
 
 
 @contextmanager
-def _slave(peer: Peer, source: SourceCluster) -> Iterator[Tables]:
-    """Yield the slave's tables. Raises NotForFiles if its ZooKeeper does not answer: shipping by requests handles that."""
+def _peer_cluster(peer: Peer, source: SourceCluster) -> Iterator[Tables]:
+    """Yield the peer cluster's tables. Raises NotForFiles if its ZooKeeper does not answer: shipping by requests handles that."""
     with ExitStack() as stack:
         try:
-            slave = stack.enter_context(slave_tables(peer, source.login_to(peer)))
+            peer_cluster = stack.enter_context(peer_tables(peer, source.login_to(peer)))
         except ConnectError as error:
             raise NotForFiles(str(error)) from error
-        yield slave
+        yield peer_cluster
 
 
 def _note_why(session: Session, job: GroupJob, why: str) -> None:
@@ -157,8 +157,9 @@ def _taken(session: Session, jobs: Sequence[GroupJob], leases: ExitStack) -> lis
     return taken
 
 
-def _without_loaded(session: Session, peer_id: str, groups: Sequence[_Group], slave: Tables) -> list[_Group]:
-    """Return the groups without loaded WALs, after deleting the files that killed loads of the groups have left at the slave.
+def _without_loaded(session: Session, peer_id: str, groups: Sequence[_Group], peer_cluster: Tables) -> list[_Group]:
+    """Return the groups without loaded WALs, after deleting the files that killed loads of the groups have left at the peer
+    cluster.
 
     The tasks leave out edits that an initial snapshot contains because it is newer.
     """
@@ -166,7 +167,7 @@ def _without_loaded(session: Session, peer_id: str, groups: Sequence[_Group], sl
     left = list(groups)
     for load in loads_of(session, peer_id):
         if load.may_go_on(names):
-            clean(load, session.zk, slave, session.source)
+            clean(load, session.zk, peer_cluster, session.source)
         if not load.initial_snapshot:
             left = [group for group in left if not any(load.covers(wal.queued.name.text) for wal in group.found.wals)]
     return left
@@ -178,7 +179,7 @@ class _Loading:
 
     session: Session
     peer: Peer
-    slave: Tables
+    peer_cluster: Tables
     job: GroupJob
     groups: Sequence[_Group]
     say: Tell
@@ -201,19 +202,19 @@ class _Loading:
         try:
             name, target = next(iter(targets.tables.items()))
             note, planned = LoadFolder(self.session.zk, record, holder.peer_state), PlannedRegion(name, target.regions[0])
-            if problem := why_not(note, self.slave, planned, self.job.source.hbase_root):
-                raise NotForFiles(f"the slave takes no files: {problem}")
+            if problem := why_not(note, self.peer_cluster, planned, self.job.source.hbase_root):
+                raise NotForFiles(f"the peer cluster takes no files: {problem}")
             job = self._load_job(holder, record, rules, targets, on, size)
             parts = parts_of(wals, on.cores, on.least_bytes)
             self.say(
-                f"{len(wals):,} WALs with {size:,} bytes are loaded as files, in {len(parts):,} parts; the slave has "
+                f"{len(wals):,} WALs with {size:,} bytes are loaded as files, in {len(parts):,} parts; the peer cluster has "
                 f"{len(job.regions):,} regions of {len(targets.tables):,} tables that are fit for it, in {job.partitions:,} "
                 "partitions"
             )
             verdict = verdict_of(spread_load(on, self.tell, job, parts), targets, [group.wals for group in groups])
         except BaseException:
             with suppress(WalferryError):  # otherwise the next run does it
-                clean(Load("", {}, path=record), self.session.zk, self.slave, self.job.source)
+                clean(Load("", {}, path=record), self.session.zk, self.peer_cluster, self.job.source)
             raise
         self.say(verdict.loaded)
         if verdict.not_loaded:
@@ -252,36 +253,36 @@ class _Loading:
         return [_Group(group.job, group.lease, group.found, wals) for group, wals in with_wals if wals]
 
     def _rules(self) -> FilterRules:
-        source_id, slave_id = (cluster_id(at.zk, at.nodes) for at in (self.session, self.slave))
-        return FilterRules.of_peer(self.peer, source_id, slave_id)
+        source_id, peer_cluster_id = (cluster_id(at.zk, at.nodes) for at in (self.session, self.peer_cluster))
+        return FilterRules.of_peer(self.peer, source_id, peer_cluster_id)
 
     def _targets(self, source_id: UUID) -> Targets:
-        """Return the slave's tables. Raises NotForFiles."""
+        """Return the peer cluster's tables. Raises NotForFiles."""
         if self.peer.bandwidth:
             raise NotForFiles("the peer has a bandwidth, which is kept to only when edits go by requests")
         try:
-            at = active_master(self.slave.zk, self.slave.nodes)
-            with master.connect(at, login=self.slave.login) as connection:
-                targets = read_targets(self.slave, connection, PeerTables.of_peer(self.peer), source_id)
+            at = active_master(self.peer_cluster.zk, self.peer_cluster.nodes)
+            with master.connect(at, login=self.peer_cluster.login) as connection:
+                targets = read_targets(self.peer_cluster, connection, PeerTables.of_peer(self.peer), source_id)
         except WalferryError as error:
-            raise NotForFiles(f"the slave's tables cannot be looked at: {error}") from error
+            raise NotForFiles(f"the peer cluster's tables cannot be looked at: {error}") from error
         for note in targets.notes:
             self.say(note)
         if not targets.tables:
             why = "".join(f"; {name.decode()}: {reason}" for name, reason in list(targets.unfit.items())[:SHOWN_TABLES])
-            raise NotForFiles(f"the slave has no table that is fit for it{why}")
+            raise NotForFiles(f"the peer cluster has no table that is fit for it{why}")
         return targets
 
     def _note(self, groups: Sequence[_Group], verdict: Verdict, record: str, seconds: float) -> list[GroupSummary]:
         """Note the loaded edits, and take their WALs out of the queues. Returns the summaries of the groups that are done."""
         if not verdict.tables:
-            clean(Load("", {}, path=record), self.session.zk, self.slave, self.job.source)
+            clean(Load("", {}, path=record), self.session.zk, self.peer_cluster, self.job.source)
             raise NotForFiles(verdict.not_loaded or "the WALs have no edits for files", tell=bool(verdict.not_loaded))
         pairs = list(zip(groups, verdict.groups, strict=True))
         ends = {group.job.group: group.wals[done.count - 1].name for group, done in pairs if done.count}
         loaded = Load(self.job.run_id, ends, done=True, tables=verdict.tables)
         note_done(self.session.zk, record, loaded, groups[0].lease)
-        clean_folders(record, self.session.zk, self.slave, self.job.source)
+        clean_folders(record, self.session.zk, self.peer_cluster, self.job.source)
         with ThreadPoolExecutor(REGISTERED_AT_ONCE, "register") as pool:
             summaries = list(pool.map(lambda pair: self._register(pair[0], pair[1], seconds, verdict.not_loaded), pairs))
         done = [summary for summary in summaries if summary is not None]
@@ -302,25 +303,27 @@ class _Loading:
                 except LastWal:  # the newer WALs have left the queue: this WAL stays, fully shipped
                     group.lease.register_position(wal.name, report.end)
         summary = done.summary(
-            before or GroupSummary(group=group.job.group), group.found, group.wals, slave=str(self.peer.slave), whole=whole,
+            before or GroupSummary(group=group.job.group), group.found, group.wals, peer_cluster=str(self.peer.peer_cluster),
+            whole=whole,
             removed=removed, seconds=seconds, not_loaded="" if whole else not_loaded,
         )  # fmt: skip
         write_group(self.session, self.peer.id, self.job.run_id, summary)
         return summary if whole else None
 
 
-def why_not(note: LoadFolder, slave: Tables, planned: PlannedRegion, source_root: str) -> str | None:
-    """Try whether the slave takes files: have a folder made for a load into a region, make a file in it, and have it deleted.
+def why_not(note: LoadFolder, peer_cluster: Tables, planned: PlannedRegion, source_root: str) -> str | None:
+    """Try whether the peer cluster takes files: have a folder made for a load into a region, make a file in it, and have it
+    deleted.
 
-    Returns the reason if the slave does not. A server of HBase 1 does not know PrepareBulkLoad. With AccessController the user
-    needs CREATE or ADMIN on the table. The file system may refuse the write, or be out of reach from here. But a region that is
-    on its way to another server says nothing about files: it is looked up again. The folder is noted in `note`.
+    Returns the reason if the peer cluster does not. A server of HBase 1 does not know PrepareBulkLoad. With AccessController the
+    user needs CREATE or ADMIN on the table. The file system may refuse the write, or be out of reach from here. But a region that
+    is on its way to another server says nothing about files: it is looked up again. The folder is noted in `note`.
     """
-    tries, place = Tries(seconds=TRIAL_SECONDS), slave.place(planned.table.decode())
+    tries, place = Tries(seconds=TRIAL_SECONDS), peer_cluster.place(planned.table.decode())
     while True:
         try:
             target = place.locate(planned.region.start)
-            folder = noted_folder(place, target, slave.login, source_root, note, surely=True)
+            folder = noted_folder(place, target, peer_cluster.login, source_root, note, surely=True)
             with folder as (_, token), NewFile(f"{token}/trial"):
                 return None  # the file is empty: HDFS takes half a second to end a file with a block
         except (RpcError, RegionUnavailable) as error:

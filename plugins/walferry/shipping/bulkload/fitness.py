@@ -1,6 +1,6 @@
-"""Says why edits of a table may not be loaded as files, from the slave's data: its schema, its regions, its own peers.
+"""Says why edits of a table may not be loaded as files, from the peer cluster's data: its schema, its regions, its own peers.
 
-A bulk load passes by everything that a put meets: coprocessors' hooks, the memstore's sequence numbers, the slave's own
+A bulk load passes by everything that a put meets: coprocessors' hooks, the memstore's sequence numbers, the peer cluster's own
 replication. docs/hfiles.md has the whole list, including the points that need no rule. Each function returns the first reason in
 a few words, or an empty text.
 
@@ -33,12 +33,12 @@ from walferry.hbase.rpc.errors import AccessDenied, RemoteError
 from walferry.hbase.rpc.master import list_peers
 from walferry.hbase.tables.regions import ENABLED, Region, TableInMeta
 from walferry.replication.filters.rules import PeerTables
-from walferry.replication.peers.reading import INTER_CLUSTER_ENDPOINTS, Peer, slave_of
+from walferry.replication.peers.reading import INTER_CLUSTER_ENDPOINTS, Peer, peer_cluster_of
 from walferry.replication.source.agreement import peer_of_master
 
 log = logging.getLogger(__name__)
 
-# Limits for asking where the slave's own peers lead: a slave may name any place, so little is asked, and briefly.
+# Limits for asking where the peer cluster's own peers lead: a peer cluster may name any place, so little is asked, and briefly.
 MOST_ASKED, ASKED_AT_ONCE = 8, 4
 ASK_SECONDS = 5.0
 ASKED_BYTES = 64 << 10  # of an answer; a cluster's id has less than a thousand bytes
@@ -51,7 +51,7 @@ _REPLICAS_ENDPOINT = "org.apache.hadoop.hbase.replication.regionserver.RegionRep
 
 @dataclass(frozen=True)
 class OwnPeers:
-    """The slave's own peers, with the tables that each replicates; `unread` says why some or all could not be read."""
+    """The peer cluster's own peers, with the tables that each replicates; `unread` says why some or all could not be read."""
 
     choices: Mapping[str, PeerTables]
     unread: str = ""
@@ -65,11 +65,13 @@ class OwnPeers:
 
 
 def read_own_peers(master: Connection, source_id: UUID) -> OwnPeers:
-    """Ask the slave's Master for the slave's own peers, whatever their states, and leave out peers that lead to the source.
+    """Ask the peer cluster's Master for the peer cluster's own peers, whatever their states, and leave out peers that lead to the
+    source.
 
     ZooKeeper need not contain them: a cluster may keep its peers in files, and then leaves old copies in ZooKeeper
-    (replication/source/agreement.py). If two clusters replicate to each other, the slave has a peer to the source. That peer gets
-    none of these edits in any case, because they carry the source's id. Raises an RpcError if the Master does not answer.
+    (replication/source/agreement.py). If two clusters replicate to each other, the peer cluster has a peer to the source. That
+    peer gets none of these edits in any case, because they carry the source's id. Raises an RpcError if the Master does not
+    answer.
     """
     try:
         listing = [peer_of_master(peer) for peer in list_peers(master)]
@@ -91,15 +93,15 @@ def _leads_to(peer: Peer, wanted: UUID) -> bool:
     if peer.endpoint_impl not in INTER_CLUSTER_ENDPOINTS:
         return False
     try:
-        key = peer.slave
-        whose = slave_of(peer.id, key)
+        key = peer.peer_cluster
+        whose = peer_cluster_of(peer.id, key)
         zk = connect(key.connect_string, ASK_SECONDS, call_timeout=ASK_SECONDS, whose=whose, most_bytes=ASKED_BYTES)
         try:
             return cluster_id(zk, ZNodes(key.znode_parent)) == wanted
         finally:
             disconnect(zk)
     except (WalferryError, KazooException) as error:
-        log.info("where the slave's own peer %s leads to cannot be seen: %s", visible(peer.id, MAX_ID_CHARS), error)
+        log.info("where the peer cluster's own peer %s leads to cannot be seen: %s", visible(peer.id, MAX_ID_CHARS), error)
         return False
 
 
@@ -129,8 +131,9 @@ def unfit_family(table: bytes, family: pb.ColumnFamilySchema, own_peers: OwnPeer
     scope = attributes.get("REPLICATION_SCOPE", "0")
     if scope != "0" and (takers := own_peers.takers(table, family.name)):
         return (
-            f"family {name} has REPLICATION_SCOPE {scope} at the slave, and {takers}: that peer gets bulk loads only if the "
-            "slave's RegionServers replicate them (hbase.replication.bulkload.enabled), which cannot be seen from outside"
+            f"family {name} has REPLICATION_SCOPE {scope} at the peer cluster, and {takers}: that peer gets bulk loads only if "
+            f"the "
+            "peer cluster's RegionServers replicate them (hbase.replication.bulkload.enabled), which cannot be seen from outside"
         )
     return ""
 

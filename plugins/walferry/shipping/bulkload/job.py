@@ -16,7 +16,7 @@ from walferry.shipping.bulkload.targets import Targets
 
 @dataclass(frozen=True)
 class PlannedRegion:
-    """A region of the slave as it was when the job began."""
+    """A region of the peer cluster as it was when the job began."""
 
     table: bytes
     region: Region

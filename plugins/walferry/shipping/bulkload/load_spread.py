@@ -85,14 +85,14 @@ class LoadProgress:
 
     def __init__(self, tell: Tell) -> None:
         self._tell = tell
-        self._told = ""
+        self._reported = ""
         self._next = 0.0
 
     def __call__(self, stages: Stages) -> None:
         """Take the progress of the stages: the first one reads WALs, the second one loads regions."""
         text = shown(stages)
-        if text != self._told and time.monotonic() >= self._next:
-            self._told, self._next = text, time.monotonic() + EVERY_SECONDS
+        if text != self._reported and time.monotonic() >= self._next:
+            self._reported, self._next = text, time.monotonic() + EVERY_SECONDS
             self._tell(text)
 
 

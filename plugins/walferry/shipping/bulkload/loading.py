@@ -1,8 +1,8 @@
 """Loads the regions of one partition: the second half of a load, in one task.
 
 The task reads all notes first. A WAL or table that a note excludes is not loaded at all, and is shipped later. Of each region it
-merges the runs, writes one file per family, and has the slave load the files in one call (walferry.load.file_loader). The slave's
-regions that contain the rows are looked up each time: a region may have been split or merged since the job began.
+merges the runs, writes one file per family, and has the peer cluster load the files in one call (walferry.load.file_loader). The
+peer cluster's regions that contain the rows are looked up each time: a region may have been split or merged since the job began.
 """
 
 from __future__ import annotations
@@ -33,13 +33,13 @@ from walferry.hbase.rpc.errors import RemoteError, RpcError
 from walferry.hbase.tables.errors import MissingTable, RegionUnavailable
 from walferry.hbase.tables.regions import Region
 from walferry.hbase.tables.tables import Tables
-from walferry.hbase.wal.windows import RandomAccess
+from walferry.hbase.wal.wal_batches import RandomAccess
 from walferry.load.errors import NotLoaded, reason_of
 from walferry.load.file_loader import FileLoader, Tries
 from walferry.load.numbered import StagedFile
 from walferry.load.records import LoadFolder
+from walferry.replication.peers.peer_tables import peer_tables
 from walferry.replication.peers.reading import read_peer
-from walferry.replication.peers.slave_tables import slave_tables
 from walferry.replication.source.session import open_session
 from walferry.shipping.bulkload.job import LoadJob, PlannedRegion
 from walferry.shipping.bulkload.rows import MAX_ERROR_CHARS, Note, ShuffleRow, in_parts
@@ -76,7 +76,7 @@ class RegionLoader:
 
     job: LoadJob
     zk: KazooClient  # of the source
-    slave: Tables
+    peer_cluster: Tables
 
     def load(self, planned: PlannedRegion, runs: Runs) -> Loaded:
         """Load a region's edits. Raises WalferryError once another try would not help."""
@@ -98,10 +98,10 @@ class RegionLoader:
             at = target.end
 
     def _target(self, planned: PlannedRegion, at: bytes) -> Region:
-        """Return the slave's region that contains the row `at` now. Raises TooLate, RpcError, RegionUnavailable."""
+        """Return the peer cluster's region that contains the row `at` now. Raises TooLate, RpcError, RegionUnavailable."""
         if time.time() > self.job.deadline:
             raise TooLate(f"the job's deadline came before region {planned.region.encoded_name} was loaded")
-        return self.slave.place(planned.table.decode()).locate(at)
+        return self.peer_cluster.place(planned.table.decode()).locate(at)
 
     def _load_part(self, planned: PlannedRegion, target: Region, start: bytes, runs: Runs) -> list[StagedFile]:
         """Load the rows from `start` on that belong into `target`."""
@@ -114,8 +114,8 @@ class RegionLoader:
             if self._target(planned, start) != target:
                 raise RegionUnavailable(f"region {target.encoded_name} was moved, split or merged while it was loaded")
 
-        job, place = self.job, self.slave.place(planned.table.decode())
-        loader = FileLoader(place, self.slave.login, job.source.hbase_root, str(job.rules.source_id))
+        job, place = self.job, self.peer_cluster.place(planned.table.decode())
+        loader = FileLoader(place, self.peer_cluster.login, job.source.hbase_root, str(job.rules.source_id))
         return loader.load(target, LoadFolder(self.zk, job.record, job.peer_state), [writers], check_region)
 
     def _write(self, planned: PlannedRegion, number: int, runs: Sequence[RandomAccess], url: str) -> StagedFile:
@@ -220,7 +220,7 @@ class _Loads:
         self._wanted = wanted
         self._loaders = loaders
         self._given_up: dict[bytes, str] = {}  # tables, and why
-        self._lost: str | None = None  # why the slave is given up
+        self._lost: str | None = None  # why the peer cluster is given up
 
     def load(self, number: int) -> PartitionOutcome:
         """Load a region."""
@@ -234,7 +234,7 @@ class _Loads:
         except (WalferryError, OSError) as error:
             why = self._given_up[table] = reason_of(error)
             if not isinstance(error, _OF_ONE_TABLE):
-                self._lost = why  # the slave does not answer, or this job must load nothing more
+                self._lost = why  # the peer cluster does not answer, or this job must load nothing more
             return _outcome(self._job, number, error=why)
         finally:
             self._loaders.put(loader)
@@ -255,6 +255,6 @@ def _loaders(job: LoadJob, count: int) -> Iterator[queue.SimpleQueue[RegionLoade
         peer = read_peer(session.zk, session.nodes, job.peer_id)
         loaders: queue.SimpleQueue[RegionLoader] = queue.SimpleQueue()
         for _ in range(count):
-            slave = stack.enter_context(slave_tables(peer, job.source.login_to(peer)))
-            loaders.put(RegionLoader(job, session.zk, slave))
+            peer_cluster = stack.enter_context(peer_tables(peer, job.source.login_to(peer)))
+            loaders.put(RegionLoader(job, session.zk, peer_cluster))
         yield loaders

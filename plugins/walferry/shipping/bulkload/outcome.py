@@ -17,7 +17,7 @@ from walferry.shipping.bulkload.targets import Targets
 from walferry.shipping.bulkload.wals import LoadWal
 from walferry.shipping.candidates import GroupCandidates
 
-TOLD = 20  # reasons at most, why tables and WALs are not loaded
+REPORTED = 20  # reasons at most, why tables and WALs are not loaded
 
 
 @dataclass(frozen=True)
@@ -30,7 +30,8 @@ class LoadedGroup:
     tables: frozenset[str]  # tables that are loaded
 
     def summary(
-        self, before: GroupSummary, found: GroupCandidates, wals: Sequence[LoadWal], *, slave: str, whole: bool, removed: int,
+        self, before: GroupSummary, found: GroupCandidates, wals: Sequence[LoadWal], *, peer_cluster: str, whole: bool,
+        removed: int,
         seconds: float, not_loaded: str,
     ) -> GroupSummary:  # fmt: skip
         """Return the group's summary after the load. If it is not `whole`, requests go on, and count the edits that they read."""
@@ -39,7 +40,7 @@ class LoadedGroup:
         last = max((report.last_written for report in self.reports), default=0) if counts else 0
         shipped = replace(
             before.plus(shippedOps=operations, shippedCells=cells, shippedBytes=size), server=found.server,
-            queue_id=found.queue_id, slave=slave, error=None, passing=False,
+            queue_id=found.queue_id, peer_cluster=peer_cluster, error=None, passing=False,
             timestampOfLastShippedOp=max(before.timestampOfLastShippedOp or 0, last) or None,
             ageOfLastShippedOp=max(0, int(time.time() * 1000) - last) if last else before.ageOfLastShippedOp,
             seconds=round(before.seconds + seconds, 3), notLoaded=not_loaded or None,
@@ -133,7 +134,7 @@ def _not_loaded(notes: Sequence[Note], failed: dict[str, str], targets: Targets,
     if any(report.others for group in groups for report in group.reports):
         unfit = {name.decode(errors="backslashreplace"): why for name, why in targets.unfit.items()} | unfit
     errors = {note.first: note.error for note in notes if note.error}
-    told = [f"the edits of table {name} go by requests: {why}" for name, why in sorted(unfit.items())]
-    told += [f"a WAL and those after it in its group go by requests: {error}" for _, error in sorted(errors.items())]
-    more = [f"and {len(told) - TOLD} more"] if len(told) > TOLD else []
-    return "; ".join([*told[:TOLD], *more])
+    reported = [f"the edits of table {name} go by requests: {why}" for name, why in sorted(unfit.items())]
+    reported += [f"a WAL and those after it in its group go by requests: {error}" for _, error in sorted(errors.items())]
+    more = [f"and {len(reported) - REPORTED} more"] if len(reported) > REPORTED else []
+    return "; ".join([*reported[:REPORTED], *more])

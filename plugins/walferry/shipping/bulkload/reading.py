@@ -23,17 +23,17 @@ from walferry.hbase.files.store import WalStore
 from walferry.hbase.names import parse_wal_name
 from walferry.hbase.wal.cells import TagType, cell_end, has_tag
 from walferry.hbase.wal.errors import WalTornError, WalTruncatedError
-from walferry.hbase.wal.windows import UnwrapKey, Window
+from walferry.hbase.wal.wal_batches import UnwrapKey, WalBatch
 from walferry.load.errors import reason_of
+from walferry.replication.filters.batch import KeptEdits, distinct_tables, filter_batch, filtered_by_reason, table_name
 from walferry.replication.filters.rules import FilterRules
-from walferry.replication.filters.window import KeptEdits, distinct_tables, filter_window, filtered_by_reason, table_name
 from walferry.replication.sinks.of_peer import bulk_loads_in
 from walferry.replication.source.cluster import VisibilityLabels
 from walferry.shipping.bulkload.job import LoadJob
 from walferry.shipping.bulkload.rows import NOTE, REPORT, Note, ShuffleRow, WalReport
 from walferry.shipping.bulkload.runs import Edits, sorted_runs
 from walferry.shipping.bulkload.wals import LoadWal
-from walferry.shipping.closed_wal import ReadProgress, may_end_with, seconds_to_close, windows_of_closed
+from walferry.shipping.closed_wal import ReadProgress, batches_of_closed, may_end_with, seconds_to_close
 
 MAX_LET_GO_CHARS = 1 << 20  # of file names in one WAL's report, a text of bounded size: some 20,000 names
 
@@ -93,40 +93,42 @@ class _Reading:
 
     def _edits(self, progress: ReadProgress) -> Iterable[Edits]:
         wal = self.wal
-        windows = windows_of_closed(
+        batches = batches_of_closed(
             self.store, self.keys, parse_wal_name(wal.name), wal.dead_servers, wal.position,
             close_seconds=lambda: seconds_to_close(self.job.deadline - time.time(), live=wal.live), progress=progress,
         )  # fmt: skip
         try:
-            for window, path in windows:
+            for batch, path in batches:
                 if time.time() > self.job.deadline:
                     raise OutOfTime("the job's deadline came before the WAL was read")
-                kept = filter_window(window, self.rules, path)
-                entries = self._chosen(window, kept, path)
-                self._count(window, kept)
+                kept = filter_batch(batch, self.rules, path)
+                entries = self._chosen(batch, kept, path)
+                self._count(batch, kept)
                 if entries.size:
-                    yield Edits(window, kept, entries, path)
+                    yield Edits(batch, kept, entries, path)
         except (WalTruncatedError, WalTornError) as error:
             if not may_end_with(error, self.job.broken_wals, live=wal.live, newest=wal.newest):
                 raise
             progress.clean, self.report.ignored = False, error.have
 
-    def _chosen(self, window: Window, kept: KeptEdits, path: str) -> Ints:
+    def _chosen(self, batch: WalBatch, kept: KeptEdits, path: str) -> Ints:
         """Return the entries that go into files."""
-        bulk_loads, let_go = bulk_loads_in(window, kept, self.rules, self.job.source, path)
+        bulk_loads, let_go = bulk_loads_in(batch, kept, self.rules, self.job.source, path)
         report = self.report
         report.let_go += let_go
         if sum(map(len, report.let_go)) > MAX_LET_GO_CHARS:  # requests remove them from hfile-refs entry by entry
             report.others, report.let_go = True, []
-        table_of, first_of = distinct_tables(window)
-        names = [table_name(window, int(entry)) for entry in first_of]
+        table_of, first_of = distinct_tables(batch)
+        names = [table_name(batch, int(entry)) for entry in first_of]
         for entry in bulk_loads:
             self._leave_out(names[table_of[entry]], "some of its edits are bulk loads, whose order among them counts")
         if self.job.source.visibility_labels != VisibilityLabels.SHIP:
             for table in np.unique(table_of[kept.labelled]):
                 self._leave_out(names[table], "it has cells with visibility labels")
-        for table in np.unique(table_of[with_expressions(window, kept)]):
-            self._leave_out(names[table], "it has cells with visibility expressions, which the slave reads only if they are put")
+        for table in np.unique(table_of[with_expressions(batch, kept)]):
+            self._leave_out(
+                names[table], "it has cells with visibility expressions, which the peer cluster reads only if they are put"
+            )
         fit = np.array([name in self.job.tables for name in names], np.bool_)
         wanted = kept.cells > 0
         wanted[bulk_loads] = False
@@ -144,22 +146,23 @@ class _Reading:
             return
         self.unfit.setdefault(table.decode(errors="backslashreplace"), why)
 
-    def _count(self, window: Window, kept: KeptEdits) -> None:
+    def _count(self, batch: WalBatch, kept: KeptEdits) -> None:
         report = self.report
-        report.read_edits += len(window.index)
-        report.read_bytes += int(window.next_positions[-1] - window.positions[0])
-        report.last_written = shown_ms(int(window.index.write_time[-1]))
+        report.read_edits += len(batch.index)
+        report.read_bytes += int(batch.next_positions[-1] - batch.positions[0])
+        report.last_written = shown_ms(int(batch.index.write_time[-1]))
         report.filtered = dict(Counter(report.filtered) + Counter(filtered_by_reason(kept)))
 
 
-def with_expressions(window: Window, kept: KeptEdits) -> npt.NDArray[np.bool_]:
+def with_expressions(batch: WalBatch, kept: KeptEdits) -> npt.NDArray[np.bool_]:
     """Return for each entry whether one of its kept cells has a visibility expression in words.
 
-    Only a put turns such expressions into a slave's own labels. A cluster without VisibilityController that gets edits from a
-    cluster with VisibilityReplication has such cells in its WALs. If they were loaded as they are, all users would see them.
+    Only a put turns such expressions into a peer cluster's own labels. A cluster without VisibilityController that gets edits
+    from a cluster with VisibilityReplication has such cells in its WALs. If they were loaded as they are, all users would see
+    them.
     """
-    found = np.zeros(len(window.index), np.bool_)
-    _find(window.buf, kept.span_first, kept.span_start, kept.span_end, found)
+    found = np.zeros(len(batch.index), np.bool_)
+    _find(batch.buf, kept.span_first, kept.span_start, kept.span_end, found)
     return found
 
 

@@ -1,4 +1,4 @@
-"""Sorts edits of WALs into runs: for each store of the slave, a series of cells in the order of an HFile.
+"""Sorts edits of WALs into runs: for each store of the peer cluster, a series of cells in the order of an HFile.
 
     run = { cell, int64 sequence id, int64 write time }*                                  see cells.py
 
@@ -36,8 +36,8 @@ from walferry.hbase.hfiles.errors import NoSuchStore
 from walferry.hbase.hfiles.sorting import group_positions, sort_positions
 from walferry.hbase.hfiles.stores import UNKNOWN, Store, Stores, TargetTable, find_family, find_region
 from walferry.hbase.wal.cells import cell_end, family_of, row_of, tags_start
-from walferry.hbase.wal.windows import Window
-from walferry.replication.filters.window import KeptEdits, distinct_tables, table_name
+from walferry.hbase.wal.wal_batches import WalBatch
+from walferry.replication.filters.batch import KeptEdits, distinct_tables, table_name
 
 MEMORY_BYTES = 64 << 20
 RUN_BYTES = 4 << 20
@@ -48,9 +48,9 @@ _INDEX_BYTES: Final = 48  # memory that sorting takes per cell
 
 @dataclass(frozen=True)
 class Edits:
-    """The cells of a window's `entries` (indices, ascending) that the filters kept. `path` is the file's, for errors."""
+    """The cells of a batch's `entries` (indices, ascending) that the filters kept. `path` is the file's, for errors."""
 
-    window: Window
+    batch: WalBatch
     kept: KeptEdits
     entries: Ints
     path: str
@@ -70,7 +70,7 @@ def sorted_runs(
 ) -> Iterator[SortedRun]:
     """Yield all of `edits` as runs of about `run_bytes` bytes, or of one cell.
 
-    Holds at most about twice `memory_bytes`, or twice the size of a larger window. Raises BadBorders, and NoSuchStore at the
+    Holds at most about twice `memory_bytes`, or twice the size of a larger batch. Raises BadBorders, and NoSuchStore at the
     first edit that belongs into no store of `tables`.
     """
     stores = Stores(tables)
@@ -108,21 +108,21 @@ class _State(enum.IntEnum):
 
 def _piece_of(edits: Edits, stores: Stores) -> _Piece:
     """Copy the cells of some edits. Raises NoSuchStore."""
-    window, kept, entries = edits.window, edits.kept, edits.entries
-    index, cells = window.index, int(kept.cells[entries].sum())
-    table_of, first_of = distinct_tables(window)
-    names = [table_name(window, int(entry)) for entry in first_of]
+    batch, kept, entries = edits.batch, edits.kept, edits.entries
+    index, cells = batch.index, int(kept.cells[entries].sum())
+    table_of, first_of = distinct_tables(batch)
+    names = [table_name(batch, int(entry)) for entry in first_of]
     numbers = np.array([stores.number(name) for name in names], np.int64)
     data: Bytes = np.empty(int(kept.size[entries].sum()) + _GROWTH * cells, np.uint8)
     positions, store_of = np.empty(cells, np.int64), np.empty(cells, np.int32)
     state = np.zeros(len(_State), np.int64)
     if not _take(
-        window.buf, entries, index.sequence_id, index.write_time, numbers[table_of], kept.span_first, kept.span_start,
+        batch.buf, entries, index.sequence_id, index.write_time, numbers[table_of], kept.span_first, kept.span_start,
         kept.span_end, stores.arrays, data, positions, store_of, state,
     ):  # fmt: skip
         entry, family = int(state[_State.ENTRY]), int(state[_State.FAMILY])
-        name = None if family == UNKNOWN else window.buf[family : family + int(state[_State.FAMILY_LEN])].tobytes()
-        raise NoSuchStore(edits.path, window.entry_offset(entry), table_name(window, entry), name)
+        name = None if family == UNKNOWN else batch.buf[family : family + int(state[_State.FAMILY_LEN])].tobytes()
+        raise NoSuchStore(edits.path, batch.entry_offset(entry), table_name(batch, entry), name)
     taken = int(state[_State.CELLS])
     return _Piece(data[: state[_State.USED]], positions[:taken], store_of[:taken])
 

@@ -1,7 +1,7 @@
-"""Looks at the slave's tables before a run: which of them take edits as files, and how their files are written.
+"""Looks at the peer cluster's tables before a run: which of them take edits as files, and how their files are written.
 
-hbase:meta is read once as a whole, the schemas in one call, and the slave's own peers once, however many tables there are. All of
-it may change at any time. If a region has been split since, its server refuses the files.
+hbase:meta is read once as a whole, the schemas in one call, and the peer cluster's own peers once, however many tables there are.
+All of it may change at any time. If a region has been split since, its server refuses the files.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _UPPER_CASE = ("COMPRESSION", "DATA_BLOCK_ENCODING", "BLOOMFILTER")  # HBase tak
 
 @dataclass(frozen=True)
 class Target:
-    """A table of the slave: the families that the peer gets, and all regions, ordered by their rows and without gaps."""
+    """A table of the peer cluster: the families that the peer gets, and all regions, ordered by their rows and without gaps."""
 
     families: Mapping[bytes, FileSettings]
     regions: tuple[Region, ...]
@@ -37,10 +37,10 @@ class Target:
 
 @dataclass(frozen=True)
 class Targets:
-    """The slave's tables that the peer gets, by the names that WALKeys contain.
+    """The peer cluster's tables that the peer gets, by the names that WALKeys contain.
 
     Edits may be loaded as files into `tables`. `unfit` gives the reason for each table whose edits may not be. A table in neither
-    does not exist at the slave, or has no family that the peer gets. `notes` are for people.
+    does not exist at the peer cluster, or has no family that the peer gets. `notes` are for people.
     """
 
     tables: Mapping[bytes, Target]
@@ -48,13 +48,14 @@ class Targets:
     notes: tuple[str, ...]
 
 
-def read_targets(slave: Tables, master: Connection, wants: PeerTables, source_id: UUID) -> Targets:
-    """Look at all tables of the slave that the peer gets. `master` is the slave's, `source_id` the source's cluster id.
+def read_targets(peer_cluster: Tables, master: Connection, wants: PeerTables, source_id: UUID) -> Targets:
+    """Look at all tables of the peer cluster that the peer gets. `master` is the peer cluster's, `source_id` the source's cluster
+    id.
 
     Raises AccessDenied if the user has neither ADMIN nor CREATE on one of them, ConnectError, TooManyRegions, RegionUnavailable,
     ScanGivenUp, RpcError. Nothing is known then, so no edits may be loaded as files.
     """
-    found = slave.all_tables(lambda table: wants.families_of(table.encode())[0] not in (Families.NONE, Families.SYSTEM))
+    found = peer_cluster.all_tables(lambda table: wants.families_of(table.encode())[0] not in (Families.NONE, Families.SYSTEM))
     own_peers = read_own_peers(master, source_id)
     schemas = table_schemas(master, [table for table in found if not table.startswith(_SYSTEM)])
     tables: dict[bytes, Target] = {}
@@ -100,6 +101,6 @@ def _settings(schema: pb.TableSchema, family: pb.ColumnFamilySchema) -> tuple[Fi
 def _note(table: str, family: bytes, setting: str) -> str:
     text = (
         f"family {family.decode(errors='backslashreplace')} of table {table}: files are not written with {setting}; the next "
-        "compaction at the slave does it"
+        "compaction at the peer cluster does it"
     )
     return one_line(text, MAX_REASON_CHARS)

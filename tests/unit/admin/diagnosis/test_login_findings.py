@@ -109,12 +109,12 @@ def test_certificates_and_passwords(tmp_path: Path) -> None:
     tls = Tls(ca=str(authority.pem), certificate=str(own.certificate), key=str(own.key))
     broken = Tls(ca=str(tmp_path / "nowhere.pem"))
     auth = ZooKeeperLogin(auth=ZooKeeperAuth.DIGEST, user="walferry", password_file=str(password), tls=broken)
-    told = found(Login(tls=tls, zookeeper=auth))
-    assert told["source: TLS"] == ("well", f"authorities of {authority.pem}, our certificate {own.certificate}. ")
-    assert told["source: ZooKeeper's TLS"][0] == "wrong"
-    assert f"{broken.ca}: No such file" in told["source: ZooKeeper's TLS"][1]
-    assert told["source: ZooKeeper's password"] == ("wrong", f"{password} is empty. ")
+    reported = found(Login(tls=tls, zookeeper=auth))
+    assert reported["source: TLS"] == ("well", f"authorities of {authority.pem}, our certificate {own.certificate}. ")
+    assert reported["source: ZooKeeper's TLS"][0] == "wrong"
+    assert f"{broken.ca}: No such file" in reported["source: ZooKeeper's TLS"][1]
+    assert reported["source: ZooKeeper's password"] == ("wrong", f"{password} is empty. ")
     password.write_text("hunter2\n")
-    told = found(Login(tls=tls, zookeeper=auth))
-    assert told["source: ZooKeeper's password"] == ("well", f"{password} can be read. ")
-    assert "hunter2" not in str(told)
+    reported = found(Login(tls=tls, zookeeper=auth))
+    assert reported["source: ZooKeeper's password"] == ("well", f"{password} can be read. ")
+    assert "hunter2" not in str(reported)

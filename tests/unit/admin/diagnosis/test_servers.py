@@ -22,14 +22,14 @@ def test_those_that_do_not_answer_are_told_with_why() -> None:
         gone = closed_port()
         answers = servers.ask([name(good), name(starting), gone, name(closed)], LOGIN)
         assert servers.answering(answers) == "2 of 4 answer"
-        told = [each.text for each in servers.silent(answers, "See to it")]
-        assert [str(gone) in told[0], "refused" in told[0]] == [True, True]
-        assert [str(name(closed)) in told[1], "AccessDenied" in told[1]] == [True, True]
+        reported = [each.text for each in servers.silent(answers, "See to it")]
+        assert [str(gone) in reported[0], "refused" in reported[0]] == [True, True]
+        assert [str(name(closed)) in reported[1], "AccessDenied" in reported[1]] == [True, True]
 
 
 def test_of_many_only_the_first_ones_are_told() -> None:
-    answers: dict = {closed_port(): RpcError("no") for _ in range(servers.MAX_TOLD + 5)}
-    assert servers.silent(answers, "")[-1].text == f"{len(answers) - servers.MAX_TOLD} more do not answer"
+    answers: dict = {closed_port(): RpcError("no") for _ in range(servers.MAX_REPORTED + 5)}
+    assert servers.silent(answers, "")[-1].text == f"{len(answers) - servers.MAX_REPORTED} more do not answer"
 
 
 def test_all_of_them_are_waited_for_together_and_not_for_long(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -43,15 +43,15 @@ def test_all_of_them_are_waited_for_together_and_not_for_long(monkeypatch: pytes
 
 def test_a_shipment_without_entries_finds_out_whether_we_may_write() -> None:
     with FakeServer() as server:
-        assert servers.may_write(name(server), LOGIN, "slave of peer p").text == f"WRITE: {name(server)} accepts shipments"
+        assert servers.may_write(name(server), LOGIN, "cluster of peer p").text == f"WRITE: {name(server)} accepts shipments"
         assert [request.header.method_name for request in server.requests] == ["ReplicateWALEntry"]
         assert not server.requests[0].param
         assert not server.requests[0].cells
     with FakeServer(DENIED) as server:
-        finding = servers.may_write(name(server), LOGIN, "slave of peer p")
+        finding = servers.may_write(name(server), LOGIN, "cluster of peer p")
     assert finding.severity == "wrong"
     assert "Insufficient permissions" in finding.text
-    assert finding.advice == "In the HBase shell of the slave: grant 'etl', 'W'"
+    assert finding.advice == "In the HBase shell of the peer cluster: grant 'etl', 'W'"
 
 
 def test_rights_are_granted_to_the_short_name_of_a_principal() -> None:

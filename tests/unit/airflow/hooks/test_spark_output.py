@@ -42,7 +42,7 @@ def test_a_line_is_logged_at_the_level_that_spark_gives_it() -> None:
 
 
 @pytest.mark.parametrize(
-    ("said", "told"),
+    ("said", "reported"),
     [
         ("JAVA_HOME is not set", "Spark finds no Java. Install a JDK (17 or newer)"),
         ("/x/bin/spark-class: line 71: /no/bin/java: No such file or directory", "Spark finds no Java."),
@@ -57,9 +57,9 @@ def test_a_line_is_logged_at_the_level_that_spark_gives_it() -> None:
     ],
     ids=range(10),
 )  # fmt: skip
-def test_what_beginners_meet_is_told_with_what_to_do(said: str, told: str) -> None:
+def test_what_beginners_meet_is_told_with_what_to_do(said: str, reported: str) -> None:
     text = failure(["…", said, "\tat org.apache.spark.Main.main(Main.scala:1)"])
-    assert told in text
+    assert reported in text
     assert text.endswith(f"Spark says: {said}")
 
 
@@ -77,7 +77,7 @@ def test_our_own_jobs_end_with_words() -> None:
     assert failure([]) == ""
 
 
-def test_what_a_slave_says_or_spark_has_overcome_is_not_taken_for_why_the_job_failed() -> None:
+def test_what_a_peer_cluster_says_or_spark_has_overcome_is_not_taken_for_why_the_job_failed() -> None:
     ours = "nothing is compared: peer p: rs1: java.io.IOException: java.lang.OutOfMemoryError: Java heap space"
     overcome = "26/11/23 16:00:00 WARN StandaloneAppClient: Failed to connect to master m:7077"
     assert failure([overcome, ours]) == f"The Spark job has failed: {ours}"

@@ -23,9 +23,9 @@ from walferry.observe.status.ages import Certainty
 from walferry.observe.status.describing import describe
 from walferry.observe.status.history import INTERVAL_SECONDS, Sample
 from walferry.observe.status.model import SourceStatus
-from walferry.observe.status.slaves import SlaveStatus
+from walferry.observe.status.peer_clusters import PeerClusterStatus
 
-REACHED = {"p": SlaveStatus(True, None, NOW)}
+REACHED = {"p": PeerClusterStatus(True, None, NOW)}
 BEHIND = queue(wal(NOW - 3 * HOUR, 100), wal(NOW - 2 * HOUR), wal(NOW - HOUR))
 VOID = ("br", "input", "link", "meta", "line", "wbr")
 LAST = NOW // 1000 // INTERVAL_SECONDS
@@ -36,12 +36,12 @@ def sample(ago: int, lag_ms: int | None = 60_000, shipped: int | None = 0, certa
     return Sample(LAST - ago, lag_ms, certainty if lag_ms is not None else Certainty.UNKNOWN, 0, 0, shipped, 1)
 
 
-def looked(status: SourceStatus, conn_id: str = "hbase_source", **fields: object) -> ShownSource:
+def shown_source(status: SourceStatus, conn_id: str = "hbase_source", **fields: object) -> ShownSource:
     return ShownSource(conn_id, None, status, **fields)  # type: ignore[arg-type]
 
 
 def behind() -> ShownSource:
-    return looked(describe(view(BEHIND, peers=(peer(),)), slaves=REACHED))
+    return shown_source(describe(view(BEHIND, peers=(peer(),)), peer_clusters=REACHED))
 
 
 def may_see(request: Request) -> None:
@@ -139,4 +139,4 @@ def shown(*seen: ShownSource, query: str = "", who: str = "operator") -> Parsed:
     return parsed(answer.text)
 
 
-__all__ = ["BEHIND", "LAST", "REACHED", "SERVER", "Parsed", "behind", "browser", "looked", "parsed", "sample", "shown"]
+__all__ = ["BEHIND", "LAST", "REACHED", "SERVER", "Parsed", "behind", "browser", "parsed", "sample", "shown", "shown_source"]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 
-from tests.unit.airflow.page.pages import BEHIND, looked, shown
+from tests.unit.airflow.page.pages import BEHIND, shown, shown_source
 from tests.unit.observe.status.views import DEAD, HOUR, NOW, SERVER, queue, view, wal
 from walferry.observe.status.describing import describe
 
@@ -12,7 +12,7 @@ RECOVERED = queue(wal(NOW - 5 * HOUR, server=DEAD), queue_id=f"p-{DEAD}")
 
 
 def test_a_recovered_queue_names_its_dead_server_and_offers_to_drain_it() -> None:
-    page = shown(looked(describe(view(BEHIND, RECOVERED))))
+    page = shown(shown_source(describe(view(BEHIND, RECOVERED))))
     assert f"Recovered of peer p from {DEAD} {SERVER} gets no new WALs" in page.text
     conf = next(json.loads(text) for text in page.texts if text.startswith('{"source_conn_id"') and '"queue"' in text)
     assert conf == {"source_conn_id": "hbase_source", "queue": f"{SERVER}/p-{DEAD}"}
@@ -20,13 +20,13 @@ def test_a_recovered_queue_names_its_dead_server_and_offers_to_drain_it() -> Non
 
 
 def test_a_dead_server_is_offered_to_be_recovered() -> None:
-    page = shown(looked(describe(view(queue(wal(NOW - HOUR, server=DEAD), server=DEAD, live=False)))))
+    page = shown(shown_source(describe(view(queue(wal(NOW - HOUR, server=DEAD), server=DEAD, live=False)))))
     conf = next(json.loads(text) for text in page.texts if text.startswith("{") and '"server"' in text)
     assert conf == {"source_conn_id": "hbase_source", "server": DEAD}
 
 
 def test_an_orphaned_queue_stands_out_and_no_form_deletes_it_unasked() -> None:
-    page = shown(looked(describe(view(queue(wal(NOW - HOUR), queue_id="gone"), peers=()))))
+    page = shown(shown_source(describe(view(queue(wal(NOW - HOUR), queue_id="gone"), peers=()))))
     assert "1 queue belongs to peers that do not exist" in page.text
     assert "Orphaned" in page.text
     confs = [json.loads(text) for text in page.texts if text.startswith('{"source_conn_id"')]

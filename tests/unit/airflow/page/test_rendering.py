@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tests.unit.airflow.page.pages import BEHIND, LAST, REACHED, Parsed, behind, browser, looked, parsed, sample, shown
+from tests.unit.airflow.page.pages import BEHIND, LAST, REACHED, Parsed, behind, browser, parsed, sample, shown, shown_source
 from tests.unit.observe.status.views import DEAD, HOUR, MINUTE, NOW, SERVER, group_of, note, notes, peer, queue, view, wal
 from walferry.airflow.page.sources import ShownSource
 from walferry.engine.summary import Status
@@ -19,8 +19,8 @@ from walferry.observe.status.ages import Certainty
 from walferry.observe.status.describing import describe, unreachable
 from walferry.observe.status.files import FilesSeen, Read
 from walferry.observe.status.model import RegionStatus, ShippingPace
-from walferry.observe.status.notes import Notes, SlaveDown
-from walferry.observe.status.slaves import SlaveStatus
+from walferry.observe.status.notes import Notes, PeerDown
+from walferry.observe.status.peer_clusters import PeerClusterStatus
 from walferry.observe.status.view import Holder
 from walferry.replication.retention.survey import Amount, Blocker, Fate, Forecast, OldWalSurvey, ShippedBy
 
@@ -29,7 +29,7 @@ HOSTILE = "<script>alert(1)</script>\u202e\x1b[2J{{7*191}}\u200b"
 
 
 def test_a_source_without_peers_says_so() -> None:
-    page = shown(looked(describe(view(peers=()))))
+    page = shown(shown_source(describe(view(peers=()))))
     assert "The cluster has no replication peers." in page.text
     assert "There are no queues." in page.text
     assert "None has left queues." in page.text
@@ -38,9 +38,9 @@ def test_a_source_without_peers_says_so() -> None:
 def test_a_healthy_peer_has_no_lag_and_says_that_nothing_waits() -> None:
     (name,) = (wal(NOW - MINUTE).name.text,)
     seen = describe(view(queue(wal(NOW - MINUTE, 50))), FilesSeen(0, reads={(name, 50): Read(None, NOW)}), REACHED)
-    text = shown(looked(seen)).text
+    text = shown(shown_source(seen)).text
     assert "Peer p Up to date Lag none: nothing waits" in text
-    assert "Slave reachable" in text
+    assert "Peer cluster reachable" in text
 
 
 def test_lag_is_the_first_thing_said_of_a_peer_with_its_certainty() -> None:
@@ -52,7 +52,7 @@ def test_lag_is_the_first_thing_said_of_a_peer_with_its_certainty() -> None:
 
 
 def test_what_is_not_known_is_never_shown_as_nothing() -> None:
-    text = shown(looked(describe(view(peers=(peer(),), queues=None)))).text
+    text = shown(shown_source(describe(view(peers=(peer(),), queues=None)))).text
     assert "Lag unknown because the queues cannot be read" in text
     assert "WALs unknown" in text
     assert "The queues cannot be read." in text
@@ -61,13 +61,13 @@ def test_what_is_not_known_is_never_shown_as_nothing() -> None:
 
 def test_a_position_that_cannot_be_read_is_told_with_its_reason() -> None:
     odd = queue(wal(NOW - HOUR, PositionError("/rs/q/w", "it has 1 byte")), wal(NOW - MINUTE))
-    page = shown(looked(describe(view(odd))))
+    page = shown(shown_source(describe(view(odd))))
     assert "Position unreadable" in page.text
     assert "position unknown :" in page.text
 
 
 def test_a_source_that_cannot_be_reached_says_why_and_the_others_are_shown() -> None:
-    page = shown(looked(unreachable("ZooKeeper at zk9:2181 has not answered", NOW / 1000), "far"), behind())
+    page = shown(shown_source(unreachable("ZooKeeper at zk9:2181 has not answered", NOW / 1000), "far"), behind())
     assert "Unreachable, so lag is unknown: ZooKeeper at zk9:2181 has not answered" in page.text
     assert "Peer p Stuck" in page.text
 
@@ -76,10 +76,10 @@ def test_a_wrong_connection_says_what_is_wrong() -> None:
     assert "Not known: connection 'x': wal_root is missing" in shown(ShownSource("x", "connection 'x': wal_root is missing")).text
 
 
-def test_a_slave_that_is_down_is_told_with_since_when_a_run_has_found_it_down() -> None:
-    seen = view(BEHIND, notes=Notes(slave_down={"p": SlaveDown(NOW - HOUR, "no RegionServer answers")}))
-    text = shown(looked(describe(seen, slaves={"p": SlaveStatus(False, "no server is registered", NOW)}))).text
-    assert "Slave-down: its slave cannot be reached: no server is registered" in text
+def test_a_peer_cluster_that_is_down_is_told_with_since_when_a_run_has_found_it_down() -> None:
+    seen = view(BEHIND, notes=Notes(peer_down={"p": PeerDown(NOW - HOUR, "no RegionServer answers")}))
+    text = shown(shown_source(describe(seen, peer_clusters={"p": PeerClusterStatus(False, "no server is registered", NOW)}))).text
+    assert "Peer-down: its peer cluster cannot be reached: no server is registered" in text
     assert re.search(r"Failing: it has failed for [0-9a-z ]+: no RegionServer answers", text)
 
 
@@ -94,8 +94,8 @@ def test_who_may_trigger_nothing_is_offered_no_form_and_no_empty_column_for_them
 
 def test_runs_are_linked_by_the_names_that_they_have_in_airflow() -> None:
     held = {"p": Holder("batch", "2027-01-15T07:59:00+00:00", "replicate_peer/scheduled__2027-01-15T07:55:00+00:00")}
-    noted = notes(note(Status.FAILED, run="replicate_peer/manual__1 a.2", error="the slave refuses"))
-    page = shown(looked(describe(view(BEHIND, peer_locks=held, notes=noted))))
+    noted = notes(note(Status.FAILED, run="replicate_peer/manual__1 a.2", error="the peer cluster refuses"))
+    page = shown(shown_source(describe(view(BEHIND, peer_locks=held, notes=noted))))
     links = {link["href"] for link in page.all("a") if link.get("target") == "_top"}
     runs = "/airflow/dags/replicate_peer/runs"
     assert f"{runs}/scheduled__2027-01-15T07%3A55%3A00%2B00%3A00" in links
@@ -108,7 +108,7 @@ NO_RUNS = ["", "no slash", "../../x/y.1", "dag/...1", "dag/.1", "a b/c.1", "dag/
 @pytest.mark.parametrize("run", NO_RUNS)
 def test_what_cannot_be_a_run_is_not_linked(run: str) -> None:
     held = {"p": Holder("batch", "", run.removesuffix(".1"))}
-    page = shown(looked(describe(view(BEHIND, peer_locks=held))))
+    page = shown(shown_source(describe(view(BEHIND, peer_locks=held))))
     assert not [link for link in page.all("a") if "/runs/" in (link["href"] or "")]
 
 
@@ -120,10 +120,10 @@ def full() -> ShownSource:
     dead = queue(wal(NOW - HOUR, PositionError("/rs/q/w", "it is odd"), server=DEAD), server=DEAD, live=False)
     peer_locks = {"p": Holder("batch", "since then", "replicate_peer/manual__1")}
     seen = view(BEHIND, RECOVERED, gone, dead, leases=held, peer_locks=peer_locks, notes=noted, problems=("x is odd",))
-    status = describe(seen, slaves={"p": SlaveStatus(False, "it is down", NOW)})
+    status = describe(seen, peer_clusters={"p": PeerClusterStatus(False, "it is down", NOW)})
     region = RegionStatus("abc", "t,,1.abc.", "OPENING", SERVER, NOW - HOUR)
     old = kept_by("s/q", Forecast(problem="it is not known"))
-    return looked(replace(status, regions_in_transition=1, regions=(region,)), old_wals=old, histories={"p": [sample(0)]})
+    return shown_source(replace(status, regions_in_transition=1, regions=(region,)), old_wals=old, histories={"p": [sample(0)]})
 
 
 def kept_by(queue: str, forecast: Forecast) -> OldWalSurvey:
@@ -183,7 +183,7 @@ def test_a_status_that_is_old_says_so() -> None:
 
 
 def test_long_names_are_cut() -> None:
-    with browser(looked(describe(view(peers=(peer("x" * 100_000),))))) as client:
+    with browser(shown_source(describe(view(peers=(peer("x" * 100_000),))))) as client:
         assert len(client.get("/replication").text) < 400_000
 
 
@@ -205,17 +205,17 @@ def test_the_last_day_is_drawn_and_told_in_words() -> None:
     ],
 )  # fmt: skip
 def test_when_it_will_be_done_is_told_only_if_something_is_left(pace: ShippingPace, text: str) -> None:
-    looked = behind()
-    peers = tuple(replace(each, pace=pace) for each in looked.status.peers or ())
+    shown_source = behind()
+    peers = tuple(replace(each, pace=pace) for each in shown_source.status.peers or ())
     assert peers
-    page = shown(replace(looked, status=replace(looked.status, peers=peers)))
+    page = shown(replace(shown_source, status=replace(shown_source.status, peers=peers)))
     assert re.search(rf"Throughput\s+{re.escape(text)}\s+Last success", page.text)
 
 
 def test_regions_in_transition_are_listed() -> None:
     region = RegionStatus("abc", "t,,1.abc.", "OPENING", SERVER, NOW - HOUR)
     status = replace(describe(view(BEHIND)), regions_in_transition=3, regions=(region,))
-    text = shown(looked(status)).text
+    text = shown(shown_source(status)).text
     assert "3 regions in transition, the first of them" in text
     assert "t,,1.abc. OPENING" in text
 
@@ -231,7 +231,7 @@ def test_what_keeps_old_wals_is_told_with_the_day_on_which_the_disk_is_full() ->
 
 
 def test_tables_say_what_they_hold_and_what_their_headers_belong_to() -> None:
-    page = shown(looked(describe(view(BEHIND, RECOVERED))))
+    page = shown(shown_source(describe(view(BEHIND, RECOVERED))))
     assert page.all("table")
     assert len(page.all("caption")) == len(page.all("table"))
     assert {header.get("scope") for header in page.all("th")} == {"col", "row"}

@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from tests.unit.airflow.page.pages import Parsed, browser, looked, parsed
+from tests.unit.airflow.page.pages import Parsed, browser, parsed, shown_source
 from tests.unit.observe.status.views import DEAD, HOUR, MINUTE, NOW, SERVER, note, peer, queue, view, wal
 from walferry.airflow.page.sources import ShownSource
 from walferry.engine.summary import Status
@@ -27,7 +27,7 @@ def many(queues: int, wals: int = 2) -> ShownSource:
         queue(*(wal(NOW - HOUR - number * MINUTE + at, server=server(number)) for at in range(wals)), server=server(number))
         for number in range(queues)
     ]
-    return looked(describe(view(*every)))
+    return shown_source(describe(view(*every)))
 
 
 def servers(page: Parsed) -> list[str]:
@@ -44,7 +44,7 @@ def ask(of: ShownSource, **params: str) -> Parsed:
 def test_the_longest_lag_comes_first_and_unknown_lag_before_it() -> None:
     assert servers(ask(many(120)))[:2] == [server(119), server(118)]
     odd = queue(server=server(500), problems=("no WAL's name",))
-    assert servers(ask(looked(describe(view(odd, queue(wal(NOW - HOUR)))))))[0] == server(500)
+    assert servers(ask(shown_source(describe(view(odd, queue(wal(NOW - HOUR)))))))[0] == server(500)
 
 
 def test_pages_follow_one_another_and_leave_out_nothing() -> None:
@@ -85,14 +85,14 @@ def test_filters(params: dict[str, str], expected: set[str]) -> None:
     gone = queue(wal(NOW - HOUR, odd, server=server(7)), queue_id="gone", server=server(7))
     held = {("p", normal.wals[0].name.group): Holder("batch", "")}
     failed = Notes({("p", recovered.wals[0].name.group): GroupNotes((note(Status.FAILED, error="no"),))})
-    page = ask(looked(describe(view(normal, recovered, gone, leases=held, notes=failed))), **params)
+    page = ask(shown_source(describe(view(normal, recovered, gone, leases=held, notes=failed))), **params)
     table = page.text[page.text.index("WAL groups") :] if "WAL groups" in page.text else ""
     found = {"normal": f"Normal of peer p {SERVER}", "recovered": "Recovered of peer p", "gone": "there is no peer gone"}
     assert {name for name, text in found.items() if text in table} == expected
 
 
 def test_another_source_is_shown_by_its_name_and_only_listed_ones_are_looked_at() -> None:
-    first, second = many(1), looked(describe(view(queue(wal(NOW - HOUR), queue_id="q"), peers=(peer("q"),))), "second")
+    first, second = many(1), shown_source(describe(view(queue(wal(NOW - HOUR), queue_id="q"), peers=(peer("q"),))), "second")
     with browser(first, second) as client:
         assert "Normal of peer q" in parsed(client.get("/replication?source=second").text).text
         assert "Normal of peer q" not in parsed(client.get("/replication?source=elsewhere").text).text

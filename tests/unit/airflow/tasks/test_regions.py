@@ -42,10 +42,14 @@ def test_a_silent_server_and_an_unreadable_znode_are_findings() -> None:
 
 def test_reports_are_bounded_and_their_text_is_harmless() -> None:
     report = RegionsReport(survey([row(n) for n in range(5000)], [HOSTILE] * 1000), [HOSTILE] * 1000)
-    told = report.to_xcom()
-    assert json.loads(json.dumps(told)) == told
-    assert (len(told["regions"]), told["regions_left_out"], len(told["findings"])) == (MAX_ROWS, 5000 - MAX_ROWS, MAX_ROWS)
-    assert told["lines"][-1] == "(800 more lines)"
-    for text in (report.as_text(), json.dumps(told, ensure_ascii=False)):
+    reported = report.to_xcom()
+    assert json.loads(json.dumps(reported)) == reported
+    assert (len(reported["regions"]), reported["regions_left_out"], len(reported["findings"])) == (
+        MAX_ROWS,
+        5000 - MAX_ROWS,
+        MAX_ROWS,
+    )
+    assert reported["lines"][-1] == "(800 more lines)"
+    for text in (report.as_text(), json.dumps(reported, ensure_ascii=False)):
         assert not {"\x1b", "\u202e"} & set(text)
         assert len(text) < 3 * MAX_ROWS * (MAX_TEXT_CHARS + 400)

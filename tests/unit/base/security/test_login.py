@@ -64,14 +64,14 @@ def test_the_tickets_of_kerberos_go_to_other_clusters_too():
         ("rs1.east.example.com", False), ("rs1.west.example.com.evil.org", False), ("nnn", False), ("", False), ("[::1]", True),
     ],
 )  # fmt: skip
-def test_a_slave_s_principal_is_used_with_the_hosts_that_are_named(host, meets):
-    login = Login(kerberos=Kerberos(principal="p@R", hosts=("*.west.example.com", "nn"))).for_slaves("[::1]")
+def test_a_peer_cluster_s_principal_is_used_with_the_hosts_that_are_named(host, meets):
+    login = Login(kerberos=Kerberos(principal="p@R", hosts=("*.west.example.com", "nn"))).for_peer_clusters("[::1]")
     assert login.kerberos.may_meet(host) is meets
 
 
 def test_a_source_s_principal_is_used_with_whatever_host_the_source_names():
     assert Kerberos(principal="p@R", hosts=("nn",)).may_meet("rs1")
-    assert not Login(kerberos=Kerberos(principal="p@R")).for_slaves().kerberos.may_meet("rs1")
+    assert not Login(kerberos=Kerberos(principal="p@R")).for_peer_clusters().kerberos.may_meet("rs1")
 
 
 def test_namenodes_have_to_protect_what_is_said_unless_less_is_accepted():

@@ -73,7 +73,7 @@ def shake_hands(tls: Tls, server: Callable[[bytes], bytes], host: str = HOST) ->
     return client
 
 
-def told(tls: Tls, server: Callable[[bytes], bytes], host: str = HOST) -> str:
+def reported(tls: Tls, server: Callable[[bytes], bytes], host: str = HOST) -> str:
     with pytest.raises(TlsError) as caught:
         shake_hands(tls, server, host)
     return str(caught.value)
@@ -92,32 +92,32 @@ def test_what_goes_through_arrives(authority, certificate):
 
 
 def test_a_certificate_of_another_host_is_refused(authority, certificate):
-    assert "not valid for 'rs2.example.org'" in told(Tls(ca=str(authority.pem)), ServerSide(certificate), "rs2.example.org")
+    assert "not valid for 'rs2.example.org'" in reported(Tls(ca=str(authority.pem)), ServerSide(certificate), "rs2.example.org")
 
 
 def test_a_certificate_that_nobody_vouches_for_is_refused(authority, certificate, tmp_path):
-    why = told(Tls(ca=str(Authority(tmp_path).pem)), ServerSide(certificate))
+    why = reported(Tls(ca=str(Authority(tmp_path).pem)), ServerSide(certificate))
     assert "the certificate that rs1.example.org shows is not accepted" in why
     assert "signed by an authority in tls_ca" in why
 
 
 def test_an_expired_certificate_is_refused(authority):
     expired = authority.certificate("expired", HOST, valid=EXPIRED)
-    assert "certificate has expired" in told(Tls(ca=str(authority.pem)), ServerSide(expired))
+    assert "certificate has expired" in reported(Tls(ca=str(authority.pem)), ServerSide(expired))
 
 
 def test_a_server_without_tls_is_not_talked_to_in_plain_text(authority):
-    why = told(Tls(ca=str(authority.pem)), lambda data: b"\0\0\0\x0a plain text")
+    why = reported(Tls(ca=str(authority.pem)), lambda data: b"\0\0\0\x0a plain text")
     assert why.startswith("rs1.example.org does not speak TLS there")
     assert "hbase.server.netty.tls.enabled" in why
 
 
 def test_a_server_that_hangs_up_may_serve_no_tls(authority):
-    assert "ended the connection in the TLS handshake" in told(Tls(ca=str(authority.pem)), lambda data: b"")
+    assert "ended the connection in the TLS handshake" in reported(Tls(ca=str(authority.pem)), lambda data: b"")
 
 
 def test_a_server_that_demands_a_certificate_says_so(authority, certificate):
-    why = told(Tls(ca=str(authority.pem)), ServerSide(certificate, authority))
+    why = reported(Tls(ca=str(authority.pem)), ServerSide(certificate, authority))
     assert "rs1.example.org ended TLS" in why
     assert "tls_certificate" in why
 
@@ -139,7 +139,7 @@ def test_our_own_certificate_is_shown(authority, certificate, with_password):
 def test_our_certificate_of_a_stranger_is_refused_by_the_server(authority, certificate, tmp_path):
     own = Authority(tmp_path).certificate("client", "client.example.org")
     tls = Tls(ca=str(authority.pem), certificate=str(own.certificate), key=str(own.key))
-    assert "rs1.example.org ended TLS" in told(tls, ServerSide(certificate, authority))
+    assert "rs1.example.org ended TLS" in reported(tls, ServerSide(certificate, authority))
 
 
 def test_files_are_read_anew_once_they_have_changed(authority, certificate, tmp_path):
@@ -147,7 +147,7 @@ def test_files_are_read_anew_once_they_have_changed(authority, certificate, tmp_
     ca = tmp_path / "ca.pem"
     ca.write_bytes(Authority(tmp_path / "old").pem.read_bytes())
     tls = Tls(ca=str(ca))
-    told(tls, ServerSide(certificate))
+    reported(tls, ServerSide(certificate))
     new = tmp_path / "new.pem"
     new.write_bytes(authority.pem.read_bytes())
     new.replace(ca)

@@ -73,10 +73,12 @@ def test_the_server_s_principal_is_that_of_the_login(servers: list[str], server:
 
 def test_the_host_of_a_cluster_key_that_no_connection_names_gets_no_token(servers: list[str]) -> None:
     server = Server()
-    with pytest.raises(HostNotNamed, match=r"walferry@EXAMPLE\.COM is not used with the host 'evil', which only the slave names"):
-        Proof(KERBEROS.for_slaves("zk1")).prove("evil", server)
+    with pytest.raises(
+        HostNotNamed, match=r"walferry@EXAMPLE\.COM is not used with the host 'evil', which only the peer cluster names"
+    ):
+        Proof(KERBEROS.for_peer_clusters("zk1")).prove("evil", server)
     assert (server.got, servers) == ([], [])
-    Proof(KERBEROS.for_slaves("zk1")).prove("zk1", Server(b"AP-REP", offer("authentication"), None))
+    Proof(KERBEROS.for_peer_clusters("zk1")).prove("zk1", Server(b"AP-REP", offer("authentication"), None))
 
 
 @pytest.mark.parametrize("answers", [[None], [b"AP-REP", None]])

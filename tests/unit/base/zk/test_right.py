@@ -151,16 +151,16 @@ def test_who_has_ended_its_right_sends_nothing_though_its_ground_holds_for_a_mom
 
 
 def test_a_request_that_is_just_going_to_be_sent_is_under_way_when_the_right_ends(ground: Ground, clock: list[float]) -> None:
-    told = list[float]()
+    reported = list[float]()
 
     class Slow(Ground):
         def is_sure(self) -> bool:
-            told.append(right.quiet_seconds)
+            reported.append(right.quiet_seconds)
             return True
 
     right = Right(Slow(), 60.0, clock=lambda: clock[0])
     right.begin(60).may_go_on()
-    assert told == [60 + spare_seconds(60)]
+    assert reported == [60 + spare_seconds(60)]
 
 
 def test_that_a_part_is_going_to_be_sent_is_known_before_it_is_asked_whether_it_may(

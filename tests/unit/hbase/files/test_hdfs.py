@@ -54,16 +54,16 @@ def test_there_are_tickets_for_the_name_nodes_that_have_proved_their_names_and_t
     assert hdfs._services("hdfs://ns/hbase", EAST) == [Service("hdfs", "ha.east"), Service("nn", "nn1.east")]
 
 
-def test_there_are_no_tickets_for_hosts_of_a_slave_that_no_connection_names(
+def test_there_are_no_tickets_for_hosts_of_a_peer_cluster_that_no_connection_names(
     configure: Callable[[dict[str, str]], None],
 ) -> None:
     configure({**HA, "hadoop.security.key.provider.path": "kms://https@kms1.east;kms2.west:9600/kms"})
     hdfs._proved["nn1.east", 8020] = Service("nn", "nn1.east")
-    slave = Kerberos(principal="p@R", hosts=("nn1.east", "*.west"), only_hosts=True)
-    assert hdfs._services("hdfs://ns/hbase", slave) == [Service("HTTP", "kms2.west"), Service("nn", "nn1.east")]
+    peer_cluster = Kerberos(principal="p@R", hosts=("nn1.east", "*.west"), only_hosts=True)
+    assert hdfs._services("hdfs://ns/hbase", peer_cluster) == [Service("HTTP", "kms2.west"), Service("nn", "nn1.east")]
 
 
-def test_the_environment_s_tickets_go_from_a_slave_s_folder_to_configured_name_nodes_alone(
+def test_the_environment_s_tickets_go_from_a_peer_cluster_s_folder_to_configured_name_nodes_alone(
     configure: Callable[[dict[str, str]], None],
 ) -> None:
     configure({**HA, **KERBEROS, "fs.defaultFS": "hdfs://nn3.east:9000/"})

@@ -39,21 +39,23 @@ def test_what_is_in_no_folder_is_used_as_the_file_system_s_first_login_and_other
 @pytest.mark.parametrize(
     "token", ["hdfs://nn/hbase/u-staging__t__0", "hdfs://nn/hbase/WALs/u__t__0", "hdfs://nn/archive/u__t__0", "hdfs://nn/u__t__0"]
 )
-@pytest.mark.parametrize("slave", [WEST, None], ids=["secured", "unsecured"])
-def test_a_folder_that_a_slave_names_decides_about_no_other_wherever_it_lies(token: str, slave: Kerberos | None) -> None:
-    """A hostile slave names places in the source's folders: these must not be used as its principal, or without any."""
+@pytest.mark.parametrize("peer_cluster", [WEST, None], ids=["secured", "unsecured"])
+def test_a_folder_that_a_peer_cluster_names_decides_about_no_other_wherever_it_lies(
+    token: str, peer_cluster: Kerberos | None
+) -> None:
+    """A hostile peer cluster names places in the source's folders: these must not be used as its principal, or without any."""
     log_in("hdfs://nn/hbase", EAST)
     log_in("hdfs://nn/archive", EAST)
-    log_in_to(token, Login(kerberos=slave))
-    assert login_at(f"{token}/family/file") == slave
+    log_in_to(token, Login(kerberos=peer_cluster))
+    assert login_at(f"{token}/family/file") == peer_cluster
     assert {login_at(f"hdfs://nn{each}") for each in ("/hbase/WALs/rs/wal", "/hbase", "/archive/wal", "/elsewhere")} == {EAST}
 
 
-def test_folders_that_a_slave_names_do_not_take_up_memory_for_ever() -> None:
+def test_folders_that_a_peer_cluster_names_do_not_take_up_memory_for_ever() -> None:
     for number in range(MOST_LENT + 10):
-        lend(f"hdfs://slave/staging/u__t__{number}", WEST)
+        lend(f"hdfs://peer/staging/u__t__{number}", WEST)
     assert len(logins._lent) == MOST_LENT
-    assert login_at(f"hdfs://slave/staging/u__t__{MOST_LENT + 9}/f") == WEST
+    assert login_at(f"hdfs://peer/staging/u__t__{MOST_LENT + 9}/f") == WEST
 
 
 def test_folders_that_are_not_on_hdfs_have_no_login() -> None:

@@ -150,19 +150,21 @@ def test_what_is_no_name_of_a_service_or_host_gets_no_ticket(
     assert contexts == []
 
 
-def test_a_host_that_only_a_slave_names_is_not_even_connected_to(serving: Callable[[bytes], int]) -> None:
-    slave = replace(KERBEROS, hosts=("nn.west",), only_hosts=True)
-    with pytest.raises(HostNotNamed, match=r"walferry@EAST is not used with the host '127\.0\.0\.1', which only the slave names"):
-        NameNode("127.0.0.1", 1, slave)
+def test_a_host_that_only_a_peer_cluster_names_is_not_even_connected_to(serving: Callable[[bytes], int]) -> None:
+    peer_cluster = replace(KERBEROS, hosts=("nn.west",), only_hosts=True)
+    with pytest.raises(
+        HostNotNamed, match=r"walferry@EAST is not used with the host '127\.0\.0\.1', which only the peer cluster names"
+    ):
+        NameNode("127.0.0.1", 1, peer_cluster)
 
 
-def test_a_host_that_a_slave_names_is_none_that_its_connection_does_not_whatever_the_pattern(
+def test_a_host_that_a_peer_cluster_names_is_none_that_its_connection_does_not_whatever_the_pattern(
     serving: Callable[[bytes], int], contexts: list[str]
 ) -> None:
     """A NameNode on the one host says that it is the other, to pass our login on to it."""
-    slave = replace(KERBEROS, hosts=("127.0.0.1",), only_hosts=True)
+    peer_cluster = replace(KERBEROS, hosts=("127.0.0.1",), only_hosts=True)
     with pytest.raises(HostNotNamed, match="is not used with the host 'nn1'"):
-        NameNode("127.0.0.1", serving(offer(method("KERBEROS"))), slave, "*")
+        NameNode("127.0.0.1", serving(offer(method("KERBEROS"))), peer_cluster, "*")
     assert contexts == []
 
 

@@ -1,4 +1,4 @@
-"""Puts broken windows and runs through sorting, cutting, merging and writing. To be run with NUMBA_BOUNDSCHECK=1.
+"""Puts broken batches and runs through sorting, cutting, merging and writing. To be run with NUMBA_BOUNDSCHECK=1.
 
 Ends with IndexError if a kernel reaches outside of its buffer, and with any other error that is not of what it was given.
 """
@@ -14,7 +14,7 @@ from tests.unit.hbase.hfiles.models import random_cells, stored
 from tests.unit.hbase.hfiles.test_merge import encoded
 from tests.unit.hbase.wal.encoder import encode_entry
 from tests.unit.hbase.wal.memory_file import MemoryFile
-from tests.unit.replication.filters.test_window import RULES
+from tests.unit.replication.filters.test_batch import RULES
 from walferry.hbase.hfiles import merge
 from walferry.hbase.hfiles.blocks import Checksum, Compression
 from walferry.hbase.hfiles.bloom import Bloom
@@ -28,13 +28,13 @@ from walferry.hbase.hfiles.stores import TargetTable
 from walferry.hbase.hfiles.writer import write_file
 from walferry.hbase.wal.errors import WalCorruptError
 from walferry.hbase.wal.scan import scan_entries
-from walferry.hbase.wal.windows import Window
-from walferry.replication.filters.window import filter_window
+from walferry.hbase.wal.wal_batches import WalBatch
+from walferry.replication.filters.batch import filter_batch
 from walferry.shipping.bulkload.runs import Edits, sorted_runs
 
 TABLES = {b"t": TargetTable((b"f", b"fam", b"gg"), (b"", b"row-8", b"row-80000000"))}
 CELLS = random_cells(3, 24, value=20)
-WINDOW = b"".join(
+WAL_BATCH = b"".join(
     encode_entry(global_entry([replace(cell, family=b"f") for cell in CELLS[i : i + 4]], i)) for i in range(0, 24, 4)
 )
 
@@ -48,12 +48,12 @@ def spoilt(rng: random.Random, data: bytes) -> bytes:
 
 
 def sort(data: bytes) -> list[bytes] | None:
-    """The runs of a window, or None if it cannot be sorted."""
+    """The runs of a batch, or None if it cannot be sorted."""
     buf = np.frombuffer(data, np.uint8)
-    window = Window(buf, 0, scan_entries(buf, 0, len(buf)).index)
+    batch = WalBatch(buf, 0, scan_entries(buf, 0, len(buf)).index)
     try:
-        kept = filter_window(window, RULES, "wal")
-        edits = Edits(window, kept, np.flatnonzero(kept.cells), "wal")
+        kept = filter_batch(batch, RULES, "wal")
+        edits = Edits(batch, kept, np.flatnonzero(kept.cells), "wal")
         return [run.data.tobytes() for run in sorted_runs([edits], TABLES, run_bytes=200)]
     except (NoSuchStore, WalCorruptError):
         return None
@@ -98,8 +98,8 @@ def cut_at_a_row(rng: random.Random, run: bytes) -> bool:
 
 def main() -> None:
     rng = random.Random(1)
-    sorted_windows = sum(sort(spoilt(rng, WINDOW)) is not None for _ in range(2_000))
-    assert 200 < sorted_windows < 1_990, sorted_windows
+    sorted_batches = sum(sort(spoilt(rng, WAL_BATCH)) is not None for _ in range(2_000))
+    assert 200 < sorted_batches < 1_990, sorted_batches
     sound = [encoded([(cell, rng.randrange(3), rng.randrange(3)) for cell in CELLS[i::2]]) for i in (0, 1, 0)]
     written = sum(write(rng, [spoilt(rng, sound[0]), *sound[1:]]) for _ in range(3_000))
     assert 300 < written < 2_900, written

@@ -7,16 +7,16 @@ from collections.abc import Sequence
 import numpy as np
 
 from tests.unit.hbase.wal.encoder import Cell, Entry, entry
-from tests.unit.replication.filters.test_window import GLOBAL, RULES, window_of
-from walferry.replication.filters.window import filter_window
+from tests.unit.replication.filters.test_batch import GLOBAL, RULES, batch_of
+from walferry.replication.filters.batch import filter_batch
 from walferry.shipping.bulkload.runs import Edits
 
 
 def edits_of(*entries: Entry, path: str = "hdfs://a/wal") -> Edits:
-    """All that the filters keep of a window with these entries."""
-    window = window_of(*entries)
-    kept = filter_window(window, RULES, path)
-    return Edits(window, kept, np.flatnonzero(kept.cells), path)
+    """All that the filters keep of a batch with these entries."""
+    batch = batch_of(*entries)
+    kept = filter_batch(batch, RULES, path)
+    return Edits(batch, kept, np.flatnonzero(kept.cells), path)
 
 
 def global_entry(cells: Sequence[Cell], sequence_id: int, table: bytes = b"t", write_time: int = 2) -> Entry:

@@ -46,5 +46,5 @@ def test_codecs_that_cannot_be_written_are_left_out_by_name(codec: str) -> None:
     ],
 )
 def test_attributes_that_hbase_itself_could_not_use_are_an_error_that_names_them(attributes, problem: str) -> None:
-    with pytest.raises(BadFamily, match=f"family f of the slave: .*{problem}"):
+    with pytest.raises(BadFamily, match=f"family f of the peer cluster: .*{problem}"):
         settings_of("f", attributes)

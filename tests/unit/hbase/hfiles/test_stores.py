@@ -1,4 +1,4 @@
-"""The slave's regions and families are stores only if they can be."""
+"""The peer cluster's regions and families are stores only if they can be."""
 
 from __future__ import annotations
 
@@ -23,5 +23,5 @@ from walferry.shipping.bulkload.runs import sorted_runs
     ],
 )
 def test_borders_that_contradict_themselves_are_an_error(families, starts, problem: str) -> None:
-    with pytest.raises(BadBorders, match=f"table t of the slave: .*{problem}"):
+    with pytest.raises(BadBorders, match=f"table t of the peer cluster: .*{problem}"):
         list(sorted_runs([], {b"t": TargetTable(families, starts)}))

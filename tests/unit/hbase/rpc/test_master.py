@@ -57,11 +57,13 @@ def test_a_master_without_procedures_is_not_polled():
 def test_a_procedure_that_failed_raises_the_masters_reason():
     reason = pb.ForeignExceptionMessage(
         generic_exception=pb.GenericExceptionMessage(
-            class_name="org.apache.hadoop.hbase.DoNotRetryIOException", message="no such slave"
+            class_name="org.apache.hadoop.hbase.DoNotRetryIOException", message="no such peer cluster"
         )
     )
     started = reply(pb.UpdateReplicationPeerConfigResponse(proc_id=1))
-    expected = pytest.raises(master.ProcedureFailed, match="DoNotRetryIOException: UpdateReplicationPeerConfig p1: no such slave")
+    expected = pytest.raises(
+        master.ProcedureFailed, match="DoNotRetryIOException: UpdateReplicationPeerConfig p1: no such peer cluster"
+    )
     with FakeServer(started, procedure("FINISHED", exception=reason)) as server, master.connect(server) as connection, expected:
         master.update_peer_config(connection, "p1", CONFIG)
 

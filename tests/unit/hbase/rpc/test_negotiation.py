@@ -20,7 +20,7 @@ from walferry.base.security.waiting import ANY
 from walferry.hbase.names import ServerName
 from walferry.hbase.rpc import negotiation
 from walferry.hbase.rpc.codec import CodecError
-from walferry.hbase.rpc.errors import NotSecured, PrincipalNotTold, RemoteError, SaslRefused, WrongServerPrincipal
+from walferry.hbase.rpc.errors import NotSecured, PrincipalNotNamed, RemoteError, SaslRefused, WrongServerPrincipal
 from walferry.hbase.rpc.negotiation import LateRefusal, Server, candidates, kerberos
 
 SERVER = Server("RS1.example.org", "RS1.example.org:16020")
@@ -88,8 +88,10 @@ def test_both_sides_agree_on_a_protection(credential, offered, protection, layer
     assert credential.forgotten == 0
 
 
-def test_a_server_of_a_slave_on_a_host_that_no_connection_names_gets_nothing(credential):
-    with pytest.raises(HostNotNamed, match=f"is not used with the host '{SERVER.host}', which only the slave names") as caught:
+def test_a_server_of_a_peer_cluster_on_a_host_that_no_connection_names_gets_nothing(credential):
+    with pytest.raises(
+        HostNotNamed, match=f"is not used with the host '{SERVER.host}', which only the peer cluster names"
+    ) as caught:
         lead(b"", Kerberos(principal="w@R", hosts=("*.west.example.com",), only_hosts=True))
     assert not caught.value.retry_helps
 
@@ -162,7 +164,7 @@ def test_without_a_realm_of_our_own_the_library_knows_it():
     assert candidates(SERVER, Kerberos()) == ["hbase/rs1.example.org"]
 
 
-def test_a_slave_names_no_host_that_chooses_a_realm_where_ours_is_not_known() -> None:
+def test_a_peer_cluster_names_no_host_that_chooses_a_realm_where_ours_is_not_known() -> None:
     """Else it would be talked to as hbase/x@EVIL.west.example.com, in the realm EVIL.west.example.com."""
     ours = Kerberos(hosts=("*.west.example.com",), only_hosts=True)
     assert ours.may_meet("x@EVIL.west.example.com")
@@ -208,7 +210,7 @@ def fatal(text: str) -> bytes:
 
 
 def test_a_server_too_old_to_say_its_principal_leaves_those_to_be_tried(credential):
-    with pytest.raises(PrincipalNotTold, match=r"older than HBase 2\.6") as caught:
+    with pytest.raises(PrincipalNotNamed, match=r"older than HBase 2\.6") as caught:
         lead(fatal("Expected HEADER=HBas but received HEADER=Secu from /10.0.0.1:1"), TWO)
     assert caught.value.candidates == ["hbase/rs1.example.org@EXAMPLE.COM", "hb/rs1.example.org@EXAMPLE.COM"]
 

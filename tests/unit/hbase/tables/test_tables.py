@@ -212,8 +212,8 @@ def test_all_tables_are_read_in_one_scan_with_their_states(all_of_meta):
         [Cell(b"t,,0.%032d." % 0, b"rep_barrier", b"seqnumDuringOpen", 1, PUT, bytes(8))],
     ]
     found = all_of_meta(rows).all_tables(lambda table: table != "other")
-    told = {table: (each.state, [region.start for region in each.regions]) for table, each in found.items()}
-    assert told == {"ns:u": ("DISABLED", [b""]), "t": ("ENABLED", [b"", b"m"])}
+    reported = {table: (each.state, [region.start for region in each.regions]) for table, each in found.items()}
+    assert reported == {"ns:u": ("DISABLED", [b""]), "t": ("ENABLED", [b"", b"m"])}
     assert found["t"].regions[0].server == SERVER
     assert all_of_meta.scans == 1
 
@@ -249,7 +249,7 @@ class Block:
         (b"info", b"seqnumDuringOpen", bytes(8), True),
     ],
 )
-def test_what_a_slave_s_meta_tells_takes_bounded_memory(monkeypatch, family, qualifier, value, wanted):
+def test_what_a_peer_cluster_s_meta_tells_takes_bounded_memory(monkeypatch, family, qualifier, value, wanted):
     names = ([b"t%05d-%d" % (n, i) + b"x" * 30_000 for i in range(10)] for n in range(300))
     made = Cell(b"", family, qualifier, 1, PUT, value)
     monkeypatch.setattr(Tables, "scan", lambda self, table, spec: (Block(some, made) for some in names))
@@ -287,7 +287,7 @@ def test_regions_of_all_tables_have_one_bound(all_of_meta, monkeypatch):
     assert len(all_of_meta(rows).all_tables(lambda table: table < "t3")) == 3
 
 
-def test_a_region_s_name_that_a_slave_has_made_up_writes_nothing_into_a_log():
+def test_a_region_s_name_that_a_peer_cluster_has_made_up_writes_nothing_into_a_log():
     assert Region(b"t,,17.0123456789abcdef0123456789abcdef.", b"", b"", None).encoded_name == "0123456789abcdef0123456789abcdef"
     odd = Region(b"t,,17.a\nERROR \x1b[2J" + b"x" * 5000 + b".", b"", b"", None).encoded_name
     assert odd.isprintable()

@@ -16,12 +16,12 @@ from tests.unit.hbase.wal.samples import SAMPLE, SAMPLE_BYTES, SAMPLE_STARTS
 from tests.unit.hbase.wal.sealed import WAL_KEY, Sealer, plaintext
 from tests.unit.hbase.wal.small_buffers import small_buffers
 from tests.unit.hbase.wal.test_encrypted import SEALED, STARTS
-from walferry.hbase.wal.arrow import decode_window
+from walferry.hbase.wal.arrow import decode_wal_batch
 from walferry.hbase.wal.codecs.encrypted import Decryption
 from walferry.hbase.wal.errors import WalError
-from walferry.hbase.wal.reader import read_windows
+from walferry.hbase.wal.reader import read_wal_batches
 from walferry.hbase.wal.scan import scan_entries, scan_into
-from walferry.hbase.wal.windows import Window
+from walferry.hbase.wal.wal_batches import WalBatch
 
 DECRYPTION = Decryption(WAL_KEY)
 KEY_FIELDS = ["name", "scope", *["attribute"] * 4, *["many"] * 4, "bytes", "number", "number"]
@@ -29,9 +29,9 @@ KEY_FIELDS = ["name", "scope", *["attribute"] * 4, *["many"] * 4, "bytes", "numb
 
 def index_and_decode(data: bytes) -> None:
     buf = np.frombuffer(data, np.uint8)
-    window = Window(buf, 0, scan_entries(buf, 0, len(buf)).index)
+    wal_batch = WalBatch(buf, 0, scan_entries(buf, 0, len(buf)).index)
     try:
-        for batch in decode_window(window, "wal"):
+        for batch in decode_wal_batch(wal_batch, "wal"):
             batch.validate(full=True)
     except WalError:
         return
@@ -40,7 +40,7 @@ def index_and_decode(data: bytes) -> None:
 def decrypt(data: bytes) -> None:
     buf = np.frombuffer(data, np.uint8)
     try:
-        for batch in decode_window(DECRYPTION.entries(buf, 0).window, "wal"):
+        for batch in decode_wal_batch(DECRYPTION.entries(buf, 0).batch, "wal"):
             batch.validate(full=True)
     except WalError:
         return
@@ -104,7 +104,9 @@ def expand_hostile_keys(rng: random.Random) -> bool:
         data += b"".join(map(encoder.entry, SAMPLE)) + encode_varint(len(key)) + key
     try:
         with small_buffers(rng.choice([50, 300, 1 << 20]), rng.choice([150, 1000, 1 << 20])):
-            for _ in read_windows(MemoryFile(bytes(data)), "wal", 0, window_bytes=rng.choice([50, 1 << 20]), partial_tail="stop"):
+            for _ in read_wal_batches(
+                MemoryFile(bytes(data)), "wal", 0, wal_batch_bytes=rng.choice([50, 1 << 20]), partial_tail="stop"
+            ):
                 pass
     except WalError:
         return False

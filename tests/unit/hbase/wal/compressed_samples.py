@@ -16,8 +16,8 @@ from tests.unit.hbase.wal.memory_file import MemoryFile
 from tests.unit.hbase.wal.strategies import entries
 from walferry.base.protos.hbase_pb2 import WALKey
 from walferry.hbase.wal.errors import WalError
-from walferry.hbase.wal.reader import read_windows
-from walferry.hbase.wal.windows import PartialTail
+from walferry.hbase.wal.reader import read_wal_batches
+from walferry.hbase.wal.wal_batches import PartialTail
 
 CODECS = {"no codec": None, "GZ": GZ, "NONE": NONE, "SNAPPY": SNAPPY, "LZ4": LZ4, "ZSTD": ZSTD}
 codecs = st.sampled_from(list(CODECS.values()))
@@ -54,17 +54,19 @@ class Read:
     error: WalError | None = None
 
 
-def read(data: bytes, position: int = 0, window_bytes: int = 1 << 20, partial_tail: PartialTail = "error") -> Read:
+def read(data: bytes, position: int = 0, wal_batch_bytes: int = 1 << 20, partial_tail: PartialTail = "error") -> Read:
     found = Read([], [], [])
     try:
-        for window in read_windows(MemoryFile(data), "wal", position, window_bytes=window_bytes, partial_tail=partial_tail):
-            index, buf = window.index, window.buf.tobytes()
+        for batch in read_wal_batches(
+            MemoryFile(data), "wal", position, wal_batch_bytes=wal_batch_bytes, partial_tail=partial_tail
+        ):
+            index, buf = batch.index, batch.buf.tobytes()
             assert len(index)
             for i in range(len(index)):
                 key = _key(buf[index.key_start[i] : index.key_end[i]])
                 found.entries.append((key, buf[index.cells_start[i] : index.cells_end[i]]))
-            found.starts += window.positions.tolist()
-            found.ends += window.next_positions.tolist()
+            found.starts += batch.positions.tolist()
+            found.ends += batch.next_positions.tolist()
     except WalError as e:
         found.error = e
     return found

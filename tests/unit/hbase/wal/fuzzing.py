@@ -31,14 +31,14 @@ from tests.unit.hbase.wal.memory_file import MemoryFile
 from tests.unit.hbase.wal.sealed import MASTER_KEY, encode_sealed, sealed_positions
 from tests.unit.hbase.wal.small_buffers import filled_buffers, small_buffers
 from walferry.hbase.crypto.provider import KeyProvider
-from walferry.hbase.wal.arrow import decode_window
+from walferry.hbase.wal.arrow import decode_wal_batch
 from walferry.hbase.wal.errors import WalError
 from walferry.hbase.wal.header import TAIL_BYTES, trailer_start
-from walferry.hbase.wal.reader import read_windows
-from walferry.hbase.wal.windows import PartialTail
+from walferry.hbase.wal.reader import read_wal_batches
+from walferry.hbase.wal.wal_batches import PartialTail
 
 CODECS = (None, GZ, NONE, SNAPPY, LZ4, ZSTD)
-WINDOWS = (50, 700, 1 << 20)
+WAL_BATCHES = (50, 700, 1 << 20)
 PLAIN, SEALED = "plain", "sealed"
 KEYS = KeyProvider("jceks:///no/such/store?passwordEnv=NONE", ["master"])
 KEYS._keys = {"master": MASTER_KEY}  # as if read from a store
@@ -136,17 +136,17 @@ def mutated(rng: random.Random, file: File, other: File) -> tuple[bytes, list[Pi
     return data[:at] + spliced + data[at:], [Piece(0, at, 0), Piece(at + len(spliced), broken_length, -len(spliced))]
 
 
-def read(data: bytes, window_bytes: int, partial_tail: PartialTail) -> Read:
+def read(data: bytes, wal_batch_bytes: int, partial_tail: PartialTail) -> Read:
     entries: list[tuple[int, int, bytes]] = []
     try:
-        for window in read_windows(
-            MemoryFile(data), "wal", 0, window_bytes=window_bytes, partial_tail=partial_tail, unwrap_key=KEYS
+        for wal_batch in read_wal_batches(
+            MemoryFile(data), "wal", 0, wal_batch_bytes=wal_batch_bytes, partial_tail=partial_tail, unwrap_key=KEYS
         ):
-            buf, index = window.buf.tobytes(), window.index
+            buf, index = wal_batch.buf.tobytes(), wal_batch.index
             cells = (buf[start:end] for start, end in zip(index.cells_start, index.cells_end, strict=True))
-            entries += zip(window.positions.tolist(), window.next_positions.tolist(), cells, strict=True)
+            entries += zip(wal_batch.positions.tolist(), wal_batch.next_positions.tolist(), cells, strict=True)
             with suppress(WalError):  # it looks into keys, unlike reading
-                for batch in decode_window(window, "wal"):
+                for batch in decode_wal_batch(wal_batch, "wal"):
                     batch.validate()
     except WalError as e:
         return Read(entries, e)
@@ -197,15 +197,15 @@ def fuzz(seed: int, count: int) -> tuple[int, int]:
         file = rng.choice(sound)
         data, pieces = mutated(rng, file, rng.choice(sound))
         tail: PartialTail = rng.choice(["error", "stop"])
-        window_bytes = rng.choice(WINDOWS)
+        wal_batch_bytes = rng.choice(WAL_BATCHES)
         try:
             with small_buffers(rng.choice([100, 400]), rng.choice([200, 1000])) if n % 2 else nullcontext():
                 with filled_buffers(0x55):
-                    found = read(data, window_bytes, tail)
+                    found = read(data, wal_batch_bytes, tail)
                 check(found, data, pieces, file)
                 if n % 2 and file.compressed:
                     with filled_buffers(0xAA):
-                        assert read(data, window_bytes, tail).entries == found.entries, "what was read was never written"
+                        assert read(data, wal_batch_bytes, tail).entries == found.entries, "what was read was never written"
         except Exception as e:
             raise AssertionError(f"file {n} of seed {seed} ({len(data)} bytes): {e!r}\n{pieces}\n{data!r}") from e
         failed += found.error is not None

@@ -7,8 +7,8 @@ from tests.unit.hbase.wal.encoder import DELETE_FAMILY, PUT, Cell, Entry, encode
 from tests.unit.hbase.wal.memory_file import MemoryFile
 from tests.unit.hbase.wal.strategies import positions
 from walferry.hbase.wal.errors import WalError, WalPositionError
-from walferry.hbase.wal.reader import read_windows
-from walferry.hbase.wal.windows import PartialTail
+from walferry.hbase.wal.reader import read_wal_batches
+from walferry.hbase.wal.wal_batches import PartialTail
 
 
 def sample() -> list[Entry]:
@@ -40,15 +40,17 @@ class Read:
     error: WalError | None = None
 
 
-def read(data: bytes, position: int = 0, window_bytes: int = 8 << 20, partial_tail: PartialTail = "error") -> Read:
+def read(data: bytes, position: int = 0, wal_batch_bytes: int = 8 << 20, partial_tail: PartialTail = "error") -> Read:
     found = Read([], [], [])
     try:
-        for window in read_windows(MemoryFile(data), "wal", position, window_bytes=window_bytes, partial_tail=partial_tail):
-            assert len(window.index)
-            for start, end in zip(window.index.entry_start, window.index.cells_end, strict=True):
-                found.entries.append(window.buf[start:end].tobytes())
-            found.starts += window.positions.tolist()
-            found.ends += window.next_positions.tolist()
+        for batch in read_wal_batches(
+            MemoryFile(data), "wal", position, wal_batch_bytes=wal_batch_bytes, partial_tail=partial_tail
+        ):
+            assert len(batch.index)
+            for start, end in zip(batch.index.entry_start, batch.index.cells_end, strict=True):
+                found.entries.append(batch.buf[start:end].tobytes())
+            found.starts += batch.positions.tolist()
+            found.ends += batch.next_positions.tolist()
     except WalError as e:
         found.error = e
     if found.error is not None and not isinstance(found.error, WalPositionError):

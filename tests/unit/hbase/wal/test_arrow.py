@@ -27,8 +27,8 @@ def test_the_documented_columns_are_those_of_the_schema() -> None:
 
 
 @given(st.lists(entries(), max_size=6), st.integers(1, 3000), st.integers(1, 3000))
-def test_the_cells_read_are_the_cells_written(written: list[Entry], window_bytes: int, batch_bytes: int) -> None:
-    assert decode(encode_wal(written), window_bytes=window_bytes, batch_bytes=batch_bytes) == rows(written)
+def test_the_cells_read_are_the_cells_written(written: list[Entry], wal_batch_bytes: int, batch_bytes: int) -> None:
+    assert decode(encode_wal(written), wal_batch_bytes=wal_batch_bytes, batch_bytes=batch_bytes) == rows(written)
 
 
 def test_reading_from_a_position_gives_the_cells_from_there_on() -> None:

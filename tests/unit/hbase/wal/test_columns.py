@@ -23,5 +23,5 @@ def test_no_batch_is_larger_than_asked_for_unless_it_is_one_row(lengths: list[in
 def test_a_value_of_five_megabytes_is_a_batch_of_its_own() -> None:
     big = bytes(range(256)) * 20_000
     written = [entry(Cell(b"row", b"f", b"q", 1, PUT, v), sequence_id=i) for i, v in enumerate((b"a", big, b"b"))]
-    batches = list(read_batches(MemoryFile(encode_wal(written)), "wal", batch_bytes=1 << 20, window_bytes=1 << 20))
+    batches = list(read_batches(MemoryFile(encode_wal(written)), "wal", batch_bytes=1 << 20, wal_batch_bytes=1 << 20))
     assert [b["value"].to_pylist() for b in batches] == [[b"a"], [big], [b"b"]]

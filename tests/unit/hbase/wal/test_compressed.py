@@ -15,7 +15,7 @@ from walferry.hbase.wal.errors import WalOverrunError
 
 @pytest.mark.parametrize("codec", SOME_QUICKLY)
 @pytest.mark.parametrize(
-    ("window_bytes", "buffer", "wrong_bytes"),
+    ("wal_batch_bytes", "buffer", "wrong_bytes"),
     [
         (64, 300, ("flip",)),
         pytest.param(64, 300, (0, 1, 0x7F, 0x80, 0xFF), marks=pytest.mark.slow),
@@ -23,7 +23,7 @@ from walferry.hbase.wal.errors import WalOverrunError
     ],
 )
 def test_everything_before_a_wrong_byte_is_right(
-    codec: str, window_bytes: int, buffer: int, wrong_bytes: tuple[Any, ...]
+    codec: str, wal_batch_bytes: int, buffer: int, wrong_bytes: tuple[Any, ...]
 ) -> None:
     data, offsets = SAMPLES[codec]
     errors = 0
@@ -32,7 +32,7 @@ def test_everything_before_a_wrong_byte_is_right(
             broken = bytearray(data)
             broken[at] = data[at] ^ 1 if wrong == "flip" else wrong
             with small_buffers(buffer, buffer):
-                found = read(bytes(broken), window_bytes=window_bytes)
+                found = read(bytes(broken), wal_batch_bytes=wal_batch_bytes)
             before = sum(end <= at for end in offsets[1:])
             assert found.entries[:before] == plain(SAMPLE[:before]), (at, wrong)
             errors += found.error is not None

@@ -16,7 +16,7 @@ from tests.unit.hbase.wal.encoder import DELETE, DELETE_FAMILY, PUT, Cell, Entry
 from tests.unit.hbase.wal.memory_file import MemoryFile
 from tests.unit.hbase.wal.small_buffers import small_buffers
 from walferry.hbase.wal.errors import WalCorruptError, WalUnsupportedError
-from walferry.hbase.wal.reader import read_windows
+from walferry.hbase.wal.reader import read_wal_batches
 
 
 def test_a_value_that_does_not_decompress_is_named_and_what_lies_before_it_is_read() -> None:
@@ -79,33 +79,33 @@ def test_a_stored_length_that_is_too_long_swallows_no_entry(codec: str, tags: bo
 
 @given(written, st.booleans(), codecs.filter(bool), st.integers(0, 20), st.integers(-20, 400), st.sampled_from([40, 1 << 20]))
 def test_another_stored_length_gives_an_error_or_the_same_entries(
-    written: list[Entry], tags: bool, codec: int, which: int, by: int, window_bytes: int
+    written: list[Entry], tags: bool, codec: int, which: int, by: int, wal_batch_bytes: int
 ) -> None:
-    found = read(compress(written, Lying(which, by, tags=tags, codec=codec))[0], window_bytes=window_bytes)
+    found = read(compress(written, Lying(which, by, tags=tags, codec=codec))[0], wal_batch_bytes=wal_batch_bytes)
     assert found.entries == plain(written)[: len(found.entries)]
     assert found.error or len(found.entries) == len(written)
 
 
-@pytest.mark.parametrize("window_bytes", [60, 1 << 20])
-def test_a_broken_empty_value_breaks_its_own_entry(window_bytes: int) -> None:
+@pytest.mark.parametrize("wal_batch_bytes", [60, 1 << 20])
+def test_a_broken_empty_value_breaks_its_own_entry(wal_batch_bytes: int) -> None:
     """Once expanded, it may lie where the next entry begins."""
     written = [entry(Cell(b"row%d" % i, b"f", b"q", i, DELETE, b""), sequence_id=i + 1) for i in range(6)]
     _, offsets = compress(written, Encoder(tags=False, codec=GZ))
     data, _ = compress(written, Lying(2, 1, tags=False, codec=GZ))
-    found = read(data, window_bytes=window_bytes)
+    found = read(data, wal_batch_bytes=wal_batch_bytes)
     assert isinstance(found.error, WalCorruptError)
     assert f"begins at byte {offsets[2]}" in str(found.error)
     assert found.entries == plain(written[:2])
     broken = bytearray(compress(written, Encoder(tags=False, codec=GZ))[0])
     broken[offsets[3] - 5] ^= 0xFF  # in the third one's
-    assert f"begins at byte {offsets[2]}" in str(read(bytes(broken), window_bytes=window_bytes).error)
-    assert read(bytes(broken), offsets[3], window_bytes).entries == plain(written[3:])
+    assert f"begins at byte {offsets[2]}" in str(read(bytes(broken), wal_batch_bytes=wal_batch_bytes).error)
+    assert read(bytes(broken), offsets[3], wal_batch_bytes).entries == plain(written[3:])
 
 
 def test_values_of_an_algorithm_that_cannot_be_read_are_named() -> None:
     header = Encoder(tags=True, codec=8).header
     with pytest.raises(WalUnsupportedError, match="by number 8 of HBase's algorithms, which cannot be read; these can: GZ"):
-        list(read_windows(MemoryFile(encode_header(header)), "wal", 0, partial_tail="error"))
+        list(read_wal_batches(MemoryFile(encode_header(header)), "wal", 0, partial_tail="error"))
 
 
 MANY = [
@@ -128,9 +128,9 @@ def test_a_broken_value_ends_the_reading_whyever_its_pass_stops(codec: str, aren
         stored = Encoder(tags=False, codec=CODECS[codec]).value(MANY[broken].cells[1].value)
         spoilt = bytearray(data)
         spoilt[offsets[broken + 1] - len(stored) + 1] ^= 0x55  # of gzip's magic, or of the length that blocks begin with
-        for window_bytes in (700, 1 << 20):
+        for wal_batch_bytes in (700, 1 << 20):
             with small_buffers(arena, out):
-                found = read(bytes(spoilt), window_bytes=window_bytes)
+                found = read(bytes(spoilt), wal_batch_bytes=wal_batch_bytes)
             assert isinstance(found.error, WalCorruptError)
             assert f"begins at byte {offsets[broken]}" in str(found.error)
             assert found.entries == plain(MANY[:broken])
@@ -175,17 +175,17 @@ def test_a_value_that_claims_to_need_a_dictionary_after_others_that_did_not_is_d
     assert found.entries == plain(MANY[:40])
 
 
-@pytest.mark.parametrize("window_bytes", [300, 1 << 20])
-def test_a_broken_value_before_the_position_does_not_matter(window_bytes: int) -> None:
+@pytest.mark.parametrize("wal_batch_bytes", [300, 1 << 20])
+def test_a_broken_value_before_the_position_does_not_matter(wal_batch_bytes: int) -> None:
     """As the error's advice says, an operator may move the position past lost entries."""
     entries = [entry(Cell(b"row%d" % i, b"f", b"q", 1, PUT, b"value %d " % i * 30), sequence_id=i + 1) for i in range(8)]
     data, offsets = compress(entries, Encoder(tags=False, codec=GZ))
     broken = bytearray(data)
     broken[data.index(b"\x1f\x8b", offsets[3])] ^= 0xFF
     for position in offsets[:4]:
-        assert isinstance(read(bytes(broken), position, window_bytes).error, WalCorruptError)
+        assert isinstance(read(bytes(broken), position, wal_batch_bytes).error, WalCorruptError)
     for i in range(4, 8):
-        found = read(bytes(broken), offsets[i], window_bytes)
+        found = read(bytes(broken), offsets[i], wal_batch_bytes)
         assert found.error is None
-        assert found.entries == read(data, offsets[i], window_bytes).entries
+        assert found.entries == read(data, offsets[i], wal_batch_bytes).entries
         assert len(found.entries) == 8 - i

@@ -13,7 +13,7 @@ from tests.unit.hbase.wal.encoder import PUT, Cell, encode_tags, entry
 from tests.unit.hbase.wal.memory_file import MemoryFile
 from tests.unit.hbase.wal.small_buffers import small_buffers
 from walferry.hbase.wal.errors import WalCorruptError
-from walferry.hbase.wal.reader import read_windows
+from walferry.hbase.wal.reader import read_wal_batches
 
 
 def test_an_index_without_an_entry_is_reported_with_its_offset() -> None:
@@ -50,8 +50,8 @@ def test_dictionaries_take_a_quarter_more_than_their_contents() -> None:
     tracemalloc.start()
     try:
         with small_buffers(1 << 20, 1 << 20):
-            windows = read_windows(MemoryFile(data), "wal", 0, window_bytes=1 << 20, partial_tail="error")
-            count = sum(len(window.index) for window in windows)
+            batches = read_wal_batches(MemoryFile(data), "wal", 0, wal_batch_bytes=1 << 20, partial_tail="error")
+            count = sum(len(batch.index) for batch in batches)
         peak = tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()
@@ -60,9 +60,9 @@ def test_dictionaries_take_a_quarter_more_than_their_contents() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("window_bytes", [100_000, 8 << 20])
-def test_dictionaries_that_are_full_reuse_the_index_that_was_touched_longest_ago(window_bytes: int) -> None:
-    rng = random.Random(window_bytes)
+@pytest.mark.parametrize("wal_batch_bytes", [100_000, 8 << 20])
+def test_dictionaries_that_are_full_reuse_the_index_that_was_touched_longest_ago(wal_batch_bytes: int) -> None:
+    rng = random.Random(wal_batch_bytes)
     rows = [b"row%d" % i for i in range(50_000)]
     entries_ = []
     for i in range(4000):
@@ -75,7 +75,7 @@ def test_dictionaries_that_are_full_reuse_the_index_that_was_touched_longest_ago
         ]
         entries_.append(entry(*cells, region=b"region%d" % rng.randrange(40_000), table=b"t%d" % (i % 3)))
     data, offsets = compress(entries_, Encoder(tags=True, codec=None))
-    found = read(data, window_bytes=window_bytes)
+    found = read(data, wal_batch_bytes=wal_batch_bytes)
     assert found.error is None
     assert found.entries == plain(entries_)
     assert read(data, offsets[3000]).entries == plain(entries_[3000:])

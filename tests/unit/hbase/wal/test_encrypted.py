@@ -48,10 +48,10 @@ from walferry.hbase.wal.errors import (
     WalUnsupportedError,
 )
 from walferry.hbase.wal.header import parse_header
-from walferry.hbase.wal.reader import read_windows
+from walferry.hbase.wal.reader import read_wal_batches
 from walferry.hbase.wal.scan import MAX_ENTRY_BYTES
-from walferry.hbase.wal.windows import PartialTail
-from walferry.replication.filters.window import FilterRules, filter_window
+from walferry.hbase.wal.wal_batches import PartialTail
+from walferry.replication.filters.batch import FilterRules, filter_batch
 
 SEALED = encode_sealed(SAMPLE)
 STARTS = sealed_positions(SAMPLE)
@@ -62,18 +62,18 @@ def key_of(wrapped: bytes) -> bytes:
     return WAL_KEY
 
 
-def read(data: bytes, position: int = 0, window_bytes: int = 8 << 20, partial_tail: PartialTail = "error") -> Read:
+def read(data: bytes, position: int = 0, wal_batch_bytes: int = 8 << 20, partial_tail: PartialTail = "error") -> Read:
     found = Read([], [], [])
     try:
-        for window in read_windows(
-            MemoryFile(data), "wal", position, window_bytes=window_bytes, partial_tail=partial_tail, unwrap_key=key_of
+        for wal_batch in read_wal_batches(
+            MemoryFile(data), "wal", position, wal_batch_bytes=wal_batch_bytes, partial_tail=partial_tail, unwrap_key=key_of
         ):
-            assert len(window.index)
-            for start, end in zip(window.index.entry_start, window.index.cells_end, strict=True):
-                found.entries.append(window.buf[start:end].tobytes())
-            found.starts += window.positions.tolist()
-            found.ends += window.next_positions.tolist()
-            assert [window.entry_offset(i) for i in range(len(window.index))] == window.positions.tolist()
+            assert len(wal_batch.index)
+            for start, end in zip(wal_batch.index.entry_start, wal_batch.index.cells_end, strict=True):
+                found.entries.append(wal_batch.buf[start:end].tobytes())
+            found.starts += wal_batch.positions.tolist()
+            found.ends += wal_batch.next_positions.tolist()
+            assert [wal_batch.entry_offset(i) for i in range(len(wal_batch.index))] == wal_batch.positions.tolist()
     except WalError as e:
         found.error = e
     assert found.ends[:-1] == found.starts[1:]
@@ -97,16 +97,16 @@ def sealed_rows(written: list[Entry]) -> list[dict[str, Any]]:
 
 @pytest.mark.slow
 @given(st.lists(entries(), max_size=6), st.integers(1, 3000))
-def test_windows_of_any_size_give_every_entry_as_a_plain_one(written: list[Entry], window_bytes: int) -> None:
-    found = read(encode_sealed(written), window_bytes=window_bytes)
+def test_wal_batches_of_any_size_give_every_entry_as_a_plain_one(written: list[Entry], wal_batch_bytes: int) -> None:
+    found = read(encode_sealed(written), wal_batch_bytes=wal_batch_bytes)
     assert found.error is None
     assert found.entries == list(map(encode_entry, written))
     assert found.starts + found.ends[-1:] == sealed_positions(written)[: len(written) and None]
 
 
 @given(st.lists(entries(), max_size=6), st.integers(1, 3000), st.integers(1, 3000))
-def test_the_cells_decoded_are_the_cells_written(written: list[Entry], window_bytes: int, batch_bytes: int) -> None:
-    assert decode(encode_sealed(written), window_bytes=window_bytes, batch_bytes=batch_bytes) == sealed_rows(written)
+def test_the_cells_decoded_are_the_cells_written(written: list[Entry], wal_batch_bytes: int, batch_bytes: int) -> None:
+    assert decode(encode_sealed(written), wal_batch_bytes=wal_batch_bytes, batch_bytes=batch_bytes) == sealed_rows(written)
 
 
 @given(st.lists(entries(), max_size=4), st.integers(1, 5), st.binary(min_size=16, max_size=16), st.sampled_from([16, 24, 32]))
@@ -121,8 +121,8 @@ def test_cells_may_begin_and_end_anywhere_in_a_chunk_of_counter_blocks(
     found = decryption.entries(np.frombuffer(data, np.uint8), 0)
     assert found.fault is None
     assert found.consumed == len(data)
-    index = found.window.index
-    assert [found.window.buf[a:b].tobytes() for a, b in zip(index.entry_start, index.cells_end, strict=True)] == [
+    index = found.batch.index
+    assert [found.batch.buf[a:b].tobytes() for a, b in zip(index.entry_start, index.cells_end, strict=True)] == [
         encode_entry(e) for e in written
     ]
 
@@ -130,14 +130,14 @@ def test_cells_may_begin_and_end_anywhere_in_a_chunk_of_counter_blocks(
 @pytest.mark.parametrize("iv", [b"\xff" * 16, b"\0" * 8 + b"\xff" * 8, b"\0" * 16, b"\xff" * 8 + b"\0" * 7 + b"\xff"])
 def test_counters_carry_over_all_128_bits(iv: bytes) -> None:
     written = entry(Cell(b"row", b"f", b"q", 1, PUT, bytes(5000)))
-    found = Decryption(WAL_KEY).entries(np.frombuffer(Sealer(iv=iv).entry(written), np.uint8), 0).window
+    found = Decryption(WAL_KEY).entries(np.frombuffer(Sealer(iv=iv).entry(written), np.uint8), 0).batch
     assert found.buf[: found.index.cells_end[0]].tobytes() == encode_entry(written)
 
 
-def test_an_entry_of_several_megabytes_is_read_through_small_windows() -> None:
+def test_an_entry_of_several_megabytes_is_read_through_small_wal_batches() -> None:
     big = entry(Cell(b"row", b"f", b"q", 1, PUT, b"\x01\x02" * 2_500_000, encode_tags([(8, b"ttl")])))
     written = [SAMPLE[0], big, SAMPLE[3]]
-    assert read(encode_sealed(written), window_bytes=64 << 10).entries == list(map(encode_entry, written))
+    assert read(encode_sealed(written), wal_batch_bytes=64 << 10).entries == list(map(encode_entry, written))
 
 
 def test_cells_as_small_and_as_odd_as_they_can_be_are_rewritten() -> None:
@@ -147,8 +147,8 @@ def test_cells_as_small_and_as_odd_as_they_can_be_are_rewritten() -> None:
         Cell(b"r", b"f" * 127, b"q" * 100_000, (1 << 63) - 1, PUT, b"", encode_tags([(-1, b"t" * 32_000)])),
     ]
     written = [entry(*cells * 3), *(entry(cell) for cell in cells), entry(*cells[:1] * 1000)]
-    for window_bytes in (1, 8 << 20):
-        assert read(encode_sealed(written), window_bytes=window_bytes).entries == list(map(encode_entry, written))
+    for wal_batch_bytes in (1, 8 << 20):
+        assert read(encode_sealed(written), wal_batch_bytes=wal_batch_bytes).entries == list(map(encode_entry, written))
 
 
 def test_reading_goes_on_from_any_entry_s_position_and_from_no_other() -> None:
@@ -162,22 +162,22 @@ def test_reading_goes_on_from_any_entry_s_position_and_from_no_other() -> None:
         assert f"one at byte {before} goes on beyond it" in str(error)
 
 
-def test_a_window_up_to_an_offset_has_the_entries_that_end_there_or_before() -> None:
-    (window,) = read_windows(MemoryFile(SEALED), "f", 0, partial_tail="error", unwrap_key=key_of)
+def test_a_wal_batch_up_to_an_offset_has_the_entries_that_end_there_or_before() -> None:
+    (wal_batch,) = read_wal_batches(MemoryFile(SEALED), "f", 0, partial_tail="error", unwrap_key=key_of)
     for offset in range(STARTS[0], len(SEALED)):
-        until = window.until(offset)
+        until = wal_batch.until(offset)
         count = sum(end <= offset for end in STARTS[1:])
         assert until.positions.tolist() == STARTS[:count]
         assert until.next_positions.tolist() == STARTS[1 : count + 1]
 
 
-@pytest.mark.parametrize("window_bytes", [1, pytest.param(8 << 20, marks=pytest.mark.slow)])
-def test_a_file_cut_at_any_byte_gives_the_whole_entries_and_then_says_that_it_ends_early(window_bytes: int) -> None:
+@pytest.mark.parametrize("wal_batch_bytes", [1, pytest.param(8 << 20, marks=pytest.mark.slow)])
+def test_a_file_cut_at_any_byte_gives_the_whole_entries_and_then_says_that_it_ends_early(wal_batch_bytes: int) -> None:
     for length in range(len(SEALED)):
         whole = [encode_entry(e) for e, end in zip(SAMPLE, STARTS[1:], strict=True) if end <= length]
         cut = SEALED[:length]
-        assert read(cut, window_bytes=window_bytes, partial_tail="stop").entries == whole
-        found = read(cut, window_bytes=window_bytes)
+        assert read(cut, wal_batch_bytes=wal_batch_bytes, partial_tail="stop").entries == whole
+        found = read(cut, wal_batch_bytes=wal_batch_bytes)
         assert found.entries == whole
         if length in STARTS or length > STARTS[-1]:
             assert found.error is None
@@ -200,12 +200,12 @@ def test_an_entry_that_runs_into_the_trailer_is_damage() -> None:
 
 
 @pytest.mark.parametrize("flip", [0x01, 0x80, 0xFF])
-@pytest.mark.parametrize("window_bytes", [64, 8 << 20])
-def test_with_any_byte_flipped_the_entries_before_it_are_right_and_the_rest_ends(flip: int, window_bytes: int) -> None:
+@pytest.mark.parametrize("wal_batch_bytes", [64, 8 << 20])
+def test_with_any_byte_flipped_the_entries_before_it_are_right_and_the_rest_ends(flip: int, wal_batch_bytes: int) -> None:
     for at in range(STARTS[0], len(SEALED)):
         broken = bytearray(SEALED)
         broken[at] ^= flip
-        found = read(bytes(broken), window_bytes=window_bytes)
+        found = read(bytes(broken), wal_batch_bytes=wal_batch_bytes)
         untouched = [encode_entry(e) for e, end in zip(SAMPLE, STARTS[1:], strict=True) if end <= at]
         if at >= STARTS[-1]:
             assert found.error is not None
@@ -265,17 +265,19 @@ def test_a_count_of_cells_that_cannot_be_needs_no_memory() -> None:
 
 
 @given(st.binary(max_size=400), st.integers(1, 100))
-def test_any_bytes_are_entries_or_an_error_of_ours(data: bytes, window_bytes: int) -> None:
-    read(encode_header(sealed_header()) + data, window_bytes=window_bytes)
+def test_any_bytes_are_entries_or_an_error_of_ours(data: bytes, wal_batch_bytes: int) -> None:
+    read(encode_header(sealed_header()) + data, wal_batch_bytes=wal_batch_bytes)
     for at in (0, 20, 60):
-        read(SEALED[: STARTS[0] + at] + data + SEALED[STARTS[1] :], window_bytes=window_bytes)
+        read(SEALED[: STARTS[0] + at] + data + SEALED[STARTS[1] :], wal_batch_bytes=wal_batch_bytes)
 
 
 def test_a_wrong_key_without_a_hash_to_tell_it_is_found_at_the_first_cell() -> None:
     for n in range(50):
-        windows = read_windows(MemoryFile(SEALED), "wal", 0, partial_tail="error", unwrap_key=lambda _, n=n: bytes([n]) * 16)
+        wal_batches = read_wal_batches(
+            MemoryFile(SEALED), "wal", 0, partial_tail="error", unwrap_key=lambda _, n=n: bytes([n]) * 16
+        )
         with pytest.raises(WalCorruptError, match="the key is not this file's") as e:
-            list(windows)
+            list(wal_batches)
         assert e.value.offset < STARTS[1]
 
 
@@ -287,22 +289,22 @@ def test_filters_name_a_broken_key_by_its_offset_in_the_file() -> None:
     sealer = Sealer()
     head = encode_header(sealed_header()) + b"".join(map(sealer.entry, SAMPLE))
     data = sealer.entry(broken).replace(b"\x0a\x01f\x10\x01", b"\x0a\x05f\x10\x01")
-    (window,) = read_windows(MemoryFile(head + data + TRAILER), "wal", 0, partial_tail="error", unwrap_key=key_of)
+    (wal_batch,) = read_wal_batches(MemoryFile(head + data + TRAILER), "wal", 0, partial_tail="error", unwrap_key=key_of)
     from uuid import UUID
 
     with pytest.raises(WalCorruptError) as e:
-        filter_window(window, FilterRules(UUID(int=1), UUID(int=2)), "wal")
+        filter_batch(wal_batch, FilterRules(UUID(int=1), UUID(int=2)), "wal")
     assert e.value.offset == len(head)
 
 
 @pytest.mark.parametrize("unclosed", [b"", TRAILER])
 def test_an_encrypted_wal_without_entries_needs_no_key(unclosed: bytes) -> None:
-    assert list(read_windows(MemoryFile(encode_sealed([], trailer=unclosed)), "wal", 0, partial_tail="error")) == []
+    assert list(read_wal_batches(MemoryFile(encode_sealed([], trailer=unclosed)), "wal", 0, partial_tail="error")) == []
 
 
 def test_an_encrypted_wal_without_a_key_provider_is_reported() -> None:
     with pytest.raises(WalKeyError, match="wal at byte 0: the WAL is encrypted, and no key provider"):
-        next(read_windows(MemoryFile(SEALED), "wal", 0, partial_tail="stop"))
+        next(read_wal_batches(MemoryFile(SEALED), "wal", 0, partial_tail="stop"))
 
 
 def test_the_key_provider_s_error_is_reported_with_the_file() -> None:
@@ -310,7 +312,7 @@ def test_the_key_provider_s_error_is_reported_with_the_file() -> None:
         raise ValueError("key store /k: no such key")
 
     with pytest.raises(WalKeyError, match=r"wal at byte 0: the WAL is encrypted, .* key store /k: no such key"):
-        next(read_windows(MemoryFile(SEALED), "wal", 0, partial_tail="stop", unwrap_key=none))
+        next(read_wal_batches(MemoryFile(SEALED), "wal", 0, partial_tail="stop", unwrap_key=none))
 
 
 def test_the_header_carries_the_wrapped_key() -> None:

@@ -12,7 +12,7 @@ from tests.unit.hbase.wal.compressing import Encoder, compress
 from tests.unit.hbase.wal.encoder import PUT, Cell, Entry, encode_varint, entry
 from tests.unit.hbase.wal.memory_file import MemoryFile
 from walferry.hbase.wal.errors import WalCorruptError
-from walferry.hbase.wal.reader import read_windows
+from walferry.hbase.wal.reader import read_wal_batches
 
 
 def test_a_cell_count_that_is_not_a_varint_is_ignored() -> None:
@@ -78,7 +78,7 @@ def test_long_attributes_take_only_the_memory_of_their_bytes() -> None:
     assert found.entries == plain(long)
     tracemalloc.start()
     try:
-        for _ in read_windows(MemoryFile(data), "wal", 0, partial_tail="error"):
+        for _ in read_wal_batches(MemoryFile(data), "wal", 0, partial_tail="error"):
             pass
         assert tracemalloc.get_traced_memory()[1] < 20 << 20
     finally:

@@ -15,7 +15,7 @@ from tests.unit.hbase.wal.encoder import PUT, TRAILER, Cell, encode_entry, encod
 from tests.unit.hbase.wal.memory_file import MemoryFile
 from tests.unit.hbase.wal.sealed import MASTER_KEY, WAL_KEY, Sealer, sealed_header
 from walferry.hbase.wal.errors import WalError
-from walferry.hbase.wal.reader import read_windows
+from walferry.hbase.wal.reader import read_wal_batches
 
 # How much more a large file may take than a small one. 14, 91, 100 and 25 were measured; buffers of twice the size exceed the
 # limits.
@@ -27,26 +27,26 @@ import resource, sys
 from uuid import UUID
 import numpy as np
 from walferry.hbase.crypto.provider import KeyProvider
-from walferry.replication.filters.window import filter_window, uuid_field
+from walferry.replication.filters.batch import filter_batch, uuid_field
 from walferry.replication.filters.rules import FilterRules
 from walferry.replication.sinks.hbase.shipment import assemble
 from walferry.hbase.files.systems import open_wal
-from walferry.hbase.wal.reader import read_windows
+from walferry.hbase.wal.reader import read_wal_batches
 
 what, key, small, large = sys.argv[1:]
 keys = KeyProvider("jceks:///no/such/store?passwordEnv=NONE", ["master"])
 keys._keys = {"master": bytes.fromhex(key)}
 rules, mark = FilterRules(UUID(int=1), UUID(int=2)), np.frombuffer(uuid_field(UUID(int=1)), np.uint8)
 
-def bytes_of_cells(window, path):
+def bytes_of_cells(batch, path):
     if what == "read":
-        return int((window.index.cells_end - window.index.cells_start).sum())
-    kept = filter_window(window, rules, path)
-    return assemble(window, kept, np.flatnonzero(kept.cells), mark).cell_bytes
+        return int((batch.index.cells_end - batch.index.cells_start).sum())
+    kept = filter_batch(batch, rules, path)
+    return assemble(batch, kept, np.flatnonzero(kept.cells), mark).cell_bytes
 
 def read(path):
     with open_wal(f"file://{path}") as file:
-        return sum(bytes_of_cells(w, path) for w in read_windows(file, path, 0, partial_tail="error", unwrap_key=keys))
+        return sum(bytes_of_cells(w, path) for w in read_wal_batches(file, path, 0, partial_tail="error", unwrap_key=keys))
 
 read(small)
 before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
@@ -154,7 +154,7 @@ HOSTILE = {
 def test_a_length_that_the_file_cannot_hold_costs_nothing(what: str) -> None:
     data = HOSTILE[what]
     assert len(data) < 31_000
-    read = partial(read_windows, MemoryFile(data), "wal", 0, partial_tail="error", unwrap_key=lambda _: WAL_KEY)
+    read = partial(read_wal_batches, MemoryFile(data), "wal", 0, partial_tail="error", unwrap_key=lambda _: WAL_KEY)
     with pytest.raises(WalError):
         list(read())  # compiles
     tracemalloc.start()

@@ -8,8 +8,8 @@ from tests.unit.hbase.wal.encoder import encode_entry, encode_wal
 from tests.unit.hbase.wal.memory_file import MemoryFile
 from tests.unit.hbase.wal.samples import SAMPLE, SAMPLE_BYTES, SAMPLE_STARTS, Read, read
 from walferry.hbase.wal.errors import WalCorruptError, WalPositionError, WalTruncatedError, WalUnsupportedError
-from walferry.hbase.wal.reader import read_windows
-from walferry.hbase.wal.windows import PartialTail
+from walferry.hbase.wal.reader import read_wal_batches
+from walferry.hbase.wal.wal_batches import PartialTail
 
 
 def test_a_wal_without_entries_is_read_without_an_error() -> None:
@@ -51,7 +51,7 @@ def test_a_file_system_that_gives_fewer_bytes_than_there_are_is_not_taken_for_th
             return super().size + missing
 
     with pytest.raises(OSError, match="bytes were read, of a file of"):
-        list(read_windows(Short(SAMPLE_BYTES), "wal", 0, partial_tail=partial_tail))
+        list(read_wal_batches(Short(SAMPLE_BYTES), "wal", 0, partial_tail=partial_tail))
 
 
 def test_errors_survive_the_way_from_a_spark_worker_to_its_driver() -> None:

@@ -19,7 +19,7 @@ from tests.unit.hbase.wal.memory_file import MemoryFile
 from tests.unit.hbase.wal.samples import SAMPLE, SAMPLE_BYTES, SAMPLE_STARTS, read
 from tests.unit.hbase.wal.sealed import encode_sealed
 from walferry.hbase.wal.errors import WalCorruptError, WalError, WalPositionError, WalTornError, WalTruncatedError
-from walferry.hbase.wal.reader import read_windows
+from walferry.hbase.wal.reader import read_wal_batches
 from walferry.hbase.wal.torn import NONE as NOWHERE
 from walferry.hbase.wal.torn import KeyHints, find_entry
 
@@ -52,8 +52,8 @@ def test_no_flipped_bit_makes_a_file_end_early_without_an_error(kind: str) -> No
         data[at] ^= 1 << flips.randrange(8)
         found = 0
         try:
-            for window in read_windows(MemoryFile(bytes(data)), "wal", 0, partial_tail="stop", unwrap_key=KEYS):
-                found += len(window.index)
+            for batch in read_wal_batches(MemoryFile(bytes(data)), "wal", 0, partial_tail="stop", unwrap_key=KEYS):
+                found += len(batch.index)
         except WalError:
             continue
         assert found >= COUNT - 1, at
@@ -69,8 +69,8 @@ def test_no_flipped_bit_makes_an_entry_of_a_closed_file_look_cut_off_while_other
         data[at] ^= 1 << flips.randrange(8)
         found = 0
         try:
-            for window in read_windows(MemoryFile(bytes(data)), "wal", 0, partial_tail="error", unwrap_key=KEYS):
-                found += len(window.index)
+            for batch in read_wal_batches(MemoryFile(bytes(data)), "wal", 0, partial_tail="error", unwrap_key=KEYS):
+                found += len(batch.index)
         except WalTornError:
             assert found >= COUNT - 1, at
         except WalError:
@@ -101,8 +101,8 @@ def test_messages_in_an_entry_that_was_cut_off_are_not_entries(kind: str, value:
     torn = entry(*(Cell(b"row%d" % i, b"f", b"q", 1, PUT, value) for i in range(20)))
     sound = written(kind, [before, torn])
     for cut in range(1, 200, 7):
-        windows = read_windows(MemoryFile(sound[:-cut]), "wal", 0, partial_tail="stop", unwrap_key=KEYS)
-        assert sum(len(window.index) for window in windows) == 1
+        batches = read_wal_batches(MemoryFile(sound[:-cut]), "wal", 0, partial_tail="stop", unwrap_key=KEYS)
+        assert sum(len(batch.index) for batch in batches) == 1
 
 
 @pytest.mark.parametrize("families", [1, 80, 1000])
@@ -115,7 +115,7 @@ def test_keys_of_tables_with_very_many_families_show_damage_too(families: int) -
     cell = data.index(entries[1].cells[0].encode())
     data[cell : cell + 12] = struct.pack(">iii", 1_000_000 + 25, 17, 1_000_000)
     with pytest.raises(WalCorruptError, match="another one begins at byte"):
-        list(read_windows(MemoryFile(bytes(data)), "wal", 0, partial_tail="stop"))
+        list(read_wal_batches(MemoryFile(bytes(data)), "wal", 0, partial_tail="stop"))
 
 
 @pytest.mark.parametrize("kind", ["plain", "dictionaries"])
@@ -123,12 +123,12 @@ def test_a_header_with_a_damaged_length_does_not_make_a_file_empty(kind: str) ->
     data = bytearray(written(kind, ENTRIES[:1]))
     data[4] |= 0x80
     with pytest.raises(WalCorruptError):
-        list(read_windows(MemoryFile(bytes(data)), "wal", 0, partial_tail="stop"))
+        list(read_wal_batches(MemoryFile(bytes(data)), "wal", 0, partial_tail="stop"))
 
 
 def test_a_position_after_a_cut_header_is_refused() -> None:
     with pytest.raises(WalPositionError, match="ends at byte 40"):
-        list(read_windows(MemoryFile(written("plain")[:40]), "wal", 500, partial_tail="stop"))
+        list(read_wal_batches(MemoryFile(written("plain")[:40]), "wal", 500, partial_tail="stop"))
 
 
 def test_an_entry_that_runs_into_the_trailer_is_damage_even_where_a_partial_tail_is_welcome() -> None:
@@ -148,16 +148,16 @@ def test_the_error_names_the_damaged_entry_and_the_one_that_shows_it() -> None:
     at = whole[1].index(ENTRIES[1].cells[-1].encode()) + 8
     longer[at - 8 : at + 4] = struct.pack(">iii", 20_000 + 30, 22, 20_000)  # like the beginning of a cell with a longer value
     with pytest.raises(WalCorruptError, match=f"another one begins at byte {second + len(longer)}") as error:
-        list(read_windows(MemoryFile(head + whole[0] + bytes(longer) + whole[2]), "wal", 0, partial_tail="stop"))
+        list(read_wal_batches(MemoryFile(head + whole[0] + bytes(longer) + whole[2]), "wal", 0, partial_tail="stop"))
     assert error.value.offset == second
 
 
 def test_an_entry_is_found_across_two_reads_of_a_long_rest(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("walferry.hbase.wal.torn.WINDOW_BYTES", 64)
+    monkeypatch.setattr("walferry.hbase.wal.torn.WAL_BATCH_BYTES", 64)
     torn = encode_entry(entry(Cell(b"row", b"f", b"q", 1, PUT, bytes(3000))))
     for padding in range(64):
         data = encode_header() + torn[: 1000 + padding]
         with pytest.raises(WalTruncatedError):
-            list(read_windows(MemoryFile(data), "wal", 0, partial_tail="error"))
+            list(read_wal_batches(MemoryFile(data), "wal", 0, partial_tail="error"))
         with pytest.raises(WalCorruptError, match=f"another one begins at byte {len(data)}"):
-            list(read_windows(MemoryFile(data + encode_entry(ENTRIES[0])), "wal", 0, partial_tail="error"))
+            list(read_wal_batches(MemoryFile(data + encode_entry(ENTRIES[0])), "wal", 0, partial_tail="error"))

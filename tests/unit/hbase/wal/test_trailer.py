@@ -22,7 +22,7 @@ from walferry.hbase.wal.errors import (
     WalTruncatedError,
     WalUnclosedError,
 )
-from walferry.hbase.wal.reader import read_windows
+from walferry.hbase.wal.reader import read_wal_batches
 
 KINDS = ["plain", "dictionaries", "uncompressed values", "GZ", "encrypted"]
 RAW_VALUES = ["plain", "dictionaries", "uncompressed values"]
@@ -48,15 +48,15 @@ def written(kind: str, entries: Sequence[Entry], trailer: bytes) -> bytes:
     return compress(entries, Encoder(tags=False, codec=codecs[kind]), trailer=trailer)[0]
 
 
-def read(data: bytes, position: int = 0, window_bytes: int = 8 << 20, required: bool = False) -> tuple[int, WalError | None]:
+def read(data: bytes, position: int = 0, wal_batch_bytes: int = 8 << 20, required: bool = False) -> tuple[int, WalError | None]:
     """The number of entries, and the error after them."""
     count = 0
     try:
-        for window in read_windows(
-            MemoryFile(data), "wal", position, window_bytes=window_bytes, partial_tail="error", unwrap_key=KEYS,
+        for batch in read_wal_batches(
+            MemoryFile(data), "wal", position, wal_batch_bytes=wal_batch_bytes, partial_tail="error", unwrap_key=KEYS,
             trailer_required=required,
         ):  # fmt: skip
-            count += len(window.index)
+            count += len(batch.index)
     except WalError as e:
         return count, e
     return count, None
@@ -65,13 +65,13 @@ def read(data: bytes, position: int = 0, window_bytes: int = 8 << 20, required: 
 SIZES = [0, 1, 2, 4, 40, 60, 61, 100, 150, 200, 300, 100_000, 0x7FFFFFFF, -1]
 
 
-@pytest.mark.parametrize("window_bytes", [1, 100, 8 << 20])
+@pytest.mark.parametrize("wal_batch_bytes", [1, 100, 8 << 20])
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("size", SIZES)
-def test_an_unclosed_file_gives_the_entry_whose_value_ends_like_a_trailer(kind: str, size: int, window_bytes: int) -> None:
+def test_an_unclosed_file_gives_the_entry_whose_value_ends_like_a_trailer(kind: str, size: int, wal_batch_bytes: int) -> None:
     data = written(kind, entries_ending(size), b"")
     assert data.endswith(b"LAWP") == (kind in RAW_VALUES)
-    assert read(data, window_bytes=window_bytes) == (6, None)
+    assert read(data, wal_batch_bytes=wal_batch_bytes) == (6, None)
 
 
 def test_a_trailer_with_fields_that_would_be_the_whole_entry_or_more_is_an_entry() -> None:
@@ -87,11 +87,11 @@ def test_a_closed_file_gives_the_entry_whose_value_ends_like_a_trailer(kind: str
     assert read(written(kind, entries_ending(size), TRAILER), required=required) == (6, None)
 
 
-@pytest.mark.parametrize("window_bytes", [1, 8 << 20])
+@pytest.mark.parametrize("wal_batch_bytes", [1, 8 << 20])
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_required_trailer_that_belongs_to_an_entry_is_an_error_after_the_entries(kind: str, window_bytes: int) -> None:
+def test_a_required_trailer_that_belongs_to_an_entry_is_an_error_after_the_entries(kind: str, wal_batch_bytes: int) -> None:
     data = written(kind, entries_ending(0), b"")
-    count, error = read(data, window_bytes=window_bytes, required=True)
+    count, error = read(data, wal_batch_bytes=wal_batch_bytes, required=True)
     assert count == 6
     assert isinstance(error, WalUnclosedError)
     assert error.offset == len(data) - len(TRAILER)

@@ -12,11 +12,11 @@ from tests.unit.hbase.wal.memory_file import MemoryFile
 from tests.unit.hbase.wal.samples import SAMPLE, SAMPLE_STARTS
 from walferry.hbase.files.errors import UnreadableBytes
 from walferry.hbase.wal.errors import WalError
-from walferry.hbase.wal.reader import read_windows
+from walferry.hbase.wal.reader import read_wal_batches
 
 PLAIN = encode_wal(SAMPLE), SAMPLE_STARTS
 COMPRESSED = compress(SAMPLE, Encoder(tags=True, codec=SNAPPY))
-WINDOWS = [100, 8 << 20]
+WAL_BATCHES = [100, 8 << 20]
 
 
 @dataclass(frozen=True)
@@ -31,39 +31,39 @@ class Holed(MemoryFile):
         return super().read_at(offset, length)
 
 
-def read(file: Holed, position: int, window_bytes: int, *, closed: bool) -> tuple[list[int], WalError | None]:
+def read(file: Holed, position: int, wal_batch_bytes: int, *, closed: bool) -> tuple[list[int], WalError | None]:
     """Return where the entries end that were read, and the error that ended the reading."""
     ends: list[int] = []
     try:
-        for window in read_windows(
-            file, "wal", position, window_bytes=window_bytes, partial_tail="stop", trailer_required=closed
+        for batch in read_wal_batches(
+            file, "wal", position, wal_batch_bytes=wal_batch_bytes, partial_tail="stop", trailer_required=closed
         ):
-            ends += window.next_positions.tolist()
+            ends += batch.next_positions.tolist()
     except WalError as error:
         return ends, error
     return ends, None
 
 
-@pytest.mark.parametrize("window_bytes", WINDOWS)
+@pytest.mark.parametrize("wal_batch_bytes", WAL_BATCHES)
 @pytest.mark.parametrize("wal", [PLAIN, COMPRESSED], ids=["plain", "compressed"])
 def test_entries_before_a_byte_that_cannot_be_had_are_read_wherever_it_is(
-    wal: tuple[bytes, list[int]], window_bytes: int
+    wal: tuple[bytes, list[int]], wal_batch_bytes: int
 ) -> None:
     data, starts = wal
     for hole in sorted({*range(0, len(data), 9), *(start + near for start in starts for near in (-1, 0, 1)), len(data) - 1}):
         in_tail = hole >= len(data) - len(TRAILER)
-        ends, error = read(Holed(data, hole), 0, window_bytes, closed=not in_tail)
+        ends, error = read(Holed(data, hole), 0, wal_batch_bytes, closed=not in_tail)
         assert ends == [end for end in starts[1:] if end <= hole], hole
         assert isinstance(error, UnreadableBytes), hole
         assert error.offset == hole
 
 
-@pytest.mark.parametrize("window_bytes", WINDOWS)
-def test_what_lies_before_the_position_need_not_be_readable(window_bytes: int) -> None:
+@pytest.mark.parametrize("wal_batch_bytes", WAL_BATCHES)
+def test_what_lies_before_the_position_need_not_be_readable(wal_batch_bytes: int) -> None:
     data, starts = PLAIN
     for position in starts[1:-1]:
         for hole in range(starts[0], position):
-            found = read(Holed(data, hole), position, window_bytes, closed=True)
+            found = read(Holed(data, hole), position, wal_batch_bytes, closed=True)
             assert found == ([each for each in starts if each > position], None)
 
 

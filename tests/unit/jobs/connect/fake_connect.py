@@ -160,8 +160,8 @@ def progress(response_id: str, *stages: tuple[int, int, int]) -> messages.Execut
         messages.ExecutePlanResponse.ExecutionProgress.StageInfo(stage_id=number, num_completed_tasks=done, num_tasks=of)
         for number, done, of in stages
     ]
-    told = messages.ExecutePlanResponse.ExecutionProgress(stages=infos)
-    return messages.ExecutePlanResponse(response_id=response_id, execution_progress=told if stages else None)
+    reported = messages.ExecutePlanResponse.ExecutionProgress(stages=infos)
+    return messages.ExecutePlanResponse(response_id=response_id, execution_progress=reported if stages else None)
 
 
 def complete() -> messages.ExecutePlanResponse:

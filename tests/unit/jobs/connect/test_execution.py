@@ -65,9 +65,9 @@ def test_a_job_s_rows_come_and_then_the_server_forgets_it(fake: Fake, session: S
 
 def test_it_is_told_how_many_tasks_of_each_stage_have_ended(fake: Fake, session: Session) -> None:
     fake.streams = [[progress("1", (7, 0, 4)), progress("2", (8, 1, 2), (7, 4, 4)), row(b"a", "3"), complete()]]
-    told: list[object] = []
-    assert list(Execution(session, PLAN, "tag", told.append).run()) == [b"a"]
-    assert told == [[(0, 4)], [(4, 4), (1, 2)]]
+    reported: list[object] = []
+    assert list(Execution(session, PLAN, "tag", reported.append).run()) == [b"a"]
+    assert reported == [[(0, 4)], [(4, 4), (1, 2)]]
 
 
 @pytest.mark.parametrize("end", [[], [Broken()]], ids=["ended early", "broken"])

@@ -12,7 +12,7 @@ import numpy as np
 from tests.unit.hbase.wal.samples import SAMPLE_BYTES, SAMPLE_STARTS
 from walferry.hbase.wal.errors import WalError
 from walferry.hbase.wal.scan import scan_entries
-from walferry.hbase.wal.windows import Window
+from walferry.hbase.wal.wal_batches import WalBatch
 from walferry.observe.inspection import printing
 from walferry.observe.inspection.layouts import json_layout, text_layout
 from walferry.observe.inspection.printing import Printer
@@ -24,13 +24,13 @@ SELECTIONS = (Selection(), Selection(row_prefix=b"r"), Selection(row=b"", tables
 def show(data: bytes) -> int:
     """Return how many cells were printed."""
     buf = np.frombuffer(data, np.uint8)
-    window = Window(buf, 0, scan_entries(buf, 0, len(buf)).index)
+    batch = WalBatch(buf, 0, scan_entries(buf, 0, len(buf)).index)
     cells = 0
     for selection in SELECTIONS:
-        selected = select(window, selection)
+        selected = select(batch, selection)
         for layout in (json_layout, text_layout):
             try:
-                for part in Printer(layout("file:///wal", values=True), "wal").print(window, selected):
+                for part in Printer(layout("file:///wal", values=True), "wal").print(batch, selected):
                     text = part.decode("ascii")
                     cells += layout is json_layout and bool(json.loads(text))
             except WalError:

@@ -10,7 +10,7 @@ from tests.unit.hbase.wal.encoder import Entry, encode_wal
 from tests.unit.hbase.wal.memory_file import MemoryFile
 from tests.unit.hbase.wal.strategies import rows
 from walferry.hbase.binary_text import to_binary_text
-from walferry.hbase.wal.reader import read_windows
+from walferry.hbase.wal.reader import read_wal_batches
 from walferry.observe.inspection.layouts import Layout, json_layout
 from walferry.observe.inspection.printing import Printer
 from walferry.observe.inspection.selection import Selection, select
@@ -21,8 +21,8 @@ URL = "file:///wals/host%2C16020%2C17.1700000000000"
 def printed(entries: Iterable[Entry], selection: Selection, layout: Callable[..., Layout], **options: Any) -> str:
     """The text of a file with these entries."""
     printer, out = Printer(layout(URL, values=options.pop("values", True)), URL), b""
-    for window in read_windows(MemoryFile(encode_wal(entries)), URL, 0, partial_tail="error", **options):
-        out += b"".join(printer.print(window, select(window, selection)))
+    for batch in read_wal_batches(MemoryFile(encode_wal(entries)), URL, 0, partial_tail="error", **options):
+        out += b"".join(printer.print(batch, select(batch, selection)))
     return out.decode("ascii")
 
 

@@ -17,9 +17,9 @@ FILES = st.lists(entries(), max_size=4)
 
 
 @given(FILES, st.sampled_from([100, 3000, 1 << 20]), st.sampled_from([500, 1 << 20]))
-def test_json_says_what_is_in_the_file(written: list[Entry], out_bytes: int, window_bytes: int) -> None:
+def test_json_says_what_is_in_the_file(written: list[Entry], out_bytes: int, wal_batch_bytes: int) -> None:
     with patch.object(printing, "OUT_BYTES", out_bytes):
-        assert printed_json(written, EVERYTHING, window_bytes=window_bytes) == expected_json(written)
+        assert printed_json(written, EVERYTHING, wal_batch_bytes=wal_batch_bytes) == expected_json(written)
 
 
 @given(FILES, st.booleans())

@@ -15,7 +15,7 @@ from walferry.observe.status.describing import STUCK_SECONDS, describe, unreacha
 from walferry.observe.status.files import FilesSeen, Read
 from walferry.observe.status.history import INTERVAL_SECONDS, Sample
 from walferry.observe.status.model import BytesLeft, LagKind
-from walferry.observe.status.notes import Notes, SlaveDown
+from walferry.observe.status.notes import Notes, PeerDown
 from walferry.observe.status.view import Holder
 from walferry.replication.queues.dead_servers import WALFERRY_SERVER
 from walferry.replication.queues.reading import Queue
@@ -102,12 +102,12 @@ def test_the_last_run_is_told_with_its_error_and_since_when_it_fails() -> None:
     failing = notes(
         note(Status.RUNNING, MINUTE // 60, "r4"),
         note(Status.HELD, 2 * MINUTE, "r3", error="held by another"),
-        note(Status.SLAVE_DOWN, 5 * MINUTE, "r2", error="the slave is down"),
+        note(Status.PEER_DOWN, 5 * MINUTE, "r2", error="the peer cluster is down"),
         note(Status.FAILED, 10 * MINUTE, "r1", error="a broken WAL"),
         note(Status.DONE, 20 * MINUTE, "r0", ageOfLastShippedOp=7, timestampOfLastShippedOp=NOW - HOUR),
     )
     found = peer_of(view(BEHIND, notes=failing, leases=HELD))
-    assert (found.error, found.failing_since_ms) == ("the slave is down", NOW - 10 * MINUTE)
+    assert (found.error, found.failing_since_ms) == ("the peer cluster is down", NOW - 10 * MINUTE)
     assert found.last_success_ms == NOW - 20 * MINUTE
     last = group_of_one(view(BEHIND, notes=failing, leases=HELD)).last_run
     assert last is not None
@@ -119,10 +119,10 @@ def test_what_was_never_shipped_has_no_age() -> None:
     assert (found.ageOfLastShippedOp, found.timestampOfLastShippedOp, found.last_success_ms) == (None, None, None)
 
 
-def test_a_slave_that_a_run_has_found_down_is_an_error_until_a_group_is_shipped() -> None:
-    down = {"p": SlaveDown(NOW - MINUTE, "the slave is down")}
-    assert peer_of(view(BEHIND, notes=Notes(slave_down=down))).error == "the slave is down"
-    later = replace(notes(note(Status.DONE, MINUTE // 2)), slave_down=down)
+def test_a_peer_cluster_that_a_run_has_found_down_is_an_error_until_a_group_is_shipped() -> None:
+    down = {"p": PeerDown(NOW - MINUTE, "the peer cluster is down")}
+    assert peer_of(view(BEHIND, notes=Notes(peer_down=down))).error == "the peer cluster is down"
+    later = replace(notes(note(Status.DONE, MINUTE // 2)), peer_down=down)
     assert peer_of(view(BEHIND, notes=later)).error is None
 
 
@@ -242,7 +242,7 @@ def test_a_run_that_shipped_and_went_silent_without_its_lease_was_broken_off() -
 
 
 def test_while_a_run_ships_its_own_figures_tell_the_pace() -> None:
-    # What was read ahead of a slow slave is not shipped yet.
+    # What was read ahead of a slow peer cluster is not shipped yet.
     running = notes(note(Status.RUNNING, 1000, logReadInBytes=60_000, bytesDone=400, bytesDoneBefore=200, seconds=10.0))
     pace = peer_of(view(BEHIND, notes=running, leases=HELD), SIZES).pace
     assert (pace.bytes_per_second, pace.seconds_left, pace.why) == (60.0, 100.0, "")

@@ -12,7 +12,7 @@ from walferry.hbase.files.space import Space
 from walferry.observe.status.describing import describe, unreachable
 from walferry.observe.status.files import FilesSeen, Read
 from walferry.observe.status.measures import MEASURES, Value, exposition, measured, unknown
-from walferry.observe.status.slaves import SlaveStatus
+from walferry.observe.status.peer_clusters import PeerClusterStatus
 from walferry.replication.retention.survey import Amount, Fate, Forecast, OldWalSurvey
 
 BEHIND = queue(wal(NOW - 3 * HOUR, 100), wal(NOW - 2 * HOUR))
@@ -25,20 +25,20 @@ def by_name(values: list[Value], peer_id: str | None = "p") -> dict[str, float |
 def test_what_is_known_exactly_has_a_value_under_hbase_s_name() -> None:
     files = FilesSeen(0, reads={(wal(NOW - 3 * HOUR).name.text, 100): Read(NOW - 170 * MINUTE)})
     noted = notes(note(Status.DONE, HOUR, ageOfLastShippedOp=1234, timestampOfLastShippedOp=NOW - 2 * HOUR))
-    status = describe(view(BEHIND, notes=noted), files, {"p": SlaveStatus(True, None)})
+    status = describe(view(BEHIND, notes=noted), files, {"p": PeerClusterStatus(True, None)})
     found = by_name(measured(status, None))
     assert found["ageOfOldestUnshippedEdit"] == found["replicationLag"] == 170 * MINUTE
     assert (found["ageOfLastShippedOp"], found["lastSuccess"]) == (1234, NOW - HOUR)
-    assert (found["sizeOfLogQueue"], found["walsLeft"], found["slaveUp"], found["managed"]) == (2, 1, 1, 1)
+    assert (found["sizeOfLogQueue"], found["walsLeft"], found["peerClusterUp"], found["managed"]) == (2, 1, 1, 1)
 
 
 def test_what_is_not_known_has_no_value_and_is_counted() -> None:
     values = measured(describe(view(BEHIND)), None)
     found = by_name(values)
     assert (found["replicationLag"], found["ageOfOldestUnshippedEdit"]) == (3 * HOUR, None)
-    assert (found["slaveUp"], found["bytesLeft"]) == (None, None)
+    assert (found["peerClusterUp"], found["bytesLeft"]) == (None, None)
     missing = {measure.name.removeprefix("source.") for measure in unknown(values)["p"]}
-    assert {"ageOfOldestUnshippedEdit", "slaveUp", "bytesLeft"} <= missing
+    assert {"ageOfOldestUnshippedEdit", "peerClusterUp", "bytesLeft"} <= missing
     assert not missing & {"replicationLag", "maxLag", "lastSuccess"}, "a limit that nobody has set is not missed"
     assert unknown(values)[None] == []
 
@@ -51,9 +51,9 @@ def test_queues_that_cannot_be_read_are_not_0() -> None:
 
 def test_of_a_source_that_cannot_be_looked_at_nothing_else_is_told() -> None:
     values = measured(unreachable("silent", NOW / 1000), OldWalSurvey(NOW / 1000))
-    assert by_name(values, None) == {"up": 0, "lookedAt": NOW}
+    assert by_name(values, None) == {"up": 0, "snapshotAt": NOW}
     assert list(samples(exposition({"s": values}))) == [
-        ("walferry_source_up", {"source": "s"}, 0), ("walferry_looked_timestamp_seconds", {"source": "s"}, NOW / 1000)
+        ("walferry_source_up", {"source": "s"}, 0), ("walferry_snapshot_timestamp_seconds", {"source": "s"}, NOW / 1000)
     ]  # fmt: skip
 
 
@@ -79,7 +79,7 @@ def test_prometheus_gets_base_units_and_each_peer_once() -> None:
     found = list(samples(exposition({"s": measured(status, None), "t": measured(status, None)})))
     assert ("walferry_replication_lag_seconds", {"source": "s", "peer": "p"}, 10_800) in found
     assert ("walferry_max_lag_seconds", {"source": "t", "peer": "p"}, 90) in found
-    assert ("walferry_unknown", {"source": "s", "peer": "q", "measure": "walferry_slave_up"}, 1) in found
+    assert ("walferry_unknown", {"source": "s", "peer": "q", "measure": "walferry_peer_cluster_up"}, 1) in found
     assert len({(name, *sorted(labels.items())) for name, labels, _ in found}) == len(found)
 
 

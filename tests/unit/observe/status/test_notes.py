@@ -19,8 +19,8 @@ def written(**changes: object) -> bytes:
 
 def test_what_a_run_writes_is_read_back() -> None:
     assert checked_summary(SUMMARY.to_json().encode()) == SUMMARY
-    full = GroupSummary(group="g", deletedAtBoth=("t",), replicationLag=1, tables={"t": [1, 2, 3]}, slave="zk:2181:/hbase")
-    assert checked_summary(full.to_json().encode()).slave == "zk:2181:/hbase"
+    full = GroupSummary(group="g", deletedAtBoth=("t",), replicationLag=1, tables={"t": [1, 2, 3]}, peer_cluster="zk:2181:/hbase")
+    assert checked_summary(full.to_json().encode()).peer_cluster == "zk:2181:/hbase"
 
 
 def test_fields_of_another_version_are_passed_over() -> None:
@@ -50,7 +50,7 @@ def test_texts_are_bounded_lines() -> None:
             for name, wrong in [
                 ("shippedOps", "7"), ("shippedOps", 7.5), ("shippedOps", True), ("shippedOps", 1 << 63), ("shippedOps", None),
                 ("seconds", float("nan")), ("seconds", float("inf")), ("seconds", "1"), ("error", 7), ("error", ["no"]),
-                ("status", "finished"), ("status", None), ("group", None), ("slave", {}), ("deletedAtBoth", 7),
+                ("status", "finished"), ("status", None), ("group", None), ("peer_cluster", {}), ("deletedAtBoth", 7),
                 ("logEditsFiltered", [1]), ("passing", 1), ("replicationLag", "0"), ("timestampOfNextToReplicate", {}),
             ]
         ),

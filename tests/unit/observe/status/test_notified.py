@@ -12,57 +12,57 @@ from walferry.observe.status.notified import AGAIN_SECONDS, MAX_NOTIFIED, Notifi
 
 NOW = 1_800_000_000.0
 STUCK = wrong(StatusKind.STUCK, "it is stuck", about="peer p")
-DOWN = wrong(StatusKind.SLAVE_DOWN, "its slave is down", about="peer p")
+DOWN = wrong(StatusKind.PEER_DOWN, "its peer cluster is down", about="peer p")
 WELL = StatusFindings(())
 
 
 def watched(looks: dict[int, StatusFindings]) -> dict[int, str]:
     """What is told in which minute, if one looks each minute and each of these looks holds on. The state goes through JSON."""
-    kept, told, current = "{}", {}, WELL
+    kept, notified, current = "{}", {}, WELL
     for minute in range(max(looks) + 1):
         current = looks.get(minute, current)
         now = NOW + 60 * minute
         found = notifications(from_json(json.loads(kept), now), current, now)
         kept = json.dumps(to_json(found.notified))
         if found.text:
-            told[minute] = found.text
-    return told
+            notified[minute] = found.text
+    return notified
 
 
 def test_people_are_notified_of_a_finding_at_once_and_then_after_growing_intervals() -> None:
-    told = watched({3: StatusFindings((STUCK,)), 3 * 24 * 60: StatusFindings((STUCK,))})
-    assert list(told) == [3, 8, 23, 83, 323, 1763, 3203]
+    notified = watched({3: StatusFindings((STUCK,)), 3 * 24 * 60: StatusFindings((STUCK,))})
+    assert list(notified) == [3, 8, 23, 83, 323, 1763, 3203]
     assert AGAIN_SECONDS == (300, 900, 3600, 14_400, 86_400)
-    assert told[3] == "peer p: stuck: it is stuck"
-    assert told[83] == "peer p: stuck: it is stuck (it goes on for 1 h 20 min)"
+    assert notified[3] == "peer p: stuck: it is stuck"
+    assert notified[83] == "peer p: stuck: it is stuck (it goes on for 1 h 20 min)"
 
 
 def test_its_end_is_told_once() -> None:
-    told = watched({0: StatusFindings((STUCK,)), 2: WELL, 60: WELL})
-    assert list(told) == [0, 6]
-    assert told[6] == "over after 1 min: peer p: stuck"
+    notified = watched({0: StatusFindings((STUCK,)), 2: WELL, 60: WELL})
+    assert list(notified) == [0, 6]
+    assert notified[6] == "over after 1 min: peer p: stuck"
 
 
 def test_one_that_comes_and_goes_is_one() -> None:
     looks = {minute: StatusFindings((STUCK,)) if minute % 2 else WELL for minute in range(1, 20)}
-    told = watched({**looks, 20: WELL, 40: WELL})
-    assert list(told) == [1, 7, 24]
-    assert [text.partition(" after")[0] for text in told.values()][-1] == "over"
+    notified = watched({**looks, 20: WELL, 40: WELL})
+    assert list(notified) == [1, 7, 24]
+    assert [text.partition(" after")[0] for text in notified.values()][-1] == "over"
 
 
 def test_a_new_one_is_told_while_another_goes_on() -> None:
-    told = watched({0: StatusFindings((STUCK,)), 2: StatusFindings((STUCK, DOWN)), 4: StatusFindings((STUCK, DOWN))})
-    assert told == {0: "peer p: stuck: it is stuck", 2: "peer p: slave-down: its slave is down"}
+    notified = watched({0: StatusFindings((STUCK,)), 2: StatusFindings((STUCK, DOWN)), 4: StatusFindings((STUCK, DOWN))})
+    assert notified == {0: "peer p: stuck: it is stuck", 2: "peer p: peer-down: its peer cluster is down"}
 
 
 def test_what_could_not_be_seen_is_not_over() -> None:
     blind = StatusFindings((wrong(StatusKind.UNREACHABLE, "silent"),), frozenset({"stuck"}))
-    told = watched({0: StatusFindings((STUCK,)), 1: blind, 3: WELL, 20: WELL})
-    assert told[1] == "unreachable: silent"
+    notified = watched({0: StatusFindings((STUCK,)), 1: blind, 3: WELL, 20: WELL})
+    assert notified[1] == "unreachable: silent"
     assert "peer p: stuck: it is stuck" not in "".join(
-        told[minute] for minute in told if 1 < minute < 8 and "over" not in told[minute]
+        notified[minute] for minute in notified if 1 < minute < 8 and "over" not in notified[minute]
     )
-    assert {minute for minute, text in told.items() if "over after" in text} == {7}
+    assert {minute for minute, text in notified.items() if "over after" in text} == {7}
 
 
 def test_what_goes_on_is_quiet_with_when_it_was_told() -> None:

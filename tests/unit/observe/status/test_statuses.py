@@ -16,7 +16,7 @@ from walferry.base.security.login import Login
 from walferry.observe.status import statuses as module
 from walferry.observe.status.cached import MAX_KEYS
 from walferry.observe.status.files import Files, FilesSeen
-from walferry.observe.status.slaves import Slaves, SlaveStatus
+from walferry.observe.status.peer_clusters import PeerClusters, PeerClusterStatus
 from walferry.observe.status.statuses import Statuses
 from walferry.observe.status.view import ZooKeeperView
 from walferry.replication.source.cluster import SourceCluster
@@ -89,13 +89,13 @@ def test_only_one_who_comes_back_soon_counts_the_seconds_of_the_pass(
 ) -> None:
     asked = []
 
-    def slaves(self: Slaves, peers: object, source: object, wait_seconds: float) -> dict[str, SlaveStatus]:
+    def peer_clusters(self: PeerClusters, peers: object, source: object, wait_seconds: float) -> dict[str, PeerClusterStatus]:
         asked.append(wait_seconds)
         return {}
 
     monkeypatch.setattr(module, "time", SimpleNamespace(time=lambda: 0.0, monotonic=lambda: 5.0 * passes.count))
-    monkeypatch.setattr(Slaves, "statuses", slaves)
-    Statuses(slaves_seconds=8.0, from_begin=from_begin).of(SOURCE)
+    monkeypatch.setattr(PeerClusters, "statuses", peer_clusters)
+    Statuses(peer_clusters_seconds=8.0, from_begin=from_begin).of(SOURCE)
     assert asked == [waited]
 
 

@@ -37,7 +37,7 @@ def queue(
 
 def peer(peer_id: str = "p", state: str = "DISABLED", managed: bool = True, **fields: Any) -> Peer:
     config = {"walferry.managed": "true"} if managed else {}
-    return Peer(peer_id, "slave:2181:/hbase", state, config, **fields)
+    return Peer(peer_id, "peer:2181:/hbase", state, config, **fields)
 
 
 def view(*queues: Queue, peers: tuple[Peer, ...] = (peer(),), **fields: Any) -> ZooKeeperView:

@@ -9,16 +9,16 @@ import random
 import numpy as np
 
 from tests.unit.hbase.wal.encoder import Cell, encode_entry, encode_tags
-from tests.unit.replication.filters.test_window import GLOBAL, MARK, OTHER, RULES, SLAVE, entry, put
+from tests.unit.replication.filters.test_batch import GLOBAL, MARK, OTHER, PEER_CLUSTER, RULES, entry, put
 from tests.unit.replication.sinks.hbase.test_bulk_loads import OFF, ON, descriptor, load
 from walferry.hbase.rpc.codec import CodecError
 from walferry.hbase.tables.regions import Region
 from walferry.hbase.wal.errors import WalCorruptError
 from walferry.hbase.wal.scan import scan_entries
-from walferry.hbase.wal.windows import Window
+from walferry.hbase.wal.wal_batches import WalBatch
+from walferry.replication.filters.batch import filter_batch
 from walferry.replication.filters.rules import FilterRules, PeerTables
 from walferry.replication.filters.visibility import LabelFilter, LabelsRefused
-from walferry.replication.filters.window import filter_window
 from walferry.replication.sinks.hbase.actions import ShipmentUnfit, find_actions
 from walferry.replication.sinks.hbase.bulk_loads import BulkLoadRefused, take_bulk_loads
 from walferry.replication.sinks.hbase.locations import RegionMap
@@ -33,27 +33,29 @@ ENTRIES = [
     entry(put(b"METAFAMILY", qualifier=b"HBASE::FLUSH"), put(b"METAFAMILY", qualifier=b""), put(b"", row=b"", qualifier=b"")),
     load(descriptor({b"f": ["a", "b"], b"l": ["c"]}), scopes={b"f": GLOBAL, b"l": 0}),
     entry(Cell(b"row", b"f", b"q", 1, 4, b"v", encode_tags([(8, bytes(8)), (4, b"\1"), (2, b"\2")])), put()),
-    load(descriptor(ids=(str(SLAVE),), table=b"ns:t"), table=b"ns:t", ids=(SLAVE,)),
+    load(descriptor(ids=(str(PEER_CLUSTER),), table=b"ns:t"), table=b"ns:t", ids=(PEER_CLUSTER,)),
 ]
 RESULT = b"\x0a\x04\x08\x00\x12\x00\x0a\x06\x08\x01\x1a\x02\x0a\x00\x12\x01e"
 RESPONSES = [b"\x0a" + bytes([length]) + RESULT[:cut] for cut in range(len(RESULT) + 1) for length in (0, cut, cut + 1, 0xFF)]
 STRINGS, SHIP = (LabelFilter(policy, lambda: {2: b"secret"}) for policy in (VisibilityLabels.STRINGS, VisibilityLabels.SHIP))
-SOME = FilterRules(RULES.source_id, RULES.slave_id, PeerTables(replicate_all=False, table_families={b"t": frozenset({b"f"})}))
+SOME = FilterRules(
+    RULES.source_id, RULES.peer_cluster_id, PeerTables(replicate_all=False, table_families={b"t": frozenset({b"f"})})
+)
 
 
 def ship(data: bytes) -> bool:
     """Tell whether all of it was filtered and assembled."""
     buf = np.frombuffer(data, np.uint8)
-    window = Window(buf, 0, scan_entries(buf, 0, len(buf)).index)
+    batch = WalBatch(buf, 0, scan_entries(buf, 0, len(buf)).index)
     for rules, source, labels in ((RULES, ON, STRINGS), (SOME, OFF, SHIP)):
         try:
-            window, kept = labels.apply(window, filter_window(window, rules, "wal"), "wal")
-            alone = take_bulk_loads(window, kept, rules, source, "wal")
+            batch, kept = labels.apply(batch, filter_batch(batch, rules, "wal"), "wal")
+            alone = take_bulk_loads(batch, kept, rules, source, "wal")
         except (WalCorruptError, BulkLoadRefused, LabelsRefused):
             return False
         chosen = np.setdiff1d(np.flatnonzero(kept.cells), np.array(list(alone), np.int64))
         if chosen.size:
-            shipment = assemble(window, kept, chosen, MARK)
+            shipment = assemble(batch, kept, chosen, MARK)
             assert shipment.cell_bytes == sum(c.size for c in shipment.cells)
             write_directly(shipment)
     return True

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.unit.replication.filters.test_window import RULES, SLAVE, SOURCE, entry, put, reasons, request_of, window_of
+from tests.unit.replication.filters.test_batch import PEER_CLUSTER, RULES, SOURCE, batch_of, entry, put, reasons, request_of
 from walferry.base.protos import hbase_pb2 as pb
 from walferry.replication.filters.rules import FilterRules, Reason
 from walferry.replication.peers.reading import as_peer
@@ -17,7 +17,7 @@ BAR, FOO, FOO_A, FOO_A_C = {"bar": ""}, {"foo": ""}, {"foo": "a"}, {"foo": "ac"}
 def kept(families: str, rules: FilterRules = RULES, scopes: dict[bytes, int] = ALL) -> str:
     """The families whose cells are kept of an entry of table foo with a cell in each of `families`."""
     e = entry(*(put(family.encode(), value=b"of " + family.encode()) for family in families), table=b"foo", scopes=scopes)
-    _, cells = request_of(window_of(e), rules)
+    _, cells = request_of(batch_of(e), rules)
     return "".join(family for family in families if b"of " + family.encode() in cells)
 
 
@@ -26,7 +26,7 @@ def kept(families: str, rules: FilterRules = RULES, scopes: dict[bytes, int] = A
     [(b"hbase:meta", False), (b"hbase:namespace", False), (b"foo", True), (b"hbase:acl", True), (b"hbase:labels", True)],
 )
 def test_system_table_wal_entry_filter(table, passes):
-    assert reasons(window_of(entry(put(), table=table))) == [Reason.SHIPPED if passes else Reason.SYSTEM_TABLE]
+    assert reasons(batch_of(entry(put(), table=table))) == [Reason.SHIPPED if passes else Reason.SYSTEM_TABLE]
 
 
 @pytest.mark.parametrize(
@@ -57,7 +57,7 @@ def rules_of(*, replicate_all: bool, namespaces: tuple[str, ...] = (), table_cfs
             table_name=pb.TableName(namespace=(namespace or "default").encode(), qualifier=qualifier.encode()),
             families=[family.encode() for family in families],
         )
-    return FilterRules.of_peer(as_peer("p", message, "DISABLED", "/peers/p"), SOURCE, SLAVE)
+    return FilterRules.of_peer(as_peer("p", message, "DISABLED", "/peers/p"), SOURCE, PEER_CLUSTER)
 
 
 @pytest.mark.parametrize(
@@ -103,5 +103,5 @@ def test_chain_wal_entry_filter():
     scopes = {b"a": GLOBAL, b"b": GLOBAL, b"c": LOCAL}
     assert kept("abc", rules, scopes) == "a"
     assert kept("bc", rules, scopes) == ""  # the scopes leave b, and the peer's table-families leave c
-    seen = entry(put(b"a"), table=b"foo", scopes=ALL, ids=(SLAVE,))
-    assert reasons(window_of(seen), rules) == [Reason.FROM_SLAVE]
+    seen = entry(put(b"a"), table=b"foo", scopes=ALL, ids=(PEER_CLUSTER,))
+    assert reasons(batch_of(seen), rules) == [Reason.FROM_PEER_CLUSTER]

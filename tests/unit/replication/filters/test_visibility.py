@@ -13,13 +13,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.unit.hbase.wal.encoder import DELETE_COLUMN, PUT, Cell, encode_tags, encode_varint
-from tests.unit.replication.filters.test_window import MARK, OTHER, RULES, SLAVE, SOURCE, entry, put, window_of
+from tests.unit.replication.filters.test_batch import MARK, OTHER, PEER_CLUSTER, RULES, SOURCE, batch_of, entry, put
 from tests.unit.replication.sinks.hbase.test_bulk_loads import ON, descriptor, load_cell
 from walferry.base.protos import hbase_pb2 as pb
-from walferry.hbase.wal.windows import Window
+from walferry.hbase.wal.wal_batches import WalBatch
+from walferry.replication.filters.batch import KeptEdits, filter_batch
 from walferry.replication.filters.rules import FilterRules, PeerTables
 from walferry.replication.filters.visibility import LabelFilter, LabelsRefused, LabelsUnknown, Untranslatable, in_words
-from walferry.replication.filters.window import KeptEdits, filter_window
 from walferry.replication.sinks.hbase.bulk_loads import take_bulk_loads
 from walferry.replication.sinks.hbase.shipment import assemble
 from walferry.replication.source.cluster import VisibilityLabels
@@ -41,20 +41,20 @@ def cell(tags: bytes = b"", row: bytes = b"row", family: bytes = b"f", kind: int
 
 
 def applied(
-    window: Window,
+    batch: WalBatch,
     policy: VisibilityLabels = VisibilityLabels.STRINGS,
     rules: FilterRules = RULES,
     labels: Mapping[int, bytes] = LABELS,
-) -> tuple[Window, KeptEdits]:
-    return LabelFilter(policy, lambda: labels).apply(window, filter_window(window, rules, "wal"), "wal")
+) -> tuple[WalBatch, KeptEdits]:
+    return LabelFilter(policy, lambda: labels).apply(batch, filter_batch(batch, rules, "wal"), "wal")
 
 
-def shipped(window: Window, kept: KeptEdits) -> list[list[Cell]]:
+def shipped(batch: WalBatch, kept: KeptEdits) -> list[list[Cell]]:
     """The cells of each entry of the request."""
     chosen = np.flatnonzero(kept.cells)
     if not chosen.size:
         return []
-    shipment = assemble(window, kept, chosen, MARK)
+    shipment = assemble(batch, kept, chosen, MARK)
     entries = pb.ReplicateWALEntryRequest.FromString(b"".join(e.tobytes() for e in shipment.entries)).entry
     cells = iter(decoded(b"".join(c.tobytes() for c in shipment.cells)))
     found = [[next(cells) for _ in range(e.associated_cell_count)] for e in entries]
@@ -100,40 +100,40 @@ def split_tags(tags: bytes) -> list[tuple[int, bytes]]:
 
 
 def test_by_default_the_first_cell_with_labels_stops_the_queue_by_name():
-    window = window_of(entry(cell()), entry(cell(), cell(SECRET), table=b"ns:t"), entry(cell(PUBLIC)))
+    batch = batch_of(entry(cell()), entry(cell(), cell(SECRET), table=b"ns:t"), entry(cell(PUBLIC)))
     with pytest.raises(LabelsRefused) as e:
-        applied(window, VisibilityLabels.REFUSE)
+        applied(batch, VisibilityLabels.REFUSE)
     assert str(e.value).startswith(
-        f"wal at byte {window.positions[1]}: a cell of table ns:t, region {'r' * 32}, has visibility labels (tags of type 2). "
+        f"wal at byte {batch.positions[1]}: a cell of table ns:t, region {'r' * 32}, has visibility labels (tags of type 2). "
     )
     assert "Set visibility_labels in the connection's extra" in str(e.value)
-    assert len(window.until(e.value.offset).index) == 1
+    assert len(batch.until(e.value.offset).index) == 1
 
 
 @pytest.mark.parametrize("policy", VisibilityLabels)
 def test_cells_with_other_tags_are_left_alone(policy):
     tags = encode_tags([(1, b"acl"), (4, b"\x01"), (7, b"(secret)"), (8, bytes(8)), (9, b""), (64, b"\x02\x02\x02")])
-    window = window_of(entry(cell(tags), cell()))
-    kept = filter_window(window, RULES, "wal")
-    assert LabelFilter(policy, dict).apply(window, kept, "wal") == (window, kept)
+    batch = batch_of(entry(cell(tags), cell()))
+    kept = filter_batch(batch, RULES, "wal")
+    assert LabelFilter(policy, dict).apply(batch, kept, "wal") == (batch, kept)
 
 
 @pytest.mark.parametrize("policy", VisibilityLabels)
 def test_cells_that_the_peer_does_not_get_do_not_stop_the_queue(policy):
-    others = FilterRules(SOURCE, SLAVE, PeerTables(replicate_all=False, namespaces=frozenset({b"ns"})))
-    for window, rules in (
-        (window_of(entry(cell(SECRET, family=b"l"), cell())), RULES),
-        (window_of(entry(cell(SECRET), ids=(SLAVE,))), RULES),
-        (window_of(entry(cell(SECRET), table=b"hbase:meta")), RULES),
-        (window_of(entry(cell(SECRET)), entry(cell(), table=b"ns:t")), others),
+    others = FilterRules(SOURCE, PEER_CLUSTER, PeerTables(replicate_all=False, namespaces=frozenset({b"ns"})))
+    for batch, rules in (
+        (batch_of(entry(cell(SECRET, family=b"l"), cell())), RULES),
+        (batch_of(entry(cell(SECRET), ids=(PEER_CLUSTER,))), RULES),
+        (batch_of(entry(cell(SECRET), table=b"hbase:meta")), RULES),
+        (batch_of(entry(cell(SECRET)), entry(cell(), table=b"ns:t")), others),
     ):
-        _, kept = applied(window, policy, rules, {})
+        _, kept = applied(batch, policy, rules, {})
         assert not kept.labelled.any()
 
 
 def test_with_ship_the_tags_stay_as_they_are():
-    window = window_of(entry(cell(SECRET), cell(PUBLIC)))
-    assert shipped(*applied(window, VisibilityLabels.SHIP)) == [[cell(SECRET), cell(PUBLIC)]]
+    batch = batch_of(entry(cell(SECRET), cell(PUBLIC)))
+    assert shipped(*applied(batch, VisibilityLabels.SHIP)) == [[cell(SECRET), cell(PUBLIC)]]
 
 
 @pytest.mark.parametrize(
@@ -148,17 +148,17 @@ def test_with_ship_the_tags_stay_as_they_are():
 )
 def test_the_expression_is_that_of_hbase_s_visibility_replication(tags, words):
     ttl = (8, bytes(8))
-    ((sent,),) = shipped(*applied(window_of(entry(cell(encode_tags([ttl, *tags, (64, b"x")]))))))
+    ((sent,),) = shipped(*applied(batch_of(entry(cell(encode_tags([ttl, *tags, (64, b"x")]))))))
     assert sent == cell(encode_tags([ttl, (64, b"x"), (7, words.encode())]))
 
 
 def test_deletes_keep_their_labels_too():
-    ((sent,),) = shipped(*applied(window_of(entry(cell(SECRET, kind=DELETE_COLUMN, value=b"")))))
+    ((sent,),) = shipped(*applied(batch_of(entry(cell(SECRET, kind=DELETE_COLUMN, value=b"")))))
     assert sent == cell(encode_tags([(7, b'("secret")')]), kind=DELETE_COLUMN, value=b"")
 
 
 def test_an_expression_from_elsewhere_gives_way_to_the_labels_that_count_at_the_source():
-    ((sent,),) = shipped(*applied(window_of(entry(cell(encode_tags([(7, b"public"), FORMAT, ordinals(2)]))))))
+    ((sent,),) = shipped(*applied(batch_of(entry(cell(encode_tags([(7, b"public"), FORMAT, ordinals(2)]))))))
     assert split_tags(sent.tags) == [(7, b'("secret")')]
 
 
@@ -176,10 +176,10 @@ def test_an_expression_from_elsewhere_gives_way_to_the_labels_that_count_at_the_
     ],
 )  # fmt: skip
 def test_labels_that_cannot_be_put_in_words_stop_the_queue(tags, reason):
-    window = window_of(entry(cell(PUBLIC)), entry(cell(), cell(tags)))
+    batch = batch_of(entry(cell(PUBLIC)), entry(cell(), cell(tags)))
     with pytest.raises(LabelsUnknown, match=re.escape(reason)) as e:
-        applied(window)
-    assert e.value.offset == window.positions[1]
+        applied(batch)
+    assert e.value.offset == batch.positions[1]
     assert "region " + "r" * 32 in str(e.value)
 
 
@@ -201,8 +201,8 @@ def test_the_cache_of_translations_is_bounded():
 
 
 @pytest.mark.parametrize("label", [b"", b" public", b"public\t", b"\xff"])
-def test_a_label_that_the_slave_would_take_for_another_is_not_put_in_words(label):
-    with pytest.raises(Untranslatable, match="is another one for the slave"):
+def test_a_label_that_the_peer_cluster_would_take_for_another_is_not_put_in_words(label):
+    with pytest.raises(Untranslatable, match="is another one for the peer cluster"):
         in_words(encode_tags([ordinals(1)]), {1: label})
 
 
@@ -210,32 +210,32 @@ def test_only_unknown_labels_are_read_again():
     tables, reads = [{2: b"secret"}, {2: b"secret", 3: b"public"}], []
     labels = LabelFilter(VisibilityLabels.STRINGS, lambda: reads.append(1) or tables[len(reads) - 1])
     for tags in (SECRET, SECRET, PUBLIC, SECRET):
-        window = window_of(entry(cell(tags)))
-        shipped(*labels.apply(window, filter_window(window, RULES, "wal"), "wal"))
+        batch = batch_of(entry(cell(tags)))
+        shipped(*labels.apply(batch, filter_batch(batch, RULES, "wal"), "wal"))
     assert len(reads) == 2
 
 
 def test_adjacent_cells_of_one_row_and_type_with_other_labels_are_shipped_as_separate_entries():
-    """A sink makes one mutation of them, to which the slave applies the first cell's expression."""
+    """A sink makes one mutation of them, to which the peer cluster applies the first cell's expression."""
     cells = [
         cell(SECRET, b"a"), cell(SECRET, b"a", kind=DELETE_COLUMN), cell(PUBLIC, b"b"), cell(PUBLIC, b"b"),
         cell(SECRET, b"b"), cell(b"", b"b"), cell(b"", b"l"), cell(SECRET, b"c"), cell(SECRET, b"l", b"l"),
     ]  # fmt: skip
-    window = window_of(entry(cell()), entry(*cells, ids=(OTHER,)), entry(cell(b"", b"z")))
-    changed, kept = applied(window)
+    batch = batch_of(entry(cell()), entry(*cells, ids=(OTHER,)), entry(cell(b"", b"z")))
+    changed, kept = applied(batch)
     found = shipped(changed, kept)
     assert [[c.row for c in each] for each in found] == [[b"row"], [b"a", b"a", b"b", b"b"], [b"b"], [b"b", b"l", b"c"], [b"z"]]
     assert [expression(c.tags) if c.tags else b"" for c in found[3]] == [b"", b"", b'("secret")']
     assert list(kept.rows) == [1, 2, 1, 3, 1]
     assert int((changed.index.cell_count - kept.cells).sum()) == 1  # the cell of a LOCAL family is counted as filtered
-    starts, ends = window.positions, window.next_positions
+    starts, ends = batch.positions, batch.next_positions
     assert list(changed.positions) == [starts[0], starts[1], starts[1], starts[1], starts[2]]
     assert list(changed.next_positions) == [ends[0], starts[1], starts[1], ends[1], ends[2]]
 
 
 def test_a_bulk_load_beside_cells_with_labels_is_loaded_once():
-    window = window_of(entry(cell(SECRET), load_cell(descriptor()), cell(PUBLIC)))
-    changed, kept = applied(window)
+    batch = batch_of(entry(cell(SECRET), load_cell(descriptor()), cell(PUBLIC)))
+    changed, kept = applied(batch)
     loads = take_bulk_loads(changed, kept, RULES, ON, "wal")
     assert list(loads) == [1]
     assert [[c.tags for c in decoded(b"".join(p.tobytes() for p in s.cells))] for s in loads.values()] == [
@@ -283,8 +283,8 @@ def visible_by(words: bytes, auths: frozenset[int]) -> bool:
     st.frozensets(st.sampled_from(sorted(LABELS))),
 )
 def test_the_same_users_see_the_same_cells(entries, auths):
-    window = window_of(*(entry(*(c for _, c in cells)) for cells in entries))
-    changed, kept = applied(window)
+    batch = batch_of(*(entry(*(c for _, c in cells)) for cells in entries))
+    changed, kept = applied(batch)
     found = shipped(changed, kept)
     want = [(terms, c) for cells in entries for terms, c in cells if c.family == b"f"]
     assert [replace(c, tags=b"") for each in found for c in each] == [replace(c, tags=b"") for _, c in want]
@@ -307,14 +307,14 @@ some_tags = st.lists(st.tuples(st.sampled_from([0, 1, 2, 4, 7, 8, 64]), st.binar
 @settings(max_examples=2 * settings().max_examples)
 @given(st.lists(st.lists(some_tags, min_size=1, max_size=3), min_size=1, max_size=4))
 def test_labels_are_found_by_the_type_of_a_tag_wherever_it_stands(entries):
-    window = window_of(*(entry(*(cell(encode_tags(tags)) for tags in cells)) for cells in entries))
-    found = filter_window(window, RULES, "wal").labelled
+    batch = batch_of(*(entry(*(cell(encode_tags(tags)) for tags in cells)) for cells in entries))
+    found = filter_batch(batch, RULES, "wal").labelled
     assert list(found) == [any(kind == 2 for tags in cells for kind, _ in tags) for cells in entries]
 
 
 def test_without_labels_nothing_is_copied():
-    window = window_of(*(entry(put()) for _ in range(3)))
-    kept = filter_window(window, RULES, "wal")
-    changed, same = LabelFilter(VisibilityLabels.STRINGS, dict).apply(window, kept, "wal")
-    assert changed is window
+    batch = batch_of(*(entry(put()) for _ in range(3)))
+    kept = filter_batch(batch, RULES, "wal")
+    changed, same = LabelFilter(VisibilityLabels.STRINGS, dict).apply(batch, kept, "wal")
+    assert changed is batch
     assert same is kept

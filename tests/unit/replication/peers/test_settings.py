@@ -48,7 +48,7 @@ def test_settings_survive_the_way_to_the_job():
 
 def test_times_are_milliseconds_as_in_hbase():
     config = {"walferry.replication.source.sleepforretries": "250", "walferry.replication.source.shipedits.timeout": "90000"}
-    settings = PeerSettings.of({}, peer({**config, "walferry.replication.slave.patience": "1500"}))
+    settings = PeerSettings.of({}, peer({**config, "walferry.replication.sink.patience": "1500"}))
     assert (settings.sleep_seconds, settings.call_timeout_seconds, settings.patience_seconds) == (0.25, 90.0, 1.5)
 
 
@@ -65,7 +65,7 @@ VALUES = {
     "replication.source.nb.capacity": ("shipment_entries", "10", 10),
     "replication.total.buffer.quota": ("buffer_bytes", "1048576", 1 << 20),
     "replication.source.shipedits.timeout": ("call_timeout_seconds", "1000", 1.0),
-    "replication.slave.patience": ("patience_seconds", "60000", 60.0),
+    "replication.sink.patience": ("patience_seconds", "60000", 60.0),
     "hbase.replication.drop.on.deleted.table": ("drop_deleted_tables", "true", True),
     "hbase.replication.drop.on.deleted.columnfamily": ("drop_deleted_families", " TRUE ", True),
 }
@@ -93,7 +93,9 @@ def test_a_wrong_value_is_refused_by_key_value_and_what_it_should_be(key, text):
 
 @pytest.mark.parametrize("text", ["quick", "1", "SinkKind.DIRECT"])
 def test_a_sink_is_one_of_those_that_there_are(text):
-    with pytest.raises(PeerError, match=r"walferry\.sink is .*; it must be how edits are sent to the slave: direct or replicate"):
+    with pytest.raises(
+        PeerError, match=r"walferry\.sink is .*; it must be how edits are sent to the peer cluster: direct or replicate"
+    ):
         PeerSettings.of({}, peer({"walferry.sink": text}))
     with pytest.raises(SourceError, match="direct or replicate"):
         source(sink=text)

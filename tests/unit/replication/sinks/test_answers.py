@@ -1,4 +1,4 @@
-"""When a slave counts as silent."""
+"""When a peer cluster counts as silent."""
 
 from walferry.replication.sinks.answers import FAILING_SECONDS, SILENCE_SECONDS, Answers, Outage
 
@@ -50,7 +50,7 @@ def test_a_bulk_load_may_take_its_time():
     assert answers.outage == Outage(1000.0, 0, None)
 
 
-def test_a_try_that_this_side_ended_says_nothing_about_the_slave():
+def test_a_try_that_this_side_ended_says_nothing_about_the_peer_cluster():
     clock = Clock()
     answers = Answers(clock, clock)
     answers.trying()

@@ -179,9 +179,14 @@ logins = st.builds(
 texts = st.text(max_size=6)
 
 
-@given(login=logins, slaves=st.dictionaries(texts, logins, max_size=2), ids=st.dictionaries(texts, texts, max_size=2))
-def test_logins_survive_the_way_to_a_spark_job(login: Login, slaves: dict[str, Login], ids: dict[str, str]) -> None:
+@given(login=logins, peer_clusters=st.dictionaries(texts, logins, max_size=2), ids=st.dictionaries(texts, texts, max_size=2))
+def test_logins_survive_the_way_to_a_spark_job(login: Login, peer_clusters: dict[str, Login], ids: dict[str, str]) -> None:
     source = SourceCluster(
-        quorum="zk1:2181", wal_root="file:///hbase", login=login, slaves=slaves, slave_conn_ids=ids, slave_problems=ids
+        quorum="zk1:2181",
+        wal_root="file:///hbase",
+        login=login,
+        peer_clusters=peer_clusters,
+        peer_conn_ids=ids,
+        peer_cluster_problems=ids,
     )
     assert SourceCluster.from_json(source.to_json()) == source

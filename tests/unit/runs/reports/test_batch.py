@@ -100,7 +100,7 @@ def test_columns_line_up_under_hbase_s_names():
 
 def test_a_table_fits_a_window_and_only_names_stand_beyond_it():
     name = "regionserver-0001.a-rather-long-name.example.org%2C16020%2C1700000000001"
-    huge = replace(SHIPPED, group=name, shippedOps=10**12, shippedBytes=10**15, status=Status.SLAVE_DOWN)
+    huge = replace(SHIPPED, group=name, shippedOps=10**12, shippedBytes=10**15, status=Status.PEER_DOWN)
     lines = lines_of(PLAN, [huge])
     assert max(line.index(name) for line in lines if name in line and not line.startswith("FAILED")) < 110
     assert all(len(line) <= 110 for line in lines if name not in line and "-----" not in line)
@@ -119,10 +119,10 @@ def test_a_report_of_very_many_groups_stays_small_and_shows_the_failed_ones():
     assert len(report.as_text().splitlines()) < 40
 
 
-def test_a_slave_that_refuses_to_be_written_to_is_told_with_its_reason_and_is_no_failure():
+def test_a_peer_cluster_that_refuses_to_be_written_to_is_told_with_its_reason_and_is_no_failure():
     refused = replace(SHIPPED, sink="replicate", directRefused="rs:1: AccessDeniedException: no WRITE on t")
     report = BatchReport("p", PLAN, DONE, [refused, replace(SHIPPED, sink="direct")])
-    assert "The slave refuses sink=direct" in report.as_text()
+    assert "The peer cluster refuses sink=direct" in report.as_text()
     assert "no WRITE on t" in report.as_text()
     assert report.failures == []
     assert [group["sink"] for group in report.to_xcom()["groups"]] == ["replicate", "direct"]
@@ -145,13 +145,13 @@ def test_what_was_loaded_as_files_is_told_and_why_some_edits_were_not_and_that_i
 
 
 def test_what_was_swept_is_told():
-    assert "3 WALs without edits" in BatchReport("p", replace(IDLE, swept=3)).as_text()
+    assert "3 WALs without edits" in BatchReport("p", replace(IDLE, dequeued=3)).as_text()
 
 
 def test_the_lag_is_there_when_nothing_was_shipped():
     stuck = GroupSummary(
         group="g2", status=Status.FAILED, error="no",
-        timestampOfNextToReplicate=5_000, replicationLag=3_600_000, slaveSilentSince=6_000,
+        timestampOfNextToReplicate=5_000, replicationLag=3_600_000, sinkSilentSince=6_000,
     )  # fmt: skip
     older = GroupSummary(group="g3", status=Status.DEADLINE, timestampOfNextToReplicate=4_000, replicationLag=3_601_000)
     lines = lines_of(PLAN, [stuck, older, SHIPPED])
@@ -159,7 +159,7 @@ def test_the_lag_is_there_when_nothing_was_shipped():
     assert [line.split()[-2] for line in lines[3:6]] == ["1:00:00", "-", "1:00:01"]
     pushed = BatchReport("p", PLAN, DONE, [stuck, older, SHIPPED]).to_xcom()
     assert (pushed["totals"]["replicationLag"], pushed["totals"]["timestampOfNextToReplicate"]) == (3_601_000, 4_000)
-    assert pushed["groups"][0]["slaveSilentSince"] == 6_000
+    assert pushed["groups"][0]["sinkSilentSince"] == 6_000
 
 
 def test_a_batch_that_another_run_ships_is_not_a_failure_and_names_that_run():
@@ -177,11 +177,11 @@ def test_a_batch_that_another_run_ships_is_not_a_failure_and_names_that_run():
     assert unrolled.failures == ["roll of s1: no answer"]
 
 
-def test_a_batch_whose_slave_is_down_says_so_and_keeps_the_lag_and_the_backlog():
+def test_a_batch_whose_peer_cluster_is_down_says_so_and_keeps_the_lag_and_the_backlog():
     plan = replace(PLAN, oldest=1_000_000)
-    steps = Steps(ship="failed", slave_down="peer p: its slave is down")
+    steps = Steps(ship="failed", peer_down="peer p: its peer cluster is down")
     report = BatchReport("p", plan, steps, (), now=1_060_000)
-    assert report.failures == ["peer p: its slave is down; 2 WALs with at least 300 bytes wait for the next batch"]
+    assert report.failures == ["peer p: its peer cluster is down; 2 WALs with at least 300 bytes wait for the next batch"]
     totals = report.to_xcom()["totals"]
     assert (totals["sizeOfLogQueue"], totals["bytesToShip"]) == (2, 300)
     assert (totals["replicationLag"], totals["timestampOfNextToReplicate"]) == (60_000, 1_000_000)

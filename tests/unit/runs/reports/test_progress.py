@@ -43,8 +43,8 @@ def test_the_rate_is_that_of_the_last_minute_and_the_estimate_follows_from_it():
     assert pace(3.0, at(6_000_000)) == ""
     assert pace(10.0, at(20_000_000)) == "; 2.0 MB/s, about 40 s to go"
     for second in range(20, 100, 10):
-        told = pace(float(second), at(20_000_000 + 100_000 * (second - 10)))
-    assert told == "; 100.0 kB/s, about 12 min to go"  # the fast beginning is long ago
+        reported = pace(float(second), at(20_000_000 + 100_000 * (second - 10)))
+    assert reported == "; 100.0 kB/s, about 12 min to go"  # the fast beginning is long ago
 
 
 def test_a_job_that_stands_still_has_no_estimate_and_one_at_its_end_needs_none():
@@ -103,7 +103,7 @@ class Group:
             self.published = counters.summary()
             return
         to_ship = sum(self.wals) - self.done
-        counters.begin(slave="k", server="s", queue_id="p", queued=9, wals=len(self.wals), bytes_to_ship=to_ship)
+        counters.begin(peer_cluster="k", server="s", queue_id="p", queued=9, wals=len(self.wals), bytes_to_ship=to_ship)
         self.published = counters.summary()
         while self.wals:
             for done in (self.wals[0] // 2, self.wals[0]):
@@ -194,10 +194,10 @@ class Job:
 
 
 def test_only_changes_are_told_and_the_end_is(monkeypatch):
-    job, told, warned = Job(monkeypatch), [], []
-    with ProgressLog(SOURCE, replace(PLAN, groups=1), told.append, warned.append):
+    job, reported, warned = Job(monkeypatch), [], []
+    with ProgressLog(SOURCE, replace(PLAN, groups=1), reported.append, warned.append):
         job.await_looks()
-        assert told == []  # none of its groups has begun
+        assert reported == []  # none of its groups has begun
         job.summaries = [group("a", 0, 1000, 0, 10)]
         job.await_looks()
         job.summaries = [group("a", 5, 1000, 500, 5)]
@@ -208,46 +208,50 @@ def test_only_changes_are_told_and_the_end_is(monkeypatch):
         job.await_looks()
         monkeypatch.setattr(module, "LOOK_SECONDS", 600)
         job.summaries = [group("a", 10, 1000, 1000)]
-    assert [text.partition(", ")[0] for text in told] == ["peer p: 0 of 10 WALs", "peer p: 5 of 10 WALs", "peer p: 10 of 10 WALs"]
+    assert [text.partition(", ")[0] for text in reported] == [
+        "peer p: 0 of 10 WALs",
+        "peer p: 5 of 10 WALs",
+        "peer p: 10 of 10 WALs",
+    ]
     assert not [thread for thread in threading.enumerate() if thread.name.startswith("progress")]
     assert warned == ["peer p: how far the job is cannot be told: away"]
 
 
 def test_how_far_a_load_is_is_told_once_it_has_changed(monkeypatch):
-    job, told, warned = Job(monkeypatch), [], []
-    with ProgressLog(SOURCE, replace(PLAN, groups=2), told.append, warned.append):
+    job, reported, warned = Job(monkeypatch), [], []
+    with ProgressLog(SOURCE, replace(PLAN, groups=2), reported.append, warned.append):
         for job.loading in ("read 1 of 2 parts", "read 1 of 2 parts", "read 2 of 2 parts", ""):
             job.await_looks()
             job.await_looks()
-    assert [text for text in told if "parts" in text] == ["peer p: read 1 of 2 parts", "peer p: read 2 of 2 parts"]
+    assert [text for text in reported if "parts" in text] == ["peer p: read 1 of 2 parts", "peer p: read 2 of 2 parts"]
     assert warned == []
 
 
 SILENT: dict[str, Any] = {
-    "slave": "zk1:2181:/hbase",
-    "slaveSilentSince": 1_700_000_000_000,
-    "slaveTries": 3,
-    "slaveError": "connection to rs1:16020 failed: connecting: [Errno 111] Connection refused",
+    "peer_cluster": "zk1:2181:/hbase",
+    "sinkSilentSince": 1_700_000_000_000,
+    "sinkTries": 3,
+    "sinkError": "connection to rs1:16020 failed: connecting: [Errno 111] Connection refused",
 }
 
 
-def test_a_slave_that_acknowledges_nothing_is_named_with_since_when_the_last_error_and_that_the_backlog_is_kept():
+def test_a_peer_cluster_that_acknowledges_nothing_is_named_with_since_when_the_last_error_and_that_the_backlog_is_kept():
     stuck = group("a", 0, 1000, 0, 10, **SILENT)
     assert outage("p", [stuck], "left: 10 WALs, 1.0 kB") == (
-        "peer p: slave zk1:2181:/hbase has acknowledged nothing since 2023-11-14 22:13:20 UTC (3 failed tries, the last: "
+        "peer p: peer cluster zk1:2181:/hbase has acknowledged nothing since 2023-11-14 22:13:20 UTC (3 failed tries, the last: "
         "connection to rs1:16020 failed: connecting: [Errno 111] Connection refused). "
         "The backlog is kept, left: 10 WALs, 1.0 kB; the job tries on until its deadline"
     )
     well = group("b", 0, 1000, 0, 10)
     assert "nothing of 1 of 2 WAL groups since" in (outage("p", [stuck, well], "") or "")
-    assert "(it is silent)" in (outage("p", [replace(stuck, slaveTries=0, slaveError=None)], "") or "")
+    assert "(it is silent)" in (outage("p", [replace(stuck, sinkTries=0, sinkError=None)], "") or "")
     assert outage("p", [well], "") is None
     assert outage("p", [replace(stuck, status=Status.FAILED)], "") is None  # its task has ended, and the report says why
 
 
 def test_an_outage_is_a_warning_not_at_each_look_and_its_end_is_told(monkeypatch):
-    job, told, warned = Job(monkeypatch), [], []
-    with ProgressLog(SOURCE, replace(PLAN, groups=1), told.append, warned.append):
+    job, reported, warned = Job(monkeypatch), [], []
+    with ProgressLog(SOURCE, replace(PLAN, groups=1), reported.append, warned.append):
         job.summaries = [group("a", 0, 1000, 0, 10, **SILENT)]
         job.await_looks()
         job.await_looks()
@@ -255,8 +259,8 @@ def test_an_outage_is_a_warning_not_at_each_look_and_its_end_is_told(monkeypatch
         job.await_looks()
         job.await_looks()
     (warning,) = warned
-    assert "slave zk1:2181:/hbase has acknowledged nothing since" in warning
-    assert told.count("peer p: its slave acknowledges again") == 1
+    assert "peer cluster zk1:2181:/hbase has acknowledged nothing since" in warning
+    assert reported.count("peer p: its peer cluster acknowledges again") == 1
 
 
 def test_what_goes_on_is_said_again_after_growing_intervals():
@@ -277,25 +281,25 @@ def test_what_goes_on_is_said_again_after_growing_intervals():
 def test_counters_keep_the_outage_and_the_lag_of_what_is_not_shipped(monkeypatch):
     monkeypatch.setattr("walferry.engine.counters.time.time", lambda: 1000.0)
     counters = Counters(GroupSummary(group="a"))
-    counters.begin(slave="k", server="s", queue_id="p", queued=3, wals=2, bytes_to_ship=100)
+    counters.begin(peer_cluster="k", server="s", queue_id="p", queued=3, wals=2, bytes_to_ship=100)
     assert counters.summary().replicationLag is None
     counters.next_to_replicate(940_000)
     counters.outage(Outage(950.0, 2, "refused"))
     counters.end(Status.FAILED, "unreachable")
     s = counters.summary()
-    assert (s.replicationLag, s.timestampOfNextToReplicate, s.slaveSilentSince, s.slaveTries) == (60_000, 940_000, 950_000, 2)
+    assert (s.replicationLag, s.timestampOfNextToReplicate, s.sinkSilentSince, s.sinkTries) == (60_000, 940_000, 950_000, 2)
     again = Counters(s)
     again.end(Status.DONE)
     s = again.summary()
-    assert (s.replicationLag, s.timestampOfNextToReplicate, s.slaveSilentSince, s.slaveTries) == (0, None, None, 0)
+    assert (s.replicationLag, s.timestampOfNextToReplicate, s.sinkSilentSince, s.sinkTries) == (0, None, None, 0)
 
 
 def test_the_bytes_of_all_attempts_of_a_run_are_known() -> None:
     first = Counters(GroupSummary(group="a"))
-    first.begin(slave="s", server="rs", queue_id="p", queued=2, wals=2, bytes_to_ship=1000)
+    first.begin(peer_cluster="s", server="rs", queue_id="p", queued=2, wals=2, bytes_to_ship=1000)
     first.done(300)
     again = Counters(first.summary())
-    again.begin(slave="s", server="rs", queue_id="p", queued=2, wals=2, bytes_to_ship=700)
+    again.begin(peer_cluster="s", server="rs", queue_id="p", queued=2, wals=2, bytes_to_ship=700)
     again.done(50)
     s = again.summary()
     assert (s.bytesDoneBefore, s.bytesDone, s.bytesToShip) == (300, 50, 700)

@@ -18,20 +18,20 @@ MOVED = GroupSummary(group="b", status=Status.DONE, tables={"t": [1, 1, 20]}, sh
 
 def test_the_groups_tables_are_added_and_told():
     report = ReplayReport(PLAN, "success", summaries=[DONE, MOVED])
-    told = report.to_xcom()
-    assert told["ok"]
-    assert told["tables"] == {"t": {"edits": 3, "cells": 6, "bytes": 110}, "u": {"edits": 1, "cells": 1, "bytes": 10}}
-    assert told["totals"]["shippedOps"] == 4
+    reported = report.to_xcom()
+    assert reported["ok"]
+    assert reported["tables"] == {"t": {"edits": 3, "cells": 6, "bytes": 110}, "u": {"edits": 1, "cells": 1, "bytes": 10}}
+    assert reported["totals"]["shippedOps"] == 4
     text = report.as_text()
     assert "Shipped again to peer 2: 1970-01-01 10:00:00 to 1970-01-01 11:00:00 UTC" in text
     assert "3 WALs of 2 WAL groups, 4,000 bytes" in text
     assert "FAILED" not in text
 
 
-def test_a_slave_that_refuses_to_be_written_to_is_told_with_its_reason_and_is_no_failure():
+def test_a_peer_cluster_that_refuses_to_be_written_to_is_told_with_its_reason_and_is_no_failure():
     refused = replace(DONE, sink="replicate", directRefused="rs:1: AccessDeniedException: no WRITE on t")
     report = ReplayReport(PLAN, "success", summaries=[refused, replace(MOVED, sink="direct")])
-    assert "The slave refuses sink=direct" in report.as_text()
+    assert "The peer cluster refuses sink=direct" in report.as_text()
     assert "no WRITE on t" in report.as_text()
     assert report.failures == []
     assert [group["sink"] for group in report.to_xcom()["groups"]] == ["replicate", "direct"]

@@ -19,15 +19,15 @@ PARAMS: dict[str, Any] = {
 
 
 def clocks(*ahead: int) -> dict[str, list[dict[str, Any]]]:
-    source, *slaves = [{"server": f"rs{i},1,1", "ahead_ms": ms, "within_ms": 50} for i, ms in enumerate(ahead)]
-    return {"source": [source], "slave": slaves}
+    source, *peer_clusters = [{"server": f"rs{i},1,1", "ahead_ms": ms, "within_ms": 50} for i, ms in enumerate(ahead)]
+    return {"source": [source], "peer_cluster": peer_clusters}
 
 
 def test_equal_tables_are_told_with_their_figures():
     report = VerificationReport("2", [GOOD], "success", clocks(10, -20, 40))
     assert report.failures == []
     assert report.to_xcom()["totals"] | {"GOODROWS": 1_000_000, "BADROWS": 0} == report.to_xcom()["totals"]
-    assert report.to_xcom()["slave_ahead_ms"] in (-30, 30)
+    assert report.to_xcom()["peer_cluster_ahead_ms"] in (-30, 30)
     assert "orders" in report.as_text()
     assert "1,000,000" in report.as_text()
     assert "WARNING" not in report.as_text()
@@ -36,16 +36,20 @@ def test_equal_tables_are_told_with_their_figures():
 def test_differences_fail_the_run_and_are_shown():
     parts = [
         VerificationOutcome("t", good=5),
-        VerificationOutcome("t", good=1, samples=[Sample(DifferenceKind.EXTRA, "row\\x00", "2 cells at the slave")]),
+        VerificationOutcome("t", good=1, samples=[Sample(DifferenceKind.EXTRA, "row\\x00", "2 cells at the peer cluster")]),
     ]
     parts[1].bad[DifferenceKind.EXTRA] = 3
     report = VerificationReport("2", [GOOD, total_of("t", parts, 20), VerificationOutcome("gone", problem="it does not exist")])
     assert report.failures == ["table gone: it does not exist", "table t: 3 rows differ"]
-    told = report.to_xcom()
-    assert not told["ok"]
-    assert (told["totals"]["GOODROWS"], told["totals"]["BADROWS"], told["totals"]["ONLY_IN_PEER_TABLE_ROWS"]) == (1_000_006, 3, 3)
-    assert told["samples"] == [
-        {"table": "t", "kind": "ONLY_IN_PEER_TABLE_ROWS", "row": "row\\x00", "detail": "2 cells at the slave"}
+    reported = report.to_xcom()
+    assert not reported["ok"]
+    assert (reported["totals"]["GOODROWS"], reported["totals"]["BADROWS"], reported["totals"]["ONLY_IN_PEER_TABLE_ROWS"]) == (
+        1_000_006,
+        3,
+        3,
+    )
+    assert reported["samples"] == [
+        {"table": "t", "kind": "ONLY_IN_PEER_TABLE_ROWS", "row": "row\\x00", "detail": "2 cells at the peer cluster"}
     ]
     assert "FAILED table t: 3 rows differ" in report.as_text()
 
@@ -60,7 +64,7 @@ def test_a_problem_that_names_its_table_is_told_once():
 def test_clocks_that_are_apart_are_warned_of_and_unknown_ones_said_so():
     report = VerificationReport("2", [GOOD], "success", clocks(10, 20, -5000))
     assert report.skew_ms == -5010
-    assert "WARNING The clocks of source and slave are 5,010 ms apart" in report.as_text()
+    assert "WARNING The clocks of source and peer cluster are 5,010 ms apart" in report.as_text()
     assert report.failures == []
     assert "is not known" in VerificationReport("2", [GOOD]).as_text()
 

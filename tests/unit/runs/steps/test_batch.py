@@ -37,9 +37,9 @@ def test_a_plan_with_very_many_problems_stays_small_and_comes_back():
 
 
 def test_a_roll_that_failed_for_very_many_servers_stays_small():
-    told = RollReport.of(0, {f"rs-{number}.example.org,16020,1": "x" * 10_000 for number in range(1000)})
-    assert len(json.dumps(told.to_xcom())) < 12_000
-    assert told.problems[-1] == "roll of 980 more servers failed: see the log of the task roll"
+    reported = RollReport.of(0, {f"rs-{number}.example.org,16020,1": "x" * 10_000 for number in range(1000)})
+    assert len(json.dumps(reported.to_xcom())) < 12_000
+    assert reported.problems[-1] == "roll of 980 more servers failed: see the log of the task roll"
 
 
 def test_the_steps_of_an_idle_batch_import_nothing_that_takes_long():

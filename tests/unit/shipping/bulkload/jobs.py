@@ -1,4 +1,4 @@
-"""Loads for tests: of WALs of local files, into tables that a slave might have."""
+"""Loads for tests: of WALs of local files, into tables that a peer cluster might have."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from tests.unit.replication.filters.test_window import RULES
+from tests.unit.replication.filters.test_batch import RULES
 from walferry.hbase.hfiles.settings import FileSettings
 from walferry.hbase.names import ServerName
 from walferry.hbase.tables.regions import Region

@@ -1,4 +1,4 @@
-"""Stand-ins for the Master of a slave that has peers of its own."""
+"""Stand-ins for the Master of a peer cluster that has peers of its own."""
 
 from __future__ import annotations
 

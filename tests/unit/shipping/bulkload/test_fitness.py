@@ -88,11 +88,11 @@ def test_a_family_that_takes_no_files_says_why(attributes, reason):
 
 @pytest.mark.parametrize("name", [b"..", b".", b"../../data", b"a/b", b"a\0", b"caf\xe9"])
 def test_a_family_whose_name_leads_elsewhere_takes_no_files(name):
-    """HBase has no such families: a slave that names one is not one."""
+    """HBase has no such families: a peer cluster that names one is not one."""
     assert "no folder" in unfit_family(b"ns:t", pb.ColumnFamilySchema(name=name), NO_PEERS)
 
 
-def test_a_family_that_a_peer_of_the_slave_gets_is_unfit_and_the_peer_named():
+def test_a_family_that_a_peer_of_the_peer_cluster_gets_is_unfit_and_the_peer_named():
     own = OwnPeers({
         "other": PeerTables(replicate_all=False, table_families={b"ns:u": frozenset()}),
         "without": PeerTables(exclude_namespaces=frozenset({b"ns"})),
@@ -100,7 +100,7 @@ def test_a_family_that_a_peer_of_the_slave_gets_is_unfit_and_the_peer_named():
         "ours": PeerTables(replicate_all=False, table_families={b"ns:t": frozenset({b"f"})}),
     })  # fmt: skip
     reason = of_family(own, REPLICATION_SCOPE="1")
-    assert reason.startswith("family f has REPLICATION_SCOPE 1 at the slave, and its peer all, ours takes it: ")
+    assert reason.startswith("family f has REPLICATION_SCOPE 1 at the peer cluster, and its peer all, ours takes it: ")
     assert of_family(own, REPLICATION_SCOPE="0") == of_family(own) == ""
     none_of_it = OwnPeers({"other": own.choices["other"], "without": own.choices["without"]})
     assert of_family(none_of_it, REPLICATION_SCOPE="1") == ""
@@ -119,7 +119,7 @@ def own_peers(*peers: pb.ReplicationPeerDescription, error: Exception | None = N
 
 @pytest.fixture
 def unreachable(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nothing answers where the slave's peers lead to."""
+    """Nothing answers where the peer cluster's peers lead to."""
 
     def connect(*_: object, **__: object) -> None:
         raise ConnectionFailed("zk", "refused")
@@ -128,7 +128,7 @@ def unreachable(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("unreachable")
-def test_the_slave_s_master_names_its_peers_wherever_it_keeps_them():
+def test_the_peer_cluster_s_master_names_its_peers_wherever_it_keeps_them():
     """After `hbase copyreppeers zookeeper filesystem` ZooKeeper has old copies, or none, and nobody keeps them up to date."""
     own = own_peers(
         described("enabled"),

@@ -66,19 +66,19 @@ def test_loading_is_told_of_once_all_is_read(stages: list[tuple[int, int]], text
 
 def test_only_what_has_changed_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(load_spread, "EVERY_SECONDS", 0.0)
-    told: list[str] = []
-    progress = LoadProgress(told.append)
+    reported: list[str] = []
+    progress = LoadProgress(reported.append)
     for done in (0, 0, 1, 1):
         progress([(done, 2), (0, 2)])
-    assert told == ["read 0 of 2 parts of the WALs", "read 1 of 2 parts of the WALs"]
+    assert reported == ["read 0 of 2 parts of the WALs", "read 1 of 2 parts of the WALs"]
 
 
 def test_not_every_change_is_told() -> None:
-    told: list[str] = []
-    progress = LoadProgress(told.append)
+    reported: list[str] = []
+    progress = LoadProgress(reported.append)
     for done in range(1000):
         progress([(done, 1000)])
-    assert told == ["read 0 of 1,000 parts of the WALs"]
+    assert reported == ["read 0 of 1,000 parts of the WALs"]
 
 
 def test_the_tasks_of_the_plan_read_and_load(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -92,5 +92,5 @@ def test_the_tasks_of_the_plan_read_and_load(monkeypatch: pytest.MonkeyPatch) ->
     notes = [Note.from_json(bytes(row.data)) for row in rows_in(rows) if row.region == NOTE]
     assert [(note.first, note.end) for note in notes] == [(0, 1)] * 3 + [(1, 2)] * 3
     monkeypatch.setattr("walferry.shipping.bulkload.loading._load", lambda *_: pytest.fail("there is nothing to load"))
-    told: list[Any] = [text for batch in load(rows) for text in batch[OUTCOME].to_pylist()]
-    assert [PartitionOutcome.from_json(text).notes for text in told] == [(note.to_json(),) for note in notes]
+    reported: list[Any] = [text for batch in load(rows) for text in batch[OUTCOME].to_pylist()]
+    assert [PartitionOutcome.from_json(text).notes for text in reported] == [(note.to_json(),) for note in notes]

@@ -91,14 +91,14 @@ def test_a_note_without_a_reason_counts_too(load: Load) -> None:
 
 def test_of_a_table_that_cannot_be_loaded_no_more_regions_are_but_those_of_others(load: Load) -> None:
     rows = [run(T[0], size=9), run(T[1], size=8), run(U[0], size=7)]
-    for error in (RemoteError("rs", "x.NotServing", "no"), NotLoaded("no"), MissingTable("t", "slave"), TooManyRuns(2, 1)):
+    for error in (RemoteError("rs", "x.NotServing", "no"), NotLoaded("no"), MissingTable("t", "peer_cluster"), TooManyRuns(2, 1)):
         outcomes, loader = load(rows, {0: error})
         assert errors_of(outcomes) == {"t-0": str(error), "t-1": str(error), "u-0": ""}
         assert list(loader.loaded) == [2]
 
 
 @pytest.mark.parametrize("error", [LoadOvertaken("over"), ConnectionFailed("rs", "refused"), TimeoutError("timed out")])
-def test_nothing_more_is_loaded_once_the_slave_is_silent_or_the_load_is_over(load: Load, error: Exception) -> None:
+def test_nothing_more_is_loaded_once_the_peer_cluster_is_silent_or_the_load_is_over(load: Load, error: Exception) -> None:
     outcomes, loader = load([run(0, size=9), run(1, size=8), run(2, size=7)], {0: error})
     assert set(errors_of(outcomes).values()) == {str(error)}
     assert not loader.loaded

@@ -14,7 +14,7 @@ from walferry.hbase.names import parse_wal_name
 from walferry.load.errors import RunsLost
 from walferry.replication.queues.reading import QueuedWal
 from walferry.shipping.bulkload.loading import Loaded, PartitionOutcome, wanted_wals
-from walferry.shipping.bulkload.outcome import TOLD, Verdict, verdict_of
+from walferry.shipping.bulkload.outcome import REPORTED, Verdict, verdict_of
 from walferry.shipping.bulkload.rows import Note, WalReport
 from walferry.shipping.bulkload.wals import LoadWal
 from walferry.shipping.candidates import Candidate, GroupCandidates
@@ -105,8 +105,8 @@ def test_wals_without_edits_for_the_peer_are_done_with() -> None:
 
 
 def test_only_some_of_many_reasons_are_told() -> None:
-    found = verdict(groups_of(1), report(0), noted(Note(unfit={f"t{number}": "labels" for number in range(TOLD + 5)})))
-    assert found.not_loaded.count("go by requests") == TOLD
+    found = verdict(groups_of(1), report(0), noted(Note(unfit={f"t{number}": "labels" for number in range(REPORTED + 5)})))
+    assert found.not_loaded.count("go by requests") == REPORTED
     assert found.not_loaded.endswith("; and 5 more")
 
 
@@ -154,7 +154,7 @@ def summed_up(tables: Collection[str], *, whole: bool) -> GroupSummary:
     regions = [loaded(table, error="" if table in tables else "no") for table in ("t", "u")]
     (group,) = verdict(groups, report(0, "t"), report(1, "t", "u"), *regions).groups
     return group.summary(
-        GroupSummary(group="g", shippedOps=1, completedLogs=3), candidates(2), groups[0], slave="zk:2181:/s", whole=whole,
+        GroupSummary(group="g", shippedOps=1, completedLogs=3), candidates(2), groups[0], peer_cluster="zk:2181:/s", whole=whole,
         removed=2 if whole else 0, seconds=1.5, not_loaded="why",
     )  # fmt: skip
 

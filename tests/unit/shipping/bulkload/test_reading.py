@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from tests.unit.hbase.wal.compressing import Encoder, compress
 from tests.unit.hbase.wal.encoder import Cell, encode_entry, encode_header, encode_wal
 from tests.unit.hbase.wal.sealed import WAL_KEY, encode_sealed
+from tests.unit.replication.filters.test_batch import GLOBAL, PEER_CLUSTER, entry, put
 from tests.unit.replication.filters.test_visibility import SECRET
-from tests.unit.replication.filters.test_window import GLOBAL, SLAVE, entry, put
 from tests.unit.replication.sinks.hbase.test_bulk_loads import descriptor, load
 from tests.unit.shipping.bulkload.jobs import targets
 from tests.unit.shipping.bulkload.wal_files import GOOD, GROUP, SERVER, Files, Read, files
@@ -88,7 +88,7 @@ BROKEN: dict[str, Callable[[Files], object]] = {
     "another key": lambda files: files.put(1, encode_sealed(GOOD)),
     "missing": lambda files: None,
     "not closed": lambda files: files.put(1, encode_wal(GOOD, trailer=b""), f"WALs/{SERVER}"),
-    "a family that the slave lacks": lambda files: files.put(
+    "a family that the peer cluster lacks": lambda files: files.put(
         1, [entry(put(), put(family=b"g"), scopes={b"f": GLOBAL, b"g": GLOBAL})]
     ),
     "a folder": lambda files: (files.root / "oldWALs" / f"{GROUP}.1").mkdir(),
@@ -128,7 +128,7 @@ def test_an_error_without_words_is_noted(files: Files, monkeypatch: pytest.Monke
 
 def test_a_wal_that_is_archived_while_it_is_opened_is_found_again(files: Files, monkeypatch: pytest.MonkeyPatch) -> None:
     written = files.put(0, GOOD, f"WALs/{SERVER}")
-    real = closed_wal._windows_of_file
+    real = closed_wal._batches_of_file
 
     def archive_first(*arguments: Any) -> Any:
         if written.exists():
@@ -136,7 +136,7 @@ def test_a_wal_that_is_archived_while_it_is_opened_is_found_again(files: Files, 
             raise FileNotFoundError(written)
         return real(*arguments)
 
-    monkeypatch.setattr(closed_wal, "_windows_of_file", archive_first)
+    monkeypatch.setattr(closed_wal, "_batches_of_file", archive_first)
     found = Read(read_wals(files.wals(1), files.job()))
     assert (found.notes, found.reports[0].tables["t"][1]) == ([], 3)
 
@@ -215,7 +215,7 @@ def test_what_is_unfit_is_told_of_a_wal_that_breaks_later_too(files: Files) -> N
     assert (found.errors, list(found.unfit)) == ([(0, 1)], ["t"])
 
 
-def test_edits_of_tables_that_are_not_fit_and_of_none_at_the_slave_are_others(files: Files) -> None:
+def test_edits_of_tables_that_are_not_fit_and_of_none_at_the_peer_cluster_are_others(files: Files) -> None:
     files.put(0, [*GOOD, entry(put(), table=b"elsewhere"), entry(put(), table=b"caf\xe9")])
     files.put(1, [entry(put(), table=b"unfit")])
     tables = targets(b"t", unfit={b"unfit": "it has a coprocessor"})
@@ -225,10 +225,10 @@ def test_edits_of_tables_that_are_not_fit_and_of_none_at_the_slave_are_others(fi
 
 
 def test_what_the_peer_does_not_get_is_neither_loaded_nor_left_over(files: Files) -> None:
-    files.put(0, [entry(put(), scopes={}), entry(put(), ids=(SLAVE,)), entry(put(), table=b"hbase:meta")])
+    files.put(0, [entry(put(), scopes={}), entry(put(), ids=(PEER_CLUSTER,)), entry(put(), table=b"hbase:meta")])
     report = Read(read_wals(files.wals(1), files.job())).reports[0]
     assert (report.tables, report.others, report.end > 0) == ({}, False, True)
-    assert report.filtered == {"not_global": 1, "from_slave": 1, "system_table": 1}
+    assert report.filtered == {"not_global": 1, "from_peer_cluster": 1, "system_table": 1}
 
 
 def test_what_is_older_than_an_initial_snapshot_is_neither_loaded_nor_left_over_and_younger_edits_are(files: Files) -> None:
@@ -281,5 +281,5 @@ def test_a_table_with_expressions_of_labels_is_left_out_whatever_happens_to_labe
     files.put(0, [*GOOD, entry(put(), Cell(b"a", b"f", b"q", 1, 4, b"value", words), table=b"u")])
     files.source = SourceCluster(quorum="zk:2181", wal_root=files.source.wal_root, visibility_labels=VisibilityLabels.SHIP)
     found = Read(read_wals(files.wals(1), files.job()))
-    assert found.unfit == {"u": "it has cells with visibility expressions, which the slave reads only if they are put"}
+    assert found.unfit == {"u": "it has cells with visibility expressions, which the peer cluster reads only if they are put"}
     assert found.reports[0].tables.keys() == {"t", "u"}

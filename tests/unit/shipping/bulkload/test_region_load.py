@@ -1,4 +1,4 @@
-"""A region is loaded as it lies at the slave now: whole, in parts after a split, or not at all."""
+"""A region is loaded as it lies at the peer cluster now: whole, in parts after a split, or not at all."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def run_of(rows: Sequence[bytes]) -> MemoryFile:
     return MemoryFile(b"".join(numbered(Cell(row, b"f", b"q", 1, PUT, b"v"), 1) for row in rows))
 
 
-class Slave:
+class PeerCluster:
     """Has regions, which may change between two looks."""
 
     def __init__(self, *looks: list[Region] | Exception) -> None:
@@ -58,10 +58,10 @@ Load = Callable[..., tuple[Loaded, list[tuple[bytes, list[bytes]]]]]
 
 @pytest.fixture
 def load(monkeypatch: pytest.MonkeyPatch) -> Load:
-    """`load(slave, rows, *errors)` → what was loaded, and the rows of each part by its region's start."""
+    """`load(peer_cluster, rows, *errors)` → what was loaded, and the rows of each part by its region's start."""
     monkeypatch.setattr(file_loader.Patience, "wait", lambda patience: True)
 
-    def load(slave: Slave, rows: Sequence[bytes] = ROWS, *errors: Exception | None, **fields: Any) -> Any:
+    def load(peer_cluster: PeerCluster, rows: Sequence[bytes] = ROWS, *errors: Exception | None, **fields: Any) -> Any:
         parts: list[tuple[bytes, list[bytes]]] = []
         left = list(errors)
 
@@ -74,56 +74,56 @@ def load(monkeypatch: pytest.MonkeyPatch) -> Load:
             return [SimpleNamespace(end=SimpleNamespace(size=10), cells=len(cells))] if cells else []
 
         monkeypatch.setattr(RegionLoader, "_load_part", load_part)
-        loader = RegionLoader(job(targets(b"t"), **fields), None, slave)  # type: ignore[arg-type]
+        loader = RegionLoader(job(targets(b"t"), **fields), None, peer_cluster)  # type: ignore[arg-type]
         return loader.load(PLANNED, {0: [run_of(rows[::2]), run_of(rows[1::2])]}), parts
 
     return load
 
 
 def test_a_region_that_is_as_it_was_is_loaded_at_once(load: Load) -> None:
-    loaded, parts = load(Slave(regions(b"", b"m")))
+    loaded, parts = load(PeerCluster(regions(b"", b"m")))
     assert (loaded, parts) == (Loaded(1, 10, 6), [(b"m", [b"m", b"p", b"s", b"n", b"q", b"z"])])
 
 
 def test_a_region_that_was_merged_takes_the_same_rows(load: Load) -> None:
-    assert load(Slave(regions(b"")))[1] == [(b"", [b"m", b"p", b"s", b"n", b"q", b"z"])]
+    assert load(PeerCluster(regions(b"")))[1] == [(b"", [b"m", b"p", b"s", b"n", b"q", b"z"])]
 
 
 def test_a_region_that_was_split_is_loaded_part_by_part(load: Load) -> None:
-    loaded, parts = load(Slave(regions(b"", b"m", b"p", b"t")))
+    loaded, parts = load(PeerCluster(regions(b"", b"m", b"p", b"t")))
     assert parts == [(b"m", [b"m", b"n"]), (b"p", [b"p", b"s", b"q"]), (b"t", [b"z"])]
     assert loaded == Loaded(3, 30, 6)
 
 
 def test_a_region_may_be_split_while_its_parts_are_loaded(load: Load) -> None:
-    _, parts = load(Slave(regions(b"", b"m", b"q"), regions(b"", b"m", b"q", b"s", b"t")))
+    _, parts = load(PeerCluster(regions(b"", b"m", b"q"), regions(b"", b"m", b"q", b"s", b"t")))
     assert parts == [(b"m", [b"m", b"p", b"n"]), (b"q", [b"q"]), (b"s", [b"s"]), (b"t", [b"z"])]
 
 
 def test_a_part_that_fails_is_loaded_again_from_where_it_begins(load: Load) -> None:
     errors = [None, ConnectionFailed("rs", "refused"), NotLoaded("no"), RpcTimeout("rs", "BulkLoadHFile", 9), None]
-    _, parts = load(Slave(regions(b"", b"m", b"q")), ROWS, *errors)
+    _, parts = load(PeerCluster(regions(b"", b"m", b"q")), ROWS, *errors)
     assert parts == [(b"m", [b"m", b"p", b"n"]), (b"q", [b"s", b"q", b"z"])]
 
 
 def test_a_region_that_nobody_has_is_waited_for(load: Load) -> None:
-    assert len(load(Slave(RegionUnavailable("moving"), regions(b"", b"m")))[1]) == 1
+    assert len(load(PeerCluster(RegionUnavailable("moving"), regions(b"", b"m")))[1]) == 1
 
 
-def test_files_that_the_slave_does_not_load_are_not_written_for_ever(load: Load) -> None:
-    assert len(load(Slave(regions(b"", b"m")), ROWS, *[NotLoaded("no")] * (TRIES - 1))[1]) == 1
+def test_files_that_the_peer_cluster_does_not_load_are_not_written_for_ever(load: Load) -> None:
+    assert len(load(PeerCluster(regions(b"", b"m")), ROWS, *[NotLoaded("no")] * (TRIES - 1))[1]) == 1
     with pytest.raises(NotLoaded):
-        load(Slave(regions(b"", b"m")), ROWS, *[NotLoaded("no")] * TRIES)
+        load(PeerCluster(regions(b"", b"m")), ROWS, *[NotLoaded("no")] * TRIES)
 
 
-def test_what_the_slave_refuses_for_good_is_not_tried_again(load: Load) -> None:
+def test_what_the_peer_cluster_refuses_for_good_is_not_tried_again(load: Load) -> None:
     with pytest.raises(RemoteError):
-        load(Slave(regions(b"", b"m")), ROWS, RemoteError("rs", "x.DoNotRetry", "no", do_not_retry=True))
+        load(PeerCluster(regions(b"", b"m")), ROWS, RemoteError("rs", "x.DoNotRetry", "no", do_not_retry=True))
 
 
 def test_nothing_is_loaded_after_the_deadline(load: Load) -> None:
     with pytest.raises(TooLate, match="region t-1"):
-        load(Slave(regions(b"", b"m")), deadline=0.0)
+        load(PeerCluster(regions(b"", b"m")), deadline=0.0)
 
 
 @given(

@@ -14,7 +14,7 @@ from tests.unit.hbase.hfiles.edits import edits_of, global_entry
 from tests.unit.hbase.hfiles.models import TYPES, numbered, sort_key, split_run
 from tests.unit.hbase.wal.encoder import PUT, Cell
 from tests.unit.hbase.wal.strategies import tags
-from tests.unit.replication.filters.test_window import GLOBAL
+from tests.unit.replication.filters.test_batch import GLOBAL
 from walferry.hbase.hfiles.errors import NoSuchStore
 from walferry.hbase.hfiles.stores import Store, TargetTable
 from walferry.shipping.bulkload.runs import Edits, sorted_runs
@@ -46,13 +46,13 @@ ENTRIES = st.lists(st.tuples(st.sampled_from(sorted(TABLES)), st.lists(CELLS, ma
 
 
 @given(st.lists(ENTRIES, max_size=4), st.sampled_from([1, 400, 64 << 20]), st.sampled_from([1, 150, 4 << 20]))
-def test_runs_have_all_edits_of_their_stores_in_order(windows, memory_bytes: int, run_bytes: int) -> None:
+def test_runs_have_all_edits_of_their_stores_in_order(batches, memory_bytes: int, run_bytes: int) -> None:
     wanted = [
         [
             (table, [c for c in cells if table == b"t" or c.family != b"gg"], number, time)
             for table, cells, number, time in entries
         ]
-        for entries in windows
+        for entries in batches
     ]
     edits = [edits_of(*(global_entry(cells, number, table, time) for table, cells, number, time in each)) for each in wanted]
     runs = list(sorted_runs(edits, TABLES, memory_bytes=memory_bytes, run_bytes=run_bytes))
@@ -74,7 +74,7 @@ def test_runs_have_all_edits_of_their_stores_in_order(windows, memory_bytes: int
 
 def test_only_the_chosen_entries_are_taken() -> None:
     edits = edits_of(*(global_entry([Cell(b"r%d" % i, b"f", b"", 1, PUT, b"")], i + 1) for i in range(4)))
-    chosen = Edits(edits.window, edits.kept, np.array([1, 3]), edits.path)
+    chosen = Edits(edits.batch, edits.kept, np.array([1, 3]), edits.path)
     (run,) = sorted_runs([chosen], TABLES)
     assert [cell.row for cell, *_ in split_run(run.data.tobytes())] == [b"r1", b"r3"]
 
@@ -89,20 +89,20 @@ def test_a_cell_of_a_run_is_that_of_a_wal_with_the_length_of_its_tags() -> None:
     ("table", "family", "what"),
     [(b"t", b"x", "family x of table t"), (b"other", b"f", "table other"), (b"ns:u", b"gg", "family gg of table ns:u")],
 )
-def test_an_edit_without_a_store_at_the_slave_is_an_error_that_names_both(table: bytes, family: bytes, what: str) -> None:
+def test_an_edit_without_a_store_at_the_peer_cluster_is_an_error_that_names_both(table: bytes, family: bytes, what: str) -> None:
     sound = global_entry([Cell(b"r", b"f", b"q", 1, PUT, b"")], 1)
     lost = global_entry([Cell(b"r", b"f", b"q", 1, PUT, b""), Cell(b"r", family, b"q", 1, PUT, b"")], 2, table)
     if family == b"x":
         lost.key.scopes.add(family=b"x", scope_type=GLOBAL)
     edits = edits_of(sound, lost, path="hdfs://a/wal7")
-    with pytest.raises(NoSuchStore, match=f"hdfs://a/wal7 at byte {edits.window.entry_offset(1)}: .*{what}"):
+    with pytest.raises(NoSuchStore, match=f"hdfs://a/wal7 at byte {edits.batch.entry_offset(1)}: .*{what}"):
         list(sorted_runs([edits], TABLES))
 
 
 @settings(max_examples=20)
 @given(st.integers(1, 40))
 def test_no_more_is_held_than_was_asked_for(count: int) -> None:
-    """Windows that do not fit together are sorted one by one."""
+    """Batches that do not fit together are sorted one by one."""
     edits = [edits_of(global_entry([Cell(b"r%d" % i, b"f", b"", 1, PUT, bytes(100))], 1)) for i in range(count)]
     table = {b"t": TargetTable((b"f",), (b"",))}
     assert len(list(sorted_runs(edits, table, memory_bytes=1))) == count

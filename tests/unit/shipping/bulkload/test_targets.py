@@ -1,4 +1,4 @@
-"""The findings about the slave, from schemas and hbase:meta as the slave sends them."""
+"""The findings about the peer cluster, from schemas and hbase:meta as the peer cluster sends them."""
 
 from __future__ import annotations
 
@@ -44,8 +44,8 @@ def schema(name: str, *families: pb.ColumnFamilySchema, **attributes: str) -> pb
 
 
 @dataclass
-class Slave:
-    """A slave's hbase:meta and its master in one. `without_schema` are tables that only hbase:meta has."""
+class PeerCluster:
+    """A peer cluster's hbase:meta and its master in one. `without_schema` are tables that only hbase:meta has."""
 
     schemas: Sequence[pb.TableSchema]
     without_schema: Sequence[str] = ()
@@ -72,13 +72,13 @@ def no_own_peers(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "read_own_peers", lambda master, source_id: OwnPeers({}))
 
 
-def read(slave: Slave, wants: PeerTables = EVERYTHING) -> Targets:
-    return read_targets(slave, slave, wants, SOURCE_ID)  # type: ignore[arg-type]
+def read(peer_cluster: PeerCluster, wants: PeerTables = EVERYTHING) -> Targets:
+    return read_targets(peer_cluster, peer_cluster, wants, SOURCE_ID)  # type: ignore[arg-type]
 
 
 def test_a_fit_table_has_its_regions_and_how_its_families_are_written():
     chosen = family("f", COMPRESSION="snappy", DATA_BLOCK_ENCODING="fast_diff", BLOOMFILTER="rowcol", BLOCKSIZE="5000")
-    found = read(Slave([schema("ns:t", chosen, family("g"))]))
+    found = read(PeerCluster([schema("ns:t", chosen, family("g"))]))
     assert (found.unfit, found.notes) == ({}, ())
     target = found.tables[b"ns:t"]
     assert target.regions == REGIONS
@@ -90,10 +90,10 @@ def test_a_fit_table_has_its_regions_and_how_its_families_are_written():
 
 
 def test_a_setting_that_files_do_not_follow_is_noted():
-    found = read(Slave([schema("t", family("f", COMPRESSION="ZSTD"))]))
+    found = read(PeerCluster([schema("t", family("f", COMPRESSION="ZSTD"))]))
     assert found.tables[b"t"].families == {b"f": FileSettings()}
     assert found.notes == (
-        "family f of table t: files are not written with COMPRESSION=ZSTD; the next compaction at the slave does it",
+        "family f of table t: files are not written with COMPRESSION=ZSTD; the next compaction at the peer cluster does it",
     )
 
 
@@ -106,11 +106,11 @@ def test_a_setting_that_files_do_not_follow_is_noted():
     ids=["of the family", "of the table"],
 )
 def test_the_length_of_a_prefix_is_part_of_the_configuration(made):
-    assert read(Slave([made])).tables[b"t"].families[b"f"].prefix_len == 7
+    assert read(PeerCluster([made])).tables[b"t"].families[b"f"].prefix_len == 7
 
 
 def test_unfit_tables_are_left_out_with_the_reason_in_one_line():
-    found = read(Slave([
+    found = read(PeerCluster([
         schema("fit"), schema("mob", family("e"), family("f", IS_MOB="true")), schema("shut", READONLY="true"),
         schema("bloom", family("f", BLOOMFILTER="CUCKOO\n")), schema("long", **{"coprocessor$1": "x\n" * 9999}),
     ]))  # fmt: skip
@@ -122,37 +122,39 @@ def test_unfit_tables_are_left_out_with_the_reason_in_one_line():
 
 
 def test_only_tables_and_families_that_the_peer_gets_are_looked_at():
-    slave = Slave([schema("t", family("f"), family("g", IS_MOB="true")), schema("u"), schema("other")], ["hbase:acl"])
+    peer_cluster = PeerCluster(
+        [schema("t", family("f"), family("g", IS_MOB="true")), schema("u"), schema("other")], ["hbase:acl"]
+    )
     chosen = {b"t": frozenset({b"f"}), b"u": frozenset({b"h"}), b"missing": frozenset[bytes]()}
-    found = read(slave, PeerTables(replicate_all=False, table_families=chosen))
+    found = read(peer_cluster, PeerTables(replicate_all=False, table_families=chosen))
     assert {name: list(target.families) for name, target in found.tables.items()} == {b"t": [b"f"]}
     assert found.unfit == {}
-    assert slave.asked == ["t", "u"]
+    assert peer_cluster.asked == ["t", "u"]
 
 
 def test_hbases_own_replicated_tables_go_by_rpc_and_their_schemas_are_not_asked_for():
-    slave = Slave([schema("t")], ["hbase:meta", "hbase:acl", "hbase:labels", "hbase:namespace"])
-    found = read(slave)
+    peer_cluster = PeerCluster([schema("t")], ["hbase:meta", "hbase:acl", "hbase:labels", "hbase:namespace"])
+    found = read(peer_cluster)
     assert list(found.tables) == [b"t"]
-    assert slave.asked == ["t"]
+    assert peer_cluster.asked == ["t"]
     assert sorted(found.unfit) == [b"hbase:acl", b"hbase:labels"]
 
 
 def test_a_table_that_is_dropped_meanwhile_is_in_neither():
-    found = read(Slave([schema("t")], ["dropped"]))
+    found = read(PeerCluster([schema("t")], ["dropped"]))
     assert (list(found.tables), found.unfit) == ([b"t"], {})
 
 
 def test_a_thousand_tables_take_one_look_at_meta_and_one_at_the_master():
-    slave = Slave([schema(f"t{i}") for i in range(1000)])
-    assert len(read(slave).tables) == 1000
-    assert slave.looks == 2
+    peer_cluster = PeerCluster([schema(f"t{i}") for i in range(1000)])
+    assert len(read(peer_cluster).tables) == 1000
+    assert peer_cluster.looks == 2
 
 
 def test_a_user_who_may_not_read_a_schema_is_told(monkeypatch):
     def refuse(*_: object) -> None:
         raise AccessDenied("h:1", "org.apache.hadoop.hbase.security.AccessDeniedException", "user=w, scope=t, ADMIN|CREATE")
 
-    monkeypatch.setattr(Slave, "call", refuse)
+    monkeypatch.setattr(PeerCluster, "call", refuse)
     with pytest.raises(AccessDenied, match=r"scope=t, ADMIN\|CREATE"):
-        read(Slave([schema("t")]))
+        read(PeerCluster([schema("t")]))

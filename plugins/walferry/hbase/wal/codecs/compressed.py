@@ -32,7 +32,7 @@ from walferry.hbase.wal.problems import MAX_ENTRY_BYTES, MAX_KEY_BYTES, Problem
 
 OUT_BYTES: Final = 16 << 20
 MIN_OUT_BYTES: Final = 64 << 10
-BYTES_AN_ENTRY: Final = 128  # most entries are larger; a window of smaller entries ends when the table is full
+BYTES_AN_ENTRY: Final = 128  # most entries are larger; a batch of smaller entries ends when the table is full
 BYTES_A_VALUE: Final = 64  # with its cell
 MAX_OUT_BYTES: Final = MAX_ENTRY_BYTES + 2 * MAX_KEY_BYTES
 

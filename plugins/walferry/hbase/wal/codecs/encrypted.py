@@ -33,7 +33,7 @@ from walferry.hbase.wal.cells import KEY_TAIL, MAX_FAMILY, MAX_ROW, MAX_TAGS, MI
 from walferry.hbase.wal.keys import KEY_ROWS, KeyRow, read_entry_key
 from walferry.hbase.wal.problems import MAX_ENTRY_BYTES, Fault, Problem
 from walferry.hbase.wal.scan import scan_entries, widened
-from walferry.hbase.wal.windows import FilePart, Window
+from walferry.hbase.wal.wal_batches import FilePart, WalBatch
 
 Words = NDArray[np.uint64]
 
@@ -100,7 +100,7 @@ class Decryption:
     def entries(self, buf: Bytes, base: int) -> FilePart:
         """Decrypt the whole entries in `buf`, which begins with an entry, and stop at bytes that cannot be a WAL entry.
 
-        `buf` lies at offset `base` of the file. The window contains plain entries.
+        `buf` lies at offset `base` of the file. The batch contains plain entries.
         """
         entries, cells, state = _walk(buf)
         consumed, code, at, need = (int(x) for x in state[WalkState.POS :])
@@ -118,7 +118,7 @@ class Decryption:
             consumed = need = int(entries[SealedEntry.START, len(start)])
         end = np.append(entries[SealedEntry.START, 1 : len(start)], consumed) if len(start) else start
         fault = Fault(base + at, Problem(code)) if code else None
-        return FilePart(Window(work, base, found.index, start + base, end + base), base + consumed, fault, base + need)
+        return FilePart(WalBatch(work, base, found.index, start + base, end + base), base + consumed, fault, base + need)
 
     def _decrypt(self, buf: Bytes, work: Bytes, cells: Ints) -> None:
         """Write the plaintexts of `cells` to `work`, at the offsets that the ciphertexts have in `buf`."""

@@ -103,7 +103,7 @@ def is_unsound(error: WalferryError) -> bool:
 def is_busy(error: WalferryError) -> bool:
     """Return whether a server, or one behind it, says that it is too busy now: it throttles us, or a region or queue is full.
 
-    So the slave is alive, and its regions are where they were.
+    So the peer cluster is alive, and its regions are where they were.
     """
     if not isinstance(error, RemoteError) or error.do_not_retry:
         return False

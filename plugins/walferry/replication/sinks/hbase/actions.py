@@ -1,4 +1,4 @@
-"""Finds the row mutations in a shipment, as a slave's own sink would (ReplicationSink.replicateEntries).
+"""Finds the row mutations in a shipment, as a peer cluster's own sink would (ReplicationSink.replicateEntries).
 
     mutation   a run of cells of one row and one type within an entry; delete markers make a Delete, all other cells a Put
     _cs.id     int32 count, (int64 most, int64 least significant half)*: the cluster ids of the entry's WALKey
@@ -149,7 +149,7 @@ def pieces(shipment: Shipment) -> Iterator[Shipment]:
 def cell_refused(error: CellTooLarge, shipments: Sequence[Shipment]) -> CellRefused | None:
     """Return the error that names the largest cell that was sent; None if that cell cannot be found.
 
-    The slave's own message may be cut off, and names no table.
+    The peer cluster's own message may be cut off, and names no table.
     """
     try:
         actions = find_actions(join(shipments))

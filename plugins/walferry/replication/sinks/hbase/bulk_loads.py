@@ -23,8 +23,8 @@ be replicated stay.
 A load goes alone, because a sink applies a request's bulk loads after all its other edits.
 
 A sink skips a file that it does not find, without an error, and the file's rows would be lost silently. So this module looks for
-the files first. A missing file is not a loss if the source no longer refers to it: either the slave has copied it already, in a
-try that was killed between the acknowledgement and the position, or the peer did not exist yet when the file was loaded.
+the files first. A missing file is not a loss if the source no longer refers to it: either the peer cluster has copied it already,
+in a try that was killed between the acknowledgement and the position, or the peer did not exist yet when the file was loaded.
 
 A sink copies and loads the files within the call, however long that takes. It does not notice when a client gives up and sends
 the same load again, and then loads the files twice (HBASE-30238). So a load is not sent again while its server works on it. The
@@ -54,10 +54,10 @@ from walferry.hbase.rpc.errors import RpcError
 from walferry.hbase.wal.cells import BULK_LOAD, META_FAMILY, Cell, split_cells
 from walferry.hbase.wal.errors import WalCorruptError, WalError
 from walferry.hbase.wal.keys import from_message
-from walferry.hbase.wal.windows import Window
+from walferry.hbase.wal.wal_batches import WalBatch
+from walferry.replication.filters.batch import KeptEdits, uuid_field
 from walferry.replication.filters.rules import FilterRules, Reason
-from walferry.replication.filters.window import KeptEdits, uuid_field
-from walferry.replication.sinks.errors import SlaveUnreachable
+from walferry.replication.sinks.errors import PeerClusterUnreachable
 from walferry.replication.sinks.hbase.shipment import BulkLoad, Shipment
 from walferry.replication.source.cluster import SourceCluster
 
@@ -66,7 +66,7 @@ log = logging.getLogger(__name__)
 M = TypeVar("M", bound=Message)
 
 MAX_NAMED_CHARS = 16 << 20  # of the paths that an entry names: the paths of 100,000 files
-MAX_TOLD_CHARS = 4000
+MAX_REPORTED_CHARS = 4000
 COPY_BYTES_PER_SECOND = 5_000_000  # a sink that copies more slowly is asked whether it still works
 
 
@@ -81,7 +81,7 @@ class BulkLoadRefused(WalError):
 
 @dataclass(frozen=True)
 class HFileSource:
-    """The place where the slave's servers find the source's HFiles."""
+    """The place where the peer cluster's servers find the source's HFiles."""
 
     cluster_id: str  # the servers keep the configuration of its file system in <hbase.replication.conf.dir>/<cluster_id>
     root_dir: str
@@ -99,8 +99,10 @@ class HFileSource:
         return f"{self.root_dir}/data", f"{self.root_dir}/archive/data"
 
 
-def take_bulk_loads(window: Window, kept: KeptEdits, rules: FilterRules, source: SourceCluster, path: str) -> dict[int, Shipment]:
-    """Return the window's bulk loads, by entry, as shipments. Notes each load's fate in `kept`.
+def take_bulk_loads(
+    batch: WalBatch, kept: KeptEdits, rules: FilterRules, source: SourceCluster, path: str
+) -> dict[int, Shipment]:
+    """Return the batch's bulk loads, by entry, as shipments. Notes each load's fate in `kept`.
 
     Raises WalCorruptError or BulkLoadRefused, naming `path`, at the first entry that cannot be shipped.
     """
@@ -108,7 +110,7 @@ def take_bulk_loads(window: Window, kept: KeptEdits, rules: FilterRules, source:
     if not found:
         return {}
     bulk_loads = _BulkLoads(rules, HFileSource.of(source), source.skip_bulk_loads)
-    return {i: shipment for i in found if (shipment := bulk_loads.taken(window, kept, i, path)) is not None}
+    return {i: shipment for i in found if (shipment := bulk_loads.taken(batch, kept, i, path)) is not None}
 
 
 class _BulkLoads:
@@ -120,18 +122,18 @@ class _BulkLoads:
         self._skip = skip and files is None
         self._mark = uuid_field(rules.source_id)
 
-    def taken(self, window: Window, kept: KeptEdits, i: int, path: str) -> Shipment | None:
-        index = window.index
-        offset = int(window.positions[i])
-        key_bytes = window.buf[int(index.key_start[i]) : int(index.key_end[i])].tobytes()
+    def taken(self, batch: WalBatch, kept: KeptEdits, i: int, path: str) -> Shipment | None:
+        index = batch.index
+        offset = int(batch.positions[i])
+        key_bytes = batch.buf[int(index.key_start[i]) : int(index.key_end[i])].tobytes()
         key = _parsed(pb.WALKey, key_bytes, "the WALKey of a bulk load", path, offset)
         if not key.scopes:
-            return self._let_go(window, kept, i, key, path)
+            return self._let_go(batch, kept, i, key, path)
         if self._skip:
             return None
-        parts, files, released = list(_spans(window, kept, i)), list[str](), list[str]()
+        parts, files, released = list(_spans(batch, kept, i)), list[str](), list[str]()
         count, reasons = int(kept.cells[i]), set[Reason]()
-        for cell, descriptor, named in _descriptors(window, i, key, path):
+        for cell, descriptor, named in _descriptors(batch, i, key, path):
             released += named
             reason = self._filter(key, descriptor)
             wanted = [] if reason is not None else _paths(key, descriptor, path, offset)
@@ -153,14 +155,14 @@ class _BulkLoads:
             kept.rows[i] += 1 + len(files)  # as ReplicationSourceWALReader counts
         return self._shipment(key_bytes, bool(kept.marked[i]), cells, count, load, int(kept.rows[i]), key.write_time)
 
-    def _let_go(self, window: Window, kept: KeptEdits, i: int, key: pb.WALKey, path: str) -> Shipment | None:
+    def _let_go(self, batch: WalBatch, kept: KeptEdits, i: int, key: pb.WALKey, path: str) -> Shipment | None:
         """Return a shipment that only releases the files of a load that is not replicated; None if the load has no files.
 
         An error in the descriptor does not stop the queue, as the descriptor is not needed.
         """
         released = list[str]()
         try:
-            for _, _, named in _descriptors(window, i, key, path):
+            for _, _, named in _descriptors(batch, i, key, path):
                 released += named
         except WalCorruptError as error:
             log.warning("references to the files of a bulk load that is not replicated stay: %s", error)
@@ -185,8 +187,8 @@ class _BulkLoads:
             del descriptor.stores[:]
             descriptor.stores.extend(wanted)
         ids = {from_message(i) for i in (*key.cluster_ids, *([key.cluster_id] if key.HasField("cluster_id") else []))}
-        if self._rules.slave_id in ids or str(self._rules.slave_id) in map(str.lower, descriptor.cluster_ids):
-            return Reason.FROM_SLAVE
+        if self._rules.peer_cluster_id in ids or str(self._rules.peer_cluster_id) in map(str.lower, descriptor.cluster_ids):
+            return Reason.FROM_PEER_CLUSTER
         return None if descriptor.replicate else Reason.BULK_LOAD
 
     def _shipment(
@@ -230,7 +232,7 @@ class HFileSender:
     """Sends the bulk loads of one group.
 
     `refs` is the znode under which the source keeps its references to the peer's HFiles. `lease`, if given, removes the
-    references to files that the slave has copied. `call_seconds` is the time of a call without files to copy.
+    references to files that the peer cluster has copied. `call_seconds` is the time of a call without files to copy.
     """
 
     def __init__(
@@ -252,14 +254,14 @@ class HFileSender:
     def ship(self, ship: Callable[..., object], shipment: Shipment, load: BulkLoad, deadline: float) -> None:
         """Have a sink copy and load the files, then let the source clean them; `ship` is a Shipper's method.
 
-        Raises BulkLoadFailed; SlaveUnreachable if no server answered at all, or there was no time for a first try; Stopped; and
-        the lease's errors.
+        Raises BulkLoadFailed; PeerClusterUnreachable if no server answered at all, or there was no time for a first try; Stopped;
+        and the lease's errors.
         """
         if shipment.entry_count:
             size = self._size(load, self._files) if self._files and load.files else 0
             try:
                 ship(shipment, deadline, self._call_seconds + size / COPY_BYTES_PER_SECOND)
-            except SlaveUnreachable as error:
+            except PeerClusterUnreachable as error:
                 if not error.answered:
                     raise
                 raise BulkLoadFailed(str(load), error.problem, self._advice()) from error
@@ -282,8 +284,8 @@ class HFileSender:
                     "Check root_dir in the extra of the connection. If they are lost, delete their znodes, "
                     f"such as {kept[0]}, and the next run goes on without them",
                 )
-            told = f"{load}: gone and no longer referred to, so they were shipped before: {', '.join(gone)}"
-            log.warning("%s", visible(told, MAX_TOLD_CHARS))
+            reported = f"{load}: gone and no longer referred to, so they were shipped before: {', '.join(gone)}"
+            log.warning("%s", visible(reported, MAX_REPORTED_CHARS))
             self._on_missing(len(gone))
         return sum(size or 0 for size in sizes)
 
@@ -301,7 +303,7 @@ class HFileSender:
         if self._files is None:
             return "Nothing is lost: run again"
         return (
-            f"The slave's servers must be able to read {self._files.places[0]}, with the configuration in "
+            f"The peer cluster's servers must be able to read {self._files.places[0]}, with the configuration in "
             f"<hbase.replication.conf.dir>/{self._files.cluster_id}. Nothing is lost: correct that and run again"
         )
 
@@ -311,16 +313,16 @@ def _load(key: pb.WALKey, files: tuple[str, ...], released: tuple[str, ...]) -> 
     return BulkLoad(table, region, files, released)
 
 
-def _spans(window: Window, kept: KeptEdits, i: int) -> Iterator[bytes]:
+def _spans(batch: WalBatch, kept: KeptEdits, i: int) -> Iterator[bytes]:
     """Yield the cells of an entry that are kept unchanged."""
     for j in range(int(kept.span_first[i]), int(kept.span_first[i + 1])):
-        yield window.buf[int(kept.span_start[j]) : int(kept.span_end[j])].tobytes()
+        yield batch.buf[int(kept.span_start[j]) : int(kept.span_end[j])].tobytes()
 
 
-def _descriptors(window: Window, i: int, key: pb.WALKey, path: str) -> Iterator[tuple[Cell, pb.BulkLoadDescriptor, list[str]]]:
+def _descriptors(batch: WalBatch, i: int, key: pb.WALKey, path: str) -> Iterator[tuple[Cell, pb.BulkLoadDescriptor, list[str]]]:
     """Yield the cells of an entry that describe bulk loads, each with its descriptor and the paths of its files."""
-    data = window.buf[int(window.index.cells_start[i]) : int(window.index.cells_end[i])].tobytes()
-    offset, room = int(window.positions[i]), MAX_NAMED_CHARS
+    data = batch.buf[int(batch.index.cells_start[i]) : int(batch.index.cells_end[i])].tobytes()
+    offset, room = int(batch.positions[i]), MAX_NAMED_CHARS
     for cell in split_cells(data):
         if cell.column == (META_FAMILY, BULK_LOAD):
             descriptor = _parsed(pb.BulkLoadDescriptor, cell.value, "the descriptor of a bulk load", path, offset)

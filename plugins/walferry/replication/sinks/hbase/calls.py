@@ -149,16 +149,16 @@ class Calls:
         try:
             result = line.connection.end(partial(_read, line.multi))
             line.request.answered()
-            told = _told(actions, line, result)
+            reported = _reported(actions, line, result)
         except tries.PASSING as error:
             if isinstance(error, RemoteError):
                 line.request.answered()
             return replace(self._failed(line, error), in_doubt=not isinstance(error, RemoteError))
         finally:
             line.request.cut()
-        if told.errors:
+        if reported.errors:
             line.waiting.clear()
-        return told
+        return reported
 
     def _stopped(self) -> bool:
         try:
@@ -209,7 +209,7 @@ def _read(multi: Multi, result: Result) -> MultiResult:
     return read_result(multi, result.message)
 
 
-def _told(actions: Actions, line: _Line, result: MultiResult) -> CallEnded:
+def _reported(actions: Actions, line: _Line, result: MultiResult) -> CallEnded:
     """Return the result that the server's answer gives, with each kind of error once."""
     server = f"{line.server.host}:{line.server.port}"
     errors: dict[str, WalferryError] = {}

@@ -1,4 +1,5 @@
-"""A sender's connections to the slave's RegionServers, and its share of the calls that all senders have under way there."""
+"""A sender's connections to the peer cluster's RegionServers, and its share of the calls that all senders have under way
+there."""
 
 from __future__ import annotations
 
@@ -65,8 +66,8 @@ class Share:
     """Limits the calls to each server. A sender may always have one call to a server under way. It may have several side by side
     as long as all senders together have fewer calls there than there are senders.
 
-    So a slave never gets more calls at once than if each sender had work and made one call. Senders without work leave their
-    calls to busy senders: with a slave that is far away, or a table of few regions, each answer takes its time.
+    So a peer cluster never gets more calls at once than if each sender had work and made one call. Senders without work leave
+    their calls to busy senders: with a peer cluster that is far away, or a table of few regions, each answer takes its time.
     """
 
     def __init__(self) -> None:

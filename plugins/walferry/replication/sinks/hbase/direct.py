@@ -1,12 +1,12 @@
-"""Sends shipments to the slave's regions directly, by doing here the work of a RegionServer's sink.
+"""Sends shipments to the peer cluster's regions directly, by doing here the work of a RegionServer's sink.
 
     shipment  →  row mutations (actions)  →  Multis to the servers of their regions (rounds)  →  a result for each action
 
-The slave writes the mutations straight into its regions. With ReplicateWALEntry a RegionServer of the slave takes the shipment
-apart and sends the mutations on, which about doubles the slave's cost.
+The peer cluster writes the mutations straight into its regions. With ReplicateWALEntry a RegionServer of the peer cluster takes
+the shipment apart and sends the mutations on, which about doubles the peer cluster's cost.
 
-The calls have no priority of their own, so they wait in the same queue as the calls of the slave's users, like the mutations that
-a sink sends on. The queue of replication has three handlers by default, which HBase's own sources need.
+The calls have no priority of their own, so they wait in the same queue as the calls of the peer cluster's users, like the
+mutations that a sink sends on. The queue of replication has three handlers by default, which HBase's own sources need.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ PASSING = (LocationsUnknown, RegionUnavailable, *tries.PASSING)
 
 
 class DirectRefused(WalferryError):
-    """The slave does not let the user write to its regions, or cannot take such writes. Another kind of sink may work."""
+    """The peer cluster does not let the user write to its regions, or cannot take such writes. Another kind of sink may work."""
 
 
 @dataclass
@@ -101,18 +101,18 @@ class _Work:
 
 
 class DirectShipper:
-    """Ships to the slave's regions over its own connections. Each sender has its own shipper.
+    """Ships to the peer cluster's regions over its own connections. Each sender has its own shipper.
 
     All senders share the `locations`, and the limit of calls at once. Retries, sleeps and timeouts are as in a Shipper, and a
-    round is a try. If a throttling slave refuses a request even after the wait that it asked for, requests become smaller.
+    round is a try. If a throttling peer cluster refuses a request even after the wait that it asked for, requests become smaller.
     """
 
     def __init__(self, locations: Locations, terms: SendTerms, share: Share | None = None) -> None:
         self._locations = locations
         self._tries = Tries(terms, PASSING)
-        # Limits of a request. Fewer actions, once the slave has refused a request because of their number.
+        # Limits of a request. Fewer actions, once the peer cluster has refused a request because of their number.
         self._most = Most(MAX_ACTIONS, min(MAX_BYTES, terms.settings.shipment_bytes))
-        self._pace: int | None = None  # the number of actions in a request while the slave throttles
+        self._pace: int | None = None  # the number of actions in a request while the peer cluster throttles
         share = share or Share()
         share.join()
         self._calls = Calls(terms.login, self._tries.check_stop, share, terms.right)
@@ -130,13 +130,13 @@ class DirectShipper:
         return self._tries.failed
 
     def ship(self, shipment: Shipment, deadline: float) -> None:
-        """Send until every action is acknowledged. `deadline` is on the clock. While the slave is busy, this waits until the
-        deadline, without counting tries.
+        """Send until every action is acknowledged. `deadline` is on the clock. While the peer cluster is busy, this waits until
+        the deadline, without counting tries.
 
-        Raises SlaveUnreachable when the deadline or the patience with a silent slave is over; Stopped; ShipmentUnfit;
-        TableNotFound or ColumnFamilyNotFound if the slave lacks one; CellTooLarge; another RemoteError for an edit that the slave
-        does not accept in any way; DirectRefused; and the errors that end the right to send. A shipment that was not acknowledged
-        may have been applied all the same, wholly or in part.
+        Raises PeerClusterUnreachable when the deadline or the patience with a silent peer cluster is over; Stopped;
+        ShipmentUnfit; TableNotFound or ColumnFamilyNotFound if the peer cluster lacks one; CellTooLarge; another RemoteError for
+        an edit that the peer cluster does not accept in any way; DirectRefused; and the errors that end the right to send. A
+        shipment that was not acknowledged may have been applied all the same, wholly or in part.
         """
         for piece in pieces(shipment):
             self._ship(find_actions(piece), deadline)
@@ -180,7 +180,8 @@ class DirectShipper:
             failures += 1
             last_error, answered = self._tries.last_error(error), isinstance(error, RemoteError | RegionUnavailable)
             call_timeout = self._tries.longer(call_timeout, error, METHOD)
-            self._tries.left(deadline, failures, last_error, answered=answered)  # before a look-up, which a silent slave prolongs
+            # before a look-up, which a silent peer cluster prolongs
+            self._tries.left(deadline, failures, last_error, answered=answered)
             wrong = work.wrong
             jumped = not jumped and not isinstance(error, LocationsUnknown) and self._have_moved(work)
             if jumped:  # nothing has been tried yet at the rows' new places
@@ -215,7 +216,7 @@ class DirectShipper:
     def _try(self, work: _Work, timeout: float) -> WalferryError | None:
         """Send one round. Returns the error that makes it necessary to send some actions again; None without one."""
         try:
-            with self._tries.told():
+            with self._tries.noted():
                 return self._round(work, timeout, work.seconds)
         except RequestTooLarge as error:
             raise ShipmentUnfit(str(error)) from error
@@ -268,15 +269,15 @@ class DirectShipper:
         return first
 
     def _send_fewer(self, refused: Sequence[int]) -> None:
-        """Halve the limit of actions, as the slave has refused requests with that many."""
+        """Halve the limit of actions, as the peer cluster has refused requests with that many."""
         if max(refused) > self._most.actions or min(refused) == 1:
-            raise ShipmentUnfit(f"the slave refuses a request of {max(refused)} actions that change one row")
+            raise ShipmentUnfit(f"the peer cluster refuses a request of {max(refused)} actions that change one row")
         self._most = replace(self._most, actions=min(refused) // 2)
         self._tries.failed += 1
 
     def _placed(self, work: _Work) -> Places:
         """Return the places of the actions, looked up if they are unknown or have turned out wrong. Raises as Locations.of, but
-        TableNotFound for a table that the slave lacks.
+        TableNotFound for a table that the peer cluster lacks.
         """
         if work.places is None or work.wrong:
             old = work.places.maps if work.places else None
@@ -292,9 +293,9 @@ class DirectShipper:
         return work.places
 
     def _not_there(self, table: str) -> TableNotFound:
-        """Return the error with which a server of the slave would answer."""
+        """Return the error with which a server of the peer cluster would answer."""
         problem = f"hbase:meta has no region of table {one_line(table, MAX_TABLE_CHARS)}"
-        return TableNotFound(f"slave {self._tries.slave}", "TableNotFoundException", problem, True, table=table)
+        return TableNotFound(f"peer cluster {self._tries.peer_cluster}", "TableNotFoundException", problem, True, table=table)
 
     def _have_moved(self, work: _Work) -> bool:
         """Look up again the regions whose places have turned out wrong; return whether any has moved."""
@@ -306,4 +307,6 @@ class DirectShipper:
 
 def _no_server(actions: Actions, action: int) -> RegionUnavailable:
     table = one_line(actions.tables[int(actions.of(ActionRow.TABLE)[action])].decode(), MAX_TABLE_CHARS)
-    return RegionUnavailable(f"no server of the slave has the region of row {actions.key(action)[:100]!r} of table {table}")
+    return RegionUnavailable(
+        f"no server of the peer cluster has the region of row {actions.key(action)[:100]!r} of table {table}"
+    )

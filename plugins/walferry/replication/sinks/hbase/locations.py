@@ -1,4 +1,4 @@
-"""The locations of the regions of the slave's tables, read from its hbase:meta once for all senders, and again when wrong.
+"""The locations of the regions of the peer cluster's tables, read from its hbase:meta once for all senders, and again when wrong.
 
 All regions of a table are read together: a batch needs most of them, and one answer contains hundreds.
 
@@ -60,15 +60,17 @@ class RegionMap:
 
 
 class LocationsUnknown(WalferryError):
-    """The slave's hbase:meta could not be asked for the regions of `table`."""
+    """The peer cluster's hbase:meta could not be asked for the regions of `table`."""
 
     def __init__(self, table: str, reason: str) -> None:
-        super().__init__(f"the regions of table {table} cannot be looked up in the slave's hbase:meta: {reason.rstrip('.')}")
+        super().__init__(
+            f"the regions of table {table} cannot be looked up in the peer cluster's hbase:meta: {reason.rstrip('.')}"
+        )
         self.reason = reason
 
 
 class Locations:
-    """The region maps of a slave's tables. Any thread may call the methods; one thread at a time reads hbase:meta."""
+    """The region maps of a peer cluster's tables. Any thread may call the methods; one thread at a time reads hbase:meta."""
 
     def __init__(self, open_tables: Callable[[], Tables], clock: Callable[[], float] = time.monotonic) -> None:
         self._open_tables = open_tables
@@ -88,8 +90,8 @@ class Locations:
 
         `seconds` returns how long the caller can still wait. Its errors end the reading.
 
-        Raises MissingTable, TooManyRegions, LocationsUnknown, Stopped, and an RpcError or NoAuthError if the slave refuses to
-        answer.
+        Raises MissingTable, TooManyRegions, LocationsUnknown, Stopped, and an RpcError or NoAuthError if the peer cluster refuses
+        to answer.
         """
         failures = self._failures
         if (known := self._known(table, not_this)) is not None:
@@ -99,7 +101,7 @@ class Locations:
             if (known := self._known(table, not_this)) is not None:
                 return known
             if self._closed:
-                raise Stopped("the slave's regions are not asked for any more")
+                raise Stopped("the peer cluster's regions are not asked for any more")
             if self._failures > failures:
                 raise LocationsUnknown(table.decode(), self._reason)
             return self._read(table, seconds)

@@ -1,4 +1,5 @@
-"""Chooses the slave's RegionServers that take shipments: a random subset of the live ones, as in HBase's ReplicationSinkManager.
+"""Chooses the peer cluster's RegionServers that take shipments: a random subset of the live ones, as in HBase's
+ReplicationSinkManager.
 
 Unlike HBase's, this manager avoids for a while a server that did not answer or could not be reached. A server whose process hangs
 stays registered in ZooKeeper as long as its session, and each further request to it would cost a whole call timeout.
@@ -18,22 +19,22 @@ from walferry.base.texts import one_line
 from walferry.hbase.names import ServerName
 
 REFRESH_SECONDS = 60.0
-MAX_PROBLEM_CHARS = 1000  # a slave may give its servers names of any length
+MAX_PROBLEM_CHARS = 1000  # a peer cluster may give its servers names of any length
 AVOID_SECONDS = 600.0  # how long a server that did not answer is not chosen, if there are others
 
 log = logging.getLogger(__name__)
 
 
 class NoSinks(WalferryError):
-    """The slave has no live RegionServer, or its RegionServers cannot be listed."""
+    """The peer cluster has no live RegionServer, or its RegionServers cannot be listed."""
 
 
 class SinkManager:
     """The current subset of the servers that `list_servers` returns. All senders of a task share one manager; it is thread-safe.
 
     The subset contains `ratio` (0 to 1) of the servers, rounded up, so at least one. It is drawn again by `redraw`, when the
-    slave's servers have changed (checked every REFRESH_SECONDS), and when reports have emptied it. If `list_servers` raises,
-    the subset stays as it is.
+    peer cluster's servers have changed (checked every REFRESH_SECONDS), and when reports have emptied it. If `list_servers`
+    raises, the subset stays as it is.
     """
 
     def __init__(
@@ -105,7 +106,7 @@ class SinkManager:
             self._avoided_until.pop(server, None)
 
     def redraw(self) -> None:
-        """List the slave's servers and draw a new subset."""
+        """List the peer cluster's servers and draw a new subset."""
         with self._lock:
             self._list()
             self._draw()
@@ -118,7 +119,7 @@ class SinkManager:
         self._listed_at = self._clock()
         try:
             self._live = frozenset(self._list_servers())
-        except Exception as error:  # of any kind: a slave that cannot be asked now may come back
+        except Exception as error:  # of any kind: a peer cluster that cannot be asked now may come back
             why = one_line(str(error) or type(error).__name__, MAX_PROBLEM_CHARS)
             self._problem = f"its RegionServers cannot be listed: {why}"
             log.warning("%s; going on with those known", self._problem)

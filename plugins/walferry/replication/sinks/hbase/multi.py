@@ -11,9 +11,9 @@
     RegionActionResult  { 0A len ResultOrException }* | 12 len NameBytesPair: none of its actions was carried out
     ResultOrException   08 index   12 len Result | 1A len NameBytesPair: the exception's class, and its stack trace
 
-The slave writes the actions of one RegionAction into one entry of its WAL, with the cluster ids of the action that it carries out
-first. So all actions of a RegionAction have the same list of ids. The server carries them out row by row, and keeps the order
-within a row. A mutation does not name its row: the server takes the row of the first cell.
+The peer cluster writes the actions of one RegionAction into one entry of its WAL, with the cluster ids of the action that it
+carries out first. So all actions of a RegionAction have the same list of ids. The server carries them out row by row, and keeps
+the order within a row. A mutation does not name its row: the server takes the row of the first cell.
 
 Source: HBase's Client.proto, RSRpcServices.multi, HRegion.doMiniBatchMutate (branch-2.6, branch-1.4).
 """

@@ -1,4 +1,4 @@
-"""Checks quickly whether a slave can be shipped to, before a job is started for it."""
+"""Checks quickly whether a peer cluster can be shipped to, before a job is started for it."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from walferry.hbase.layout import ZNodes
 from walferry.hbase.names import ServerName
 from walferry.hbase.rpc.admin import why_silent
 from walferry.hbase.rpc.errors import AccessDenied, NotAuthenticated, RpcError
-from walferry.replication.peers.reading import Peer, slave_of
+from walferry.replication.peers.reading import Peer, peer_cluster_of
 
 ASKED_SERVERS = 16  # one answer is enough, but a rack may have failed whose servers are still in ZooKeeper
 MAX_REASON_CHARS = 1000
@@ -24,33 +24,36 @@ LEAST_SECONDS = 0.5
 
 
 def why_down(peer: Peer, *, login: Login, timeout_seconds: float) -> str | None:
-    """Return why the slave cannot be shipped to, in one line; None if its ZooKeeper and one of some RegionServers answer."""
+    """Return why the peer cluster cannot be shipped to, in one line; None if its ZooKeeper and one of some RegionServers
+    answer."""
     give_up = time.monotonic() + timeout_seconds
     try:
         servers = _servers(peer, login, 0.6 * timeout_seconds)
     except WalferryError as error:
         return one_line(str(error), MAX_REASON_CHARS)
     except Exception as error:  # kazoo's errors are of many kinds: NoAuthError, or struct.error for an answer that makes no sense
-        return one_line(f"ZooKeeper of slave {peer.slave} cannot be read: {error!r}", MAX_REASON_CHARS)
+        return one_line(f"ZooKeeper of peer cluster {peer.peer_cluster} cannot be read: {error!r}", MAX_REASON_CHARS)
     if not servers:
-        return f"slave {peer.slave} has no live RegionServer"
+        return f"peer cluster {peer.peer_cluster} has no live RegionServer"
     asked = random.sample(servers, min(ASKED_SERVERS, len(servers)))
     errors = _ask(asked, login, max(LEAST_SECONDS, give_up - time.monotonic()))
     if errors is None:
         return None
     for why in errors:
-        if isinstance(why, NotAuthenticated | AccessDenied):  # the slave is there, and rejects our login or access
-            return one_line(f"slave {peer.slave} does not let us in: {why}", MAX_REASON_CHARS)
+        if isinstance(why, NotAuthenticated | AccessDenied):  # the peer cluster is there, and rejects our login or access
+            return one_line(f"peer cluster {peer.peer_cluster} does not let us in: {why}", MAX_REASON_CHARS)
     names = ", ".join(f"{server.host}:{server.port}" for server in asked)
     of_all = f"{len(asked)} of its {len(servers)} RegionServers" if len(asked) < len(servers) else "its RegionServers"
-    return one_line(f"slave {peer.slave}: of {of_all} none answers ({names})", MAX_REASON_CHARS)
+    return one_line(f"peer cluster {peer.peer_cluster}: of {of_all} none answers ({names})", MAX_REASON_CHARS)
 
 
 def _servers(peer: Peer, login: Login, timeout_seconds: float) -> Sequence[ServerName]:
-    """Return the slave's live RegionServers, as listed in its ZooKeeper. Raises WalferryError."""
-    key = peer.slave
+    """Return the peer cluster's live RegionServers, as listed in its ZooKeeper. Raises WalferryError."""
+    key = peer.peer_cluster
     nodes = ZNodes(key.znode_parent)
-    zk = connect(key.connect_string, timeout_seconds, call_timeout=timeout_seconds / 2, whose=slave_of(peer.id, key), login=login)
+    zk = connect(
+        key.connect_string, timeout_seconds, call_timeout=timeout_seconds / 2, whose=peer_cluster_of(peer.id, key), login=login
+    )
     try:
         cluster_id(zk, nodes)
         return sorted(live_servers(zk, nodes))

@@ -1,4 +1,4 @@
-"""Sends shipments to the slave: one ReplicateWALEntry request at a time, tried until it is acknowledged or cannot succeed.
+"""Sends shipments to the peer cluster: one ReplicateWALEntry request at a time, tried until it is acknowledged or cannot succeed.
 
 parameter  = the shipment's entries: WALEntry messages, each tagged as field 1 of ReplicateWALEntryRequest
 cell block = the shipment's cells, as KeyValueCodecWithTags writes them and as an uncompressed WAL contains them
@@ -62,16 +62,17 @@ class Shipper:
     def ship(self, shipment: Shipment | RequestPart, deadline: float, expected_seconds: float | None = None) -> ServerName:
         """Send until a server acknowledges; return this server. `deadline` is on the clock, time.monotonic by default.
 
-        A first try that begins before the deadline gets its whole time: a slave that is only slow is not unreachable.
+        A first try that begins before the deadline gets its whole time: a peer cluster that is only slow is not unreachable.
         `expected_seconds` is for a shipment that gives a server much work, and that must not be sent twice while a server works
         on it. Such a call does not time out before the deadline, nor before the expected time. After an ordinary call's time it
         is `overdue`: `look_after_calls` then ends it unless the server still answers.
 
-        While the slave is busy, this waits until the deadline, without counting tries.
+        While the peer cluster is busy, this waits until the deadline, without counting tries.
 
-        Raises SlaveUnreachable when the deadline or the patience with a silent slave is over, Stopped, RequestTooLarge, a
-        RemoteError that says that trying again does not help, such as TableNotFound; NotAuthenticated if all servers reject the
-        login; and the errors that end the right to send. A shipment that was not acknowledged may have been applied all the same.
+        Raises PeerClusterUnreachable when the deadline or the patience with a silent peer cluster is over, Stopped,
+        RequestTooLarge, a RemoteError that says that trying again does not help, such as TableNotFound; NotAuthenticated if all
+        servers reject the login; and the errors that end the right to send. A shipment that was not acknowledged may have been
+        applied all the same.
         """
         count, busy, last_error, answered, in_doubt = 0, 0, NEVER_TRIED, False, False
         call_timeout = self._tries.settings.call_timeout_seconds
@@ -84,7 +85,7 @@ class Shipper:
             else:
                 timeout = max(expected_seconds, left) if count == 1 else left
             try:
-                server = self._told(shipment, timeout, left, expected_seconds)
+                server = self._noted(shipment, timeout, left, expected_seconds)
                 if in_doubt:
                     self._tries.settle()
                 return server
@@ -134,12 +135,12 @@ class Shipper:
             connection.close()
         self._connections.clear()
 
-    def _told(self, shipment: Shipment | RequestPart, timeout: float, left: float, expected_seconds: float | None) -> ServerName:
+    def _noted(self, shipment: Shipment | RequestPart, timeout: float, left: float, expected_seconds: float | None) -> ServerName:
         """Call `_try` and report its outcome."""
         self._overdue_at = None if expected_seconds is None else self._clock() + self._tries.settings.call_timeout_seconds
         try:
-            told, right = self._tries.told(expected_seconds or SILENCE_SECONDS), self._tries.right
-            with told, right.request(expected_seconds or timeout) as request:
+            noted, right = self._tries.noted(expected_seconds or SILENCE_SECONDS), self._tries.right
+            with noted, right.request(expected_seconds or timeout) as request:
                 return self._try(shipment, timeout, left, request)
         finally:
             self._overdue_at = None

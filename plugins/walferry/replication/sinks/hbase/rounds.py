@@ -25,7 +25,7 @@ from walferry.replication.sinks.hbase.locations import NOWHERE, RegionMap
 from walferry.replication.sinks.hbase.multi import ActionOutcome, Multi, MultiResult, RegionActions
 
 MAX_ACTIONS = 5000  # HBase warns of more (hbase.rpc.rows.warning.threshold)
-MAX_BYTES = 4 << 20  # of cells and cluster ids. Sizes from 0.5 to 4 MB make no difference to the slave; 8 MB cost it more
+MAX_BYTES = 4 << 20  # of cells and cluster ids. Sizes from 0.5 to 4 MB make no difference to the peer cluster; 8 MB cost it more
 _FULL = 0.9  # how full the Multis that go side by side are planned: a hash never gives each of them exactly the same share
 
 Flags = npt.NDArray[np.bool_]
@@ -157,7 +157,7 @@ def by_cluster_ids(actions: Actions, some: Ints) -> Iterator[Ints]:
     """Yield actions of one region, in groups with the same cluster ids each.
 
     If a row is in several groups, the actions keep their order, however many groups that takes. Otherwise the groups may take
-    effect in any order, so there are few groups: the slave writes to its WAL for each group.
+    effect in any order, so there are few groups: the peer cluster writes to its WAL for each group.
     """
     ids = actions.of(ActionRow.IDS)[some]
     lists = np.unique(ids)

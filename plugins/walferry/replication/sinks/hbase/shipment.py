@@ -19,8 +19,8 @@ import numpy.typing as npt
 from walferry.base.kernels.compiled import unmanaged
 from walferry.base.kernels.read import Bytes, Ints
 from walferry.base.kernels.write import copy_bytes, put_varint, varint_len
-from walferry.hbase.wal.windows import Window
-from walferry.replication.filters.window import KeptEdits
+from walferry.hbase.wal.wal_batches import WalBatch
+from walferry.replication.filters.batch import KeptEdits
 
 SHOWN_FILES = 2  # shown of a bulk load in messages, as family/file
 _FRAMING = 32  # maximum bytes around a key: two tags with lengths, the count with its tag
@@ -70,18 +70,18 @@ class Shipment:
         return len(self.bulk_load.files) if self.bulk_load else 0
 
 
-def assemble(window: Window, kept: KeptEdits, chosen: Ints, mark: Bytes) -> Shipment:
-    """Return the entries `chosen` (indices into the window, ascending, at least one) as a shipment.
+def assemble(batch: WalBatch, kept: KeptEdits, chosen: Ints, mark: Bytes) -> Shipment:
+    """Return the entries `chosen` (indices into the batch, ascending, at least one) as a shipment.
 
     `mark` is `filters.uuid_field` of the source.
     """
-    index = window.index
-    whole = _whole(window, kept, chosen)
+    index = batch.index
+    whole = _whole(batch, kept, chosen)
     key_bytes = int((index.key_end[chosen] - index.key_start[chosen]).sum())
     entries = np.empty(key_bytes + chosen.size * (mark.size + _FRAMING), np.uint8)
     copied = np.empty(int(kept.size[chosen].sum()) if whole is None else 0, np.uint8)
     length, cell_bytes = _assemble(
-        window.buf, chosen, index.key_start, index.key_end, kept.cells, kept.marked, mark,
+        batch.buf, chosen, index.key_start, index.key_end, kept.cells, kept.marked, mark,
         kept.span_first, kept.span_start, kept.span_end, entries, copied, whole is None,
     )  # fmt: skip
     cells = copied if whole is None else whole
@@ -98,13 +98,13 @@ def assemble(window: Window, kept: KeptEdits, chosen: Ints, mark: Bytes) -> Ship
     )
 
 
-def _whole(window: Window, kept: KeptEdits, chosen: Ints) -> Bytes | None:
-    """Return the cells of one entry as a view of the window, not a copy, if the window contains little else."""
+def _whole(batch: WalBatch, kept: KeptEdits, chosen: Ints) -> Bytes | None:
+    """Return the cells of one entry as a view of the batch, not a copy, if the batch contains little else."""
     i = int(chosen[0])
     first = int(kept.span_first[i])
-    if chosen.size > 1 or int(kept.span_first[i + 1]) != first + 1 or 2 * int(kept.size[i]) < window.buf.size:
+    if chosen.size > 1 or int(kept.span_first[i + 1]) != first + 1 or 2 * int(kept.size[i]) < batch.buf.size:
         return None
-    return window.buf[int(kept.span_start[first]) : int(kept.span_end[first])]
+    return batch.buf[int(kept.span_start[first]) : int(kept.span_end[first])]
 
 
 def join(parts: Sequence[Shipment]) -> Shipment:

@@ -1,7 +1,7 @@
 """Another HBase cluster as a sink: writes to its regions, or sends its RegionServers the requests of HBase's own sources.
 
-If the slave refuses direct writes, the rest of the task uses ReplicateWALEntry requests. A single shipment that is unfit for
-direct writes also goes as such requests, and so do all bulk loads: the slave's RegionServers copy the source's files.
+If the peer cluster refuses direct writes, the rest of the task uses ReplicateWALEntry requests. A single shipment that is unfit
+for direct writes also goes as such requests, and so do all bulk loads: the peer cluster's RegionServers copy the source's files.
 """
 
 from __future__ import annotations
@@ -19,19 +19,19 @@ from walferry.base.kernels.read import Bytes, Ints
 from walferry.base.security.login import Login
 from walferry.base.zk.right import Right
 from walferry.hbase.rpc.errors import CellTooLarge, ColumnFamilyNotFound, TableNotFound
-from walferry.hbase.wal.windows import Window
+from walferry.hbase.wal.wal_batches import WalBatch
+from walferry.replication.filters.batch import KeptEdits, uuid_field
 from walferry.replication.filters.rules import FilterRules
-from walferry.replication.filters.window import KeptEdits, uuid_field
 from walferry.replication.peers.reading import Peer
 from walferry.replication.peers.settings import PeerSettings, SinkKind
-from walferry.replication.sinks.errors import NotAtSlave
+from walferry.replication.sinks.errors import NotAtPeerCluster
 from walferry.replication.sinks.hbase.actions import ShipmentUnfit, cell_refused
 from walferry.replication.sinks.hbase.bulk_loads import BulkLoadFailed, HFileSender, take_bulk_loads
 from walferry.replication.sinks.hbase.direct import DirectRefused, DirectShipper
+from walferry.replication.sinks.hbase.peer_cluster import PeerCluster
 from walferry.replication.sinks.hbase.replicate import Shipper
 from walferry.replication.sinks.hbase.requests import in_order
 from walferry.replication.sinks.hbase.shipment import Shipment, assemble, join
-from walferry.replication.sinks.hbase.slave import Slave
 from walferry.replication.sinks.sink import SinkRequest
 from walferry.replication.source.cluster import SourceCluster
 
@@ -47,16 +47,18 @@ class Transport:
         self.refused: str | None = None
 
     def fall_back(self, why: str) -> None:
-        """Note that the slave refuses direct writes."""
+        """Note that the peer cluster refuses direct writes."""
         with self._lock:
             if self.refused is not None:
                 return
             self.kind, self.refused = SinkKind.REPLICATE, why
-        log.warning("the slave cannot be written to directly, so its RegionServers get all that follows to replicate: %s", why)
+        log.warning(
+            "the peer cluster cannot be written to directly, so its RegionServers get all that follows to replicate: %s", why
+        )
 
 
-class HBaseSink(Slave):
-    """The slave, to which edits are shipped as the settings say. Bulk loads of `source` go through `hfiles`."""
+class HBaseSink(PeerCluster):
+    """The peer cluster, to which edits are shipped as the settings say. Bulk loads of `source` go through `hfiles`."""
 
     def __init__(
         self, peer: Peer, settings: PeerSettings, deadline: float, *, source: SourceCluster, hfiles: HFileSender,
@@ -74,13 +76,13 @@ class HBaseSink(Slave):
 
     @property
     def refused(self) -> str | None:
-        """Why the slave has refused direct writes; None if it has not."""
+        """Why the peer cluster has refused direct writes; None if it has not."""
         return self._way.refused
 
-    def take(self, window: Window, kept: KeptEdits, rules: FilterRules, path: str) -> ShipmentsOf:
+    def take(self, batch: WalBatch, kept: KeptEdits, rules: FilterRules, path: str) -> ShipmentsOf:
         """Return all entries with cells left, and the bulk loads, each alone. Raises WalCorruptError, BulkLoadRefused."""
-        alone = take_bulk_loads(window, kept, rules, self._source, path)
-        return ShipmentsOf(window, kept, alone, np.frombuffer(uuid_field(rules.source_id), np.uint8))
+        alone = take_bulk_loads(batch, kept, rules, self._source, path)
+        return ShipmentsOf(batch, kept, alone, np.frombuffer(uuid_field(rules.source_id), np.uint8))
 
     def join(self, requests: Sequence[SinkRequest]) -> Shipment:
         """Join shipments for one sender into one."""
@@ -93,9 +95,9 @@ class HBaseSink(Slave):
 
 @dataclass(frozen=True)
 class ShipmentsOf:
-    """One window's entries, for making shipments. `mark` is `filters.uuid_field` of the source."""
+    """One batch's entries, for making shipments. `mark` is `filters.uuid_field` of the source."""
 
-    window: Window
+    batch: WalBatch
     kept: KeptEdits
     bulk_loads: dict[int, Shipment]
     mark: Bytes
@@ -114,7 +116,7 @@ class ShipmentsOf:
     def request(self, entries: Ints) -> Shipment:
         """Return a shipment of these entries."""
         first = int(entries[0])
-        return self.bulk_loads[first] if first in self.bulk_loads else assemble(self.window, self.kept, entries, self.mark)
+        return self.bulk_loads[first] if first in self.bulk_loads else assemble(self.batch, self.kept, entries, self.mark)
 
 
 @dataclass(frozen=True)
@@ -127,10 +129,10 @@ class ShipmentSender:
     way: Transport
 
     def send(self, requests: Sequence[SinkRequest], deadline: float) -> None:
-        """Return when the slave has acknowledged the shipments.
+        """Return when the peer cluster has acknowledged the shipments.
 
-        Raises as Shipper.ship, DirectShipper.ship and HFileSender.ship, NotAtSlave if the slave names the table or family
-        that it lacks, and CellRefused for a cell that is too large for it.
+        Raises as Shipper.ship, DirectShipper.ship and HFileSender.ship, NotAtPeerCluster if the peer cluster names the table or
+        family that it lacks, and CellRefused for a cell that is too large for it.
         """
         shipments = cast(Sequence[Shipment], requests)
         try:
@@ -139,12 +141,12 @@ class ShipmentSender:
             else:
                 self.hfiles.ship(self.shipper.ship, shipments[0], load, deadline)
         except (TableNotFound, ColumnFamilyNotFound, BulkLoadFailed) as error:
-            raise _not_at_slave(error, shipments) or error from error
+            raise _not_at_peer_cluster(error, shipments) or error from error
         except CellTooLarge as error:
             raise cell_refused(error, shipments) or error from error
 
     def _ship(self, shipments: Sequence[Shipment], deadline: float) -> None:
-        """Write the shipments to the slave's regions, all at once, or else send them to its RegionServers one by one."""
+        """Write the shipments to the peer cluster's regions, all at once, or else send them to its RegionServers one by one."""
         if self.way.kind is SinkKind.DIRECT:
             try:
                 self.direct.ship(join(shipments) if len(shipments) > 1 else shipments[0], deadline)
@@ -156,16 +158,16 @@ class ShipmentSender:
                     for shipment in shipments:
                         self._ship([shipment], deadline)
                     return
-                log.info("a shipment goes to the slave's RegionServers to replicate: %s", unfit)
+                log.info("a shipment goes to the peer cluster's RegionServers to replicate: %s", unfit)
         for shipment in shipments:
             for request in in_order(shipment):
                 self.shipper.ship(request, deadline)
 
 
-def _not_at_slave(error: WalferryError, shipments: Sequence[Shipment]) -> NotAtSlave | None:
-    """Return the table or family that the slave lacks by `error`, or by a bulk load's answer in it; None if it names none.
+def _not_at_peer_cluster(error: WalferryError, shipments: Sequence[Shipment]) -> NotAtPeerCluster | None:
+    """Return the table or family that the peer cluster lacks by `error`, or by a bulk load's answer in it; None if it names none.
 
-    Only a table in the shipments' entries counts: the slave is not trusted beyond that.
+    Only a table in the shipments' entries counts: the peer cluster is not trusted beyond that.
     """
     answer = error.__cause__ if isinstance(error, BulkLoadFailed) else error
     if not isinstance(answer, TableNotFound | ColumnFamilyNotFound) or answer.table is None:
@@ -173,5 +175,5 @@ def _not_at_slave(error: WalferryError, shipments: Sequence[Shipment]) -> NotAtS
     if not any(answer.table.encode() in entries.tobytes() for shipment in shipments for entries in shipment.entries):
         return None
     if isinstance(answer, TableNotFound):
-        return NotAtSlave(error, answer.table)
-    return NotAtSlave(error, answer.table, answer.family) if answer.family is not None else None
+        return NotAtPeerCluster(error, answer.table)
+    return NotAtPeerCluster(error, answer.table, answer.family) if answer.family is not None else None

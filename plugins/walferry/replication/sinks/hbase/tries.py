@@ -15,14 +15,14 @@ from walferry.base.zk.right import Right
 from walferry.hbase.rpc.errors import ConnectionFailed, NotAuthenticated, RemoteError, RpcTimeout
 from walferry.replication.peers.settings import PeerSettings
 from walferry.replication.sinks.answers import SILENCE_SECONDS, Answers, Repeats
-from walferry.replication.sinks.errors import SlaveUnreachable, Stopped
+from walferry.replication.sinks.errors import PeerClusterUnreachable, Stopped
 from walferry.replication.sinks.hbase.action_errors import is_busy, seconds_to_wait
 
 RIGHT_SECONDS = 0.1  # between two checks whether the right to send is certain again
 SETTLE_SECONDS = 10.0  # HBase's threads that wait for memory look every 5 s; its sink's calls take at most 10 s
 TIMEOUT_GROWTH = 10  # calls that time out again and again get up to this many times the first timeout
 NEVER_TRIED = "none: the deadline had passed already"
-MOST_SLEEPS = 10  # a wait for a busy slave grows up to this many base sleeps
+MOST_SLEEPS = 10  # a wait for a busy peer cluster grows up to this many base sleeps
 LEAST_REST_SECONDS, LONGEST_REST_SECONDS = 0.01, 60.0
 PASSING = (ConnectionFailed, RpcTimeout, RemoteError)  # the next try may succeed, unless the error says that it cannot
 
@@ -36,13 +36,13 @@ def is_hopeless(error: WalferryError) -> bool:
 
 @dataclass(frozen=True)
 class SendTerms:
-    """The terms that all senders to a slave share. `slave` is its name in messages, e.g. its cluster key.
+    """The terms that all senders to a peer cluster share. `peer_cluster` is its name in messages, e.g. its cluster key.
 
     `stop`, once set, ends sleeps. `wait(seconds)` sleeps and returns whether to stop. `answers` records tries. `right` permits
     requests.
     """
 
-    slave: str
+    peer_cluster: str
     stop: threading.Event
     login: Login = UNSECURED
     settings: PeerSettings = field(default_factory=PeerSettings)
@@ -60,7 +60,7 @@ class Tries:
 
     def __init__(self, terms: SendTerms, passing: tuple[type[WalferryError], ...]) -> None:
         self.right = terms.right
-        self.slave = terms.slave
+        self.peer_cluster = terms.peer_cluster
         self.settings = terms.settings
         self.clock = terms.clock
         self.failed = 0
@@ -72,30 +72,33 @@ class Tries:
         self._busy = Repeats(terms.clock)
 
     def left(self, deadline: float, tries: int, last_error: str, *, answered: bool) -> float:
-        """Return the seconds until the deadline. Raises Stopped, and SlaveUnreachable if the deadline is over or, after a try,
-        the slave has been silent for too long; `answered` says whether the last try failed with an error from the slave itself.
+        """Return the seconds until the deadline. Raises Stopped, and PeerClusterUnreachable if the deadline is over or, after a
+        try, the peer cluster has been silent for too long; `answered` says whether the last try failed with an error from the
+        peer cluster itself.
         """
         if self._stop.is_set():
-            raise Stopped(f"told to stop before a shipment to {self.slave} was acknowledged")
+            raise Stopped(f"told to stop before a shipment to {self.peer_cluster} was acknowledged")
         left, patience = deadline - self.clock(), self.settings.patience_seconds
         out_of_patience = tries > 0 and self._answers.silent_seconds >= patience
         if left <= 0 or out_of_patience:
             waited = patience if out_of_patience else None
-            raise SlaveUnreachable(self.slave, self._answers.since, tries, last_error, patience_seconds=waited, answered=answered)
+            raise PeerClusterUnreachable(
+                self.peer_cluster, self._answers.since, tries, last_error, patience_seconds=waited, answered=answered
+            )
         return left
 
     def await_right(self, deadline: float) -> None:
         """Wait until requests may be sent, or until the deadline. Raises Stopped, and the errors that end the right for good."""
         while not self.right.is_sure() and self.clock() < deadline:
             if self._wait(RIGHT_SECONDS):
-                raise Stopped(f"told to stop while it was not sure that {self.slave} may be sent anything")
+                raise Stopped(f"told to stop while it was not sure that {self.peer_cluster} may be sent anything")
 
     def hope(self, deadline: float) -> float:
-        """Return the seconds until the deadline, or until the patience with the slave ends, whichever is sooner."""
+        """Return the seconds until the deadline, or until the patience with the peer cluster ends, whichever is sooner."""
         return min(deadline - self.clock(), self.settings.patience_seconds - self._answers.silent_seconds)
 
     @contextmanager
-    def told(self, expected_seconds: float = SILENCE_SECONDS) -> Iterator[None]:
+    def noted(self, expected_seconds: float = SILENCE_SECONDS) -> Iterator[None]:
         """Report the outcome of the block, which is a try, to `answers`."""
         self._answers.trying(expected_seconds)
         try:
@@ -113,7 +116,7 @@ class Tries:
     def check_stop(self) -> None:
         """Raise Stopped if the sender is to stop. Call this once a call can be interrupted, before the call is made."""
         if self._stop.is_set():
-            raise Stopped(f"told to stop before a shipment to {self.slave} was sent")
+            raise Stopped(f"told to stop before a shipment to {self.peer_cluster} was sent")
 
     def last_error(self, error: Exception) -> str:
         """Return why a try failed: this side's reason for ending it, which is then forgotten, or else the error."""
@@ -137,30 +140,33 @@ class Tries:
         an ordinary call.
         """
         seconds = min(SETTLE_SECONDS, self.settings.call_timeout_seconds)
-        log.info("a call to %s whose end is not known may still have its effect: waiting %.1f s", self.slave, seconds)
+        log.info("a call to %s whose end is not known may still have its effect: waiting %.1f s", self.peer_cluster, seconds)
         if self._wait(seconds):
-            raise Stopped(f"told to stop before it was known that a call to {self.slave} has ended")
+            raise Stopped(f"told to stop before it was known that a call to {self.peer_cluster} has ended")
 
     def pause(self, failures: int, deadline: float, last_error: str) -> None:
-        """Sleep after the nth failure in a row; not beyond the deadline, nor beyond the patience with the slave."""
+        """Sleep after the nth failure in a row; not beyond the deadline, nor beyond the patience with the peer cluster."""
         self.failed += 1
         seconds = self.settings.sleep_seconds * min(failures, self.settings.retries_multiplier)
         seconds = max(0.0, min(seconds, self.hope(deadline)))
-        log.info("a shipment to %s failed, trying again in %.1f s: %s", self.slave, seconds, last_error)
+        log.info("a shipment to %s failed, trying again in %.1f s: %s", self.peer_cluster, seconds, last_error)
         if self._wait(seconds):
-            raise Stopped(f"told to stop while a shipment to {self.slave} was not acknowledged; the last error: {last_error}")
+            raise Stopped(
+                f"told to stop while a shipment to {self.peer_cluster} was not acknowledged; the last error: {last_error}"
+            )
 
     def rest(self, error: WalferryError, times: int, deadline: float) -> None:
-        """Wait until a busy slave may accept the same edits: as long as the slave says, or else for `times` base sleeps.
+        """Wait until a busy peer cluster may accept the same edits: as long as the peer cluster says, or else for `times` base
+        sleeps.
 
-        This does not use up the patience with the slave. The wait ends at the deadline.
+        This does not use up the patience with the peer cluster. The wait ends at the deadline.
         """
         self.failed += 1
         said = seconds_to_wait(error)
         base = self.settings.sleep_seconds * min(times, self.settings.retries_multiplier, MOST_SLEEPS)
         seconds = min(base if said is None else max(said, LEAST_REST_SECONDS), LONGEST_REST_SECONDS)
         seconds = max(0.0, min(seconds, deadline - self.clock()))
-        told = log.info if self._busy.due() else log.debug
-        told("slave %s is busy, trying again in %.3g s: %s", self.slave, seconds, error)
+        noted = log.info if self._busy.due() else log.debug
+        noted("peer cluster %s is busy, trying again in %.3g s: %s", self.peer_cluster, seconds, error)
         if self._wait(seconds):
-            raise Stopped(f"told to stop while {self.slave} was busy; it said: {error}")
+            raise Stopped(f"told to stop while {self.peer_cluster} was busy; it said: {error}")

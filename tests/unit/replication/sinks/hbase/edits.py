@@ -1,4 +1,5 @@
-"""Shipments of arbitrary edits, and what a slave's sink would make of them: a plain model of ReplicationSink.replicateEntries."""
+"""Shipments of arbitrary edits, and what a peer cluster's sink would make of them: a plain model of
+ReplicationSink.replicateEntries."""
 
 from __future__ import annotations
 
@@ -11,8 +12,8 @@ import numpy as np
 from hypothesis import strategies as st
 
 from tests.unit.hbase.wal.encoder import Cell, Entry
-from tests.unit.replication.filters.test_window import MARK, RULES, SOURCE, entry, window_of
-from walferry.replication.filters.window import filter_window
+from tests.unit.replication.filters.test_batch import MARK, RULES, SOURCE, batch_of, entry
+from walferry.replication.filters.batch import filter_batch
 from walferry.replication.sinks.hbase.shipment import Shipment, assemble, join
 
 PUT, DELETE = 2, 3
@@ -61,8 +62,8 @@ def shipment_of(*parts: Sequence[Entry]) -> Shipment:
     """A shipment that consists of parts, as the senders join them."""
     made = []
     for entries in parts:
-        window = window_of(*entries)
-        made.append(assemble(window, filter_window(window, RULES, "wal"), np.arange(len(entries)), MARK))
+        batch = batch_of(*entries)
+        made.append(assemble(batch, filter_batch(batch, RULES, "wal"), np.arange(len(entries)), MARK))
     return join(made)
 
 

@@ -1,4 +1,5 @@
-"""Prints by how many bytes a process grows while it reads one entry, filters it and finds what goes to the slave's regions.
+"""Prints by how many bytes a process grows while it reads one entry, filters it and finds what goes to the peer cluster's
+regions.
 
 python -m tests.unit.replication.sinks.hbase.entry_memory FILE WARM_UP_FILE
 """
@@ -8,10 +9,10 @@ from pathlib import Path
 
 import numpy as np
 
-from tests.unit.replication.filters.test_window import MARK, RULES
+from tests.unit.replication.filters.test_batch import MARK, RULES
 from walferry.hbase.files.systems import open_wal
-from walferry.hbase.wal.reader import read_windows
-from walferry.replication.filters.window import filter_window
+from walferry.hbase.wal.reader import read_wal_batches
+from walferry.replication.filters.batch import filter_batch
 from walferry.replication.sinks.hbase.actions import find_actions, pieces
 from walferry.replication.sinks.hbase.shipment import assemble
 
@@ -24,12 +25,12 @@ def peak() -> int:
 
 
 def ship(path: str) -> int:
-    """Do what a task does with each window, and count the actions."""
+    """Do what a task does with each batch, and count the actions."""
     actions = 0
     with open_wal(f"file://{path}") as file:
-        for window in read_windows(file, path, 0, partial_tail="error"):
-            kept = filter_window(window, RULES, path)
-            shipment = assemble(window, kept, np.flatnonzero(kept.cells), MARK)
+        for batch in read_wal_batches(file, path, 0, partial_tail="error"):
+            kept = filter_batch(batch, RULES, path)
+            shipment = assemble(batch, kept, np.flatnonzero(kept.cells), MARK)
             actions += sum(len(find_actions(piece)) for piece in pieces(shipment))
     return actions
 

@@ -1,4 +1,4 @@
-"""The row mutations in a shipment are the same as a slave's own sink would make of it."""
+"""The row mutations in a shipment are the same as a peer cluster's own sink would make of it."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 
 from tests.unit.hbase.wal.encoder import Cell, encode_varint
-from tests.unit.replication.filters.test_window import SOURCE, entry, put
+from tests.unit.replication.filters.test_batch import SOURCE, entry, put
 from tests.unit.replication.sinks.hbase.edits import OTHERS, Mutation, ids_attribute, mutations_of, parts, shipment_of
 from walferry.base.kernels.read import hash_bytes, mix
 from walferry.hbase.wal.cells import split_cells
@@ -162,7 +162,7 @@ def test_a_shipment_has_a_thousand_tables_at_most_as_their_names_may_all_have_on
         find_actions(shipment_of(edits))
 
 
-def test_a_table_that_the_slave_cannot_be_asked_for_is_named():
+def test_a_table_that_the_peer_cluster_cannot_be_asked_for_is_named():
     with pytest.raises(ShipmentUnfit, match=r"the name of its table b'\\xff\\xfet' is not UTF-8"):
         find_actions(shipment_of([entry(put(), table=b"\xff\xfet")]))
 

@@ -8,11 +8,11 @@ from typing import ClassVar
 
 import pytest
 
-from tests.unit.replication.sinks.hbase.scripted_slave import OpenRegion, ScriptedSlave
+from tests.unit.replication.sinks.hbase.scripted_peer_cluster import OpenRegion, ScriptedPeerCluster
 from tests.unit.replication.sinks.hbase.test_direct import rows, ship
 from tests.unit.replication.sinks.hbase.test_replicate import Time
 from walferry.hbase.rpc.errors import RpcTimeout
-from walferry.replication.sinks.errors import SlaveUnreachable
+from walferry.replication.sinks.errors import PeerClusterUnreachable
 from walferry.replication.sinks.hbase import connections
 
 
@@ -51,9 +51,9 @@ def test_servers_that_cannot_be_reached_take_no_more_time_together_than_one(monk
 
     all_four = threading.Barrier(4, forward, timeout=30)
     monkeypatch.setattr(Unreachable, "connect", lambda seconds: all_four.wait(), raising=False)
-    late = pytest.raises(SlaveUnreachable, match="until the deadline, in 2 tries")
-    with ScriptedSlave(servers=4, regions=regions_at_servers(4)) as slave, late:
-        ship(slave, time, rows(b"0", b"1", b"2", b"3"), deadline=1015, patience_seconds=1e6)
+    late = pytest.raises(PeerClusterUnreachable, match="until the deadline, in 2 tries")
+    with ScriptedPeerCluster(servers=4, regions=regions_at_servers(4)) as peer_cluster, late:
+        ship(peer_cluster, time, rows(b"0", b"1", b"2", b"3"), deadline=1015, patience_seconds=1e6)
     assert Unreachable.given == [10.0] * 4 + [4.0] * 4
     assert time.now == 1015
 
@@ -68,8 +68,8 @@ def test_of_more_servers_than_are_asked_at_once_those_whose_time_is_over_are_not
         time.now += seconds
 
     monkeypatch.setattr(Unreachable, "connect", forward, raising=False)
-    late = pytest.raises(SlaveUnreachable, match="until the deadline, in 1 try")
-    with ScriptedSlave(servers=4, regions=regions_at_servers(4)) as slave, late:
-        ship(slave, time, rows(b"0", b"1", b"2", b"3"), deadline=1015, patience_seconds=1e6)
+    late = pytest.raises(PeerClusterUnreachable, match="until the deadline, in 1 try")
+    with ScriptedPeerCluster(servers=4, regions=regions_at_servers(4)) as peer_cluster, late:
+        ship(peer_cluster, time, rows(b"0", b"1", b"2", b"3"), deadline=1015, patience_seconds=1e6)
     assert Unreachable.given == [10.0, 5.0]
     assert time.now == 1015

@@ -9,7 +9,7 @@ import pytest
 from walferry.base.zk.client import ZNode
 from walferry.hbase.layout import ZNodes
 from walferry.hbase.rpc.errors import ConnectionFailed, TableNotFound
-from walferry.replication.sinks.errors import SlaveUnreachable, Stopped
+from walferry.replication.sinks.errors import PeerClusterUnreachable, Stopped
 from walferry.replication.sinks.hbase import bulk_loads
 from walferry.replication.sinks.hbase.bulk_loads import BulkLoadFailed, HFileSender, HFileSource
 from walferry.replication.sinks.hbase.shipment import BulkLoad, Shipment
@@ -89,7 +89,7 @@ def test_a_load_without_entries_is_only_let_go(sending):
 @pytest.mark.parametrize(
     "error",
     [
-        SlaveUnreachable("zk:2181:/hbase", 1000.0, 7, "rs:1: IOException: Failed to copy HFiles", answered=True),
+        PeerClusterUnreachable("zk:2181:/hbase", 1000.0, 7, "rs:1: IOException: Failed to copy HFiles", answered=True),
         TableNotFound("rs:1", "TableNotFoundException", "'t' was not found", True),
         ConnectionFailed("rs:1", "refused"),
     ],
@@ -102,14 +102,15 @@ def test_a_failure_names_table_region_files_and_what_to_do_and_lets_nothing_go(s
         sending.run()
     text = str(e.value)
     assert "bulk load of region region1 of table t (f/a, f/b): " in text
-    assert (error.last_error if isinstance(error, SlaveUnreachable) else str(error)) in text
+    assert (error.last_error if isinstance(error, PeerClusterUnreachable) else str(error)) in text
     assert f"able to read file://{sending.root}/data" in text
     assert "<hbase.replication.conf.dir>/east" in text
     assert len(sending.calls) == 1
 
 
 @pytest.mark.parametrize(
-    "error", [SlaveUnreachable("zk", 0.0, 0, "no more time"), SlaveUnreachable("zk", 0.0, 3, "refused"), Stopped("stop")]
+    "error",
+    [PeerClusterUnreachable("zk", 0.0, 0, "no more time"), PeerClusterUnreachable("zk", 0.0, 3, "refused"), Stopped("stop")],
 )
 def test_a_lack_of_time_or_of_servers_is_not_the_load_s_fault(sending, error):
     sending.file("a")

@@ -1,4 +1,4 @@
-"""A cell that is larger than the slave takes: the error says which one, and the run goes on as before."""
+"""A cell that is larger than the peer cluster takes: the error says which one, and the run goes on as before."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from tests.unit.replication.filters.test_window import entry, put
+from tests.unit.replication.filters.test_batch import entry, put
 from tests.unit.replication.sinks.hbase.edits import shipment_of
-from tests.unit.replication.sinks.hbase.scripted_slave import ScriptedSlave
+from tests.unit.replication.sinks.hbase.scripted_peer_cluster import ScriptedPeerCluster
 from tests.unit.replication.sinks.hbase.test_direct import halves, rows, ship
 from tests.unit.replication.sinks.hbase.test_replicate import Time
 from walferry.base.protos import hbase_pb2 as pb
@@ -56,10 +56,10 @@ def test_another_refusal_is_none() -> None:
 
 def test_a_cell_that_a_region_refuses_is_an_error_and_not_a_refusal_of_the_way() -> None:
     time, answers = Time(), Answers()
-    with ScriptedSlave(regions=halves(), judge=lambda region, row: REFUSED if row == b"b" else None) as slave:
+    with ScriptedPeerCluster(regions=halves(), judge=lambda region, row: REFUSED if row == b"b" else None) as peer_cluster:
         with pytest.raises(CellTooLarge):
-            ship(slave, time, rows(b"a", b"b", b"z"), answers=answers)
-        assert {row for _, row in slave.cells} == {b"a", b"z"}
+            ship(peer_cluster, time, rows(b"a", b"b", b"z"), answers=answers)
+        assert {row for _, row in peer_cluster.cells} == {b"a", b"z"}
     assert time.sleeps == []
     assert answers.outage is None
 

@@ -137,9 +137,9 @@ def test_what_prevents_a_look_up_is_told_in_one_error_with_the_table():
         meta.error = error
     with pytest.raises(LocationsUnknown, match=r"of table ns:t cannot .* hbase:meta: connection to rs:1 failed: refused$"):
         locations(meta).of(b"ns:t")
-    meta.error = ConnectError("ZooKeeper of the slave does not answer")
+    meta.error = ConnectError("ZooKeeper of the peer cluster does not answer")
     meta.error.__cause__ = ConnectionLoss()  # which has no words of its own
-    with pytest.raises(LocationsUnknown, match="hbase:meta: ZooKeeper of the slave does not answer"):
+    with pytest.raises(LocationsUnknown, match="hbase:meta: ZooKeeper of the peer cluster does not answer"):
         locations(meta).of(b"ns:t")
 
 
@@ -280,8 +280,8 @@ def test_a_map_that_was_just_read_again_is_not_read_once_more_within_a_second():
 def test_the_servers_are_those_that_the_maps_name_now():
     meta, servers = Meta(), [ServerName("h", 1, i) for i in range(3)]
     where = locations(meta)
-    told = iter(servers)
-    meta.regions = lambda table, seconds: [Region(b"t,,1.", b"", b"", next(told)), Region(b"t,m,1.", b"m", b"", None)]
+    reported = iter(servers)
+    meta.regions = lambda table, seconds: [Region(b"t,,1.", b"", b"", next(reported)), Region(b"t,m,1.", b"m", b"", None)]
     first = where.of(b"t")
     where.of(b"u")
     assert where.servers == set(servers[:2])

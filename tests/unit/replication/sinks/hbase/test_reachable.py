@@ -1,4 +1,4 @@
-"""The findings of a quick look at a slave, against servers that misbehave."""
+"""The findings of a quick look at a peer cluster, against servers that misbehave."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def look(monkeypatch: pytest.MonkeyPatch, *servers: ServerName, timeout_seconds:
     return of_peer.why_down(PEER, SOURCE, timeout_seconds)
 
 
-def test_a_slave_with_one_server_that_answers_can_be_shipped_to(monkeypatch):
+def test_a_peer_cluster_with_one_server_that_answers_can_be_shipped_to(monkeypatch):
     with FakeServer() as good, FakeServer(silence) as bad:
         began = time.monotonic()
         assert look(monkeypatch, name(bad), closed_port(), name(good), timeout_seconds=20.0) is None
@@ -51,12 +51,12 @@ def test_servers_that_are_silent_or_gone_are_named_in_time(monkeypatch, count):
         why = look(monkeypatch, *silent)
         assert time.monotonic() - began < 4
     assert why
-    assert why.startswith("slave zk1:2181:/hbase: of ")
+    assert why.startswith("peer cluster zk1:2181:/hbase: of ")
     assert "none answers (127.0.0.1:" in why
     assert ("16 of its 20 RegionServers" in why) == (count == 20)
 
 
-def test_a_slave_that_has_lost_a_rack_can_be_shipped_to(monkeypatch):
+def test_a_peer_cluster_that_has_lost_a_rack_can_be_shipped_to(monkeypatch):
     """Half of its servers are gone, and their ZooKeeper sessions have not ended yet."""
     servers = [ServerName(f"rs-{number}", 16020, 1) for number in range(40)]
     gone = ConnectionFailed("rs", "refused")
@@ -69,16 +69,16 @@ def test_a_slave_that_has_lost_a_rack_can_be_shipped_to(monkeypatch):
 DENIED = exception("org.apache.hadoop.hbase.security.AccessDeniedException", "Authentication is required", call_id=0xFFFFFFFF)
 
 
-def test_a_slave_that_does_not_let_us_in_is_down_and_says_why(monkeypatch):
+def test_a_peer_cluster_that_does_not_let_us_in_is_down_and_says_why(monkeypatch):
     with FakeServer(DENIED) as server:
         why = look(monkeypatch, closed_port(), name(server))
     assert why
-    assert why.startswith("slave zk1:2181:/hbase does not let us in: 127.0.0.1:")
+    assert why.startswith("peer cluster zk1:2181:/hbase does not let us in: 127.0.0.1:")
     assert why.endswith("(the cluster is secured by Kerberos). Give its connection a principal and a keytab")
 
 
-def test_a_slave_without_servers_is_down(monkeypatch):
-    assert look(monkeypatch) == "slave zk1:2181:/hbase has no live RegionServer"
+def test_a_peer_cluster_without_servers_is_down(monkeypatch):
+    assert look(monkeypatch) == "peer cluster zk1:2181:/hbase has no live RegionServer"
 
 
 def test_what_is_wrong_with_its_zookeeper_is_said_in_one_line(monkeypatch):

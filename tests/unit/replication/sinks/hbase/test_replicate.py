@@ -14,7 +14,7 @@ from walferry.hbase.rpc.codec import KEY_VALUE_CODEC_WITH_TAGS
 from walferry.hbase.rpc.errors import NotAuthenticated, NotSecured, RequestTooLarge, WrongServerPrincipal
 from walferry.replication.peers.settings import PeerSettings
 from walferry.replication.sinks.answers import Answers
-from walferry.replication.sinks.errors import SlaveUnreachable, Stopped
+from walferry.replication.sinks.errors import PeerClusterUnreachable, Stopped
 from walferry.replication.sinks.hbase import replicate
 from walferry.replication.sinks.hbase.connections import connection_to
 from walferry.replication.sinks.hbase.manager import SinkManager
@@ -59,7 +59,7 @@ def shipper(
     random.seed(7)
     manager = SinkManager(list_servers or (lambda: servers), 1.0, bad_sink_threshold=bad_sink_threshold, clock=time.clock)
     terms = SendTerms(
-        "slave:2181:/hbase", stop or threading.Event(), login, PeerSettings(**settings), answers or Answers(), clock=time.clock,
+        "peer:2181:/hbase", stop or threading.Event(), login, PeerSettings(**settings), answers or Answers(), clock=time.clock,
         wait=time.wait,
     )  # fmt: skip
     return Shipper(manager, terms)
@@ -107,7 +107,7 @@ def test_settings_of_ours_that_cannot_be_right_are_told_at_once():
 
 
 class Stranger:
-    """A connection to a server that is not what the servers of the slave should be."""
+    """A connection to a server that is not what the servers of the peer cluster should be."""
 
     def __init__(self, server: ServerName, error: NotAuthenticated) -> None:
         self.server, self.error, self.called = server, error, 0
@@ -188,7 +188,7 @@ def test_a_dead_member_of_the_subset_does_not_stop_the_others():
     assert ship.failed_batches <= 1  # then it has left the subset
 
 
-def test_a_slave_without_servers_is_waited_for():
+def test_a_peer_cluster_without_servers_is_waited_for():
     time = Time()
     with FakeServer() as server:
         ship = shipper(time=time, list_servers=lambda: [name(server)] if time.now > 1030 else [])
@@ -197,8 +197,8 @@ def test_a_slave_without_servers_is_waited_for():
     assert time.now >= 1030
 
 
-def test_a_slave_without_servers_until_the_deadline_is_unreachable():
-    with pytest.raises(SlaveUnreachable, match="it has no live RegionServer"):
+def test_a_peer_cluster_without_servers_until_the_deadline_is_unreachable():
+    with pytest.raises(PeerClusterUnreachable, match="it has no live RegionServer"):
         shipper(time=Time()).ship(Shipment(), deadline=1100)
 
 
@@ -228,7 +228,7 @@ def test_connecting_does_not_take_long_beyond_the_deadline(monkeypatch):
         raise TimeoutError
 
     monkeypatch.setattr("walferry.hbase.rpc.connection.socket.create_connection", connect)
-    with pytest.raises(SlaveUnreachable):
+    with pytest.raises(PeerClusterUnreachable):
         shipper(ServerName("s", 1, 1), time=Time()).ship(Shipment(), deadline=1000.5)
     assert timeouts == [2.0]
 

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.unit.hbase.wal.encoder import Cell, Entry
-from tests.unit.replication.filters.test_window import entry, put
+from tests.unit.replication.filters.test_batch import entry, put
 from tests.unit.replication.sinks.hbase.edits import OTHERS, parts, shipment_of
 from tests.unit.replication.sinks.hbase.multi_messages import MultiRequest
 from walferry.hbase.names import ServerName
@@ -82,7 +82,7 @@ def test_actions_whose_region_nobody_has_are_left_out_and_named():
     assert sent(call, actions) == {b"t,n": [b"z"]}
 
 
-def test_a_request_has_at_most_as_many_actions_and_bytes_as_are_good_for_the_slave():
+def test_a_request_has_at_most_as_many_actions_and_bytes_as_are_good_for_the_peer_cluster():
     actions = actions_of(*(rows(b"%02d" % i) for i in range(10)))
     assert how_many_fit(actions, everything(actions), Most(4, 1 << 20)) == 4
     size = int(actions.of(ActionRow.END)[0]) + len(actions.cluster_ids[0])

@@ -12,9 +12,9 @@ import pytest
 
 from tests.unit.hbase.rpc.fake_server import Request, silence
 from tests.unit.hbase.wal.encoder import Cell
-from tests.unit.replication.filters.test_window import entry
+from tests.unit.replication.filters.test_batch import entry
 from tests.unit.replication.sinks.hbase.edits import shipment_of
-from tests.unit.replication.sinks.hbase.scripted_slave import OpenRegion, ScriptedSlave
+from tests.unit.replication.sinks.hbase.scripted_peer_cluster import OpenRegion, ScriptedPeerCluster
 from tests.unit.replication.sinks.hbase.test_direct import halves, latest_of, once, rows, share_of, ship, shipper
 from tests.unit.replication.sinks.hbase.test_replicate import Time
 from walferry.replication.sinks.errors import Stopped
@@ -44,13 +44,13 @@ def test_a_sender_makes_the_calls_to_one_server_side_by_side_and_never_more_than
         with lock:
             under_way.remove(multi)
 
-    with ScriptedSlave(servers=1, regions=single(), before=before) as slave:
-        direct = shipper(slave, Time(), share=share_of(3))
+    with ScriptedPeerCluster(servers=1, regions=single(), before=before) as peer_cluster:
+        direct = shipper(peer_cluster, Time(), share=share_of(3))
         direct.ship(shipment_of([rows(*MANY)]), 2000)
         direct.ship(shipment_of([rows(*MANY)]), 2000)
         direct.close()
-        assert slave.hosts[0].connections == 3
-        assert {row: len(cells) for (_, row), cells in slave.cells.items()} == dict.fromkeys(MANY, 2)
+        assert peer_cluster.hosts[0].connections == 3
+        assert {row: len(cells) for (_, row), cells in peer_cluster.cells.items()} == dict.fromkeys(MANY, 2)
     assert max(most) == 3
     assert direct.failed_batches == 0
 
@@ -58,16 +58,16 @@ def test_a_sender_makes_the_calls_to_one_server_side_by_side_and_never_more_than
 def test_no_other_call_is_begun_to_a_server_that_has_answered_with_an_error(monkeypatch):
     monkeypatch.setattr(module, "MAX_ACTIONS", 10)
     time = Time()
-    with ScriptedSlave(servers=2, regions=single()) as slave:
+    with ScriptedPeerCluster(servers=2, regions=single()) as peer_cluster:
 
         def move() -> None:
-            slave.regions[0].server = 1
-            slave.tell()
+            peer_cluster.regions[0].server = 1
+            peer_cluster.tell()
 
-        slave.before = once(move)
-        ship(slave, time, rows(*MANY), share=share_of(2))
-        assert {row: len(cells) for (_, row), cells in slave.cells.items()} == dict.fromkeys(MANY, 1)
-    assert len([server for server, _ in slave.multis if server == 0]) <= 3
+        peer_cluster.before = once(move)
+        ship(peer_cluster, time, rows(*MANY), share=share_of(2))
+        assert {row: len(cells) for (_, row), cells in peer_cluster.cells.items()} == dict.fromkeys(MANY, 1)
+    assert len([server for server, _ in peer_cluster.multis if server == 0]) <= 3
     assert time.sleeps == []
 
 
@@ -79,9 +79,9 @@ def test_what_other_calls_of_a_round_have_done_is_not_sent_again_when_one_is_los
         return b"" if lost and lost.pop() else None
 
     time = Time()
-    with ScriptedSlave(servers=1, regions=single(), reply=reply) as slave:
-        ship(slave, time, rows(*MANY), share=share_of(4), call_timeout_seconds=0.5)
-        assert {row: len(cells) for (_, row), cells in slave.cells.items()} == dict.fromkeys(MANY, 1)
+    with ScriptedPeerCluster(servers=1, regions=single(), reply=reply) as peer_cluster:
+        ship(peer_cluster, time, rows(*MANY), share=share_of(4), call_timeout_seconds=0.5)
+        assert {row: len(cells) for (_, row), cells in peer_cluster.cells.items()} == dict.fromkeys(MANY, 1)
     assert time.sleeps == [1.0, 0.5]
 
 
@@ -93,10 +93,10 @@ def test_a_sender_that_is_told_to_stop_waits_for_its_calls_and_begins_no_others(
     def before(server: int, _: Any) -> None:
         begun.wait(30)
 
-    with ScriptedSlave(servers=1, regions=single(), before=before) as slave:
+    with ScriptedPeerCluster(servers=1, regions=single(), before=before) as peer_cluster:
         with pytest.raises(Stopped):
-            ship(slave, Time(), rows(*MANY), stop=stop, share=share_of(3))
-        assert len(slave.multis) == 3
+            ship(peer_cluster, Time(), rows(*MANY), stop=stop, share=share_of(3))
+        assert len(peer_cluster.multis) == 3
 
 
 def test_the_calls_under_way_to_a_silent_server_are_all_ended(monkeypatch):
@@ -106,26 +106,26 @@ def test_the_calls_under_way_to_a_silent_server_are_all_ended(monkeypatch):
     def reply(server: int, request: Request) -> bytes | None:
         return silence(request) if silent.acquire(blocking=False) else None
 
-    with ScriptedSlave(servers=1, regions=single(), reply=reply) as slave, ThreadPoolExecutor() as pool:
-        direct = shipper(slave, time, share=share_of(3))
+    with ScriptedPeerCluster(servers=1, regions=single(), reply=reply) as peer_cluster, ThreadPoolExecutor() as pool:
+        direct = shipper(peer_cluster, time, share=share_of(3))
         shipping = pool.submit(direct.ship, shipment_of([rows(*MANY)]), 2000)
         while silent._value:
             threading.Event().wait(0.01)
-        assert direct.calls == {slave.name(0)}
-        direct.interrupt("it answers nothing else", slave.name(0))
+        assert direct.calls == {peer_cluster.name(0)}
+        direct.interrupt("it answers nothing else", peer_cluster.name(0))
         shipping.result(30)
         direct.close()
-        assert {row: len(cells) for (_, row), cells in slave.cells.items()} == dict.fromkeys(MANY, 1)
+        assert {row: len(cells) for (_, row), cells in peer_cluster.cells.items()} == dict.fromkeys(MANY, 1)
     assert time.sleeps == [1.0, SETTLE_SECONDS]
 
 
 def test_a_request_is_no_larger_than_the_peer_s_setting_says():
     edits = [rows(*MANY, value=b"x" * 1000)]
-    with ScriptedSlave(servers=1, regions=single()) as slave:
-        ship(slave, Time(), *edits, shipment_bytes=20_000)
-        assert slave.latest() == latest_of(edits)
-    assert max(len(request.cells) for request in slave.requests) <= 20_000
-    assert len(slave.requests) < 10
+    with ScriptedPeerCluster(servers=1, regions=single()) as peer_cluster:
+        ship(peer_cluster, Time(), *edits, shipment_bytes=20_000)
+        assert peer_cluster.latest() == latest_of(edits)
+    assert max(len(request.cells) for request in peer_cluster.requests) <= 20_000
+    assert len(peer_cluster.requests) < 10
 
 
 @pytest.mark.parametrize("seed", range(8))
@@ -136,17 +136,17 @@ def test_edits_that_are_shipped_again_after_an_end_in_the_midst_leave_what_their
     edits = [entry(Cell(chance.choice(MANY[:40]), b"f", b"q", 1, chance.choice([4, 8]), b"%d" % i)) for i in range(400)]
     shipments = [shipment_of(edits[first : first + 100]) for first in range(0, 400, 100)]
 
-    def run(slave: ScriptedSlave, most_calls: int) -> None:
+    def run(peer_cluster: ScriptedPeerCluster, most_calls: int) -> None:
         stop, calls = threading.Event(), iter(range(most_calls))
-        slave.before = lambda server, request: stop.set() if next(calls, None) is None else None
-        direct = shipper(slave, Time(), stop=stop, share=share_of(4))
+        peer_cluster.before = lambda server, request: stop.set() if next(calls, None) is None else None
+        direct = shipper(peer_cluster, Time(), stop=stop, share=share_of(4))
         with suppress(Stopped):
             for shipment in shipments:
                 direct.ship(shipment, 2000)
         direct.close()
 
-    with ScriptedSlave(servers=2, regions=halves()) as slave:
+    with ScriptedPeerCluster(servers=2, regions=halves()) as peer_cluster:
         for _ in range(3):
-            run(slave, chance.randrange(5, 60))
-        run(slave, 10_000)
-        assert slave.latest() == latest_of(edits)
+            run(peer_cluster, chance.randrange(5, 60))
+        run(peer_cluster, 10_000)
+        assert peer_cluster.latest() == latest_of(edits)

@@ -1,4 +1,5 @@
-"""The way that a shipment takes to the slave, and the tables and families that a slave's refusal reports as missing."""
+"""The way that a shipment takes to the peer cluster, and the tables and families that a peer cluster's refusal reports as
+missing."""
 
 from __future__ import annotations
 
@@ -10,12 +11,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.unit.replication.filters.test_window import MARK, RULES, entry, put, window_of
+from tests.unit.replication.filters.test_batch import MARK, RULES, batch_of, entry, put
 from walferry.base.errors import WalferryError
 from walferry.hbase.rpc.errors import AccessDenied, ColumnFamilyNotFound, TableNotFound
-from walferry.replication.filters.window import filter_window
+from walferry.replication.filters.batch import filter_batch
 from walferry.replication.peers.settings import REQUEST_SINKS, SinkKind
-from walferry.replication.sinks.errors import NotAtSlave
+from walferry.replication.sinks.errors import NotAtPeerCluster
 from walferry.replication.sinks.hbase.actions import ShipmentUnfit
 from walferry.replication.sinks.hbase.bulk_loads import BulkLoadFailed
 from walferry.replication.sinks.hbase.direct import DirectRefused
@@ -27,8 +28,8 @@ KINDS = list(REQUEST_SINKS)
 
 
 def shipment() -> Shipment:
-    window = window_of(entry(put(), table=b"t"))
-    return assemble(window, filter_window(window, RULES, "wal"), np.array([0]), MARK)
+    batch = batch_of(entry(put(), table=b"t"))
+    return assemble(batch, filter_batch(batch, RULES, "wal"), np.array([0]), MARK)
 
 
 def fails(error: WalferryError | None) -> Any:
@@ -42,7 +43,7 @@ def fails(error: WalferryError | None) -> Any:
 
 
 def refusal(kind: SinkKind, error: WalferryError) -> WalferryError:
-    """What a sender raises when the slave answers with `error`."""
+    """What a sender raises when the peer cluster answers with `error`."""
     by = {each: fails(error if each is kind else AssertionError()) for each in KINDS}
     hfiles: Any = None
     with pytest.raises(WalferryError) as raised:
@@ -54,7 +55,7 @@ def refusal(kind: SinkKind, error: WalferryError) -> WalferryError:
 def test_a_missing_table_is_named_and_the_text_is_the_answer_s(kind):
     answer = TableNotFound("rs:1", "TableNotFoundException", "'t' was not found", True)
     raised = refusal(kind, answer)
-    assert isinstance(raised, NotAtSlave)
+    assert isinstance(raised, NotAtPeerCluster)
     assert (raised.table, raised.family) == ("t", None)
     assert str(raised) == str(answer)
     assert "hbase.replication.drop.on.deleted.table" in str(raised)
@@ -63,7 +64,7 @@ def test_a_missing_table_is_named_and_the_text_is_the_answer_s(kind):
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_missing_family_is_named_with_its_table(kind):
     raised = refusal(kind, ColumnFamilyNotFound("rs:1", "NoSuchColumnFamilyException", NO_FAMILY, True))
-    assert isinstance(raised, NotAtSlave)
+    assert isinstance(raised, NotAtPeerCluster)
     assert (raised.table, raised.family) == ("t", "f")
     assert "hbase.replication.drop.on.deleted.columnfamily" in str(raised)
 
@@ -93,12 +94,12 @@ def test_a_bulk_load_goes_by_replicate_and_a_missing_table_is_named_too(kind):
     load: Any = SimpleNamespace(bulk_load="bulk load of t", entries=shipment().entries)
     hfiles: Any = SimpleNamespace(ship=fail)
     replicate = fails(AssertionError())  # type: ignore[arg-type]
-    with pytest.raises(NotAtSlave, match="bulk load of t: rs:1: table t does not exist there") as raised:
+    with pytest.raises(NotAtPeerCluster, match="bulk load of t: rs:1: table t does not exist there") as raised:
         ShipmentSender(replicate, hfiles, fails(AssertionError()), Transport(kind)).send([load], 0.0)  # type: ignore[arg-type]
     assert raised.value.table == "t"
 
 
-def test_a_slave_that_refuses_to_be_written_to_gets_the_same_shipment_and_all_others_to_replicate(caplog):
+def test_a_peer_cluster_that_refuses_to_be_written_to_gets_the_same_shipment_and_all_others_to_replicate(caplog):
     shipped: list[tuple[str, Shipment]] = []
 
     class Direct:
@@ -141,10 +142,10 @@ def test_a_shipment_that_is_unfit_for_regions_goes_to_replicate_and_the_others_d
         sender.send([other], 0.0)
     assert [(how, id(one)) for how, one in shipped] == [("replicate", id(unfit)), ("direct", id(other))]
     assert (way.kind, way.refused) == (SinkKind.DIRECT, None)
-    assert caplog.messages == ["a shipment goes to the slave's RegionServers to replicate: it has too many cluster ids"]
+    assert caplog.messages == ["a shipment goes to the peer cluster's RegionServers to replicate: it has too many cluster ids"]
 
 
-class Told:
+class Reported:
     """A direct shipper that refuses what `says` names an error for. `shipped` are the rows of what went each way."""
 
     def __init__(self, says: Callable[[Shipment], WalferryError | None] = lambda one: None) -> None:
@@ -164,37 +165,37 @@ class Told:
 
 
 def test_shipments_that_follow_each_other_are_written_to_regions_as_one():
-    told = Told()
-    told.send([shipment(), shipment(), shipment()])
-    assert told.shipped == [("direct", 3)]
+    reported = Reported()
+    reported.send([shipment(), shipment(), shipment()])
+    assert reported.shipped == [("direct", 3)]
 
 
 def test_each_of_them_is_a_request_of_its_own_to_replicate():
-    told = Told()
-    told.send([shipment(), shipment()], SinkKind.REPLICATE)
-    assert told.shipped == [("replicate", 1), ("replicate", 1)]
+    reported = Reported()
+    reported.send([shipment(), shipment()], SinkKind.REPLICATE)
+    assert reported.shipped == [("replicate", 1), ("replicate", 1)]
 
 
-def test_a_slave_that_refuses_all_of_them_gets_each_to_replicate():
-    told = Told(lambda one: DirectRefused("no"))
-    way = told.send([shipment(), shipment()])
-    assert told.shipped == [("replicate", 1), ("replicate", 1)]
+def test_a_peer_cluster_that_refuses_all_of_them_gets_each_to_replicate():
+    reported = Reported(lambda one: DirectRefused("no"))
+    way = reported.send([shipment(), shipment()])
+    assert reported.shipped == [("replicate", 1), ("replicate", 1)]
     assert way.kind is SinkKind.REPLICATE
 
 
 def test_of_several_only_the_one_that_is_unfit_for_regions_goes_to_replicate():
     unfit = shipment()
-    told = Told(lambda one: ShipmentUnfit("it is") if any(cells is unfit.cells[0] for cells in one.cells) else None)
-    told.send([shipment(), unfit, shipment()])
-    assert told.shipped == [("direct", 1), ("replicate", 1), ("direct", 1)]
+    reported = Reported(lambda one: ShipmentUnfit("it is") if any(cells is unfit.cells[0] for cells in one.cells) else None)
+    reported.send([shipment(), unfit, shipment()])
+    assert reported.shipped == [("direct", 1), ("replicate", 1), ("direct", 1)]
 
 
 def test_the_table_that_one_of_them_needs_is_named():
     answer = TableNotFound("rs:1", "TableNotFoundException", "'t' was not found", True)
-    window = window_of(entry(put(), table=b"other"))
-    other = assemble(window, filter_window(window, RULES, "wal"), np.array([0]), MARK)
-    with pytest.raises(NotAtSlave) as raised:
-        Told(lambda one: answer).send([other, shipment()])
+    batch = batch_of(entry(put(), table=b"other"))
+    other = assemble(batch, filter_batch(batch, RULES, "wal"), np.array([0]), MARK)
+    with pytest.raises(NotAtPeerCluster) as raised:
+        Reported(lambda one: answer).send([other, shipment()])
     assert raised.value.table == "t"
 
 

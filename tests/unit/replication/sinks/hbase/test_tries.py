@@ -9,7 +9,7 @@ from tests.unit.hbase.rpc.fake_server import FakeServer, answer, exception, raw
 from tests.unit.replication.sinks.hbase.test_replicate import Shipment, Time, closed_port, name, shipper
 from walferry.hbase.rpc.errors import TableNotFound
 from walferry.replication.sinks.answers import Answers
-from walferry.replication.sinks.errors import SlaveUnreachable, Stopped
+from walferry.replication.sinks.errors import PeerClusterUnreachable, Stopped
 from walferry.replication.sinks.hbase.tries import SETTLE_SECONDS
 
 ONE_TRY_SECONDS = 0.1
@@ -59,14 +59,14 @@ def test_a_remote_exception_that_forbids_retries_is_raised_at_once():
     assert time.sleeps == []
 
 
-def test_a_slave_that_is_down_is_tried_until_the_deadline_and_then_named():
+def test_a_peer_cluster_that_is_down_is_tried_until_the_deadline_and_then_named():
     time, dead = Time(), closed_port()
     ship = shipper(dead, time=time)
-    with pytest.raises(SlaveUnreachable, match=r"has acknowledged nothing since .* UTC, until the deadline, in") as caught:
+    with pytest.raises(PeerClusterUnreachable, match=r"has acknowledged nothing since .* UTC, until the deadline, in") as caught:
         ship.ship(Shipment(), deadline=1300)
     ship.close()
     assert time.now == 1300
-    assert caught.value.slave == "slave:2181:/hbase"
+    assert caught.value.peer_cluster == "peer:2181:/hbase"
     assert caught.value.tries == len(time.sleeps) == ship.failed_batches
     assert caught.value.tries > 20
     assert f"{dead.host}:{dead.port} failed" in caught.value.last_error
@@ -77,14 +77,14 @@ def test_a_slave_that_is_down_is_tried_until_the_deadline_and_then_named():
 def test_a_deadline_that_has_passed_already_is_reported_as_such():
     with (
         FakeServer() as server,
-        pytest.raises(SlaveUnreachable, match="in 0 tries; the last: none: the deadline had passed already"),
+        pytest.raises(PeerClusterUnreachable, match="in 0 tries; the last: none: the deadline had passed already"),
     ):
         shipper(name(server), time=Time()).ship(Shipment(), deadline=1000)
 
 
 def test_no_sleep_goes_beyond_the_deadline():
     time = Time()
-    with pytest.raises(SlaveUnreachable):
+    with pytest.raises(PeerClusterUnreachable):
         shipper(closed_port(), time=time).ship(Shipment(), deadline=1002.5)
     assert time.sleeps == [1.0, 1.5]
 

@@ -1,4 +1,4 @@
-"""A slave whose regions the user may not write to: its RegionServers replicate the edits."""
+"""A peer cluster whose regions the user may not write to: its RegionServers replicate the edits."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def test_a_user_who_may_not_write_is_refused_once_and_all_edits_are_replicated(s
     assert summary.shippedCells == 4000
     assert summary.failedBatches == 0
     for table in tables:
-        assert sides.source.compare(table, sides.slave).same
+        assert sides.source.compare(table, sides.peer_cluster).same
     assert len([message for message in caplog.messages if "cannot be written to directly" in message]) == 1
 
 
@@ -73,7 +73,7 @@ def test_a_user_who_may_write_is_not_refused(sides, both, peer):
     summary = ship_one(sides.at, peer)
     assert summary.status is Status.DONE, summary.error
     assert (summary.sink, summary.directRefused) == (SinkKind.DIRECT, None)
-    assert sides.source.compare(table, sides.slave).same
+    assert sides.source.compare(table, sides.peer_cluster).same
 
 
 @pytest.mark.parametrize("sink", [SinkKind.HFILES], indirect=True)
@@ -85,8 +85,8 @@ def test_files_are_loaded_only_for_a_user_who_may(sides, both, peer):
     assert summary.sink == SinkKind.REPLICATE
     assert "AccessDeniedException" in summary.notLoaded
     assert STRANGER in summary.notLoaded
-    assert sides.source.compare(table, sides.slave).same
+    assert sides.source.compare(table, sides.peer_cluster).same
     sides.source.put_many(table, 2000, ["f:a"], batch=20, first=2000)
     summary = ship_one(sides.at, peer, run_id="another")
     assert (summary.status, summary.sink, summary.notLoaded) == (Status.DONE, SinkKind.HFILES, None), summary.error
-    assert sides.source.compare(table, sides.slave).same
+    assert sides.source.compare(table, sides.peer_cluster).same

@@ -1,4 +1,4 @@
-"""A slave that is busy, or throttles us, is paced: it is not taken for one that is down."""
+"""A peer cluster that is busy, or throttles us, is paced: it is not taken for one that is down."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ import pytest
 
 from tests.unit.hbase.rpc.fake_server import FakeServer, answer, exception
 from tests.unit.replication.sinks.hbase.multi_messages import MultiRequest
-from tests.unit.replication.sinks.hbase.scripted_slave import OpenRegion, ScriptedSlave
+from tests.unit.replication.sinks.hbase.scripted_peer_cluster import OpenRegion, ScriptedPeerCluster
 from tests.unit.replication.sinks.hbase.test_action_errors import error_of
 from tests.unit.replication.sinks.hbase.test_direct import halves, latest_of, rows, ship
 from tests.unit.replication.sinks.hbase.test_replicate import Shipment, Time, name, shipper
 from walferry.base.protos import hbase_pb2 as pb
 from walferry.hbase.rpc.errors import remote_error
 from walferry.replication.sinks.answers import Answers
-from walferry.replication.sinks.errors import SlaveUnreachable
+from walferry.replication.sinks.errors import PeerClusterUnreachable
 from walferry.replication.sinks.hbase.action_errors import is_busy, is_throttled, seconds_to_wait
 
 HBASE = "org.apache.hadoop.hbase."
@@ -61,26 +61,26 @@ def test_what_a_sink_could_not_pass_on_because_of_a_busy_server_is_busy_too() ->
 def test_a_busy_region_is_written_to_as_soon_as_it_takes_that(says: str, sleeps: list[float]) -> None:
     time = Time()
     answers = Answers(time.clock, time.clock)
-    told: list[bool] = []
+    reported: list[bool] = []
 
     def judge(region: OpenRegion, row: bytes) -> str | None:
-        told.append(answers.outage is None)
-        return says if len(told) <= 200 else None
+        reported.append(answers.outage is None)
+        return says if len(reported) <= 200 else None
 
     edits = [rows(b"a")]
-    with ScriptedSlave(regions=halves(), judge=judge) as slave:
-        ship(slave, time, *edits, deadline=1e9, answers=answers, patience_seconds=1.0)
-        assert slave.latest() == latest_of(edits)
-        assert slave.lookups == 1
-    assert all(told), "it was called down"
+    with ScriptedPeerCluster(regions=halves(), judge=judge) as peer_cluster:
+        ship(peer_cluster, time, *edits, deadline=1e9, answers=answers, patience_seconds=1.0)
+        assert peer_cluster.latest() == latest_of(edits)
+        assert peer_cluster.lookups == 1
+    assert all(reported), "it was called down"
     assert time.sleeps == sleeps or not sleeps
 
 
-def test_a_slave_that_throttles_until_the_deadline_is_no_slave_that_is_down() -> None:
+def test_a_peer_cluster_that_throttles_until_the_deadline_is_no_peer_cluster_that_is_down() -> None:
     time = Time()
-    throttling = ScriptedSlave(regions=halves(), judge=lambda region, row: THROTTLED)
-    with throttling as slave, pytest.raises(SlaveUnreachable) as ended:
-        ship(slave, time, rows(b"a"), deadline=1000.5, patience_seconds=0.1)
+    throttling = ScriptedPeerCluster(regions=halves(), judge=lambda region, row: THROTTLED)
+    with throttling as peer_cluster, pytest.raises(PeerClusterUnreachable) as ended:
+        ship(peer_cluster, time, rows(b"a"), deadline=1000.5, patience_seconds=0.1)
     assert ended.value.tries == 0, "then the group ends with its deadline"
     assert "RpcThrottlingException: write size limit exceeded - wait 10ms" in str(ended.value)
     assert sum(time.sleeps) == pytest.approx(0.5)
@@ -98,9 +98,9 @@ def test_a_request_that_asks_for_more_than_a_quota_ever_has_becomes_smaller() ->
         name, _, text = THROTTLED.partition(" ")
         return exception(name, f"{name}: {text}")(request)
 
-    with ScriptedSlave(regions=halves(0, 0), reply=reply) as slave:
-        ship(slave, Time(), *edits, deadline=1e9, patience_seconds=1.0)
-        assert slave.latest() == latest_of(edits)
+    with ScriptedPeerCluster(regions=halves(0, 0), reply=reply) as peer_cluster:
+        ship(peer_cluster, Time(), *edits, deadline=1e9, patience_seconds=1.0)
+        assert peer_cluster.latest() == latest_of(edits)
     assert sizes[:2] == [40, 40], "the first time, the wait may be enough"
     assert max(sizes[4:]) <= 10
     assert len(sizes) < 40

@@ -1,4 +1,4 @@
-"""A group that gives its slave up leaves a note, so the other groups of the job need not find out themselves."""
+"""A group that gives its peer cluster up leaves a note, so the other groups of the job need not find out themselves."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from walferry.engine.summary import GroupSummary, Status
 from walferry.replication.peers.reading import Peer
 from walferry.replication.source.cluster import SourceCluster
 from walferry.replication.source.session import Session
-from walferry.shipping import slave_down
+from walferry.shipping import peer_down
+from walferry.shipping.peer_down import MAX_NOTES, TRUSTED_SECONDS, forget_down, known_down, note_down
 from walferry.shipping.runs import begin_run, read_run, write_group
-from walferry.shipping.slave_down import MAX_NOTES, TRUSTED_SECONDS, forget_down, known_down, note_down
 
 PEER = Peer("p", "zk1:2181:/hbase", "DISABLED", {})
 
 
 @pytest.fixture
 def session(zk: KazooClient, hbase: HBaseZNodes, monkeypatch: pytest.MonkeyPatch) -> Session:
-    monkeypatch.setattr(slave_down, "why_down", lambda peer, source: pytest.fail("the slave is asked"))
+    monkeypatch.setattr(peer_down, "why_down", lambda peer, source: pytest.fail("the peer cluster is asked"))
     source = SourceCluster(quorum="", wal_root="file:///hbase", znode_parent=hbase.nodes.base, root=hbase.root)
     return session_of(zk, source)
 
@@ -30,8 +30,8 @@ def session(zk: KazooClient, hbase: HBaseZNodes, monkeypatch: pytest.MonkeyPatch
 def test_a_note_counts_for_the_groups_of_its_run(session):
     begin_run(session, "p", "run", 60)
     assert known_down(session, PEER, "run") is None
-    note_down(session, "p", "run", "slave x has\nacknowledged nothing")
-    assert known_down(session, PEER, "run") == "slave x has acknowledged nothing"
+    note_down(session, "p", "run", "peer cluster x has\nacknowledged nothing")
+    assert known_down(session, PEER, "run") == "peer cluster x has acknowledged nothing"
     assert known_down(session, PEER, "another run") is None
     assert known_down(session, Peer("q", PEER.cluster_key, "DISABLED", {}), "run") is None
 
@@ -67,7 +67,7 @@ def test_a_job_that_begins_again_forgets_the_note(session):
 
 def test_the_note_is_none_of_the_summaries(session):
     begin_run(session, "p", "run", 60)
-    down = GroupSummary(group="g", status=Status.SLAVE_DOWN, error="down")
+    down = GroupSummary(group="g", status=Status.PEER_DOWN, error="down")
     write_group(session, "p", "run", down)
     note_down(session, "p", "run", "down")
     assert read_run(session, "p", "run") == [down]
@@ -83,10 +83,10 @@ def test_without_a_run_there_is_nothing_to_note(session):
 def test_an_old_note_is_looked_into_and_left_anew_if_it_is_still_true(session, monkeypatch, why):
     begin_run(session, "p", "run", 60)
     note_down(session, "p", "run", "down")
-    now = slave_down.time.time() + TRUSTED_SECONDS + 1
-    monkeypatch.setattr(slave_down.time, "time", lambda: now)
+    now = peer_down.time.time() + TRUSTED_SECONDS + 1
+    monkeypatch.setattr(peer_down.time, "time", lambda: now)
     asked = []
-    monkeypatch.setattr(slave_down, "why_down", lambda peer, source: asked.append(peer) or why)  # type: ignore[func-returns-value]
+    monkeypatch.setattr(peer_down, "why_down", lambda peer, source: asked.append(peer) or why)  # type: ignore[func-returns-value]
     assert known_down(session, PEER, "run") == why
     assert known_down(session, PEER, "run") == why
     assert len(asked) == (1 if why else 2)
@@ -100,7 +100,7 @@ def test_an_old_note_is_looked_into_and_left_anew_if_it_is_still_true(session, m
     ],
 )  # fmt: skip
 def test_a_note_that_makes_no_sense_is_no_note(session, monkeypatch, note):
-    monkeypatch.setattr(slave_down, "why_down", lambda peer, source: None)
+    monkeypatch.setattr(peer_down, "why_down", lambda peer, source: None)
     begin_run(session, "p", "run", 60)
     session.zk.set(session.own.runs("p"), note)
     assert known_down(session, PEER, "run") is None
@@ -108,9 +108,9 @@ def test_a_note_that_makes_no_sense_is_no_note(session, monkeypatch, note):
 
 def test_a_note_is_told_in_one_short_line(session):
     begin_run(session, "p", "run", 60)
-    note = {"time": slave_down.time.time(), "error": "x\nFAILED\x1b[31m" + "y" * 100_000}
+    note = {"time": peer_down.time.time(), "error": "x\nFAILED\x1b[31m" + "y" * 100_000}
     session.zk.set(session.own.runs("p"), json.dumps({"run": note}).encode())
-    told = known_down(session, PEER, "run")
-    assert told
-    assert told.isprintable()
-    assert len(told) <= slave_down.MAX_ERROR_CHARS
+    reported = known_down(session, PEER, "run")
+    assert reported
+    assert reported.isprintable()
+    assert len(reported) <= peer_down.MAX_ERROR_CHARS

@@ -1,4 +1,4 @@
-"""The slave's regions split, merge and move, and a server dies, during writes: all cells arrive as they were made."""
+"""The peer cluster's regions split, merge and move, and a server dies, during writes: all cells arrive as they were made."""
 
 from __future__ import annotations
 
@@ -44,26 +44,27 @@ def all_kinds(count: int, chance: random.Random) -> Iterator[Mutation]:
 
 
 class Motion:
-    """Changes regions and servers of the slave. Each round needs a new table: a table that has split must be compacted first."""
+    """Changes regions and servers of the peer cluster. Each round needs a new table: a table that has split must be compacted
+    first."""
 
     def __init__(self, sides: ManyServers, table: str, chance: random.Random) -> None:
         self._sides, self._table, self._chance = sides, table, chance
 
     def split(self) -> None:
-        region = self._sides.slave.regions(self._table)[0]
-        self._sides.slave.split_region(region.encoded_name, b"row%05d" % (ROWS // 12))
+        region = self._sides.peer_cluster.regions(self._table)[0]
+        self._sides.peer_cluster.split_region(region.encoded_name, b"row%05d" % (ROWS // 12))
 
     def merge(self) -> None:
-        regions = sorted(self._sides.slave.regions(self._table), key=lambda region: region.start_key)
-        self._sides.slave.merge_regions(regions[-1].encoded_name, regions[-2].encoded_name)
+        regions = sorted(self._sides.peer_cluster.regions(self._table), key=lambda region: region.start_key)
+        self._sides.peer_cluster.merge_regions(regions[-1].encoded_name, regions[-2].encoded_name)
 
     def move(self) -> None:
-        for region in self._sides.slave.regions(self._table)[::2]:
-            others = [server for server in self._sides.slave.region_servers() if server != region.server]
-            self._sides.slave.move_region(region.encoded_name, self._chance.choice(others))
+        for region in self._sides.peer_cluster.regions(self._table)[::2]:
+            others = [server for server in self._sides.peer_cluster.region_servers() if server != region.server]
+            self._sides.peer_cluster.move_region(region.encoded_name, self._chance.choice(others))
 
     def kill(self) -> None:
-        self._sides.slave_cluster.kill_regionserver(0)
+        self._sides.peer_hbase.kill_regionserver(0)
 
 
 @pytest.fixture
@@ -72,7 +73,7 @@ def create(many_servers: ManyServers, unique: Callable[[str], str]) -> Callable[
 
     def make() -> str:
         table = unique("motion")
-        for client in (many_servers.source, many_servers.slave):
+        for client in (many_servers.source, many_servers.peer_cluster):
             client.create_table(table, {"f": GLOBAL, "g": GLOBAL, "l": LOCAL}, SPLITS, versions=100_000)
             for family in "fg":
                 client.alter_family(table, family, {"KEEP_DELETED_CELLS": "TRUE"})
@@ -86,7 +87,7 @@ def create(many_servers: ManyServers, unique: Callable[[str], str]) -> Callable[
 def slow_peer(many_servers: ManyServers, managed_peer: Callable[..., str]) -> str:
     """A managed peer that ships for longer than a region or a server needs to change."""
     source = many_servers.source_cluster.address
-    peer = managed_peer(source, many_servers.slave_cluster.address)
+    peer = managed_peer(source, many_servers.peer_hbase.address)
     reconfigure(source, peer, with_bandwidth(BYTES_A_SECOND))
     return peer
 
@@ -118,29 +119,29 @@ def check_motions(sides: ManyServers, peer: str, create: Callable[[], str], edit
             sides.source.write(table, all_kinds(edits_each, chance))
             roll(sides.at, peer)
             in_time[name] = in_time.get(name, 0) + ship_while(sides, peer, f"{name}{number}", getattr(motion, name))
-        sides.slave_cluster.start_regionserver()
-        compared = sides.source.compare(table, sides.slave, families=["f", "g"], raw=True)
+        sides.peer_hbase.start_regionserver()
+        compared = sides.source.compare(table, sides.peer_cluster, families=["f", "g"], raw=True)
         assert compared.same, compared.examples
         assert compared.left > 3 * edits_each
-        assert sides.slave.scan_all(table, ["l"], raw=True) == []
+        assert sides.peer_cluster.scan_all(table, ["l"], raw=True) == []
     print(f"in mid-shipment: {in_time}")
     assert all(in_time.values()), in_time
 
 
 @BY_REQUESTS
 @pytest.mark.timeout(900)
-def test_all_arrives_in_order_while_the_slave_is_in_motion(many_servers, slow_peer, create):
+def test_all_arrives_in_order_while_the_peer_cluster_is_in_motion(many_servers, slow_peer, create):
     check_motions(many_servers, slow_peer, create, 5_000, 1)
 
 
 @BY_REQUESTS
 @pytest.mark.soak
-def test_all_of_a_hundred_thousand_edits_arrives_in_order_while_the_slave_is_in_motion(many_servers, slow_peer, create):
+def test_all_of_a_hundred_thousand_edits_arrives_in_order_while_the_peer_cluster_is_in_motion(many_servers, slow_peer, create):
     check_motions(many_servers, slow_peer, create, 10_000, 10)
 
 
 class Disturbed:
-    """Makes something happen at the slave while it loads files: before the nth call of a function of bulk_load."""
+    """Makes something happen at the peer cluster while it loads files: before the nth call of a function of bulk_load."""
 
     def __init__(self, name: str, nth: int, happen: Callable[[], None]) -> None:
         self._call, self._nth, self._happen = getattr(bulk_load, name), nth, happen
@@ -172,17 +173,17 @@ def check_loads_in_motion(sides: ManyServers, peer: str, table: str, moment: tup
         assert disturbed.calls >= moment[1], name
         assert {s.status for s in summaries} == {Status.DONE}, [s.error for s in summaries]
         assert {s.sink for s in summaries} == {"hfiles"}, [s.notLoaded for s in summaries]
-    sides.slave_cluster.start_regionserver()
-    compared = sides.source.compare(table, sides.slave, families=["f", "g"], raw=True)
+    sides.peer_hbase.start_regionserver()
+    compared = sides.source.compare(table, sides.peer_cluster, families=["f", "g"], raw=True)
     assert compared.same, compared.examples
     assert compared.left > 3 * edits_each
-    assert sides.slave.scan_all(table, ["l"], raw=True) == []
+    assert sides.peer_cluster.scan_all(table, ["l"], raw=True) == []
     assert records_left(sides.at, peer) == []
 
 
 @AS_FILES
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize("moment", [("prepare", 1), ("load", 3)], ids=["before the first region", "in the middle of a region"])
-def test_files_are_loaded_while_the_slave_is_in_motion(many_servers, managed_peer, create, moment: tuple[str, int]):
-    peer = managed_peer(many_servers.source_cluster.address, many_servers.slave_cluster.address)
+def test_files_are_loaded_while_the_peer_cluster_is_in_motion(many_servers, managed_peer, create, moment: tuple[str, int]):
+    peer = managed_peer(many_servers.source_cluster.address, many_servers.peer_hbase.address)
     check_loads_in_motion(many_servers, peer, create(), moment, 2_000)

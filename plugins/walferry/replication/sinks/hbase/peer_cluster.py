@@ -1,4 +1,4 @@
-"""The slave of a peer while a group is shipped to it: its id, its live RegionServers, and a shipper for each sender."""
+"""The cluster of a peer while a group is shipped to it: its id, its live RegionServers, and a shipper for each sender."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ from walferry.hbase.layout import ZNodes
 from walferry.hbase.names import ServerName
 from walferry.hbase.rpc.admin import why_silent
 from walferry.hbase.tables.tables import Tables
-from walferry.replication.peers.reading import Peer, slave_of
+from walferry.replication.peers.reading import Peer, peer_cluster_of
 from walferry.replication.peers.settings import PeerSettings
 from walferry.replication.sinks.answers import Answers
-from walferry.replication.sinks.errors import SlaveRefusesLogin, SlaveUnreachable, Stopped
+from walferry.replication.sinks.errors import PeerClusterRefusesLogin, PeerClusterUnreachable, Stopped
 from walferry.replication.sinks.hbase.connections import Share
 from walferry.replication.sinks.hbase.direct import DirectShipper
 from walferry.replication.sinks.hbase.locations import Locations
@@ -36,28 +36,28 @@ from walferry.replication.sinks.hbase.tries import SendTerms
 CONNECT_SLEEP_SECONDS = 2.0
 FIRST_CONNECT_SECONDS = 5.0  # later tries take longer: an outage is reported soon, and a slow ensemble is still reached
 SHORTEST_TRY_SECONDS = 2.0
-CALL_TIMEOUT_SECONDS = 5.0  # for the slave's ZooKeeper, which is asked again after that
+CALL_TIMEOUT_SECONDS = 5.0  # for the peer cluster's ZooKeeper, which is asked again after that
 PING_SECONDS = 3.0
 MAX_PINGS = 64  # in one look; the other servers have their turn at a later look
 _PINGS_AT_ONCE = 16
 LOOKUP_SECONDS = 10.0  # for a server of hbase:meta to return a part of a table's regions, which takes it milliseconds
 
 
-class Slave:
-    """A connection to the ZooKeeper of the peer's slave, and through it the slave. A context manager.
+class PeerCluster:
+    """A connection to the ZooKeeper of the peer cluster, and through it the peer cluster. A context manager.
 
     Entering it tries to connect until `deadline` (time.monotonic) or until the settings' patience is over, and calls `on_failure`
-    after each failed try. Then it raises SlaveUnreachable. It raises ClusterError or ZNodeValueError if the cluster key does not
-    lead to HBase. All its shippers ask `right` before each request.
+    after each failed try. Then it raises PeerClusterUnreachable. It raises ClusterError or ZNodeValueError if the cluster key
+    does not lead to HBase. All its shippers ask `right` before each request.
     """
 
     def __init__(
         self, peer: Peer, settings: PeerSettings, deadline: float, *, login: Login, stop: threading.Event,
         on_failure: Callable[[], None] = lambda: None, right: Right | None = None,
     ) -> None:  # fmt: skip
-        key = peer.slave
+        key = peer.peer_cluster
         self._key = key
-        self._whose = slave_of(peer.id, key)
+        self._whose = peer_cluster_of(peer.id, key)
         self._nodes = ZNodes(key.znode_parent)
         self._deadline = deadline
         self._login = login
@@ -85,10 +85,10 @@ class Slave:
                 self.answers.failed(str(error))
                 if not error.retry_helps:
                     self.answers.given_up()
-                    raise SlaveRefusesLogin(str(self._key), str(error)) from error
+                    raise PeerClusterRefusesLogin(str(self._key), str(error)) from error
                 self._check_hope(tries, error)
                 if self._stop.wait(min(CONNECT_SLEEP_SECONDS, max(0.0, self._left))):
-                    raise Stopped(f"told to stop before slave {self._key} was reached") from error
+                    raise Stopped(f"told to stop before peer cluster {self._key} was reached") from error
                 self._on_failure()
             except BaseException:
                 self.answers.given_up()
@@ -106,9 +106,9 @@ class Slave:
 
     @property
     def id(self) -> UUID:
-        """The slave's cluster id."""
+        """The peer cluster's cluster id."""
         if self._id is None:
-            raise RuntimeError("a Slave is used within its with-block")
+            raise RuntimeError("a PeerCluster is used within its with-block")
         return self._id
 
     def shipper(self) -> Shipper:
@@ -137,9 +137,9 @@ class Slave:
     def look_after_calls(self, deadline: float) -> None:
         """Make a second call to servers whose calls take long, and end the calls of servers that do not answer this either.
 
-        A server that answers is at work on its call, so the slave is not silent, and the call is left alone. This asks servers
-        with overdue calls, and all servers with calls once the slave has been silent for a third of the patience or the deadline
-        has passed. If there are more servers than one look has time for, it asks some at a time.
+        A server that answers is at work on its call, so the peer cluster is not silent, and the call is left alone. This asks
+        servers with overdue calls, and all servers with calls once the peer cluster has been silent for a third of the patience
+        or the deadline has passed. If there are more servers than one look has time for, it asks some at a time.
         """
         late, patience = time.monotonic() > deadline, self._settings.patience_seconds
         suspect = late or self.answers.silent_seconds >= patience / 3
@@ -167,7 +167,9 @@ class Slave:
         if self._left <= 0:
             patience = self._settings.patience_seconds
             waited = patience if self.answers.silent_seconds >= patience else None
-            raise SlaveUnreachable(str(self._key), self.answers.since, tries, str(error), patience_seconds=waited) from error
+            raise PeerClusterUnreachable(
+                str(self._key), self.answers.since, tries, str(error), patience_seconds=waited
+            ) from error
 
     def _answers_ping(self, server: ServerName) -> bool:
         return why_silent(server, login=self._login, timeout=PING_SECONDS) is None
@@ -182,12 +184,13 @@ class Slave:
         self._zk = zk
 
     def _tables(self) -> Tables:
-        """Return the slave's tables. Failed calls are not tried again there: a sender's tries have their own end and pauses."""
+        """Return the peer cluster's tables. Failed calls are not tried again there: a sender's tries have their own end and
+        pauses."""
         if self._zk is None:
-            raise RuntimeError("a Slave is used within its with-block")
+            raise RuntimeError("a PeerCluster is used within its with-block")
         return Tables(self._zk, self._nodes, login=self._login, patience_seconds=0.0, call_seconds=LOOKUP_SECONDS)
 
     def _live_servers(self) -> frozenset[ServerName]:
         if self._zk is None:
-            raise RuntimeError("a Slave is used within its with-block")
+            raise RuntimeError("a PeerCluster is used within its with-block")
         return live_servers(self._zk, self._nodes)

@@ -1,4 +1,4 @@
-"""A slave of HBase 1 takes all kinds of edits, while its regions move and its servers die."""
+"""A peer cluster of HBase 1 takes all kinds of edits, while its regions move and its servers die."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from embedded.hbase import ClusterAddress
 from embedded.wire import put
 from tests.cluster.classic_failover import tried_again
 from tests.cluster.peer_changes import reconfigure
+from tests.cluster.test_peer_cluster_in_motion import BYTES_A_SECOND, SMALL, SPLITS, all_kinds
 from tests.cluster.test_peers_that_change import with_bandwidth
-from tests.cluster.test_slave_in_motion import BYTES_A_SECOND, SMALL, SPLITS, all_kinds
 from tests.cluster.walferry_runs import BOTH_SINKS, await_progress, plan, positions, roll, ship, source_of
 from tests.conftest import StandalonePair
 from walferry.engine.summary import Status
@@ -33,7 +33,7 @@ pytestmark = pytest.mark.timeout(1200)
 @dataclass(frozen=True)
 class Sides:
     source: JavaClient
-    slave: JavaClient
+    peer_cluster: JavaClient
     cluster: DistributedCluster
     address: ClusterAddress
     at: SourceCluster
@@ -41,8 +41,10 @@ class Sides:
 
 @pytest.fixture(scope="module")
 def classic(cluster_folder: Path) -> Iterator[DistributedCluster]:
-    with DistributedClusters(cluster_folder / "classic-slave", {"slave": classic_options(regionservers=2)}) as clusters:
-        yield clusters["slave"]
+    with DistributedClusters(
+        cluster_folder / "classic-peer-cluster", {"peer_cluster": classic_options(regionservers=2)}
+    ) as clusters:
+        yield clusters["peer_cluster"]
 
 
 @pytest.fixture
@@ -61,7 +63,7 @@ def peer(sides: Sides, managed_peer: Callable[..., str]) -> str:
 @pytest.fixture
 def table(sides: Sides, unique: Callable[[str], str]) -> str:
     name = unique("t")
-    for client in (sides.source, sides.slave):
+    for client in (sides.source, sides.peer_cluster):
         client.create_table(name, {"f": GLOBAL, "g": GLOBAL, "l": LOCAL}, SPLITS, versions=100_000)
         for family in ("f", "g"):
             # A region that is closed writes its memory to a file, and leaves out what deletes have masked.
@@ -76,10 +78,10 @@ def write(sides: Sides, table: str) -> None:
 
 
 def check_same(sides: Sides, table: str) -> None:
-    compared = tried_again(lambda: sides.source.compare(table, sides.slave, families=["f", "g"], raw=True))
+    compared = tried_again(lambda: sides.source.compare(table, sides.peer_cluster, families=["f", "g"], raw=True))
     assert compared.same, compared.examples
     assert compared.left > EDITS // 2
-    assert tried_again(lambda: sides.slave.scan_all(table, ["l"], raw=True)) == []
+    assert tried_again(lambda: sides.peer_cluster.scan_all(table, ["l"], raw=True)) == []
 
 
 @BOTH_SINKS
@@ -92,9 +94,9 @@ def test_edits_of_all_kinds_arrive(sides, peer, table, sink):
 
 def move_regions(sides: Sides, table: str) -> None:
     """Move each region to the other server."""
-    servers = sides.slave.region_servers()
-    for region in sides.slave.regions(table):
-        sides.slave.move_region(region.encoded_name, next(each for each in servers if each != region.server))
+    servers = sides.peer_cluster.region_servers()
+    for region in sides.peer_cluster.regions(table):
+        sides.peer_cluster.move_region(region.encoded_name, next(each for each in servers if each != region.server))
 
 
 def kill_server(sides: Sides, table: str) -> None:
@@ -102,7 +104,7 @@ def kill_server(sides: Sides, table: str) -> None:
 
 
 @pytest.mark.parametrize("change", [move_regions, kill_server])
-def test_what_the_slave_did_not_carry_out_is_sent_again_to_where_the_regions_are(sides, peer, table, change):
+def test_what_the_peer_cluster_did_not_carry_out_is_sent_again_to_where_the_regions_are(sides, peer, table, change):
     reconfigure(sides.address, peer, with_bandwidth(BYTES_A_SECOND))
     write(sides, table)
     roll(sides.at, peer)
@@ -121,11 +123,11 @@ def test_what_the_slave_did_not_carry_out_is_sent_again_to_where_the_regions_are
 
 
 @pytest.mark.parametrize(("families", "lacking"), [(["g"], "column family f of table {}"), ([], "table {}")])
-def test_what_the_slave_lacks_is_named_and_nothing_of_it_is_taken_as_shipped(sides, peer, unique, families, lacking):
+def test_what_the_peer_cluster_lacks_is_named_and_nothing_of_it_is_taken_as_shipped(sides, peer, unique, families, lacking):
     table = unique("t")
     sides.source.create_table(table, {"f": GLOBAL})
     if families:
-        sides.slave.create_table(table, dict.fromkeys(families, GLOBAL))
+        sides.peer_cluster.create_table(table, dict.fromkeys(families, GLOBAL))
     sides.source.write(table, [put("row", {"f:a": b"v"})])
     (summary,) = ship(sides.at, peer)
     assert summary.status is Status.FAILED
@@ -139,5 +141,5 @@ def test_it_takes_no_files_and_gets_the_edits_by_requests(sides: Sides, peer: st
     sides.source.write(table, [put("row", {"f:0": b"x"})])
     summaries = ship(sides.at, peer)
     assert {s.status for s in summaries} == {Status.DONE}, [s.error for s in summaries]
-    assert [cell.value for cell in sides.slave.scan_all(table)] == [b"x"]
+    assert [cell.value for cell in sides.peer_cluster.scan_all(table)] == [b"x"]
     assert any("HBase 1, which takes no files" in (s.notLoaded or "") for s in summaries), [s.notLoaded for s in summaries]

@@ -17,25 +17,25 @@ from tests.unit.hbase.wal.encoder import Cell, Entry, encode_entry, encode_wal
 from tests.unit.hbase.wal.memory_file import MemoryFile
 from walferry.base.protos import hbase_pb2 as pb
 from walferry.hbase.wal.errors import WalCorruptError
-from walferry.hbase.wal.reader import read_windows
+from walferry.hbase.wal.reader import read_wal_batches
 from walferry.hbase.wal.scan import scan_entries
-from walferry.hbase.wal.windows import Window
-from walferry.replication.filters import window as filters
-from walferry.replication.filters.window import FilterRules, Reason, distinct_tables, filter_window, table_name, uuid_field
+from walferry.hbase.wal.wal_batches import WalBatch
+from walferry.replication.filters import batch as filters
+from walferry.replication.filters.batch import FilterRules, Reason, distinct_tables, filter_batch, table_name, uuid_field
 from walferry.replication.sinks.hbase.shipment import assemble
 
-SOURCE, SLAVE, OTHER = uuid.UUID(int=1 << 127 | 5), uuid.UUID(int=(1 << 64) - 1), uuid.UUID(int=77)
-RULES = FilterRules(SOURCE, SLAVE)
+SOURCE, PEER_CLUSTER, OTHER = uuid.UUID(int=1 << 127 | 5), uuid.UUID(int=(1 << 64) - 1), uuid.UUID(int=77)
+RULES = FilterRules(SOURCE, PEER_CLUSTER)
 GLOBAL = pb.REPLICATION_SCOPE_GLOBAL
 MARK = np.frombuffer(uuid_field(SOURCE), np.uint8)
 
 
-def window_of(*entries: Entry, base: int = 1000) -> Window:
+def batch_of(*entries: Entry, base: int = 1000) -> WalBatch:
     data = np.frombuffer(b"".join(map(encode_entry, entries)), np.uint8)
     scan = scan_entries(data, 0, len(data))
     assert scan.fault is None
     assert len(scan.index) == len(entries)
-    return Window(data, base, scan.index)
+    return WalBatch(data, base, scan.index)
 
 
 def put(family: bytes = b"f", row: bytes = b"row", value: bytes = b"value", qualifier: bytes = b"q") -> Cell:
@@ -52,42 +52,45 @@ def entry(*cells: Cell, table: bytes = b"t", scopes: dict[bytes, int] | None = N
     return Entry(key, cells)
 
 
-def request_of(window: Window, rules: FilterRules = RULES) -> tuple[pb.ReplicateWALEntryRequest, bytes]:
-    kept = filter_window(window, rules, "wal")
+def request_of(batch: WalBatch, rules: FilterRules = RULES) -> tuple[pb.ReplicateWALEntryRequest, bytes]:
+    kept = filter_batch(batch, rules, "wal")
     chosen = np.flatnonzero(kept.cells)
     if not chosen.size:
         return pb.ReplicateWALEntryRequest(), b""
-    shipment = assemble(window, kept, chosen, MARK)
+    shipment = assemble(batch, kept, chosen, MARK)
     request = pb.ReplicateWALEntryRequest.FromString(b"".join(e.tobytes() for e in shipment.entries))
     assert shipment.entry_count == len(request.entry)
     assert shipment.cell_count == sum(e.associated_cell_count for e in request.entry)
     return request, b"".join(c.tobytes() for c in shipment.cells)
 
 
-def reasons(window: Window, rules: FilterRules = RULES) -> list[Reason]:
-    return [Reason(r) for r in filter_window(window, rules, "wal").reason]
+def reasons(batch: WalBatch, rules: FilterRules = RULES) -> list[Reason]:
+    return [Reason(r) for r in filter_batch(batch, rules, "wal").reason]
 
 
-def test_entries_that_the_slave_has_consumed_are_dropped():
-    assert reasons(window_of(entry(put(), ids=(OTHER, SLAVE)), entry(put(), ids=(OTHER,)))) == [Reason.FROM_SLAVE, Reason.SHIPPED]
+def test_entries_that_the_peer_cluster_has_consumed_are_dropped():
+    assert reasons(batch_of(entry(put(), ids=(OTHER, PEER_CLUSTER)), entry(put(), ids=(OTHER,)))) == [
+        Reason.FROM_PEER_CLUSTER,
+        Reason.SHIPPED,
+    ]
 
 
 def test_the_old_single_cluster_id_counts_too():
     e = entry(put())
-    e.key.cluster_id.least_sig_bits, e.key.cluster_id.most_sig_bits = SLAVE.int & (2**64 - 1), SLAVE.int >> 64
-    assert reasons(window_of(e)) == [Reason.FROM_SLAVE]
+    e.key.cluster_id.least_sig_bits, e.key.cluster_id.most_sig_bits = PEER_CLUSTER.int & (2**64 - 1), PEER_CLUSTER.int >> 64
+    assert reasons(batch_of(e)) == [Reason.FROM_PEER_CLUSTER]
 
 
 @pytest.mark.parametrize("scope", [pb.REPLICATION_SCOPE_LOCAL, pb.REPLICATION_SCOPE_SERIAL])
 def test_only_global_families_are_shipped(scope):
     e = entry(put(b"f"), put(b"l", value=b"secret"), put(b"f", value=b"more"), scopes={b"f": GLOBAL, b"l": scope})
-    request, cells = request_of(window_of(e))
+    request, cells = request_of(batch_of(e))
     assert request.entry[0].associated_cell_count == 2
     assert cells == put(b"f").encode() + put(b"f", value=b"more").encode()
 
 
 def test_an_entry_without_scopes_is_dropped():
-    assert reasons(window_of(entry(put(), scopes={}), entry(put(b"g")))) == [Reason.NOT_GLOBAL, Reason.NOT_GLOBAL]
+    assert reasons(batch_of(entry(put(), scopes={}), entry(put(b"g")))) == [Reason.NOT_GLOBAL, Reason.NOT_GLOBAL]
 
 
 @pytest.mark.parametrize("scopes", [{}, {b"f": GLOBAL}, {b"METAFAMILY": GLOBAL, b"f": GLOBAL}])
@@ -104,29 +107,29 @@ def test_an_entry_without_scopes_is_dropped():
     ],
 )
 def test_a_marker_is_never_shipped_whatever_its_scopes_and_is_named(qualifier, reason, scopes):
-    assert reasons(window_of(entry(put(b"METAFAMILY", qualifier=qualifier), scopes=scopes))) == [reason]
+    assert reasons(batch_of(entry(put(b"METAFAMILY", qualifier=qualifier), scopes=scopes))) == [reason]
 
 
 @pytest.mark.parametrize("qualifier", [b"", b"HBASE::", b"HBASE::FLUSHED", b"HBASE::BULK_LOAD2", b"hbase::flush"])
 def test_an_unknown_marker_is_an_ordinary_edit(qualifier):
     edit = put(b"METAFAMILY", qualifier=qualifier)
-    assert reasons(window_of(entry(edit), entry(edit, scopes={b"METAFAMILY": GLOBAL}))) == [Reason.NOT_GLOBAL, Reason.SHIPPED]
+    assert reasons(batch_of(entry(edit), entry(edit, scopes={b"METAFAMILY": GLOBAL}))) == [Reason.NOT_GLOBAL, Reason.SHIPPED]
 
 
 def test_a_marker_s_qualifier_in_another_family_is_an_ordinary_edit():
-    assert reasons(window_of(entry(put(b"f", qualifier=b"HBASE::FLUSH")))) == [Reason.SHIPPED]
+    assert reasons(batch_of(entry(put(b"f", qualifier=b"HBASE::FLUSH")))) == [Reason.SHIPPED]
 
 
 def test_edits_beside_a_marker_are_shipped_without_it():
     e = entry(put(row=b"a"), put(b"METAFAMILY", qualifier=b"HBASE::FLUSH"), put(row=b"b"), put(b"l"))
-    request, cells = request_of(window_of(e))
+    request, cells = request_of(batch_of(e))
     assert cells == put(row=b"a").encode() + put(row=b"b").encode()
     assert request.entry[0].associated_cell_count == 2
 
 
 def test_rows_are_counted_as_hbase_counts_operations():
-    window = window_of(entry(put(row=b"a"), put(row=b"a"), put(row=b"b"), put(row=b"a")), entry(put(row=b"")))
-    assert list(filter_window(window, RULES, "wal").rows) == [3, 1]
+    batch = batch_of(entry(put(row=b"a"), put(row=b"a"), put(row=b"b"), put(row=b"a")), entry(put(row=b"")))
+    assert list(filter_batch(batch, RULES, "wal").rows) == [3, 1]
 
 
 @pytest.mark.slow
@@ -137,45 +140,45 @@ def test_a_table_may_have_any_number_of_replicated_families(families, compressed
     scopes = {b"f%05d" % i: GLOBAL for i in range(families)}
     wide = entry(*(put(f, value=f) for f in [*scopes, b"local", *reversed(scopes), b"g"]), scopes=scopes)
     data = compress([wide, entry(put())], Encoder(tags=False, codec=None))[0] if compressed else encode_wal([wide, entry(put())])
-    windows = list(read_windows(MemoryFile(data), "wal", 0, partial_tail="error"))
-    assert [cells for window in windows for cells in filter_window(window, RULES, "wal").cells.tolist()] == [2 * families, 1]
+    batches = list(read_wal_batches(MemoryFile(data), "wal", 0, partial_tail="error"))
+    assert [cells for batch in batches for cells in filter_batch(batch, RULES, "wal").cells.tolist()] == [2 * families, 1]
 
 
 def test_families_are_found_in_whatever_order_a_key_names_them():
     names = [b"g", b"f", b"ff", b"", b"a"]
-    window = window_of(entry(*map(put, [*names, b"b", b"fg"]), scopes=dict.fromkeys(names, GLOBAL)))
-    assert filter_window(window, RULES, "wal").cells.tolist() == [len(names)]
+    batch = batch_of(entry(*map(put, [*names, b"b", b"fg"]), scopes=dict.fromkeys(names, GLOBAL)))
+    assert filter_batch(batch, RULES, "wal").cells.tolist() == [len(names)]
 
 
 @pytest.mark.slow
 def test_many_families_in_whatever_order_take_no_long_time():
     names = [b"%06d" % i for i in range(60_000)]
-    wide = window_of(entry(*[put(b"000000", qualifier=b"")] * 60_000, scopes=dict.fromkeys(reversed(names), GLOBAL)))
+    wide = batch_of(entry(*[put(b"000000", qualifier=b"")] * 60_000, scopes=dict.fromkeys(reversed(names), GLOBAL)))
     began = time.process_time()
-    assert filter_window(wide, RULES, "wal").cells.tolist() == [60_000]
-    none = window_of(entry(*[put(b"x00000", qualifier=b"")] * 60_000, scopes=dict.fromkeys(reversed(names), GLOBAL)))
-    assert filter_window(none, RULES, "wal").cells.tolist() == [0]
+    assert filter_batch(wide, RULES, "wal").cells.tolist() == [60_000]
+    none = batch_of(entry(*[put(b"x00000", qualifier=b"")] * 60_000, scopes=dict.fromkeys(reversed(names), GLOBAL)))
+    assert filter_batch(none, RULES, "wal").cells.tolist() == [0]
     assert time.process_time() - began < 3
 
 
 @pytest.mark.slow
 def test_many_tables_take_no_long_time():
     names = [b"%05d" % i for i in range(30_000)]
-    window = window_of(*(entry(put(), table=name) for name in [*names, *reversed(names)]))
+    batch = batch_of(*(entry(put(), table=name) for name in [*names, *reversed(names)]))
     began = time.process_time()
-    table_of, first_of = distinct_tables(window)
+    table_of, first_of = distinct_tables(batch)
     assert time.process_time() - began < 3
     assert len(first_of) == len(names)
-    assert [table_name(window, int(first_of[table])) for table in table_of[::1000]] == [*names, *reversed(names)][::1000]
+    assert [table_name(batch, int(first_of[table])) for table in table_of[::1000]] == [*names, *reversed(names)][::1000]
 
 
 def test_tables_whose_hashes_fall_together_may_have_several_numbers(monkeypatch):
     monkeypatch.setattr(filters, "_number_tables", together(filters._number_tables))
     names = [b"%05d" % (i % 300) for i in range(900)]
-    window = window_of(*(entry(put(), table=name) for name in names))
-    table_of, first_of = distinct_tables(window)
+    batch = batch_of(*(entry(put(), table=name) for name in names))
+    table_of, first_of = distinct_tables(batch)
     assert len(first_of) > 300
-    assert [table_name(window, int(first_of[table])) for table in table_of] == names
+    assert [table_name(batch, int(first_of[table])) for table in table_of] == names
 
 
 def together(number: Any) -> Any:
@@ -189,13 +192,13 @@ def together(number: Any) -> Any:
 
 def test_malformed_scopes_are_reported_with_file_and_offset():
     e = entry(put())
-    window = window_of(e, e)
-    data = window.buf.copy()
-    at = int(window.index.key_start[1])
+    batch = batch_of(e, e)
+    data = batch.buf.copy()
+    at = int(batch.index.key_start[1])
     scopes = data[at:].tobytes().index(b"\x0a\x01f") + at  # the FamilyScope's family: tag, length
     data[scopes + 1] = 100
-    with pytest.raises(WalCorruptError, match=f"some/wal at byte {window.entry_offset(1)}:"):
-        filter_window(Window(data, window.base, window.index), RULES, "some/wal")
+    with pytest.raises(WalCorruptError, match=f"some/wal at byte {batch.entry_offset(1)}:"):
+        filter_batch(WalBatch(data, batch.base, batch.index), RULES, "some/wal")
 
 
 names = st.sampled_from([b"t", b"u", b"ns:t", b"hbase:meta", b"hbase:acl"])
@@ -207,7 +210,7 @@ entries_ = st.builds(
     st.lists(cells_, max_size=6),
     names,
     st.dictionaries(families, st.sampled_from([0, 1, 2]), max_size=4),
-    st.lists(st.sampled_from([SOURCE, SLAVE, OTHER]), max_size=3),
+    st.lists(st.sampled_from([SOURCE, PEER_CLUSTER, OTHER]), max_size=3),
 )
 
 
@@ -225,14 +228,14 @@ def test_the_compiled_filter_does_what_a_plain_one_over_messages_does(entries):
         global_families = {s.family for s in e.key.scopes if s.scope_type == GLOBAL}
         ids = [uuid.UUID(int=i.most_sig_bits << 64 | i.least_sig_bits) for i in e.key.cluster_ids]
         cells = [c for c in e.cells if c.family in global_families and not is_marker(c)]
-        if not cells or SLAVE in ids:
+        if not cells or PEER_CLUSTER in ids:
             continue
         key = pb.WALKey.FromString(e.key.SerializeToString())
         if SOURCE not in ids:
             key.MergeFromString(uuid_field(SOURCE))
         want_entries.append((key, len(cells)))
         want_cells += b"".join(c.encode() for c in cells)
-    request, cells = request_of(window_of(*entries))
+    request, cells = request_of(batch_of(*entries))
     assert [(e.key, e.associated_cell_count) for e in request.entry] == want_entries
     assert cells == want_cells
 

@@ -1,4 +1,4 @@
-"""Windows of any size give the entries of a compressed file, from any position, and wherever it ends."""
+"""Batches of any size give the entries of a compressed file, from any position, and wherever it ends."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from walferry.hbase.wal.errors import WalCorruptError, WalPositionError, WalTrun
 
 @pytest.mark.slow
 @given(written, st.booleans(), codecs, st.sampled_from([1, 40, 200, 1 << 20]), st.sampled_from([5, 1 << 18]))
-def test_what_was_written_is_read(written: list[Entry], tags: bool, codec: int | None, window_bytes: int, chunk: int) -> None:
+def test_what_was_written_is_read(written: list[Entry], tags: bool, codec: int | None, wal_batch_bytes: int, chunk: int) -> None:
     data, offsets = compress(written, Encoder(tags=tags, codec=codec, chunk=chunk))
-    found = read(data, window_bytes=window_bytes)
+    found = read(data, wal_batch_bytes=wal_batch_bytes)
     assert found.error is None
     assert found.entries == plain(written)
     assert (found.starts, found.ends) == (offsets[:-1], offsets[1:])
@@ -27,11 +27,11 @@ def test_what_was_written_is_read(written: list[Entry], tags: bool, codec: int |
 @pytest.mark.slow
 @given(written, st.booleans(), codecs, st.sampled_from([40, 1 << 20]), st.data())
 def test_reading_from_a_position_gives_what_follows_it(
-    written: list[Entry], tags: bool, codec: int | None, window_bytes: int, data: st.DataObject
+    written: list[Entry], tags: bool, codec: int | None, wal_batch_bytes: int, data: st.DataObject
 ) -> None:
     file, offsets = compress(written, Encoder(tags=tags, codec=codec))
     first = data.draw(st.integers(0, len(written)))
-    found = read(file, offsets[first], window_bytes)
+    found = read(file, offsets[first], wal_batch_bytes)
     assert found.error is None
     assert found.entries == plain(written[first:])
     assert found.starts == offsets[first:-1]
@@ -50,19 +50,19 @@ def test_a_position_that_is_not_an_entry_s_start_is_refused(codec: str) -> None:
 
 
 @pytest.mark.parametrize("codec", SOME_QUICKLY)
-@pytest.mark.parametrize("window_bytes", [7, pytest.param(1 << 20, marks=pytest.mark.slow)])
-def test_a_file_that_ends_anywhere_gives_its_whole_entries(codec: str, window_bytes: int) -> None:
+@pytest.mark.parametrize("wal_batch_bytes", [7, pytest.param(1 << 20, marks=pytest.mark.slow)])
+def test_a_file_that_ends_anywhere_gives_its_whole_entries(codec: str, wal_batch_bytes: int) -> None:
     data, offsets = SAMPLES[codec]
     for length in range(offsets[0], len(data)):
         whole = sum(end <= length for end in offsets[1:])
-        found = read(data[:length], window_bytes=window_bytes)
+        found = read(data[:length], wal_batch_bytes=wal_batch_bytes)
         assert found.entries == plain(SAMPLE[:whole]), length
         if length in offsets or length > offsets[-1]:
             assert found.error is None, length
         else:
             assert isinstance(found.error, WalTruncatedError), length
             assert found.error.offset == offsets[whole]
-        stopped = read(data[:length], window_bytes=window_bytes, partial_tail="stop")
+        stopped = read(data[:length], wal_batch_bytes=wal_batch_bytes, partial_tail="stop")
         assert (stopped.entries, stopped.error) == (plain(SAMPLE[:whole]), None)
 
 

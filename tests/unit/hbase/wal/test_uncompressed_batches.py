@@ -1,4 +1,4 @@
-"""Windows of any size give the entries of a plain file, wherever it ends and whichever byte is wrong."""
+"""Batches of any size give the entries of a plain file, wherever it ends and whichever byte is wrong."""
 
 import pytest
 from hypothesis import example, given
@@ -8,21 +8,21 @@ from tests.unit.hbase.wal.encoder import PUT, TRAILER, Cell, Entry, encode_entry
 from tests.unit.hbase.wal.samples import SAMPLE, SAMPLE_BYTES, SAMPLE_STARTS, Read, read
 from tests.unit.hbase.wal.strategies import entries, positions
 from walferry.hbase.wal.errors import WalCorruptError, WalError, WalOverrunError, WalPositionError, WalTruncatedError
-from walferry.hbase.wal.windows import PartialTail
+from walferry.hbase.wal.wal_batches import PartialTail
 
 
 @given(st.lists(entries(), max_size=6), st.integers(1, 3000))
-def test_windows_of_any_size_give_every_entry_once_and_in_order(written: list[Entry], window_bytes: int) -> None:
-    found = read(encode_wal(written), window_bytes=window_bytes)
+def test_batches_of_any_size_give_every_entry_once_and_in_order(written: list[Entry], wal_batch_bytes: int) -> None:
+    found = read(encode_wal(written), wal_batch_bytes=wal_batch_bytes)
     assert found.error is None
     assert found.entries == list(map(encode_entry, written))
     assert found.starts == positions(written)[:-1]
 
 
-def test_an_entry_of_several_megabytes_is_read_through_small_windows() -> None:
+def test_an_entry_of_several_megabytes_is_read_through_small_batches() -> None:
     big = entry(Cell(b"row", b"f", b"q", 1, PUT, b"\x01\x02" * 2_500_000))
     written = [SAMPLE[0], big, SAMPLE[3]]
-    assert read(encode_wal(written), window_bytes=64 << 10).entries == list(map(encode_entry, written))
+    assert read(encode_wal(written), wal_batch_bytes=64 << 10).entries == list(map(encode_entry, written))
 
 
 @pytest.mark.parametrize("partial_tail", ["error", "stop"])
@@ -61,15 +61,15 @@ def test_a_damaged_entry_is_not_blamed_on_the_position_before_it() -> None:
     assert error.offset == SAMPLE_STARTS[2]
 
 
-@pytest.mark.parametrize("window_bytes", [1, 8 << 20])
-def test_a_file_cut_at_any_byte_gives_the_whole_entries_and_then_says_that_it_ends_early(window_bytes: int) -> None:
+@pytest.mark.parametrize("wal_batch_bytes", [1, 8 << 20])
+def test_a_file_cut_at_any_byte_gives_the_whole_entries_and_then_says_that_it_ends_early(wal_batch_bytes: int) -> None:
     for length in range(len(SAMPLE_BYTES)):
         whole = [encode_entry(e) for e, end in zip(SAMPLE, SAMPLE_STARTS[1:], strict=True) if end <= length]
         cut = SAMPLE_BYTES[:length]
-        assert read(cut, window_bytes=window_bytes, partial_tail="stop") == Read(
+        assert read(cut, wal_batch_bytes=wal_batch_bytes, partial_tail="stop") == Read(
             whole, SAMPLE_STARTS[: len(whole)], SAMPLE_STARTS[1 : len(whole) + 1]
         )
-        found = read(cut, window_bytes=window_bytes)
+        found = read(cut, wal_batch_bytes=wal_batch_bytes)
         assert found.entries == whole
         if length in SAMPLE_STARTS or length > SAMPLE_STARTS[-1]:  # between entries, or in the trailer
             assert found.error is None
@@ -84,12 +84,12 @@ def test_a_file_cut_at_any_byte_gives_the_whole_entries_and_then_says_that_it_en
 
 
 @pytest.mark.parametrize("flip", [0x01, 0x80, 0xFF])
-@pytest.mark.parametrize("window_bytes", [64, 8 << 20])
-def test_with_any_byte_flipped_the_entries_before_it_are_right_and_the_rest_ends(flip: int, window_bytes: int) -> None:
+@pytest.mark.parametrize("wal_batch_bytes", [64, 8 << 20])
+def test_with_any_byte_flipped_the_entries_before_it_are_right_and_the_rest_ends(flip: int, wal_batch_bytes: int) -> None:
     for at in range(len(SAMPLE_BYTES)):
         broken = bytearray(SAMPLE_BYTES)
         broken[at] ^= flip
-        found = read(bytes(broken), window_bytes=window_bytes)
+        found = read(bytes(broken), wal_batch_bytes=wal_batch_bytes)
         untouched = [encode_entry(e) for e, end in zip(SAMPLE, SAMPLE_STARTS[1:], strict=True) if end <= at]
         if at >= SAMPLE_STARTS[-1]:  # a broken trailer may lose the last entry, but never silently
             assert found.error is not None

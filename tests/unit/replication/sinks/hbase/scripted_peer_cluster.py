@@ -1,4 +1,4 @@
-"""A slave whose RegionServers know Multi: regions that move, split and merge, results with errors, servers that die."""
+"""A peer cluster whose RegionServers know Multi: regions that move, split and merge, results with errors, servers that die."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class OpenRegion:
 
 
 @dataclass
-class ScriptedSlave:
+class ScriptedPeerCluster:
     """Its regions are in `regions`; what hbase:meta says of them is `told`, which `tell` brings up to date.
 
     `before(server number, request)` is called before each Multi is carried out. `judge(region, row)` may let single actions fail.
@@ -53,7 +53,7 @@ class ScriptedSlave:
     before: Callable[[int, Any], None] = lambda server, request: None
     judge: Callable[[OpenRegion, bytes], Reply] = lambda region, row: None
     reply: Callable[[int, Request], bytes | None] = lambda server, request: None  # in place of carrying it out
-    told: list[Region] = field(default_factory=list)
+    reported: list[Region] = field(default_factory=list)
     lookups: int = 0
     multis: list[tuple[int, Any]] = field(default_factory=list)
     requests: list[Request] = field(default_factory=list)
@@ -65,7 +65,7 @@ class ScriptedSlave:
         self.hosts = [FakeServer(self._behaviour(i)) for i in range(self.servers)]
         self.tell()
 
-    def __enter__(self) -> ScriptedSlave:
+    def __enter__(self) -> ScriptedPeerCluster:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
@@ -85,7 +85,7 @@ class ScriptedSlave:
     def tell(self) -> None:
         """Let hbase:meta say where the regions are now."""
         with self._lock:
-            self.told = [
+            self.reported = [
                 Region(r.name, r.start, r.end, None if r.server is None else self.name(r.server))
                 for r in sorted(self.regions, key=lambda r: (r.table, r.start))
             ]
@@ -96,18 +96,18 @@ class ScriptedSlave:
         """The regions of a table, as hbase:meta tells them."""
         with self._lock:
             self.lookups += 1
-            found = [region for region in self.told if region.name.startswith(table.encode() + b",")]
+            found = [region for region in self.reported if region.name.startswith(table.encode() + b",")]
         if not found:
             raise MissingTable(table, "zk1:2181")
         return found
 
     def as_tables(self) -> Any:
-        """This slave in the place of walferry.hbase.tables.Tables."""
-        slave = self
+        """This peer cluster in the place of walferry.hbase.tables.Tables."""
+        peer_cluster = self
 
         class Tables:
             def regions(self, table: str, seconds: Callable[[], float]) -> list[Region]:
-                return slave.regions_of(table)
+                return peer_cluster.regions_of(table)
 
             def interrupt(self) -> None: ...
 

@@ -6,11 +6,12 @@ In HBase's order (SystemTableWALEntryFilter, ScopeWALEntryFilter, NamespaceTable
  2. Cells are dropped whose family is not GLOBAL in the WALKey's scopes, and so are the markers of HBase's own actions (a source
     with hbase.replication.bulkload.enabled also keeps the scopes of these entries).
  3. Cells that the peer's namespaces and table-families exclude are dropped.
- 4. Entries that the slave has already consumed (its UUID is among the key's cluster ids) are dropped. The key of every other
+ 4. Entries that the peer cluster has already consumed (its UUID is among the key's cluster ids) are dropped. The key of every
+ other
     entry gets the source's UUID, unless it already contains it.
 
 Three more kinds of cells are dropped: cells of tables and families that are known to be deleted at both clusters, as in
-HBaseInterClusterReplicationEndpoint; cells that the slave has got as files; and cells older than an initial snapshot.
+HBaseInterClusterReplicationEndpoint; cells that the peer cluster has got as files; and cells older than an initial snapshot.
 
 Nothing is decoded or re-encoded: the result lists, for each entry, the byte spans of the buffer to ship. This module only finds
 the descriptors of bulk loads and the cells with visibility labels. The sink decides about the bulk loads, visibility.py about the
@@ -31,7 +32,7 @@ from walferry.base.kernels.read import Bytes, Ints, WireType, compare_bytes, fin
 from walferry.hbase.wal.cells import BULK_LOAD, KEY_TAIL, META_FAMILY, TagType, cell_end, family_of, has_tag, row_of, value_start
 from walferry.hbase.wal.errors import WalCorruptError
 from walferry.hbase.wal.keys import KeyField, halves, halves_array, read_scope, read_uuid
-from walferry.hbase.wal.windows import Window
+from walferry.hbase.wal.wal_batches import WalBatch
 from walferry.replication.filters.rules import Families, FilterRules, PeerTables, Reason
 
 SCOPE_BYTES: Final = 6  # of the shortest scope in a WALKey: three tags, two lengths, the scope itself
@@ -45,7 +46,7 @@ _PROBES: Final = 64  # for a table among those with similar hashes
 
 @dataclass(frozen=True)
 class KeptEdits:
-    """The parts of a window that are shipped. All arrays but the spans have an element for each entry of the window.
+    """The parts of a batch that are shipped. All arrays but the spans have an element for each entry of the batch.
 
     Entry i's cells to ship are the buffer's bytes [span_start[j], span_end[j]) for j in [span_first[i], span_first[i + 1]).
     """
@@ -61,31 +62,31 @@ class KeptEdits:
     span_end: Ints
 
 
-def filter_window(window: Window, rules: FilterRules, path: str) -> KeptEdits:
-    """Decide which edits of `window` the peer gets.
+def filter_batch(batch: WalBatch, rules: FilterRules, path: str) -> KeptEdits:
+    """Decide which edits of `batch` the peer gets.
 
     Raises WalCorruptError with `path` and the offset if a WALKey cannot be parsed.
     """
-    kept = _filter_window(window, rules, path)
+    kept = _filter_batch(batch, rules, path)
     if rules.tables.deleted:
-        _note_lost(window, kept, replace(rules, tables=replace(rules.tables, deleted={})), path, Reason.DELETED)
+        _note_lost(batch, kept, replace(rules, tables=replace(rules.tables, deleted={})), path, Reason.DELETED)
     if rules.tables.loaded:
-        _note_lost(window, kept, replace(rules, tables=replace(rules.tables, loaded={})), path, Reason.LOADED)
+        _note_lost(batch, kept, replace(rules, tables=replace(rules.tables, loaded={})), path, Reason.LOADED)
     if rules.tables.copied:
-        _note_lost(window, kept, replace(rules, tables=replace(rules.tables, copied={})), path, Reason.COPIED)
+        _note_lost(batch, kept, replace(rules, tables=replace(rules.tables, copied={})), path, Reason.COPIED)
     return kept
 
 
-def _note_lost(window: Window, kept: KeptEdits, without: FilterRules, path: str, reason: Reason) -> None:
+def _note_lost(batch: WalBatch, kept: KeptEdits, without: FilterRules, path: str, reason: Reason) -> None:
     """Note the reason for entries that would be shipped under the other rules."""
-    lost = (_filter_window(window, without, path).cells > 0) & (kept.cells == 0) & (kept.reason != Reason.BULK_LOAD)
+    lost = (_filter_batch(batch, without, path).cells > 0) & (kept.cells == 0) & (kept.reason != Reason.BULK_LOAD)
     kept.reason[lost] = reason
 
 
-def _filter_window(window: Window, rules: FilterRules, path: str) -> KeptEdits:
-    index, n = window.index, len(window.index)
-    table_of, first_of = distinct_tables(window)
-    kinds, family_first, family_start, family_bytes = _family_tables(window, first_of, rules.tables)
+def _filter_batch(batch: WalBatch, rules: FilterRules, path: str) -> KeptEdits:
+    index, n = batch.index, len(batch.index)
+    table_of, first_of = distinct_tables(batch)
+    kinds, family_first, family_start, family_bytes = _family_tables(batch, first_of, rules.tables)
     meta_start, meta_bytes = flat([META_FAMILY, *_MARKERS])
     kept = KeptEdits(
         reason=np.zeros(n, np.int8),
@@ -101,14 +102,14 @@ def _filter_window(window: Window, rules: FilterRules, path: str) -> KeptEdits:
     longest_key = int((index.key_end - index.key_start).max(initial=0))
     most_scopes = longest_key // SCOPE_BYTES  # in an entry: HBase writes the scopes of all of a table's families into each key
     broken = _filter(
-        window.buf, index.key_start, index.key_end, index.cells_start, index.cells_end,
+        batch.buf, index.key_start, index.key_end, index.cells_start, index.cells_end,
         table_of, kinds, family_first, family_start, family_bytes,
-        meta_start, meta_bytes, halves_array(rules.slave_id), halves_array(rules.source_id),
+        meta_start, meta_bytes, halves_array(rules.peer_cluster_id), halves_array(rules.source_id),
         kept.reason, kept.cells, kept.rows, kept.size, kept.marked, kept.labelled,
         kept.span_first, kept.span_start, kept.span_end, np.empty(most_scopes, np.int64), np.empty(most_scopes, np.int64),
     )  # fmt: skip
     if broken >= 0:
-        raise WalCorruptError(path, window.entry_offset(broken), "scopes or cluster ids of the WALKey cannot be parsed")
+        raise WalCorruptError(path, batch.entry_offset(broken), "scopes or cluster ids of the WALKey cannot be parsed")
     return kept
 
 
@@ -128,29 +129,29 @@ def filtered_by_reason(kept: KeptEdits) -> dict[str, int]:
     return {reason.name.lower(): int(reasons[reason]) for reason in Reason if reason is not Reason.SHIPPED and reasons[reason]}
 
 
-def distinct_tables(window: Window) -> tuple[npt.NDArray[np.int32], Ints]:
+def distinct_tables(batch: WalBatch) -> tuple[npt.NDArray[np.int32], Ints]:
     """Return the number of each entry's table, from 0 on, and the first entry of each table.
 
     A table may get several numbers if many names were chosen so that their hashes collide.
     """
-    index = window.index
+    index = batch.index
     table_of, first_of = np.empty(len(index), np.int32), np.empty(len(index), np.int64)
     slots = np.zeros(2 << len(index).bit_length(), np.int64)
-    count = _number_tables(window.buf, index.table_start, index.table_len, slots, table_of, first_of)
+    count = _number_tables(batch.buf, index.table_start, index.table_len, slots, table_of, first_of)
     return table_of, first_of[:count]
 
 
-def table_name(window: Window, entry: int) -> bytes:
+def table_name(batch: WalBatch, entry: int) -> bytes:
     """Return the name of an entry's table."""
-    start = int(window.index.table_start[entry])
-    return window.buf[start : start + int(window.index.table_len[entry])].tobytes()
+    start = int(batch.index.table_start[entry])
+    return batch.buf[start : start + int(batch.index.table_len[entry])].tobytes()
 
 
-def _family_tables(window: Window, first_of: Ints, tables: PeerTables) -> tuple[npt.NDArray[np.int8], Ints, Ints, Bytes]:
-    """Return the peer's choice for each of the window's tables: its kind, and its families as one flat list of byte strings."""
+def _family_tables(batch: WalBatch, first_of: Ints, tables: PeerTables) -> tuple[npt.NDArray[np.int8], Ints, Ints, Bytes]:
+    """Return the peer's choice for each of the batch's tables: its kind, and its families as one flat list of byte strings."""
     kinds, first, names = [], [0], list[bytes]()
     for entry in first_of:
-        kind, families = tables.families_of(table_name(window, int(entry)))
+        kind, families = tables.families_of(table_name(batch, int(entry)))
         kinds.append(kind)
         names += sorted(families)
         first.append(len(names))
@@ -215,16 +216,16 @@ def _sort(buf: Bytes, starts: Ints, lengths: Ints, count: int) -> None:
 
 @inlined
 def _read_key(
-    buf: Bytes, pos: int, end: int, slave: Ints, source: Ints, fam_start: Ints, fam_len: Ints
+    buf: Bytes, pos: int, end: int, peer_cluster: Ints, source: Ints, fam_start: Ints, fam_len: Ints
 ) -> tuple[int, bool, bool]:
-    """Return a WALKey's number of GLOBAL families, and whether its cluster ids name the slave and the source.
+    """Return a WALKey's number of GLOBAL families, and whether its cluster ids name the peer cluster and the source.
 
     The families go to `fam_start` and `fam_len`, in ascending order, as HBase writes them. Their number is _MALFORMED if
     scopes or cluster ids cannot be parsed.
     """
     families = 0
     ascending = True
-    from_slave = False
+    from_peer_cluster = False
     marked = False
     while pos < end:
         tag, _, start, pos = read_field(buf, pos, end)
@@ -250,11 +251,11 @@ def _read_key(
             least, most, sound = read_uuid(buf, start, pos)
             if not sound:
                 return _MALFORMED, False, False
-            from_slave = from_slave or (least == slave[0] and most == slave[1])
+            from_peer_cluster = from_peer_cluster or (least == peer_cluster[0] and most == peer_cluster[1])
             marked = marked or (field == KeyField.CLUSTER_IDS and least == source[0] and most == source[1])
     if not ascending:
         _sort(buf, fam_start, fam_len, families)
-    return families, from_slave, marked
+    return families, from_peer_cluster, marked
 
 
 @inlined
@@ -369,7 +370,7 @@ def _keep_cells(
 def _filter(
     buf: Bytes, key_start: Ints, key_end: Ints, cells_start: Ints, cells_end: Ints,
     table_of: npt.NDArray[np.int32], kinds: npt.NDArray[np.int8], family_first: Ints, family_start: Ints, family_bytes: Bytes,
-    meta_start: Ints, meta_bytes: Bytes, slave: Ints, source: Ints,
+    meta_start: Ints, meta_bytes: Bytes, peer_cluster: Ints, source: Ints,
     reason: npt.NDArray[np.int8], cells: npt.NDArray[np.int32], rows: npt.NDArray[np.int32], size: Ints,
     marked: npt.NDArray[np.bool_], labelled: npt.NDArray[np.bool_],
     span_first: Ints, span_start: Ints, span_end: Ints, scope_start: Ints, scope_len: Ints,
@@ -382,7 +383,9 @@ def _filter(
         if kinds[table] == Families.SYSTEM:
             reason[i] = Reason.SYSTEM_TABLE
             continue
-        scopes, from_slave, has_ours = _read_key(buf, key_start[i], key_end[i], slave, source, scope_start, scope_len)
+        scopes, from_peer_cluster, has_ours = _read_key(
+            buf, key_start[i], key_end[i], peer_cluster, source, scope_start, scope_len
+        )
         if scopes < 0:
             return i
         marked[i] = has_ours
@@ -391,10 +394,10 @@ def _filter(
             buf, cells_start[i], cells_end[i], kinds[table], family_first[table], family_first[table + 1], family_start,
             family_bytes, meta_start, meta_bytes, scopes, scope_start, scope_len, span_start, span_end, before,
         )  # fmt: skip
-        if from_slave and cells[i] > 0:
+        if from_peer_cluster and cells[i] > 0:
             spans, cells[i], rows[i], labelled[i] = before, 0, 0, False
             if reason[i] == Reason.SHIPPED:
-                reason[i] = Reason.FROM_SLAVE
+                reason[i] = Reason.FROM_PEER_CLUSTER
         for j in range(before, spans):
             size[i] += span_end[j] - span_start[j]
     span_first[key_start.size] = spans

@@ -1,4 +1,4 @@
-"""Defines windows (buffers with whole entries of a WAL, and their index) and the files that callers give to the reader."""
+"""Defines batches (buffers with whole entries of a WAL, and their index) and the files that callers give to the reader."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from walferry.base.kernels.read import Bytes, Ints
 from walferry.hbase.wal.problems import Fault
 from walferry.hbase.wal.scan import EntryIndex
 
-WINDOW_BYTES = 8 << 20
+WAL_BATCH_BYTES = 8 << 20
 
 UnwrapKey = Callable[[bytes], bytes]
 """Returns the key of a WAL for the wrapped key in its header. Raises a WalferryError that says what is missing, without a key."""
@@ -35,7 +35,7 @@ class RandomAccess(Protocol):
 
 
 @dataclass(frozen=True)
-class Window:
+class WalBatch:
     """Whole entries of a file. Offsets in `index` count from the start of `buf`.
 
     `buf` lies at offset `base` of the file. If the file is compressed or encrypted, `file_start` and `file_end` are the file
@@ -62,30 +62,30 @@ class Window:
         """Return the file offset of an entry."""
         return int(self.positions[entry])
 
-    def until(self, offset: int) -> Window:
+    def until(self, offset: int) -> WalBatch:
         """Return the entries, possibly none, that end at or before an offset of the file."""
         count = int(np.searchsorted(self.next_positions, offset, side="right"))
         return self.between(0, count)
 
-    def between(self, first: int, last: int) -> Window:
+    def between(self, first: int, last: int) -> WalBatch:
         """Return the entries from `first` up to but not including `last`."""
         return self.chosen(slice(first, last))
 
-    def chosen(self, which: slice | NDArray[np.bool_]) -> Window:
+    def chosen(self, which: slice | NDArray[np.bool_]) -> WalBatch:
         """Return these entries, in their order."""
         starts, ends = (None if offsets is None else offsets[which] for offsets in (self.file_start, self.file_end))
-        return Window(self.buf, self.base, self.index.chosen(which), starts, ends)
+        return WalBatch(self.buf, self.base, self.index.chosen(which), starts, ends)
 
 
 @dataclass(frozen=True)
 class FilePart:
-    """A stage's result for a range of the file. Offsets are offsets in the file, except within `window`."""
+    """A stage's result for a range of the file. Offsets are offsets in the file, except within `batch`."""
 
-    window: Window
+    batch: WalBatch
     consumed: int  # where an unfinished or broken entry begins
     fault: Fault | None
     need: int  # end of the range that would show more of an unfinished entry; `consumed` without one
 
 
-WindowsToEnd = Generator[Window, None, bool]
-"""A generator of windows. It returns whether the entries end where the file's trailer begins."""
+WalBatchesToEnd = Generator[WalBatch, None, bool]
+"""A generator of batches. It returns whether the entries end where the file's trailer begins."""

@@ -11,20 +11,20 @@ from walferry.shipping.plan import GroupPlan, PeerPlan
 
 
 @dataclass(frozen=True)
-class Swept:
+class DequeuedWals:
     """The number of WALs taken out of their queues, and the groups left out because another run holds them."""
 
     wals: int
     held: tuple[GroupPlan, ...]
 
 
-def sweep(session: Session, plan: PeerPlan, holder: str) -> Swept:
+def dequeue_finished(session: Session, plan: PeerPlan, holder: str) -> DequeuedWals:
     """Take the WALs of groups that are finished out of their queues, under each group's lease.
 
     An idle server's rolled WALs are empty, so they need no Spark job. A group's holder may be dead while its session has not
     ended yet.
     """
-    swept, held = 0, []
+    dequeued, held = 0, []
     for group in plan.groups:
         if not group.finished:
             continue
@@ -32,7 +32,7 @@ def sweep(session: Session, plan: PeerPlan, holder: str) -> Swept:
             with acquire(session, plan.peer_id, group.group, holder) as lease:
                 if group.place is not None:
                     lease.list_wals(group.place)
-                swept += sum(lease.remove_wal(wal.name) for wal in group.wals)
+                dequeued += sum(lease.remove_wal(wal.name) for wal in group.wals)
         except LeaseHeld:
             held.append(group)
-    return Swept(swept, tuple(held))
+    return DequeuedWals(dequeued, tuple(held))

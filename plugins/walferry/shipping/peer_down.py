@@ -1,12 +1,12 @@
-"""Lets the first group that finds the slave down save a job's other groups the wait.
+"""Lets the first group that finds the peer cluster down save a job's other groups the wait.
 
-A job may have far more WAL groups than run side by side, and each of them would wait until its patience with the slave is over.
-So the first group that gives the slave up leaves a note, and the groups that begin after it end at once:
+A job may have far more WAL groups than run side by side, and each of them would wait until its patience with the peer cluster is
+over. So the first group that gives the peer cluster up leaves a note, and the groups that begin after it end at once:
 
     <root>/runs/<quoted znode parent>/<quoted peer>     {run id: {"time": seconds since the epoch, "error": …}, …}
 
 Several runs may ship a peer side by side, a batch and drains of dead servers' queues, so each run has its own note. A note is
-trusted for a while. After that, a group that finds it takes a quick look at the slave.
+trusted for a while. After that, a group that finds it takes a quick look at the peer cluster.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class DownNote(Record):
-    """When a group of a run found the slave down (seconds since the epoch), and why."""
+    """When a group of a run found the peer cluster down (seconds since the epoch), and why."""
 
     time: float
     error: str
@@ -57,7 +57,8 @@ def forget_down(session: Session, peer_id: str, run_id: str) -> None:
 
 
 def known_down(session: Session, peer: Peer, run_id: str) -> str | None:
-    """Return why the slave is down if a group of this run has noted it and it still seems to be down. Raises ConnectError."""
+    """Return why the peer cluster is down if a group of this run has noted it and it still seems to be down. Raises
+    ConnectError."""
     znode = read(session.zk, session.own.runs(peer.id))
     note = notes_in(znode.value).get(run_id) if znode else None
     if note is None:

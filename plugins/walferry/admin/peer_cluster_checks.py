@@ -1,4 +1,4 @@
-"""Checks whether edits can arrive at the slave: it answers, is another cluster, and has the tables and families."""
+"""Checks whether edits can arrive at the peer cluster: it answers, is another cluster, and has the tables and families."""
 
 from __future__ import annotations
 
@@ -15,22 +15,22 @@ from walferry.hbase.cluster import master as active_master
 from walferry.hbase.cluster_key import parse_cluster_key
 from walferry.hbase.layout import ZNodes
 from walferry.hbase.rpc import master
-from walferry.replication.peers.reading import slave_of
+from walferry.replication.peers.reading import peer_cluster_of
 
-CONNECT_SECONDS = 10.0  # a command at a terminal does not wait longer for a slave's ZooKeeper
-MAX_TOLD = 20
+CONNECT_SECONDS = 10.0  # a command at a terminal does not wait longer for a peer cluster's ZooKeeper
+MAX_REPORTED = 20
 log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
 class Wanted:
-    """The edits that a peer is to get, and its slave. Without namespaces and tables it gets all user tables."""
+    """The edits that a peer is to get, and its peer cluster. Without namespaces and tables it gets all user tables."""
 
     id: str
     cluster_key: str
     namespaces: Sequence[str] = ()
     table_cfs: Mapping[str, Sequence[str]] = field(default_factory=dict)
-    slave_conn_id: str | None = None
+    peer_conn_id: str | None = None
 
     @property
     def all(self) -> bool:
@@ -53,8 +53,8 @@ def check_ends(admin: PeerAdmin, wanted: Wanted, *, allow_missing: bool) -> None
     if problems and not allow_missing:
         raise Refused(
             "; ".join(problems),
-            "Correct it and try again; with --allow-missing it is done all the same, and edits that have no place at the slave "
-            "wait in the peer's queues",
+            "Correct it and try again; with --allow-missing it is done all the same, and edits that have no place at the peer "
+            "cluster wait in the peer's queues",
         )
     for problem in problems:
         log.warning("%s", problem)
@@ -64,18 +64,18 @@ def problems_at_ends(admin: PeerAdmin, wanted: Wanted, wants: Callable[[str, str
     """Return why edits would not arrive, a bounded number of reasons.
 
     `wants(table, family)` says whether the peer gets a family; the default is `wanted`. Raises Refused if the cluster key leads
-    to the source itself, WalferryError if the source or the slave does not answer.
+    to the source itself, WalferryError if the source or the peer cluster does not answer.
     """
     key = parse_cluster_key(wanted.cluster_key)
     nodes = ZNodes(key.znode_parent)
-    login = admin.session.source.login_at(wanted.cluster_key, wanted.slave_conn_id)
-    with connected(key.connect_string, CONNECT_SECONDS, slave_of(wanted.id, key), login) as zk:
+    login = admin.session.source.login_at(wanted.cluster_key, wanted.peer_conn_id)
+    with connected(key.connect_string, CONNECT_SECONDS, peer_cluster_of(wanted.id, key), login) as zk:
         if cluster_id(zk, nodes) == cluster_id(admin.session.zk, admin.session.nodes):
             raise Refused(f"the cluster key {wanted.cluster_key} leads to the source cluster itself", "Correct it")
-        with admin.master() as source, master.connect(active_master(zk, nodes), login=login) as slave:
-            problems = missing(source, slave, wanted.namespaces, wanted.table_cfs)
+        with admin.master() as source, master.connect(active_master(zk, nodes), login=login) as peer_cluster:
+            problems = missing(source, peer_cluster, wanted.namespaces, wanted.table_cfs)
             if wanted.all or wanted.namespaces:
-                found = missing_of_all(source, slave, wants or wanted.by_namespace)
+                found = missing_of_all(source, peer_cluster, wants or wanted.by_namespace)
                 problems += [problem for problem in found if problem not in problems]
-    more = len(problems) - MAX_TOLD
-    return [*problems[:MAX_TOLD], f"and {more:,} more of this kind"] if more > 0 else problems
+    more = len(problems) - MAX_REPORTED
+    return [*problems[:MAX_REPORTED], f"and {more:,} more of this kind"] if more > 0 else problems

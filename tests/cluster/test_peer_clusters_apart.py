@@ -1,4 +1,5 @@
-"""A slave that is down or silent does not delay another slave's rows: the short version of airflow/test_three_slaves.py.
+"""A peer cluster that is down or silent does not delay another peer cluster's rows: the short version of
+airflow/test_three_peer_clusters.py.
 
 Each peer's branch of a batch runs in a thread here, by the steps of its tasks, without Airflow's scheduler.
 """
@@ -14,7 +15,7 @@ import pytest
 
 from embedded.client import GLOBAL
 from tests.cluster.conftest import Sides
-from tests.cluster.proxy import ProxiedSlave, TcpProxy, proxied_slave, proxied_zookeeper
+from tests.cluster.proxy import ProxiedPeerCluster, TcpProxy, proxied_peer_cluster, proxied_zookeeper
 from tests.cluster.walferry_runs import BY_REPLICATE, ship_one
 from walferry.engine.summary import GroupSummary, Status
 from walferry.replication.peers.settings import PeerSettings
@@ -22,32 +23,32 @@ from walferry.runs.steps import batch
 
 ROWS = 200
 SILENT_AFTER_BYTES = 8000  # in the middle of a shipment
-VERY_PATIENT = PeerSettings(patience_seconds=3600)  # so a batch waits for its slave until the test has ended
+VERY_PATIENT = PeerSettings(patience_seconds=3600)  # so a batch waits for its peer cluster until the test has ended
 
 
 @dataclass(frozen=True)
 class Peers:
-    """Peers to one real slave: straight, and through proxies that take it away or silence it."""
+    """Peers to one real peer cluster: straight, and through proxies that take it away or silence it."""
 
     well: str
     away: str
     silent: str
     away_zookeeper: TcpProxy
-    silent_slave: ProxiedSlave
+    silent_cluster: ProxiedPeerCluster
 
 
 @pytest.fixture
 def peers(sides: Sides, peer: str, unique: Callable[[str], str]) -> Iterator[Peers]:
-    to = sides.slave_cluster.address
+    to = sides.peer_hbase.address
     with ExitStack() as ended:
-        zookeeper, slave = ended.enter_context(proxied_zookeeper(to.quorum)), ended.enter_context(proxied_slave(to))
-        keys = {unique("away"): f"localhost:{zookeeper.port}:{to.znode_parent}", unique("silent"): slave.cluster_key}
+        zookeeper, peer_cluster = ended.enter_context(proxied_zookeeper(to.quorum)), ended.enter_context(proxied_peer_cluster(to))
+        keys = {unique("away"): f"localhost:{zookeeper.port}:{to.znode_parent}", unique("silent"): peer_cluster.cluster_key}
         for name, key in keys.items():
             sides.source.add_managed_peer(name, key)
             ended.callback(sides.source.remove_peer, name)
-        for flow in (zookeeper.requests, slave.sink.requests):
+        for flow in (zookeeper.requests, peer_cluster.sink.requests):
             ended.callback(flow.let_go)  # before the peers are removed
-        yield Peers(peer, *keys, zookeeper, slave)
+        yield Peers(peer, *keys, zookeeper, peer_cluster)
 
 
 def branch(sides: Sides, peer: str, run: str) -> str | GroupSummary:
@@ -60,18 +61,18 @@ def branch(sides: Sides, peer: str, run: str) -> str | GroupSummary:
         return why or ship_one(sides.at, peer, roll_first=False, run_id=planned.run_id, deadline=3600, settings=VERY_PATIENT)
 
 
-@BY_REPLICATE  # the peers share a slave, and differ only by the address in its list of servers
-def test_a_slave_s_rows_arrive_while_other_slaves_are_down_or_silent(sides, both, peers):
-    table, silent = both({"f": GLOBAL}), peers.silent_slave.sink.requests
+@BY_REPLICATE  # the peers share a peer cluster, and differ only by the address in its list of servers
+def test_a_peer_cluster_s_rows_arrive_while_other_peer_clusters_are_down_or_silent(sides, both, peers):
+    table, silent = both({"f": GLOBAL}), peers.silent_cluster.sink.requests
     written = 0
 
     def ship_more(run: str) -> str | GroupSummary:
-        """Run one batch. Returns the outcome of the peer whose slave is away, once the well slave has all rows."""
+        """Run one batch. Returns the outcome of the peer whose cluster is away, once the well peer cluster has all rows."""
         away = pool.submit(branch, sides, peers.away, run)
         shipped = pool.submit(branch, sides, peers.well, run).result()
         assert isinstance(shipped, GroupSummary)
         assert (shipped.status, shipped.shippedOps) == (Status.DONE, ROWS), shipped.error
-        assert sides.source.compare(table, sides.slave).same
+        assert sides.source.compare(table, sides.peer_cluster).same
         assert not waiting.done()
         return away.result()
 

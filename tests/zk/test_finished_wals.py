@@ -1,4 +1,4 @@
-"""A sweep takes finished WALs out of their queues, with few requests."""
+"""Finished WALs are taken out of their queues, with few requests."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from tests.zk.counted_site import LARGE, Site, make_site
+from walferry.shipping.finished_wals import dequeue_finished
 from walferry.shipping.plan import plan_peer
-from walferry.shipping.sweeping import sweep
 
 __all__ = ["make_site"]  # a fixture
 
@@ -20,6 +20,6 @@ def test_a_sweep_asks_for_each_group_s_queue_once(make_site: Callable[[tuple[int
         groups=tuple(replace(g, wals=tuple(replace(w, finished=True) for w in g.wals)) for g in plan.groups),
     )
     with site.counted() as requests:
-        swept = sweep(site.session, idle, "plan")
-    assert swept.wals == sum(len(group.wals) for group in plan.groups)
+        dequeued = dequeue_finished(site.session, idle, "plan")
+    assert dequeued.wals == sum(len(group.wals) for group in plan.groups)
     assert requests["reads"] <= 20 * site.servers
