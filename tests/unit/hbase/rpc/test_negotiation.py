@@ -16,7 +16,7 @@ from walferry.base.protos import hbase_pb2 as pb
 from walferry.base.security.gssapi import HostNotNamed, KdcSilent, KerberosError
 from walferry.base.security.login import Kerberos, Protection
 from walferry.base.security.sasl import ProtectionRefused
-from walferry.base.security.waiting import ANY
+from walferry.base.security.waiting import ANY, Slow
 from walferry.hbase.names import ServerName
 from walferry.hbase.rpc import negotiation
 from walferry.hbase.rpc.codec import CodecError
@@ -43,8 +43,8 @@ def lead(answers: bytes, login: Kerberos = LOGIN) -> tuple[object, list[bytes]]:
     wanted = next(steps)
     while True:
         came = b""
-        if callable(wanted):
-            came = wanted()
+        if isinstance(wanted, Slow):
+            came = wanted.call()
         elif isinstance(wanted, bytes):
             sent.append(wanted)
         else:
@@ -118,7 +118,7 @@ def test_words_of_a_refusal_cannot_forge_lines_or_fill_logs(credential):
 
 def test_kdcs_that_do_not_answer_in_time_are_told(credential):
     steps = kerberos(SERVER, LOGIN, MOST)
-    assert callable(next(steps))
+    assert isinstance(next(steps), Slow)
     with pytest.raises(KdcSilent, match=r"for hbase/rs1\.example\.org@EXAMPLE\.COM in time: no KDC has answered yet"):
         steps.throw(TimeoutError())
 
@@ -224,7 +224,7 @@ def test_a_principal_that_is_known_is_not_asked_for(credential, monkeypatch):
     asked = []
     monkeypatch.setattr(negotiation, "Context", lambda credential, principal: asked.append(principal) or FakeContext())
     steps = kerberos(SERVER, TWO, MOST, "hb/rs1.example.org@EXAMPLE.COM")
-    assert next(steps)() == b"token"
+    assert next(steps).call() == b"token"
     assert asked == ["hb/rs1.example.org@EXAMPLE.COM"]
 
 

@@ -224,11 +224,11 @@ def test_the_source_s_connection_names_connections_by_cluster_key() -> None:
 @pytest.mark.parametrize(
     ("peer_clusters", "what"),
     [
-        ("peer_cluster", "peer clusters is not an object of connections by cluster keys"),
-        (["peer_cluster"], "peer clusters is not an object"),
-        ({"zk1": "peer_cluster"}, "peer clusters: cluster key 'zk1': it should be hbase.zookeeper.quorum"),
-        ({KEY: ""}, f"peer clusters has no connection's id for {KEY}"),
-        ({KEY: 5}, f"peer clusters has no connection's id for {KEY}"),
+        ("peer_cluster", "peer_clusters is not an object of connections by cluster keys"),
+        (["peer_cluster"], "peer_clusters is not an object"),
+        ({"zk1": "peer_cluster"}, "peer_clusters: cluster key 'zk1': it should be hbase.zookeeper.quorum"),
+        ({KEY: ""}, f"peer_clusters has no connection's id for {KEY}"),
+        ({KEY: 5}, f"peer_clusters has no connection's id for {KEY}"),
     ],
 )
 def test_an_error_of_the_peer_clusters_names_the_field(peer_clusters: Any, what: str) -> None:
