@@ -6,7 +6,7 @@ do so by cluster key, in its extra:
     "peer_clusters": {"zk1,zk2:2181:/hbase": "hbase_peer"}
 
 Connections are read where Airflow or the command runs (`PeerLogins`). Spark has none, so a source gets the logins to the peers'
-peer clusters before it travels there (`with_logins_of`). These contain no secrets.
+clusters before it travels there (`with_logins_of`). These contain no secrets.
 
 A peer cluster's connection takes the same extra as a source's. Only its login fields (logins.py) and znode_parent are used. Its
 host may be left out; otherwise the host must be the quorum of the peer's cluster key.
@@ -17,8 +17,7 @@ Peers are znodes, so every user who may change them may name any connection and 
 - a password goes only to the cluster that its connection names;
 - a login is given out only for the pair of a connection and a cluster key that was checked;
 - a principal is used only with hosts that a connection names, in its host or in the field hosts. A peer cluster names its servers
-  in its
-  ZooKeeper, its hbase:meta and the folders for its loads, and an attacker may have put any server there.
+  in its ZooKeeper, its hbase:meta and the folders for its loads, and an attacker may have put any server there.
 
 TLS needs no further rule: our keys are of no use to a server that is not the one it claims to be.
 """
