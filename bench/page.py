@@ -7,8 +7,7 @@ tree. The page's app is served over HTTP in a process of its own, as Airflow's a
 login. Chromium loads the page in a new tab.
 
  cold      the first page of a process: it connects and makes a pass over ZooKeeper. Looks at files, peer clusters and oldWALs
-           begin, and
-           a later page has them. As in Airflow, the page's icon in the navigation was asked for before
+           begin, and a later page has them. As in Airflow, the page's icon in the navigation was asked for before
  stale     the first page after its last look has become too old
  cached    the page again at once
  last      the last of the pages of queues, as cached

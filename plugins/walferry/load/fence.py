@@ -7,9 +7,8 @@ the queue. Meanwhile the tasks of the first run may still be alive. So
       before the attempt took its snapshots: if the peer was enabled since, HBase has shipped edits newer than the snapshots;
     - a task notes its staging folder before it puts files there, and checks right before each load that its record is
       unchanged;
-    - a run that goes on with a copy, whichever tables it copies, and a task that goes on with a region, first have the peer
-      cluster
-      delete the staging folders that are noted there.
+    - a run that goes on with a copy, whichever tables it copies, and a task that goes on with a region, first have the
+      peer cluster delete the staging folders that are noted there.
 
 So a load that was checked in time but reaches the peer cluster late finds no files, and puts nothing on top of newer edits
 (load/staging.py). If the peer cluster does not delete a folder, the copy stops. Requests of a scan have no folder, but their own
