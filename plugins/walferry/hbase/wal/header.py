@@ -42,7 +42,8 @@ class ValueCodec(enum.IntEnum):
 
 _PACKAGE = "org.apache.hadoop.hbase.regionserver.wal."
 _SECURE_CODEC = _PACKAGE + "SecureWALCellCodec"  # this codec writes plain cells if the WAL has no key
-_PLAIN_CODECS = ("", _PACKAGE + "WALCellCodec", _SECURE_CODEC)
+_PHOENIX_CODEC = _PACKAGE + "IndexedWALEditCodec"  # Phoenix's class is in HBase's package
+_CODECS = ("", _PACKAGE + "WALCellCodec", _SECURE_CODEC, _PHOENIX_CODEC)
 _WRITERS = ("", "ProtobufLogWriter", "AsyncProtobufLogWriter", "SecureProtobufLogWriter", "SecureAsyncProtobufLogWriter")
 
 
@@ -52,6 +53,7 @@ class Compression:
 
     tags: bool
     values: ValueCodec | None
+    phoenix: bool = False  # a marker precedes each cell, which may be one of Phoenix's indexes (codecs/phoenix.py)
 
 
 @dataclass(frozen=True)
@@ -63,6 +65,11 @@ class Header:
     cell_codec: str
     compression: Compression | None
     wrapped_key: bytes | None = None  # the WAL's key, encrypted with the cluster's key; None if the cells are plain
+
+    @property
+    def phoenix(self) -> bool:
+        """Whether the cells are in Phoenix's codec."""
+        return self.cell_codec == _PHOENIX_CODEC
 
 
 def parse_header(head: bytes, path: str) -> Header:
@@ -137,10 +144,11 @@ def _is_encrypted(header: WALHeader) -> bool:
 def _compression(header: WALHeader, path: str) -> Compression | None:
     if not header.has_compression or _is_encrypted(header):  # an encrypted WAL is not compressed, even if its header says so
         return None
+    phoenix = header.cell_codec_cls_name == _PHOENIX_CODEC
     if not header.has_value_compression:
-        return Compression(header.has_tag_compression, None)
+        return Compression(header.has_tag_compression, None, phoenix)
     try:
-        return Compression(header.has_tag_compression, ValueCodec(header.value_compression_algorithm))
+        return Compression(header.has_tag_compression, ValueCodec(header.value_compression_algorithm), phoenix)
     except ValueError:
         raise WalUnsupportedError(
             path, 0, f"the WAL's values are compressed by number {header.value_compression_algorithm} of HBase's algorithms, "
@@ -152,7 +160,7 @@ def _require_readable(header: WALHeader, compression: Compression | None, path: 
     """Refuse a file that this reader would misread."""
     if compression is not None and header.cell_codec_cls_name == _SECURE_CODEC:
         raise WalUnsupportedError(path, 0, "the WAL is compressed and has a codec with which HBase cannot read it either")
-    if header.cell_codec_cls_name not in _PLAIN_CODECS:
+    if header.cell_codec_cls_name not in _CODECS:
         raise WalUnsupportedError(path, 0, f"the WAL's cells are in a codec that cannot be read, {header.cell_codec_cls_name}")
     if header.writer_cls_name not in _WRITERS:
         raise WalUnsupportedError(path, 0, f"the WAL comes from a writer that HBase does not know, {header.writer_cls_name}")

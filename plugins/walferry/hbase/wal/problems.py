@@ -27,10 +27,13 @@ class Problem(enum.IntEnum):
     # Compressed entries
     BAD_INDEX = 32
     BAD_VALUE_LENGTH = 33
+    BAD_MARKER = 34
     # Encrypted entries
     BAD_IV_LENGTH = 64
     BAD_SEALED_LENGTH = 65
     BAD_PLAINTEXT = 66
+    # Entries with Phoenix's indexes
+    BAD_PHOENIX_INDEX = 96
 
     @property
     def reason(self) -> str:
@@ -51,10 +54,12 @@ _REASONS = {
     Problem.BAD_TIMESTAMP: "the cell's timestamp is negative",
     Problem.BAD_INDEX: "an index names an entry that its dictionary does not have",
     Problem.BAD_VALUE_LENGTH: "a value cannot be decompressed to the length that its cell says: too little is stored of it",
+    Problem.BAD_MARKER: "the byte before a cell of Phoenix's codec is neither 0x00 nor 0xff",
     Problem.BAD_IV_LENGTH: "the length of an encrypted cell's IV is not 16",
     Problem.BAD_SEALED_LENGTH: f"the length of an encrypted cell is not between 15 and {MAX_ENTRY_BYTES}",
     Problem.BAD_PLAINTEXT: "the decrypted bytes are not a cell, because their lengths contradict each other: "
     "the cell is damaged, or the key is not this file's, or the cluster uses another mode than AES/CTR/NoPadding",
+    Problem.BAD_PHOENIX_INDEX: "the lengths of one of Phoenix's index entries contradict each other or are too small",
 }
 
 

@@ -15,6 +15,7 @@ from walferry.base.kernels.read import Bytes
 from walferry.hbase.wal.bounds import Bounds, WalBytes
 from walferry.hbase.wal.codecs.compressed import Expanded, Expander
 from walferry.hbase.wal.codecs.encrypted import MAX_SEALED_ENTRY_BYTES, Decryption
+from walferry.hbase.wal.codecs.phoenix import begins_with_index, plain_entries
 from walferry.hbase.wal.errors import (
     WalCorruptError,
     WalError,
@@ -154,7 +155,7 @@ def _is_closed(batches: WalBatchesToEnd) -> bool:
 def _stage_of(header: Header, path: str, unwrap_key: UnwrapKey | None) -> Stage:
     """Return the stage for a file. Raises WalKeyError."""
     if header.wrapped_key is None:
-        return plain
+        return without_indexes if header.phoenix else plain
     if unwrap_key is None:
         raise WalKeyError(path, 0, "the WAL is encrypted, and no key provider is given to decrypt it with")
     try:
@@ -168,6 +169,12 @@ def plain(buf: Bytes, base: int) -> FilePart:
     scan = scan_entries(buf, 0, len(buf))
     fault = scan.fault and replace(scan.fault, offset=base + scan.fault.offset)
     return FilePart(WalBatch(buf, base, scan.index), base + scan.consumed, fault, base + scan.need)
+
+
+def without_indexes(buf: Bytes, base: int) -> FilePart:
+    """Turn bytes of a WAL in Phoenix's codec into a part: the stage for such files. Few of them contain indexes."""
+    part = plain(buf, base)
+    return plain_entries(buf, base) if part.fault and begins_with_index(buf, part.fault.offset - base) else part
 
 
 def _uncompressed_batches(

@@ -85,7 +85,8 @@ class Expander:
         state[PassState.POS] = 0
         while True:
             status = expand_into(
-                buf, len(buf), at_end, base, self.compression.tags, MOST_FROM_A_BYTE.get(self.compression.values, 0),
+                buf, len(buf), at_end, base, self.compression.tags, self.compression.phoenix,
+                MOST_FROM_A_BYTE.get(self.compression.values, 0),
                 dictionaries.lists, dictionaries.nodes, dictionaries.arena, dictionaries.used,
                 self._out, self._entries, self._values, state,
             )  # fmt: skip

@@ -1,6 +1,6 @@
 """Turns the entries of a compressed WAL into plain entries in one compiled pass.
 
-    entry  = varint(key length) WALKey cell{following_kv_count}            see expand_key.py and expand_cell.py
+    entry  = varint(key length) WALKey cell{following_kv_count}            see expand_key.py, expand_cell.py and phoenix.py
 
 Reading changes the dictionaries, so the pass never reads anything twice. It stops before a key or a cell that is not whole, or
 for which `out`, `arena` or the tables have no room. The next call goes on there.
@@ -13,7 +13,7 @@ from typing import Final
 import numpy as np
 
 from walferry.base.kernels.compiled import inlined, unmanaged
-from walferry.base.kernels.read import INCOMPLETE, Bytes, Ints
+from walferry.base.kernels.read import INCOMPLETE, Bytes, Ints, read_uint8
 from walferry.base.kernels.write import copy_bytes
 from walferry.hbase.wal.cells import CELL_LENGTHS
 from walferry.hbase.wal.codecs.dictionaries import NO_ENTRY
@@ -29,6 +29,7 @@ from walferry.hbase.wal.codecs.passes import (
     PassState,
     ValueRow,
 )
+from walferry.hbase.wal.codecs.phoenix import CELL_FOLLOWS, INDEX_FOLLOWS, PLACEHOLDER_BYTES, index_end, put_placeholder
 from walferry.hbase.wal.keys import read_key_length
 from walferry.hbase.wal.problems import MAX_ENTRY_BYTES, MAX_KEY_BYTES, Problem
 
@@ -93,12 +94,38 @@ def _end_entry(base: int, entries: Ints, state: Ints) -> None:
 
 
 @inlined
+def _next_index(buf: Bytes, end: int, out: Bytes, state: Ints) -> int:
+    """Write the cell that stands for one of Phoenix's indexes. Returns 0, a NEED_… or a Problem."""
+    pos, at = state[PassState.POS], state[PassState.OUT]
+    after, status = index_end(buf, pos + 1, end)
+    if status == INCOMPLETE:
+        return _stopped(state, pos, after, NEED_INPUT)
+    if status != Problem.NONE:
+        return _stopped(state, after, after, status)
+    if at + PLACEHOLDER_BYTES - state[PassState.ENTRY_OUT] > MAX_ENTRY_BYTES + MAX_KEY_BYTES:
+        return Problem.ENTRY_TOO_LONG
+    if at + PLACEHOLDER_BYTES > out.size:
+        return _stopped(state, pos, PLACEHOLDER_BYTES, NEED_OUT)
+    state[PassState.POS], state[PassState.OUT] = after, put_placeholder(out, at)
+    state[PassState.CELLS_LEFT] -= 1
+    return Problem.NONE
+
+
+@inlined
 def _next_cell(
-    buf: Bytes, end: int, at_end: bool, tags_compressed: bool, most_from_a_byte: int,
+    buf: Bytes, end: int, at_end: bool, tags_compressed: bool, phoenix: bool, most_from_a_byte: int,
     lists: Ints, nodes: Ints, arena: Bytes, used: Ints, out: Bytes, values: Ints, state: Ints,
 ) -> int:  # fmt: skip
     """Expand one cell. Returns 0, a NEED_… or a Problem."""
     pos, at = state[PassState.POS], state[PassState.OUT]
+    if phoenix:
+        if pos >= end:
+            return _stopped(state, pos, pos + 1, NEED_INPUT)
+        if read_uint8(buf, pos) == INDEX_FOLLOWS:
+            return _next_index(buf, end, out, state)
+        if read_uint8(buf, pos) != CELL_FOLLOWS:
+            return _stopped(state, pos, pos, Problem.BAD_MARKER)
+        pos += 1
     status, key_len, val_len, tags_len, row, value, stored = walk_cell(buf, pos, end, at_end, tags_compressed, most_from_a_byte)
     if status != 0:
         return _stopped(state, pos, key_len, status)  # `key_len` is the end that is needed if it is NEED_INPUT
@@ -134,10 +161,11 @@ def _next_cell(
 
 @unmanaged
 def expand_into(
-    buf: Bytes, end: int, at_end: bool, base: int, tags_compressed: bool, most_from_a_byte: int,
+    buf: Bytes, end: int, at_end: bool, base: int, tags_compressed: bool, phoenix: bool, most_from_a_byte: int,
     lists: Ints, nodes: Ints, arena: Bytes, used: Ints, out: Bytes, entries: Ints, values: Ints, state: Ints,
 ) -> int:  # fmt: skip
     """Expand from `state[State.POS]` on. The buffer lies at file offset `base`; if `at_end`, the file ends with the buffer.
+    If `phoenix`, a marker precedes each cell.
 
     One stored byte of a value can become up to `most_from_a_byte` bytes (0 if values are not compressed). Returns why the pass
     stopped: a NEED_…, or the Problem at `state[State.AT]`.
@@ -151,6 +179,6 @@ def expand_into(
             _end_entry(base, entries, state)
         else:
             status = _next_cell(
-                buf, end, at_end, tags_compressed, most_from_a_byte, lists, nodes, arena, used, out, values, state
+                buf, end, at_end, tags_compressed, phoenix, most_from_a_byte, lists, nodes, arena, used, out, values, state
             )
     return status
