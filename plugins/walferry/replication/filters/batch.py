@@ -7,8 +7,7 @@ In HBase's order (SystemTableWALEntryFilter, ScopeWALEntryFilter, NamespaceTable
     with hbase.replication.bulkload.enabled also keeps the scopes of these entries).
  3. Cells that the peer's namespaces and table-families exclude are dropped.
  4. Entries that the peer cluster has already consumed (its UUID is among the key's cluster ids) are dropped. The key of every
- other
-    entry gets the source's UUID, unless it already contains it.
+    other entry gets the source's UUID, unless it already contains it.
 
 Three more kinds of cells are dropped: cells of tables and families that are known to be deleted at both clusters, as in
 HBaseInterClusterReplicationEndpoint; cells that the peer cluster has got as files; and cells older than an initial snapshot.
