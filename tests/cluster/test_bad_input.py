@@ -16,7 +16,7 @@ from tests.cluster.test_shipping import archive, eventually
 from tests.cluster.walferry_runs import Shipping, is_untouched, plan, positions, roll, ship, ship_one
 from walferry.base.protos import hbase_pb2 as pb
 from walferry.base.zk.client import connected
-from walferry.engine import feed
+from walferry.engine import run
 from walferry.engine.summary import GroupSummary, Status
 from walferry.hbase.layout import ZNodes
 from walferry.hbase.values import encode_position
@@ -188,7 +188,7 @@ def test_a_wal_without_a_trailer_that_is_not_archived_is_waited_for_and_then_nam
     wal = Path(group.wals[0].url.removeprefix("file://"))
     content = wal.read_bytes()
     wal.write_bytes(content[:-8])
-    for module in (closed_wal, feed):
+    for module in (closed_wal, run):
         monkeypatch.setattr(module, "CLOSE_TIMEOUT_SECONDS", 0.5)
     summary = ship_one(sides.at, peer, roll_first=False)
     assert summary.status is Status.FAILED

@@ -13,7 +13,7 @@ from embedded.wire import put
 from tests.cluster.dead_queues import DeadQueue, Recording, record_edits
 from tests.cluster.test_bad_input import rows_at
 from tests.cluster.walferry_runs import plan, positions, roll, ship_one
-from walferry.engine import feed
+from walferry.engine import run
 from walferry.engine.summary import Status
 from walferry.shipping import closed_wal
 
@@ -62,7 +62,7 @@ def test_a_live_servers_wal_that_ends_so_is_neither_swept_nor_given_up_before_it
     wal.write_bytes(open_at)
     assert not any(wal.finished for group in plan(sides.at, peer).groups for wal in group.wals)
     with monkeypatch.context() as patch:
-        for module in (closed_wal, feed):
+        for module in (closed_wal, run):
             patch.setattr(module, "CLOSE_TIMEOUT_SECONDS", 0.5)
         summary = ship_one(sides.at, peer, roll_first=False)
     assert summary.status is Status.FAILED
