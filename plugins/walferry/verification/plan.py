@@ -107,12 +107,14 @@ def _families(session: Session, peer: Peer, asked: Collection[str]) -> dict[str,
     for table in sorted(asked):
         if table not in known:
             raise NothingToCompare(f"table {table} does not exist at the source")
+        if choice.only_rows_of(table.encode()):
+            raise NothingToCompare(f"a filter of peer {peer.id} chooses rows of table {table}", "Name the other tables")
         if not wanted[table]:
             raise NothingToCompare(
                 f"peer {peer.id} gets no family of table {table}",
                 "A family needs REPLICATION_SCOPE => 1, and the peer's configuration must not leave it out",
             )
-    return {table: families for table, families in wanted.items() if families}
+    return {table: families for table, families in wanted.items() if families and not choice.only_rows_of(table.encode())}
 
 
 def _ranges(table: str, families: tuple[bytes, ...], regions: Collection[Region], options: Options) -> list[TableRange]:

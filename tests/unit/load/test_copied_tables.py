@@ -49,6 +49,14 @@ def test_tables_that_are_asked_for_are_there_and_the_peer_gets_them():
         choose({"local": SCHEMAS["local"]}, PeerTables())
 
 
+def test_a_table_of_which_the_peer_gets_only_some_rows_is_not_copied():
+    schemas, tenants = {**SCHEMAS, "SYSTEM.CATALOG": schema("SYSTEM.CATALOG", f=WANTED)}, PeerTables(tenants_only=True)
+    assert names(choose(schemas, tenants)) == {"a": (b"f", b"g"), "b": (b"f",)}
+    assert "SYSTEM.CATALOG" in names(choose(schemas, PeerTables()))
+    with pytest.raises(CopyRefused, match=r"a filter of the peer chooses rows of table SYSTEM\.CATALOG"):
+        choose(schemas, tenants, ["a", "SYSTEM.CATALOG"])
+
+
 def test_what_cannot_be_copied_as_files_is_known_beforehand():
     mob, encrypted = ({**WANTED, name: value} for name, value in (("IS_MOB", "true"), ("ENCRYPTION", "AES")))
     chosen = choose({"m": schema("m", f=mob), "e": schema("e", f=encrypted), "n": schema("n", f=WANTED, m={"IS_MOB": "true"})},

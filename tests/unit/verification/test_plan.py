@@ -10,8 +10,11 @@ import pytest
 
 from walferry.base.protos import hbase_pb2 as pb
 from walferry.replication.peers.reading import Peer
+from walferry.replication.peers.settings import CUSTOM_FILTERS, SYSTEM_CATALOG_FILTER
 from walferry.verification import plan
-from walferry.verification.plan import RepairRefused, check_repairable
+from walferry.verification.plan import NothingToCompare, RepairRefused, check_repairable
+
+SESSION: Any = SimpleNamespace(zk=None, nodes=None, source=SimpleNamespace(login=None))
 
 
 def schema(**families: dict[str, str]) -> pb.TableSchema:
@@ -46,6 +49,15 @@ def test_families_are_compared_by_their_bytes(monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setattr(plan.master, "connect", lambda *_, **__: nullcontext())
     known: dict[str, dict[str, bool]] = {"t": {"f": True, "été": True, r"\xE9": True, "local": False}}
     monkeypatch.setattr(plan.master, "replicated_families", lambda *_: known)
-    session: Any = SimpleNamespace(zk=None, nodes=None, source=SimpleNamespace(login=None))
     peer = Peer("p", "", "DISABLED", {}, exclude_table_cfs={"t": ("f",)})
-    assert plan._families(session, peer, ()) == {"t": (b"\xe9", "été".encode())}
+    assert plan._families(SESSION, peer, ()) == {"t": (b"\xe9", "été".encode())}
+
+
+def test_a_table_of_which_the_peer_gets_only_some_rows_is_not_compared(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(plan, "active_master", lambda *_: None)
+    monkeypatch.setattr(plan.master, "connect", lambda *_, **__: nullcontext())
+    monkeypatch.setattr(plan.master, "replicated_families", lambda *_: {"t": {"f": True}, "SYSTEM.CATALOG": {"0": True}})
+    peer = Peer("p", "", "DISABLED", {CUSTOM_FILTERS.key: SYSTEM_CATALOG_FILTER})
+    assert plan._families(SESSION, peer, ()) == {"t": (b"f",)}
+    with pytest.raises(NothingToCompare, match=r"a filter of peer p chooses rows of table SYSTEM\.CATALOG"):
+        plan._families(SESSION, peer, ("t", "SYSTEM.CATALOG"))

@@ -6,7 +6,8 @@ In HBase's order (SystemTableWALEntryFilter, ScopeWALEntryFilter, NamespaceTable
  2. Cells are dropped whose family is not GLOBAL in the WALKey's scopes, and so are the markers of HBase's own actions (a source
     with hbase.replication.bulkload.enabled also keeps the scopes of these entries).
  3. Cells that the peer's namespaces and table-families exclude are dropped.
- 4. Entries that the peer cluster has already consumed (its UUID is among the key's cluster ids) are dropped. The key of every
+ 4. Cells of Phoenix's catalog that belong to no tenant are dropped if the peer has Phoenix's filter (phoenix.py).
+ 5. Entries that the peer cluster has already consumed (its UUID is among the key's cluster ids) are dropped. The key of every
     other entry gets the source's UUID, unless it already contains it.
 
 Three more kinds of cells are dropped: cells of tables and families that are known to be deleted at both clusters, as in
@@ -32,6 +33,7 @@ from walferry.hbase.wal.cells import BULK_LOAD, KEY_TAIL, META_FAMILY, TagType, 
 from walferry.hbase.wal.errors import WalCorruptError
 from walferry.hbase.wal.keys import KeyField, halves, halves_array, read_scope, read_uuid
 from walferry.hbase.wal.wal_batches import WalBatch
+from walferry.replication.filters.phoenix import catalog_of, is_of_tenant
 from walferry.replication.filters.rules import Families, FilterRules, PeerTables, Reason
 
 SCOPE_BYTES: Final = 6  # of the shortest scope in a WALKey: three tags, two lengths, the scope itself
@@ -86,6 +88,9 @@ def _filter_batch(batch: WalBatch, rules: FilterRules, path: str) -> KeptEdits:
     index, n = batch.index, len(batch.index)
     table_of, first_of = distinct_tables(batch)
     kinds, family_first, family_start, family_bytes = _family_tables(batch, first_of, rules.tables)
+    catalogs = np.zeros(len(first_of), np.int8)
+    if rules.tables.tenants_only:
+        catalogs[:] = [catalog_of(table_name(batch, int(entry))) for entry in first_of]
     meta_start, meta_bytes = flat([META_FAMILY, *_MARKERS])
     kept = KeptEdits(
         reason=np.zeros(n, np.int8),
@@ -102,7 +107,7 @@ def _filter_batch(batch: WalBatch, rules: FilterRules, path: str) -> KeptEdits:
     most_scopes = longest_key // SCOPE_BYTES  # in an entry: HBase writes the scopes of all of a table's families into each key
     broken = _filter(
         batch.buf, index.key_start, index.key_end, index.cells_start, index.cells_end,
-        table_of, kinds, family_first, family_start, family_bytes,
+        table_of, kinds, catalogs, family_first, family_start, family_bytes,
         meta_start, meta_bytes, halves_array(rules.peer_cluster_id), halves_array(rules.source_id),
         kept.reason, kept.cells, kept.rows, kept.size, kept.marked, kept.labelled,
         kept.span_first, kept.span_start, kept.span_end, np.empty(most_scopes, np.int64), np.empty(most_scopes, np.int64),
@@ -297,7 +302,7 @@ def _is_global(buf: Bytes, family: int, length: int, scopes: int, scope_start: I
 
 @inlined
 def _judge_cell(
-    buf: Bytes, pos: int, kind: int, first_family: int, last_family: int, family_start: Ints, family_bytes: Bytes,
+    buf: Bytes, pos: int, catalog: int, kind: int, first_family: int, last_family: int, family_start: Ints, family_bytes: Bytes,
     meta_start: Ints, meta_bytes: Bytes, scopes: int, scope_start: Ints, scope_len: Ints,
 ) -> int:  # fmt: skip
     """Return the Reason why the cell at `pos` is not shipped, or SHIPPED."""
@@ -311,7 +316,7 @@ def _judge_cell(
         return Reason.NOT_GLOBAL
     if not _is_wanted(buf, family, family_len, kind, first_family, last_family, family_start, family_bytes):
         return Reason.NOT_IN_PEER
-    return Reason.SHIPPED
+    return Reason.SHIPPED if is_of_tenant(buf, pos, catalog) else Reason.NOT_OF_TENANT
 
 
 @inlined
@@ -324,7 +329,8 @@ def _stronger(why: int, other: int) -> int:
 
 @inlined
 def _keep_cells(
-    buf: Bytes, pos: int, end: int, kind: int, first_family: int, last_family: int, family_start: Ints, family_bytes: Bytes,
+    buf: Bytes, pos: int, end: int, catalog: int, kind: int, first_family: int, last_family: int,
+    family_start: Ints, family_bytes: Bytes,
     meta_start: Ints, meta_bytes: Bytes, scopes: int, scope_start: Ints, scope_len: Ints,
     span_start: Ints, span_end: Ints, spans: int,
 ) -> tuple[int, int, int, int, bool]:  # fmt: skip
@@ -342,7 +348,7 @@ def _keep_cells(
     while pos < end:
         stop = cell_end(buf, pos)
         reason = _judge_cell(
-            buf, pos, kind, first_family, last_family, family_start, family_bytes, meta_start, meta_bytes,
+            buf, pos, catalog, kind, first_family, last_family, family_start, family_bytes, meta_start, meta_bytes,
             scopes, scope_start, scope_len,
         )  # fmt: skip
         if reason == Reason.SHIPPED:
@@ -368,7 +374,8 @@ def _keep_cells(
 @unmanaged
 def _filter(
     buf: Bytes, key_start: Ints, key_end: Ints, cells_start: Ints, cells_end: Ints,
-    table_of: npt.NDArray[np.int32], kinds: npt.NDArray[np.int8], family_first: Ints, family_start: Ints, family_bytes: Bytes,
+    table_of: npt.NDArray[np.int32], kinds: npt.NDArray[np.int8], catalogs: npt.NDArray[np.int8],
+    family_first: Ints, family_start: Ints, family_bytes: Bytes,
     meta_start: Ints, meta_bytes: Bytes, peer_cluster: Ints, source: Ints,
     reason: npt.NDArray[np.int8], cells: npt.NDArray[np.int32], rows: npt.NDArray[np.int32], size: Ints,
     marked: npt.NDArray[np.bool_], labelled: npt.NDArray[np.bool_],
@@ -390,8 +397,8 @@ def _filter(
         marked[i] = has_ours
         before = spans
         spans, cells[i], rows[i], reason[i], labelled[i] = _keep_cells(
-            buf, cells_start[i], cells_end[i], kinds[table], family_first[table], family_first[table + 1], family_start,
-            family_bytes, meta_start, meta_bytes, scopes, scope_start, scope_len, span_start, span_end, before,
+            buf, cells_start[i], cells_end[i], catalogs[table], kinds[table], family_first[table], family_first[table + 1],
+            family_start, family_bytes, meta_start, meta_bytes, scopes, scope_start, scope_len, span_start, span_end, before,
         )  # fmt: skip
         if from_peer_cluster and cells[i] > 0:
             spans, cells[i], rows[i], labelled[i] = before, 0, 0, False

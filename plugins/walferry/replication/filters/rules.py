@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from uuid import UUID
 
 from walferry.hbase.errors import PeerError
+from walferry.replication.filters.phoenix import Catalog, catalog_of
 from walferry.replication.peers.reading import Peer
 
 _REPLICATED_SYSTEM_TABLES = (b"hbase:acl", b"hbase:labels")
@@ -29,6 +30,7 @@ class Reason(enum.IntEnum):
     DELETED = 10  # its table or families exist neither at the peer cluster nor at the source any more
     LOADED = 11  # the peer cluster has loaded it as part of a file
     COPIED = 12  # older than the initial snapshot of its table
+    NOT_OF_TENANT = 13  # of Phoenix's catalog, and the peer has Phoenix's filter (phoenix.py)
 
 
 class Families(enum.IntEnum):
@@ -56,6 +58,7 @@ class PeerTables:
     table_families: Mapping[bytes, frozenset[bytes]] = field(default_factory=dict)  # table "ns:qualifier" or "qualifier"
     exclude_namespaces: frozenset[bytes] = frozenset()
     exclude_table_families: Mapping[bytes, frozenset[bytes]] = field(default_factory=dict)
+    tenants_only: bool = False  # of Phoenix's catalog
     deleted: Mapping[bytes, frozenset[bytes]] = field(default_factory=dict)
     loaded: Mapping[bytes, frozenset[bytes]] = field(default_factory=dict)
     copied: Mapping[bytes, frozenset[bytes]] = field(default_factory=dict)
@@ -69,6 +72,7 @@ class PeerTables:
             table_families=_encoded(peer.table_cfs),
             exclude_namespaces=frozenset(n.encode() for n in peer.exclude_namespaces),
             exclude_table_families=_encoded(peer.exclude_table_cfs),
+            tenants_only=peer.tenants_only,
         )
 
     def wants(self, table: bytes, family: bytes) -> bool:
@@ -77,6 +81,10 @@ class PeerTables:
         if kind is Families.ONLY or kind is Families.ALL_BUT:
             return (family in named) == (kind is Families.ONLY)
         return kind is Families.ALL
+
+    def only_rows_of(self, table: bytes) -> bool:
+        """Return whether the peer gets only some rows of `table`, which a filter chooses."""
+        return self.tenants_only and catalog_of(table) is not Catalog.NEITHER
 
     def families_of(self, table: bytes) -> tuple[Families, frozenset[bytes]]:
         """Return the kind of choice for `table`, and the families that it names."""

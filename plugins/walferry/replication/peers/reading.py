@@ -90,6 +90,16 @@ class Peer:
         return settings.PEER_CONN_ID.text(self.config) or None
 
     @property
+    def custom_filters(self) -> list[str]:
+        """The Java classes of WALEntryFilter through which its edits go, besides HBase's own."""
+        return [name.strip() for name in settings.CUSTOM_FILTERS.text(self.config).split(",") if name.strip()]
+
+    @property
+    def tenants_only(self) -> bool:
+        """Whether it gets only those rows of Phoenix's catalog that belong to tenants."""
+        return settings.SYSTEM_CATALOG_FILTER in self.custom_filters
+
+    @property
     def max_lag(self) -> float | None:
         """How many seconds its oldest edit may wait; None if its operator has set no limit. Raises PeerError."""
         seconds: float | None = settings.MAX_LAG.of(self)
@@ -221,10 +231,10 @@ def check_ours(peer: Peer) -> None:
             f"it has the endpoint {peer.endpoint_impl}",
             "Walferry ships into HBase clusters only: leave this peer to HBase",
         )
-    if filters := settings.CUSTOM_FILTERS.text(peer.config):
+    if others := [name for name in peer.custom_filters if name != settings.SYSTEM_CATALOG_FILTER]:
         raise CustomFilterPeer(
             peer.id,
-            f"its edits go through custom filters ({settings.CUSTOM_FILTERS.key} = {filters})",
+            f"its edits go through custom filters ({settings.CUSTOM_FILTERS.key} = {','.join(others)})",
             "Walferry cannot run them and would ship what they leave out: leave this peer to HBase, or empty that setting",
         )
     check_understood(peer)

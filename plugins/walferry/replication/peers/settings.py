@@ -257,8 +257,10 @@ NAMESPACES = Setting("namespaces", "names, split by commas", "`peers create`, `p
 BANDWIDTH = Setting("bandwidth", "a number of bytes a second, 0 or empty for no limit", "`peers set ID bandwidth=1000000`",
                     "what may be sent, see [below](#bandwidth)",
                     most=(1 << 63) - 1, unit="bytes a second", kind=int, default=0)
-CUSTOM_FILTERS = Setting("hbase.replication.source.custom.walentryfilters", "none", "HBase's shell",  # BaseReplicationEndpoint
-                         "a peer with custom filters is refused, as Walferry cannot run them")
+SYSTEM_CATALOG_FILTER = "org.apache.phoenix.replication.SystemCatalogWALEntryFilter"  # the one that filters/phoenix.py knows
+CUSTOM_FILTERS = Setting("hbase.replication.source.custom.walentryfilters",  # BaseReplicationEndpoint
+                         "none, or Phoenix's SystemCatalogWALEntryFilter", "HBase's shell",
+                         "of Phoenix's catalog it then gets what belongs to tenants; a peer with another filter is refused")
 # HBase lets these override the peer's cluster key (ReplicationUtils.getPeerClusterConfiguration).
 OVER_THE_CLUSTER_KEY = tuple(
     Setting(key, "as in `cluster_key`", "HBase's shell", "HBase puts it over that key, so a peer with another is refused")
