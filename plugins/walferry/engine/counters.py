@@ -41,7 +41,7 @@ class Counters:
             )  # fmt: skip
 
     def read(self, batch: WalBatch, kept: KeptEdits) -> None:
-        """Count a batch that was read; its entries go to the senders now."""
+        """Count a WAL batch that was read; its entries go to the senders now."""
         index = batch.index
         partial = kept.reason == Reason.SHIPPED
         with self._lock:

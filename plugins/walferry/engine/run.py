@@ -198,7 +198,7 @@ class FeedReader:
         return True
 
     def _hand_out_to_first_error(self, batch: WalBatch, wal: int, path: str, rules: FilterRules) -> None:
-        """Hand out a batch. If entries raise errors, hand out the entries before the first such entry, and raise its error."""
+        """Hand out a WAL batch. If entries raise errors, hand out the entries before the first one, and raise its error."""
         try:
             self._hand_out(batch, wal, path, rules)
         except WalError as error:

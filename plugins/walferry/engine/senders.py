@@ -165,7 +165,7 @@ class Senders:
             thread.start()
 
     def dispatch(self, batch: WalBatch, kept: KeptEdits, wal: int, take: Take) -> None:
-        """Hand the entries of a batch that the sink takes to the senders; wait while too much is held. Raises Stopped.
+        """Hand the entries of a WAL batch that the sink takes to the senders; wait while too much is held. Raises Stopped.
 
         An entry that goes alone does so after the entries that its sender already has.
         """

@@ -134,7 +134,7 @@ class OwnZNodes:
     runs = _Own("runs")  # parent of the summaries of runs that have shipped the peer
     leases = _Own("leases")  # parent of the leases on the peer's WAL groups
     peer_lock = _Own("peer-locks")  # the lock under which one run at a time ships all queues of a peer
-    row_shipments = _Own("row-shipments")  # parent of the holds of tasks that ship rows of scans to the peer cluster
+    row_shipments = _Own("row-shipments")  # parent of the fenced locks of tasks that ship rows of scans to the peer cluster
     shipping = _Own("shipping")  # parent of one ephemeral for each group being shipped now, if the peer has a bandwidth
     archiving = _Own("archiving")  # of a WAL: the right to copy it to the archive
     initial_snapshot = _Own("initial-snapshots")  # the state of the peer's initial snapshot

@@ -410,7 +410,7 @@ def _plan_of_peer(
             _remove_empty(session, queue, run_id)
         mine = PeerPlan(peer_id, tuple(planned[name] for name in queue.groups if name in planned))
         dequeued = dequeue_finished(session, mine, f"plan of run {run_id} on {socket.gethostname()}")
-        # No later run comes for groups that are held and could not be swept, so a drain waits for them.
+        # No later run comes for groups that are held, whose finished WALs stay queued, so a drain waits for them.
         groups = (*mine.to_ship, *dequeued.held)
         to_drain |= {group.group: group for group in groups}
         drains.append(_drain(session, queue, groups))

@@ -48,7 +48,7 @@ _INDEX_BYTES: Final = 48  # memory that sorting takes per cell
 
 @dataclass(frozen=True)
 class Edits:
-    """The cells of a batch's `entries` (indices, ascending) that the filters kept. `path` is the file's, for errors."""
+    """The cells of a WAL batch's `entries` (indices, ascending) that the filters kept. `path` is the file's, for errors."""
 
     batch: WalBatch
     kept: KeptEdits

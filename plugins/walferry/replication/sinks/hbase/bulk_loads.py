@@ -102,7 +102,7 @@ class HFileSource:
 def take_bulk_loads(
     batch: WalBatch, kept: KeptEdits, rules: FilterRules, source: SourceCluster, path: str
 ) -> dict[int, Shipment]:
-    """Return the batch's bulk loads, by entry, as shipments. Notes each load's fate in `kept`.
+    """Return the WAL batch's bulk loads, by entry, as shipments. Notes each load's fate in `kept`.
 
     Raises WalCorruptError or BulkLoadRefused, naming `path`, at the first entry that cannot be shipped.
     """

@@ -71,7 +71,7 @@ class Shipment:
 
 
 def assemble(batch: WalBatch, kept: KeptEdits, chosen: Ints, mark: Bytes) -> Shipment:
-    """Return the entries `chosen` (indices into the batch, ascending, at least one) as a shipment.
+    """Return the entries `chosen` (indices into the WAL batch, ascending, at least one) as a shipment.
 
     `mark` is `filters.uuid_field` of the source.
     """

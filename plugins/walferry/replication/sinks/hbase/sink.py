@@ -95,7 +95,7 @@ class HBaseSink(PeerCluster):
 
 @dataclass(frozen=True)
 class ShipmentsOf:
-    """One batch's entries, for making shipments. `mark` is `filters.uuid_field` of the source."""
+    """One WAL batch's entries, for making shipments. `mark` is `filters.uuid_field` of the source."""
 
     batch: WalBatch
     kept: KeptEdits
