@@ -104,7 +104,7 @@ def test_a_mark_forgets_groups_that_are_queued_no_more(zk: KazooClient, hbase: H
     hbase.add_wal(SERVER, "p", wal(1))
     assert commit(session_of(zk, own), "p", "k", {DEAD_GROUP: 1})
     assert commit(session_of(zk, own), "p", "k", {GROUP: 1})
-    assert DEAD_GROUP.encode() not in zk.get(own.mark("p", "k"))[0]
+    assert DEAD_GROUP.encode() not in zk.get(own.cursor("p", "k"))[0]
 
 
 def test_a_peer_that_must_not_be_shipped_is_refused(zk: KazooClient, hbase: HBaseZNodes, own: OwnZNodes) -> None:
@@ -116,7 +116,7 @@ def test_a_peer_that_must_not_be_shipped_is_refused(zk: KazooClient, hbase: HBas
 
 
 def test_a_mark_that_is_none_is_named(zk: KazooClient, hbase: HBaseZNodes, own: OwnZNodes) -> None:
-    hbase.zk.create(own.mark("p", "k"), b"[1]", makepath=True)
+    hbase.zk.create(own.cursor("p", "k"), b"[1]", makepath=True)
     with pytest.raises(ZNodeValueError, match=r"marks.*all WALs are new then"):
         find_new(session_of(zk, own), "p", "k")
 

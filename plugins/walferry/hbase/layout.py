@@ -140,14 +140,14 @@ class OwnZNodes:
     initial_snapshot = _Own("initial-snapshots")  # the state of the peer's initial snapshot
     loads = _Own("loads")  # parent of the records of file loads into the peer cluster
     verification = _Own("verifications")  # the result of the peer's newest comparison
-    _marks = _Own("marks")
+    _cursors = _Own("cursors")
     _regions = _Own("regions")  # for a part of a master's work
 
     def lease(self, peer_id: str, group: str) -> str:
         return f"{self.leases(peer_id)}/{quoted(group)}"
 
-    def mark(self, peer_id: str, key: str) -> str:
-        return f"{self._marks(peer_id)}/{quoted(key)}"
+    def cursor(self, peer_id: str, key: str) -> str:
+        return f"{self._cursors(peer_id)}/{quoted(key)}"
 
     def loading(self, peer_id: str, run_id: str) -> str:
         """Return the ephemeral znode with the progress of a run that loads files."""
