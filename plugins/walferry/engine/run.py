@@ -28,7 +28,7 @@ from walferry.engine.summary import Status
 from walferry.hbase.files.closedness import CLOSE_TIMEOUT_SECONDS, WalNotClosed
 from walferry.hbase.wal.errors import WalError
 from walferry.hbase.wal.wal_batches import WalBatch
-from walferry.replication.filters.batch import filter_batch
+from walferry.replication.filters.entry_filter import filter_batch
 from walferry.replication.filters.rules import FilterRules
 from walferry.replication.filters.visibility import LabelFilter
 from walferry.replication.peers.settings import PeerSettings

@@ -22,7 +22,7 @@ import numpy as np
 
 from walferry.engine.in_flight import InFlight, WalOffset
 from walferry.hbase.wal.wal_batches import WalBatch
-from walferry.replication.filters.batch import KeptEdits
+from walferry.replication.filters.entry_filter import KeptEdits
 from walferry.replication.peers.settings import PeerSettings
 from walferry.replication.sinks.errors import Stopped
 from walferry.replication.sinks.sink import Ints, SinkRequest, Take

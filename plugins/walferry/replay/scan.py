@@ -18,7 +18,7 @@ from walferry.hbase.wal.wal_batches import UnwrapKey, WalBatch
 from walferry.replay.holes import IntervalGone
 from walferry.replay.interval import Interval, only
 from walferry.replay.listing import WalFile
-from walferry.replication.filters.batch import KeptEdits, filter_batch, table_name
+from walferry.replication.filters.entry_filter import KeptEdits, filter_batch, table_name
 from walferry.replication.filters.rules import FilterRules, Reason
 from walferry.shipping.closed_wal import ReadProgress, batches_of_closed, seconds_to_close
 

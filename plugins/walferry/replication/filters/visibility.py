@@ -36,7 +36,7 @@ from walferry.hbase.cluster import visibility_labels
 from walferry.hbase.wal.cells import MAX_TAGS, Cell, TagType, encode_tag, split_cells, split_tags
 from walferry.hbase.wal.errors import WalError
 from walferry.hbase.wal.wal_batches import WalBatch
-from walferry.replication.filters.batch import KeptEdits
+from walferry.replication.filters.entry_filter import KeptEdits
 from walferry.replication.filters.rules import Reason
 from walferry.replication.source.cluster import VisibilityLabels
 from walferry.replication.source.session import Session

@@ -18,7 +18,7 @@ from walferry.replication.source.session import Session
 
 if TYPE_CHECKING:
     from walferry.hbase.wal.wal_batches import WalBatch
-    from walferry.replication.filters.batch import KeptEdits
+    from walferry.replication.filters.entry_filter import KeptEdits
     from walferry.replication.filters.rules import FilterRules
     from walferry.replication.sinks.hbase.bulk_loads import HFileRefs
     from walferry.replication.sinks.sink import Sink

@@ -26,7 +26,7 @@ import numpy as np
 import numpy.typing as npt
 
 from walferry.hbase.wal.wal_batches import WalBatch
-from walferry.replication.filters.batch import KeptEdits
+from walferry.replication.filters.entry_filter import KeptEdits
 from walferry.replication.filters.rules import FilterRules
 from walferry.replication.peers.settings import SinkKind
 from walferry.replication.sinks.answers import Answers

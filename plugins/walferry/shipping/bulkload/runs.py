@@ -37,7 +37,7 @@ from walferry.hbase.hfiles.sorting import group_positions, sort_positions
 from walferry.hbase.hfiles.stores import UNKNOWN, Store, Stores, TargetTable, find_family, find_region
 from walferry.hbase.wal.cells import cell_end, family_of, row_of, tags_start
 from walferry.hbase.wal.wal_batches import WalBatch
-from walferry.replication.filters.batch import KeptEdits, distinct_tables, table_name
+from walferry.replication.filters.entry_filter import KeptEdits, distinct_tables, table_name
 
 MEMORY_BYTES = 64 << 20
 RUN_BYTES = 4 << 20

@@ -55,7 +55,7 @@ from walferry.hbase.wal.cells import BULK_LOAD, META_FAMILY, Cell, split_cells
 from walferry.hbase.wal.errors import WalCorruptError, WalError
 from walferry.hbase.wal.keys import from_message
 from walferry.hbase.wal.wal_batches import WalBatch
-from walferry.replication.filters.batch import KeptEdits, uuid_field
+from walferry.replication.filters.entry_filter import KeptEdits, uuid_field
 from walferry.replication.filters.rules import FilterRules, Reason
 from walferry.replication.sinks.errors import PeerClusterUnreachable
 from walferry.replication.sinks.hbase.shipment import BulkLoad, Shipment
