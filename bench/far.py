@@ -7,7 +7,7 @@ half of the round trip (embedded.delay). The peer cluster's own servers reach ea
 ZooKeeper and HDFS. Nothing limits how much is under way, so this shows what waiting for answers costs, and not what a long line's
 windows do.
 
-The other settings are those of bench.replication; by default this is one table, of 284 MB, 4 regions and plain WALs.
+The other settings are bench.replication's; by default this is one table, of 284 MB, 4 regions and plain WALs.
 """
 
 from __future__ import annotations

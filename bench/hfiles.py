@@ -36,7 +36,7 @@ from walferry.hbase.hfiles.stores import TargetTable
 from walferry.hbase.hfiles.writer import write_file
 from walferry.hbase.wal.scan import scan_entries
 from walferry.hbase.wal.wal_batches import WalBatch
-from walferry.replication.filters.batch import filter_batch
+from walferry.replication.filters.entry_filter import filter_batch
 from walferry.replication.filters.rules import FilterRules
 from walferry.shipping.bulkload.runs import Edits, sorted_runs
 

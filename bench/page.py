@@ -12,7 +12,7 @@ login. Chromium loads the page in a new tab.
  cached    the page again at once
  last      the last of the pages of queues, as cached
 
-The seconds are by HTTP until the last byte, with those of CPU that the app's process takes meanwhile, and in the browser until
+The seconds are by HTTP until the last byte, with the CPU-seconds that the app's process takes meanwhile, and in the browser until
 the page is drawn. The reads are all requests to ZooKeeper that a page causes, also those that go on after it was answered. HTTP
 and the browser each have a process of the app.
 """
@@ -51,7 +51,7 @@ HEADER = "             HTTP seconds   of CPU      kB     browser seconds     Zoo
 
 @dataclass(frozen=True)
 class Loaded:
-    """One page: the seconds that it took, those of CPU that its process has taken meanwhile, its bytes, and the requests to
+    """One page: the seconds that it took, the CPU-seconds that its process has taken meanwhile, its bytes, and the requests to
     ZooKeeper until all is quiet again.
     """
 

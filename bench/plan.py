@@ -10,7 +10,7 @@ real file tree, or on a real HDFS for the one size that WALFERRY_BENCH_PLAN_HDFS
          group, reads its WALs and dequeues them. The peer gets a namespace without tables, so no task sends anything. Four tasks
          are run, and the figures of all tasks are extrapolated from these.
 
-Each measurement runs in a process of its own. `znodes` are those of the queues. Requests to ZooKeeper and to the file system
+Each measurement runs in a process of its own. `znodes` counts the queues' znodes. Requests to ZooKeeper and to the file system
 are counted where they leave the process. The memory is what the step has taken beyond what the process had before.
 """
 

@@ -26,8 +26,7 @@ from walferry.airflow.tasks.common import SOURCE, dag_args
             None,
             type=["null", "string"],
             title="Peer",
-            description="The peer that is looked at, with its peer cluster. Empty: all peers, and dead servers' and orphaned "
-            "queues.",
+            description="The peer to check, with its peer cluster. Empty: all peers, and dead servers' and orphaned queues.",
         ),
     },
     **dag_args(minutes=15, retries=0, run_types=None),  # a failure is the DAG's result

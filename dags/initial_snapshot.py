@@ -46,7 +46,7 @@ PARAMS = {
 @dag(
     schedule=None,
     max_active_runs=4,
-    description="Copy the tables of a new HBase replication peer to its peer cluster, then ship its queue",
+    description="Copy the tables of a new HBase replication peer to its cluster, then ship its queue",
     params=PARAMS,
     **dag_args(minutes=10),
     doc_md=__doc__,

@@ -23,7 +23,7 @@ SCHEDULE = conf.get("walferry", "replay_intervals", fallback="0 * * * *")
 @dag(
     schedule=BackfillIntervals(SCHEDULE, timezone="UTC"),
     max_active_runs=16,
-    description="Ship again to a peer what was written in an interval",
+    description="Ship the edits of an interval to a peer again",
     params={
         "source_conn_id": SOURCE,
         "peer": peer_param("Id of the peer. A run needs one."),
@@ -42,7 +42,7 @@ SCHEDULE = conf.get("walferry", "replay_intervals", fallback="0 * * * *")
         ),
         "what_is_there": Param(
             False, type="boolean", title="Ship what is there",
-            description="Ship what is left of an interval that is partly gone. Otherwise such a run fails and ships nothing.",
+            description="Ship the rest of an interval that is partly gone. Otherwise such a run fails and ships nothing.",
         ),
         "deadline": Param(
             21600, type="integer", minimum=10, maximum=604800, title="Deadline",

@@ -105,7 +105,7 @@ def run_rounds(site: Site, airflow: Airflow, source: JavaClient, peer_cluster: J
     holds = replicate("Round 1", source, peer_cluster, airflow, known=set())
 
     known = {run["dag_run_id"] for run in airflow.await_runs(DAG)}
-    step("Round 2: more rows, and changes and deletes of those of round 1")
+    step("Round 2: more rows, and changes and deletes of round 1's rows")
     write(source, edits.second_round())
     return replicate("Round 2", source, peer_cluster, airflow, known=known) and holds
 

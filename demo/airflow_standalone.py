@@ -65,7 +65,7 @@ class Airflow:
             time.sleep(0.5)
 
     def unpause(self, dag_id: str) -> None:
-        """Let the scheduler run the DAG: triggered runs, and those of its schedule."""
+        """Let the scheduler run the DAG: triggered runs, and scheduled ones."""
         self._call("PATCH", f"/api/v2/dags/{dag_id}", {"is_paused": False})
 
     def details(self, dag_id: str) -> dict[str, Any]:
@@ -103,7 +103,7 @@ class Airflow:
         raise AirflowError(f"runs of {dag_id} did not end within {RUN_TIMEOUT_SECONDS} s; {self.log_tail()}")
 
     def runs(self, dag_id: str) -> list[dict[str, Any]]:
-        """All runs, the oldest first, with those of the schedule."""
+        """All runs, the oldest first, with the scheduled ones."""
         answer = self._get(f"/api/v2/dags/{dag_id}/dagRuns?order_by=run_after&limit=100") or {"dag_runs": []}
         return list(answer["dag_runs"])
 

@@ -171,7 +171,7 @@ class Faults:
         self._load.start()
         return [
             f"The peer may ship {SLOW:,} bytes a second, and about 2 MB a second are written to the source from now on.",
-            *self._look("lag and what is left grow, and the time until done", "status"),
+            *self._look("the lag and the backlog grow, and the time until done", "status"),
             "Run      runs of replicate_peer go on for long; the log of the task ship says how far they are",
             *_runbook("stuck-peer", "fall_behind", "stops the writing and lifts the limit"),
         ]
@@ -181,7 +181,7 @@ class Faults:
         if self._load is not None:
             self._load.join()
         self._set_bandwidth("")
-        return ["Nothing is written any more, and the peer ships as fast as it can. The next batch ships what is left."]
+        return ["Nothing is written any more, and the peer ships as fast as it can. The next batch ships the rest."]
 
     def _drop_table(self) -> list[str]:
         for client in (self._source, self._peer_cluster):

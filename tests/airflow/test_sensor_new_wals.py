@@ -223,15 +223,15 @@ class Triggerer:
 
 
 async def marked(source: HBaseZNodes, timestamp: int) -> None:
-    """Wait until the mark covers `timestamp`."""
-    path = OwnZNodes(source.root, source.nodes).mark("p", "k")
+    """Wait until the cursor covers `timestamp`."""
+    path = OwnZNodes(source.root, source.nodes).cursor("p", "k")
     for _ in range(300):
         if await asyncio.to_thread(retried, source.zk, source.zk.exists, path):
             value, _ = await asyncio.to_thread(source.zk.get, path)
             if json.loads(value).get(GROUP) == timestamp:
                 return
         await asyncio.sleep(0.1)
-    raise AssertionError(f"the mark never came to {timestamp}")
+    raise AssertionError(f"the cursor never came to {timestamp}")
 
 
 def test_an_asset_s_watcher_fires_for_each_roll_and_for_each_once(source: HBaseZNodes) -> None:

@@ -153,7 +153,7 @@ def test_a_source_that_is_not_there_fails_without_a_traceback(
     ended = run_dag("watch_replication")
     assert (state(ended), ended.tries["watch", None]) == (("failed", "failed"), 1)
     (text,) = notified()
-    assert text.startswith("watch_replication: unreachable: the source cannot be looked at: ")
+    assert text.startswith("watch_replication: unreachable: the source cannot be read: ")
     log = logged()
     assert text.removeprefix("watch_replication: ") in log
     assert "Traceback" not in log

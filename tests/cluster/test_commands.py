@@ -77,7 +77,7 @@ def test_a_paused_peer_is_left_alone_and_that_is_well(clusters, admin, peer, tab
     assert "A batch would ship nothing now: peer" in run("plan", peer)[1]
     status, out, _ = run("ship", peer)
     assert status == 0
-    assert "it is paused (walferry.paused=true in its configuration). What is written stays queued until `walferry peers" in out
+    assert "it is paused (walferry.paused=true in its configuration). New edits stay queued until `walferry peers" in out
     resume(admin, peer)
     assert run("ship", peer)[0] == 0
     assert clusters.peer_cluster.count_rows(table) == 200

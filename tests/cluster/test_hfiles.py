@@ -33,7 +33,7 @@ from walferry.hbase.hfiles.stores import Store, TargetTable
 from walferry.hbase.hfiles.writer import write_file
 from walferry.hbase.names import parse_wal_name
 from walferry.hbase.wal.reader import read_wal_batches
-from walferry.replication.filters.batch import filter_batch
+from walferry.replication.filters.entry_filter import filter_batch
 from walferry.replication.filters.rules import FilterRules, PeerTables
 from walferry.shipping.bulkload.runs import Edits, SortedRun, sorted_runs
 

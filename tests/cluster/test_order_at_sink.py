@@ -8,7 +8,7 @@ from collections import Counter
 from embedded.wire import put
 from tests.cluster.walferry_runs import BY_REPLICATE, ship
 from tests.unit.hbase.wal.encoder import PUT, Cell
-from tests.unit.replication.filters.test_batch import entry
+from tests.unit.replication.filters.test_entry_filter import entry
 from tests.unit.replication.sinks.hbase.edits import shipment_of
 from walferry.base.protos.hbase_pb2 import ReplicateWALEntryResponse
 from walferry.base.security.login import UNSECURED

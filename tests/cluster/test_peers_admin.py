@@ -361,7 +361,7 @@ def test_the_command_creates_lists_shows_hands_back_and_removes(clusters, comman
     status, out, _ = command("peers", "create", name, "--cluster-key", clusters.key, "--table-cfs", "; ".join(tables))
     assert (status, out) == (
         0,
-        f"peer {name} to {clusters.key} is managed by Walferry: what is written from now on is queued for it\n"
+        f"peer {name} to {clusters.key} is managed by Walferry: all edits from now on are queued for it\n"
         f"it gets edits of {', '.join(sorted((f'{namespace}:t1=f,g', f'{table}=f')))}\n",
     )
 

@@ -128,7 +128,7 @@ def test_a_wal_that_is_gone_is_named_and_the_rest_is_shipped_only_on_demand(side
         with pytest.raises(IntervalGone) as gone:
             ship_again(sides.at, peer, whole)
         assert f"WAL {lost} with entries of " in str(gone.value)
-        assert str(gone.value).endswith("Set what_is_there to ship what is left of it. Nothing was shipped")
+        assert str(gone.value).endswith("Set what_is_there to ship the rest of it. Nothing was shipped")
         assert rows(sides, table) == []
         (done,) = ship_again(sides.at, peer, whole, what_is_there=True)
         assert done.status is Status.DONE, done.error

@@ -8,7 +8,7 @@ from tests.runbooks.matching import compare, filled_in
 from tests.runbooks.reading import RunbookError
 
 PRINTED = """\
-PEER  SHIPPED BY  PEER_CLUSTER  TROUBLE
+PEER  SHIPPED BY  CLUSTER    FINDINGS
 2     Walferry    reachable  it has failed for 3 min: it is broken
 9     HBase       reachable
 queue 2-rs1,16020,1 at walferry,1,1
@@ -16,11 +16,11 @@ queue 2-rs1,16020,1 at walferry,1,1
 
 
 def test_shown_lines_are_there_in_their_order_whatever_is_between_them() -> None:
-    assert compare(["PEER SHIPPED BY PEER_CLUSTER TROUBLE", "…", "queue … at walferry,1,1"], PRINTED, {}) == {}
+    assert compare(["PEER SHIPPED BY CLUSTER FINDINGS", "…", "queue … at walferry,1,1"], PRINTED, {}) == {}
 
 
 def test_a_placeholder_is_what_is_printed_in_its_place_from_then_on() -> None:
-    known = compare(["PEER  SHIPPED BY  PEER_CLUSTER  TROUBLE", "PEER  Walferry …", "queue QUEUE at SERVER"], PRINTED, {})
+    known = compare(["PEER  SHIPPED BY  CLUSTER  FINDINGS", "PEER  Walferry …", "queue QUEUE at SERVER"], PRINTED, {})
     assert known == {"PEER": "2", "QUEUE": "2-rs1,16020,1", "SERVER": "walferry,1,1"}
     assert filled_in("walferry drain SERVER/QUEUE", known) == "walferry drain walferry,1,1/2-rs1,16020,1"
     with pytest.raises(RunbookError):

@@ -158,7 +158,7 @@ def test_hbase_can_delete_all_that_a_peer_s_life_leaves_and_a_stranger_can_chang
             "loading",
             "peer-locks",
             "initial-snapshots",
-            "marks",
+            "cursors",
             "history",
         }
         check_closed(hbase_zk, secured, ours)

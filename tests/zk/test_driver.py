@@ -20,7 +20,7 @@ from embedded.zookeeper import ZooKeeperServer
 from tests.sessions import session_of
 from tests.unit.hbase.hfiles.models import split_run
 from tests.unit.hbase.wal.encoder import Entry, encode_wal
-from tests.unit.replication.filters.test_batch import entry, put
+from tests.unit.replication.filters.test_entry_filter import entry, put
 from tests.unit.replication.sinks.hbase.test_bulk_loads import load
 from tests.unit.shipping.bulkload.jobs import targets
 from tests.zk.hbase_znodes import DEAD, OTHER, SERVER, HBaseZNodes, wal

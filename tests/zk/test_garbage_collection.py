@@ -186,9 +186,9 @@ def test_leases_marks_and_old_reports_of_peers_that_are_gone_go(
     for peer in ("gone", "moved"):
         zk.delete(hbase.nodes.peer(peer), recursive=True)
     assert collect_garbage_of_gone_peers(session_of(zk, at), ["moved"]) == 3
-    folders = {kind: f"{at.root}/{kind}/{quoted(at.znode_parent)}" for kind in ("leases", "marks", "runs")}
+    folders = {kind: f"{at.root}/{kind}/{quoted(at.znode_parent)}" for kind in ("leases", "cursors", "runs")}
     assert {kind: sorted(hbase.children(folder)) for kind, folder in folders.items()} == {
-        "leases": ["moved", "p"], "marks": ["moved", "p"], "runs": ["gone", "moved", "p"]
+        "leases": ["moved", "p"], "cursors": ["moved", "p"], "runs": ["gone", "moved", "p"]
     }  # fmt: skip
     assert hbase.children(f"{folders['runs']}/gone") == ["young"]
     assert read_run(session_of(zk, at), "p", "old")
@@ -217,7 +217,7 @@ def test_claims_of_servers_without_a_znode_go_unless_somebody_claims_them(
 def test_a_name_that_is_no_server_s_does_not_stop_the_sweep(
     zk: KazooClient, hbase: HBaseZNodes, at: SourceCluster, name: str
 ) -> None:
-    for folder in ("claims", "runs", "peer-locks", "shipping", "leases", "marks"):
+    for folder in ("claims", "runs", "peer-locks", "shipping", "leases", "cursors"):
         zk.ensure_path(f"{at.root}/{folder}/{quoted(at.znode_parent)}/{name}")
     dead = claim_hold(zk, OwnZNodes(at.root, at.nodes).claim(DEAD), DEAD)
     dead.acquire("run")

@@ -184,7 +184,7 @@ def test_a_dag_hears_of_new_wals_in_the_other_queues(tried: Session, at: ClaimCl
     assert find_new(tried, "q", "key") is None
     later = find_new(Session(at.source, at.hbase.zk), "q", "key")
     assert later is not None
-    assert later.count == WALS + 1  # and not the three that the mark has
+    assert later.count == WALS + 1  # and not the three that the cursor has
 
 
 def test_a_run_ends_well_and_remembers_what_is_loaded(tried: Session, at: ClaimCluster) -> None:

@@ -62,7 +62,7 @@ def test_a_queue_that_was_only_claimed_has_nothing_new(zk: KazooClient, hbase: H
     assert find_new(session_of(zk, own), "p", "k") is None
 
 
-def test_keys_and_peers_have_marks_of_their_own(zk: KazooClient, hbase: HBaseZNodes, own: OwnZNodes) -> None:
+def test_keys_and_peers_have_cursor_of_their_own(zk: KazooClient, hbase: HBaseZNodes, own: OwnZNodes) -> None:
     hbase.add_peer("q")
     for peer_id in ("p", "q"):
         for timestamp in (1, 2):
@@ -92,7 +92,7 @@ def test_of_two_who_found_the_same_one_commits_it(zk: KazooClient, new_client: C
     assert not commit(session_of(zk, own), "p", "k", {GROUP: 19})
 
 
-def test_a_mark_never_moves_back(zk: KazooClient, hbase: HBaseZNodes, own: OwnZNodes) -> None:
+def test_a_cursor_never_moves_back(zk: KazooClient, hbase: HBaseZNodes, own: OwnZNodes) -> None:
     for timestamp in (1, 2, 3):
         hbase.add_wal(SERVER, "p", wal(timestamp))
     assert commit(session_of(zk, own), "p", "k", {GROUP: 2})
@@ -100,11 +100,11 @@ def test_a_mark_never_moves_back(zk: KazooClient, hbase: HBaseZNodes, own: OwnZN
     assert find_new(session_of(zk, own), "p", "k") is None
 
 
-def test_a_mark_forgets_groups_that_are_queued_no_more(zk: KazooClient, hbase: HBaseZNodes, own: OwnZNodes) -> None:
+def test_a_cursor_forgets_groups_that_are_queued_no_more(zk: KazooClient, hbase: HBaseZNodes, own: OwnZNodes) -> None:
     hbase.add_wal(SERVER, "p", wal(1))
     assert commit(session_of(zk, own), "p", "k", {DEAD_GROUP: 1})
     assert commit(session_of(zk, own), "p", "k", {GROUP: 1})
-    assert DEAD_GROUP.encode() not in zk.get(own.mark("p", "k"))[0]
+    assert DEAD_GROUP.encode() not in zk.get(own.cursor("p", "k"))[0]
 
 
 def test_a_peer_that_must_not_be_shipped_is_refused(zk: KazooClient, hbase: HBaseZNodes, own: OwnZNodes) -> None:
@@ -115,9 +115,9 @@ def test_a_peer_that_must_not_be_shipped_is_refused(zk: KazooClient, hbase: HBas
             find_new(session_of(zk, own), peer_id, "k")
 
 
-def test_a_mark_that_is_none_is_named(zk: KazooClient, hbase: HBaseZNodes, own: OwnZNodes) -> None:
-    hbase.zk.create(own.mark("p", "k"), b"[1]", makepath=True)
-    with pytest.raises(ZNodeValueError, match=r"marks.*all WALs are new then"):
+def test_a_cursor_that_is_none_is_named(zk: KazooClient, hbase: HBaseZNodes, own: OwnZNodes) -> None:
+    hbase.zk.create(own.cursor("p", "k"), b"[1]", makepath=True)
+    with pytest.raises(ZNodeValueError, match=r"cursors.*all WALs are new then"):
         find_new(session_of(zk, own), "p", "k")
 
 

@@ -14,7 +14,7 @@ from tests.sessions import session_of
 from tests.zk.hbase_znodes import HBaseZNodes, expire
 from walferry.base.zk.fenced_lock import FencedLock
 from walferry.load import region_lock
-from walferry.load.region_lock import TURNS, turn
+from walferry.load.region_lock import LOCKS, holding_region
 
 TASKS = 8
 
@@ -27,7 +27,7 @@ def test_tasks_load_into_a_region_one_after_the_other_and_leave_nothing_behind(
 
     def load(number: int) -> None:
         for _ in range(3):
-            with turn(sessions[number], "p", "run", "abc"):
+            with holding_region(sessions[number], "p", "run", "abc"):
                 loading.add(number)
                 seen.append(len(loading))
                 time.sleep(0.01)
@@ -39,7 +39,7 @@ def test_tasks_load_into_a_region_one_after_the_other_and_leave_nothing_behind(
     for thread in threads:
         thread.join(60)
     assert seen == [1] * 3 * TASKS
-    assert sessions[0].zk.get_children(f"{sessions[0].own.initial_snapshot('p')}/{TURNS}") == []
+    assert sessions[0].zk.get_children(f"{sessions[0].own.initial_snapshot('p')}/{LOCKS}") == []
 
 
 def test_regions_do_not_wait_for_each_other_and_nobody_waits_for_ever(
@@ -47,11 +47,11 @@ def test_regions_do_not_wait_for_each_other_and_nobody_waits_for_ever(
 ) -> None:
     monkeypatch.setattr(region_lock, "WAIT_SECONDS", 0.3)
     one, other = (session_of(new_client(), hbase) for _ in range(2))
-    with turn(one, "p", "run", "abc"), turn(other, "p", "run", "def"):
+    with holding_region(one, "p", "run", "abc"), holding_region(other, "p", "run", "def"):
         before = time.monotonic()
-        with turn(other, "p", "run", "abc"):  # its load's number is checked anyway
+        with holding_region(other, "p", "run", "abc"):  # its load's number is checked anyway
             assert time.monotonic() - before > 0.2
-        with turn(one, "q", "run", "abc"), turn(other, "p", "the run that has overtaken it", "abc"):
+        with holding_region(one, "q", "run", "abc"), holding_region(other, "p", "the run that has overtaken it", "abc"):
             pass
 
 
@@ -59,9 +59,9 @@ def test_a_killed_task_keeps_its_turn_no_longer_than_its_session(
     new_client: Callable[[], KazooClient], hbase: HBaseZNodes
 ) -> None:
     killed, next_one = new_client(), session_of(new_client(), hbase)
-    turn(session_of(killed, hbase), "p", "run", "abc").__enter__()
+    holding_region(session_of(killed, hbase), "p", "run", "abc").__enter__()
     threading.Timer(0.5, killed.stop).start()
-    with turn(next_one, "p", "run", "abc"):
+    with holding_region(next_one, "p", "run", "abc"):
         pass
 
 
@@ -81,6 +81,6 @@ def test_a_task_whose_session_ends_while_it_waits_has_its_turn_in_the_next_sessi
     monkeypatch.setattr(FencedLock, "_acquire", interrupted)
     monkeypatch.setattr(region_lock, "WAIT_SECONDS", 10.0)
     began = time.monotonic()
-    with turn(session, "p", "run", "abc"):
+    with holding_region(session, "p", "run", "abc"):
         assert time.monotonic() - began < 8
-        assert zk.get_children(f"{session.own.initial_snapshot('p')}/{TURNS}/run,abc") != []
+        assert zk.get_children(f"{session.own.initial_snapshot('p')}/{LOCKS}/run,abc") != []

@@ -13,7 +13,7 @@ from kazoo.client import KazooClient
 from tests.sessions import session_of
 from tests.unit.hbase.wal.encoder import encode_wal
 from tests.unit.hbase.wal.memory_file import MemoryFile
-from tests.unit.replication.filters.test_batch import entry, put
+from tests.unit.replication.filters.test_entry_filter import entry, put
 from tests.zk.hbase_znodes import DEAD, SERVER, HBaseZNodes, prefixed, wal
 from walferry.base.zk.errors import Contention
 from walferry.hbase.files import closedness

@@ -33,7 +33,7 @@ def test_a_check_says_what_is_wrong_without_a_master_and_goes_on(run: Run, hbase
     assert f"{DEAD}/gone has 1 WALs, and its peer gone is gone" in found["orphaned queues"].text
     assert f"`walferry failover {DEAD}` ship them" in found["dead servers"].advice
     assert "nobody ships it" in found["peer idle: shipping"].text
-    assert found["peer next: shipping"].text == "it is to succeed peer p, and collects what is written"
+    assert found["peer next: shipping"].text == "it is to succeed peer p, and collects new edits"
     assert found["peer next: shipping"].advice == "It fills the disk until `walferry peers hand-back p --to next --finish`"
     assert found["cluster of peer p: ZooKeeper"].severity == "wrong"
     assert "no master is active" not in str([each for what, each in found.items() if what != "Master"]), "a cause is told once"

@@ -5,7 +5,7 @@ take-over deletes the root and makes it again:
 
     1. it closes all znodes from the root down to others, each before listing its children: from then on nothing is added
     2. it ends here if a run is at work there
-    3. it deletes everything there except the records that an operator has looked at and wants kept. It ends here if
+    3. it deletes everything there except the records that an operator has read and wants kept. It ends here if
        these are not the records that were shown: others may have changed them until the first step
     4. in one request it deletes these, makes the root again with its ACL, and writes the records below it again
 
@@ -113,7 +113,7 @@ def _checked(zk: KazooClient, root: str, stats: Stats, mark: str) -> dict[str, Z
     if (size := _size(stats, kept)) > MAX_KEPT_BYTES:
         raise Refused(
             f"the records below {root} have {size:,} bytes, and at most {MAX_KEPT_BYTES:,} can be kept",
-            "Delete those of initial snapshots that are to begin anew, or of all regions of a table, then try again",
+            "Delete the records of initial snapshots that are to begin anew, or of all regions of a table, then try again",
         )
     values = _values(zk, kept)
     if _mark(values) != mark:

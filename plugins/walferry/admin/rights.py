@@ -1,8 +1,8 @@
 """Holds all rights to send a peer's edits to its peer cluster.
 
-    the peer lock       batches, initial snapshots, repairs             replication/locks/peer_lock.py
+    the peer lock       batches, initial snapshots, repairs        replication/locks/peer_lock.py
     leases              runs that ship or load a WAL group         replication/queues/lease.py
-    turns               tasks that ship an interval again          replay/group_lock.py
+    group locks         tasks that ship an interval again          replay/group_lock.py
 
 Tasks of initial snapshots and repairs send rows while their run holds the peer lock (replication/locks/peer_lock.py).
 

@@ -146,7 +146,7 @@ def _configuration(peer: Peer) -> list[str]:
     units = {each.key: each.unit for each in (*SHIPPING, *MARKS)}
     lines += [f"  {key} = {value} {units.get(key, '')}".rstrip() for key, value in sorted(peer.config.items())]
     if peer.managed and peer.paused:
-        lines.append(f"  is paused: what is written stays queued until `walferry peers resume {shell_word(peer.id)}`")
+        lines.append(f"  is paused: new edits stay queued until `walferry peers resume {shell_word(peer.id)}`")
     if why := refusal(peer):
         lines.append(f"  cannot be shipped by Walferry: {why}")
     return lines

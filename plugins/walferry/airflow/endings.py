@@ -136,7 +136,7 @@ class RetryIfItHelps(RetryPolicy):
         try:
             tell(exception, context)
         except Exception:  # without a decision Airflow would go on
-            log.exception("the reason cannot be told")
+            log.exception("the reason is not known")
         if isinstance(exception, (WalferryError, Ended)) and not exception.retry_helps:
             return RetryDecision.fail()
         return RetryDecision.default()

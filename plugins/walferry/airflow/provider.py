@@ -43,7 +43,7 @@ _FIELDS: dict[str, tuple[str, str, dict[str, Any]]] = {
     "zk_tls_key_password_file": ("ZooKeeper TLS: password file", "As TLS: password file", _TEXT),
     "peer_clusters": ("Peer clusters",
                       'Connections of peer clusters by cluster key: {"zk1,zk2:2181:/hbase": "hbase_peer"}; empty: as the source',
-               _TEXT),
+                      _TEXT),
     "walferry_root": ("Own root", "Walferry's own root in ZooKeeper; default /walferry", _TEXT),
     "root_dir": ("Root folder", "URL of hbase.rootdir, if it is not the WAL root", _TEXT),
     "archive": ("Archive", "URL of a folder outside of the WAL root for copies of shipped WALs; empty: no copies", _TEXT),

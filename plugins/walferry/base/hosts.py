@@ -6,6 +6,7 @@ end they report only that there was no answer.
 
 from __future__ import annotations
 
+import logging
 import socket
 from collections.abc import Callable, Collection
 from concurrent.futures import as_completed
@@ -21,6 +22,8 @@ MAX_SERVERS = 64  # each takes a thread; no ensemble and no cluster's NameNodes 
 
 K = TypeVar("K")
 V = TypeVar("V")
+
+log = logging.getLogger(__name__)
 
 
 def unreachable(servers: Collection[tuple[str, int]], connect_seconds: float = CONNECT_SECONDS) -> str | None:
@@ -47,10 +50,12 @@ def side_by_side(ask: Callable[[K], V], asked: Collection[K], seconds: float, is
     answers: dict[K, V] = {}
     with suppress(TimeoutError):
         for call in as_completed(calls, seconds):
-            if call.exception() is None:
-                answers[calls[call]] = call.result()
-                if is_enough(call.result()):
-                    break
+            if error := call.exception():
+                log.error("a question to %s has failed", calls[call], exc_info=error)
+                continue
+            answers[calls[call]] = call.result()
+            if is_enough(call.result()):
+                break
     return answers
 
 

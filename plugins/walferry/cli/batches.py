@@ -32,7 +32,7 @@ left: the deadline came, the peer cluster is down, another run has a queue, or a
 @click.argument("peer_id", metavar="PEER")
 @options.shown
 def plan(chosen: Chosen, peer_id: str, as_json: bool, watch: float | None) -> int:
-    """Tell what a batch of a peer would ship.
+    """Show what a batch of a peer would ship.
 
     It changes nothing. The status is 3 if a part of the backlog cannot be shipped as it is.
     """

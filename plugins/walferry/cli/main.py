@@ -29,16 +29,16 @@ class _Lazy:
 
 
 COMMANDS: Final = {
-    "status": _Lazy("status", "status", "Tell how replication stands: lag, what is left, what is wrong, a line for each peer."),
-    "queues": _Lazy("status", "queues", "Show the queues and their WAL groups: oldest WAL, position, what is left, holder."),
+    "status": _Lazy("status", "status", "Show how replication stands: lag, backlog and findings, a line for each peer."),
+    "queues": _Lazy("status", "queues", "Show the queues and their WAL groups: oldest WAL, position, backlog, holder."),
     "metrics": _Lazy("status", "metrics", "Print how replication stands in Prometheus' text format."),
     "peers": _Lazy("peers", "peers", "Replication peers of the source: look at them, create, change, pause and remove them."),
-    "plan": _Lazy("batches", "plan", "Tell what a batch of a peer would ship."),
-    "ship": _Lazy("batches", "ship", "Ship what is queued for a managed peer, without Airflow and Spark."),
+    "plan": _Lazy("batches", "plan", "Show what a batch of a peer would ship."),
+    "ship": _Lazy("batches", "ship", "Ship the queued WALs of a managed peer, without Airflow and Spark."),
     "drain": _Lazy("recovery", "drain", "Ship one dead server's queue."),
     "failover": _Lazy("recovery", "failover", "Claim and ship all queues of a dead RegionServer."),
-    "verify": _Lazy("verify", "verify", "Compare the tables of a peer's source and peer cluster."),
-    "wal": _Lazy("wal", "wal", "What WALs hold: who wrote a row, when, and where that lies."),
+    "verify": _Lazy("verify", "verify", "Compare a peer's tables at the source and at the peer cluster."),
+    "wal": _Lazy("wal", "wal", "Show the cells of WALs, and find out who wrote a row, when and where."),
     "check": _Lazy("checks", "check", "Look through everything for a source: what works, what does not, what to do."),
     "own-root": _Lazy("own_root", "own_root", "Show whose Walferry's own root in ZooKeeper is, and take it over."),
     "regions": _Lazy("regions", "regions", "Regions of HBase 1 and their transitions."),

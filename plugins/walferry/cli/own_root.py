@@ -58,7 +58,7 @@ def _show(found: OwnRoot) -> int:
         put(f"{found.path} is Walferry's alone, or is not there yet")
         return WELL
     put(f"{found.path} is not used: {found.problem}")
-    put(f"znodes below it: {found.znodes:,}; those of runs at work: {len(found.at_work):,}")
+    put(f"znodes below it: {found.znodes:,}; of runs at work: {len(found.at_work):,}")
     put(f"records of initial snapshots, loads and regions: {len(found.records):,}")
     for record in found.records if found.mark else found.records[:MAX_SHOWN]:
         put(f"  {_time(record.written_ms)}  {visible(record.path, MAX_PATH_CHARS)}")

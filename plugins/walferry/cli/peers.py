@@ -66,7 +66,7 @@ def list_peers(chosen: Chosen, as_json: bool, watch: float | None) -> int:
 @click.argument("peer_id", metavar="ID")
 @options.shown
 def show_peer(chosen: Chosen, peer_id: str, as_json: bool, watch: float | None) -> int:
-    """Show a peer, its queues and what is left to ship."""
+    """Show a peer, its queues and its backlog."""
     from walferry.admin.showing import describe
 
     def look() -> ShownTable:
@@ -101,7 +101,7 @@ def create(
             admin, peer_id, cluster_key, namespaces=names, table_cfs=tables, peer_conn_id=peer_conn_id,
             allow_missing=allow_missing,
         )  # fmt: skip
-    put(f"peer {peer.id} to {peer.cluster_key} is managed by Walferry: what is written from now on is queued for it")
+    put(f"peer {peer.id} to {peer.cluster_key} is managed by Walferry: all edits from now on are queued for it")
     put(f"it gets edits of {scope(peer)}")
     return WELL
 
@@ -139,8 +139,8 @@ def hand_back(chosen: Chosen, peer_id: str, new_id: str, finish: bool) -> int:
             return WELL
         begin_hand_back(admin, peer_id, new_id)
     put(
-        f"peer {new_id} is DISABLED, and collects what is written from now on; {peer_id} is shipped as before. Next, let batches "
-        f"(with roll) ship what was queued before, then {finish_command(peer_id, new_id)} has HBase ship"
+        f"peer {new_id} is DISABLED, and collects all edits from now on; {peer_id} is shipped as before. Next, let batches "
+        f"(with roll) ship the older edits, then {finish_command(peer_id, new_id)} has HBase ship"
     )
     return WELL
 
@@ -156,7 +156,7 @@ def pause(chosen: Chosen, peer_id: str) -> int:
     with _admin(chosen) as admin:
         peer = pause(admin, peer_id)
     until = f"walferry peers resume {shell_word(peer.id)}"
-    put(f"peer {peer.id} is paused: what is written stays queued, and fills the disk, until `{until}`")
+    put(f"peer {peer.id} is paused: new edits stay queued, and fill the disk, until `{until}`")
     return WELL
 
 
@@ -167,7 +167,7 @@ def resume(chosen: Chosen, peer_id: str) -> int:
 
     with _admin(chosen) as admin:
         peer = resume(admin, peer_id)
-    put(f"peer {peer.id} is not paused: the next batch ships what is queued for it")
+    put(f"peer {peer.id} is not paused: the next batch ships its queued edits")
     return WELL
 
 

@@ -30,7 +30,7 @@ if something is left.
 
 @click.command(epilog=_STATUS)
 @click.argument("queue", metavar="SERVER/QUEUE")
-@click.option("--dry-run", is_flag=True, help="Only tell, WAL by WAL, what would be claimed, shipped and deleted.")
+@click.option("--dry-run", is_flag=True, help="Only show, WAL by WAL, what would be claimed, shipped and deleted.")
 @click.option("--delete-orphan", is_flag=True, help="If the queue's peer is gone, delete the queue with its WALs, unshipped.")
 @options.shipping(DEADLINE_SECONDS)
 @options.as_json

@@ -33,7 +33,7 @@ _PEERS_HEAD = ("PEER", "SHIPPED BY", "CLUSTER", "LAG", "WALS", "LEFT", "RATE", "
 _QUEUES_HEAD = ("PEER", "KIND", "QUEUE", "WAL GROUP", "LAG", "WALS", "LEFT", "OLDEST WAL", "POSITION", "HELD BY", "PROBLEM")
 _FIGURES = ("LAG", "WALS", "LEFT", "RATE", "DONE IN", "POSITION")
 _STATUS = """\
-Exit status: 0 if all is well; 1 if the source cannot be looked at; 2 for wrong arguments; 3 if something is stuck or behind.
+Exit status: 0 if all is well; 1 if the source cannot be read; 2 for wrong arguments; 3 if something is stuck or behind.
 """
 OLD_WALS_SECONDS = 60.0
 
@@ -47,7 +47,7 @@ OLD_WALS_SECONDS = 60.0
 )  # fmt: skip
 @options.shown
 def status(chosen: Chosen, peer_ids: tuple[str, ...], max_lag: float | None, as_json: bool, watch: float | None) -> int:
-    """Tell how replication stands.
+    """Show how replication stands.
 
     For these peers, or for all, it shows the age of the oldest edit that is not shipped, the backlog and when it will be shipped,
     whether the peer cluster can be reached, and what is wrong. It changes nothing. The status is 3 if a managed peer is stuck,
@@ -96,7 +96,7 @@ def queues(chosen: Chosen, peer_ids: tuple[str, ...], as_json: bool, watch: floa
 @click.argument("peer_id", metavar="PEER")
 @click.argument("wal", metavar="WAL")
 @click.argument("position", type=click.IntRange(0, (1 << 63) - 1), metavar="BYTE")
-@click.option("--dry-run", is_flag=True, help="Only tell what would be shipped again, or left out.")
+@click.option("--dry-run", is_flag=True, help="Only show what would be shipped again, or left out.")
 @click.option("--leave-out", is_flag=True, help="Leave entries out that are not shipped yet: the peer cluster never gets them.")
 @click.pass_obj
 def set_position(chosen: Chosen, peer_id: str, wal: str, position: int, dry_run: bool, leave_out: bool) -> int:
@@ -166,7 +166,7 @@ def _chosen(found: SourceStatus, peer_ids: Sequence[str]) -> list[PeerStatus]:
 
     if found.peers is None:
         why = next(iter(found.problems), "they are not there")
-        raise Refused(f"the source's peers cannot be read: {why}", "`walferry check` tells more")
+        raise Refused(f"the source's peers cannot be read: {why}", "`walferry check` says more")
     known = {peer.id: peer for peer in found.peers}
     if missing := [peer_id for peer_id in peer_ids if peer_id not in known]:
         there = ", ".join(known) or "there are none"
@@ -250,7 +250,7 @@ class NotWritten(WalferryError):
     """The file of metrics cannot be written."""
 
 
-@click.command(epilog="Exit status: 0 if the source was looked at; 1 if it cannot be; 2 for wrong arguments.")
+@click.command(epilog="Exit status: 0 if the source was read; 1 if it cannot be; 2 for wrong arguments.")
 @click.option(
     "--output", type=click.Path(dir_okay=False, path_type=Path), metavar="FILE",
     help="Write to this file instead, at once as a whole: for node_exporter's textfile collector its name ends in .prom.",
@@ -261,7 +261,7 @@ def metrics(chosen: Chosen, output: Path | None, old_wals: bool) -> int:
     """Print how replication stands in Prometheus' text format.
 
     It changes nothing in the cluster and listens on no port. docs/monitoring.md describes each metric. If the source cannot be
-    looked at, `walferry_source_up` is 0, and the other metrics are left out.
+    read, `walferry_source_up` is 0, and the other metrics are left out.
     """
     from walferry.observe.status.measures import exposition, measured
     from walferry.observe.status.statuses import Statuses

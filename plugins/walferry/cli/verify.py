@@ -1,4 +1,4 @@
-"""`walferry verify`: compares tables of a peer's source and peer cluster, without Spark."""
+"""`walferry verify`: compares a peer's tables at the source and at the peer cluster, without Spark."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ differ.
 @options.as_json
 @click.pass_obj
 def verify(chosen: Chosen, /, peer_id: str, tables: tuple[str, ...], workers: int, as_json: bool, **how: Any) -> int:
-    """Compare the tables of a peer's source and peer cluster.
+    """Compare a peer's tables at the source and at the peer cluster.
 
     Without tables, it compares all tables that the peer gets. It does the same as the DAG verify_peer, in processes of this
     machine instead of Spark: all rows pass through this machine, so use the DAG for large tables, or narrow the comparison.

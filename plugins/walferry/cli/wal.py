@@ -59,7 +59,7 @@ _ASKED = options.added(  # the options that choose cells and their output
 
 @click.group()
 def wal() -> None:
-    """What WALs contain. The commands need no running cluster, only the files."""
+    """Show the cells of WALs, and find out who wrote a row. The commands need no running cluster, only the files."""
 
 
 @wal.command(epilog=_STATUS)

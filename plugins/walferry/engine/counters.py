@@ -10,7 +10,7 @@ from dataclasses import replace
 
 from walferry.engine.summary import GroupSummary, Status, digest_with, shown_ms
 from walferry.hbase.wal.wal_batches import WalBatch
-from walferry.replication.filters.batch import KeptEdits, filtered_by_reason
+from walferry.replication.filters.entry_filter import KeptEdits, filtered_by_reason
 from walferry.replication.filters.rules import Reason
 from walferry.replication.sinks.answers import Outage
 from walferry.replication.sinks.sink import SinkRequest
@@ -41,7 +41,7 @@ class Counters:
             )  # fmt: skip
 
     def read(self, batch: WalBatch, kept: KeptEdits) -> None:
-        """Count a batch that was read; its entries go to the senders now."""
+        """Count a WAL batch that was read; its entries go to the senders now."""
         index = batch.index
         partial = kept.reason == Reason.SHIPPED
         with self._lock:

@@ -30,18 +30,18 @@ class Feed(Protocol):
     def batches(self, wal: int) -> Generator[tuple[WalBatch, str]]:
         """Yield the WAL's batches of entries, each with the file's URL.
 
-        A batch counts as handed out once the caller asks for the next one. Raises WalError, StoreError, WalNotClosed.
+        A WAL batch counts as handed out once the caller asks for the next one. Raises WalError, StoreError, WalNotClosed.
         """
 
     def rules(self, wal: int) -> FilterRules:
         """Return the rules for the WAL's entries."""
 
     def chosen(self, batch: WalBatch) -> WalBatch:
-        """Return the part of a batch that is shipped, before any rules apply: by default all. The part may have no entries."""
+        """Return the part of a WAL batch that is shipped, before any rules apply: by default all. It may have no entries."""
         return batch
 
     def handed_out(self, wal: int, batch: WalBatch) -> None:
-        """Note that all entries of a batch are with the senders, or filtered out."""
+        """Note that all entries of a WAL batch are with the senders, or filtered out."""
 
     def ends_at(self, wal: int, error: WalError) -> bool:
         """Return whether the WAL ends at an entry that cannot be read, after doing what the feed does in this case.

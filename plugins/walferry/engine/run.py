@@ -28,7 +28,7 @@ from walferry.engine.summary import Status
 from walferry.hbase.files.closedness import CLOSE_TIMEOUT_SECONDS, WalNotClosed
 from walferry.hbase.wal.errors import WalError
 from walferry.hbase.wal.wal_batches import WalBatch
-from walferry.replication.filters.batch import filter_batch
+from walferry.replication.filters.entry_filter import filter_batch
 from walferry.replication.filters.rules import FilterRules
 from walferry.replication.filters.visibility import LabelFilter
 from walferry.replication.peers.settings import PeerSettings
@@ -198,7 +198,7 @@ class FeedReader:
         return True
 
     def _hand_out_to_first_error(self, batch: WalBatch, wal: int, path: str, rules: FilterRules) -> None:
-        """Hand out a batch. If entries raise errors, hand out the entries before the first such entry, and raise its error."""
+        """Hand out a WAL batch. If entries raise errors, hand out the entries before the first one, and raise its error."""
         try:
             self._hand_out(batch, wal, path, rules)
         except WalError as error:

@@ -22,7 +22,7 @@ import numpy as np
 
 from walferry.engine.in_flight import InFlight, WalOffset
 from walferry.hbase.wal.wal_batches import WalBatch
-from walferry.replication.filters.batch import KeptEdits
+from walferry.replication.filters.entry_filter import KeptEdits
 from walferry.replication.peers.settings import PeerSettings
 from walferry.replication.sinks.errors import Stopped
 from walferry.replication.sinks.sink import Ints, SinkRequest, Take
@@ -165,7 +165,7 @@ class Senders:
             thread.start()
 
     def dispatch(self, batch: WalBatch, kept: KeptEdits, wal: int, take: Take) -> None:
-        """Hand the entries of a batch that the sink takes to the senders; wait while too much is held. Raises Stopped.
+        """Hand the entries of a WAL batch that the sink takes to the senders; wait while too much is held. Raises Stopped.
 
         An entry that goes alone does so after the entries that its sender already has.
         """

@@ -72,7 +72,7 @@ class PausedPeer(PeerError):
     def __init__(self, peer_id: str) -> None:
         super().__init__(
             peer_id, "it is paused (walferry.paused=true in its configuration)",
-            f"What is written stays queued until `walferry peers resume {shell_word(peer_id)}`",
+            f"New edits stay queued until `walferry peers resume {shell_word(peer_id)}`",
         )  # fmt: skip
 
 

@@ -134,20 +134,20 @@ class OwnZNodes:
     runs = _Own("runs")  # parent of the summaries of runs that have shipped the peer
     leases = _Own("leases")  # parent of the leases on the peer's WAL groups
     peer_lock = _Own("peer-locks")  # the lock under which one run at a time ships all queues of a peer
-    row_shipments = _Own("row-shipments")  # parent of the holds of tasks that ship rows of scans to the peer cluster
+    row_shipments = _Own("row-shipments")  # parent of the fenced locks of tasks that ship rows of scans to the peer cluster
     shipping = _Own("shipping")  # parent of one ephemeral for each group being shipped now, if the peer has a bandwidth
     archiving = _Own("archiving")  # of a WAL: the right to copy it to the archive
     initial_snapshot = _Own("initial-snapshots")  # the state of the peer's initial snapshot
     loads = _Own("loads")  # parent of the records of file loads into the peer cluster
     verification = _Own("verifications")  # the result of the peer's newest comparison
-    _marks = _Own("marks")
+    _cursors = _Own("cursors")
     _regions = _Own("regions")  # for a part of a master's work
 
     def lease(self, peer_id: str, group: str) -> str:
         return f"{self.leases(peer_id)}/{quoted(group)}"
 
-    def mark(self, peer_id: str, key: str) -> str:
-        return f"{self._marks(peer_id)}/{quoted(key)}"
+    def cursor(self, peer_id: str, key: str) -> str:
+        return f"{self._cursors(peer_id)}/{quoted(key)}"
 
     def loading(self, peer_id: str, run_id: str) -> str:
         """Return the ephemeral znode with the progress of a run that loads files."""

@@ -386,4 +386,4 @@ def _tell(say: Tell, done: _Done) -> None:
     try:
         say(done.as_text())
     except Exception as error:  # the copy goes on without this report
-        log.info("how far the copy is cannot be told: %s", error)
+        log.info("the copy's progress is not known: %s", error)

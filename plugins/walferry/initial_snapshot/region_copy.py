@@ -19,7 +19,7 @@ from walferry.load.copy_records import CopyWay, Records, RegionRecord
 from walferry.load.errors import BrokenSnapshot, CopyRefused, Overtaken
 from walferry.load.fence import Claim
 from walferry.load.file_loader import FileLoader, Tries
-from walferry.load.region_lock import turn
+from walferry.load.region_lock import holding_region
 from walferry.replication.peers.peer_tables import peer_tables
 from walferry.replication.peers.reading import Peer, read_peer
 from walferry.replication.source.cluster import SourceCluster, VisibilityLabels
@@ -90,7 +90,7 @@ class RegionCopier:
             held.put(held.record)  # before the folder is deleted: another run may have overtaken this one and own the folder
             clean(place, held.record, self.session.source.hbase_root)
         try:
-            alone = partial(turn, self.session, self.peer.id, task.attempt)
+            alone = partial(holding_region, self.session, self.peer.id, task.attempt)
             login, root = self.peer_tables.login, self.session.source.hbase_root
             source_id = str(cluster_id(self.session.zk, self.session.nodes))
             loader = FileLoader(place, login, root, source_id, alone, written_at_once=COPIED_AT_ONCE)

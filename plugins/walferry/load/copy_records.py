@@ -5,7 +5,7 @@
                                                                                    cluster
     …/<quoted table>/<region>                                                      RegionRecord as JSON
     …/+borders/<id>                                                                Load: which WALs are older (copy_border.py)
-    …/+turns/…                                                               see region_lock.py; no table's name begins with "+"
+    …/+locks/…                                                               see region_lock.py; no table's name begins with "+"
 
 Only the run that holds the peer lock can write any of it (fence.py). The records belong to one peer: the state contains the id of
 the transaction that added the peer, and records of an earlier peer with the same name do not count. The tables' znodes are

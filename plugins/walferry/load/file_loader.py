@@ -3,7 +3,7 @@
     PrepareBulkLoad at the region's server            makes <staging>/<token>, into which all may write
     note the folder                                   before any file is put there: see records.py, fence.py
     write the files to <token>/<name>                 then the server may move them, whatever user it runs as
-    wait for the turn to load into the region         if other tasks may load into the same region: see region_lock.py
+    wait for the lock on the region                   if other tasks may load into the same region: see region_lock.py
     check that no other run or task has taken over
     BulkLoadHFile, call by call                       of cells with equal keys, the ones that are loaded last count
     check that these files have got a number          see numbered.py; otherwise write and load them again
@@ -46,8 +46,8 @@ TRIES = 5  # times that a load begins, if its files are not loaded: a NameNode m
 
 log = logging.getLogger(__name__)
 
-TakeTurn = Callable[[str], AbstractContextManager[None]]
-"""Waits for the turn to load into a region of the peer cluster, by its encoded name, and holds it for the length of a block."""
+HoldRegion = Callable[[str], AbstractContextManager[None]]
+"""Waits for the lock on a region of the peer cluster, by its encoded name, and holds it for the length of a block."""
 
 WriteFile = Callable[[str], StagedFile]
 """Writes a file of a load to a URL."""
@@ -78,7 +78,7 @@ class FileLoader:
     login: Login
     source_root: str
     source_id: str
-    turn: TakeTurn = lambda _: nullcontext()
+    holding_region: HoldRegion = lambda _: nullcontext()
     written_at_once: int = 1
 
     def load(
@@ -99,7 +99,7 @@ class FileLoader:
                     for tried in count(1):
                         files = [each.result() for each in writing]
                         try:
-                            with self.turn(target.encoded_name):
+                            with self.holding_region(target.encoded_name):
                                 note.check()
                                 load_numbered(server, to, files, self.source_id)
                             break

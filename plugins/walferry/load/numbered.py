@@ -99,7 +99,7 @@ def _check_number(to: Destination, file: StagedFile, new: Sequence[str]) -> None
         )
     if len(numbered) < len(new) and not _holds(to, file, numbered):
         raise NotLoaded(
-            f"{to}: whether its file in family {file.family.decode(errors='replace')} has got a sequence number cannot be told",
+            f"{to}: whether its file in family {file.family.decode(errors='replace')} has got a sequence number is not known",
             "Other files came into the region in the same moment; it is loaded again",
         )
 

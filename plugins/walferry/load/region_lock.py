@@ -1,10 +1,10 @@
 """Lets a copy's tasks load into a region of the peer cluster one at a time.
 
-    <root>/initial-snapshots/<quoted znode parent>/<quoted peer>/+turns/<attempt>,<region>  base/zk/fenced_lock.py, during a load
+    <root>/initial-snapshots/<quoted znode parent>/<quoted peer>/+locks/<attempt>,<region>  base/zk/fenced_lock.py, during a load
 
 Several regions of the source may lie in one of the peer cluster's regions. A load flushes its region, and a load that meets a
-flush gets no number (load/numbered.py). Turns avoid most of these meetings. Nothing depends on turns: the peer cluster may flush
-by itself, other clients may load as well, and a region that has been split or merged has another name. So each load's number is
+flush gets no number (load/numbered.py). The locks avoid most of these meetings. Nothing depends on them: the peer cluster may
+flush by itself, other clients may load as well, and a region that was split or merged has another name. So each load's number is
 checked, too. Tasks of a run that was overtaken are not waited for: they load nothing more (fence.py), but one may hang in a call.
 """
 
@@ -22,7 +22,7 @@ from walferry.base.zk.fenced_lock import FencedLock
 from walferry.hbase.layout import quoted
 from walferry.replication.source.session import Session
 
-TURNS = "+turns"  # no table's name begins like this
+LOCKS = "+locks"  # no table's name begins like this
 WAIT_SECONDS = 600.0  # longer than a load takes, even if the peer cluster hangs
 _FIRST_PAUSE_SECONDS, _LONGEST_PAUSE_SECONDS = 0.02, 1.0
 
@@ -30,16 +30,16 @@ log = logging.getLogger(__name__)
 
 
 class _Taken(WalferryError):
-    """Another task is loading into the region, or this task has lost its turn. A signal, not an error."""
+    """Another task is loading into the region, or this task has lost its lock. A signal, not an error."""
 
 
 @contextmanager
-def turn(session: Session, peer_id: str, attempt: str, region: str) -> Iterator[None]:
+def holding_region(session: Session, peer_id: str, attempt: str, region: str) -> Iterator[None]:
     """Load into a region of the peer cluster alone, for the length of a block; after a long wait, not alone. Raises ConnectError.
 
     `attempt` is the attempt of the run to which the task belongs.
     """
-    path = f"{session.own.initial_snapshot(peer_id)}/{TURNS}/{quoted(f'{attempt},{region}')}"
+    path = f"{session.own.initial_snapshot(peer_id)}/{LOCKS}/{quoted(f'{attempt},{region}')}"
     lock = _wait(session, path, region)
     try:
         yield
@@ -53,7 +53,7 @@ def _wait(session: Session, path: str, region: str) -> FencedLock | None:
     while time.monotonic() < give_up:
         lock = FencedLock(
             session.zk, path, lambda holder, since: _Taken(holder), _Taken
-        )  # a turn whose session has ended stays lost
+        )  # a lock whose session has ended stays lost
         try:
             lock.acquire("a task of an initial snapshot")
             return lock

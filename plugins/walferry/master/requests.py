@@ -1,6 +1,6 @@
 """Operators' requests: assign, move, unstick, close a second copy, enable, disable, balance.
 
-Each function checks a request against one look at the cluster (`looked`), and describes the actions. `asked` is a region's
+Each function checks a request against one look at the cluster (`snapshot`), and describes the actions. `asked` is a region's
 encoded or full name. A dry run ends there; `work` carries the request out with the master's role, after a look of its own. A
 refusal says why, before anything is written.
 """

@@ -276,6 +276,10 @@ class Master:
     def run(self, stop: threading.Event, balance_seconds: float | None = BALANCE_SECONDS) -> None:
         """Make passes until `stop` is set. Raises the role's errors, and others that another try cannot repair."""
         changed = threading.Event()
+
+        def on_change(_: WatchedEvent) -> None:
+            changed.set()  # one function for all passes: kazoo keeps each different one of a znode until the znode changes
+
         pause = BUSY_SECONDS
         next_balance = time.monotonic() + (balance_seconds or 0.0)
         while not stop.is_set():
@@ -283,7 +287,8 @@ class Master:
             changed.clear()
             pause = min(2 * pause, SLOW_SECONDS)
             try:
-                self._watch(changed)
+                live_servers(self._cluster.zk, self._cluster.nodes, on_change)
+                children(self._cluster.zk, self._cluster.nodes.in_transition, on_change)
                 done = self.one_pass()
                 if done.acted or done.moving:
                     pause = BUSY_SECONDS
@@ -298,13 +303,6 @@ class Master:
                     raise
                 self._tell(f"this pass failed: {error}")
             _wait(stop, changed, pause)
-
-    def _watch(self, changed: threading.Event) -> None:
-        def on_change(_: WatchedEvent) -> None:
-            changed.set()
-
-        live_servers(self._cluster.zk, self._cluster.nodes, on_change)
-        children(self._cluster.zk, self._cluster.nodes.in_transition, on_change)
 
 
 def _wait(stop: threading.Event, changed: threading.Event, seconds: float) -> None:

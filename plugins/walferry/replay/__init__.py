@@ -1,6 +1,6 @@
 """Ships edits again that were written in an interval, from the WALs that are left, without any queue.
 
-    interval    the interval, and a batch's entries that were written in it
+    interval    the interval, and a WAL batch's entries that were written in it
     listing     lists all WALs, wherever they lie: WALs, oldWALs and the archive
     files       finds the WALs that can contain an interval's entries
     holes       finds WALs that are gone, as far as the files that are left show it

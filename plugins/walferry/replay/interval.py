@@ -1,4 +1,4 @@
-"""An interval of write times. Picks the entries of a batch that were written in it."""
+"""An interval of write times. Picks the entries of a WAL batch that were written in it."""
 
 from __future__ import annotations
 
@@ -32,13 +32,13 @@ class Interval:
         return part if part.start < part.end else None
 
     def entries_of(self, batch: WalBatch) -> npt.NDArray[np.bool_]:
-        """Return for each entry of a batch whether it was written in the interval."""
+        """Return for each entry of a WAL batch whether it was written in the interval."""
         written = batch.index.write_time
         return (written >= self.start) & (written < self.end)
 
 
 def only(batch: WalBatch, chosen: npt.NDArray[np.bool_]) -> WalBatch:
-    """Return the chosen entries of a batch, in their order."""
+    """Return the chosen entries of a WAL batch, in their order."""
     return batch if chosen.all() else batch.chosen(chosen)
 
 

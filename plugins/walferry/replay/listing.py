@@ -40,7 +40,7 @@ class WalFile:
 
 
 def all_wals(session: Session) -> Iterator[WalFile]:
-    """Yield all WALs of the cluster except those of hbase:meta, some of them twice.
+    """Yield all WALs of the cluster except hbase:meta's, some of them twice.
 
     Raises StoreError, WrongRoot, StorageError.
     """

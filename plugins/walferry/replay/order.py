@@ -63,7 +63,7 @@ class Stages:
         return hashlib.sha256(repr(what).encode()).hexdigest()[:16] if self.regions else ""
 
     def entries_of(self, batch: WalBatch, stage: int) -> npt.NDArray[np.bool_]:
-        """Return for each entry of a batch whether it is shipped in this stage."""
+        """Return for each entry of a WAL batch whether it is shipped in this stage."""
         hashes = batch.index.region_hash
         chosen = np.full(len(hashes), stage == 0)
         if not self.regions:

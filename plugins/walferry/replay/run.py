@@ -71,7 +71,7 @@ def check_whole(found: FoundWals, interval: Interval) -> None:
         more = f"; and {len(problems) - MAX_NAMED} more" if len(problems) > MAX_NAMED else ""
         raise IntervalGone(
             f"the interval {interval} is not whole: {'; '.join(problems[:MAX_NAMED])}{more}",
-            "Set what_is_there to ship what is left of it. Nothing was shipped",
+            "Set what_is_there to ship the rest of it. Nothing was shipped",
         )
 
 

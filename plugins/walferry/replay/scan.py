@@ -18,11 +18,11 @@ from walferry.hbase.wal.wal_batches import UnwrapKey, WalBatch
 from walferry.replay.holes import IntervalGone
 from walferry.replay.interval import Interval, only
 from walferry.replay.listing import WalFile
-from walferry.replication.filters.batch import KeptEdits, filter_batch, table_name
+from walferry.replication.filters.entry_filter import KeptEdits, filter_batch, table_name
 from walferry.replication.filters.rules import FilterRules, Reason
 from walferry.shipping.closed_wal import ReadProgress, batches_of_closed, seconds_to_close
 
-RUN_AGAIN = "A new run tells what is left"
+RUN_AGAIN = "A new run finds the remaining WALs"
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +62,7 @@ class Scanned(Record):
 
 
 class IntervalScan:
-    """Counts the batches of one WAL."""
+    """Counts the edits of one WAL, one WAL batch after the other."""
 
     def __init__(self) -> None:
         self._edits_read = self._before_copy = 0
@@ -71,7 +71,7 @@ class IntervalScan:
         self._ended: set[bytes] = set()  # regions that were opened or closed since their last stay
 
     def add(self, batch: WalBatch, kept: KeptEdits) -> None:
-        """Count the entries of a batch."""
+        """Count the entries of a WAL batch."""
         index = batch.index
         self._edits_read += len(index)
         self._before_copy += int((kept.reason == Reason.COPIED).sum())

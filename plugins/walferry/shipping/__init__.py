@@ -14,7 +14,7 @@ deleted                  finds tables and families that neither cluster has any 
 lag                      finds the write time of the oldest edit that is not shipped
 runs                     the summaries of runs, in ZooKeeper
 drains                   the queues that a recovery drains, as its plan noted them
-finished_wals            removes WALs without entries from their queues, without a job
+empty_wals               removes WALs without entries from their queues, without a job
 garbage_collection       deletes znodes that earlier runs and deleted peers left behind
 repositioning            sets a WAL's position for an operator
 """

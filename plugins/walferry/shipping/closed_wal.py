@@ -48,7 +48,7 @@ def batches_of_closed(
     store: WalStore, keys: UnwrapKey | None, name: WalName, dead_servers: Collection[str], position: int, *,
     close_seconds: Callable[[], float], progress: ReadProgress,
 ) -> Iterator[tuple[WalBatch, str]]:  # fmt: skip
-    """Yield the batches of a WAL from `position` on, each with the file's URL.
+    """Yield the WAL batches of a WAL from `position` on, each with the file's URL.
 
     A batch counts as handled once the caller asks for the next one. `close_seconds` returns how long the WAL may take to be
     closed; after that the function raises WalNotClosed. Raises WalMissing, WalError, StoreError.

@@ -87,7 +87,7 @@ def deleted_at_source(session: Session, missing: Collection[Missing]) -> Deleted
         if family is None and table not in there and table not in in_meta:
             deleted[table.encode()] = frozenset()
     for table, family in missing:
-        # As in HBase: the families of a deleted table are not looked at.
+        # As in HBase: the families of a deleted table are not checked.
         if family is not None and table in there and family not in there[table]:
             deleted[table.encode()] = deleted.get(table.encode(), frozenset()) | {family.encode()}
     if deleted:

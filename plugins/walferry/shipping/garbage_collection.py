@@ -2,7 +2,7 @@
 
     <root>/leases/…/<peer>/<group>       if no queue contains the group: a killed holder left the lease
     <root>/claims/…/<server>             if the server has no znode: HBase took the queues that a killed claimer left
-    <root>/{leases,marks,runs,peer-locks,row-shipments,shipping,initial-snapshots,loads,history}/…/<peer>
+    <root>/{leases,cursors,runs,peer-locks,row-shipments,shipping,initial-snapshots,loads,history}/…/<peer>
                                          if the peer is gone; a run only after the time for which it is kept
     replication/rs/walferry,1,1          if the pseudo server has no queues
 
@@ -62,7 +62,7 @@ def collect_garbage_of_gone_peers(session: Session, also_known: Collection[str] 
         return 0
     known = {quoted(peer_id) for peer_id in (*peers, *also_known)}
     swept = 0
-    for folder in (_parent(own.lease("peer", "group"), 2), _parent(own.mark("peer", "key"), 2)):
+    for folder in (_parent(own.lease("peer", "group"), 2), _parent(own.cursor("peer", "key"), 2)):
         for name in set(children(session.zk, folder) or ()) - known:
             swept += _delete_all(session.zk, f"{folder}/{name}", children(session.zk, f"{folder}/{name}") or ())
             delete_unused(session.zk, f"{folder}/{name}")

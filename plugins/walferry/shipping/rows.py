@@ -22,7 +22,7 @@ from walferry.base.protos.parsing import delimited
 from walferry.hbase.cluster import cluster_id
 from walferry.hbase.tables.rows import Rows
 from walferry.hbase.wal.reader import plain
-from walferry.replication.filters.batch import filter_batch
+from walferry.replication.filters.entry_filter import filter_batch
 from walferry.replication.filters.rules import FilterRules
 from walferry.replication.filters.visibility import LabelFilter
 from walferry.replication.locks.peer_lock import row_right

@@ -1,4 +1,4 @@
-"""The job that compares the tables of a peer's source and peer cluster: one task a region.
+"""The job that compares a peer's tables at the source and at the peer cluster: one task a region.
 
 The outcome is kept in ZooKeeper (walferry.verification.results).
 """

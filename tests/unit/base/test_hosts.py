@@ -128,3 +128,10 @@ def test_of_very_many_servers_nothing_is_said_and_no_thread_is_begun(monkeypatch
 def test_a_server_whose_name_or_port_is_none_is_told_of() -> None:
     assert "h..h does not resolve" in (unreachable([("h..h", 1)]) or "")
     assert unreachable([("127.0.0.1", 1 << 40)], 0.5)
+
+
+def test_a_question_that_fails_is_logged_and_the_others_count(caplog: pytest.LogCaptureFixture) -> None:
+    answers = hosts.side_by_side(lambda number: 1 // number, [0, 1], 10.0, lambda _: False)
+    assert answers == {1: 1}
+    assert "a question to 0 has failed" in caplog.text
+    assert "ZeroDivisionError" in caplog.text

@@ -9,7 +9,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from tests.unit.replication.filters.test_batch import RULES, batch_of, entry, put
+from tests.unit.replication.filters.test_entry_filter import RULES, batch_of, entry, put
 from tests.unit.replication.filters.test_visibility import SECRET, cell
 from tests.unit.replication.sinks.hbase.test_bulk_loads import OFF, load
 from walferry.base.security.login import UNSECURED

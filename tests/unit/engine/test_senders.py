@@ -21,7 +21,7 @@ from walferry.engine.in_flight import InFlight, WalOffset
 from walferry.engine.senders import MOST_BYTES, Queued, SenderPace, SenderQueue, Senders
 from walferry.hbase.wal.scan import scan_entries
 from walferry.hbase.wal.wal_batches import WalBatch
-from walferry.replication.filters.batch import FilterRules, KeptEdits, filter_batch, uuid_field
+from walferry.replication.filters.entry_filter import FilterRules, KeptEdits, filter_batch, uuid_field
 from walferry.replication.peers.settings import PeerSettings
 from walferry.replication.sinks.errors import Stopped
 from walferry.replication.sinks.hbase.shipment import Shipment, assemble, join

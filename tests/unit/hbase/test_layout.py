@@ -61,8 +61,8 @@ PATHS = {
     "loading of a run": lambda own, name: own.loading("p", name),
     "loads": lambda own, name: own.loads(name),
     "region plan": lambda own, name: own.region_plan(name),
-    "mark of a peer": lambda own, name: own.mark(name, "key"),
-    "mark": lambda own, name: own.mark("p", name),
+    "cursor of a peer": lambda own, name: own.cursor(name, "key"),
+    "cursor": lambda own, name: own.cursor("p", name),
 }
 
 

@@ -129,7 +129,7 @@ class PeerCluster:
             raise NotLoaded("the peer cluster has loaded files without a sequence number")
 
     @contextmanager
-    def turn(self, region: str) -> Iterator[None]:
+    def holding_region(self, region: str) -> Iterator[None]:
         self.in_turn = True
         yield
         self.in_turn = False
@@ -142,7 +142,7 @@ class PeerCluster:
             check=lambda: self.reported.append(("checked", self.in_turn)),
             forget=lambda: None,
         )
-        loader = FileLoader(place, UNSECURED, "file:/source", "id", self.turn, written_at_once=COPIED_AT_ONCE)
+        loader = FileLoader(place, UNSECURED, "file:/source", "id", self.holding_region, written_at_once=COPIED_AT_ONCE)
         copy_files(loader, SnapshotRegion("t", "1", b"", b"", ()), [found(b"f", str(n), n) for n in range(files)], held)
 
     @property

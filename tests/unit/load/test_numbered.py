@@ -127,7 +127,7 @@ def test_the_files_of_a_family_are_known_whatever_bytes_its_name_has(
 def test_another_load_of_the_same_size_is_not_taken_for_this_one(peer_cluster: PeerCluster) -> None:
     peer_cluster.number = ""
     peer_cluster.events = [lambda: peer_cluster.other_load(b"cells|MINE")]
-    with pytest.raises(NotLoaded, match="cannot be told"):
+    with pytest.raises(NotLoaded, match="is not known"):
         peer_cluster.have_loaded()
 
 
@@ -158,7 +158,7 @@ def test_without_the_right_to_read_the_peer_cluster_s_files_only_a_load_beside_a
     peer_cluster.events = [peer_cluster.other_load]
     peer_cluster.have_loaded(file)
     peer_cluster.events = [peer_cluster.flush]
-    with pytest.raises(NotLoaded, match="cannot be told"):
+    with pytest.raises(NotLoaded, match="is not known"):
         peer_cluster.have_loaded(file)
 
 
@@ -174,7 +174,7 @@ def test_of_very_many_files_not_all_are_opened(peer_cluster: PeerCluster, monkey
     file = peer_cluster.staged(data=b"no other has it")
     peer_cluster.number = ""
     monkeypatch.setattr(numbered, "open_wal", noted)
-    with pytest.raises(NotLoaded, match="cannot be told"):
+    with pytest.raises(NotLoaded, match="is not known"):
         peer_cluster.have_loaded(file)
     assert len(opened) == numbered.MOST_OPENED
 
@@ -185,7 +185,7 @@ def test_no_file_is_opened_elsewhere_because_of_a_region_s_name(
     monkeypatch.setattr(numbered, "open_wal", lambda url: pytest.fail(f"{url} was opened"))
     monkeypatch.setattr("tests.unit.load.test_numbered.REGION", Region(b"ns:t,,1./../../../../WALs.", b"", b"", SERVER))
     peer_cluster.events = [peer_cluster.flush]
-    with pytest.raises(NotLoaded, match="cannot be told"):
+    with pytest.raises(NotLoaded, match="is not known"):
         peer_cluster.have_loaded()
 
 

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import threading
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 
@@ -13,7 +16,7 @@ from walferry.hbase.names import ServerName
 from walferry.master import role_loop
 from walferry.master.decide import Region, Servers, Step
 from walferry.master.reconcile import ClusterView
-from walferry.master.role_loop import MOVING_SECONDS, Cluster, Pass
+from walferry.master.role_loop import MOVING_SECONDS, Cluster, Master, Pass
 from walferry.master.states import RegionState
 from walferry.master.znodes import RegionInTransition
 
@@ -45,6 +48,20 @@ def test_no_server_is_asked_to_open_a_region_that_a_silent_one_may_serve(state: 
     assert [decision.step for _, decision in site.look().decided] == [step]
     site.silent = {B}
     assert [(decision.step, decision.server) for _, decision in site.look().decided] == [(Step.WAIT, B)]
+
+
+def test_all_passes_wait_for_changes_by_one_function(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A client keeps each different function on a znode that does not change, so the passes of weeks would fill the memory."""
+    stop, watches = threading.Event(), []
+    monkeypatch.setattr(role_loop, "live_servers", lambda _zk, _nodes, watch: watches.append(watch))
+    monkeypatch.setattr(role_loop, "children", lambda _zk, _path, watch: watches.append(watch))
+    monkeypatch.setattr(role_loop, "WalSplitting", lambda *_: None)
+    monkeypatch.setattr(role_loop, "_wait", lambda *_: stop.set() if len(watches) == 6 else None)
+    monkeypatch.setattr(Master, "one_pass", lambda _: SimpleNamespace(acted=True, moving=False, busy=True))
+    nothing: Any = SimpleNamespace(zk=None, nodes=SimpleNamespace(in_transition="/"), wal_root="", lock=Mock(), me=None)
+    Master(nothing, nothing).run(stop)
+    assert len(watches) == 6
+    assert set(watches) == {watches[0]}
 
 
 def test_a_root_with_no_wals_of_any_server_that_serves_regions_is_wrong(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

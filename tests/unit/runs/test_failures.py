@@ -73,7 +73,7 @@ def test_what_has_a_meaning_of_its_own_or_is_not_known_stays_as_it_is(error: Bas
 def test_a_final_failure_is_final_though_it_cannot_be_told(caplog: pytest.LogCaptureFixture) -> None:
     decided = RetryIfItHelps().evaluate(Failures([]), 1, 3)
     assert decided.action is RetryAction.FAIL
-    assert caplog.messages == ["the reason cannot be told"]
+    assert caplog.messages == ["the reason is not known"]
 
 
 def test_who_asks_for_it_gets_the_traceback_of_a_known_failure(caplog: pytest.LogCaptureFixture) -> None:

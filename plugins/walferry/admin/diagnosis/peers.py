@@ -40,7 +40,7 @@ def check_managed(admin: PeerAdmin, peer_id: str) -> Iterator[Finding]:
     about = f"peer {peer_id}"
     yield checked("configuration", lambda: _configuration(admin.session, peer_id), about)
     if peer.paused:
-        advice = f"What is written fills the disk until `walferry peers resume {shell_word(peer_id)}`"
+        advice = f"New edits fill the disk until `walferry peers resume {shell_word(peer_id)}`"
         yield note("shipping", "it is paused", advice, about)
     if (yield from peer_cluster_access(admin.session.source, peer)):
         yield from found_by("tables", lambda: _tables(admin, peer, about), about)
@@ -54,8 +54,8 @@ def shipped_by_others(peer: Peer) -> Finding:
         return well("shipping", "it is not managed: HBase ships it", about)
     if peer.succeeds is not None and peer.state == DISABLED:
         advice = f"It fills the disk until {finish_command(peer.succeeds, peer.id)}"
-        return note("shipping", f"it is to succeed peer {peer.succeeds}, and collects what is written", advice, about)
-    advice = "What is written for it fills the disk: take it over, enable it or remove it"
+        return note("shipping", f"it is to succeed peer {peer.succeeds}, and collects new edits", advice, about)
+    advice = "Its queued edits fill the disk: take it over, enable it or remove it"
     return note("shipping", f"it is {peer.state} and not managed: nobody ships it", advice, about)
 
 
@@ -78,7 +78,7 @@ def peer_cluster_access(source: SourceCluster, peer: Peer) -> Generator[Finding,
             nodes = ZNodes(key.znode_parent)
             cluster, live = cluster_id(zk, nodes), sorted(live_servers(zk, nodes))
     except (WalferryError, KazooException) as error:
-        advice = "What is written stays queued; see to the peer cluster, or to the cluster key"
+        advice = "New edits stay queued; see to the peer cluster, or to the cluster key"
         yield wrong("ZooKeeper", known(error), advice, about)
         return False
     yield well("ZooKeeper", f"cluster {cluster} at {key}", about)

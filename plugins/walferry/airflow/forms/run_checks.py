@@ -24,7 +24,7 @@ def check_run() -> Context:
     if str(getattr(run.run_type, "value", run.run_type)) == "backfill":
         raise InputError(
             f"{run.dag_id} cannot be backfilled: a WAL is shipped once, from where the positions in ZooKeeper are, whatever the "
-            "date of the run. To ship what is queued now, trigger a run by hand. To ship an interval again, backfill "
+            "date of the run. To ship the queued edits now, trigger a run by hand. To ship an interval again, backfill "
             "replay_interval"
         )
     check_conf(run.dag_id, run.conf or {}, context["dag"].params.keys(), context["params"])

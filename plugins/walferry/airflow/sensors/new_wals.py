@@ -22,7 +22,7 @@ from walferry.replication.source.session import open_session
 class NewWalsSensor(PlainSensor):
     """Waits in the triggerer, without polling, until closed WALs that this sensor has not seen yet are queued for `peer`.
 
-    A mark in ZooKeeper, under `key` (by default `dag_id.task_id`), says what the sensor has seen. It moves on when the task
+    A cursor in ZooKeeper, under `key` (by default `dag_id.task_id`), says what the sensor has seen. It moves on when the task
     succeeds, so after a crash the same WALs are announced again. Two runs of a DAG that wait at the same time get different WALs.
 
     Returns {"peer", "wals": how many, "newest": {group: timestamp in ms}}. It fails at once if the peer must not be shipped.

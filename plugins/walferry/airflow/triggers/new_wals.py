@@ -1,6 +1,6 @@
 """Triggers that fire when closed WALs are queued for a managed peer.
 
-There are two classes for two uses: `NewWalsTrigger` waits once, for the sensor, which moves the mark itself when it resumes;
+There are two classes for two uses: `NewWalsTrigger` waits once, for the sensor, which moves the cursor itself when it resumes;
 `NewWalsEventTrigger` fires repeatedly, for an asset's watcher:
 
     Asset("hbase-backlog", watchers=[AssetWatcher(name="peer-1", trigger=NewWalsEventTrigger(peer="1", key="replicate_peer"))])
@@ -45,13 +45,13 @@ class NewWalsTrigger(OnceTrigger):
 
 
 class NewWalsEventTrigger(SourceTrigger, BaseEventTrigger):
-    """Fires whenever closed WALs beyond the mark are queued. `key` should name the asset or DAG that uses the trigger."""
+    """Fires whenever closed WALs beyond the cursor are queued. `key` should name the asset or DAG that uses the trigger."""
 
     def __init__(self, peer: str, key: str, source_conn_id: str = DEFAULT_CONN_ID) -> None:
         super().__init__(peer=peer, key=key, source_conn_id=source_conn_id)
 
     def shared_stream_key(self) -> Hashable:
-        """Return a key for each mark: the triggerer moves the mark on when the events are in Airflow's database."""
+        """Return a key for each cursor: the triggerer moves the cursor on when the events are in Airflow's database."""
         return (__name__, *(self.arguments[name] for name in ("source_conn_id", "peer", "key")))
 
     @classmethod
@@ -65,7 +65,7 @@ class NewWalsEventTrigger(SourceTrigger, BaseEventTrigger):
             yield TriggerEvent(event)  # type: ignore[no-untyped-call]
 
     async def run(self) -> AsyncIterator[TriggerEvent]:
-        """Yield the events without a shared stream: the mark moves when the next event is asked for."""
+        """Yield the events without a shared stream: the cursor moves when the next event is asked for."""
         producer = NewWalsProducer(**self.arguments)
         try:
             async for event, found in producer.open_stream():
@@ -76,14 +76,14 @@ class NewWalsEventTrigger(SourceTrigger, BaseEventTrigger):
 
 
 class NewWalsProducer(SharedStreamProducer):
-    """Announces new WALs of one peer, and moves the mark over the announcements that Airflow has stored."""
+    """Announces new WALs of one peer, and moves the cursor over the announcements that Airflow has stored."""
 
     def __init__(self, peer: str, key: str, source_conn_id: str = DEFAULT_CONN_ID) -> None:
         self._peer = peer
         self._key = key
         self._source_conn_id = source_conn_id
         self._stream: NewWalsStream | None = None
-        self._announced: dict[str, int] = {}  # by group, beyond the mark
+        self._announced: dict[str, int] = {}  # by group, beyond the cursor
 
     async def open_stream(self) -> AsyncGenerator[tuple[dict[str, Any], NewWals], None]:
         """Yield announcements for ever, each with the value that `advance` needs. Raises SourceError."""
@@ -100,7 +100,7 @@ class NewWalsProducer(SharedStreamProducer):
             yield payload(self._peer, found), found
 
     async def advance(self, batch: Sequence[AdvanceItem]) -> None:
-        """Move the mark over the announcements that Airflow has stored for every subscriber; others are announced again."""
+        """Move the cursor over the announcements that Airflow has stored for every subscriber; others are announced again."""
         for item in batch:
             if item.outcome.is_clean:
                 await self.commit(item.broker_payload)
@@ -108,7 +108,7 @@ class NewWalsProducer(SharedStreamProducer):
                 self._forget(item.broker_payload)
 
     async def commit(self, found: NewWals) -> None:
-        """Move the mark over `found`."""
+        """Move the cursor over `found`."""
         if self._stream is not None:
             await self._stream.commit(found.newest)
             self._forget(found)

@@ -220,7 +220,7 @@ def _advice(login: Login, host: str) -> str:
         return "Compare zk_user and zk_password_file with the section Server of the servers' JAAS file. Their log says more"
     return (
         f"Compare the server's principal, {server_principal(login, host)} by this connection (zk_server_principal), and its "
-        "keytab with those of its JAAS file. Its log says more"
+        "keytab with the ones in its JAAS file. Its log says more"
     )
 
 

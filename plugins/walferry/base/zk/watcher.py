@@ -12,7 +12,7 @@ from types import TracebackType
 from typing import Self, TypeVar
 
 from kazoo.client import KazooClient
-from kazoo.protocol.states import KazooState
+from kazoo.protocol.states import KazooState, WatchedEvent
 
 from walferry.base.security.login import Login
 from walferry.base.zk.client import Watch, connect, disconnect
@@ -53,7 +53,7 @@ class Watcher:
         while True:
             self._changed.clear()
             try:
-                found = await asyncio.to_thread(lambda: look(self._client(), lambda _: self._wake()))
+                found = await asyncio.to_thread(lambda: look(self._client(), self._on_watch))
             except (ConnectError, Contention) as error:
                 if not error.retry_helps:
                     raise
@@ -104,6 +104,10 @@ class Watcher:
             if self._zk is not None:
                 disconnect(self._zk)
                 self._zk = None
+
+    def _on_watch(self, _: WatchedEvent) -> None:
+        # kazoo keeps a znode's watches in a set until one fires: an equal callback each time, or each look would add one.
+        self._wake()
 
     def _on_state(self, state: str) -> None:
         if state == KazooState.CONNECTED:

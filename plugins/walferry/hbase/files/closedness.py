@@ -56,7 +56,7 @@ class WalMissing(WalferryError):
 
     def __init__(self, wal: str, places: Sequence[str]) -> None:
         super().__init__(
-            f"WAL {wal} is queued, but there is no such file; looked at {', '.join(places)}",
+            f"WAL {wal} is queued, but there is no such file; searched: {', '.join(places)}",
             "Check wal_root (hbase.wal.dir, else hbase.rootdir); if the file is lost, its edits are, and only an operator may "
             "take it out of the queue",
         )

@@ -366,7 +366,7 @@ class _RemoteFile(OpenWal):
 
     def _open(self) -> tuple[Any, threading.Lock]:
         """Return the file and a lock: a seek and the read after it must not be separated."""
-        # Callers read whole batches; fsspec's cache would only copy them.
+        # Callers read whole WAL batches; fsspec's cache would only copy them.
         return file_system(self._url).open(self._url, "rb", cache_type="none"), threading.Lock()
 
     def _read(self, offset: int, length: int) -> bytes:

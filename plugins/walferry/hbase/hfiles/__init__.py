@@ -1,6 +1,6 @@
 """Makes HFiles of a WAL's edits: sorts cells into runs, merges the runs, and writes the result as a file of HBase.
 
-    stores, sorting                 the peer cluster's stores, and batches of WALs in their order
+    stores, sorting                 the peer cluster's stores, and WAL batches in their order
     cutting                         a run → the regions' shares of it, after a split of the peer cluster's region
     merge                           runs of one store → one series of cells
     writer, settings                cells → a file with the settings of the peer cluster's family

@@ -149,7 +149,7 @@ def table_message(table: str) -> pb.TableName:
 
 
 def table_schemas(master: Connection, tables: Collection[str] | None = None) -> dict[str, pb.TableSchema]:
-    """Get the schemas of those of `tables` that exist, or of all user tables. The schemas keep fields unknown to us.
+    """Get the schemas of `tables`, as far as they exist, or of all user tables. The schemas keep fields unknown to us.
 
     With AccessController the user needs ADMIN or CREATE on the tables. Raises an RpcError.
     """

@@ -4,7 +4,7 @@
     key  = int16 rowLen, row, int8 famLen, family, qualifier, int64 timestamp, int8 type    keyLen bytes
     tags = { uint16 length, int8 type, data }*                                              length counts type and data
 
-Integers are big-endian. `check_cell` (hbase/wal/check.py) checks the lengths once, when a batch is scanned. Everything here
+Integers are big-endian. `check_cell` (hbase/wal/check.py) checks the lengths once, when a WAL batch is scanned. Everything here
 relies on that check and does not repeat it.
 
 Source: HBase's KeyValue, KeyValueUtil, TagType (branch-2.6).

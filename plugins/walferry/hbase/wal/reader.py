@@ -1,4 +1,4 @@
-"""Reads a WAL file as a series of batches: buffers with whole entries, and their index.
+"""Reads a WAL file as a series of WAL batches: buffers with whole entries, and their index.
 
 The caller opens the files. Nothing here knows about file systems.
 """

@@ -1,4 +1,4 @@
-"""Defines batches (buffers with whole entries of a WAL, and their index) and the files that callers give to the reader."""
+"""Defines WAL batches (buffers with whole entries, and their index) and the files that callers give to the reader."""
 
 from __future__ import annotations
 
@@ -88,4 +88,4 @@ class FilePart:
 
 
 WalBatchesToEnd = Generator[WalBatch, None, bool]
-"""A generator of batches. It returns whether the entries end where the file's trailer begins."""
+"""A generator of WAL batches. It returns whether the entries end where the file's trailer begins."""

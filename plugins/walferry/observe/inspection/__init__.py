@@ -2,7 +2,7 @@
 
     listing                          finds the files to search
     searching                        searches one file, and many files in parallel
-    selection                        chooses the wanted cells of a batch
+    selection                        chooses the wanted cells of a WAL batch
     layouts, printing, characters    print cells as text for people, or as JSON
 
 Nothing here needs ZooKeeper or a running cluster, and no code here writes files.

@@ -125,7 +125,7 @@ def _print_cells(
     buf: Bytes, entry_of: Ints, starts: Ints, table: Ints, first_id: Ints, ids: Ints, id_texts: Bytes,
     pieces: Ints, literals: Bytes, entry_pieces: int, json: bool, out: Bytes, state: Ints,
 ) -> int:  # fmt: skip
-    """Print cells from `state[Progress.CELL]` on while they fit into `out`. Returns how many bytes were printed."""
+    """Print cells from `state[PrintProgress.CELL]` on while they fit into `out`. Returns how many bytes were printed."""
     at = 0
     headed = state[PrintProgress.HEADED]
     cell = state[PrintProgress.CELL]

@@ -1,4 +1,4 @@
-"""Chooses cells of a batch. The cells of entries that are not wanted are not read."""
+"""Chooses cells of a WAL batch. The cells of entries that are not wanted are not read."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Selection:
 
 @dataclass(frozen=True)
 class SelectedCells:
-    """The chosen cells of a batch, in file order: each cell's entry, and where the cell begins in the buffer."""
+    """The chosen cells of a WAL batch, in file order: each cell's entry, and where the cell begins in the buffer."""
 
     entry: Ints
     start: Ints

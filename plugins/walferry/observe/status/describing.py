@@ -172,7 +172,7 @@ def _max_lag(peer: Peer | None) -> tuple[float | None, str | None]:
 
 
 def _bytes_left(every: Sequence[GroupStatus]) -> BytesLeft | None:
-    """Return the bytes left of all groups; None if no file was looked at."""
+    """Return the bytes left of all groups; None if no file was read."""
     parts = [group.bytes_left for group in every]
     known = [part for part in parts if part is not None]
     return None if len(known) < len(parts) else sum(known, BytesLeft(0, 0))
@@ -369,7 +369,7 @@ def pace_of(groups: Iterable[GroupStatus], left: BytesLeft | None, history: Sequ
 def _time_left(left: BytesLeft | None, rate: float, too_slow: str) -> tuple[float | None, str]:
     """Return the seconds until these bytes are shipped; None if they are not known or never will be, and why."""
     if left is None:
-        return None, "no file was looked at"
+        return None, "no file was read"
     if left.unsure:
         return None, f"the sizes of {left.unsure:,} WALs are not known"
     if not left.known:

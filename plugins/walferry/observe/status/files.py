@@ -65,7 +65,7 @@ class FilesSeen:
     sizes: Mapping[str, int] = field(default_factory=dict)
     growing: frozenset[str] = frozenset()  # they may be longer than their sizes say
     reads: Mapping[Place, Read] = field(default_factory=dict)
-    problem: str | None = None  # why not all files were looked at
+    problem: str | None = None  # why not all files were read
 
     def read_at(self, wal: str, position: int) -> Read | None:
         """Return what is behind this position; None if that is not known."""

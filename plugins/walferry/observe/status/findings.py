@@ -69,10 +69,10 @@ def of_peer(peer: PeerStatus, max_lag: float | None = None) -> Iterator[Finding]
 
 
 def of_source(status: SourceStatus, old_wals: OldWalSurvey | None, days_left: float) -> StatusFindings:
-    """Return a source's findings. The disk under oldWALs should last `days_left` days; None: oldWALs was not looked at."""
+    """Return a source's findings. The disk under oldWALs should last `days_left` days; None: oldWALs was not listed."""
     if status.unreachable is not None:
         others = frozenset(map(str, StatusKind)) - {StatusKind.UNREACHABLE}
-        return StatusFindings((wrong(StatusKind.UNREACHABLE, f"the source cannot be looked at: {status.unreachable}"),), others)
+        return StatusFindings((wrong(StatusKind.UNREACHABLE, f"the source cannot be read: {status.unreachable}"),), others)
     peers = [peer for peer in status.peers or () if counts(peer)]
     findings = [*_unreadable(status), *(finding for peer in peers for finding in of_peer(peer)), *orphaned(status)]
     unseen = {f"{_about(peer)}: {StatusKind.PEER_DOWN}" for peer in peers if peer.peer_cluster.reachable is None}
@@ -113,7 +113,7 @@ def _unreadable(status: SourceStatus) -> Iterator[Finding]:
     for peer in status.peers or ():
         if peer.managed is None:
             its = [each for each in status.problems if f"/{peer.id}:" in each or f"/{peer.id}/" in each]
-            why = its[0] if its else "`walferry check` tells more"
+            why = its[0] if its else "`walferry check` says more"
             yield wrong(StatusKind.REFUSED, f"its configuration cannot be read: {why}", about=_about(peer))
 
 

@@ -76,9 +76,9 @@ _PEER: Final = (
     Measure("source.stuck", "walferry_stuck", "1: there is something to ship, and nothing has advanced for long."),
 )  # fmt: skip
 _SOURCE: Final = (
-    Measure("source.up", "walferry_source_up", "1: the source can be looked at; 0: it cannot, and nothing else is known of it."),
-    Measure("source.snapshotAt", "walferry_snapshot_timestamp_seconds", "When the source was looked at, since the epoch.", 1000),
-    Measure("source.peers", "walferry_peers", "Peers, those of HBase among them."),
+    Measure("source.up", "walferry_source_up", "1: the source can be read; 0: it cannot, and nothing else is known of it."),
+    Measure("source.snapshotAt", "walferry_snapshot_timestamp_seconds", "When these figures were read, since the epoch.", 1000),
+    Measure("source.peers", "walferry_peers", "All peers, also the ones that HBase ships."),
     Measure("source.liveServers", "walferry_live_servers", "Live RegionServers."),
     Measure("source.deadServers", "walferry_dead_servers", "Dead RegionServers whose queues are not shipped yet."),
     Measure("source.orphanedQueues", "walferry_orphaned_queues", "Queues of peers that do not exist."),
@@ -90,7 +90,7 @@ _SOURCE: Final = (
     Measure("source.heldOldWals", "walferry_held_old_wals", "Files in oldWALs that queues keep there."),
     Measure("source.heldOldWalsBytes", "walferry_held_old_wals_bytes", "Their bytes."),
     Measure("source.heldOldWalsGrowth", "walferry_held_old_wals_growth_bytes_per_second", "How fast these bytes grow."),
-    Measure("source.diskRemaining", "walferry_disk_remaining_bytes", "What is left on the disks of the file system."),
+    Measure("source.diskRemaining", "walferry_disk_remaining_bytes", "Free bytes on the disks of the file system."),
     Measure("source.secondsUntilFull", "walferry_disk_full_seconds",
             "Seconds until the disk is full if these bytes grow on so; without a value if they do not grow."),
 )  # fmt: skip
@@ -100,7 +100,7 @@ _NOT_ALWAYS: Final = frozenset({"source.maxLag", "source.secondsUntilFull", "sou
 
 
 def measured(status: SourceStatus, old_wals: OldWalSurvey | None) -> list[Value]:
-    """Return the values of a status, known or not. If oldWALs was not looked at, it has no values, and none are missing."""
+    """Return the values of a status, known or not. If oldWALs was not listed, it has no values, and none are missing."""
     own: dict[str, float | None] = {"source.up": status.unreachable is None, "source.snapshotAt": status.at_ms}
     if status.unreachable is None:
         own |= _of_source(status)

@@ -70,7 +70,7 @@ class GroupStatus:
     sizeOfLogQueue: int  # all of its WALs, including the open WAL of a live server
     wals_left: int  # those that can be shipped: all but the open one
     oldest: WalStatus
-    bytes_left: BytesLeft | None  # None: no file was looked at
+    bytes_left: BytesLeft | None  # None: no file was read
     replicationLag: Age  # the age of the oldest edit that is not shipped; edits that the peer does not get count until read past
     closed_lag: Age  # the same for the WALs that can be shipped now
     holder: Holder | None  # None: no run ships it

@@ -4,7 +4,7 @@
                                                                        (shipping/peer_down.py)
     <root>/runs/<quoted znode parent>/<peer>/<run>/<quoted group>      GroupSummary as JSON (shipping/runs.py)
 
-Only the newest runs of each peer are looked at, and of each group only the summaries back to its last success. A znode without a
+Only the newest runs of each peer are read, and of each group only the summaries back to its last success. A znode without a
 valid summary becomes a problem that names the znode.
 """
 
@@ -47,7 +47,7 @@ class RunNote:
 
 @dataclass(frozen=True)
 class GroupNotes:
-    """The notes on a group, the newest first, back to the last success as far as they were looked at."""
+    """The notes on a group, the newest first, back to the last success as far as they were read."""
 
     notes: tuple[RunNote, ...]
 
@@ -58,7 +58,7 @@ class GroupNotes:
 
     @property
     def last_success_ms(self) -> int | None:
-        """When a run last noted that it shipped all that it found; None if no run that was looked at has."""
+        """When a run last noted that it shipped all that it found; None if no run that was read has."""
         return next((note.at_ms for note in self.notes if note.summary.status is Status.DONE), None)
 
     @property

@@ -74,7 +74,7 @@ def notifications(before: Mapping[str, Notified], seen: StatusFindings, now: flo
             after[what] = known if seen.has_seen(what) else Notified(known.since, known.last, known.times, now)
     left_out = len(seen.findings) - MAX_NOTIFIED
     if new and left_out > 0:
-        new.append(f"and {left_out:,} more findings: `walferry status` tells them")
+        new.append(f"and {left_out:,} more findings: `walferry status` shows them")
     return Notifications(tuple(new), tuple(over), tuple(quiet), after)
 
 

@@ -150,7 +150,7 @@ def _pass_over(source: SourceCluster) -> _Pass:
 
 @dataclass(frozen=True)
 class Watched:
-    """The result of one look; oldWALs is None if it was not looked at."""
+    """The result of one look; oldWALs is None if it was not listed."""
 
     status: SourceStatus
     old_wals: OldWalSurvey | None

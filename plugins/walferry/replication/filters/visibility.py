@@ -19,7 +19,7 @@ If HBase cannot put a cell's labels in words (because the table lacks a label, o
 that lets other users see it. Walferry stops there.
 
 ReplicationSink makes one mutation of adjacent cells with the same row and type, and the peer cluster applies the mutation's first
-expression to all its cells. So an entry in which these expressions differ, such as a batch with two puts to one row, is shipped
+expression to all its cells. So an entry in which these expressions differ, such as one with two puts to one row, is shipped
 as several entries.
 """
 
@@ -36,7 +36,7 @@ from walferry.hbase.cluster import visibility_labels
 from walferry.hbase.wal.cells import MAX_TAGS, Cell, TagType, encode_tag, split_cells, split_tags
 from walferry.hbase.wal.errors import WalError
 from walferry.hbase.wal.wal_batches import WalBatch
-from walferry.replication.filters.batch import KeptEdits
+from walferry.replication.filters.entry_filter import KeptEdits
 from walferry.replication.filters.rules import Reason
 from walferry.replication.source.cluster import VisibilityLabels
 from walferry.replication.source.session import Session
@@ -91,7 +91,7 @@ class LabelFilter:
         return cls(VisibilityLabels(session.source.visibility_labels), partial(visibility_labels, session.zk, session.nodes))
 
     def apply(self, batch: WalBatch, kept: KeptEdits, path: str) -> tuple[WalBatch, KeptEdits]:
-        """Return the batch in the form in which it is shipped.
+        """Return the WAL batch in the form in which it is shipped.
 
         Raises LabelsRefused, with `path`, at the first entry that must not be shipped.
         """

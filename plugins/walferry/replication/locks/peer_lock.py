@@ -49,7 +49,7 @@ log = logging.getLogger(__name__)
 
 
 class PeerLocked(WalferryError):
-    """Another run ships the peer, or has shipped it since this run looked at its queues; `holder` names that run."""
+    """Another run ships the peer, or has shipped it since this run read its queues; `holder` names that run."""
 
     def __init__(self, peer_id: str, holder: str, since: str, *, now: bool = True) -> None:
         has = "has held it since" if now else "has shipped it since this plan was made, beginning at"

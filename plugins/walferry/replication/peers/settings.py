@@ -245,7 +245,7 @@ MAX_LAG = Setting("walferry.max_lag", "", "`peers set ID max_lag=900`",
                   "an older edit that is not shipped is [a finding](monitoring.md#findings)",
                   least=1, most=31_536_000, unit="seconds", kind=float)
 PEER_CONN_ID = Setting("walferry.peer_conn_id", "name of an Airflow connection", "`peers set ID peer_conn_id=NAME`",
-                        "as whom the peer cluster is talked to: [its principal, keytab, TLS](secured-clusters.md#peer-clusters)")
+                       "as whom the peer cluster is talked to: [its principal, keytab, TLS](secured-clusters.md#peer-clusters)")
 HANDED_BACK_TO = Setting("walferry.handed-back-to", "id of a peer", "`peers hand-back`",
                          "HBase is to ship that peer instead of this one. It says nothing if there is no such peer")
 SUCCEEDS = Setting("walferry.succeeds", "id of a peer", "`peers hand-back`",
@@ -270,7 +270,7 @@ FIELDS = (
     Setting("state", "DISABLED", "HBase's shell", "an ENABLED peer is refused: its RegionServers ship it themselves"),
     Setting("endpoint_impl", "none, or HBaseInterClusterReplicationEndpoint", "HBase's shell", "a peer with another is refused"),
     Setting("serial", "false", "HBase's shell", "a serial peer is refused: order is kept within a region, not across its moves"),
-    Setting("replicate_all", "true or false", "`peers set-table-cfs`", "all user tables but the excluded ones, or what is named"),
+    Setting("replicate_all", "true or false", "`peers set-table-cfs`", "all user tables but excluded ones, or the named ones"),
     NAMESPACES,
     Setting("table_cfs", "tables and families", "`peers create`, `peers set-table-cfs`", "it gets edits of these"),
     Setting("exclude_namespaces", "names", "HBase's shell", "with `replicate_all` it gets none of these"),

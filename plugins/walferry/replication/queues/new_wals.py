@@ -1,10 +1,10 @@
-"""Finds closed WALs of a peer that a task has not dealt with yet. A mark records the task's progress.
+"""Finds closed WALs of a peer that a task has not dealt with yet. A cursor records the task's progress.
 
-    <root>/marks/<cluster>/<peer>/<key>     {group: newest timestamp dealt with} as JSON
+    <root>/cursors/<cluster>/<peer>/<key>     {group: newest timestamp dealt with} as JSON
 
-A WAL counts as closed when its group has a newer WAL, or when its server is gone. `key` names the mark's owner, such as an
-Airflow task. A mark only moves forward. Several runs may look at once, but each WAL is new to one `commit` only. `NewWalsStream`
-announces new WALs to an event loop as they come.
+A WAL counts as closed when its group has a newer WAL, or when its server is gone. `key` names the cursor's owner, such as an
+Airflow task. A cursor only moves forward. Several runs may look at once, but each WAL is new to one `commit` only.
+`NewWalsStream` announces new WALs to an event loop as they come.
 """
 
 from collections.abc import Mapping
@@ -26,7 +26,7 @@ Timestamps = Mapping[str, int]  # by WAL group, in milliseconds as in WAL names
 
 @dataclass(frozen=True)
 class NewWals:
-    """Closed WALs that a mark does not cover."""
+    """Closed WALs that a cursor does not cover."""
 
     newest: Timestamps  # of the groups that have closed WALs
     count: int
@@ -35,7 +35,7 @@ class NewWals:
 def find_new(
     session: Session, peer_id: str, key: str, beside: Timestamps | None = None, watch: Watch | None = None
 ) -> NewWals | None:
-    """Return the closed WALs that neither the mark `key` nor `beside` covers; None without any, or if the peer is paused.
+    """Return the closed WALs that neither the cursor `key` nor `beside` covers; None without any, or if the peer is paused.
 
     `watch` is called, in a thread of the client, when a queue may have changed or the connection was lost, and sometimes without
     a change. Raises PeerError if the peer must not be shipped, StorageError, ZNodeValueError, ConnectError.
@@ -49,27 +49,27 @@ def find_new(
     if peer.paused:
         return None
     closed = _closed_wals(session, peer_id, watch)
-    path = session.own.mark(peer_id, key)
+    path = session.own.cursor(peer_id, key)
     znode = read(session.zk, path)
-    seen = _merged(_mark(None if znode is None else znode.value, path), beside or {})
+    seen = _merged(_cursor(None if znode is None else znode.value, path), beside or {})
     new = {group: [t for t in timestamps if t > seen.get(group, -1)] for group, timestamps in closed.items()}
     newest = {group: max(timestamps) for group, timestamps in new.items() if timestamps}
     return NewWals(newest, sum(map(len, new.values()))) if newest else None
 
 
 def commit(session: Session, peer_id: str, key: str, newest: Timestamps) -> bool:
-    """Let the mark `key` cover `newest`; returns whether that moved the mark. Raises WalferryError."""
-    path = session.own.mark(peer_id, key)
+    """Let the cursor `key` cover `newest`; returns whether that moved the cursor. Raises WalferryError."""
+    path = session.own.cursor(peer_id, key)
 
     def moved_on(value: bytes | None) -> bytes | None:
-        mark = _mark(value, path)
-        wanted = _merged(mark, newest)
-        if wanted == mark:
+        cursor = _cursor(value, path)
+        wanted = _merged(cursor, newest)
+        if wanted == cursor:
             return None
         try:
             queued = consistent(session, lambda: queued_groups(session, peer_id))
-        except AnswerTooLong:  # that queue may contain a group of the mark
-            queued = frozenset(mark)
+        except AnswerTooLong:  # that queue may contain a group of the cursor
+            queued = frozenset(cursor)
         # A group that is no longer queued never comes back: its server never starts again under the same name.
         return encode({group: timestamp for group, timestamp in wanted.items() if group in queued or group in newest})
 
@@ -89,7 +89,7 @@ class NewWalsStream(Watcher):
         self._source = source
 
     async def next(self, beside: Timestamps | None = None) -> NewWals:
-        """Wait for closed WALs that neither the mark nor `beside` covers. Only `commit` moves the mark.
+        """Wait for closed WALs that neither the cursor nor `beside` covers. Only `commit` moves the cursor.
 
         The stream waits through lost sessions and while the ensemble is away. Raises PeerError if the peer must not be shipped,
         StorageError, ZNodeValueError.
@@ -97,7 +97,7 @@ class NewWalsStream(Watcher):
         return await self.first(lambda zk, watch: find_new(Session(self._source, zk), self.peer_id, self.key, beside, watch))
 
     async def commit(self, newest: Timestamps) -> bool:
-        """Let the mark cover `newest`; returns whether that moved the mark. Raises ConnectError, WalferryError."""
+        """Let the cursor cover `newest`; returns whether that moved the cursor. Raises ConnectError, WalferryError."""
         return await self.call(lambda zk: commit(writing_session(self._source, zk), self.peer_id, self.key, newest))
 
 
@@ -114,9 +114,9 @@ def _merged(one: Timestamps, other: Timestamps) -> dict[str, int]:
     return {group: max(one.get(group, -1), other.get(group, -1)) for group in {**one, **other}}
 
 
-def _mark(value: bytes | None, path: str) -> dict[str, int]:
-    """Return the mark in a znode's value; without a znode, all WALs are new."""
+def _cursor(value: bytes | None, path: str) -> dict[str, int]:
+    """Return the cursor in a znode's value; without a znode, all WALs are new."""
     try:
         return {} if value is None else decode(dict[str, int], value)
     except NotARecord as error:
-        raise wrong_record(path, "a mark of Walferry's", error, "Delete it: all WALs are new then") from error
+        raise wrong_record(path, "a cursor of Walferry's", error, "Delete it: all WALs are new then") from error

@@ -18,7 +18,7 @@ from walferry.replication.source.session import Session
 
 if TYPE_CHECKING:
     from walferry.hbase.wal.wal_batches import WalBatch
-    from walferry.replication.filters.batch import KeptEdits
+    from walferry.replication.filters.entry_filter import KeptEdits
     from walferry.replication.filters.rules import FilterRules
     from walferry.replication.sinks.hbase.bulk_loads import HFileRefs
     from walferry.replication.sinks.sink import Sink
@@ -66,8 +66,8 @@ def why_down(peer: Peer, source: SourceCluster, timeout_seconds: float = REACHAB
 def bulk_loads_in(
     batch: WalBatch, kept: KeptEdits, rules: FilterRules, source: SourceCluster, path: str
 ) -> tuple[list[int], list[str]]:
-    """Return the batch's entries with bulk loads that the peer gets, and the files of its other bulk loads, to which references
-    may be left. Notes the fate of the others in `kept`.
+    """Return the WAL batch's entries with bulk loads that the peer gets, and the files of its other bulk loads, to which
+    references may be left. Notes the fate of the others in `kept`.
 
     Raises WalCorruptError or BulkLoadRefused, naming `path`, at the first entry that cannot be shipped.
     """

@@ -26,7 +26,7 @@ import numpy as np
 import numpy.typing as npt
 
 from walferry.hbase.wal.wal_batches import WalBatch
-from walferry.replication.filters.batch import KeptEdits
+from walferry.replication.filters.entry_filter import KeptEdits
 from walferry.replication.filters.rules import FilterRules
 from walferry.replication.peers.settings import SinkKind
 from walferry.replication.sinks.answers import Answers
@@ -65,7 +65,7 @@ class SinkRequest(Protocol):
 
 
 class Take(Protocol):
-    """The part of a batch that a sink takes."""
+    """The part of a WAL batch that a sink takes."""
 
     @property
     def entries(self) -> Ints:
@@ -118,7 +118,7 @@ class Sink(Protocol):
         """Why the target has refused the requested way of sending edits; None if it has not."""
 
     def take(self, batch: WalBatch, kept: KeptEdits, rules: FilterRules, path: str) -> Take:
-        """Choose the entries that this sink sends of a batch of file `path`. Notes in `kept` the fate of entries only it knows.
+        """Choose the entries that this sink sends of a WAL batch of `path`. Notes in `kept` the fate of entries only it knows.
 
         Raises a WalError at the first entry that cannot be sent.
         """

@@ -63,7 +63,7 @@ class SourceCluster(Strict):
     quorum: str  # "h1:2181,h2:2181", as ZooKeeper clients take it
     wal_root: str  # URL of hbase.wal.dir, or of hbase.rootdir if that is not set
     znode_parent: str = "/hbase"
-    root: str = "/walferry"  # our own root in ZooKeeper: leases, progress, marks
+    root: str = "/walferry"  # our own root in ZooKeeper: leases, progress, cursors
     login: Login = UNSECURED
     # The logins to peer clusters: see peer_logins.py. Where there are connections, `peer_logins` reads them; elsewhere it is
     # None.

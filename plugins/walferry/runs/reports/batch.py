@@ -77,7 +77,7 @@ class BatchReport:
     plan: Planned | None
     steps: Steps = field(default_factory=Steps)
     summaries: Sequence[GroupSummary] = ()
-    now: int | None = None  # ms since the epoch, for the age of a backlog that no job has looked at
+    now: int | None = None  # ms since the epoch, for the age of a backlog that no job has read
 
     @property
     def left_to(self) -> str:

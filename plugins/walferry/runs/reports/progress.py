@@ -157,7 +157,7 @@ class ProgressLog:
                     self._look(session)
             except WalferryError as error:
                 if self._away.due():
-                    self._warn(f"peer {self._peer}: how far the job is cannot be told: {error}")
+                    self._warn(f"peer {self._peer}: the job's progress is not known: {error}")
 
     def _look(self, session: Session) -> None:
         from walferry.shipping.bulkload.load_note import read_load_note

@@ -31,7 +31,7 @@ from walferry.replication.source.peer_logins import with_logins_of
 from walferry.replication.source.session import Session, open_session
 from walferry.runs.values import ChosenPeers, Planned, PlanProblem, RollReport, bounded
 from walferry.shipping import garbage_collection
-from walferry.shipping.finished_wals import dequeue_finished
+from walferry.shipping.empty_wals import dequeue_empty
 from walferry.shipping.plan import GroupPlan, PeerPlan, plan_peer
 from walferry.shipping.runs import read_run
 
@@ -96,7 +96,7 @@ def plan(source: SourceCluster, peer_id: str, attempt: str, run: str = "", chose
         found = plan_peer(session, peer_id)
         held = holders(session, peer_id, found.dead & {group.group for group in found.groups})
         ours = PeerPlan(peer_id, tuple(group for group in found.groups if group.group not in held))
-        dequeued = dequeue_finished(session, ours, f"plan of run {attempt} on {socket.gethostname()}")
+        dequeued = dequeue_empty(session, ours, f"plan of run {attempt} on {socket.gethostname()}")
         garbage_collection.collect_garbage(session, peer_id)
     for group, holder in sorted(held.items()):
         log.info("WAL group %s of a dead server is left to %s", group, holder)

@@ -36,7 +36,7 @@ from walferry.runs.steps import batch
 from walferry.runs.values import MAX_TEXT_CHARS, Claimed, Planned, Selected
 from walferry.shipping import garbage_collection
 from walferry.shipping.drains import Drain, groups_to_drain, note_drains, read_drains
-from walferry.shipping.finished_wals import dequeue_finished
+from walferry.shipping.empty_wals import dequeue_empty
 from walferry.shipping.plan import GroupPlan, PeerPlan, plan_peer
 from walferry.shipping.runs import read_run
 
@@ -409,8 +409,8 @@ def _plan_of_peer(
         if not queue.wals:
             _remove_empty(session, queue, run_id)
         mine = PeerPlan(peer_id, tuple(planned[name] for name in queue.groups if name in planned))
-        dequeued = dequeue_finished(session, mine, f"plan of run {run_id} on {socket.gethostname()}")
-        # No later run comes for groups that are held and could not be swept, so a drain waits for them.
+        dequeued = dequeue_empty(session, mine, f"plan of run {run_id} on {socket.gethostname()}")
+        # No later run comes for groups that are held, whose finished WALs stay queued, so a drain waits for them.
         groups = (*mine.to_ship, *dequeued.held)
         to_drain |= {group.group: group for group in groups}
         drains.append(_drain(session, queue, groups))

@@ -265,7 +265,7 @@ class _Loading:
             with master.connect(at, login=self.peer_cluster.login) as connection:
                 targets = read_targets(self.peer_cluster, connection, PeerTables.of_peer(self.peer), source_id)
         except WalferryError as error:
-            raise NotForFiles(f"the peer cluster's tables cannot be looked at: {error}") from error
+            raise NotForFiles(f"the peer cluster's tables cannot be read: {error}") from error
         for note in targets.notes:
             self.say(note)
         if not targets.tables:

@@ -25,7 +25,7 @@ from walferry.hbase.wal.cells import TagType, cell_end, has_tag
 from walferry.hbase.wal.errors import WalTornError, WalTruncatedError
 from walferry.hbase.wal.wal_batches import UnwrapKey, WalBatch
 from walferry.load.errors import reason_of
-from walferry.replication.filters.batch import KeptEdits, distinct_tables, filter_batch, filtered_by_reason, table_name
+from walferry.replication.filters.entry_filter import KeptEdits, distinct_tables, filter_batch, filtered_by_reason, table_name
 from walferry.replication.filters.rules import FilterRules
 from walferry.replication.sinks.of_peer import bulk_loads_in
 from walferry.replication.source.cluster import VisibilityLabels

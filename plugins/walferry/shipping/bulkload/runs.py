@@ -37,7 +37,7 @@ from walferry.hbase.hfiles.sorting import group_positions, sort_positions
 from walferry.hbase.hfiles.stores import UNKNOWN, Store, Stores, TargetTable, find_family, find_region
 from walferry.hbase.wal.cells import cell_end, family_of, row_of, tags_start
 from walferry.hbase.wal.wal_batches import WalBatch
-from walferry.replication.filters.batch import KeptEdits, distinct_tables, table_name
+from walferry.replication.filters.entry_filter import KeptEdits, distinct_tables, table_name
 
 MEMORY_BYTES = 64 << 20
 RUN_BYTES = 4 << 20
@@ -48,7 +48,7 @@ _INDEX_BYTES: Final = 48  # memory that sorting takes per cell
 
 @dataclass(frozen=True)
 class Edits:
-    """The cells of a batch's `entries` (indices, ascending) that the filters kept. `path` is the file's, for errors."""
+    """The cells of a WAL batch's `entries` (indices, ascending) that the filters kept. `path` is the file's, for errors."""
 
     batch: WalBatch
     kept: KeptEdits

@@ -1,4 +1,4 @@
-"""The mark of an asset's watcher moves only over WALs that all of its subscribers have got to know."""
+"""The cursor of an asset's watcher moves only over WALs that all of its subscribers have got to know."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ FOUND = [NewWals({"g": 1}, 1), NewWals({"g": 2, "h": 7}, 2), NewWals({"g": 3}, 1
 
 
 class Stream:
-    """Announces what there is beyond the mark, beside what was announced already."""
+    """Announces what there is beyond the cursor, beside what was announced already."""
 
     def __init__(self) -> None:
-        self.mark: dict[str, int] = {}
+        self.cursor: dict[str, int] = {}
         self.beside: list[Mapping[str, int]] = []
         self._left = list(FOUND)
 
@@ -28,7 +28,7 @@ class Stream:
         return self._left.pop(0)
 
     async def commit(self, newest: Mapping[str, int]) -> None:
-        self.mark |= newest
+        self.cursor |= newest
 
     def look_again(self) -> None:
         pass
@@ -65,5 +65,5 @@ def test_the_mark_moves_over_an_event_that_every_subscriber_has_stored(
         await anext(events)
 
     asyncio.run(run())
-    assert stream.mark == ({"g": 2, "h": 7} if moved else {"g": 1})
-    assert stream.beside == [{}, {"g": 1}, {}]  # what is not beyond the mark yet is announced again
+    assert stream.cursor == ({"g": 2, "h": 7} if moved else {"g": 1})
+    assert stream.beside == [{}, {"g": 1}, {}]  # what is not beyond the cursor yet is announced again

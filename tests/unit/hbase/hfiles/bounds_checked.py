@@ -14,7 +14,7 @@ from tests.unit.hbase.hfiles.models import random_cells, stored
 from tests.unit.hbase.hfiles.test_merge import encoded
 from tests.unit.hbase.wal.encoder import encode_entry
 from tests.unit.hbase.wal.memory_file import MemoryFile
-from tests.unit.replication.filters.test_batch import RULES
+from tests.unit.replication.filters.test_entry_filter import RULES
 from walferry.hbase.hfiles import merge
 from walferry.hbase.hfiles.blocks import Checksum, Compression
 from walferry.hbase.hfiles.bloom import Bloom
@@ -29,7 +29,7 @@ from walferry.hbase.hfiles.writer import write_file
 from walferry.hbase.wal.errors import WalCorruptError
 from walferry.hbase.wal.scan import scan_entries
 from walferry.hbase.wal.wal_batches import WalBatch
-from walferry.replication.filters.batch import filter_batch
+from walferry.replication.filters.entry_filter import filter_batch
 from walferry.shipping.bulkload.runs import Edits, sorted_runs
 
 TABLES = {b"t": TargetTable((b"f", b"fam", b"gg"), (b"", b"row-8", b"row-80000000"))}

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 import numpy as np
 
 from tests.unit.hbase.wal.encoder import Cell, Entry, entry
-from tests.unit.replication.filters.test_batch import GLOBAL, RULES, batch_of
-from walferry.replication.filters.batch import filter_batch
+from tests.unit.replication.filters.test_entry_filter import GLOBAL, RULES, batch_of
+from walferry.replication.filters.entry_filter import filter_batch
 from walferry.shipping.bulkload.runs import Edits
 
 

@@ -51,7 +51,7 @@ from walferry.hbase.wal.header import parse_header
 from walferry.hbase.wal.reader import read_wal_batches
 from walferry.hbase.wal.scan import MAX_ENTRY_BYTES
 from walferry.hbase.wal.wal_batches import PartialTail
-from walferry.replication.filters.batch import FilterRules, filter_batch
+from walferry.replication.filters.entry_filter import FilterRules, filter_batch
 
 SEALED = encode_sealed(SAMPLE)
 STARTS = sealed_positions(SAMPLE)

@@ -27,7 +27,7 @@ import resource, sys
 from uuid import UUID
 import numpy as np
 from walferry.hbase.crypto.provider import KeyProvider
-from walferry.replication.filters.batch import filter_batch, uuid_field
+from walferry.replication.filters.entry_filter import filter_batch, uuid_field
 from walferry.replication.filters.rules import FilterRules
 from walferry.replication.sinks.hbase.shipment import assemble
 from walferry.hbase.files.systems import open_wal

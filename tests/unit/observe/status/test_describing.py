@@ -247,7 +247,7 @@ def test_while_a_run_ships_its_own_figures_tell_the_pace() -> None:
     pace = peer_of(view(BEHIND, notes=running, leases=HELD), SIZES).pace
     assert (pace.bytes_per_second, pace.seconds_left, pace.why) == (60.0, 100.0, "")
     unknown = peer_of(view(BEHIND, notes=running, leases=HELD)).pace
-    assert (unknown.bytes_per_second, unknown.seconds_left, unknown.why) == (60.0, None, "no file was looked at")
+    assert (unknown.bytes_per_second, unknown.seconds_left, unknown.why) == (60.0, None, "no file was read")
     begun = notes(note(Status.DONE))
     assert peer_of(view(BEHIND, notes=begun, leases=HELD), SIZES).pace.bytes_per_second is None
 

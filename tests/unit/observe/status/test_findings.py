@@ -94,9 +94,7 @@ def test_a_disk_that_is_full_soon_is_a_finding(days: int, expected: list[StatusK
 
 def test_nothing_is_known_of_what_could_not_be_seen() -> None:
     seen = of_source(unreachable("ZooKeeper at zk1 is silent", NOW / 1000), None, 7)
-    assert [finding.line for finding in seen.findings] == [
-        "unreachable: the source cannot be looked at: ZooKeeper at zk1 is silent"
-    ]
+    assert [finding.line for finding in seen.findings] == ["unreachable: the source cannot be read: ZooKeeper at zk1 is silent"]
     whats = ("unreachable", "peer p: stuck", "orphaned queues", "old-wals")
     assert [seen.has_seen(what) for what in whats] == [True, False, False, False]
     asked = of_source(describe(view(QUIET)), OldWalSurvey(NOW / 1000, "it cannot be listed"), 7)
@@ -114,6 +112,6 @@ def test_peers_that_cannot_be_read_are_told() -> None:
     one = replace(view(), peers={"p": None, "q": None}, problems=("znode /peers/q: junk",))
     reported = [each.line for each in of_source(describe(one), None, 7).findings]
     assert reported == [
-        "peer p: refused: its configuration cannot be read: `walferry check` tells more",
+        "peer p: refused: its configuration cannot be read: `walferry check` says more",
         "peer q: refused: its configuration cannot be read: znode /peers/q: junk",
     ]

@@ -75,7 +75,7 @@ def test_very_many_findings_stay_small() -> None:
     many = StatusFindings(tuple(wrong(StatusKind.STUCK, "x" * 10_000, about=f"peer p{i}") for i in range(10_000)))
     found = notifications({}, many, NOW)
     assert len(found.new) == MAX_NOTIFIED + 1
-    assert found.new[-1] == f"and {10_000 - MAX_NOTIFIED:,} more findings: `walferry status` tells them"
+    assert found.new[-1] == f"and {10_000 - MAX_NOTIFIED:,} more findings: `walferry status` shows them"
     assert len(json.dumps(to_json(found.notified))) < 300_000
     assert len(notifications(found.notified, StatusFindings((STUCK,), frozenset({"stuck"})), NOW).notified) <= MAX_NOTIFIED
 

@@ -9,14 +9,14 @@ import random
 import numpy as np
 
 from tests.unit.hbase.wal.encoder import Cell, encode_entry, encode_tags
-from tests.unit.replication.filters.test_batch import GLOBAL, MARK, OTHER, PEER_CLUSTER, RULES, entry, put
+from tests.unit.replication.filters.test_entry_filter import GLOBAL, MARK, OTHER, PEER_CLUSTER, RULES, entry, put
 from tests.unit.replication.sinks.hbase.test_bulk_loads import OFF, ON, descriptor, load
 from walferry.hbase.rpc.codec import CodecError
 from walferry.hbase.tables.regions import Region
 from walferry.hbase.wal.errors import WalCorruptError
 from walferry.hbase.wal.scan import scan_entries
 from walferry.hbase.wal.wal_batches import WalBatch
-from walferry.replication.filters.batch import filter_batch
+from walferry.replication.filters.entry_filter import filter_batch
 from walferry.replication.filters.rules import FilterRules, PeerTables
 from walferry.replication.filters.visibility import LabelFilter, LabelsRefused
 from walferry.replication.sinks.hbase.actions import ShipmentUnfit, find_actions

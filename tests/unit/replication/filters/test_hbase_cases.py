@@ -4,7 +4,16 @@ from __future__ import annotations
 
 import pytest
 
-from tests.unit.replication.filters.test_batch import PEER_CLUSTER, RULES, SOURCE, batch_of, entry, put, reasons, request_of
+from tests.unit.replication.filters.test_entry_filter import (
+    PEER_CLUSTER,
+    RULES,
+    SOURCE,
+    batch_of,
+    entry,
+    put,
+    reasons,
+    request_of,
+)
 from walferry.base.protos import hbase_pb2 as pb
 from walferry.replication.filters.rules import FilterRules, Reason
 from walferry.replication.peers.reading import as_peer

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from tests.unit.hbase.wal.encoder import PUT, Cell
-from tests.unit.replication.filters.test_batch import (
+from tests.unit.replication.filters.test_entry_filter import (
     GLOBAL,
     PEER_CLUSTER,
     RULES,
@@ -19,7 +19,7 @@ from tests.unit.replication.filters.test_batch import (
     request_of,
 )
 from tests.unit.replication.filters.test_hbase_cases import LOCAL, kept
-from walferry.replication.filters.batch import filter_batch
+from walferry.replication.filters.entry_filter import filter_batch
 from walferry.replication.filters.rules import FilterRules, PeerTables, Reason
 
 

@@ -13,11 +13,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.unit.hbase.wal.encoder import DELETE_COLUMN, PUT, Cell, encode_tags, encode_varint
-from tests.unit.replication.filters.test_batch import MARK, OTHER, PEER_CLUSTER, RULES, SOURCE, batch_of, entry, put
+from tests.unit.replication.filters.test_entry_filter import MARK, OTHER, PEER_CLUSTER, RULES, SOURCE, batch_of, entry, put
 from tests.unit.replication.sinks.hbase.test_bulk_loads import ON, descriptor, load_cell
 from walferry.base.protos import hbase_pb2 as pb
 from walferry.hbase.wal.wal_batches import WalBatch
-from walferry.replication.filters.batch import KeptEdits, filter_batch
+from walferry.replication.filters.entry_filter import KeptEdits, filter_batch
 from walferry.replication.filters.rules import FilterRules, PeerTables
 from walferry.replication.filters.visibility import LabelFilter, LabelsRefused, LabelsUnknown, Untranslatable, in_words
 from walferry.replication.sinks.hbase.bulk_loads import take_bulk_loads

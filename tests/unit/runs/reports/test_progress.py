@@ -214,7 +214,7 @@ def test_only_changes_are_told_and_the_end_is(monkeypatch):
         "peer p: 10 of 10 WALs",
     ]
     assert not [thread for thread in threading.enumerate() if thread.name.startswith("progress")]
-    assert warned == ["peer p: how far the job is cannot be told: away"]
+    assert warned == ["peer p: the job's progress is not known: away"]
 
 
 def test_how_far_a_load_is_is_told_once_it_has_changed(monkeypatch):

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from tests.unit.replication.filters.test_batch import RULES
+from tests.unit.replication.filters.test_entry_filter import RULES
 from walferry.hbase.hfiles.settings import FileSettings
 from walferry.hbase.names import ServerName
 from walferry.hbase.tables.regions import Region

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from tests.unit.hbase.wal.compressing import Encoder, compress
 from tests.unit.hbase.wal.encoder import Cell, encode_entry, encode_header, encode_wal
 from tests.unit.hbase.wal.sealed import WAL_KEY, encode_sealed
-from tests.unit.replication.filters.test_batch import GLOBAL, PEER_CLUSTER, entry, put
+from tests.unit.replication.filters.test_entry_filter import GLOBAL, PEER_CLUSTER, entry, put
 from tests.unit.replication.filters.test_visibility import SECRET
 from tests.unit.replication.sinks.hbase.test_bulk_loads import descriptor, load
 from tests.unit.shipping.bulkload.jobs import targets

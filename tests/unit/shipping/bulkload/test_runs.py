@@ -14,7 +14,7 @@ from tests.unit.hbase.hfiles.edits import edits_of, global_entry
 from tests.unit.hbase.hfiles.models import TYPES, numbered, sort_key, split_run
 from tests.unit.hbase.wal.encoder import PUT, Cell
 from tests.unit.hbase.wal.strategies import tags
-from tests.unit.replication.filters.test_batch import GLOBAL
+from tests.unit.replication.filters.test_entry_filter import GLOBAL
 from walferry.hbase.hfiles.errors import NoSuchStore
 from walferry.hbase.hfiles.stores import Store, TargetTable
 from walferry.shipping.bulkload.runs import Edits, sorted_runs

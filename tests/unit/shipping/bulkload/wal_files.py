@@ -11,7 +11,7 @@ import pytest
 
 from tests.unit.hbase.hfiles.models import split_run
 from tests.unit.hbase.wal.encoder import Cell, Entry, encode_wal
-from tests.unit.replication.filters.test_batch import entry, put
+from tests.unit.replication.filters.test_entry_filter import entry, put
 from tests.unit.shipping.bulkload.jobs import job
 from walferry.replication.source.cluster import SourceCluster
 from walferry.shipping.bulkload.job import LoadJob

@@ -1,6 +1,6 @@
 """Another HBase cluster as the target.
 
-sink             implements the `sink` protocol: batches to shipments, shipments to senders
+sink             implements the `sink` protocol: WAL batches to shipments, shipments to senders
 shipment         the contents of a ReplicateWALEntry request, by copying bytes of the WAL
 bulk_loads       the same for bulk loads; sends them, looks for the files first, and lets the source clean them afterwards
 

@@ -55,7 +55,7 @@ from walferry.hbase.wal.cells import BULK_LOAD, META_FAMILY, Cell, split_cells
 from walferry.hbase.wal.errors import WalCorruptError, WalError
 from walferry.hbase.wal.keys import from_message
 from walferry.hbase.wal.wal_batches import WalBatch
-from walferry.replication.filters.batch import KeptEdits, uuid_field
+from walferry.replication.filters.entry_filter import KeptEdits, uuid_field
 from walferry.replication.filters.rules import FilterRules, Reason
 from walferry.replication.sinks.errors import PeerClusterUnreachable
 from walferry.replication.sinks.hbase.shipment import BulkLoad, Shipment
@@ -102,7 +102,7 @@ class HFileSource:
 def take_bulk_loads(
     batch: WalBatch, kept: KeptEdits, rules: FilterRules, source: SourceCluster, path: str
 ) -> dict[int, Shipment]:
-    """Return the batch's bulk loads, by entry, as shipments. Notes each load's fate in `kept`.
+    """Return the WAL batch's bulk loads, by entry, as shipments. Notes each load's fate in `kept`.
 
     Raises WalCorruptError or BulkLoadRefused, naming `path`, at the first entry that cannot be shipped.
     """

@@ -164,7 +164,7 @@ def _limit(table: str, seconds: Callable[[], float]) -> Callable[[], float]:
     def left() -> float:
         most = min(seconds(), until - time.monotonic())
         if most <= 0:
-            raise LocationsUnknown(table, "it answers, but has not told all of them in time")
+            raise LocationsUnknown(table, "it answers, but has not named all of them in time")
         return most
 
     return left

@@ -88,7 +88,7 @@ class PeerCluster:
                     raise PeerClusterRefusesLogin(str(self._key), str(error)) from error
                 self._check_hope(tries, error)
                 if self._stop.wait(min(CONNECT_SLEEP_SECONDS, max(0.0, self._left))):
-                    raise Stopped(f"told to stop before peer cluster {self._key} was reached") from error
+                    raise Stopped(f"asked to stop before peer cluster {self._key} was reached") from error
                 self._on_failure()
             except BaseException:
                 self.answers.given_up()

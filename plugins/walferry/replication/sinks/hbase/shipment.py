@@ -20,7 +20,7 @@ from walferry.base.kernels.compiled import unmanaged
 from walferry.base.kernels.read import Bytes, Ints
 from walferry.base.kernels.write import copy_bytes, put_varint, varint_len
 from walferry.hbase.wal.wal_batches import WalBatch
-from walferry.replication.filters.batch import KeptEdits
+from walferry.replication.filters.entry_filter import KeptEdits
 
 SHOWN_FILES = 2  # shown of a bulk load in messages, as family/file
 _FRAMING = 32  # maximum bytes around a key: two tags with lengths, the count with its tag
@@ -71,7 +71,7 @@ class Shipment:
 
 
 def assemble(batch: WalBatch, kept: KeptEdits, chosen: Ints, mark: Bytes) -> Shipment:
-    """Return the entries `chosen` (indices into the batch, ascending, at least one) as a shipment.
+    """Return the entries `chosen` (indices into the WAL batch, ascending, at least one) as a shipment.
 
     `mark` is `filters.uuid_field` of the source.
     """

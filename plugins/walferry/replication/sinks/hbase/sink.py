@@ -20,7 +20,7 @@ from walferry.base.security.login import Login
 from walferry.base.zk.right import Right
 from walferry.hbase.rpc.errors import CellTooLarge, ColumnFamilyNotFound, TableNotFound
 from walferry.hbase.wal.wal_batches import WalBatch
-from walferry.replication.filters.batch import KeptEdits, uuid_field
+from walferry.replication.filters.entry_filter import KeptEdits, uuid_field
 from walferry.replication.filters.rules import FilterRules
 from walferry.replication.peers.reading import Peer
 from walferry.replication.peers.settings import PeerSettings, SinkKind
@@ -95,7 +95,7 @@ class HBaseSink(PeerCluster):
 
 @dataclass(frozen=True)
 class ShipmentsOf:
-    """One batch's entries, for making shipments. `mark` is `filters.uuid_field` of the source."""
+    """One WAL batch's entries, for making shipments. `mark` is `filters.uuid_field` of the source."""
 
     batch: WalBatch
     kept: KeptEdits

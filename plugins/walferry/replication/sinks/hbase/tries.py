@@ -77,7 +77,7 @@ class Tries:
         peer cluster itself.
         """
         if self._stop.is_set():
-            raise Stopped(f"told to stop before a shipment to {self.peer_cluster} was acknowledged")
+            raise Stopped(f"asked to stop before a shipment to {self.peer_cluster} was acknowledged")
         left, patience = deadline - self.clock(), self.settings.patience_seconds
         out_of_patience = tries > 0 and self._answers.silent_seconds >= patience
         if left <= 0 or out_of_patience:
@@ -91,7 +91,7 @@ class Tries:
         """Wait until requests may be sent, or until the deadline. Raises Stopped, and the errors that end the right for good."""
         while not self.right.is_sure() and self.clock() < deadline:
             if self._wait(RIGHT_SECONDS):
-                raise Stopped(f"told to stop while it was not sure that {self.peer_cluster} may be sent anything")
+                raise Stopped(f"asked to stop while it was not sure that {self.peer_cluster} may be sent anything")
 
     def hope(self, deadline: float) -> float:
         """Return the seconds until the deadline, or until the patience with the peer cluster ends, whichever is sooner."""
@@ -116,7 +116,7 @@ class Tries:
     def check_stop(self) -> None:
         """Raise Stopped if the sender is to stop. Call this once a call can be interrupted, before the call is made."""
         if self._stop.is_set():
-            raise Stopped(f"told to stop before a shipment to {self.peer_cluster} was sent")
+            raise Stopped(f"asked to stop before a shipment to {self.peer_cluster} was sent")
 
     def last_error(self, error: Exception) -> str:
         """Return why a try failed: this side's reason for ending it, which is then forgotten, or else the error."""
@@ -142,7 +142,7 @@ class Tries:
         seconds = min(SETTLE_SECONDS, self.settings.call_timeout_seconds)
         log.info("a call to %s whose end is not known may still have its effect: waiting %.1f s", self.peer_cluster, seconds)
         if self._wait(seconds):
-            raise Stopped(f"told to stop before it was known that a call to {self.peer_cluster} has ended")
+            raise Stopped(f"asked to stop before it was known that a call to {self.peer_cluster} has ended")
 
     def pause(self, failures: int, deadline: float, last_error: str) -> None:
         """Sleep after the nth failure in a row; not beyond the deadline, nor beyond the patience with the peer cluster."""
@@ -152,7 +152,7 @@ class Tries:
         log.info("a shipment to %s failed, trying again in %.1f s: %s", self.peer_cluster, seconds, last_error)
         if self._wait(seconds):
             raise Stopped(
-                f"told to stop while a shipment to {self.peer_cluster} was not acknowledged; the last error: {last_error}"
+                f"asked to stop while a shipment to {self.peer_cluster} was not acknowledged; the last error: {last_error}"
             )
 
     def rest(self, error: WalferryError, times: int, deadline: float) -> None:
@@ -169,4 +169,4 @@ class Tries:
         noted = log.info if self._busy.due() else log.debug
         noted("peer cluster %s is busy, trying again in %.3g s: %s", self.peer_cluster, seconds, error)
         if self._wait(seconds):
-            raise Stopped(f"told to stop while {self.peer_cluster} was busy; it said: {error}")
+            raise Stopped(f"asked to stop while {self.peer_cluster} was busy; it said: {error}")

@@ -12,8 +12,8 @@ import numpy as np
 from hypothesis import strategies as st
 
 from tests.unit.hbase.wal.encoder import Cell, Entry
-from tests.unit.replication.filters.test_batch import MARK, RULES, SOURCE, batch_of, entry
-from walferry.replication.filters.batch import filter_batch
+from tests.unit.replication.filters.test_entry_filter import MARK, RULES, SOURCE, batch_of, entry
+from walferry.replication.filters.entry_filter import filter_batch
 from walferry.replication.sinks.hbase.shipment import Shipment, assemble, join
 
 PUT, DELETE = 2, 3

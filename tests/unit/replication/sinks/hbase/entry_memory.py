@@ -9,10 +9,10 @@ from pathlib import Path
 
 import numpy as np
 
-from tests.unit.replication.filters.test_batch import MARK, RULES
+from tests.unit.replication.filters.test_entry_filter import MARK, RULES
 from walferry.hbase.files.systems import open_wal
 from walferry.hbase.wal.reader import read_wal_batches
-from walferry.replication.filters.batch import filter_batch
+from walferry.replication.filters.entry_filter import filter_batch
 from walferry.replication.sinks.hbase.actions import find_actions, pieces
 from walferry.replication.sinks.hbase.shipment import assemble
 

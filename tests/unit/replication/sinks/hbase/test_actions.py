@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 
 from tests.unit.hbase.wal.encoder import Cell, encode_varint
-from tests.unit.replication.filters.test_batch import SOURCE, entry, put
+from tests.unit.replication.filters.test_entry_filter import SOURCE, entry, put
 from tests.unit.replication.sinks.hbase.edits import OTHERS, Mutation, ids_attribute, mutations_of, parts, shipment_of
 from walferry.base.kernels.read import hash_bytes, mix
 from walferry.hbase.wal.cells import split_cells

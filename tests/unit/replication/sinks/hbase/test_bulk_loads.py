@@ -10,11 +10,21 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.unit.hbase.wal.encoder import Cell, Entry
-from tests.unit.replication.filters.test_batch import GLOBAL, MARK, OTHER, PEER_CLUSTER, RULES, SOURCE, batch_of, entry, put
+from tests.unit.replication.filters.test_entry_filter import (
+    GLOBAL,
+    MARK,
+    OTHER,
+    PEER_CLUSTER,
+    RULES,
+    SOURCE,
+    batch_of,
+    entry,
+    put,
+)
 from walferry.base.protos import hbase_pb2 as pb
 from walferry.hbase.wal.errors import WalCorruptError
 from walferry.hbase.wal.wal_batches import WalBatch
-from walferry.replication.filters.batch import KeptEdits, filter_batch, uuid_field
+from walferry.replication.filters.entry_filter import KeptEdits, filter_batch, uuid_field
 from walferry.replication.filters.rules import FilterRules, PeerTables, Reason
 from walferry.replication.sinks.hbase.bulk_loads import BulkLoadRefused, take_bulk_loads
 from walferry.replication.sinks.hbase.shipment import Shipment, assemble

@@ -13,7 +13,7 @@ import pytest
 
 from tests.unit.hbase.rpc.fake_server import Request, hang_up, silence
 from tests.unit.hbase.wal.encoder import Cell, Entry
-from tests.unit.replication.filters.test_batch import entry, put
+from tests.unit.replication.filters.test_entry_filter import entry, put
 from tests.unit.replication.sinks.hbase.edits import OTHERS, ids_attribute, mutations_of, shipment_of
 from tests.unit.replication.sinks.hbase.scripted_peer_cluster import NOT_SERVING, OpenRegion, ScriptedPeerCluster
 from tests.unit.replication.sinks.hbase.test_replicate import NO_FILES, USER, Time

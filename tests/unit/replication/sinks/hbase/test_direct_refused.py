@@ -11,7 +11,7 @@ from kazoo.exceptions import NoAuthError
 
 from tests.unit.hbase.rpc.fake_server import Request, answer, exception, silence
 from tests.unit.hbase.wal.encoder import Cell
-from tests.unit.replication.filters.test_batch import entry
+from tests.unit.replication.filters.test_entry_filter import entry
 from tests.unit.replication.sinks.hbase.edits import shipment_of
 from tests.unit.replication.sinks.hbase.multi_messages import MultiRequest
 from tests.unit.replication.sinks.hbase.scripted_peer_cluster import OpenRegion, ScriptedPeerCluster

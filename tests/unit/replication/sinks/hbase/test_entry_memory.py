@@ -10,7 +10,7 @@ import pytest
 
 from tests.unit.hbase.wal.compressing import Encoder, compress
 from tests.unit.hbase.wal.encoder import Cell, encode_wal
-from tests.unit.replication.filters.test_batch import entry
+from tests.unit.replication.filters.test_entry_filter import entry
 from walferry.replication.sinks.hbase.actions import PIECE_CELLS
 
 MB = 1 << 20

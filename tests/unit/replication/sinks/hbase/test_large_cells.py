@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.unit.replication.filters.test_batch import entry, put
+from tests.unit.replication.filters.test_entry_filter import entry, put
 from tests.unit.replication.sinks.hbase.edits import shipment_of
 from tests.unit.replication.sinks.hbase.scripted_peer_cluster import ScriptedPeerCluster
 from tests.unit.replication.sinks.hbase.test_direct import halves, rows, ship

@@ -219,7 +219,7 @@ def test_a_sender_that_is_told_to_stop_neither_waits_nor_reads(hanging):
     meta, where, _, _ = hanging
 
     def stopped() -> float:
-        raise Stopped("told to stop")
+        raise Stopped("asked to stop")
 
     with pytest.raises(Stopped):
         where.of(b"t", None, stopped)
@@ -229,7 +229,7 @@ def test_a_sender_that_is_told_to_stop_neither_waits_nor_reads(hanging):
 def test_a_reading_that_goes_on_and_on_ends_with_the_sender_s_time():
     meta, left = Meta(), iter([5.0, 5.0, 5.0, 0.0])
     meta.answers.clear()
-    with pytest.raises(LocationsUnknown, match="has not told all of them in time"):
+    with pytest.raises(LocationsUnknown, match="has not named all of them in time"):
         locations(meta).of(b"t", None, lambda: next(left))
     assert meta.closed == 1  # the next reading connects anew
 
@@ -238,7 +238,7 @@ def test_a_reading_has_an_end_however_much_time_the_sender_has(monkeypatch):
     monkeypatch.setattr(module, "LONGEST_READING_SECONDS", 0.05)
     meta = Meta()
     meta.answers.clear()
-    with pytest.raises(LocationsUnknown, match="has not told all of them in time"):
+    with pytest.raises(LocationsUnknown, match="has not named all of them in time"):
         locations(meta).of(b"t")
 
 

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.unit.replication.filters.test_batch import entry, put
+from tests.unit.replication.filters.test_entry_filter import entry, put
 from tests.unit.replication.sinks.hbase.edits import ids_attribute, mutations_of, parts, shipment_of
 from tests.unit.replication.sinks.hbase.multi_messages import MultiRequest, MultiResponse
 from walferry.hbase.rpc.codec import CodecError

@@ -12,7 +12,7 @@ from hypothesis import given
 
 from tests.unit.hbase.wal.encoder import PUT as PUT_CELL
 from tests.unit.hbase.wal.encoder import Cell, Entry
-from tests.unit.replication.filters.test_batch import entry
+from tests.unit.replication.filters.test_entry_filter import entry
 from tests.unit.replication.sinks.hbase.edits import OTHERS, mutations_of, parts, shipment_of
 from walferry.replication.sinks.hbase import requests
 from walferry.replication.sinks.hbase.requests import MAX_MUTATIONS, in_order

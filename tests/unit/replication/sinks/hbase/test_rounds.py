@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.unit.hbase.wal.encoder import Cell, Entry
-from tests.unit.replication.filters.test_batch import entry, put
+from tests.unit.replication.filters.test_entry_filter import entry, put
 from tests.unit.replication.sinks.hbase.edits import OTHERS, parts, shipment_of
 from tests.unit.replication.sinks.hbase.multi_messages import MultiRequest
 from walferry.hbase.names import ServerName

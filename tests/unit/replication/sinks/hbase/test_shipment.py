@@ -2,9 +2,9 @@
 
 import numpy as np
 
-from tests.unit.replication.filters.test_batch import MARK, OTHER, RULES, SOURCE, batch_of, entry, put, request_of
+from tests.unit.replication.filters.test_entry_filter import MARK, OTHER, RULES, SOURCE, batch_of, entry, put, request_of
 from walferry.base.protos import hbase_pb2 as pb
-from walferry.replication.filters.batch import filter_batch
+from walferry.replication.filters.entry_filter import filter_batch
 from walferry.replication.sinks.hbase.shipment import assemble, join
 
 

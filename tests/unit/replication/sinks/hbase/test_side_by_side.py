@@ -12,7 +12,7 @@ import pytest
 
 from tests.unit.hbase.rpc.fake_server import Request, silence
 from tests.unit.hbase.wal.encoder import Cell
-from tests.unit.replication.filters.test_batch import entry
+from tests.unit.replication.filters.test_entry_filter import entry
 from tests.unit.replication.sinks.hbase.edits import shipment_of
 from tests.unit.replication.sinks.hbase.scripted_peer_cluster import OpenRegion, ScriptedPeerCluster
 from tests.unit.replication.sinks.hbase.test_direct import halves, latest_of, once, rows, share_of, ship, shipper

@@ -11,10 +11,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.unit.replication.filters.test_batch import MARK, RULES, batch_of, entry, put
+from tests.unit.replication.filters.test_entry_filter import MARK, RULES, batch_of, entry, put
 from walferry.base.errors import WalferryError
 from walferry.hbase.rpc.errors import AccessDenied, ColumnFamilyNotFound, TableNotFound
-from walferry.replication.filters.batch import filter_batch
+from walferry.replication.filters.entry_filter import filter_batch
 from walferry.replication.peers.settings import REQUEST_SINKS, SinkKind
 from walferry.replication.sinks.errors import NotAtPeerCluster
 from walferry.replication.sinks.hbase.actions import ShipmentUnfit

@@ -20,8 +20,8 @@ from walferry.hbase.wal.errors import WalCorruptError
 from walferry.hbase.wal.reader import read_wal_batches
 from walferry.hbase.wal.scan import scan_entries
 from walferry.hbase.wal.wal_batches import WalBatch
-from walferry.replication.filters import batch as filters
-from walferry.replication.filters.batch import FilterRules, Reason, distinct_tables, filter_batch, table_name, uuid_field
+from walferry.replication.filters import entry_filter as filters
+from walferry.replication.filters.entry_filter import FilterRules, Reason, distinct_tables, filter_batch, table_name, uuid_field
 from walferry.replication.sinks.hbase.shipment import assemble
 
 SOURCE, PEER_CLUSTER, OTHER = uuid.UUID(int=1 << 127 | 5), uuid.UUID(int=(1 << 64) - 1), uuid.UUID(int=77)

@@ -47,7 +47,7 @@ _PROBES: Final = 64  # for a table among those with similar hashes
 
 @dataclass(frozen=True)
 class KeptEdits:
-    """The parts of a batch that are shipped. All arrays but the spans have an element for each entry of the batch.
+    """The parts of a WAL batch that are shipped. All arrays but the spans have an element for each of its entries.
 
     Entry i's cells to ship are the buffer's bytes [span_start[j], span_end[j]) for j in [span_first[i], span_first[i + 1]).
     """
@@ -64,7 +64,7 @@ class KeptEdits:
 
 
 def filter_batch(batch: WalBatch, rules: FilterRules, path: str) -> KeptEdits:
-    """Decide which edits of `batch` the peer gets.
+    """Decide which edits of the WAL batch `batch` the peer gets.
 
     Raises WalCorruptError with `path` and the offset if a WALKey cannot be parsed.
     """
@@ -152,7 +152,7 @@ def table_name(batch: WalBatch, entry: int) -> bytes:
 
 
 def _family_tables(batch: WalBatch, first_of: Ints, tables: PeerTables) -> tuple[npt.NDArray[np.int8], Ints, Ints, Bytes]:
-    """Return the peer's choice for each of the batch's tables: its kind, and its families as one flat list of byte strings."""
+    """Return the peer's choice for each table of the WAL batch: its kind, and its families as one flat list of byte strings."""
     kinds, first, names = [], [0], list[bytes]()
     for entry in first_of:
         kind, families = tables.families_of(table_name(batch, int(entry)))

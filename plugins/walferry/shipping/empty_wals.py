@@ -18,7 +18,7 @@ class DequeuedWals:
     held: tuple[GroupPlan, ...]
 
 
-def dequeue_finished(session: Session, plan: PeerPlan, holder: str) -> DequeuedWals:
+def dequeue_empty(session: Session, plan: PeerPlan, holder: str) -> DequeuedWals:
     """Take the WALs of groups that are finished out of their queues, under each group's lease.
 
     An idle server's rolled WALs are empty, so they need no Spark job. A group's holder may be dead while its session has not

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from tests.zk.counted_site import LARGE, Site, make_site
-from walferry.shipping.finished_wals import dequeue_finished
+from walferry.shipping.empty_wals import dequeue_empty
 from walferry.shipping.plan import plan_peer
 
 __all__ = ["make_site"]  # a fixture
@@ -20,6 +20,6 @@ def test_a_sweep_asks_for_each_group_s_queue_once(make_site: Callable[[tuple[int
         groups=tuple(replace(g, wals=tuple(replace(w, finished=True) for w in g.wals)) for g in plan.groups),
     )
     with site.counted() as requests:
-        dequeued = dequeue_finished(site.session, idle, "plan")
+        dequeued = dequeue_empty(site.session, idle, "plan")
     assert dequeued.wals == sum(len(group.wals) for group in plan.groups)
     assert requests["reads"] <= 20 * site.servers
