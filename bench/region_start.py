@@ -115,10 +115,7 @@ def at_work(on: Site) -> Iterator[None]:
     candidate = Candidate("bench", root, settings={"hbase.rootdir": root, "fs.defaultFS": "file:///"})
 
     def work() -> None:
-        with (
-            connected(on.cluster.address.quorum) as zk,
-            acting_as_master(zk, on.seen.nodes, on.seen.own, candidate) as role,
-        ):
+        with connected(on.cluster.address.quorum) as zk, acting_as_master(zk, on.seen.nodes, on.seen.own, candidate) as role:
             cluster = Cluster(zk, on.seen.nodes, on.seen.own, CalledServers(), root)
             master = Master(cluster, role, tell=lambda line: None)
             master.start(SERVERS)

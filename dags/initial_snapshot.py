@@ -20,13 +20,7 @@ from walferry.airflow.tasks.initial_snapshot import initial_snapshot_tasks
 
 PARAMS = {
     "source_conn_id": SOURCE,
-    "peer": Param(
-        None,
-        type=["null", "string"],
-        pattern=r"^[^-/\s]+$",
-        title="Peer",
-        description="Id of the managed peer.",
-    ),
+    "peer": Param(None, type=["null", "string"], pattern=r"^[^-/\s]+$", title="Peer", description="Id of the managed peer."),
     "tables": Param(
         None,
         type=["null", "array"],

@@ -96,8 +96,4 @@ class Site:
 
     def _extra(self) -> dict[str, Any]:
         address = self.source.address
-        return {
-            "znode_parent": address.znode_parent,
-            "wal_root": address.wal_root,
-            "quarantine": f"file://{self.quarantine}",
-        }
+        return {"znode_parent": address.znode_parent, "wal_root": address.wal_root, "quarantine": f"file://{self.quarantine}"}

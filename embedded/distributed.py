@@ -22,15 +22,7 @@ from embedded.ephemerals import forget_master, forget_regionserver
 from embedded.hbase import LOCAL_ONLY, SMALL, ZNODE_PARENT, ClusterAddress, write_site, zookeeper_settings
 from embedded.hdfs import Hdfs
 from embedded.jars import HBASE_2, JarSet
-from embedded.processes import (
-    SMALL_JVM,
-    ZOOKEEPER_WITHOUT_FSYNC,
-    ClusterError,
-    JavaProcess,
-    free_port,
-    start_java,
-    wait_until,
-)
+from embedded.processes import SMALL_JVM, ZOOKEEPER_WITHOUT_FSYNC, ClusterError, JavaProcess, free_port, start_java, wait_until
 
 START_TIMEOUT_SECONDS = 480
 STOP_TIMEOUT_SECONDS = 90

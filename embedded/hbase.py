@@ -48,10 +48,7 @@ SMALL = {
 SESSION_TIMEOUT_MS = 180_000
 
 # Pass this as `conf` to delete archived WALs within seconds once nothing needs them any more (HBase's default: 10 minutes).
-QUICK_LOG_CLEANER = {
-    "hbase.master.cleaner.interval": "2000",
-    "hbase.master.logcleaner.ttl": "2000",
-}
+QUICK_LOG_CLEANER = {"hbase.master.cleaner.interval": "2000", "hbase.master.logcleaner.ttl": "2000"}
 
 
 @dataclass(frozen=True)

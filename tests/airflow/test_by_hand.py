@@ -17,22 +17,7 @@ from walferry.replication.source.cluster import SourceCluster
 from walferry.runs.steps import recovery
 
 from .conftest import REPO
-from .recovery_stubs import (
-    GONE,
-    Spark,
-    at,
-    dead,
-    drain,
-    failover,
-    group,
-    hbase,
-    new_client,
-    other,
-    rival,
-    spark,
-    states,
-    zk,
-)
+from .recovery_stubs import GONE, Spark, at, dead, drain, failover, group, hbase, new_client, other, rival, spark, states, zk
 
 __all__ = ["at", "dead", "drain", "failover", "hbase", "new_client", "other", "rival", "spark", "zk"]  # fixtures
 

@@ -54,9 +54,7 @@ def airflow(clusters: tuple[DistributedCluster, DistributedCluster], tmp_path: P
 
 
 def test_killed_servers_edits_arrive_without_anybody_s_doing(
-    clusters: tuple[DistributedCluster, DistributedCluster],
-    airflow: Airflow,
-    java_client: Callable[[ClusterAddress], JavaClient],
+    clusters: tuple[DistributedCluster, DistributedCluster], airflow: Airflow, java_client: Callable[[ClusterAddress], JavaClient]
 ) -> None:
     cluster, _ = clusters
     source, peer_cluster = (java_client(each.address) for each in clusters)

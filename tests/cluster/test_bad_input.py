@@ -325,10 +325,7 @@ def test_a_peer_that_is_enabled_in_mid_run_is_let_go(sides, both, proxied, proxi
     state = ZNodes(sides.at.znode_parent).peer_state(proxied_peer)
     proxied.sink.answers.lock()
     small = PeerSettings(shipment_bytes=64 << 10)
-    with (
-        connected(sides.at.quorum) as zk,
-        Shipping(sides.at, proxied_peer, roll_first=False, settings=small) as run,
-    ):
+    with connected(sides.at.quorum) as zk, Shipping(sides.at, proxied_peer, roll_first=False, settings=small) as run:
         eventually(lambda: proxied.sink.requests.passed > 0, "a first shipment is on its way")
         before = positions(sides.at, proxied_peer)
         disabled = zk.get(state)[0]

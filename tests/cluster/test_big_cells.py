@@ -22,10 +22,7 @@ def roomy(cluster_folder: Path) -> Iterator[tuple[StandaloneCluster, JavaClient]
     """A peer cluster that takes cells of any size: HBase's own limit is 10 MB."""
     conf = {"hbase.server.keyvalue.maxsize": "0", "hbase.client.keyvalue.maxsize": "0"}
     folder = cluster_folder / "roomy"
-    with (
-        StandaloneCluster(folder, conf, heap="2g", name="roomy") as cluster,
-        ClientJvm(folder / "client", heap="2g") as jvm,
-    ):
+    with StandaloneCluster(folder, conf, heap="2g", name="roomy") as cluster, ClientJvm(folder / "client", heap="2g") as jvm:
         yield cluster, jvm.client(cluster.address)
 
 

@@ -16,15 +16,7 @@ from embedded import wire
 from embedded.client import GLOBAL
 from tests.cluster import walferry_runs
 from tests.cluster.conftest import Sides
-from tests.cluster.loads import (
-    Mortal,
-    create_keeping_table,
-    die_after,
-    die_before,
-    folders_left,
-    mortal_run,
-    records_left,
-)
+from tests.cluster.loads import Mortal, create_keeping_table, die_after, die_before, folders_left, mortal_run, records_left
 from tests.cluster.local_spread import LocalSpread
 from tests.cluster.test_hfiles import ROWS, counted, repeated
 from tests.cluster.walferry_runs import plan, roll, ship, source_of

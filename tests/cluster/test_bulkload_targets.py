@@ -68,10 +68,7 @@ def test_a_fit_table_is_found_with_its_regions_and_settings(sides, look, unique)
     found = look(chosen(table))
     target = found.tables[table.encode()]
     assert (found.unfit, found.notes, len(found.tables)) == ({}, (), 1)
-    assert target.families == {
-        b"f": FileSettings(5000, Compression.GZ, Encoding.FAST_DIFF, Bloom.ROWCOL),
-        b"g": FileSettings(),
-    }
+    assert target.families == {b"f": FileSettings(5000, Compression.GZ, Encoding.FAST_DIFF, Bloom.ROWCOL), b"g": FileSettings()}
     regions = sorted(sides.peer_cluster.regions(table), key=lambda region: region.start_key)
     assert [(r.encoded_name, r.start, r.end, str(r.server)) for r in target.regions] == [
         (r.encoded_name, r.start_key, r.end_key, r.server) for r in regions

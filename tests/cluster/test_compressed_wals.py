@@ -125,8 +125,7 @@ def test_dictionaries_past_their_capacity_are_hbase_s(cluster_folder: Path, tmp_
         for batch in range(12):
             rows = [*range(batch * 10_000, batch * 10_000 + 10_000), *range(0, 10_000, 50)]
             client.write(
-                "full",
-                [put(f"row{i}", {f"f{i % 3}:q{i % 300}": b"%d" % i}, tags=[(70, b"tag%d" % i), (71, b"t")]) for i in rows],
+                "full", [put(f"row{i}", {f"f{i % 3}:q{i % 300}": b"%d" % i}, tags=[(70, b"tag%d" % i), (71, b"t")]) for i in rows]
             )
         client.roll_wals()
         client.write("full", [put("after", {"f0:q": b"v"})])

@@ -16,10 +16,7 @@ NAMES = [*names(), "index"]
 
 def test_commands_have_the_output_below_them() -> None:
     text = "Text\n\n```console\n$ walferry plan PEER\nSERVER  …\n\n$ walferry ship PEER    # status 3: it is stuck\n```\n"
-    assert list(steps(text)) == [
-        Command(4, "walferry plan PEER", ("SERVER  …",)),
-        Command(7, "walferry ship PEER", (), status=3),
-    ]
+    assert list(steps(text)) == [Command(4, "walferry plan PEER", ("SERVER  …",)), Command(7, "walferry ship PEER", (), status=3)]
 
 
 def test_a_command_may_go_on_in_the_next_line_and_be_repeated() -> None:

@@ -14,19 +14,7 @@ import pytest
 from kazoo.client import KazooClient
 
 from tests.zk.hbase_znodes import OTHER, HBaseZNodes, wal
-from tests.zk.load_notes import (
-    GROUPS,
-    MINE,
-    REGION,
-    THEIRS,
-    check_folder,
-    done,
-    folder,
-    lease_of,
-    note_folder,
-    session,
-    state_of,
-)
+from tests.zk.load_notes import GROUPS, MINE, REGION, THEIRS, check_folder, done, folder, lease_of, note_folder, session, state_of
 from walferry.base.zk.records import encode
 from walferry.hbase.names import ServerName
 from walferry.hbase.rpc import bulk_load

@@ -15,10 +15,7 @@ __all__ = ["make_site"]  # a fixture
 def test_a_sweep_asks_for_each_group_s_queue_once(make_site: Callable[[tuple[int, int]], Site]) -> None:
     site = make_site(LARGE)
     plan = plan_peer(site.session, "p")
-    idle = replace(
-        plan,
-        groups=tuple(replace(g, wals=tuple(replace(w, finished=True) for w in g.wals)) for g in plan.groups),
-    )
+    idle = replace(plan, groups=tuple(replace(g, wals=tuple(replace(w, finished=True) for w in g.wals)) for g in plan.groups))
     with site.counted() as requests:
         dequeued = dequeue_empty(site.session, idle, "plan")
     assert dequeued.wals == sum(len(group.wals) for group in plan.groups)

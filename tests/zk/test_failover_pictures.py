@@ -36,10 +36,7 @@ FIRST_AFTER: Picture = {server: queues for server, queues in FIRST_COPIED.items(
 
 SECOND: Picture = {
     ONE: {"2": {"1.1.1.1,60020.1378": True}},
-    THREE: {
-        "2": {"1.1.1.3,60020.1325": True, "1.1.1.3,60020.1401": False},
-        f"2-{TWO}": {"1.1.1.2,60020.1312": True},
-    },
+    THREE: {"2": {"1.1.1.3,60020.1325": True, "1.1.1.3,60020.1401": False}, f"2-{TWO}": {"1.1.1.2,60020.1312": True}},
 }
 SECOND_COPIED: Picture = {
     ONE: {**SECOND[ONE], f"2-{THREE}": SECOND[THREE]["2"], f"2-{TWO}-{THREE}": SECOND[THREE][f"2-{TWO}"]},
@@ -101,10 +98,7 @@ def before_the_clean_up(monkeypatch: pytest.MonkeyPatch) -> Callable[[bool], Non
 @pytest.mark.parametrize("layout", LAYOUTS)
 @pytest.mark.parametrize(
     ("before", "copied", "after", "live", "dead", "winner"),
-    [
-        (FIRST, FIRST_COPIED, FIRST_AFTER, (ONE, THREE), TWO, THREE),
-        (SECOND, SECOND_COPIED, SECOND_AFTER, (ONE,), THREE, ONE),
-    ],
+    [(FIRST, FIRST_COPIED, FIRST_AFTER, (ONE, THREE), TWO, THREE), (SECOND, SECOND_COPIED, SECOND_AFTER, (ONE,), THREE, ONE)],
     ids=["1.1.1.2 loses its session", "1.1.1.3 too, before it has replicated the last WAL of 1.1.1.2"],
 )
 def test_a_failover_goes_as_drawn(

@@ -11,16 +11,7 @@ from tests.sessions import session_of
 from tests.zk.hbase_znodes import DEAD, OTHER, SERVER, HBaseZNodes, expire, wal
 from tests.zk.load_notes import GROUPS, MINE, THEIRS, check_folder, done, folder, lease_of, note_folder, session, state_of
 from walferry.load.errors import LoadOvertaken
-from walferry.load.records import (
-    Load,
-    begin_load,
-    end,
-    folders_of,
-    forget,
-    forget_finished,
-    loads_of,
-    note_done,
-)
+from walferry.load.records import Load, begin_load, end, folders_of, forget, forget_finished, loads_of, note_done
 from walferry.replication.queues.errors import LeaseLost
 from walferry.replication.queues.lease import Lease, acquire
 from walferry.replication.source.session import Session

@@ -39,8 +39,7 @@ def remove(admin: PeerAdmin, peer_id: str, *, drop_backlog: bool = False) -> Non
         plan = _plan_when_closed(admin, peer_id)
         if left := unshipped(plan):
             raise Refused(
-                f"{listed(left, plan)} not shipped whole",
-                "Let a batch ship it and try again, or give it up (--drop-backlog)",
+                f"{listed(left, plan)} not shipped whole", "Let a batch ship it and try again, or give it up (--drop-backlog)"
             )
     admin.delete(peer_id)
 

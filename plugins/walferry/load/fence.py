@@ -47,8 +47,7 @@ class Claim:
             turn = turn_of_attempt(self.session, self.peer_id, self.attempt)
             if turn is None:
                 raise Overtaken(
-                    f"another run has taken over the initial snapshot of peer {self.peer_id}",
-                    "It goes on where this one stopped",
+                    f"another run has taken over the initial snapshot of peer {self.peer_id}", "It goes on where this one stopped"
                 )
 
             def send(turn: int = turn) -> Refusal | None:

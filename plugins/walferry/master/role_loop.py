@@ -29,17 +29,7 @@ from walferry.master.calls import CalledServers
 from walferry.master.catalog import CatalogRead, read_catalog
 from walferry.master.decide import Decision, Region, Step
 from walferry.master.placement import Placeable, spread
-from walferry.master.reconcile import (
-    LIMIT_SECONDS,
-    Catalog,
-    Choose,
-    ClusterView,
-    Known,
-    PassOutcome,
-    act,
-    decide_all,
-    look,
-)
+from walferry.master.reconcile import LIMIT_SECONDS, Catalog, Choose, ClusterView, Known, PassOutcome, act, decide_all, look
 from walferry.master.role import Role
 from walferry.master.tables import table_of
 from walferry.master.wal_splitting import SplitProgress, WalSplitting, recover, servers_with_wals, with_meta_wals

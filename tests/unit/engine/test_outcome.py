@@ -24,12 +24,7 @@ def after(*errors: BaseException) -> RunOutcome:
 
 @pytest.mark.parametrize(
     ("errors", "status"),
-    [
-        ([], Status.DONE),
-        ([Stopped()], Status.DONE),
-        ([LATE], Status.DEADLINE),
-        ([LATE, LATE, Stopped()], Status.DEADLINE),
-    ],
+    [([], Status.DONE), ([Stopped()], Status.DONE), ([LATE], Status.DEADLINE), ([LATE, LATE, Stopped()], Status.DEADLINE)],
 )
 def test_an_attempt_without_an_error_has_a_status(errors, status):
     assert after(*errors).status() is status

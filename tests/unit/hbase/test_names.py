@@ -86,8 +86,7 @@ def test_what_is_no_wal_name_is_refused_by_name(text: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "text",
-    ["h%2C1%2C1.17?x.5", "h%2C1%2C1.17#x.5", "h%00%2C1%2C1.5", "h%3F%2C1%2C1.5", "h\0%2C1%2C1.5", "\x1b[2J.5"],
+    "text", ["h%2C1%2C1.17?x.5", "h%2C1%2C1.17#x.5", "h%00%2C1%2C1.5", "h%3F%2C1%2C1.5", "h\0%2C1%2C1.5", "\x1b[2J.5"]
 )
 def test_what_would_mean_something_in_a_url_or_on_a_terminal_is_in_no_wal_s_name(text: str) -> None:
     with pytest.raises(ValueError, match="not a"):

@@ -70,8 +70,7 @@ def test_a_file_of_unknown_age_is_not_loaded_since_the_source_s_numbers_would_co
 
 
 @pytest.mark.parametrize(
-    ("start", "end", "fits"),
-    [(b"", b"", True), (b"b", b"d", True), (b"b", b"e", True), (b"c", b"d", False), (b"b", b"c", False)],
+    ("start", "end", "fits"), [(b"", b"", True), (b"b", b"d", True), (b"b", b"e", True), (b"c", b"d", False), (b"b", b"c", False)]
 )
 def test_a_region_at_the_peer_cluster_must_have_all_rows_of_the_source_s(start, end, fits):
     region, target = SnapshotRegion("t", "1", b"b", b"d", ()), Region(b"t,,1", start, end, None)

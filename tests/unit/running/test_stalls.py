@@ -57,8 +57,7 @@ def test_fails_each_time():
 
 
 @pytest.mark.parametrize(
-    ("gap", "worked", "seconds"),
-    [(0.5, 0.1, 0.0), (STALL_SECONDS, 0.0, 0.0), (20.0, 0.2, 20.0), (20.0, 19.0, 0.0)],
+    ("gap", "worked", "seconds"), [(0.5, 0.1, 0.0), (STALL_SECONDS, 0.0, 0.0), (20.0, 0.2, 20.0), (20.0, 19.0, 0.0)]
 )
 def test_a_late_tick_is_a_stall_unless_the_process_itself_was_busy(gap: float, worked: float, seconds: float) -> None:
     assert stall(gap, worked) == seconds

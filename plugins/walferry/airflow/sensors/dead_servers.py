@@ -44,8 +44,4 @@ class DeadServersSensor(PlainSensor):
             raise AirflowFailException(str(error)) from error
         if dead:
             return payload(dead)
-        self.defer(
-            trigger=DeadServersTrigger(self.source_conn_id),
-            method_name="execute_complete",
-            timeout=self.timeout,
-        )
+        self.defer(trigger=DeadServersTrigger(self.source_conn_id), method_name="execute_complete", timeout=self.timeout)

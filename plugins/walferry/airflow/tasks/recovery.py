@@ -68,10 +68,7 @@ def recover(first: str, servers: Any, also: Any = None) -> None:
     """
     planned = plan(first, claim.expand(server=servers))
     drains = ShipWalsOperator.partial(
-        task_id="drain",
-        recovery=True,
-        retries=DRAIN_RETRIES,
-        map_index_template=label("task.peer"),
+        task_id="drain", recovery=True, retries=DRAIN_RETRIES, map_index_template=label("task.peer")
     ).expand_kwargs(planned)
     drains >> clean_up() >> report(first, also)
 

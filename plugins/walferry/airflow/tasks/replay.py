@@ -30,11 +30,7 @@ FROM = Param(
     description=f"First write time that is shipped, with a time zone. For runs by hand only: {_OF_A_BACKFILL}.",
 )
 TO = Param(
-    None,
-    type=["null", "string"],
-    format="date-time",
-    title="To",
-    description="End of the interval, not included, as above.",
+    None, type=["null", "string"], format="date-time", title="To", description="End of the interval, not included, as above."
 )
 
 log = logging.getLogger(__name__)

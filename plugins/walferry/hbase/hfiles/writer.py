@@ -42,8 +42,6 @@ class WrittenFile:
 
     end: FileEnd
     cells: int
-    first_row: bytes
-    last_row: bytes
 
 
 def write_file(
@@ -193,7 +191,7 @@ class _File:
                 self._count(self._out.put(kind, bloom.meta()))
         offsets = Offsets(information.offset, self._data[0], self._data[-1], self._raw_bytes)
         self._out.put_bytes(memoryview(trailer(self._settings, contents.cells, index, offsets)))
-        return WrittenFile(self._written.end(), contents.cells, contents.first.row, last.row)
+        return WrittenFile(self._written.end(), contents.cells)
 
     def _count(self, placed: Placed) -> None:
         self._raw_bytes += HEADER_BYTES + placed.raw_bytes

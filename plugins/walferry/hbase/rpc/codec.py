@@ -91,12 +91,7 @@ def framed(data: bytes) -> bytes:
 
 
 def encode_request(
-    call_id: int,
-    method: str,
-    param: Buffer | Sequence[Buffer],
-    cell_block: Sequence[Buffer] = (),
-    *,
-    timeout_ms: int = 0,
+    call_id: int, method: str, param: Buffer | Sequence[Buffer], cell_block: Sequence[Buffer] = (), *, timeout_ms: int = 0
 ) -> list[Buffer]:
     """Encode one request as buffers to be sent in this order, without copying `param` and `cell_block`.
 

@@ -216,11 +216,7 @@ def check_ours(peer: Peer) -> None:
             "Nothing of it is touched. To hand it over, disable it first, then set this in its configuration",
         )
     if peer.state != DISABLED:
-        raise EnabledPeer(
-            peer.id,
-            f"it is {peer.state}, so its RegionServers ship it themselves",
-            ENABLED_ADVICE,
-        )
+        raise EnabledPeer(peer.id, f"it is {peer.state}, so its RegionServers ship it themselves", ENABLED_ADVICE)
     if peer.serial:
         raise SerialPeer(
             peer.id, "it is serial", "Walferry keeps the order within a region, not across its moves: set SERIAL => false"

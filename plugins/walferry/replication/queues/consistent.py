@@ -15,10 +15,7 @@ T = TypeVar("T")
 
 
 def looked_for(
-    session: Session,
-    look: Callable[[], T],
-    both: Callable[[T, T], T],
-    enough: Callable[[T], bool] = lambda found: False,
+    session: Session, look: Callable[[], T], both: Callable[[T, T], T], enough: Callable[[T], bool] = lambda found: False
 ) -> T:
     """Call `look` as `consistent` does; in the classic layouts call it twice, and merge the two results with `both`.
 

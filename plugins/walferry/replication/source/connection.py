@@ -62,12 +62,7 @@ _ZNODE = re.compile(r"^(/[^/\s\x00]+)+$")
 
 
 def from_connection(
-    host: str | None,
-    port: int | None,
-    extra: Mapping[str, Any],
-    conn_id: str = DEFAULT_CONN_ID,
-    *,
-    has_password: bool = False,
+    host: str | None, port: int | None, extra: Mapping[str, Any], conn_id: str = DEFAULT_CONN_ID, *, has_password: bool = False
 ) -> SourceCluster:
     """Check a connection's fields and return the cluster. Raises a SourceError that names the connection and the field."""
     where = f"connection {conn_id!r}"

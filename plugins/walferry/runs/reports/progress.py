@@ -115,11 +115,7 @@ class ProgressLog:
     """
 
     def __init__(
-        self,
-        source: SourceCluster,
-        plan: Planned,
-        tell: Callable[[str], object],
-        warn: Callable[[str], object],
+        self, source: SourceCluster, plan: Planned, tell: Callable[[str], object], warn: Callable[[str], object]
     ) -> None:
         self._source = source
         self._peer = plan.peer

@@ -83,12 +83,7 @@ def test_wals_that_are_shipped_are_passed_over(site: Site) -> None:
 
 @pytest.mark.parametrize(
     ("data", "known"),
-    [
-        (b"", None),
-        (encode_header(), None),
-        (encode_wal([]), Read(None)),
-        (encode_wal(ENTRIES, trailer=b""), Read(OLD + 7)),
-    ],
+    [(b"", None), (encode_header(), None), (encode_wal([]), Read(None)), (encode_wal(ENTRIES, trailer=b""), Read(OLD + 7))],
     ids=["empty", "a header", "closed", "entries"],
 )
 def test_a_live_server_s_wal_without_a_trailer_may_still_get_entries(site: Site, data: bytes, known: Read | None) -> None:

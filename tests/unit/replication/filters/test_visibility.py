@@ -278,10 +278,7 @@ def visible_by(words: bytes, auths: frozenset[int]) -> bool:
 
 
 @settings(max_examples=3 * settings().max_examples)
-@given(
-    st.lists(st.lists(cells_, min_size=1, max_size=6), min_size=1, max_size=4),
-    st.frozensets(st.sampled_from(sorted(LABELS))),
-)
+@given(st.lists(st.lists(cells_, min_size=1, max_size=6), min_size=1, max_size=4), st.frozensets(st.sampled_from(sorted(LABELS))))
 def test_the_same_users_see_the_same_cells(entries, auths):
     batch = batch_of(*(entry(*(c for _, c in cells)) for cells in entries))
     changed, kept = applied(batch)

@@ -165,10 +165,7 @@ def test_the_lag_is_there_when_nothing_was_shipped():
 def test_a_batch_that_another_run_ships_is_not_a_failure_and_names_that_run():
     text = "peer p is left to run r.0 on host h, which has held it since 12:00"
     running = GroupSummary(group="g1", server="s1")  # of an attempt of this run that was killed
-    for plan, steps in (
-        (Planned("r.1", "p", left_to=text), Steps(ship="skipped")),
-        (PLAN, Steps(ship="skipped", left_to=text)),
-    ):
+    for plan, steps in ((Planned("r.1", "p", left_to=text), Steps(ship="skipped")), (PLAN, Steps(ship="skipped", left_to=text))):
         report = BatchReport("p", plan, steps, [running])
         assert report.failures == []
         assert (report.to_xcom()["ok"], report.to_xcom()["left_to"]) == (True, text)

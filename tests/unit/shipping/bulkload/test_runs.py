@@ -19,10 +19,7 @@ from walferry.hbase.hfiles.errors import NoSuchStore
 from walferry.hbase.hfiles.stores import Store, TargetTable
 from walferry.shipping.bulkload.runs import Edits, sorted_runs
 
-TABLES = {
-    b"t": TargetTable((b"f", b"gg"), (b"", b"b", b"b\0", b"bb", b"\xff")),
-    b"ns:u": TargetTable((b"f",), (b"",)),
-}
+TABLES = {b"t": TargetTable((b"f", b"gg"), (b"", b"b", b"b\0", b"bb", b"\xff")), b"ns:u": TargetTable((b"f",), (b"",))}
 ROWS = st.one_of(st.sampled_from([b"a", b"b", b"b\0", b"ba", b"bb", b"\xff", b"\xff\xff"]), st.binary(min_size=1, max_size=20))
 CELLS = st.builds(
     Cell,

@@ -44,12 +44,7 @@ class Claim:
 
 
 def claim(
-    session: Session,
-    server: str,
-    run_id: str,
-    holder: str,
-    to: str | None = None,
-    refused: Mapping[str, PeerError] | None = None,
+    session: Session, server: str, run_id: str, holder: str, to: str | None = None, refused: Mapping[str, PeerError] | None = None
 ) -> Claim:
     """Move the dead server's queues to another server's name. Queues that an earlier call moved stay where they are.
 

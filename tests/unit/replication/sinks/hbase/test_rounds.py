@@ -62,10 +62,7 @@ def sent(call: Call, actions: Actions) -> dict[bytes, list[bytes]]:
 
 def test_each_server_gets_the_rows_of_its_regions_in_order():
     actions = actions_of(rows(b"a", b"m", b"z"), rows(b"c", b"a"), rows(b"q", table=b"u"))
-    maps = [
-        table_map(b"t", (b"", b"b", ONE), (b"b", b"n", TWO), (b"n", b"", ONE)),
-        table_map(b"u", (b"", b"", TWO)),
-    ]
+    maps = [table_map(b"t", (b"", b"b", ONE), (b"b", b"n", TWO), (b"n", b"", ONE)), table_map(b"u", (b"", b"", TWO))]
     places = Places.of(actions, everything(actions), maps)
     calls = calls_of_round(actions, everything(actions), places, MOST)
     assert [call.server for call in calls] == [ONE, TWO]
