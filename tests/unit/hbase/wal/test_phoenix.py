@@ -20,7 +20,7 @@ from walferry.hbase.wal.codecs import phoenix
 from walferry.hbase.wal.errors import WalCorruptError, WalTruncatedError
 from walferry.hbase.wal.header import ValueCodec
 from walferry.hbase.wal.reader import read_wal_batches
-from walferry.replication.filters.batch import FilterRules, filter_batch
+from walferry.replication.filters.entry_filter import FilterRules, filter_batch
 
 Write = Callable[[list[Entry]], tuple[bytes, list[int]]]
 

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.unit.hbase.wal.encoder import DELETE_FAMILY, PUT, Cell
-from tests.unit.replication.filters.test_batch import RULES, batch_of, entry, reasons, request_of
+from tests.unit.replication.filters.test_entry_filter import RULES, batch_of, entry, reasons, request_of
 from walferry.base.protos import hbase_pb2 as pb
 from walferry.replication.filters.rules import FilterRules, PeerTables, Reason
 from walferry.replication.peers.reading import as_peer
