@@ -1,7 +1,7 @@
 """Lists and fetches the jars of HBase and its dependencies (ZooKeeper, HDFS, the local MapReduce runner) from Maven Central.
 
-jars.lock names every jar with its digest. `python -m embedded.lock` writes it again after a version was changed here. The jars of
-each set are kept under `~/.cache/walferry/jars-<hash of their lines>`.
+jars.lock names every jar with its digest. `python -m embedded.jars_lock` writes it again after a version was changed here. The
+jars of each set are kept under `~/.cache/walferry/jars-<hash of their lines>`.
 """
 
 from __future__ import annotations
@@ -18,12 +18,15 @@ HBASE_VERSION = "2.6.1-hadoop3"
 HADOOP_VERSION = "3.3.5"
 CODECS_VERSION = "2.6.1"  # the codecs have no builds for Hadoop 3, and do not depend on it
 HBASE_1_VERSION = "1.7.2"
+PHOENIX_VERSION = "5.2.1"
+# The groups of which HBase's own class path has jars of other versions.
+PROVIDED = ("org.apache.hbase", "org.apache.hadoop", "org.apache.zookeeper", "org.slf4j", "ch.qos.reload4j", "log4j")
 LOCK = Path(__file__).parent / "jars.lock"
 
 
 @dataclass(frozen=True)
 class JarSet:
-    """A set of jars: `coordinates` and their dependencies at run time, without `excluded` modules (group:name)."""
+    """A set of jars: `coordinates` and their dependencies at run time, without `excluded` modules (group:name, or group:.*)."""
 
     name: str
     title: str
@@ -72,7 +75,18 @@ CODECS = JarSet(
     ),
     transitive=False,  # HBASE_2 contains the rest
 )
-JAR_SETS = {jars.name: jars for jars in (HBASE_2, HBASE_1, CODECS)}
+# Phoenix, for the servers of HBASE_2 and for a JDBC client. The class path also needs HBASE_2.
+PHOENIX = JarSet(
+    "phoenix",
+    f"Phoenix {PHOENIX_VERSION}",
+    coordinates=(
+        f"org.apache.phoenix:phoenix-core-client:{PHOENIX_VERSION}",
+        f"org.apache.phoenix:phoenix-core-server:{PHOENIX_VERSION}",
+        f"org.apache.phoenix:phoenix-hbase-compat-2.6.0:{PHOENIX_VERSION}",
+    ),
+    excluded=tuple(f"{group}:.*" for group in PROVIDED),
+)
+JAR_SETS = {jars.name: jars for jars in (HBASE_2, HBASE_1, CODECS, PHOENIX)}
 
 
 def hbase_classpath(jars: JarSet = HBASE_2) -> list[Path]:
@@ -87,15 +101,19 @@ def codec_classpath() -> list[Path]:
 
 def locked(name: str) -> list[Jar]:
     """Return the jars of the set `name` in jars.lock."""
-    lines = (line.strip() for line in LOCK.read_text(encoding="utf-8").splitlines())
-    sets: dict[str, list[Jar]] = {}
-    section: list[Jar] = []
-    for line in lines:
+    return [Jar.parse(line) for line in lock_lines()[name]]
+
+
+def lock_lines() -> dict[str, list[str]]:
+    """Return the lines of jars.lock by set."""
+    sets: dict[str, list[str]] = {}
+    section: list[str] = []
+    for line in map(str.strip, LOCK.read_text(encoding="utf-8").splitlines()):
         if line.startswith("["):
             section = sets.setdefault(line.strip("[]"), [])
         elif line and not line.startswith("#"):
-            section.append(Jar.parse(line))
-    return sets[name]
+            section.append(line)
+    return sets
 
 
 def fetched(title: str, jars: list[Jar], cache: Path) -> list[Path]:
