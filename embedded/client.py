@@ -142,6 +142,11 @@ class ClientJvm:
                 self._clients[address] = JavaClient(self._gateway.jvm.walferry.embedded, address, self._folder)
             return self._clients[address]
 
+    @property
+    def java(self) -> Any:
+        """The packages of the JVM, as py4j shows them."""
+        return self._gateway.jvm
+
     def close(self) -> None:
         self._gateway.shutdown()
         self._process.kill()
