@@ -27,10 +27,7 @@ def test_wals_that_another_run_has_taken_out_since_the_plan_are_not_looked_for(
 ) -> None:
     site = make_site(LARGE)
     plan = plan_peer(site.session, "p")
-    idle = replace(
-        plan,
-        groups=tuple(replace(g, wals=tuple(replace(w, finished=True) for w in g.wals)) for g in plan.groups),
-    )
+    idle = replace(plan, groups=tuple(replace(g, wals=tuple(replace(w, finished=True) for w in g.wals)) for g in plan.groups))
     assert dequeue_empty(site.session, idle, "another run").wals
     with site.counted() as requests:
         assert dequeue_empty(site.session, idle, "plan").wals == 0
