@@ -11,12 +11,12 @@ from __future__ import annotations
 
 from kazoo.client import KazooClient
 
-from walferry.base.zk.client import commit, expected, retried
+from walferry.base.zk.client import NOT_AS_READ, commit, expected, retried
 from walferry.hbase.layout import ZNodes
 from walferry.hbase.names import ServerName
 from walferry.master.states import Actor
 from walferry.master.transitions import Transition
-from walferry.master.writes import NOT_AS_READ, Change, _add, _after, _value
+from walferry.master.writes import Change, _add, _after, _value
 from walferry.master.znodes import RegionInTransition, read_region
 
 

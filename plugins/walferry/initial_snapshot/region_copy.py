@@ -15,7 +15,7 @@ from walferry.hbase.tables.scan import ALL_VERSIONS, ScanSpec
 from walferry.hbase.tables.tables import Tables
 from walferry.initial_snapshot.files_copy import COPIED_AT_ONCE, FoundFile, NeedsScan, clean, copy_files, find_files
 from walferry.initial_snapshot.manifest import SnapshotRegion
-from walferry.load.copy_records import CopyWay, Records, RegionRecord
+from walferry.load.copy_records import CopyWay, Records, RegionRecord, is_copied
 from walferry.load.errors import BrokenSnapshot, CopyRefused, Overtaken
 from walferry.load.fence import Claim
 from walferry.load.file_loader import FileLoader, Tries
@@ -86,6 +86,8 @@ class RegionCopier:
         region, place = task.region, self.peer_tables.place(task.region.table)
         records = Records(self.session, self.peer.id, Claim(self.session, self.peer.id, task.attempt, task.peer_version))
         held = records.held(region.table, region.encoded_name)
+        if held.record is not None and is_copied(held.record, task.families):  # by an earlier try of this Spark task
+            return held.record
         if held.record is not None and held.record.staging:  # an earlier try has left a folder
             held.put(held.record)  # before the folder is deleted: another run may have overtaken this one and own the folder
             clean(place, held.record, self.session.source.hbase_root)

@@ -23,12 +23,11 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
 from kazoo.client import KazooClient, TransactionRequest
-from kazoo.exceptions import BadVersionError, NodeExistsError, NoNodeError
 
 from walferry.base.errors import WalferryError
 from walferry.base.protos import hbase_pb2 as pb
 from walferry.base.zk.acls import readable_by_all
-from walferry.base.zk.client import ZNode, expected, read, retried
+from walferry.base.zk.client import NOT_AS_READ, ZNode, expected, read, retried
 from walferry.base.zk.errors import Contention
 from walferry.base.zk.fenced_lock import FencedLock, Guard, read_record
 from walferry.hbase.layout import OwnZNodes, ZNodes
@@ -152,7 +151,7 @@ def publish(zk: KazooClient, nodes: ZNodes, lock: FencedLock, me: ServerName) ->
             multi.create(nodes.master, value, acl=readable_by_all(zk), ephemeral=True)
             multi.set_data(nodes.master, value, OUR_VERSION - 1)
 
-        expected(lock.write(operations).refusal, NodeExistsError, NoNodeError, BadVersionError)
+        expected(lock.write(operations).refusal, *NOT_AS_READ)
     raise Contention(f"{nodes.master} changed {_TRIES} times while it was being created; try again later")
 
 

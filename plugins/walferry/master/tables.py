@@ -23,7 +23,7 @@ from kazoo.client import KazooClient, TransactionRequest
 from walferry.base.errors import WalferryError
 from walferry.base.protos import hbase_pb2 as pb
 from walferry.base.zk.acls import readable_by_all
-from walferry.base.zk.client import ZNode, expected, read, read_children
+from walferry.base.zk.client import NOT_AS_READ, ZNode, expected, read, read_children
 from walferry.base.zk.fenced_lock import FencedLock
 from walferry.hbase.layout import ZNodes
 from walferry.hbase.names import table_text
@@ -33,7 +33,7 @@ from walferry.master.decide import Region
 from walferry.master.errors import TableStateChanged, WrongTableState
 from walferry.master.plans import Plan
 from walferry.master.reconcile import ClusterView, PassOutcome, begin_to_close
-from walferry.master.writes import NOT_AS_READ, MasterWrites
+from walferry.master.writes import MasterWrites
 from walferry.master.znodes import Readings, decoded
 
 DISABLE = Plan(None, False, "the table is disabled")

@@ -36,7 +36,7 @@ from kazoo.exceptions import NoNodeError
 
 from walferry.base.errors import WalferryError
 from walferry.base.protos import hbase_pb2 as pb
-from walferry.base.zk.client import ZNode, expected, read_children, retried
+from walferry.base.zk.client import NOT_AS_READ, ZNode, expected, read_children, retried
 from walferry.base.zk.errors import ZNodeValueError
 from walferry.base.zk.fenced_lock import FencedLock
 from walferry.hbase.cluster import is_live, live_servers
@@ -47,7 +47,6 @@ from walferry.hbase.names import META_SUFFIX, ServerName, url_encoded
 from walferry.hbase.values import PBUF, decode_message
 from walferry.master.errors import SplitFailed
 from walferry.master.master_calls import ServerRegistry
-from walferry.master.writes import NOT_AS_READ
 from walferry.master.znodes import Readings, decoded
 
 CORRUPT = "corrupt"  # HBase's folder for WALs that could not be read to the end, and its mark in STAGING

@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from functools import partial
 
 from kazoo.client import KazooClient, TransactionRequest
-from kazoo.exceptions import BadVersionError, NodeExistsError, NoNodeError
+from kazoo.exceptions import NoNodeError
 
-from walferry.base.zk.client import expected, retried
+from walferry.base.zk.client import NOT_AS_READ, expected, retried
 from walferry.base.zk.fenced_lock import FencedLock
 from walferry.hbase.layout import OwnZNodes, ZNodes
 from walferry.hbase.names import ServerName
@@ -23,8 +23,6 @@ from walferry.master.plans import Plan, StoredPlan, encode_plan
 from walferry.master.states import OF_SPLITS, Actor
 from walferry.master.transitions import Transition
 from walferry.master.znodes import RegionInTransition, encode_region, encoded_name, read_region
-
-NOT_AS_READ = (BadVersionError, NodeExistsError, NoNodeError)
 
 
 @dataclass(frozen=True)

@@ -54,7 +54,6 @@ def region_key(region_hash: int) -> bytes:
 class Scanned(Record):
     """The counts of one WAL, or why it cannot be read."""
 
-    edits_read: int = 0
     tables: Mapping[str, TableCount] = field(default_factory=dict)
     stays: Sequence[tuple[bytes, int, int]] = ()  # as in `Stay`
     before_copy: int = 0  # edits that are older than their table's initial snapshot
@@ -65,7 +64,7 @@ class IntervalScan:
     """Counts the edits of one WAL, one WAL batch after the other."""
 
     def __init__(self) -> None:
-        self._edits_read = self._before_copy = 0
+        self._before_copy = 0
         self._tables: dict[str, TableCount] = {}
         self._stays: dict[bytes, list[Stay]] = {}
         self._ended: set[bytes] = set()  # regions that were opened or closed since their last stay
@@ -73,7 +72,6 @@ class IntervalScan:
     def add(self, batch: WalBatch, kept: KeptEdits) -> None:
         """Count the entries of a WAL batch."""
         index = batch.index
-        self._edits_read += len(index)
         self._before_copy += int((kept.reason == Reason.COPIED).sum())
         shipped = (kept.cells > 0) | (kept.reason == Reason.BULK_LOAD)
         regions, examples, region_of = np.unique(index.region_hash, return_index=True, return_inverse=True)
@@ -122,7 +120,7 @@ class IntervalScan:
     def result(self) -> Scanned:
         """Return the counts."""
         stays = [stay for stays in self._stays.values() for stay in stays]
-        return Scanned(self._edits_read, self._tables, stays, self._before_copy)
+        return Scanned(self._tables, stays, self._before_copy)
 
 
 def scan_wal(

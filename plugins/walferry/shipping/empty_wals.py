@@ -12,7 +12,7 @@ from walferry.shipping.plan import GroupPlan, PeerPlan
 
 @dataclass(frozen=True)
 class DequeuedWals:
-    """The number of WALs taken out of their queues, and the groups left out because another run holds them."""
+    """The number of WALs taken out, and the groups left out because another run holds them or has changed them."""
 
     wals: int
     held: tuple[GroupPlan, ...]
@@ -30,9 +30,11 @@ def dequeue_empty(session: Session, plan: PeerPlan, holder: str) -> DequeuedWals
             continue
         try:
             with acquire(session, plan.peer_id, group.group, holder) as lease:
-                if group.place is not None:
-                    lease.list_wals(group.place)
-                dequeued += sum(lease.remove_wal(wal.name) for wal in group.wals)
+                names = [wal.name for wal in group.wals]
+                there = frozenset(names) if group.place is None else lease.list_wals(group.place)
+                dequeued += sum(lease.remove_wal(name) for name in names if name in there)
+            if not there.issuperset(names):  # another run has taken WALs out, or moved them, since the plan was made
+                held.append(group)
         except LeaseHeld:
             held.append(group)
     return DequeuedWals(dequeued, tuple(held))

@@ -291,3 +291,24 @@ def test_a_run_that_may_not_go_on_ends_with_the_reason_and_keeps_what_was_under_
     assert one_run(kept, COMMITS["a dead server's queue"], senders=2) is Status.DONE
     assert not kept.left()
     assert len(got.shipments) > got_before
+
+
+def test_no_wal_is_opened_after_the_deadline(monkeypatch: pytest.MonkeyPatch) -> None:
+    """WALs without entries, as of an idle server, may be very many."""
+    chances, opened, made = Faults(0, 0), list[int](), list[Run]()
+    kept = Kept([wal_batch(0, REGIONS) for _ in range(5)], Target(chances), chances)
+
+    def batches(wals: Wals, wal: int) -> Generator[tuple[WalBatch, str]]:
+        opened.append(wal)
+        yield from ()
+
+    def late(**fields: Any) -> Run:
+        made.append(module.Run(**(fields | {"deadline": float("-inf")})))
+        return made[0]
+
+    monkeypatch.setattr(Wals, "batches", batches)
+    monkeypatch.setitem(one_run.__globals__, "Run", late)
+    with pytest.raises(AssertionError):  # it has not come to the end of the row
+        one_run(kept, COMMITS["a dead server's queue"], senders=1)
+    assert made[0].outcome.status() is Status.DEADLINE
+    assert not opened

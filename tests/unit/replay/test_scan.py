@@ -66,7 +66,6 @@ def test_only_the_interval_s_edits_that_the_peer_gets_are_counted(tmp_path: Path
     )  # fmt: skip
     size = len(edit(0, 1, 1).cell_bytes())
     assert found.tables == {"t": TableCount(2, 2, 2 * size), "ns:u": TableCount(1, 1, size)}
-    assert found.edits_read == 4
     assert sorted((first, last) for _, first, last in found.stays) == [(1, 1), (2, 4)]
 
 

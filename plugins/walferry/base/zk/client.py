@@ -19,9 +19,11 @@ from typing import Any, NamedTuple, ParamSpec, TypeVar, cast
 from kazoo.client import KazooClient, TransactionRequest
 from kazoo.exceptions import (
     AuthFailedError,
+    BadVersionError,
     ConnectionClosedError,
     ConnectionLoss,
     MarshallingError,
+    NodeExistsError,
     NoNodeError,
     NotEmptyError,
     OperationTimeoutError,
@@ -57,6 +59,7 @@ MAX_ANSWER_BYTES = 64 << 20  # a znode has at most 1 MiB by default; a list of c
 
 # The request may have been carried out, or may still be when this session reconnects.
 OUTCOME_UNKNOWN = (ConnectionLoss, OperationTimeoutError, KazooTimeoutError)
+NOT_AS_READ = (BadVersionError, NodeExistsError, NoNodeError)  # another client has changed a znode since it was read
 
 Watch = Callable[[WatchedEvent], None]
 P = ParamSpec("P")

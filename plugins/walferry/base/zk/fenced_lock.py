@@ -27,19 +27,13 @@ from datetime import UTC, datetime
 from typing import Any
 
 from kazoo.client import KazooClient, TransactionRequest
-from kazoo.exceptions import (
-    AuthFailedError,
-    BadVersionError,
-    ConnectionClosedError,
-    NodeExistsError,
-    NoNodeError,
-    SessionExpiredError,
-)
+from kazoo.exceptions import AuthFailedError, ConnectionClosedError, SessionExpiredError
 from kazoo.protocol.states import KazooState
 
 from walferry.base.errors import WalferryError
 from walferry.base.texts import one_line
 from walferry.base.zk.client import (
+    NOT_AS_READ,
     OUTCOME_UNKNOWN,
     Refusal,
     ZNode,
@@ -329,7 +323,7 @@ class FencedLock:
             if refusal is None:
                 self._version = version + 1
                 return before
-            if not isinstance(refusal.error, (NodeExistsError, BadVersionError, NoNodeError)):
+            if not isinstance(refusal.error, NOT_AS_READ):
                 raise refusal.error
         raise Contention(f"{path} changed {ACQUIRE_TRIES} times while it was being acquired; try again later")
 

@@ -12,18 +12,11 @@ from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
 from kazoo.client import KazooClient, TransactionRequest
-from kazoo.exceptions import (
-    AuthFailedError,
-    BadVersionError,
-    ConnectionClosedError,
-    NodeExistsError,
-    NoNodeError,
-    SessionExpiredError,
-)
+from kazoo.exceptions import AuthFailedError, ConnectionClosedError, NodeExistsError, NoNodeError, SessionExpiredError
 
 from walferry.base.records import MAX_BYTES, NotARecord, Record, converted, parsed, text_of
 from walferry.base.texts import one_line
-from walferry.base.zk.client import OUTCOME_UNKNOWN, Refusal, expected, read, retried, unanswered
+from walferry.base.zk.client import NOT_AS_READ, OUTCOME_UNKNOWN, Refusal, expected, read, retried, unanswered
 from walferry.base.zk.errors import MAX_ERROR_CHARS, Contention, ZNodeValueError
 
 COMPRESSED_FROM_BYTES = 16 << 10  # smaller ones stay readable in ZooKeeper's own client
@@ -98,7 +91,7 @@ def update(zk: KazooClient, path: str, change: Callable[[bytes | None], bytes | 
             else:
                 retried(zk, zk.ensure_path, path.rpartition("/")[0])
                 zk.create(path, value)
-        except (BadVersionError, NodeExistsError, NoNodeError):
+        except NOT_AS_READ:
             left -= 1
             continue
         except (AuthFailedError, ConnectionClosedError) as error:

@@ -193,11 +193,13 @@ class Lease:
                         self._seen[wal.name.text] = _Queued(wal.path, wal.position_or_problem, wal.version)
         return found
 
-    def list_wals(self, place: QueuePlace) -> None:
-        """Remember which of the group's WALs lie at `place`, so that removing them needs no search."""
+    def list_wals(self, place: QueuePlace) -> frozenset[str]:
+        """Return which of the group's WALs lie at `place`. Removing these needs no search."""
         path = self._nodes.queue(place.server, place.queue_id)
+        wals = self._mine(children(self._zk, path) or ())
         with self._lock:
-            self._remember(path, self._mine(children(self._zk, path) or ()))
+            self._remember(path, wals)
+        return frozenset(wal.text for wal in wals)
 
     def register_position(self, wal: str, offset: int) -> None:
         """Move the WAL's position to `offset`, the end of an entry, in the queue that contains the WAL now.

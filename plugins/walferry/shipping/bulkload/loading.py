@@ -14,7 +14,7 @@ import uuid
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextlib import ExitStack, contextmanager
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 
 from kazoo.client import KazooClient
@@ -167,14 +167,30 @@ def load_partition(rows: Iterable[ShuffleRow], job: LoadJob) -> Iterator[Partiti
         counts = sorted(held.counts.items())
         for start in range(0, len(counts), COUNTS_AT_ONCE):
             yield PartitionOutcome(runs=tuple(counts[start : start + COUNTS_AT_ONCE]))
-        for note in held.notes:
-            yield PartitionOutcome(notes=(note.to_json(),))
+        for notes in in_parts([note.to_json() for note in distinct(held.notes)], len, REPORTS_BYTES):
+            yield PartitionOutcome(notes=tuple(notes))
         if held.regions:
             yield from _load(held, job)
 
 
-def wanted_wals(notes: Sequence[Note]) -> WantedRuns:
+def distinct(notes: Iterable[Note]) -> list[Note]:
+    """Return the notes that say the same: one per group, about its first WAL that is not loaded, and all unfit tables.
+
+    Each part that has unread WALs of a group notes them. The driver gets the notes from all partitions.
+    """
+    of_group: dict[int, Note] = {}  # by the end of the group
+    unfit: dict[str, str] = {}
+    for note in notes:
+        unfit = note.unfit | unfit
+        if note.end > note.first and (note.end not in of_group or note.first < of_group[note.end].first):
+            of_group[note.end] = replace(note, unfit={})
+    parts = in_parts(unfit.items(), lambda item: sum(map(len, item)), REPORTS_BYTES)
+    return [*of_group.values(), *(Note(unfit=dict(part)) for part in parts)]
+
+
+def wanted_wals(notes: Iterable[Note]) -> WantedRuns:
     """Return which WALs and tables are loaded, according to these notes."""
+    notes = distinct(notes)
     ranges = tuple(range(note.first, note.end) for note in notes if note.end > note.first)
     return WantedRuns(ranges, frozenset(name for note in notes for name in note.unfit))
 

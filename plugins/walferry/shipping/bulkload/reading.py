@@ -35,7 +35,8 @@ from walferry.shipping.bulkload.runs import Edits, sorted_runs
 from walferry.shipping.bulkload.wals import LoadWal
 from walferry.shipping.closed_wal import ReadProgress, batches_of_closed, may_end_with, seconds_to_close
 
-MAX_LET_GO_CHARS = 1 << 20  # of file names in one WAL's report, a text of bounded size: some 20,000 names
+MAX_LET_GO_CHARS = 800_000  # of file names in one WAL's report, a text of at most a million characters: some 16,000 names
+QUOTES_CHARS = 8  # around a name: the report is JSON within JSON
 
 
 class OutOfTime(Exception):
@@ -46,6 +47,7 @@ def read_wals(wals: Sequence[LoadWal], job: LoadJob) -> Iterator[ShuffleRow]:
     """Yield the runs of some WALs, and notes about them. An error of a WAL becomes a note, and is never raised."""
     store, keys = WalStore(job.source.wal_root), job.source.keys()
     left_out = 0  # WALs with smaller numbers are left out
+    noted = set[str]()  # unfit tables
     for wal in wals:
         if wal.number < left_out:
             continue
@@ -55,8 +57,9 @@ def read_wals(wals: Sequence[LoadWal], job: LoadJob) -> Iterator[ShuffleRow]:
         except (WalferryError, OSError, OutOfTime) as error:
             left_out = wal.end_of_group
             yield from _to_all(job, wal, Note(wal.number, wal.end_of_group, reason_of(error)))
-        if reading.unfit:
-            yield from _to_all(job, wal, Note(unfit=reading.unfit))
+        if unfit := {name: why for name, why in reading.unfit.items() if name not in noted}:
+            noted |= unfit.keys()
+            yield from _to_all(job, wal, Note(unfit=unfit))
 
 
 def _to_all(job: LoadJob, wal: LoadWal, note: Note) -> Iterator[ShuffleRow]:
@@ -116,7 +119,7 @@ class _Reading:
         bulk_loads, let_go = bulk_loads_in(batch, kept, self.rules, self.job.source, path)
         report = self.report
         report.let_go += let_go
-        if sum(map(len, report.let_go)) > MAX_LET_GO_CHARS:  # requests remove them from hfile-refs entry by entry
+        if sum(len(ascii(name)) + QUOTES_CHARS for name in report.let_go) > MAX_LET_GO_CHARS:  # then requests remove them
             report.others, report.let_go = True, []
         table_of, first_of = distinct_tables(batch)
         names = [table_name(batch, int(entry)) for entry in first_of]

@@ -148,3 +148,10 @@ def test_outcomes_are_read_as_they_were_written() -> None:
     outcome = PartitionOutcome("ns:t", "region", Loaded(1, 2, 3), "broken", ("a",), ("b", "c"), ((7, 2), (8, 1)))
     assert PartitionOutcome.from_json(outcome.to_json()) == outcome
     assert "\n" not in json.loads(PartitionOutcome(error="two\nlines").to_json())["error"]
+
+
+def test_the_driver_gets_each_fact_once_from_a_partition_however_many_wals_note_it(load: Load) -> None:
+    late = [note(first=first, end=9, error=f"late {first}") for first in (5, 3, 7)]
+    outcomes, _ = load([run(0, 2), *late, *[note(unfit={"u": "labels"})] * 1000, note(unfit={"v": "labels"})])
+    notes = [Note.from_json(text) for outcome in outcomes for text in outcome.notes]
+    assert notes == [Note(3, 9, "late 3"), Note(unfit={"u": "labels", "v": "labels"})]

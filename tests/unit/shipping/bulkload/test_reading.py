@@ -20,11 +20,13 @@ from tests.unit.shipping.bulkload.jobs import targets
 from tests.unit.shipping.bulkload.wal_files import GOOD, GROUP, SERVER, Files, Read, files
 from walferry.hbase.files.store import WalStore
 from walferry.hbase.wal.cells import TagType, encode_tag
+from walferry.jobs.connect.connect_job import MAX_TEXT_CHARS
 from walferry.load.earlier_loads import LoadedBefore
 from walferry.load.records import Load
 from walferry.replication.source.cluster import SourceCluster, VisibilityLabels
 from walferry.shipping import closed_wal
 from walferry.shipping.bulkload import reading
+from walferry.shipping.bulkload.loading import PartitionOutcome
 from walferry.shipping.bulkload.reading import read_wals
 
 __all__ = ["files"]  # a fixture
@@ -179,13 +181,16 @@ def test_a_bulk_load_that_the_peer_does_not_get_leaves_no_table_out_and_its_file
     assert (found.notes, found.reports[0].others, found.reports[0].let_go) == ([], False, ["one_SeqId_7_"])
 
 
-def test_a_wal_with_very_many_files_of_such_bulk_loads_is_left_to_requests_and_its_report_can_be_read(files: Files) -> None:
-    names = [f"{i:032x}_SeqId_7_" for i in range(50_000)]
+@pytest.mark.parametrize("count", [15_000, 24_000, 50_000])
+def test_a_wal_with_very_many_files_of_such_bulk_loads_is_left_to_requests_and_its_report_can_be_read(
+    files: Files, count: int
+) -> None:
+    names = [f"{i:032x}_SeqId_7_" for i in range(count)]
     loads = [load(descriptor({b"f": names[start : start + 5000]}), scopes={}) for start in range(0, len(names), 5000)]
-    files.put(0, [*loads, *loads, *GOOD])
+    files.put(0, [*loads, *GOOD])
     report = Read(read_wals(files.wals(1), files.job())).reports[0]
-    assert report.others
-    assert sum(map(len, report.let_go)) <= reading.MAX_LET_GO_CHARS
+    assert report.others == (count > 15_000)
+    assert len(PartitionOutcome(reports=(report.to_json(),)).to_json()) < MAX_TEXT_CHARS
 
 
 @pytest.mark.parametrize("time", [1 << 63, (1 << 63) - 1, (1 << 64) - 1])
@@ -283,3 +288,10 @@ def test_a_table_with_expressions_of_labels_is_left_out_whatever_happens_to_labe
     found = Read(read_wals(files.wals(1), files.job()))
     assert found.unfit == {"u": "it has cells with visibility expressions, which the peer cluster reads only if they are put"}
     assert found.reports[0].tables.keys() == {"t", "u"}
+
+
+def test_a_part_notes_a_table_once_however_many_wals_have_its_labelled_cells(files: Files) -> None:
+    for number in range(3):
+        files.put(number, [entry(Cell(b"a", b"f", b"q", 1, 4, b"v", SECRET), table=name) for name in (b"u", b"t")[: 1 + number]])
+    found = Read(read_wals(files.wals(3), files.job()))
+    assert [sorted(note.unfit) for note in found.notes] == [["u"], ["t"]]

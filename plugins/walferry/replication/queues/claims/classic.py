@@ -49,7 +49,7 @@ from walferry.replication.queues.claims.steps import (
 )
 from walferry.replication.queues.consistent import looked_for
 from walferry.replication.queues.errors import ClaimHeld, ClaimLost, NoTarget, QueuesMoving
-from walferry.replication.queues.reading import queue_paths
+from walferry.replication.queues.reading import every_queue
 from walferry.replication.source.session import Session
 
 log = logging.getLogger(__name__)
@@ -246,15 +246,18 @@ def _position(value: bytes, znode: str) -> int:
 
 
 def _elsewhere(transfer: _Transfer, queue_id: str) -> dict[str, str]:
-    """Map the peer's WALs in other queues to these queues, without this queue and its copy.
+    """Map WALs of this queue in other queues of the peer to these queues, without this queue and its copy.
 
-    If such a queue is deleted after this read, ZooKeeper refuses the write that depends on it.
+    Only queues that came from the same server can contain them: the WALs' servers are the first one of each queue's chain. If
+    such a queue is deleted after this read, ZooKeeper refuses the write that depends on it.
     """
-    zk, nodes = transfer.session.zk, transfer.session.nodes
+    zk, nodes, mine = transfer.session.zk, transfer.session.nodes, parse_queue_id(queue_id)
     here = {nodes.queue(transfer.server, queue_id), transfer.copy_of(queue_id)}
+    origin = (*mine.dead_servers, transfer.server)[0]
 
     def look() -> dict[str, str]:
-        paths = [path for path in queue_paths(transfer.session, parse_queue_id(queue_id).peer_id) if path not in here]
+        every = ((path, of, (*of.dead_servers, server)[0]) for server, of, path in every_queue(transfer.session))
+        paths = [path for path, of, first in every if of.peer_id == mine.peer_id and first == origin and path not in here]
         return {name: path for path in paths for name in children(zk, path) or ()}
 
     return looked_for(transfer.session, look, operator.or_)

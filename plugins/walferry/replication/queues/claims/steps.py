@@ -5,9 +5,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 from kazoo.client import KazooClient, TransactionRequest
-from kazoo.exceptions import BadVersionError, NodeExistsError, NoNodeError, NotEmptyError
+from kazoo.exceptions import NodeExistsError, NoNodeError, NotEmptyError
 
-from walferry.base.zk.client import ZNode, expected, read, read_all
+from walferry.base.zk.client import NOT_AS_READ, ZNode, expected, read, read_all
 from walferry.base.zk.fenced_lock import FencedLock
 from walferry.hbase.layout import ZNodes
 from walferry.replication.queues.errors import ClaimHeld, ClaimLost
@@ -17,7 +17,7 @@ MAX_MULTI_BYTES = 256 * 1024  # a quarter of ZooKeeper's default limit (jute.max
 OPERATION_BYTES = 80  # of a create or delete, without its path and value: headers, lengths, ACL
 TRIES = 50  # a try fails if the queue changes between the read and the write
 
-CHANGED = (NoNodeError, NodeExistsError, NotEmptyError, BadVersionError)
+CHANGED = (*NOT_AS_READ, NotEmptyError)
 
 
 @dataclass(frozen=True)
