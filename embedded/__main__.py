@@ -1,4 +1,5 @@
-"""`python -m embedded [set …]` fetches sets of jars (default: all) and compiles the Java helpers, so that later starts find them.
+"""`python -m embedded [set …]` fetches sets of jars (default: those of set-up) and compiles the Java helpers, so that later
+starts find them.
 
 `python -m embedded --check` only looks for the JDK. It needs no package, so it can run before anything is installed.
 """
@@ -6,7 +7,7 @@
 import sys
 
 from embedded.ivy import JarsMissingError
-from embedded.jars import HBASE_1, HBASE_2, JAR_SETS, hbase_classpath, py4j_jar
+from embedded.jars import HBASE_1, HBASE_2, JAR_SETS, SET_UP, hbase_classpath, py4j_jar
 from embedded.java import JavaMissingError, find_java, find_javac, helper_classes, launcher_classes
 
 
@@ -19,7 +20,7 @@ def main(arguments: list[str]) -> int:
         find_java()
         find_javac()
         if not check_only:
-            set_up(arguments or list(JAR_SETS))
+            set_up(arguments or [jars.name for jars in SET_UP])
     except (JavaMissingError, JarsMissingError) as error:
         print(error, file=sys.stderr)
         return 1

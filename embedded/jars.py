@@ -63,6 +63,23 @@ HBASE_1 = JarSet(
     ),
     excluded=("jdk.tools:jdk.tools",),  # a part of old JDKs that no repository has
 )
+
+
+def _servers(version: str) -> JarSet:
+    """Return the jars of HBase's servers of another release. Clients and helpers are those of HBASE_2."""
+    return JarSet(
+        f"hbase-{version}",
+        f"HBase {version}",
+        coordinates=(
+            f"org.apache.hbase:hbase-server:{version}",
+            "org.slf4j:slf4j-simple:1.7.36",
+            "ch.qos.reload4j:reload4j:1.2.25",
+        ),
+        excluded=("org.slf4j:slf4j-reload4j", "org.slf4j:slf4j-log4j12", "log4j:log4j", "jdk.tools:jdk.tools"),
+    )
+
+
+OTHER_RELEASES = tuple(_servers(version) for version in ("2.4.18", "2.5.13-hadoop3", "2.6.4"))
 # HBase's own codecs for values in WALs, with the libraries that they call. The class path also needs HBASE_2.
 CODECS = JarSet(
     "codecs",
@@ -86,7 +103,8 @@ PHOENIX = JarSet(
     ),
     excluded=tuple(f"{group}:.*" for group in PROVIDED),
 )
-JAR_SETS = {jars.name: jars for jars in (HBASE_2, HBASE_1, CODECS, PHOENIX)}
+SET_UP = (HBASE_2, HBASE_1, CODECS, PHOENIX)  # by set-up; the others are fetched when a cluster first needs them
+JAR_SETS = {jars.name: jars for jars in (*SET_UP, *OTHER_RELEASES)}
 
 
 def hbase_classpath(jars: JarSet = HBASE_2) -> list[Path]:

@@ -28,7 +28,7 @@ def main(names: Sequence[str]) -> int:
             print(f"{jars.title}: resolving", flush=True)
             with tempfile.TemporaryDirectory(prefix="walferry-lock-") as folder:
                 sections[jars.name] = _resolved(jars, Path(folder))
-    text = "\n\n".join("\n".join([f"[{name}]", *sections[name]]) for name in JAR_SETS)
+    text = "\n\n".join("\n".join([f"[{name}]", *sections[name]]) for name in JAR_SETS if name in sections)
     LOCK.write_text(f"{HEADER}\n{text}\n", encoding="utf-8")
     return 0
 

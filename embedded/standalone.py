@@ -9,6 +9,7 @@ from types import TracebackType
 
 from embedded.ephemerals import forget_servers
 from embedded.hbase import LOCAL_ONLY, SMALL, ZNODE_PARENT, ClusterAddress, write_site, zookeeper_settings
+from embedded.jars import HBASE_2, JarSet
 from embedded.processes import SMALL_JVM, ZOOKEEPER_WITHOUT_FSYNC, ClusterError, JavaProcess, free_port, start_java, wait_until
 
 START_TIMEOUT_SECONDS = 300
@@ -16,7 +17,7 @@ START_TIMEOUT_SECONDS = 300
 
 class StandaloneCluster:
     """One cluster under `folder` (created; not removed at the end). `conf` adds to or overrides hbase-site.xml, `classpath`
-    follows HBase's jars, and `jvm` contains more options of the JVM.
+    follows HBase's `jars`, and `jvm` contains more options of the JVM.
 
     `start()` waits until the cluster serves. To start two at once: `launch()` both, then `await_ready()` both.
     """
@@ -30,6 +31,7 @@ class StandaloneCluster:
         name: str = "hbase",
         classpath: Sequence[Path] = (),
         jvm: Sequence[str] = (),
+        jars: JarSet = HBASE_2,
     ) -> None:
         self.folder = folder
         self.name = name
@@ -37,6 +39,7 @@ class StandaloneCluster:
         self._heap = heap
         self._classpath = classpath
         self._jvm = tuple(jvm)
+        self._jars = jars
         self._port = free_port()
         self._process: JavaProcess | None = None
         self._launched_at = 0.0
@@ -81,6 +84,7 @@ class StandaloneCluster:
             classpath=[self.address.hbase_site.parent, *self._classpath],
             heap=self._heap,
             options=(*SMALL_JVM, ZOOKEEPER_WITHOUT_FSYNC, *self._jvm),
+            jars=self._jars,
         )
 
     def await_ready(self) -> None:

@@ -2,5 +2,6 @@
 
 rules         a peer's choice of tables, and the reasons for leaving out edits
 entry_filter  the decision for each entry of a WAL batch, in compiled code
+phoenix       rows of Phoenix's catalog that belong to tenants
 visibility    cells with visibility labels
 """
