@@ -4,8 +4,8 @@
 
 The peer cluster's RegionServers say that they are at another address, where proxies listen that delay what passes, each way by
 half of the round trip (embedded.delay). The peer cluster's own servers reach each other without a delay, as do all of them
-ZooKeeper and HDFS. Nothing limits how much is under way, so this shows what waiting for answers costs, and not what a long line's
-windows do.
+ZooKeeper and HDFS. The proxies pass on any number of bytes at once. So this shows what waiting for answers costs; it does not
+show the limits of TCP's windows on a long line.
 
 The other settings are bench.replication's; by default this is one table, of 284 MB, 4 regions and plain WALs.
 """

@@ -136,7 +136,7 @@ class Cluster:
                 state = pb.ReplicationState(state=pb.ReplicationState.DISABLED)
                 zk.create(nodes.peer_state(peer), PBUF + state.SerializeToString())
             create_all(zk, ((path, b"") for path in self._queue_paths(nodes)))
-            # There is no Master to ask; a RegionServer of HBase 1 says that none needs to be.
+            # There is no Master. With a RegionServer of HBase 1, Walferry asks none.
             release = pb.VersionInfo(version="1.7.2", url="", revision="", user="", date="", src_checksum="")
             zk.set(f"{nodes.rs}/{self.servers[0]}", PBUF + pb.RegionServerInfo(version_info=release).SerializeToString())
 

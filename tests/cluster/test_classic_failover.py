@@ -91,7 +91,7 @@ def theirs_dies(site: Site, death: Death) -> int:
 
 
 def _when_they_begin(site: Site, death: Death) -> None:
-    """Wait until the RegionServers begin: one to two sleeps after the session has ended."""
+    """Wait until the RegionServers begin to claim queues. That is one to two sleeps after the session has ended."""
     site.await_end_of_session(death.server)
     time.sleep(random.uniform(0.5, 2.5) * SLEEP_SECONDS)
 

@@ -38,7 +38,7 @@ class TableCount:
 
 
 class Stay(NamedTuple):
-    """A time that a region spent at one server: the sequence ids of the first and last edit there that the peer gets."""
+    """A region's stay at one server: the sequence ids of its first and last edit there that the peer gets."""
 
     region: bytes  # the hash of the region's encoded name
     first: int

@@ -56,7 +56,7 @@ class PeerCluster:
         return path
 
     def flush(self) -> None:
-        """A flush, or a compaction, or a load that gets no number: a file whose name has none."""
+        """Make a file whose name has no number, as a flush, a compaction or a load without a number does."""
         self.made += 1
         self.put("f", f"flushed{self.made}")
 

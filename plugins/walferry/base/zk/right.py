@@ -66,7 +66,7 @@ class Ground(Protocol):
 class Right:
     """The right to send, and the requests under way. Any thread may call the methods.
 
-    Requests have a limit of `usual_seconds`, which is already recorded for the next holder. At `quiet_at`, a moment of
+    A request may take at most `usual_seconds`, and the next holder already knows this limit. At `quiet_at`, a moment of
     `heard.now`, the requests of earlier holders have come to their end. A right without a ground always holds.
     """
 

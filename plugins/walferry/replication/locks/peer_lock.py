@@ -270,7 +270,7 @@ class _Ground:
         self._lock = threading.Lock()
 
     def is_sure(self) -> bool:
-        """Return whether the task certainly has its right now. Raises RightLost, PeerError, ConnectError."""
+        """Return whether the task certainly holds its right at this moment. Raises RightLost, PeerError, ConnectError."""
         sure = self._fenced.is_sure()
         if turn_of_attempt(self._session, self._peer_id, self._attempt) is None:
             raise RightLost(f"this run no longer holds the lock of peer {self._peer_id}: another run has taken it")
