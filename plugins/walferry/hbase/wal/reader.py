@@ -201,7 +201,7 @@ def _uncompressed_batches(
             continue
         if pos == start > bounds.first_entry:
             _require_boundary(wal, bounds, wal_batch_bytes, stage)
-        error = _error(wal, part, bounds, KeyHints(plain_cells=stage is plain))
+        error = _error(wal, part, bounds, KeyHints(plain_cells=stage in (plain, without_indexes)))
         if partial_tail == "stop" and isinstance(error, WalTruncatedError):
             return False
         raise error
