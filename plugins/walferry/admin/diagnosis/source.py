@@ -39,6 +39,7 @@ from walferry.replication.source.session import Session, owners_of
 ASKED_AT_ONCE = 16
 MAX_REPORTED = 10  # of each kind
 SERVED = ("1.", "2.")
+TESTED = ("1.7.2", "2.4.18", "2.5.13", "2.6.1", "2.6.4")  # by tests/cluster/test_releases.py and others
 
 
 def check(
@@ -131,6 +132,9 @@ def _release(session: Session, servers: Sequence[ServerName], answers: str) -> F
     odd = [version for version in versions if version != "unknown" and not version.startswith(SERVED)]
     if odd:
         return wrong("RegionServers", text, "Walferry serves HBase 1 and 2")
+    if new := [version for version in versions if version != "unknown" and version.partition("-")[0] not in TESTED]:
+        tested = ", ".join(TESTED)
+        return note("RegionServers", f"{text}; {', '.join(sorted(new))} is not among the tested releases", f"Tested are {tested}")
     return well("RegionServers", text)
 
 
