@@ -36,8 +36,8 @@ class ToFile(BaseNotifier):
         self.message = "{{ dag.dag_id }}: {{ alert }}"
 
     def notify(self, context):
-        with Path(__file__).with_name("told").open("a") as told:
-            told.write(self.message + "\\n--\\n")
+        with Path(__file__).with_name("notified").open("a") as messages:
+            messages.write(self.message + "\\n--\\n")
 
 def broken(context):
     raise OSError("no route to the pager")
@@ -98,7 +98,7 @@ def state(run: Run) -> tuple[str, str]:
     return run.state, run.tasks["watch", None]
 
 
-def test_a_finding_fails_a_run_once_and_its_end_is_told(
+def test_a_finding_fails_a_run_once_and_people_are_notified_of_its_end(
     site: HBaseZNodes, notified: Callable[[], list[str]], run_dag: Callable[..., Run], logged: Callable[[], str],
     caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch,
 ) -> None:  # fmt: skip
@@ -132,7 +132,7 @@ def test_a_finding_fails_a_run_once_and_its_end_is_told(
     assert over.endswith(": orphaned queues")
 
 
-def test_what_could_not_be_told_is_told_by_the_next_run(
+def test_what_no_notifier_has_sent_is_sent_by_the_next_run(
     site: HBaseZNodes, notified: Callable[[], list[str]], run_dag: Callable[..., Run], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     orphan(site)

@@ -74,7 +74,7 @@ def ship(monkeypatch: pytest.MonkeyPatch) -> Callable[..., list[str]]:
         shipped.clear()
         groups = [GroupFiles(group, None, tuple(wal(group, timestamp) for timestamp in wals)) for group, wals in found.items()]
         begun = [GroupSummary(group=group, status=Status.DONE) for group in found]
-        scanned = [[Scanned(1, {}, [each] if each else []) for each in wals.values()] for wals in found.values()]
+        scanned = [[Scanned({}, [each] if each else []) for each in wals.values()] for wals in found.values()]
         if unreadable:
             run._keep(JOB, [run._begun(group, [Scanned(error="HDFS is away")]) for group in groups])
             return []

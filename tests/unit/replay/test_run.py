@@ -32,7 +32,7 @@ def test_the_stages_of_regions_that_moved_are_told_in_proportion_to_the_wals(mov
     scanned: list[list[Scanned]] = []
     for number, group in enumerate(groups):
         stays = [stay(number // STAGES, number % STAGES * WALS + i, number % STAGES * WALS + i) for i in range(len(group.wals))]
-        scanned.append([Scanned(1, {}, [each if moved else stay(number, 1, 1)]) for each in stays])
+        scanned.append([Scanned({}, [each if moved else stay(number, 1, 1)]) for each in stays])
     begun = [GroupSummary(group=group.group, status=Status.DONE) for group in groups]
     tasks: list[tuple[GroupFiles, Any, int, GroupSummary]] = []
 
