@@ -33,8 +33,8 @@ from walferry.hbase.wal.cells import BULK_LOAD, KEY_TAIL, META_FAMILY, TagType, 
 from walferry.hbase.wal.errors import WalCorruptError
 from walferry.hbase.wal.keys import KeyField, halves, halves_array, read_scope, read_uuid
 from walferry.hbase.wal.wal_batches import WalBatch
-from walferry.replication.filters.phoenix import catalog_of, is_of_tenant
-from walferry.replication.filters.rules import Families, FilterRules, PeerTables, Reason
+from walferry.replication.filters.phoenix import is_of_tenant
+from walferry.replication.filters.rules import Families, FilterRules, PeerTables, Reason, catalog_of
 
 SCOPE_BYTES: Final = 6  # of the shortest scope in a WALKey: three tags, two lengths, the scope itself
 # The qualifiers of the markers, in the order of their Reasons (WALEdit.java).

@@ -11,7 +11,6 @@ Source: Phoenix's SystemCatalogWALEntryFilter, SchemaUtil, PTable.LinkType (5.2)
 
 from __future__ import annotations
 
-import enum
 from typing import Final
 
 import numpy as np
@@ -19,33 +18,13 @@ import numpy as np
 from walferry.base.kernels.compiled import inlined
 from walferry.base.kernels.read import Bytes, read_uint8, same_bytes
 from walferry.hbase.wal.cells import KEY_TAIL, CellType, family_of, row_of, tags_start, value_start
+from walferry.replication.filters.rules import Catalog
 
 _COLUMN: Final = 3  # the parts before it
 _LINK_TYPE: Final = np.frombuffer(b"LINK_TYPE", np.uint8)
 _LINK_TYPE_BYTES: Final = len(_LINK_TYPE)
 _CHILD_TABLE: Final = 4
 _DELETE_FAMILY: Final[int] = CellType.DELETE_FAMILY.value
-
-
-class Catalog(enum.IntEnum):
-    """Which table of Phoenix's catalog a table is."""
-
-    NEITHER = 0
-    CATALOG = 1
-    CHILD_LINK = 2
-
-
-_TABLES = {
-    b"SYSTEM.CATALOG": Catalog.CATALOG,
-    b"SYSTEM:CATALOG": Catalog.CATALOG,  # with phoenix.schema.isNamespaceMappingEnabled
-    b"SYSTEM.CHILD_LINK": Catalog.CHILD_LINK,
-    b"SYSTEM:CHILD_LINK": Catalog.CHILD_LINK,
-}
-
-
-def catalog_of(table: bytes) -> Catalog:
-    """Return which table of Phoenix's catalog a table is, by its name as HBase writes it."""
-    return _TABLES.get(table, Catalog.NEITHER)
 
 
 @inlined

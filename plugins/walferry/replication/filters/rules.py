@@ -8,10 +8,9 @@ from dataclasses import dataclass, field, replace
 from uuid import UUID
 
 from walferry.hbase.errors import PeerError
-from walferry.replication.filters.phoenix import Catalog, catalog_of
 from walferry.replication.peers.reading import Peer
 
-_REPLICATED_SYSTEM_TABLES = (b"hbase:acl", b"hbase:labels")
+_REPLICATED_SYSTEM_CATALOG_TABLES = (b"hbase:acl", b"hbase:labels")
 
 
 class Reason(enum.IntEnum):
@@ -31,6 +30,27 @@ class Reason(enum.IntEnum):
     LOADED = 11  # the peer cluster has loaded it as part of a file
     COPIED = 12  # older than the initial snapshot of its table
     NOT_OF_TENANT = 13  # of Phoenix's catalog, and the peer has Phoenix's filter (phoenix.py)
+
+
+class Catalog(enum.IntEnum):
+    """Which table of Phoenix's catalog a table is."""
+
+    NEITHER = 0
+    CATALOG = 1
+    CHILD_LINK = 2
+
+
+_CATALOG_TABLES = {
+    b"SYSTEM.CATALOG": Catalog.CATALOG,
+    b"SYSTEM:CATALOG": Catalog.CATALOG,  # with phoenix.schema.isNamespaceMappingEnabled
+    b"SYSTEM.CHILD_LINK": Catalog.CHILD_LINK,
+    b"SYSTEM:CHILD_LINK": Catalog.CHILD_LINK,
+}
+
+
+def catalog_of(table: bytes) -> Catalog:
+    """Return which table of Phoenix's catalog a table is, by its name as HBase writes it."""
+    return _CATALOG_TABLES.get(table, Catalog.NEITHER)
 
 
 class Families(enum.IntEnum):
@@ -101,7 +121,7 @@ class PeerTables:
         """Return the choice for `table` in the peer's configuration."""
         namespace, _, _ = table.rpartition(b":")
         namespace = namespace or b"default"
-        if namespace == b"hbase" and table not in _REPLICATED_SYSTEM_TABLES:
+        if namespace == b"hbase" and table not in _REPLICATED_SYSTEM_CATALOG_TABLES:
             return Families.SYSTEM, frozenset()
         if self.replicate_all:
             if namespace in self.exclude_namespaces:

@@ -35,7 +35,7 @@ def test_a_header_without_fields_means_a_plain_wal() -> None:
     ("fields", "what"),
     [
         ({"has_compression": True, "has_value_compression": True, "value_compression_algorithm": 5}, "number 5 of HBase's"),
-        ({"cell_codec_cls_name": PACKAGE + "IndexedWALEditCodec"}, "IndexedWALEditCodec"),
+        ({"cell_codec_cls_name": PACKAGE + "CodecOfOnesOwn"}, "CodecOfOnesOwn"),
         ({"writer_cls_name": "SequenceFileLogWriter"}, "SequenceFileLogWriter"),
     ],
 )
