@@ -70,7 +70,7 @@ durations: test-all
 
 # More processes than cores, as some tests wait; one that has none left takes over another's, as some files take long.
 test-unit: venv
-	$(PYTHON) -m pytest -m 'not slow and not soak' --numprocesses 4 --dist worksteal tests/unit
+	$(PYTHON) -m pytest -m 'not slow and not long and not soak' --numprocesses 4 --dist worksteal tests/unit
 
 docs: venv
 	@NO_MKDOCS_2_WARNING=1 $(VENV)/bin/mkdocs build --strict

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import sys
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -65,13 +66,14 @@ HBASE_1 = JarSet(
 )
 
 
-def _servers(version: str) -> JarSet:
+def _servers(version: str, modules: Sequence[str] = (), others: Sequence[str] = ()) -> JarSet:
     """Return the jars of HBase's servers of another release. Clients and helpers are those of HBASE_2."""
     return JarSet(
         f"hbase-{version}",
         f"HBase {version}",
         coordinates=(
-            f"org.apache.hbase:hbase-server:{version}",
+            *(f"org.apache.hbase:hbase-{module}:{version}" for module in ("server", *modules)),
+            *others,
             "org.slf4j:slf4j-simple:1.7.36",
             "ch.qos.reload4j:reload4j:1.2.25",
         ),
@@ -79,7 +81,10 @@ def _servers(version: str) -> JarSet:
     )
 
 
-OTHER_RELEASES = tuple(_servers(version) for version in ("2.4.18", "2.5.13-hadoop3", "2.6.4"))
+# hbase-server 2.4 depends on these, but Ivy leaves them out unless they are named.
+_OF_2_4 = ("common", "http", "zookeeper", "asyncfs", "logging", "metrics", "metrics-api", "hadoop-compat", "hadoop2-compat")
+_HADOOP_OF_2_4 = tuple(f"org.apache.hadoop:hadoop-{module}:2.10.0" for module in ("common", "hdfs", "mapreduce-client-core"))
+OTHER_RELEASES = (_servers("2.4.18", _OF_2_4, _HADOOP_OF_2_4), _servers("2.5.13-hadoop3"), _servers("2.6.4"))
 # HBase's own codecs for values in WALs, with the libraries that they call. The class path also needs HBASE_2.
 CODECS = JarSet(
     "codecs",

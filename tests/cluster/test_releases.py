@@ -21,6 +21,7 @@ from walferry.replication.peers.settings import SinkKind
 
 COMPRESSION = {"hbase.regionserver.wal.enablecompression": "true"}
 ROWS = 1_000
+QUICK = tuple(f"{jars.title}-as the source-direct" for jars in OTHER_RELEASES)  # one case a release
 
 
 @pytest.fixture(scope="module", params=[jars.title for jars in OTHER_RELEASES])
@@ -48,7 +49,8 @@ def sides(
     return java_client(standalone_pair.source.address), mine
 
 
-@pytest.mark.parametrize("sink", list(SinkKind))
+@pytest.mark.capability("releases", cases=QUICK)
+@pytest.mark.parametrize("sink", [kind for kind in SinkKind if kind is not SinkKind.AUTO])
 @pytest.mark.timeout(600)
 def test_edits_are_shipped(
     sides: tuple[JavaClient, JavaClient], sink: SinkKind, unique: Callable[[str], str], managed_peer: Callable[..., str]

@@ -35,6 +35,7 @@ def test_an_error_is_the_same_in_another_process(error: WalferryError) -> None:
     assert again.advice or not error.advice
 
 
+@pytest.mark.long
 def test_all_errors_of_the_library_have_one_root() -> None:
     strays = []
     for module in pkgutil.walk_packages(walferry.__path__, "walferry."):

@@ -61,6 +61,7 @@ def imported_by(*arguments: str) -> set[str]:
     return set(run.stderr.split())
 
 
+@pytest.mark.long
 def test_a_help_imports_nothing_that_takes_long() -> None:
     for words in ([], ["peers"], ["peers", "create"], ["wal", "find"], ["regions", "unstick"]):
         assert imported_by(*words, "--help").isdisjoint(HEAVY)

@@ -212,6 +212,7 @@ def test_wrong_arguments_are_a_usage_error(arguments: list[str], said: str, caps
     assert said in capsys.readouterr().err
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("many", [1, pytest.param(40, marks=pytest.mark.slow)])
 def test_a_reader_that_goes_away_ends_the_command_at_once_and_quietly(tmp_path: Path, many: int) -> None:
     data = encode_wal(written(20, value=bytes(50_000)))

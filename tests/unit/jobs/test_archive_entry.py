@@ -31,6 +31,7 @@ def test_an_import_comes_from_a_folder_named_after_the_content(tmp_path: Path):
     assert not list((tmp_path / "cache" / "lib").glob(f"{archive.stem}-*"))
 
 
+@pytest.mark.long
 def test_each_module_that_travels_can_be_imported_there(tmp_path: Path):
     code = (
         "import walferry, importlib, pkgutil\n"

@@ -17,6 +17,7 @@ def printed(code: str) -> str:
     return subprocess.run(command, env=environment, capture_output=True, text=True, check=True).stdout
 
 
+@pytest.mark.long
 def test_it_has_numba_not_the_library_and_one_thread_so_that_it_may_be_forked_and_prints_nothing() -> None:
     names = "{'numba', 'kazoo', 'walferry', 'pandas', 'pyarrow'}"
     # What it prints first is taken for its port.

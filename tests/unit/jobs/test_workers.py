@@ -35,6 +35,7 @@ def test_nothing_is_done_of_nothing() -> None:
     assert list(run_all(doubled, [], 4)) == []
 
 
+@pytest.mark.long
 def test_a_process_that_dies_takes_only_its_own_task_along() -> None:
     results = dict(run_all(doubled, [-1, 1, 2], 1))
     assert results.pop(-1) == Gone("its process has ended with code 7")
@@ -47,6 +48,7 @@ def counted(number: int) -> GroupSummary:
     return GroupSummary(group="g", shippedOps=number)
 
 
+@pytest.mark.long
 def test_a_job_gets_the_results_in_the_order_of_its_items_and_of_a_dead_process_what_it_makes_of_it() -> None:
     def lost(number: int, why: str) -> GroupSummary:
         return GroupSummary(group="g", error=f"{number}: {why}")
@@ -78,6 +80,7 @@ if __name__ == "__main__":
 """
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
 def test_what_tasks_hold_is_given_up_when_the_command_is_interrupted_or_killed(tmp_path: Path, number: signal.Signals) -> None:
     (tmp_path / "holds.py").write_text(HOLDS)

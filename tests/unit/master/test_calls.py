@@ -101,6 +101,7 @@ def test_a_name_that_is_not_utf_8_hides_no_region_and_ends_no_look(three):
     assert {server: len(names) for server, names in found.items()} == {three[0].name: 2, three[1].name: 1, three[2].name: 1}
 
 
+@pytest.mark.long
 def test_silent_and_dead_servers_are_left_out_and_do_not_add_up(three, monkeypatch):
     monkeypatch.setattr(calls, "ONLINE_TIMEOUT_SECONDS", 1.0)
     three[0].silent.set()
@@ -159,6 +160,7 @@ def test_regions_are_opened_and_closed_at_the_version_of_their_znodes(three):
     assert {type(error) for error in unreached.values()} == {ConnectionFailed}
 
 
+@pytest.mark.long
 def test_a_server_that_stands_still_is_not_waited_for_once_a_region(three, monkeypatch):
     monkeypatch.setattr(rpc, "close_regions", partial(rpc.close_regions, timeout=1.0))
     regions = [

@@ -25,6 +25,7 @@ def await_that(holds: Callable[[], bool], what: str) -> None:
     wait_until(holds, what, processes=[], timeout=300)
 
 
+@pytest.mark.long
 def test_a_process_a_processor_runs_only_while_nothing_else_wants_to() -> None:
     processes = spinning()
     try:
@@ -78,6 +79,7 @@ def test_they_do_not_run_while_the_host_takes_little_time(tmp_path: Path) -> Non
         waker.stop()
 
 
+@pytest.mark.long
 def test_they_run_while_the_host_takes_time_away_and_then_rest(tmp_path: Path) -> None:
     host = Host(0.5)
     waker = waker_on(host, tmp_path)
@@ -91,6 +93,7 @@ def test_they_run_while_the_host_takes_time_away_and_then_rest(tmp_path: Path) -
         waker.stop()
 
 
+@pytest.mark.long
 def test_one_run_does_it_for_all_that_run_on_the_machine(tmp_path: Path) -> None:
     host = Host(1.0)
     wakers = [waker_on(host, tmp_path), waker_on(host, tmp_path)]

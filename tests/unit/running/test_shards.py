@@ -70,6 +70,7 @@ def test_two_runs_of_two_parts_run_each_test_once(tmp_path: Path) -> None:
     assert "1 deselected" in ran[0].stdout
 
 
+@pytest.mark.long
 def test_a_run_that_a_test_of_a_part_starts_has_all_its_tests(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(SHARD, "2/4")
     (tmp_path / "conftest.py").write_text("from tests.conftest import pytest_collection_modifyitems, pytest_configure\n")

@@ -42,6 +42,7 @@ print(sorted({"pyspark", "pandas", "numpy", "numba", "pyarrow"} & set(sys.module
 """
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("sink", "said"),
     [

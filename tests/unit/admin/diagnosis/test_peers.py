@@ -31,6 +31,7 @@ def test_a_peer_cluster_whose_connection_is_missing_is_not_talked_to() -> None:
     assert "connection 'west' is not defined" in finding.text
 
 
+@pytest.mark.long
 def test_a_peer_cluster_that_does_not_answer_is_told_with_the_connection_that_leads_there(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

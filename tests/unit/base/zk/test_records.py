@@ -91,6 +91,7 @@ def test_a_record_has_at_most_so_many_bytes(packed: bool) -> None:
             decode(Example, written(size), most)
 
 
+@pytest.mark.long
 def test_a_record_that_unpacks_to_very_much_takes_no_memory() -> None:
     bomb = zlib.compress(bytes(256 << 20), 9)
     tracemalloc.start()

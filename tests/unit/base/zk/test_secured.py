@@ -109,6 +109,7 @@ def test_a_login_that_fails_is_told_and_is_no_session(login: Login, answers: lis
     assert "secret" not in str(failed.value)
 
 
+@pytest.mark.long
 def test_a_server_that_says_nothing_to_a_login_is_as_one_that_says_nothing_at_all(login: Login) -> None:
     def silent(sock: socket.socket) -> None:
         request(sock)

@@ -81,6 +81,7 @@ def test_a_wrong_password_of_the_store_is_reported(folder: Path, store: str) -> 
         with_variable(folder, store, password="Opensesame")(wrap_key())
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("store", STORES)
 def test_wrong_passwords_of_keys_are_reported_whatever_they_decrypt_to(folder: Path, store: str) -> None:
     for n in range(8):

@@ -66,6 +66,7 @@ CELLS = st.builds(cell, st.sampled_from([b"x", b"y"]), st.sampled_from([FOREVER,
 RUNS = st.lists(st.lists(st.tuples(CELLS, st.integers(1, 4), st.integers(1, 4)), max_size=5), max_size=5)
 
 
+@pytest.mark.long
 @given(RUNS.filter(lambda runs: sum(map(len, runs)) <= 5), st.sampled_from([1, 1 << 20]))
 @example([[(cell(b"x", SHORT), 3, 3), (cell(b"y", SHORT), 2, 2), (cell(b"y"), 1, 4)]], 1)
 @example([[(cell(b"x", SHORT), 3, 2), (cell(b"x", SHORT), 2, 4), (cell(b"y"), 1, 3)]], 1)

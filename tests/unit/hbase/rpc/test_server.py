@@ -146,6 +146,7 @@ def test_a_request_that_comes_byte_by_byte_has_its_time():
         assert time.monotonic() - began < 5
 
 
+@pytest.mark.long
 def test_a_client_may_pause_between_requests_and_is_closed_when_idle_too_long():
     with serving(request_seconds=0.1, idle_seconds=1.0) as server, client(server) as connection:
         assert call(connection, "a") == "a"
@@ -157,6 +158,7 @@ def test_a_client_may_pause_between_requests_and_is_closed_when_idle_too_long():
         assert call(connection, "c") == "c", "over a new connection"
 
 
+@pytest.mark.long
 def test_a_client_that_never_stops_sending_requests_is_not_taken_for_a_slow_one():
     request = b"".join(codec.encode_request(1, "echo", pb.NameStringPair(name="n", value="v").SerializeToString()))
     with serving(request_seconds=0.3) as server, raw(server, HELLO) as sock:

@@ -13,6 +13,7 @@ from tests.unit.hbase.wal.small_buffers import small_buffers
 from walferry.hbase.wal.errors import WalOverrunError
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("codec", SOME_QUICKLY)
 @pytest.mark.parametrize(
     ("wal_batch_bytes", "buffer", "wrong_bytes"),

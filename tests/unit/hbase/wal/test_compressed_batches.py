@@ -37,6 +37,7 @@ def test_reading_from_a_position_gives_what_follows_it(
     assert found.starts == offsets[first:-1]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("codec", SOME_QUICKLY)
 def test_a_position_that_is_not_an_entry_s_start_is_refused(codec: str) -> None:
     data, offsets = SAMPLES[codec]
@@ -49,6 +50,7 @@ def test_a_position_that_is_not_an_entry_s_start_is_refused(codec: str) -> None:
             assert found.entries == []
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("codec", SOME_QUICKLY)
 @pytest.mark.parametrize("wal_batch_bytes", [7, pytest.param(1 << 20, marks=pytest.mark.slow)])
 def test_a_file_that_ends_anywhere_gives_its_whole_entries(codec: str, wal_batch_bytes: int) -> None:

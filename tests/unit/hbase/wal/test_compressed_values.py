@@ -118,6 +118,7 @@ MANY = [
 ]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("codec", ["GZ", "SNAPPY", "LZ4", "ZSTD"])
 @pytest.mark.parametrize(("arena", "out"), [(300, 1 << 20), (1 << 20, 500), (300, 500)])
 def test_a_broken_value_ends_the_reading_whyever_its_pass_stops(codec: str, arena: int, out: int) -> None:

@@ -41,6 +41,7 @@ def test_an_entry_that_takes_the_place_of_one_of_another_length_is_read(arena: i
     assert (found.error, found.entries) == (None, plain(many))
 
 
+@pytest.mark.long
 def test_dictionaries_take_a_quarter_more_than_their_contents() -> None:
     filler = random.Random(1).randbytes(1 << 20)
     sizes = [600, 1800, 1200]  # rows of different lengths replace each other

@@ -171,6 +171,7 @@ def test_a_wal_batch_up_to_an_offset_has_the_entries_that_end_there_or_before() 
         assert until.next_positions.tolist() == STARTS[1 : count + 1]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("wal_batch_bytes", [1, pytest.param(8 << 20, marks=pytest.mark.slow)])
 def test_a_file_cut_at_any_byte_gives_the_whole_entries_and_then_says_that_it_ends_early(wal_batch_bytes: int) -> None:
     for length in range(len(SEALED)):

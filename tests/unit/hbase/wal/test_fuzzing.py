@@ -11,6 +11,7 @@ from tests.unit.hbase.wal.fuzzing import fuzz
 SOAKED = 240_000
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("seed", "files"), [(1, 200), pytest.param(2, 2400, marks=pytest.mark.slow)])
 def test_broken_files_are_read_as_far_as_they_are_sound(seed: int, files: int) -> None:
     count, failed = fuzz(seed, files)

@@ -30,6 +30,7 @@ def compressed(codec: int | None = None, *, tags: bool = True) -> Write:
 
 
 WRITERS = {"plain": encode, "compressed": compressed(), "compressed values": compressed(ValueCodec.GZ, tags=False)}
+HOW = [pytest.param(how, marks=pytest.mark.slow) if how == "compressed values" else how for how in WRITERS]
 MIXED = [
     with_cells(SAMPLE[0], [index(), *SAMPLE[0].cells, index(b"t" * 200, bytes(300))]),
     *SAMPLE[1:3],
@@ -38,7 +39,7 @@ MIXED = [
 ]
 
 
-@pytest.fixture(params=WRITERS)
+@pytest.fixture(params=HOW)
 def write(request: pytest.FixtureRequest) -> Write:
     return WRITERS[request.param]
 
@@ -61,6 +62,7 @@ def test_from_any_position_the_entries_are_read_with_a_cell_for_each_index(
     assert (found.starts, found.ends) == (offsets[first:-1], offsets[first + 1 :])
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("wal_batch_bytes", [7, 1 << 20])
 def test_a_file_that_ends_anywhere_gives_its_whole_entries(write: Write, wal_batch_bytes: int) -> None:
     data, offsets = write(MIXED)
@@ -75,6 +77,7 @@ def test_a_file_that_ends_anywhere_gives_its_whole_entries(write: Write, wal_bat
             assert found.error.offset == offsets[whole]
 
 
+@pytest.mark.long
 def test_no_changed_byte_leads_to_an_error_that_is_not_a_wals(write: Write) -> None:
     data, offsets = write(MIXED)
     for at in range(offsets[0], offsets[-1]):

@@ -42,6 +42,7 @@ def written(kind: str, entries: Sequence[Entry] = ENTRIES) -> bytes:
     return compress(entries, Encoder(tags=False, codec=codecs[kind]), trailer=b"")[0]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("kind", ["plain", "encrypted", "dictionaries", "NONE", "GZ", "SNAPPY", "LZ4", "ZSTD"])
 def test_no_flipped_bit_makes_a_file_end_early_without_an_error(kind: str) -> None:
     sound = written(kind)
@@ -59,6 +60,7 @@ def test_no_flipped_bit_makes_a_file_end_early_without_an_error(kind: str) -> No
         assert found >= COUNT - 1, at
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("kind", ["plain", "encrypted", "dictionaries", "NONE", "GZ", "SNAPPY", "LZ4", "ZSTD"])
 def test_no_flipped_bit_makes_an_entry_of_a_closed_file_look_cut_off_while_others_follow(kind: str) -> None:
     sound = written(kind) + TRAILER

@@ -98,6 +98,7 @@ def test_a_required_trailer_that_belongs_to_an_entry_is_an_error_after_the_entri
     assert type(pickle.loads(pickle.dumps(error))) is WalUnclosedError
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_partial_entry_does_not_close_a_file(kind: str) -> None:
     data = written(kind, entries_ending(0)[:5], b"")

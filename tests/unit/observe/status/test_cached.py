@@ -67,6 +67,7 @@ def test_a_value_is_made_again_when_it_is_old_and_each_key_has_its_own() -> None
     assert [cached.get("a"), cached.get("a"), cached.get("b")] == [1, 2, 3]
 
 
+@pytest.mark.long
 def test_a_viewer_does_not_wait_for_a_slow_making_but_gets_the_value_before_it() -> None:
     maker = Maker()
     cached = Cached(maker, keep_seconds=0, wait_seconds=0.5)

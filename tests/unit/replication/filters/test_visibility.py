@@ -191,6 +191,7 @@ def test_an_expression_that_fits_no_cell_is_not_built():
     tracemalloc.stop()
 
 
+@pytest.mark.long
 def test_the_cache_of_translations_is_bounded():
     labels = LabelFilter(VisibilityLabels.STRINGS, lambda: LABELS)
     tracemalloc.start()

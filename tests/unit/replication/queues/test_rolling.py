@@ -129,6 +129,7 @@ def test_very_many_silent_servers_delay_a_roll_no_longer_than_one(servers: Serve
     assert len(rolled.failures) == 40
 
 
+@pytest.mark.long
 def test_a_call_that_does_not_keep_its_time_delays_no_roll(servers: Servers, monkeypatch: pytest.MonkeyPatch):
     """No timeout is for the look-up of a server's name, which may hang."""
     monkeypatch.setattr(rolling, "CALLS_SECONDS", 0.3)

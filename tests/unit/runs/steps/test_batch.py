@@ -42,6 +42,7 @@ def test_a_roll_that_failed_for_very_many_servers_stays_small():
     assert reported.problems[-1] == "roll of 980 more servers failed: see the log of the task roll"
 
 
+@pytest.mark.long
 def test_the_steps_of_an_idle_batch_import_nothing_that_takes_long():
     heavy = {"numpy", "numba", "pyarrow", "pandas", "pyspark", "grpc", "cryptography"}
     code = f"import sys, walferry.runs.steps.batch, walferry.replication.sinks.of_peer; print(sorted({heavy} & set(sys.modules)))"

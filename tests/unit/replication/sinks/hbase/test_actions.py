@@ -152,6 +152,7 @@ def names_of_one_hash() -> Iterator[bytes]:
             yield name
 
 
+@pytest.mark.long
 def test_a_shipment_has_a_thousand_tables_at_most_as_their_names_may_all_have_one_hash():
     names = list(itertools.islice(names_of_one_hash(), MAX_TABLES + 1))
     assert len({hash_bytes(np.frombuffer(name, np.uint8), 0, len(name)) for name in names}) == 1

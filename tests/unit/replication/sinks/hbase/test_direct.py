@@ -522,6 +522,7 @@ def share_of(senders: int) -> Share:
     return share
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("senders", [1, 4], ids=["one call at a time", "side by side"])
 @pytest.mark.parametrize("seed", [0, 1, 2, *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(3, 12))])
 def test_edits_take_effect_in_order_through_splits_merges_moves_and_failures(seed, senders, monkeypatch):
@@ -579,6 +580,7 @@ def test_edits_take_effect_in_order_through_splits_merges_moves_and_failures(see
     assert direct.failed_batches > 5
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("sent", ["alone", "with a newer edit of the row in the same shipment"])
 def test_a_call_that_has_timed_out_has_its_effect_before_anything_newer(sent, monkeypatch):
     """HBase's server goes on with what it has begun, e.g. when there is memory for it, and answers nobody."""

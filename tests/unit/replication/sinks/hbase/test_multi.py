@@ -38,6 +38,7 @@ def groups_of(actions: Actions, chance: random.Random) -> list[RegionActions]:
     ]
 
 
+@pytest.mark.long
 @settings(max_examples=2 * settings().max_examples)
 @given(parts, st.integers(0, 1 << 32))
 def test_a_request_has_each_group_s_actions_in_order_and_the_cells_in_the_same_order(edits, seed):

@@ -128,6 +128,7 @@ def test_an_ensemble_that_is_away_is_an_outage_after_each_try_and_ends_at_the_de
     assert (outage.since, outage.tries) == (1000.0, 5)
 
 
+@pytest.mark.long
 def test_a_silent_peer_cluster_is_given_up_when_the_patience_is_over(monkeypatch):
     with FakeServer(silence) as server:
         peer_cluster = peer_cluster_of_fakes(monkeypatch, server, patience_seconds=1.0)
@@ -140,6 +141,7 @@ def test_a_silent_peer_cluster_is_given_up_when_the_patience_is_over(monkeypatch
         assert not caught.value.answered
 
 
+@pytest.mark.long
 def test_a_silent_server_s_direct_call_is_ended_and_what_other_servers_have_taken_is_not_sent_again(monkeypatch):
     monkeypatch.setattr(module, "PING_SECONDS", 0.3)
     silent = threading.Event()
@@ -198,6 +200,7 @@ def test_a_look_asks_no_more_servers_than_it_has_time_for_and_ends_only_calls_of
     assert most[1] == 2
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("failure", [hang_up, exception("java.io.IOException", "no region")])
 def test_a_peer_cluster_that_only_fails_is_given_up_when_the_patience_is_over(monkeypatch, failure):
     with FakeServer(failure) as server:
@@ -210,6 +213,7 @@ def test_a_peer_cluster_that_only_fails_is_given_up_when_the_patience_is_over(mo
         assert caught.value.answered == (failure is not hang_up)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("timeout", [60.0, 0.25])
 def test_a_peer_cluster_that_is_only_slow_is_not_given_up(monkeypatch, timeout):
     """Whether one call takes long, or calls time out and are tried again with more time."""
@@ -235,6 +239,7 @@ def test_a_long_call_is_not_sent_again_while_a_server_works_on_it(monkeypatch):
         assert shipper.failed_batches == 0
 
 
+@pytest.mark.long
 def test_a_long_call_goes_to_another_server_once_the_first_falls_silent(monkeypatch):
     """The peer cluster as a whole is not silent: other senders might be acknowledged all the time."""
     with FakeServer(silence) as bad, FakeServer(slow(0.1)) as good:

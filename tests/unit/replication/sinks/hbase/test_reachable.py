@@ -43,6 +43,7 @@ def test_an_answer_of_any_kind_will_do(monkeypatch):
         assert look(monkeypatch, name(server)) is None
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("count", [1, 20])
 def test_servers_that_are_silent_or_gone_are_named_in_time(monkeypatch, count):
     with ExitStack() as stack:
@@ -56,6 +57,7 @@ def test_servers_that_are_silent_or_gone_are_named_in_time(monkeypatch, count):
     assert ("16 of its 20 RegionServers" in why) == (count == 20)
 
 
+@pytest.mark.long
 def test_a_peer_cluster_that_has_lost_a_rack_can_be_shipped_to(monkeypatch):
     """Half of its servers are gone, and their ZooKeeper sessions have not ended yet."""
     servers = [ServerName(f"rs-{number}", 16020, 1) for number in range(40)]
@@ -89,6 +91,7 @@ def test_what_is_wrong_with_its_zookeeper_is_said_in_one_line(monkeypatch):
     assert of_peer.why_down(PEER, SOURCE) == "no HBase cluster"
 
 
+@pytest.mark.long
 def test_an_ensemble_that_cannot_be_reached_is_found_out_in_time():
     port = closed_port().port
     began = time.monotonic()
@@ -103,6 +106,7 @@ def test_a_cluster_key_that_cannot_be_read_is_a_reason():
     assert "cluster key 'nonsense'" in (of_peer.why_down(Peer("2", "nonsense", "DISABLED", {}), SOURCE) or "")
 
 
+@pytest.mark.long
 def test_a_name_whose_look_up_hangs_is_not_waited_for(monkeypatch):
     hung = threading.Event()
     monkeypatch.setattr(socket, "getaddrinfo", lambda *_, **__: hung.wait(20) and [])
