@@ -8,6 +8,8 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
+import pytest
+
 from embedded.processes import wait_until
 from tests.processes import ROOT, gone
 from tests.running.awake import Waker, spinning

@@ -7,6 +7,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from walferry.runs.steps import batch
 from walferry.runs.values import Planned, RollReport
 from walferry.shipping.plan import GroupPlan, PeerPlan, PlannedWal
