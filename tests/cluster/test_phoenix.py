@@ -69,7 +69,7 @@ def phoenix(request: pytest.FixtureRequest, cluster_folder: Path) -> Iterator[Ph
         yield Phoenix(*clusters, jvm, bool(request.param))
 
 
-@pytest.mark.capability("Phoenix")
+@pytest.mark.capability("Phoenix", cases=("plain",))
 @pytest.mark.timeout(900)
 def test_tables_indexes_and_views_of_tenants_are_replicated(
     phoenix: Phoenix, unique: Callable[[str], str], tmp_path: Path

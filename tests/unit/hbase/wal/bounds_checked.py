@@ -8,16 +8,19 @@ import struct
 
 import numpy as np
 
-from tests.unit.hbase.wal.compressing import Encoder
+from tests.unit.hbase.wal.compressing import Encoder, compress
 from tests.unit.hbase.wal.encoder import encode_header, encode_varint
 from tests.unit.hbase.wal.fuzzing import fuzz
+from tests.unit.hbase.wal.indexed import PhoenixEncoder, encode
 from tests.unit.hbase.wal.memory_file import MemoryFile
 from tests.unit.hbase.wal.samples import SAMPLE, SAMPLE_BYTES, SAMPLE_STARTS
 from tests.unit.hbase.wal.sealed import WAL_KEY, Sealer, plaintext
 from tests.unit.hbase.wal.small_buffers import small_buffers
 from tests.unit.hbase.wal.test_encrypted import SEALED, STARTS
+from tests.unit.hbase.wal.test_phoenix import MIXED
 from walferry.hbase.wal.arrow import decode_wal_batch
 from walferry.hbase.wal.codecs.encrypted import Decryption
+from walferry.hbase.wal.codecs.phoenix import plain_entries
 from walferry.hbase.wal.errors import WalError
 from walferry.hbase.wal.reader import read_wal_batches
 from walferry.hbase.wal.scan import scan_entries, scan_into
@@ -41,6 +44,14 @@ def decrypt(data: bytes) -> None:
     buf = np.frombuffer(data, np.uint8)
     try:
         for batch in decode_wal_batch(DECRYPTION.entries(buf, 0).batch, "wal"):
+            batch.validate(full=True)
+    except WalError:
+        return
+
+
+def without_indexes(data: bytes) -> None:
+    try:
+        for batch in decode_wal_batch(plain_entries(np.frombuffer(data, np.uint8), 0).batch, "wal"):
             batch.validate(full=True)
     except WalError:
         return
@@ -139,6 +150,21 @@ def main() -> None:
         plain[rng.randrange(len(plain))] = rng.choice((0, 1, 0x7F, 0x80, 0xFF, rng.randrange(256)))
         key = SAMPLE[2].key.SerializeToString()  # of one cell
         decrypt(encode_varint(len(key)) + key + Sealer().seal(bytes(plain)))
+    data, offsets = encode(MIXED)
+    indexed = data[offsets[0] : offsets[-1]]
+    for length in range(len(indexed)):
+        without_indexes(indexed[:length])
+    for _ in range(5_000):
+        without_indexes(spoilt(rng, indexed))
+    data, offsets = compress(MIXED, PhoenixEncoder(tags=True, codec=None))
+    for _ in range(1_000):
+        try:
+            for _ in read_wal_batches(
+                MemoryFile(data[: offsets[0]] + spoilt(rng, data[offsets[0] :])), "wal", 0, partial_tail="stop"
+            ):
+                pass
+        except WalError:
+            continue
     print("within bounds")
 
 
