@@ -127,7 +127,10 @@ def test_ctrl_c_ends_what_is_watched_with_the_status_of_the_last_look() -> None:
             assert time.monotonic() < give_up
             seen += os.read(terminal, 1000)
         os.write(terminal, b"\x03")
-        assert process.wait(30) == 3
+        try:
+            assert process.wait(30) == 3
+        finally:
+            process.kill()  # else the end of the block would wait for it for ever
     os.close(terminal)
 
 
