@@ -26,10 +26,11 @@ def choose(schemas: Mapping[str, pb.TableSchema], peer_tables: PeerTables, asked
     """Choose the `asked` tables of the source, or all that the peer replicates; sorted by name. Raises CopyRefused."""
     if missing := sorted(set(asked) - schemas.keys()):
         raise CopyRefused(f"there is no table {', '.join(missing)} at the source", "Write it as [namespace:]table")
-    filtered = [name for name in sorted(asked or schemas) if peer_tables.only_rows_of(name.encode())]
+    names = sorted(asked or schemas)
+    filtered = [name for name in names if peer_tables.only_rows_of(name.encode())]
     if asked and filtered:
         raise CopyRefused(f"a filter of the peer chooses rows of table {', '.join(filtered)}", "A copy takes all: leave it out")
-    found = {name: _families(name, schemas[name], peer_tables) for name in sorted(asked or schemas) if name not in filtered}
+    found = {name: _families(name, schemas[name], peer_tables) for name in names if name not in filtered}
     if without := [name for name, families in found.items() if asked and not families]:
         raise CopyRefused(
             f"the peer gets no family of table {', '.join(without)}, so the copy would never be kept up to date",

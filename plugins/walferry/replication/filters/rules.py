@@ -10,7 +10,7 @@ from uuid import UUID
 from walferry.hbase.errors import PeerError
 from walferry.replication.peers.reading import Peer
 
-_REPLICATED_SYSTEM_CATALOG_TABLES = (b"hbase:acl", b"hbase:labels")
+_REPLICATED_SYSTEM_TABLES = (b"hbase:acl", b"hbase:labels")
 
 
 class Reason(enum.IntEnum):
@@ -121,7 +121,7 @@ class PeerTables:
         """Return the choice for `table` in the peer's configuration."""
         namespace, _, _ = table.rpartition(b":")
         namespace = namespace or b"default"
-        if namespace == b"hbase" and table not in _REPLICATED_SYSTEM_CATALOG_TABLES:
+        if namespace == b"hbase" and table not in _REPLICATED_SYSTEM_TABLES:
             return Families.SYSTEM, frozenset()
         if self.replicate_all:
             if namespace in self.exclude_namespaces:

@@ -42,7 +42,7 @@ _FIRST_LONG, _LAST_LONG = 0x8F, 0x8C  # -113 and -116: one to four bytes follow
 
 
 class IndexedState(enum.IntEnum):
-    """The elements of the state of `without_indexes`."""
+    """The elements of the state of `copy_without_indexes`."""
 
     ENTRIES = 0
     POS = 1
@@ -57,7 +57,7 @@ def plain_entries(buf: Bytes, base: int) -> FilePart:
     out, state = np.empty(len(buf), np.uint8), np.zeros(len(IndexedState), np.int64)
     starts = np.empty((1, 256 + len(buf) // 256), np.int64)
     scratch = np.empty((KEY_ROWS, 1), np.int64)
-    while without_indexes(buf, out, starts, scratch, state):
+    while copy_without_indexes(buf, out, starts, scratch, state):
         starts = widened(starts)
     count, consumed, end, problem, at, need = (int(value) for value in state)
     start = starts[0, :count]
@@ -148,7 +148,7 @@ def _copy_cells(buf: Bytes, start: int, end: int, count: int, out: Bytes, at: in
 
 
 @unmanaged
-def without_indexes(buf: Bytes, out: Bytes, starts: Ints, scratch: Ints, state: Ints) -> bool:
+def copy_without_indexes(buf: Bytes, out: Bytes, starts: Ints, scratch: Ints, state: Ints) -> bool:
     """Copy entries from `state[IndexedState.POS]` on. Returns True if `starts` is full, and a wider table is needed to go on."""
     count, pos, at, end = state[IndexedState.ENTRIES], state[IndexedState.POS], state[IndexedState.OUT], buf.size
     stop, status = pos, 0
