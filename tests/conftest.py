@@ -15,6 +15,7 @@ from typing import NamedTuple
 
 import pytest
 from pytest_rerunfailures import suspended_finalizers
+from xdist.scheduler.loadscope import LoadScopeScheduling
 
 from embedded.client import ClientJvm, JavaClient
 from embedded.distributed import ClusterOptions, DistributedCluster, DistributedClusters
@@ -24,6 +25,7 @@ from embedded.shared_classes import spark_environment
 from embedded.standalone import StandaloneCluster
 from embedded.zookeeper import ZooKeeperServer
 from tests.running.awake import Waker
+from tests.running.crashes import scheduler
 from tests.running.durations import DurationsRecorder, renews
 from tests.running.order import in_order
 from tests.running.quick import group_of, is_quick
@@ -191,6 +193,12 @@ def pytest_configure(config: pytest.Config) -> None:
         waker = Waker()
         waker.start()
         config.add_cleanup(waker.stop)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config) -> LoadScopeScheduling | None:
+    """Lets a run go on after one of its processes has died."""
+    return scheduler(config)
 
 
 def pytest_make_parametrize_id(val: object, argname: str) -> str | None:
