@@ -17,6 +17,7 @@ from kazoo.client import KazooClient
 from embedded.client import GLOBAL, JavaClient, WriteLoad, even_splits
 from embedded.distributed import ClusterOptions, DistributedCluster, DistributedClusters, RegionServer
 from embedded.hbase import QUICK_LOG_CLEANER, ClusterAddress
+from embedded.jars import HBASE_2, JarSet
 from tests.claimed import ClaimedQueues, claim_and_find
 from tests.cluster.queue_watch import QueueWatch
 from tests.cluster.walferry_runs import await_progress, plan, positions, roll, ship, source_of
@@ -223,12 +224,20 @@ class Failover:
 
 @contextmanager
 def failover(
-    folder: Path, client_of: Callable[[ClusterAddress], JavaClient], *, regionservers: int, sleep_before_failover_ms: int
+    folder: Path,
+    client_of: Callable[[ClusterAddress], JavaClient],
+    *,
+    regionservers: int,
+    sleep_before_failover_ms: int,
+    jars: JarSet = HBASE_2,
 ) -> Iterator[Failover]:
-    """Yield clusters, a managed peer and the load, all at work. HBase claims a queue one to two sleeps after it first could."""
+    """Yield clusters, a managed peer and the load, all at work. HBase claims a queue one to two sleeps after it first could.
+
+    `jars` are those of the source.
+    """
     conf = {**QUICK_LOG_CLEANER, "replication.sleep.before.failover": str(sleep_before_failover_ms)}
     options: Mapping[str, ClusterOptions] = {
-        "source": ClusterOptions(conf, regionservers=regionservers),
+        "source": ClusterOptions(conf, regionservers=regionservers, jars=jars),
         "peer_cluster": ClusterOptions(regionservers=1),
     }
     with DistributedClusters(folder, options) as clusters:

@@ -8,6 +8,7 @@ import socket
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from multiprocessing import get_context
 from pathlib import Path
@@ -19,11 +20,13 @@ from embedded import wire
 from embedded.client import GLOBAL, LOCAL
 from embedded.distributed import ClusterOptions, DistributedClusters
 from embedded.hbase import write_site
+from embedded.jars import HBASE_2, JarSet
 from embedded.standalone import StandaloneCluster
 from tests.cluster.conftest import Sides
 from tests.cluster.proxy import Flow, TcpProxy
 from tests.cluster.replaying import now, ship_again
 from tests.cluster.walferry_runs import ALL_SINKS, positions, ship, ship_one, source_of
+from tests.conftest import side_by_side
 from walferry.base.zk.client import children, connected
 from walferry.engine.summary import GroupSummary, Status
 from walferry.hbase.rpc import bulk_load
@@ -38,13 +41,15 @@ SLOW_SECONDS = 6.0
 SCOPES = {"f": GLOBAL, "g": GLOBAL, "l": LOCAL}
 
 
-@pytest.fixture(scope="module")
-def east_and_west(cluster_folder: Path) -> Iterator[tuple[StandaloneCluster, StandaloneCluster]]:
-    """Two clusters that each replicate bulk loads, `east` and `west`; `east` writes replication markers too."""
-    conf = cluster_folder / "bulk" / "replication-conf"
+@contextmanager
+def which_replicate_loads(
+    folder: Path, jars: tuple[JarSet, JarSet] = (HBASE_2, HBASE_2)
+) -> Iterator[tuple[StandaloneCluster, StandaloneCluster]]:
+    """Run two clusters that each replicate bulk loads, `east` and `west`; `east` writes replication markers too."""
+    conf, names = folder / "replication-conf", ("east", "west")
     clusters = [
         StandaloneCluster(
-            cluster_folder / "bulk" / name,
+            folder / name,
             {
                 "hbase.replication.bulkload.enabled": "true",
                 "hbase.replication.cluster.id": name,
@@ -53,20 +58,20 @@ def east_and_west(cluster_folder: Path) -> Iterator[tuple[StandaloneCluster, Sta
                 "hbase.regionserver.replication.marker.chore.duration": "1000",
             },
             name=name,
+            jars=its_jars,
         )
-        for name in ("east", "west")
+        for name, its_jars in zip(names, jars, strict=True)
     ]
-    for name in ("east", "west"):
+    for name in names:
         write_site(conf / name / "core-site.xml", {"fs.defaultFS": "file:///"})
-    try:
-        for cluster in clusters:
-            cluster.launch()
-        for cluster in clusters:
-            cluster.await_ready()
+    with side_by_side(clusters):
         yield clusters[0], clusters[1]
-    finally:
-        for cluster in clusters:
-            cluster.kill()
+
+
+@pytest.fixture(scope="module")
+def east_and_west(cluster_folder: Path) -> Iterator[tuple[StandaloneCluster, StandaloneCluster]]:
+    with which_replicate_loads(cluster_folder / "bulk") as clusters:
+        yield clusters
 
 
 @pytest.fixture

@@ -16,10 +16,16 @@ def is_quick(item: pytest.Item) -> bool:
     """Return whether `make test` runs a test."""
     if item.get_closest_marker("soak"):
         return False
-    if marker := item.get_closest_marker("capability"):
+    if (marker := item.get_closest_marker("capability")) and not is_taken_over(item):
         cases = marker.kwargs.get("cases", ())
         return not cases or item.nodeid.endswith(tuple(f"[{case}]" for case in cases))
     return item.nodeid.startswith(FOLDERS) and not item.get_closest_marker("slow")
+
+
+def is_taken_over(item: pytest.Item) -> bool:
+    """Return whether a file has this test from another one, for other clusters."""
+    module, function = getattr(item, "module", None), getattr(item, "function", None)
+    return module is not None and function is not None and function.__module__ != module.__name__
 
 
 def group_of(item: pytest.Item) -> str:

@@ -35,6 +35,19 @@ def test_of_a_capability_with_many_cases_only_those_named_are_quick(case: str, q
     assert is_quick(item) is quick  # type: ignore[arg-type]
 
 
+def test_a_file_that_takes_a_test_over_for_other_clusters_is_not_run_again() -> None:
+    mark = pytest.mark.capability("requests").mark
+    here = SimpleNamespace(__name__=__name__)
+    for module, quick in ((here, True), (SimpleNamespace(__name__="another"), False)):
+        item = SimpleNamespace(
+            nodeid="tests/cluster/test_it.py::test",
+            module=module,
+            function=test_a_file_that_takes_a_test_over_for_other_clusters_is_not_run_again,
+            get_closest_marker={"capability": mark}.get,
+        )
+        assert is_quick(item) is quick  # type: ignore[arg-type]
+
+
 def test_tests_that_share_a_pair_of_clusters_run_in_one_process_and_others_by_file() -> None:
     def group(nodeid: str, *fixtures: str) -> str:
         return group_of(SimpleNamespace(nodeid=nodeid, fixturenames=fixtures))  # type: ignore[arg-type]

@@ -39,7 +39,7 @@ from walferry.replication.source.session import Session, owners_of
 ASKED_AT_ONCE = 16
 MAX_REPORTED = 10  # of each kind
 SERVED = ("1.", "2.")
-TESTED = ("1.7.2", "2.4.18", "2.5.13", "2.6.1", "2.6.4")  # by tests/cluster/test_releases.py and others
+TESTED = ("1.7.2", "2.4.18", "2.5.13", "2.6.1", "2.6.4")  # by tests/cluster/releases and others
 
 
 def check(
