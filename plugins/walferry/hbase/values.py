@@ -145,9 +145,18 @@ def decode_cluster_id(value: bytes, znode: str) -> uuid.UUID:
 
 def decode_server_version(value: bytes, znode: str) -> str | None:
     """Read the HBase version of a live RegionServer, or None if the server does not publish it. Raises ZNodeValueError."""
+    return _server_info(value, znode).version_info.version or None
+
+
+def decode_info_port(value: bytes, znode: str) -> int | None:
+    """Read the port of a live RegionServer's web pages, or None if the server has none. Raises ZNodeValueError."""
+    port = _server_info(value, znode).infoPort
+    return port if 0 < port < 1 << 16 else None
+
+
+def _server_info(value: bytes, znode: str) -> pb.RegionServerInfo:
     body = strip_client_prefix(value, znode)
-    info = _message(body, pb.RegionServerInfo, znode) if body else pb.RegionServerInfo()
-    return info.version_info.version or None
+    return _message(body, pb.RegionServerInfo, znode) if body else pb.RegionServerInfo()
 
 
 def decode_labels(value: bytes, znode: str) -> dict[int, bytes]:

@@ -27,8 +27,7 @@ from walferry.replication.filters.rules import FilterRules
 from walferry.replication.filters.visibility import LabelFilter
 from walferry.replication.locks.peer_lock import row_right
 from walferry.replication.peers.reading import Peer
-from walferry.replication.peers.settings import PeerSettings
-from walferry.replication.sinks.of_peer import open_sink
+from walferry.replication.sinks.of_peer import open_sink, settings_of
 from walferry.replication.sinks.sink import Sender, Sink
 from walferry.replication.source.session import Session
 
@@ -87,7 +86,7 @@ def row_shipment(session: Session, peer: Peer, attempt: str, name: str, rows: st
     PeerError, WalferryError.
     """
     source_id = cluster_id(session.zk, session.nodes)
-    settings = PeerSettings.of(session.source.replication, peer)
+    settings = settings_of(peer, session.source)
     with (
         row_right(session, peer.id, attempt, name, rows, settings.call_timeout_seconds) as right,
         open_sink(

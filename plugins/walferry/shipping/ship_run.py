@@ -20,8 +20,9 @@ from walferry.engine.summary import GroupSummary, Status
 from walferry.hbase.files.quarantine import BrokenWals
 from walferry.load.copy_records import under_way
 from walferry.load.records import forget_finished
-from walferry.replication.peers.settings import PeerSettings, SinkKind
+from walferry.replication.peers.settings import SinkKind
 from walferry.replication.queues.errors import QueuesMoving
+from walferry.replication.sinks.of_peer import settings_of
 from walferry.replication.source.agreement import check_peer
 from walferry.replication.source.cluster import SourceError
 from walferry.replication.source.session import open_session
@@ -99,8 +100,7 @@ def begin(run: ShipRun) -> list[GroupJob]:
             "broken WALs can be put into quarantine only if the source connection's extra has `quarantine`, the URL of a folder"
         )
     with open_session(source) as session:
-        settings = PeerSettings.of(source.replication, check_peer(session, run.peer_id))
-        settings = settings.chosen(run.sink)
+        settings = settings_of(check_peer(session, run.peer_id), source, run.sink)
         if run.hfiles_from is not None:
             settings = replace(settings, hfiles_from=run.hfiles_from)
         if (copying := under_way(session, run.peer_id)) is not None:

@@ -22,6 +22,8 @@ from walferry.hbase.cluster import cluster_id, live_servers
 from walferry.hbase.layout import ZNodes
 from walferry.replication.filters.rules import PeerTables
 from walferry.replication.peers.reading import DISABLED, ENABLED, Peer, peer_cluster_of, read_peer
+from walferry.replication.peers.settings import PeerSettings, SinkHooks, SinkKind
+from walferry.replication.sinks.of_peer import hooks_of_peer
 from walferry.replication.source.agreement import check_peer
 from walferry.replication.source.cluster import SourceCluster
 from walferry.replication.source.session import Session
@@ -91,7 +93,26 @@ def peer_cluster_access(source: SourceCluster, peer: Peer) -> Generator[Finding,
     if able:
         yield well("RegionServers", servers.answering(answers), about)
         yield servers.may_write(able[0], login, about)
+        yield from found_by("sink", lambda: [_sink(source, peer, about)], about)
     return bool(able)
+
+
+def _sink(source: SourceCluster, peer: Peer, about: str) -> Finding:
+    """Report whether classes at the peer cluster see only replicated edits, and whether the peer's edits pass them by."""
+    settings = PeerSettings.of(source.replication, peer)
+    if settings.sink is SinkKind.REPLICATE or settings.sink_hooks is SinkHooks.NONE:
+        return well("sink", f"{settings.sink}", about)
+    hooks = hooks_of_peer(peer, source)
+    present = str(hooks) or "what sink_hooks says" if settings.sink_hooks is SinkHooks.PRESENT else str(hooks)
+    if not present:
+        known = (
+            f"; whether the peer cluster has classes for replicated edits is not known: {hooks.unknown}" if hooks.unknown else ""
+        )
+        return well("sink", f"{settings.sink}{known}", about)
+    if settings.sink is SinkKind.AUTO:
+        return well("sink", f"auto, so all edits go by replicate: the peer cluster has {present}", about)
+    advice = f"`walferry peers set {shell_word(peer.id)} sink=auto` heeds that; sink_hooks=none says that it does not matter"
+    return note("sink", f"edits go by {settings.sink}, and pass by classes for replicated edits: {present}", advice, about)
 
 
 def _configuration(session: Session, peer_id: str) -> str:

@@ -52,6 +52,14 @@ class SinkKind(StrEnum):
         return self not in REQUEST_SINKS
 
 
+class SinkHooks(StrEnum):
+    """Whether the peer cluster has classes that see only replicated edits, and that direct writes and files pass by."""
+
+    LOOK = "look"  # read its configuration, if it can be read
+    PRESENT = "present"
+    NONE = "none"  # or they do not matter
+
+
 REQUEST_SINKS = (SinkKind.DIRECT, SinkKind.REPLICATE)
 
 
@@ -158,6 +166,10 @@ class PeerSettings:
     hfiles_from: int = field(default=256 * _MIB, metadata=_row(
         "hfiles.from", "the size of the WALs from which the sink auto makes files of them", 0, 1 << 50, "bytes",
         remark=". Walferry's own"))
+    sink_hooks: SinkHooks = field(default=SinkHooks.LOOK, metadata=_row(
+        "sink_hooks", "whether the peer cluster has coprocessors or a filter for replicated edits",
+        remark=": with them `auto` sends all edits by `replicate`, see [below](#coprocessors-and-filters-at-the-peer-cluster). "
+        "Walferry's own"))
     ratio: float = field(default=0.5, metadata=_row(
         _SOURCE + "ratio", "the share of the peer cluster's RegionServers to ship to", 0.001, 1,
         remark=", at least one (0.1 in HBase 1); for `replicate` only"))

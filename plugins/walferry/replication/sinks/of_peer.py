@@ -5,14 +5,16 @@ Sinks need numpy and numba. They are imported when a sink is opened, because dri
 
 from __future__ import annotations
 
+import logging
 import threading
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from walferry.base.zk.right import Right
 from walferry.replication.peers.reading import Peer
-from walferry.replication.peers.settings import PeerSettings
+from walferry.replication.peers.settings import PeerSettings, SinkHooks, SinkKind
 from walferry.replication.sinks.hbase import reachable
+from walferry.replication.sinks.hbase.hooks import hooks_of_peer
 from walferry.replication.source.cluster import SourceCluster, SourceError
 from walferry.replication.source.session import Session
 
@@ -23,7 +25,30 @@ if TYPE_CHECKING:
     from walferry.replication.sinks.hbase.bulk_loads import HFileRefs
     from walferry.replication.sinks.sink import Sink
 
+__all__ = ["bulk_loads_in", "hooks_of_peer", "open_sink", "settings_of", "why_down"]
+
 REACHABLE_SECONDS = 10.0
+
+log = logging.getLogger(__name__)
+
+
+def settings_of(peer: Peer, source: SourceCluster, sink: SinkKind | None = None) -> PeerSettings:
+    """Return how the peer is shipped, by a run that asks for `sink` or for no particular one. Raises PeerError.
+
+    If the peer cluster has classes that see only replicated edits, `auto` becomes `replicate`. An unreadable peer cluster counts
+    as one without them.
+    """
+    settings = PeerSettings.of(source.replication, peer).chosen(sink)
+    if settings.sink is not SinkKind.AUTO or settings.sink_hooks is SinkHooks.NONE:
+        return settings
+    if settings.sink_hooks is SinkHooks.PRESENT:
+        return settings.chosen(SinkKind.REPLICATE)
+    if (hooks := hooks_of_peer(peer, source)).names:
+        log.warning("peer %s: all edits go by replicate, as the peer cluster has %s", peer.id, hooks)
+        return settings.chosen(SinkKind.REPLICATE)
+    if hooks.unknown:
+        log.info("peer %s: whether the peer cluster has classes for replicated edits is not known: %s", peer.id, hooks.unknown)
+    return settings
 
 
 def open_sink(

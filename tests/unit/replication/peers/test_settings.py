@@ -12,7 +12,7 @@ import pytest
 from tests.unit.replication.peers.settings_page import PAGE, documented
 from walferry.hbase.errors import PeerError
 from walferry.replication.peers.reading import Peer
-from walferry.replication.peers.settings import FIELDS, MARKS, PREFIX, SETTABLE, SHIPPING, PeerSettings, SinkKind
+from walferry.replication.peers.settings import FIELDS, MARKS, PREFIX, SETTABLE, SHIPPING, PeerSettings, SinkHooks, SinkKind
 from walferry.replication.source.cluster import SourceCluster, SourceError
 from walferry.replication.source.connection import from_connection
 
@@ -54,6 +54,7 @@ def test_times_are_milliseconds_as_in_hbase():
 
 VALUES = {
     "sink": ("sink", " Direct", SinkKind.DIRECT),
+    "sink_hooks": ("sink_hooks", " NONE ", SinkHooks.NONE),
     "hfiles.from": ("hfiles_from", "1000000", 1_000_000),
     "replication.source.maxretriesmultiplier": ("retries_multiplier", "5", 5),
     "replication.source.sleepforretries": ("sleep_seconds", "2000", 2.0),
@@ -69,7 +70,8 @@ VALUES = {
     "hbase.replication.drop.on.deleted.table": ("drop_deleted_tables", "true", True),
     "hbase.replication.drop.on.deleted.columnfamily": ("drop_deleted_families", " TRUE ", True),
 }
-NUMBERS = [key for key in KEYS if key not in HBASES_KEYS and key != "sink"]
+CHOICES = ("sink", "sink_hooks")
+NUMBERS = [key for key in KEYS if key not in (*HBASES_KEYS, *CHOICES)]
 
 
 @pytest.mark.parametrize("key", KEYS)

@@ -1,0 +1,191 @@
+"""A peer cluster's classes for replicated edits are found by the web pages of its servers, whatever these answer."""
+
+from __future__ import annotations
+
+import json
+import socket
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+import pytest
+from kazoo.client import KazooClient
+
+from tests.zk.hbase_znodes import SERVER, HBaseZNodes
+from walferry.base.protos import hbase_pb2 as pb
+from walferry.hbase.values import PBUF
+from walferry.replication.peers.reading import DISABLED, Peer
+from walferry.replication.peers.settings import SinkHooks, SinkKind
+from walferry.replication.sinks.hbase import hooks
+from walferry.replication.sinks.hbase.hooks import HARMLESS, Hooks, hooks_of
+from walferry.replication.sinks.of_peer import settings_of
+from walferry.replication.source.cluster import SourceCluster
+
+COPROCESSORS, FILTER = hooks.KEYS
+Answer = Callable[[BaseHTTPRequestHandler], None]
+
+
+def configuration(**values: str) -> bytes:
+    """Write a configuration as ConfServlet does. The names are `coprocessors` and `filter`, for the keys that count."""
+    keys = {"coprocessors": COPROCESSORS, "filter": FILTER}
+    properties = [{"key": "hbase.rootdir", "value": "x", "isFinal": False, "resource": "hbase-site.xml"}]
+    return json.dumps(
+        {"properties": properties + [{"key": keys[name], "value": value} for name, value in values.items()]}
+    ).encode()
+
+
+def page(body: bytes, status: int = 200) -> Answer:
+    def answer(handler: BaseHTTPRequestHandler) -> None:
+        handler.send_response(status)
+        handler.end_headers()
+        handler.wfile.write(body if handler.path == "/conf?format=json" else b"")
+
+    return answer
+
+
+@contextmanager
+def web_page(answer: Answer) -> Iterator[int]:
+    class Page(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            answer(self)
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Page) as server:
+        server.daemon_threads = True
+        threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
+        yield server.server_port
+        server.shutdown()
+
+
+def add_server(hbase: HBaseZNodes, port: int, number: int = 1) -> None:
+    value = PBUF + pb.RegionServerInfo(infoPort=port).SerializeToString()
+    hbase.zk.create(f"{hbase.nodes.rs}/127.0.0.1,16020,{number}", value)
+
+
+@pytest.fixture
+def alone(hbase: HBaseZNodes) -> HBaseZNodes:
+    """A cluster without the live server that the fixture has, which publishes no port."""
+    hbase.stop_server(SERVER)
+    return hbase
+
+
+@pytest.mark.parametrize(
+    ("values", "names"),
+    [
+        ({}, ()),
+        ({"coprocessors": "", "filter": ""}, ()),
+        ({"coprocessors": ",".join(HARMLESS)}, ()),
+        ({"coprocessors": " a.B|7|hdfs:///x.jar , " + min(HARMLESS), "filter": "c.D"}, ("a.B", "c.D")),
+        ({"filter": "a.B,a.B"}, ("a.B",)),
+    ],
+)
+def test_classes_that_are_not_hbase_s_own_are_found(
+    zk: KazooClient, alone: HBaseZNodes, values: dict[str, str], names: tuple[str, ...]
+) -> None:
+    with web_page(page(configuration(**values))) as port:
+        add_server(alone, port)
+        assert hooks_of(zk, alone.nodes) == Hooks(names)
+
+
+def endless(handler: BaseHTTPRequestHandler) -> None:
+    handler.send_response(200)
+    handler.end_headers()
+    while True:
+        handler.wfile.write(b" ")
+        time.sleep(0.05)
+
+
+@pytest.mark.parametrize(
+    ("answer", "why"),
+    [
+        (page(b"", 401), "HTTP 401"),
+        (page(b"", 302), "HTTP 302"),
+        (page(b"<html>"), "not JSON"),
+        (page(b"[]"), "no list of properties"),
+        (page(b'{"properties": 7}'), "no list of properties"),
+        (page(b"x" * 300), "more than 200"),
+        (endless, "within 0.5 s"),
+    ],
+    ids=["login", "redirect", "html", "list", "number", "too long", "endless"],
+)
+def test_a_page_that_does_not_tell_is_no_configuration(
+    zk: KazooClient, alone: HBaseZNodes, answer: Answer, why: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(hooks, "SECONDS", 0.5)
+    monkeypatch.setattr(hooks, "MAX_BYTES", 200)
+    with web_page(answer) as port:
+        add_server(alone, port)
+        found = hooks_of(zk, alone.nodes)
+    assert found.names == ()
+    assert why in found.unknown
+
+
+def test_what_is_no_web_page_and_a_port_without_a_listener_do_not_tell(zk: KazooClient, alone: HBaseZNodes) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        add_server(alone, silent.getsockname()[1])
+    assert "refused" in hooks_of(zk, alone.nodes).unknown
+
+
+def test_properties_that_are_none_are_skipped(zk: KazooClient, alone: HBaseZNodes) -> None:
+    odd = [
+        7,
+        None,
+        {},
+        {"key": FILTER},
+        {"key": FILTER, "value": 7},
+        {"key": [], "value": "x"},
+        {"key": COPROCESSORS, "value": "a.B"},
+    ]
+    with web_page(page(json.dumps({"properties": odd}).encode())) as port:
+        add_server(alone, port)
+        assert hooks_of(zk, alone.nodes) == Hooks(("a.B",))
+
+
+def test_one_server_that_tells_is_enough(zk: KazooClient, alone: HBaseZNodes) -> None:
+    with web_page(page(configuration(filter="a.B"))) as port, web_page(page(b"", 401)) as other:
+        add_server(alone, port)
+        add_server(alone, other, 2)
+        assert hooks_of(zk, alone.nodes) == Hooks(("a.B",))
+
+
+@pytest.mark.parametrize("port", [0, -1, 1 << 17])
+def test_servers_without_pages_do_not_tell(zk: KazooClient, alone: HBaseZNodes, port: int) -> None:
+    add_server(alone, port)
+    assert "no web pages" in hooks_of(zk, alone.nodes).unknown
+
+
+def test_names_are_shown_on_one_bounded_line() -> None:
+    shown = str(Hooks(tuple(f"a\n{number}{'x' * 1000}" for number in range(9))))
+    assert "\n" not in shown
+    assert len(shown) < 1_200
+    assert shown.endswith("and 4 more")
+
+
+@pytest.mark.parametrize(
+    ("sink", "sink_hooks", "chosen"),
+    [
+        (SinkKind.AUTO, SinkHooks.LOOK, SinkKind.REPLICATE),
+        (SinkKind.AUTO, SinkHooks.PRESENT, SinkKind.REPLICATE),
+        (SinkKind.AUTO, SinkHooks.NONE, SinkKind.AUTO),
+        (SinkKind.DIRECT, SinkHooks.LOOK, SinkKind.DIRECT),
+        (SinkKind.HFILES, SinkHooks.PRESENT, SinkKind.HFILES),
+    ],
+)
+def test_auto_heeds_the_classes_and_a_sink_that_was_chosen_stays(
+    at: SourceCluster, alone: HBaseZNodes, sink: SinkKind, sink_hooks: SinkHooks, chosen: SinkKind
+) -> None:
+    with web_page(page(configuration(filter="a.B"))) as port:
+        add_server(alone, port)
+        config = {"walferry.sink": sink, "walferry.sink_hooks": sink_hooks}
+        peer = Peer("p", f"{at.quorum}:{at.znode_parent}", DISABLED, config)
+        assert settings_of(peer, at).sink is chosen
+
+
+def test_without_a_peer_cluster_auto_stays(at: SourceCluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(hooks, "CONNECT_SECONDS", 0.5)
+    peer = Peer("p", "localhost:1:/none", DISABLED, {"walferry.sink": "auto"})
+    assert settings_of(peer, at).sink is SinkKind.AUTO
