@@ -15,6 +15,7 @@ from typing import NamedTuple
 
 import pytest
 from pytest_rerunfailures import suspended_finalizers
+from xdist.remote import Producer
 from xdist.scheduler.loadscope import LoadScopeScheduling
 
 from embedded.client import ClientJvm, JavaClient
@@ -196,9 +197,9 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 @pytest.hookimpl(optionalhook=True)
-def pytest_xdist_make_scheduler(config: pytest.Config) -> LoadScopeScheduling | None:
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> LoadScopeScheduling | None:
     """Lets a run go on after one of its processes has died."""
-    return scheduler(config)
+    return scheduler(config, log)
 
 
 def pytest_make_parametrize_id(val: object, argname: str) -> str | None:

@@ -8,6 +8,7 @@ test once more that the process has died of, which ends another one.
 from __future__ import annotations
 
 import pytest
+from xdist.remote import Producer
 from xdist.scheduler import LoadFileScheduling, LoadGroupScheduling
 from xdist.scheduler.loadscope import LoadScopeScheduling
 from xdist.workermanage import WorkerController
@@ -36,7 +37,7 @@ class _ByGroup(_GoesOn, LoadGroupScheduling):
     """For `--dist loadgroup`."""
 
 
-def scheduler(config: pytest.Config) -> LoadScopeScheduling | None:
+def scheduler(config: pytest.Config, log: Producer) -> LoadScopeScheduling | None:
     """Return what deals the tests out to processes; None for pytest-xdist's own for the run's `--dist`."""
     kind = {"loadfile": _ByFile, "loadgroup": _ByGroup}.get(config.getvalue("dist"))
-    return kind(config) if kind else None
+    return kind(config, log) if kind else None
