@@ -16,7 +16,6 @@ import time
 from collections import deque
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Protocol
 
 import numpy as np
 
@@ -31,10 +30,8 @@ SECONDS = 1.0  # within which requests sent at once should be acknowledged
 MOST_BYTES = 16 << 20  # sent at once
 
 
-class Sends(Protocol):
-    """Sends requests, in order, and returns when all are acknowledged; raises when trying again does not help."""
-
-    def __call__(self, requests: Sequence[SinkRequest]) -> object: ...
+Send = Callable[[Sequence[SinkRequest]], object]
+"""Sends requests, in order, and returns when all are acknowledged; raises when trying again does not help."""
 
 
 class Budget:
@@ -143,7 +140,7 @@ class Senders:
     """One thread for each of `sends`. `dispatch`, `flush` and `finish` belong to the one reader thread."""
 
     def __init__(
-        self, sends: Sequence[Sends], join: Callable[[Sequence[SinkRequest]], SinkRequest], in_flight: InFlight,
+        self, sends: Sequence[Send], join: Callable[[Sequence[SinkRequest]], SinkRequest], in_flight: InFlight,
         settings: PeerSettings, *, stop: threading.Event, on_acknowledged: Callable[[SinkRequest], None],
         on_failure: Callable[[BaseException], None],
     ) -> None:  # fmt: skip
@@ -243,7 +240,7 @@ class Senders:
         self._budget.take(queued.request.size)
         self._queues[sender].put(queued)
 
-    def _send_all(self, send: Sends, queued: SenderQueue) -> None:
+    def _send_all(self, send: Send, queued: SenderQueue) -> None:
         pace = SenderPace(self._limits.buffer_bytes // 4)
         while (some := queued.get(pace.bytes)) and not self._stop.is_set():
             began = time.monotonic()
