@@ -6,7 +6,6 @@ from collections.abc import Generator
 from typing import Protocol
 
 from walferry.engine.in_flight import WalOffset
-from walferry.engine.summary import GroupSummary
 from walferry.hbase.wal.errors import WalError
 from walferry.hbase.wal.wal_batches import WalBatch
 from walferry.replication.filters.rules import FilterRules
@@ -66,9 +65,6 @@ class Commit(Protocol):
 
     def commit(self, watermark: WalOffset) -> None:
         """Keep that everything before `watermark` is shipped. Called again and again, even if nothing has changed."""
-
-    def write(self, summary: GroupSummary) -> None:
-        """Write the summary. Raises an error that ends the run if the right to ship is lost."""
 
     @property
     def pending(self) -> bool:
