@@ -43,10 +43,7 @@ class Feed(Protocol):
         """Note that all entries of a WAL batch are with the senders, or filtered out."""
 
     def ends_at(self, wal: int, error: WalError) -> bool:
-        """Return whether the WAL ends at an entry that cannot be read, after doing what the feed does in this case.
-
-        By default none does.
-        """
+        """Return whether the WAL ends at an entry that cannot be read, after doing what the feed then does. By default none."""
         return False
 
 

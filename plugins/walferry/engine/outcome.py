@@ -32,8 +32,7 @@ class RunOutcome:
         self._late = True
 
     def status(self) -> Status:
-        """Return the status that the group ends with. Raises the error of an attempt that has failed or whose peer cluster is
-        down."""
+        """Return the group's final status. Raises the error of an attempt that has failed or whose peer cluster is down."""
         if self._error:
             raise self._error
         return Status.DEADLINE if self._late else Status.DONE

@@ -49,8 +49,7 @@ class MadeTarget:
 
 
 def check_target(master: Connection, tables: Tables, chosen: ChosenTable, *, may_have_rows: bool) -> None:
-    """Check that a table that the peer cluster already has contains these families, and no rows. Raises CopyRefused,
-    WalferryError."""
+    """Check that a table that the peer cluster has contains these families, and no rows. Raises CopyRefused, WalferryError."""
     there = table_schemas(master, [chosen.name]).get(chosen.name)
     if there is None:
         return
@@ -92,8 +91,7 @@ def has_rows(tables: Tables, table: str) -> bool:
 
 
 def portable(schema: pb.TableSchema) -> tuple[pb.TableSchema, tuple[str, ...]]:
-    """Return the schema for the peer cluster, and the settings that it lacks, such as "coprocessor$1" or "DURABILITY of family
-    f"."""
+    """Return the schema for the peer cluster, and the settings that it lacks, such as "DURABILITY of family f"."""
     made = pb.TableSchema(table_name=pb.TableName(namespace=schema.table_name.namespace, qualifier=schema.table_name.qualifier))
     left = _fill(made, schema, TABLE_ATTRIBUTES)
     for family in schema.column_families:

@@ -153,10 +153,7 @@ def noted_folder(
 
 
 def clean(load: Load, zk: KazooClient, peer_cluster: Tables, source: SourceCluster) -> None:
-    """End a load of a backlog, have the folders that its job has left deleted, and forget it unless it is done.
-
-    Raises StaleLoad.
-    """
+    """End a load of a backlog, have the folders that its job left deleted, and forget it unless it is done. Raises StaleLoad."""
     if not load.done:
         end(zk, load.path)
     clean_folders(load.path, zk, peer_cluster, source)

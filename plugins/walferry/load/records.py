@@ -155,10 +155,7 @@ class LoadFolder:
             raise _overtaken(self._path)
 
     def check(self) -> None:
-        """Check that the load still goes on, that its note still exists, and that the peer has not been enabled.
-
-        Raises LoadOvertaken.
-        """
+        """Check that the load goes on, that its note exists, and that the peer has not been enabled. Raises LoadOvertaken."""
         (peer_state, version), path = self._peer_state, self._path
         retried(self._zk, self._zk.sync, path)
         record, noted, state = read_all(self._zk, [path, self.znode, peer_state])

@@ -40,10 +40,7 @@ class WalFile:
 
 
 def all_wals(session: Session) -> Iterator[WalFile]:
-    """Yield all WALs of the cluster except hbase:meta's, some of them twice.
-
-    Raises StoreError, WrongRoot, StorageError.
-    """
+    """Yield all WALs of the cluster except hbase:meta's, some of them twice. Raises StoreError, WrongRoot, StorageError."""
     session.store.check_root()
     root = session.store.root
     for folder in list_entries(f"{root}/{WALS}"):

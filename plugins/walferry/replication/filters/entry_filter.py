@@ -64,10 +64,7 @@ class KeptEdits:
 
 
 def filter_batch(batch: WalBatch, rules: FilterRules, path: str) -> KeptEdits:
-    """Decide which edits of the WAL batch `batch` the peer gets.
-
-    Raises WalCorruptError with `path` and the offset if a WALKey cannot be parsed.
-    """
+    """Decide which edits of a WAL batch the peer gets. Raises WalCorruptError, with `path`, for a malformed WALKey."""
     kept = _filter_batch(batch, rules, path)
     if rules.tables.deleted:
         _note_lost(batch, kept, replace(rules, tables=replace(rules.tables, deleted={})), path, Reason.DELETED)

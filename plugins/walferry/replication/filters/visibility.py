@@ -91,10 +91,7 @@ class LabelFilter:
         return cls(VisibilityLabels(session.source.visibility_labels), partial(visibility_labels, session.zk, session.nodes))
 
     def apply(self, batch: WalBatch, kept: KeptEdits, path: str) -> tuple[WalBatch, KeptEdits]:
-        """Return the WAL batch in the form in which it is shipped.
-
-        Raises LabelsRefused, with `path`, at the first entry that must not be shipped.
-        """
+        """Return the WAL batch as it is shipped. Raises LabelsRefused, with `path`, at the first entry that must not go."""
         found = np.flatnonzero(kept.labelled)
         if not found.size or self._policy is VisibilityLabels.SHIP:
             return batch, kept

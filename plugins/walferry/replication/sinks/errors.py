@@ -48,8 +48,7 @@ class PeerClusterRefusesLogin(WalferryError):
 
 
 class CellRefused(WalferryError):
-    """A cell exceeds the size that `server` of the peer cluster accepts. The peer cluster is otherwise fine, and other cells
-    arrive."""
+    """A cell exceeds the size that `server` of the peer cluster accepts. The peer cluster is fine, and other cells arrive."""
 
     retry_helps = False
 
@@ -64,8 +63,7 @@ class CellRefused(WalferryError):
 
 
 class NotAtPeerCluster(WalferryError):
-    """The peer cluster has no table `table`, or its table has no family `family`. The text comes from `refusal`, the peer
-    cluster's answer."""
+    """The peer cluster lacks the table, or the `family` of it. The text comes from `refusal`, the peer cluster's answer."""
 
     retry_helps = False
 

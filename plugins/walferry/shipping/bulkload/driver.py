@@ -105,10 +105,7 @@ def load_backlog(jobs: Sequence[GroupJob], on: Backend, *, say: Tell = print, te
 
 
 class NotForFiles(Exception):
-    """The backlog is shipped by requests, for the reason in the message. A signal, not an error.
-
-    `tell` says whether users have to know.
-    """
+    """The backlog is shipped by requests, for the reason in the message. A signal, not an error. `tell`: users have to know."""
 
     def __init__(self, why: str, *, tell: bool = True) -> None:
         super().__init__(why)
