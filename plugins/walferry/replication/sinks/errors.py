@@ -12,11 +12,9 @@ class Stopped(Exception):
 
 
 class PeerClusterUnreachable(WalferryError):
-    """`peer_cluster` has acknowledged nothing since `since` (seconds since the epoch), in `tries` tries; the last try failed with
-    `last_error`.
+    """`peer_cluster` has acknowledged nothing since `since` (s since the epoch), in `tries` tries; the last gave `last_error`.
 
-    `tries` is 0 if the deadline had passed before the first one. `answered` is true if the last try failed with an error from the
-    peer cluster itself.
+    `tries` is 0 if the deadline had passed before the first one. `answered`: whether the peer cluster itself sent the last error.
     """
 
     def __init__(
