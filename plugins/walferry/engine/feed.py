@@ -40,7 +40,8 @@ class Feed(Protocol):
         return batch
 
     def handed_out(self, wal: int, batch: WalBatch) -> None:
-        """Note that all entries of a WAL batch are with the senders, or filtered out."""
+        """Note that all entries of a WAL batch are with the senders, or filtered out. By default this is not noted."""
+        return None
 
     def ends_at(self, wal: int, error: WalError) -> bool:
         """Return whether the WAL ends at an entry that cannot be read, after doing what the feed then does. By default none."""

@@ -2,8 +2,7 @@
 
 reader thread    reads the feed, filters, hands entries to the senders
 sender threads   send requests, each in order, and wait for their acknowledgements (senders)
-this thread      commits the low watermark, publishes the summary, looks after calls that take long, ends all threads when nothing
-                 may be sent any more
+this thread      commits the low watermark, publishes the summary, looks after long calls, ends all when nothing may be sent
 """
 
 from __future__ import annotations

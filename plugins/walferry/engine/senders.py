@@ -1,8 +1,7 @@
 """Sends requests from several threads: each sender sends in order, and all send side by side.
 
 An entry's region, hashed, chooses its sender, so a region's edits stay with one sender and keep their order. Requests are filled
-and queued, one at a time for each sender. All senders together hold a bounded number of bytes. The sink decides what a request
-looks like.
+and queued, one at a time for each sender. All senders together hold a bounded number of bytes. The sink makes the requests.
 
 Each acknowledgement takes a round trip, however small the request. So a sender sends everything that was queued since its last
 send at once, and waits for the acknowledgement: this is little to a peer cluster that keeps up, and more to a peer cluster that

@@ -9,8 +9,7 @@ Known:
   WAL was begun, the WALs between them are gone. Their names are not known.
 
 Not known: that a server ran of which no file is left; that the newest WALs of a dead server are gone; and that WALs are missing
-in the middle of an archive, which contains no copies of WALs without edits. And a first remaining WAL may begin with the opening
-of a region by chance.
+in the middle of an archive, which contains no copies of WALs without edits. And a first WAL may begin with an opening by chance.
 """
 
 from __future__ import annotations

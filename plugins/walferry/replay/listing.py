@@ -50,9 +50,8 @@ def all_wals(session: Session) -> Iterator[WalFile]:
     yield from _in_folder(f"{root}/{OLD_WALS}", archived, WalPlace.OLD)
     for folder in archived:
         if folder.is_folder and is_server_name(folder.name):
-            yield from _in_folder(
-                f"{root}/{OLD_WALS}/{folder.name}", list_entries(f"{root}/{OLD_WALS}/{folder.name}"), WalPlace.OLD
-            )
+            url = f"{root}/{OLD_WALS}/{folder.name}"
+            yield from _in_folder(url, list_entries(url), WalPlace.OLD)
     if session.source.archive:
         for wal in WalArchive(session.source.archive).wals():
             yield WalFile(wal.name, wal.url, wal.size, _ms(wal.copied), WalPlace.ARCHIVE)

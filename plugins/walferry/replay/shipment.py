@@ -130,9 +130,6 @@ class IntervalWals(Feed):
         """Return the entries of the interval that belong to this stage."""
         return only(batch, self.job.interval.entries_of(batch) & self.stages.entries_of(batch, self.stage))
 
-    def handed_out(self, wal: int, batch: WalBatch) -> None:
-        """Do nothing: progress within a WAL is not noted."""
-
 
 class SummaryOnly:
     """Keeps in the group's summary which WALs are done (engine/feed.py). Writes to no queue."""
