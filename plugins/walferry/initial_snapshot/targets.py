@@ -63,8 +63,7 @@ def check_target(master: Connection, tables: Tables, chosen: ChosenTable, *, may
         if family.name in chosen.families and has_new_version_behavior(family):
             raise CopyRefused(
                 f"family {family.name.decode(errors='replace')} of table {chosen.name} at the peer cluster has "
-                f"NEW_VERSION_BEHAVIOR, so "
-                "deletes of the copy could hide its puts",
+                "NEW_VERSION_BEHAVIOR, so deletes of the copy could hide its puts",
                 "Drop the table there: then it is made as at the source. Or leave it out",
             )
     if not may_have_rows and has_rows(tables, chosen.name):
