@@ -49,12 +49,8 @@ def may_be_dropped(settings: PeerSettings, missing: Missing) -> bool:
 def attempt_without(settings: PeerSettings, right: Right, attempt: Callable[[Collection[Missing]], None]) -> None:
     """Call `attempt`, and call it again after each missing table or family whose edits the settings allow to drop.
 
-    Args:
-        settings: The peer's settings.
-        right: The right by which `attempt` sends.
-        attempt: Gets all tables and families that are known to be missing so far.
-
-    Raises NotAtPeerCluster if the edits must not be dropped, and whatever `attempt` raises.
+    `attempt` sends by `right`, and gets all tables and families that are known to be missing so far. Raises NotAtPeerCluster if
+    the edits must not be dropped, and whatever `attempt` raises.
     """
     missing: list[Missing] = []
     while True:
