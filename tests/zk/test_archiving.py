@@ -97,7 +97,7 @@ def test_killed_between_any_two_steps_the_wal_is_queued_or_archived(
 
     with monkeypatch.context() as patch:
         patch.setattr(systems.NewFile, "_discard", lambda _: None)  # a killed process cleans nothing up
-        patch.setattr("walferry.replication.retention.archive._delete", lambda *_: None)
+        patch.setattr("walferry.replication.retention.archive.delete_unused", lambda *_: None)
         patch.setattr(on, what, killed)
         with pytest.raises((Killed, NotArchived)):
             first_try()

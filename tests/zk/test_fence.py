@@ -11,10 +11,9 @@ from kazoo.client import KazooClient
 from tests.sessions import session_of
 from tests.zk.copy_records import BEGUN, DONE, GROUP, TABLE, writing
 from tests.zk.hbase_znodes import HBaseZNodes
-from walferry.load.copy_border import Border
 from walferry.load.copy_records import TableRecord
 from walferry.load.errors import Overtaken
-from walferry.load.records import Folder, loads_of
+from walferry.load.records import Folder, Load, loads_of
 from walferry.replication.source.cluster import SourceCluster
 
 
@@ -49,7 +48,7 @@ def test_a_run_that_another_one_has_overtaken_deletes_nothing_either(
         paused.complete(replace(state, complete=True))
     with writing(session, at, run="other") as other:
         state = other.begin("other")
-        border = other.add_border("other", Border({GROUP: f"{GROUP}.5"}))
+        border = other.add_border(Load("other", {GROUP: f"{GROUP}.5"}, initial_snapshot=True))
         record = TableRecord("life", border, whole=True, families=("f",))
         other.begin_table("t", record)
         other.held("t", "r1").put(DONE)

@@ -11,7 +11,6 @@ from tests.sessions import session_of
 from tests.zk.copy_records import BEGUN, DONE, GROUP, OTHER, TABLE, writing
 from tests.zk.hbase_znodes import SERVER, HBaseZNodes
 from walferry.base.zk.records import decode, encode
-from walferry.load.copy_border import Border
 from walferry.load.copy_records import Records, TableRecord, copied_before, under_way
 from walferry.load.earlier_loads import initial_snapshots, loaded_before
 from walferry.load.errors import CopyUnderWay, Overtaken
@@ -105,7 +104,12 @@ def copy_whole(session: Session, at: SourceCluster, *tables: str, run: str = "ru
     """Copy tables completely, in a run that completes the copy."""
     with writing(session, at, run=run) as records:
         state = records.begin(run)
-        record = TableRecord("life", records.add_border(run, Border({GROUP: last}, OTHERS)), whole=True, families=("f", "g"))
+        record = TableRecord(
+            "life",
+            records.add_border(Load(run, {GROUP: last}, initial_snapshot=True, others_before=OTHERS)),
+            whole=True,
+            families=("f", "g"),
+        )
         for table in tables:
             records.begin_table(table, record)
         records.complete(replace(state, complete=True))
@@ -131,7 +135,9 @@ def test_borders_of_several_runs_hold_each_for_its_tables_and_only_for_those_tha
     session = session_of(zk, hbase)
     with writing(session, at, run="killed") as records:
         records.begin("killed")
-        first = TableRecord("life", records.add_border("killed", Border({GROUP: f"{GROUP}.3"})), whole=True, families=("f",))
+        first = TableRecord(
+            "life", records.add_border(Load("killed", {GROUP: f"{GROUP}.3"}, initial_snapshot=True)), whole=True, families=("f",)
+        )
         records.begin_table("copied by the first run", first)
         records.begin_table("given up", replace(first, whole=False))
     copy_whole(session, at, "t", run="other")
@@ -146,7 +152,9 @@ def test_a_run_that_is_killed_when_it_has_noted_borders_does_no_harm_and_the_nex
     session = session_of(zk, hbase)
     with writing(session, at) as records:
         state = records.begin("run")
-        record = TableRecord("life", records.add_border("run", Border({GROUP: f"{GROUP}.3"})), whole=True, families=("f",))
+        record = TableRecord(
+            "life", records.add_border(Load("run", {GROUP: f"{GROUP}.3"}, initial_snapshot=True)), whole=True, families=("f",)
+        )
         records.begin_table("t", record)
         records._note_borders("run")
         assert isinstance(under_way(session, "p"), CopyUnderWay)
@@ -189,7 +197,9 @@ def test_a_run_that_was_overtaken_notes_no_border(zk: KazooClient, hbase: HBaseZ
     session = session_of(zk, hbase)
     with writing(session, at, run="paused") as paused:
         state = paused.begin("paused")
-        record = TableRecord("life", paused.add_border("paused", Border({GROUP: f"{GROUP}.3"})), whole=True, families=("f",))
+        record = TableRecord(
+            "life", paused.add_border(Load("paused", {GROUP: f"{GROUP}.3"}, initial_snapshot=True)), whole=True, families=("f",)
+        )
         paused.begin_table("t", record)
         with writing(session, at, run="paused"), pytest.raises(Overtaken):
             paused.complete(replace(state, complete=True))
@@ -205,7 +215,7 @@ def test_a_border_stays_for_replays_when_the_queue_has_nothing_older_any_more(
     assert loads_of(session, "p") == []
     with writing(session, at, run="given up") as records:  # a copy of another table, in the middle of which the run ends
         records.begin("given up")
-        record = TableRecord("life", records.add_border("given up", Border({GROUP: f"{GROUP}.8"})))
+        record = TableRecord("life", records.add_border(Load("given up", {GROUP: f"{GROUP}.8"}, initial_snapshot=True)))
         records.begin_table("v", record)
     old = copied_before(session, "p")
     both = {name: frozenset({b"f", b"g"}) for name in (b"t", b"u")}

@@ -11,9 +11,9 @@ from kazoo.client import KazooClient
 from embedded.processes import wait_until
 from tests.zk.replays import EDITS, NAMES, PeerCluster, World, peer_cluster, soon, world
 from walferry.engine.summary import Status
-from walferry.load.copy_border import Border
 from walferry.load.copy_records import Records, TableRecord
 from walferry.load.fence import Claim
+from walferry.load.records import Load
 from walferry.replication.locks.peer_lock import NO_TURN, holding_peer
 from walferry.replication.peers.reading import disabled_guard
 from walferry.replication.source.session import Session
@@ -54,7 +54,7 @@ def test_what_is_older_than_the_peer_s_initial_snapshot_is_left_out(world: World
     with holding_peer(world.job.source, "q", "copy", "an initial snapshot", NO_TURN) as attempt:
         records = Records(at, "q", Claim(at, "q", attempt, disabled_guard(at.zk, at.nodes, "q").version))
         state = records.begin("copy")
-        first = records.add_border("copy", Border({world.files.group: NAMES[0]}))
+        first = records.add_border(Load("copy", {world.files.group: NAMES[0]}, initial_snapshot=True))
         records.begin_table("t", TableRecord("life", first, whole=True, families=("f",)))
         records.complete(replace(state, complete=True))
     assert world.ship().status is Status.DONE

@@ -36,8 +36,7 @@ class Counters:
             self._add(bytesDoneBefore=self._summary.bytesDone)
             self._set(
                 peer_cluster=peer_cluster, server=server, queue_id=queue_id, sizeOfLogQueue=queued, logsLeft=wals,
-                bytesToShip=bytes_to_ship,
-                bytesDone=0,
+                bytesToShip=bytes_to_ship, bytesDone=0,
             )  # fmt: skip
 
     def read(self, batch: WalBatch, kept: KeptEdits) -> None:

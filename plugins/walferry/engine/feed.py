@@ -6,7 +6,6 @@ from collections.abc import Generator
 from typing import Protocol
 
 from walferry.engine.in_flight import WalOffset
-from walferry.engine.summary import GroupSummary
 from walferry.hbase.wal.errors import WalError
 from walferry.hbase.wal.wal_batches import WalBatch
 from walferry.replication.filters.rules import FilterRules
@@ -41,13 +40,11 @@ class Feed(Protocol):
         return batch
 
     def handed_out(self, wal: int, batch: WalBatch) -> None:
-        """Note that all entries of a WAL batch are with the senders, or filtered out."""
+        """Note that all entries of a WAL batch are with the senders, or filtered out. By default this is not noted."""
+        return None
 
     def ends_at(self, wal: int, error: WalError) -> bool:
-        """Return whether the WAL ends at an entry that cannot be read, after doing what the feed does in this case.
-
-        By default none does.
-        """
+        """Return whether the WAL ends at an entry that cannot be read, after doing what the feed then does. By default none."""
         return False
 
 
@@ -66,9 +63,6 @@ class Commit(Protocol):
 
     def commit(self, watermark: WalOffset) -> None:
         """Keep that everything before `watermark` is shipped. Called again and again, even if nothing has changed."""
-
-    def write(self, summary: GroupSummary) -> None:
-        """Write the summary. Raises an error that ends the run if the right to ship is lost."""
 
     @property
     def pending(self) -> bool:

@@ -3,34 +3,9 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 
-from walferry.engine.counters import Counters
 from walferry.engine.summary import Status
-from walferry.hbase.errors import PausedPeer
 from walferry.replication.sinks.errors import PeerClusterUnreachable, Stopped
-
-
-@contextmanager
-def noted_end(counters: Counters, tell_others: Callable[[str], None], *, backlog: bool) -> Iterator[None]:
-    """Note in the counters why a block that ships a group ends: its peer is paused, or its peer cluster is down. Other errors
-    pass.
-
-    Args:
-        counters: The group's counters.
-        tell_others: Leaves a note for the run's other groups that the peer cluster is down.
-        backlog: Whether the unshipped edits are queued, so that the next batch ships them. The text then says so.
-    """
-    try:
-        yield
-    except PausedPeer as error:
-        counters.end(Status.PAUSED, str(error))
-    except PeerClusterUnreachable as error:
-        text = str(error) if backlog else error.problem
-        if not error.answered:  # otherwise this group's edits may be the trouble, and other groups try for themselves
-            tell_others(text)
-        counters.end(Status.PEER_DOWN, text)
 
 
 class RunOutcome:
@@ -57,8 +32,7 @@ class RunOutcome:
         self._late = True
 
     def status(self) -> Status:
-        """Return the status that the group ends with. Raises the error of an attempt that has failed or whose peer cluster is
-        down."""
+        """Return the group's final status. Raises the error of an attempt that has failed or whose peer cluster is down."""
         if self._error:
             raise self._error
         return Status.DEADLINE if self._late else Status.DONE

@@ -2,8 +2,7 @@
 
 reader thread    reads the feed, filters, hands entries to the senders
 sender threads   send requests, each in order, and wait for their acknowledgements (senders)
-this thread      commits the low watermark, publishes the summary, looks after calls that take long, ends all threads when nothing
-                 may be sent any more
+this thread      commits the low watermark, publishes the summary, looks after long calls, ends all when nothing may be sent
 """
 
 from __future__ import annotations
@@ -20,7 +19,6 @@ from walferry.base.errors import WalferryError
 from walferry.engine.bandwidth import Limit
 from walferry.engine.counters import Counters
 from walferry.engine.feed import Commit, Feed
-from walferry.engine.gauges import Gauges
 from walferry.engine.in_flight import InFlight, WalOffset
 from walferry.engine.outcome import RunOutcome
 from walferry.engine.senders import Senders
@@ -50,6 +48,7 @@ class Run:
     """Ships one feed through one sink. `deadline` is on time.monotonic.
 
     The run calls `stops` every few seconds. It returns why nothing may be sent any more, such as that the peer was paused.
+    `publish` writes the summary with the present figures. It raises an error that ends the run if the right to ship is lost.
     """
 
     feed: Feed
@@ -64,7 +63,7 @@ class Run:
     senders: int
     deadline: float
     stops: Callable[[], WalferryError | None]
-    gauges: Gauges
+    publish: Callable[[], None]
     _committed: WalOffset = field(init=False, default_factory=lambda: WalOffset(0, 0))
 
     def ship(self) -> Status:
@@ -143,11 +142,6 @@ class Run:
         if not senders.join(CALLS_SECONDS):
             log.warning("the peer cluster has not answered for %g s, and is not waited for any longer", CALLS_SECONDS)
             self.sink.interrupt()
-
-    def publish(self) -> None:
-        """Write the summary with the present figures."""
-        self.gauges.update()
-        self.commit.write(self.counters.summary())
 
 
 @dataclass(frozen=True)

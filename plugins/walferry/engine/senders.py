@@ -1,8 +1,7 @@
 """Sends requests from several threads: each sender sends in order, and all send side by side.
 
 An entry's region, hashed, chooses its sender, so a region's edits stay with one sender and keep their order. Requests are filled
-and queued, one at a time for each sender. All senders together hold a bounded number of bytes. The sink decides what a request
-looks like.
+and queued, one at a time for each sender. All senders together hold a bounded number of bytes. The sink makes the requests.
 
 Each acknowledgement takes a round trip, however small the request. So a sender sends everything that was queued since its last
 send at once, and waits for the acknowledgement: this is little to a peer cluster that keeps up, and more to a peer cluster that
@@ -16,7 +15,6 @@ import time
 from collections import deque
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Protocol
 
 import numpy as np
 
@@ -31,10 +29,8 @@ SECONDS = 1.0  # within which requests sent at once should be acknowledged
 MOST_BYTES = 16 << 20  # sent at once
 
 
-class Sends(Protocol):
-    """Sends requests, in order, and returns when all are acknowledged; raises when trying again does not help."""
-
-    def __call__(self, requests: Sequence[SinkRequest]) -> object: ...
+Send = Callable[[Sequence[SinkRequest]], object]
+"""Sends requests, in order, and returns when all are acknowledged; raises when trying again does not help."""
 
 
 class Budget:
@@ -143,7 +139,7 @@ class Senders:
     """One thread for each of `sends`. `dispatch`, `flush` and `finish` belong to the one reader thread."""
 
     def __init__(
-        self, sends: Sequence[Sends], join: Callable[[Sequence[SinkRequest]], SinkRequest], in_flight: InFlight,
+        self, sends: Sequence[Send], join: Callable[[Sequence[SinkRequest]], SinkRequest], in_flight: InFlight,
         settings: PeerSettings, *, stop: threading.Event, on_acknowledged: Callable[[SinkRequest], None],
         on_failure: Callable[[BaseException], None],
     ) -> None:  # fmt: skip
@@ -243,7 +239,7 @@ class Senders:
         self._budget.take(queued.request.size)
         self._queues[sender].put(queued)
 
-    def _send_all(self, send: Sends, queued: SenderQueue) -> None:
+    def _send_all(self, send: Send, queued: SenderQueue) -> None:
         pace = SenderPace(self._limits.buffer_bytes // 4)
         while (some := queued.get(pace.bytes)) and not self._stop.is_set():
             began = time.monotonic()

@@ -98,10 +98,7 @@ class GroupSummary(Record):
 
     @classmethod
     def from_json(cls, text: bytes | str, most_bytes: int = MAX_BYTES) -> Self:
-        """Return the summary that `to_json` wrote. Leaves out fields of another version, and cuts each text to one line.
-
-        Raises NotARecord.
-        """
+        """Return the summary that `to_json` wrote, without unknown fields, and each text cut to one line. Raises NotARecord."""
         values = parsed_object(text, most_bytes)
         if "status" not in values:
             raise NotARecord("it has no status")

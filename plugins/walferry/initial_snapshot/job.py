@@ -276,7 +276,7 @@ class _Copy:
             known = self._known(records, left, before)
             border = ""
             if len(known) < len(left):
-                border = records.add_border(self.request.run_id, find_border(self.session, self.peer.id))
+                border = records.add_border(find_border(self.session, self.peer.id, self.request.run_id))
             snapshots = {table.name: take(table.name) for table in left}
             after = lives(self.session, names)
             for table in left:
@@ -351,8 +351,7 @@ class _Done:
 
     def as_text(self) -> str:
         """Return the progress of the copy in words."""
-        self._look()
-        left = [task.region for key, task in self._tasks.items() if key not in self._done]
+        left = [task.region for task in self.left()]
         bytes_done = sum(record.bytes for record in self._done.values())
         return (
             f"{len(self._done):,} of {len(self._tasks):,} regions, {bytes_done:,} bytes of files are copied; "

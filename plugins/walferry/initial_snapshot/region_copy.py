@@ -134,8 +134,7 @@ def copy_rows(
 ) -> int:
     """Copy all rows that the source now has within the region, through the peer's own sink. Returns the number of cells.
 
-    `attempt` names the attempt of the run that holds the peer lock. Raises RowsTaken, RightLost, PeerClusterUnreachable,
-    WalferryError.
+    `attempt` is the run's attempt that holds the peer lock. Raises RowsTaken, RightLost, PeerClusterUnreachable, WalferryError.
     """
     spec = ScanSpec(region.start, region.end, tuple(families), max_versions=ALL_VERSIONS, raw=True)
     with row_shipment(session, peer, attempt, f"{region.table},{region.encoded_name}", f"the rows of {region}") as shipment:

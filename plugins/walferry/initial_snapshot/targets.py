@@ -49,8 +49,7 @@ class MadeTarget:
 
 
 def check_target(master: Connection, tables: Tables, chosen: ChosenTable, *, may_have_rows: bool) -> None:
-    """Check that a table that the peer cluster already has contains these families, and no rows. Raises CopyRefused,
-    WalferryError."""
+    """Check that a table that the peer cluster has contains these families, and no rows. Raises CopyRefused, WalferryError."""
     there = table_schemas(master, [chosen.name]).get(chosen.name)
     if there is None:
         return
@@ -64,8 +63,7 @@ def check_target(master: Connection, tables: Tables, chosen: ChosenTable, *, may
         if family.name in chosen.families and has_new_version_behavior(family):
             raise CopyRefused(
                 f"family {family.name.decode(errors='replace')} of table {chosen.name} at the peer cluster has "
-                f"NEW_VERSION_BEHAVIOR, so "
-                "deletes of the copy could hide its puts",
+                "NEW_VERSION_BEHAVIOR, so deletes of the copy could hide its puts",
                 "Drop the table there: then it is made as at the source. Or leave it out",
             )
     if not may_have_rows and has_rows(tables, chosen.name):
@@ -92,8 +90,7 @@ def has_rows(tables: Tables, table: str) -> bool:
 
 
 def portable(schema: pb.TableSchema) -> tuple[pb.TableSchema, tuple[str, ...]]:
-    """Return the schema for the peer cluster, and the settings that it lacks, such as "coprocessor$1" or "DURABILITY of family
-    f"."""
+    """Return the schema for the peer cluster, and the settings that it lacks, such as "DURABILITY of family f"."""
     made = pb.TableSchema(table_name=pb.TableName(namespace=schema.table_name.namespace, qualifier=schema.table_name.qualifier))
     left = _fill(made, schema, TABLE_ATTRIBUTES)
     for family in schema.column_families:

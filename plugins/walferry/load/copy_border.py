@@ -18,11 +18,9 @@ group is before the border, too, if it was begun well before the servers began t
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
-
 from walferry.hbase.names import WalName
 from walferry.load.errors import NotRolled
+from walferry.load.records import Load
 from walferry.replication.queues.reading import closed_groups, groups, list_queues
 from walferry.replication.queues.rolling import roll
 from walferry.replication.source.session import Session
@@ -31,16 +29,11 @@ SHOWN = 5  # servers in a message
 SKEW_MS = 30_000  # between RegionServers' clocks: HBase's own limit (hbase.master.maxclockskew)
 
 
-@dataclass(frozen=True)
-class Border:
-    """The newest WAL of each group that is older than the copy. Other groups' WALs are older if begun before a time (ms)."""
+def find_border(session: Session, peer_id: str, run: str) -> Load:
+    """Roll the source's WALs, and return which WALs are older than the copy that the run begins. Raises NotRolled, WalferryError.
 
-    groups: Mapping[str, str]
-    others_before: int = 0
-
-
-def find_border(session: Session, peer_id: str) -> Border:
-    """Roll the source's WALs, and find the newest closed WAL of each of the peer's groups. Raises NotRolled, WalferryError."""
+    These are the WALs up to the newest closed one of each of the peer's groups.
+    """
     failures = roll(session, [peer_id]).failures
     if failures:
         shown = "; ".join(f"{server}: {why}" for server, why in list(failures.items())[:SHOWN])
@@ -59,4 +52,5 @@ def find_border(session: Session, peer_id: str) -> Border:
             if names:
                 newest[group] = max(names, key=lambda name: name.timestamp)
     others_before = max(0, min(begun) - SKEW_MS) if begun else 0
-    return Border({group: name.text for group, name in newest.items()}, others_before)
+    groups_before = {group: name.text for group, name in newest.items()}
+    return Load(run, groups_before, initial_snapshot=True, others_before=others_before)

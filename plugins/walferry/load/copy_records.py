@@ -33,7 +33,6 @@ from walferry.base.zk.errors import ZNodeValueError
 from walferry.base.zk.records import decode, decode_or_none, delete_fenced, encode, put_fenced, set_fenced, wrong_record
 from walferry.hbase.errors import MissingPeer
 from walferry.hbase.layout import quoted
-from walferry.load.copy_border import Border
 from walferry.load.earlier_loads import LoadedBefore
 from walferry.load.errors import CopyUnderWay, Overtaken
 from walferry.load.fence import Claim
@@ -159,11 +158,10 @@ class Records:
         self._delete(self._tree(self._table(table)))
         self.begin_table(table, record)
 
-    def add_border(self, run: str, border: Border) -> str:
+    def add_border(self, border: Load) -> str:
         """Note which WALs are older than the tables that are copied next. Returns a name for this border."""
         name = uuid.uuid4().hex
-        load = Load(run, border.groups, initial_snapshot=True, others_before=border.others_before)
-        self._put(f"{self._path}/{BORDERS}/{name}", load)
+        self._put(f"{self._path}/{BORDERS}/{name}", border)
         return name
 
     def borders(self) -> dict[str, Load]:

@@ -40,10 +40,7 @@ NOTHING_LOADED = LoadedBefore()
 
 
 def loaded_before(session: Session, peer: Peer, group: str) -> LoadedBefore:
-    """Return the loads of a group whose lease the caller holds, after ending killed loads of it.
-
-    Raises StaleLoad, ConnectError.
-    """
+    """Return the loads of a group whose lease the caller holds, after ending killed ones. Raises StaleLoad, ConnectError."""
     return LoadedBefore([load for load in end_loads(session, peer, [group]) if load.done and group in load.groups])
 
 

@@ -11,8 +11,7 @@
 
 All files of one call get the same sequence number, so each call has at most one file per family.
 
-If a load fails between two steps, it begins again with another folder: a file that is loaded twice has the same cells, in the
-same order.
+If a load fails between two steps, it begins again with another folder: a file loaded twice has the same cells in the same order.
 """
 
 from __future__ import annotations
@@ -130,8 +129,7 @@ def noted_folder(
     """Have a folder made for a load into `target`, note it, and have it deleted after the block.
 
     Yields the connection to the region's server, and the folder's URL. If the peer cluster does not delete the folder, the note
-    stays, so that the next run deletes the folder; with `surely` that is an error. Raises NotLoaded, LoadOvertaken, Overtaken,
-    RpcError.
+    stays, so that the next run deletes the folder; with `surely` it is an error. Raises NotLoaded, RpcError, and those of `note`.
     """
     server, table, region = place.connection(target), place.table, target.name.hex()
     token = new_folder(server, table, target.name, source_root, login, lambda url: note.note(Folder(url, table, region)))
@@ -153,10 +151,7 @@ def noted_folder(
 
 
 def clean(load: Load, zk: KazooClient, peer_cluster: Tables, source: SourceCluster) -> None:
-    """End a load of a backlog, have the folders that its job has left deleted, and forget it unless it is done.
-
-    Raises StaleLoad.
-    """
+    """End a load of a backlog, have the folders that its job left deleted, and forget it unless it is done. Raises StaleLoad."""
     if not load.done:
         end(zk, load.path)
     clean_folders(load.path, zk, peer_cluster, source)

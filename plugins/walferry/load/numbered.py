@@ -3,8 +3,7 @@
 A load gets a sequence number by flushing the region. If a flush is already under way, HRegion.bulkLoadHFiles waits for it, and
 loads the files without a number. Then the older of two cells with equal keys counts, and the server's answer does not show it.
 The new name of a file does: <random>_SeqId_<number>_, or only <random>. But the name does not show whose file it is, and other
-loads, flushes and compactions may add files to the region in the same moment. So of the files that a family has after a load and
-had not before
+loads, flushes and compactions may add files to the region in the same moment. So of a family's new files
 
     all have numbers           ours is one of them, so it has one
     none has                   neither has ours

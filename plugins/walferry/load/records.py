@@ -1,8 +1,7 @@
 """Records loads in ZooKeeper, so that a killed load leaves nothing harmful behind.
 
     <root>/loads/<quoted znode parent>/<quoted peer>/<id>            Load, as JSON
-    …/<id>/<name>                                                    Folder, as JSON: where files are being put at the peer
-                                                                     cluster
+    …/<id>/<name>                                                    Folder, as JSON: where files are being put
 
 A load begins with its record, which names the WAL groups whose leases it holds. A task notes a folder at the peer cluster before
 it puts files there. Right before it has the peer cluster load them, it checks that record and note are unchanged.
@@ -64,7 +63,6 @@ class Load(Record):
 
     The families of `tables` are texts (names.family_text). With `initial_snapshot`, not these WALs were loaded, but the tables as
     they were after all edits of these WALs. That also covers WALs of other groups that were begun before `others_before` (ms).
-    `folders` is the number of noted folders.
     """
 
     run: str
@@ -74,7 +72,7 @@ class Load(Record):
     initial_snapshot: bool = False
     others_before: int = 0
     path: str = field(default="", compare=False)
-    folders: int = field(default=0, compare=False)
+    folders: int = field(default=0, compare=False)  # the number of noted ones
 
     def to_json(self) -> str:
         """Return this load for `from_json`, without the fields that come from its place in ZooKeeper."""
@@ -155,10 +153,7 @@ class LoadFolder:
             raise _overtaken(self._path)
 
     def check(self) -> None:
-        """Check that the load still goes on, that its note still exists, and that the peer has not been enabled.
-
-        Raises LoadOvertaken.
-        """
+        """Check that the load goes on, that its note exists, and that the peer has not been enabled. Raises LoadOvertaken."""
         (peer_state, version), path = self._peer_state, self._path
         retried(self._zk, self._zk.sync, path)
         record, noted, state = read_all(self._zk, [path, self.znode, peer_state])

@@ -99,8 +99,7 @@ def _is_url(token: str) -> bool:
 def delete_noted(place: RegionPlace, token: str, region: str, source_root: str) -> str | None:
     """Have the peer cluster delete a noted folder that was made for a load into `region` (its full name, in hexadecimal digits).
 
-    If no load can have noted this folder, returns the reason and does not ask the peer cluster. Raises RpcError,
-    RegionUnavailable.
+    If no load can have noted this folder, returns the reason and asks nothing. Raises RpcError, RegionUnavailable.
     """
     name = region_name(region, place.table)
     if name is None:
@@ -139,17 +138,12 @@ def region_name(noted: str, table: str) -> bytes | None:
 
 
 def log_in_to(folder: str, login: Login) -> None:
-    """Use a folder of the peer cluster with the peer cluster's login; only this folder, because a peer cluster may name any
-    place."""
+    """Use a folder of the peer cluster with its login; only this folder, because a peer cluster may name any place."""
     lend(folder, login.kerberos)
 
 
 def store_folder(token: str, table: str, region: str, family: bytes) -> str:
-    """Return the folder of a region's family at the peer cluster (HRegionFileSystem), derived from a folder that it made for a
-    load.
-
-    `region` is the encoded name.
-    """
+    """Return a family's folder in the region with this encoded name (HRegionFileSystem), from a folder made for a load."""
     root = token.rpartition("/")[0].removesuffix(f"/{STAGING}")
     namespace, _, name = table.rpartition(":")
     return f"{root}/data/{namespace or 'default'}/{name}/{region}/{family_folder(family)}"

@@ -11,12 +11,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 
-from walferry.hbase.cluster import live_servers
 from walferry.hbase.names import ServerName
 from walferry.replay.holes import SKEW_MS, Hole, holes_of, may_follow_others
 from walferry.replay.interval import Interval
-from walferry.replay.listing import WalFile, WalPlace, all_wals
-from walferry.replication.source.session import Session
+from walferry.replay.listing import WalFile, WalPlace
 
 SLACK_MS = 300_000  # a RegionServer gives up an entry that HDFS does not take by then (hbase.regionserver.wal.sync.timeout)
 OPEN_SLACK_MS = 10_000  # an open WAL begun later than this after the interval is not waited for: HDFS rarely hangs
@@ -86,12 +84,6 @@ class Around:
         return [*filter(None, [self.before]), *within, *filter(None, [self.after])]
 
 
-def find(session: Session, interval: Interval, begins: Callable[[WalFile], bool | None]) -> FoundWals:
-    """Find the WALs that are left of an interval, and the holes. `begins` is as in `holes_of`. Raises WalferryError."""
-    live = live_servers(session.zk, session.nodes)  # first: a server that starts now has no WALs of a past interval
-    return found_of(around(all_wals(session), interval), interval, live, begins)
-
-
 def around(wals: Iterable[WalFile], interval: Interval) -> Mapping[str, Around]:
     """Return the WALs that matter, by group. Keeps few WALs, however many there are."""
     groups: dict[str, Around] = {}
@@ -103,7 +95,10 @@ def around(wals: Iterable[WalFile], interval: Interval) -> Mapping[str, Around]:
 def found_of(
     groups: Mapping[str, Around], interval: Interval, live: frozenset[ServerName], begins: Callable[[WalFile], bool | None]
 ) -> FoundWals:
-    """Return the WALs that are left of an interval, from the WALs that `around` kept; `live` are the servers that run now."""
+    """Return the WALs that are left of an interval, and the holes, from the WALs that `around` kept.
+
+    `live` are the servers that run now, `begins` is as in `holes_of`.
+    """
     found, holes, unclosed = [], list[Hole](), list[WalFile]()
     for group, wals in sorted(groups.items()):
         row = wals.row

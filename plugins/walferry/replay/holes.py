@@ -9,8 +9,7 @@ Known:
   WAL was begun, the WALs between them are gone. Their names are not known.
 
 Not known: that a server ran of which no file is left; that the newest WALs of a dead server are gone; and that WALs are missing
-in the middle of an archive, which contains no copies of WALs without edits. And a first remaining WAL may begin with the opening
-of a region by chance.
+in the middle of an archive, which contains no copies of WALs without edits. And a first WAL may begin with an opening by chance.
 """
 
 from __future__ import annotations
@@ -50,13 +49,10 @@ class IntervalGone(WalferryError):
 def holes_of(
     interval: Interval, first: WalFile | None, row: Sequence[WalFile], begins: Callable[[WalFile], bool | None]
 ) -> Iterator[Hole]:
-    """Yield the holes of one group.
+    """Yield the holes of one group within the interval. `first` is the first known WAL of the group.
 
-    Args:
-        interval: The interval in which holes matter.
-        first: The first known WAL of the group.
-        row: The WALs around the interval, oldest first, with one before and one after it.
-        begins: Returns whether a WAL begins with the opening of a region; None if it has no entry.
+    `row` are the WALs around the interval, oldest first, with one before and one after it. `begins` returns whether a WAL begins
+    with the opening of a region; None if it has no entry.
     """
     if first is not None:
         yield from _before(interval, first, row, begins)

@@ -40,10 +40,7 @@ class WalFile:
 
 
 def all_wals(session: Session) -> Iterator[WalFile]:
-    """Yield all WALs of the cluster except hbase:meta's, some of them twice.
-
-    Raises StoreError, WrongRoot, StorageError.
-    """
+    """Yield all WALs of the cluster except hbase:meta's, some of them twice. Raises StoreError, WrongRoot, StorageError."""
     session.store.check_root()
     root = session.store.root
     for folder in list_entries(f"{root}/{WALS}"):
@@ -53,9 +50,8 @@ def all_wals(session: Session) -> Iterator[WalFile]:
     yield from _in_folder(f"{root}/{OLD_WALS}", archived, WalPlace.OLD)
     for folder in archived:
         if folder.is_folder and is_server_name(folder.name):
-            yield from _in_folder(
-                f"{root}/{OLD_WALS}/{folder.name}", list_entries(f"{root}/{OLD_WALS}/{folder.name}"), WalPlace.OLD
-            )
+            url = f"{root}/{OLD_WALS}/{folder.name}"
+            yield from _in_folder(url, list_entries(url), WalPlace.OLD)
     if session.source.archive:
         for wal in WalArchive(session.source.archive).wals():
             yield WalFile(wal.name, wal.url, wal.size, _ms(wal.copied), WalPlace.ARCHIVE)

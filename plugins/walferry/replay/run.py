@@ -11,17 +11,17 @@ from walferry.base.errors import WalferryError
 from walferry.base.jobs import Backend, check_answers
 from walferry.base.texts import visible
 from walferry.engine.summary import MAX_NAME_CHARS, GroupSummary, Status, digest_with
-from walferry.hbase.cluster import cluster_id
+from walferry.hbase.cluster import cluster_id, live_servers
 from walferry.hbase.files.errors import StoreError
 from walferry.hbase.files.store import WalStore
 from walferry.hbase.wal.errors import WalError, WalKeyError
 from walferry.load.copy_records import check_copied, copied_before
 from walferry.load.earlier_loads import LoadedBefore
-from walferry.replay.files import FoundWals, GroupFiles, find
+from walferry.replay.files import FoundWals, GroupFiles, around, found_of
 from walferry.replay.holes import IntervalGone
 from walferry.replay.interval import Interval, moment
 from walferry.replay.job import ReplayJob, check_tables, narrowed, peer_cluster_id_of
-from walferry.replay.listing import WalFile
+from walferry.replay.listing import WalFile, all_wals
 from walferry.replay.order import Stages, digest_of_names, stages_of
 from walferry.replay.scan import Scanned, Stay, TableCount, scan_wal
 from walferry.replay.shipment import QUEUE_ID, ship_group
@@ -52,7 +52,8 @@ def find_left(session: Session, interval: Interval) -> FoundWals:
         except (WalError, FileNotFoundError):  # then the WAL does not prove that it was the first
             return False
 
-    return find(session, interval, begins)
+    live = live_servers(session.zk, session.nodes)  # first: a server that starts now has no WALs of a past interval
+    return found_of(around(all_wals(session), interval), interval, live, begins)
 
 
 def problems_of(found: FoundWals) -> list[str]:
@@ -150,8 +151,7 @@ def _ship(
 ) -> list[GroupSummary]:  # fmt: skip
     """Ship all groups, stage by stage. If a group fails in a stage, no further stage follows.
 
-    A stage that an earlier try has shipped is shipped again only if edits of the stage before were shipped again: it must follow
-    them.
+    A stage that an earlier try has shipped is shipped again only after edits of the stage before: it must follow them.
     """
     stays = [(group.group, stay) for group, scans in zip(groups, scanned, strict=True) for stay in _stays(scans)]
     of_group, regions = stages_of(stays), {stay.region for _, stay in stays}

@@ -79,22 +79,16 @@ class IntervalScan:
             np.bincount(region_of, np.where(shipped, what, 0), len(regions)).astype(np.int64)
             for what in (np.ones(len(index)), kept.cells, kept.size)
         )
-        moving = set(region_of[kept.reason == Reason.REGION_EVENT].tolist())
         for number in np.flatnonzero(edits).tolist():
             table = table_name(batch, int(examples[number])).decode(errors="replace")
             count = TableCount(int(edits[number]), int(cells[number]), int(sizes[number]))
             self._tables[table] = self._tables.get(table, TableCount()) + count
-        self._note_stays(index.sequence_id, regions, region_of, shipped, moving, kept)
+        self._note_stays(index.sequence_id, kept, regions, region_of, shipped)
 
     def _note_stays(
-        self,
-        sequence: np.ndarray,
-        regions: np.ndarray,
-        region_of: np.ndarray,
-        shipped: np.ndarray,
-        moving: set[int],
-        kept: KeptEdits,
+        self, sequence: np.ndarray, kept: KeptEdits, regions: np.ndarray, region_of: np.ndarray, shipped: np.ndarray
     ) -> None:
+        moving = set(region_of[kept.reason == Reason.REGION_EVENT].tolist())
         for entry in np.flatnonzero(np.isin(region_of, list(moving))).tolist():
             region = region_key(int(regions[region_of[entry]]))
             if kept.reason[entry] == Reason.REGION_EVENT:

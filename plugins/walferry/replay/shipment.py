@@ -8,7 +8,7 @@ ships the whole group again: if an older edit were shipped last, it would lie ov
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Collection, Generator, Sequence
+from collections.abc import Collection, Generator, Sequence
 from dataclasses import dataclass, replace
 
 from walferry.base.errors import WalferryError, text_of
@@ -130,9 +130,6 @@ class IntervalWals(Feed):
         """Return the entries of the interval that belong to this stage."""
         return only(batch, self.job.interval.entries_of(batch) & self.stages.entries_of(batch, self.stage))
 
-    def handed_out(self, wal: int, batch: WalBatch) -> None:
-        """Do nothing: progress within a WAL is not noted."""
-
 
 class SummaryOnly:
     """Keeps in the group's summary which WALs are done (engine/feed.py). Writes to no queue."""
@@ -140,10 +137,9 @@ class SummaryOnly:
     pending = False
     whole_wals = True
 
-    def __init__(self, wals: tuple[WalFile, ...], counters: Counters, write: Callable[[GroupSummary], None]) -> None:
+    def __init__(self, wals: tuple[WalFile, ...], counters: Counters) -> None:
         self._wals = wals
         self._counters = counters
-        self.write = write
         self._done = 0
 
     def commit(self, watermark: WalOffset) -> None:
@@ -190,7 +186,7 @@ class _Shipment(Attempt[ReplayJob]):
             job=self._job, files=self._files, stages=self._stages, stage=self._stage,
             peer_rules=narrowed(rules, self._job.tables), copied=self._copied,
         )  # fmt: skip
-        return feed, SummaryOnly(self._files.wals, self._counters, self._write)
+        return feed, SummaryOnly(self._files.wals, self._counters)
 
     def why_stop(self) -> WalferryError | None:
         """Return why nothing may be sent any more: the peer was paused, or an initial snapshot of it has begun meanwhile."""

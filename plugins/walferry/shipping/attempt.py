@@ -18,7 +18,7 @@ from walferry.engine.counters import Counters
 from walferry.engine.feed import Commit, Feed
 from walferry.engine.gauges import Gauges
 from walferry.engine.in_flight import InFlight
-from walferry.engine.outcome import RunOutcome, noted_end
+from walferry.engine.outcome import RunOutcome
 from walferry.engine.run import Run
 from walferry.engine.summary import GroupSummary, Status
 from walferry.hbase.cluster import cluster_id
@@ -28,6 +28,7 @@ from walferry.replication.filters.rules import FilterRules
 from walferry.replication.filters.visibility import LabelFilter
 from walferry.replication.peers.reading import Peer, check_shippable, read_peer
 from walferry.replication.queues.lease import Lease
+from walferry.replication.sinks.errors import PeerClusterUnreachable
 from walferry.replication.sinks.of_peer import open_sink
 from walferry.replication.source.session import Session
 from walferry.shipping.candidates import candidates
@@ -48,7 +49,7 @@ class Attempt(ABC, Generic[J]):
     `write` keeps the group's summary. With a `lease` on the group's queue, the sink also writes there.
     """
 
-    backlog: ClassVar[bool]  # whether unshipped edits stay queued
+    backlog: ClassVar[bool]  # whether unshipped edits stay queued, so that the next batch ships them
 
     def __init__(
         self, job: J, session: Session, counters: Counters, missing: Collection[Missing], right: Right,
@@ -89,16 +90,21 @@ class Attempt(ABC, Generic[J]):
         self.publish()
 
     def publish(self) -> None:
-        """Write the summary with the present figures."""
+        """Write the summary with the present figures. Raises an error that ends the run if the right to ship is lost."""
         self._gauges.update()
         self._write(self._counters.summary())
 
     def run(self) -> None:
         """Ship the group, and leave the outcome in the counters. Raises errors that stop the whole group."""
-        tell_others = partial(note_down, self._session, self._job.peer_id, self._job.run_id)
         try:
-            with noted_end(self._counters, tell_others, backlog=self.backlog):
-                self._run()
+            self._run()
+        except PausedPeer as error:
+            self._counters.end(Status.PAUSED, str(error))
+        except PeerClusterUnreachable as error:
+            text = str(error) if self.backlog else error.problem
+            if not error.answered:  # otherwise this group's edits may be the trouble, and other groups try for themselves
+                note_down(self._session, self._job.peer_id, self._job.run_id, text)
+            self._counters.end(Status.PEER_DOWN, text)
         finally:
             self._gauges.update()
 
@@ -122,7 +128,7 @@ class Attempt(ABC, Generic[J]):
             status = Run(
                 feed=feed, commit=commit, sink=sink, limit=limit, labels=self._labels, counters=self._counters,
                 in_flight=self._in_flight, outcome=self._outcome, settings=job.settings, senders=job.senders,
-                deadline=self._deadline, stops=self.why_stop, gauges=self._gauges,
+                deadline=self._deadline, stops=self.why_stop, publish=self.publish,
             ).ship()  # fmt: skip
         self._counters.end(status)
 
@@ -164,7 +170,7 @@ class QueueAttempt(Attempt[GroupJob]):
             deadline=self._deadline, loaded=self._loaded,
         )  # fmt: skip
         archiver = Archiver(self._session, self._outcome.note, feed.give_up)
-        return feed, QueuePositions(self._wals, self._lease, self._counters, archiver, self._write)
+        return feed, QueuePositions(self._wals, self._lease, self._counters, archiver)
 
     def on_unreachable(self) -> None:
         """Look up how old the first edit is, too: the peer cluster's ZooKeeper does not answer, so no WAL is being read."""

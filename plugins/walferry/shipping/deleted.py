@@ -1,5 +1,4 @@
-"""Finds out which tables and families that the peer cluster lacks are deleted at the source too, so that their edits may be
-dropped.
+"""Finds out which tables and families that the peer cluster lacks are deleted at the source too: their edits may be dropped.
 
 If the peer cluster refuses edits and hbase.replication.drop.on.deleted.table or …columnfamily is set, HBase asks its own cluster.
 It drops the edits of tables or families that its own cluster lacks too. Walferry drops edits only of tables and families that the
@@ -50,12 +49,8 @@ def may_be_dropped(settings: PeerSettings, missing: Missing) -> bool:
 def attempt_without(settings: PeerSettings, right: Right, attempt: Callable[[Collection[Missing]], None]) -> None:
     """Call `attempt`, and call it again after each missing table or family whose edits the settings allow to drop.
 
-    Args:
-        settings: The peer's settings.
-        right: The right by which `attempt` sends.
-        attempt: Gets all tables and families that are known to be missing so far.
-
-    Raises NotAtPeerCluster if the edits must not be dropped, and whatever `attempt` raises.
+    `attempt` sends by `right`, and gets all tables and families that are known to be missing so far. Raises NotAtPeerCluster if
+    the edits must not be dropped, and whatever `attempt` raises.
     """
     missing: list[Missing] = []
     while True:
@@ -78,14 +73,11 @@ def deleted_at_source(session: Session, missing: Collection[Missing]) -> Deleted
         at = active_master(session.zk, session.nodes)
         with master.connect(at, login=session.source.login, timeout=MASTER_SECONDS) as connection:
             there = master.replicated_families(connection, sorted({table for table, _ in missing}))
-        in_meta = {table for table, family in missing if family is None and table not in there and _has_regions(session, table)}
+        gone = [table for table, family in missing if family is None and table not in there and not _has_regions(session, table)]
     except (ClusterError, ZNodeValueError, RpcError, RegionUnavailable, ScanGivenUp) as error:
         log.warning("whether the source has what the peer cluster lacks cannot be found out, so nothing is dropped: %s", error)
         return {}
-    deleted: dict[bytes, frozenset[bytes]] = {}
-    for table, family in missing:
-        if family is None and table not in there and table not in in_meta:
-            deleted[table.encode()] = frozenset()
+    deleted = {table.encode(): frozenset[bytes]() for table in gone}
     for table, family in missing:
         # As in HBase: the families of a deleted table are not checked.
         if family is not None and table in there and family not in there[table]:

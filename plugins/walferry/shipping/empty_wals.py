@@ -21,8 +21,7 @@ class DequeuedWals:
 def dequeue_empty(session: Session, plan: PeerPlan, holder: str) -> DequeuedWals:
     """Take the WALs of groups that are finished out of their queues, under each group's lease.
 
-    An idle server's rolled WALs are empty, so they need no Spark job. A group's holder may be dead while its session has not
-    ended yet.
+    An idle server's rolled WALs are empty, so they need no Spark job. A dead holder's session may not have ended yet.
     """
     dequeued, held = 0, []
     for group in plan.groups:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import TypeVar
 
 from kazoo.exceptions import AuthFailedError, ConnectionClosedError, SessionExpiredError
@@ -23,7 +23,7 @@ from walferry.engine.summary import GroupSummary, Status
 from walferry.hbase.files.quarantine import WAYS_OUT, is_broken
 from walferry.load.copy_records import under_way
 from walferry.replication.queues.errors import LeaseHeld, LeaseLost
-from walferry.replication.queues.lease import Lease, acquire
+from walferry.replication.queues.lease import acquire
 from walferry.replication.source.session import Session, open_session
 from walferry.shipping.attempt import QueueAttempt
 from walferry.shipping.deleted import attempt_without
@@ -66,7 +66,10 @@ def _ship_group(job: GroupJob, session: Session, known: dict[str, float]) -> Gro
     counters = Counters(before or GroupSummary(group=job.group))
     lease, ended = None, False
     try:
-        lease = acquire_lease(session, job, known)
+        seconds = job.settings.call_timeout_seconds
+        lease = after_killed_holder(
+            lambda: acquire(session, job.peer_id, job.group, job.holder, calls_seconds=seconds, known=known), job.deadline
+        )
         if (why := under_way(session, job.peer_id)) is None:
             attempt_without(job.settings, lease.right, lambda missing: QueueAttempt(job, session, lease, counters, missing).run())
         else:
@@ -95,14 +98,6 @@ def _ship_group(job: GroupJob, session: Session, known: dict[str, float]) -> Gro
 def _may_pass(error: Exception) -> bool:
     """Return whether the next try may succeed. It cannot if a keytab is missing, or if the ensemble refuses the login."""
     return not isinstance(error, WalferryError) or error.retry_helps
-
-
-def acquire_lease(session: Session, job: GroupJob, known: Mapping[str, float]) -> Lease:
-    """Take the group's lease. If its holder was killed, wait until the holder's session ends."""
-    seconds = job.settings.call_timeout_seconds
-    return after_killed_holder(
-        lambda: acquire(session, job.peer_id, job.group, job.holder, calls_seconds=seconds, known=known), job.deadline
-    )
 
 
 def after_killed_holder(take: Callable[[], T], deadline: float) -> T:

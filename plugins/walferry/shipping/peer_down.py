@@ -57,8 +57,7 @@ def forget_down(session: Session, peer_id: str, run_id: str) -> None:
 
 
 def known_down(session: Session, peer: Peer, run_id: str) -> str | None:
-    """Return why the peer cluster is down if a group of this run has noted it and it still seems to be down. Raises
-    ConnectError."""
+    """Return why the peer cluster is down, if a group of this run has noted it and it still seems to be. Raises ConnectError."""
     znode = read(session.zk, session.own.runs(peer.id))
     note = notes_in(znode.value).get(run_id) if znode else None
     if note is None:

@@ -84,8 +84,7 @@ class PeerPlan:
 def plan_peer(session: Session, peer_id: str, groups: Collection[str] | None = None) -> PeerPlan:
     """Return the plan for a peer: the queued WALs and their files, of all WAL groups or of those in `groups`.
 
-    Groups without candidates are left out. Each queue and each WAL folder is listed once. Positions are read only for WALs that a
-    run has begun to ship.
+    Groups without candidates are left out. Each queue and WAL folder is listed once. Only positions of WALs in progress are read.
 
     Raises WalferryError, StoreError: WrongRoot if no cluster keeps its WALs at the store's root.
     """
@@ -134,10 +133,8 @@ def _only(queue: Queue, groups: Collection[str] | None) -> Queue:
 def _plans(session: Session, groups: Sequence[GroupCandidates]) -> Iterator[GroupPlan]:
     store = session.store
     wanted = [(wal.queued.name, wal.dead_servers) for group in groups for wal in group.wals]
-    found: dict[str, WalLocation | NoFileRight | None] = {}
     refused: dict[str, NoFileRight] = {}
-    found |= locate_all(store, wanted, refused)
-    found |= refused
+    found: dict[str, WalLocation | NoFileRight | None] = {**locate_all(store, wanted, refused), **refused}
     unreadable = set[str]()
     for group in groups:
         plan = _plan(store, group, [found.get(wal.queued.name.text) for wal in group.wals], unreadable)
@@ -175,8 +172,7 @@ def _plan(
 def plan_wal(store: WalStore, candidate: Candidate, location: WalLocation | None, *, look: bool = True) -> PlannedWal:
     """Plan a candidate whose file was found at `location` (None: nowhere): `finished` if nothing of it is left to ship.
 
-    Without `look` the file is not opened, and the WAL does not count as finished. Raises WalMissing, PositionError, WalError,
-    StoreError.
+    Without `look` no file is opened, and the WAL is not `finished`. Raises WalMissing, PositionError, WalError, StoreError.
     """
     name, position = candidate.queued.name, candidate.queued.position
     if location is None:

@@ -12,7 +12,6 @@ from queue import SimpleQueue
 
 from walferry.engine.counters import Counters
 from walferry.engine.in_flight import WalOffset
-from walferry.engine.summary import GroupSummary
 from walferry.hbase.files.errors import UnreadableBytes
 from walferry.replication.queues.errors import LastWal
 from walferry.replication.queues.lease import Lease
@@ -91,14 +90,11 @@ class QueuePositions:
 
     whole_wals = False
 
-    def __init__(
-        self, wals: GroupWals, lease: Lease, counters: Counters, archiver: Archiver, write: Callable[[GroupSummary], None]
-    ) -> None:
+    def __init__(self, wals: GroupWals, lease: Lease, counters: Counters, archiver: Archiver) -> None:
         self._wals = wals
         self._lease = lease
         self._counters = counters
         self._archiver = archiver
-        self.write = write
         self._done = 0  # the number of WALs shipped to their ends
         self._to_archive: list[int] = []  # finished WALs that stay queued until they are copied
         self._registered = WalOffset(0, 0)

@@ -2,13 +2,13 @@
 
 Positions normally move as entries are acknowledged. HBase has written wrong ones, beyond the end of a file or within an entry
 (HBASE-29987): then nothing of the WAL's group is shipped. Moving a position back ships entries again, which is harmless. Moving a
-position ahead leaves entries out for good, so the operator has to ask for that. A wrong position does not show which entries are
-shipped.
+position ahead leaves entries out for good, so the operator has to ask for it. A wrong position does not show what is shipped.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import chain
 
 from kazoo.client import TransactionRequest
 from kazoo.exceptions import BadVersionError, NoNodeError
@@ -83,8 +83,7 @@ def look(session: Session, peer_id: str, wal: str, to: int) -> PositionChange:
 def set_position(session: Session, peer_id: str, wal: str, to: int, holder: str, *, leave_out: bool = False) -> PositionChange:
     """Set the WAL's position, under the lease of the WAL's group.
 
-    Raises the errors of `look`; LeaseHeld, LeaseLost, EnabledPeer, Contention; and PositionRefused if entries would be left out
-    and `leave_out` is not set.
+    Raises the errors of `look`, LeaseHeld, LeaseLost, EnabledPeer, Contention; PositionRefused for entries left out unasked.
     """
     with acquire(session, peer_id, parse_wal_name(wal).group, holder) as lease:
         change = look(session, peer_id, wal, to)
@@ -109,12 +108,10 @@ def set_position(session: Session, peer_id: str, wal: str, to: int, holder: str,
 def _candidate(session: Session, peer_id: str, wal: str) -> Candidate:
     """Return the WAL as it is queued, with its position."""
     queues = read_group(session, peer_id, parse_wal_name(wal).group)
-    for group in candidates(queues):
-        for candidate in group.wals:
-            if candidate.queued.name.text == wal:
-                return candidate
-    for queue in queues:
-        for queued in queue.wals:
-            if queued.name.text == wal:
-                raise LastWal(queued.path)
+    for candidate in chain.from_iterable(group.wals for group in candidates(queues)):
+        if candidate.queued.name.text == wal:
+            return candidate
+    for queued in chain.from_iterable(queue.wals for queue in queues):
+        if queued.name.text == wal:
+            raise LastWal(queued.path)
     raise WalGone(peer_id, wal)

@@ -82,8 +82,7 @@ class RowShipment:
 def row_shipment(session: Session, peer: Peer, attempt: str, name: str, rows: str) -> Iterator[RowShipment]:
     """Connect to the peer cluster for the length of a block, in the attempt of a run that holds the peer lock.
 
-    `attempt`, `name` and `rows` are the parameters of `row_right`. Raises RowsTaken, RightLost, PeerClusterUnreachable,
-    PeerError, WalferryError.
+    `attempt`, `name` and `rows` are those of `row_right`. Raises RowsTaken, RightLost, PeerClusterUnreachable, WalferryError.
     """
     source_id = cluster_id(session.zk, session.nodes)
     settings = settings_of(peer, session.source)

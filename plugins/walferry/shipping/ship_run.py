@@ -18,7 +18,7 @@ from walferry.base.jobs import Backend, BackendFailed, JobOutcome, Tell
 from walferry.base.texts import one_line
 from walferry.engine.summary import GroupSummary, Status
 from walferry.hbase.files.quarantine import BrokenWals
-from walferry.load.copy_records import under_way
+from walferry.load.copy_records import check_copied
 from walferry.load.records import forget_finished
 from walferry.replication.peers.settings import SinkKind
 from walferry.replication.queues.errors import QueuesMoving
@@ -103,8 +103,7 @@ def begin(run: ShipRun) -> list[GroupJob]:
         settings = settings_of(check_peer(session, run.peer_id), source, run.sink)
         if run.hfiles_from is not None:
             settings = replace(settings, hfiles_from=run.hfiles_from)
-        if (copying := under_way(session, run.peer_id)) is not None:
-            raise copying
+        check_copied(session, run.peer_id)
         wanted = groups_to_drain(session, run.peer_id, run.run_id) if run.recovery else run.groups
         groups = groups_to_ship(session, run.peer_id, wanted)
         begin_run(session, run.peer_id, run.run_id, KEPT_SECONDS if run.recovery else run.deadline + 3600)

@@ -3,8 +3,7 @@
 Cells get their timestamps from the RegionServers' clocks. So if the clocks of two clusters differ, time ranges and "the newest
 version" mean different things on them. No call returns a server's time. But each RegionServer reports to its master every three
 seconds, and the master says when, by the RegionServer's own clock, the last report was made. So the master is asked again and
-again. A new report was made between the last answer without it and the first one with it, by this machine's clock: that bounds
-the skew.
+again. A new report was made between the last answer without it and the first one with it, by our clock: that bounds the skew.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """Hashes a range's rows in buckets of rows.
 
 A bucket ends with a row whose key has a hash of a certain form. So the two sides find the same borders by themselves, and a row
-that only one side has moves no border but its own. A bucket's hash is the sum of its rows' hashes: the hash of two neighbouring
-buckets together is the sum of their hashes.
+that only one side has moves no border but its own. A bucket's hash is the sum of its rows' hashes, so hashes of buckets add up.
 
 A row's hash covers its key and its cells in their order, each with column, timestamp, type and value. Tags are left out:
 VerifyReplication does not see them either, and a peer cluster may number visibility labels differently.
@@ -10,8 +9,8 @@ VerifyReplication does not see them either, and a peer cluster may number visibi
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
@@ -25,19 +24,14 @@ ROWS_A_BUCKET: Final = 512  # on average
 _WHOLE_HASH: Final = (1 << 64) - 1
 
 
-@dataclass
-class Digest:
-    """The buckets of one side, in order. A bucket's border is its last row; the last bucket's border is None, the range's end."""
+@dataclass(frozen=True, slots=True)
+class Bucket:
+    """A bucket of one side. Its border is its last row; the last bucket's border is None, the range's end."""
 
-    borders: list[bytes | None] = field(default_factory=list)
-    hashes: list[int] = field(default_factory=list)
-    counts: list[int] = field(default_factory=list)
-
-    def add(self, border: bytes | None, hashed: int, count: int) -> None:
-        """Add a bucket."""
-        self.borders.append(border)
-        self.hashes.append(hashed & _WHOLE_HASH)
-        self.counts.append(count)
+    border: bytes | None
+    hashed: int
+    count: int
+    inside: tuple[bytes, ...] = ()  # the borders within, if it is several buckets in one
 
 
 @dataclass(frozen=True)
@@ -48,18 +42,18 @@ class Span:
     last: bytes | None
 
 
-def digest(blocks: Iterable[Rows]) -> Digest:
-    """Hash rows in buckets."""
-    found = Digest()
+def digest(blocks: Iterable[Rows]) -> list[Bucket]:
+    """Hash rows in buckets, in order."""
+    found = list[Bucket]()
     state = np.zeros(2, dtype=np.int64)
     for block in blocks:
         row = 0
         while row < len(block):
             row, ended = add_rows(block.data, block.cells, block.rows, row, ROWS_A_BUCKET - 1, state)
             if ended:
-                found.add(block.key(row - 1), int(state[0]), int(state[1]))
+                found.append(Bucket(block.key(row - 1), int(state[0]) & _WHOLE_HASH, int(state[1])))
                 state[:] = 0
-    found.add(None, int(state[0]), int(state[1]))
+    found.append(Bucket(None, int(state[0]) & _WHOLE_HASH, int(state[1])))
     return found
 
 
@@ -70,10 +64,10 @@ def row_hashes(block: Rows) -> Ints:
     return out
 
 
-def differing(one: Digest, other: Digest, buckets_a_span: int) -> tuple[int, list[Span]]:
+def differing(one: Sequence[Bucket], other: Sequence[Bucket], buckets_a_span: int) -> tuple[int, list[Span]]:
     """Count the rows in equal buckets, and list spans of the others. A span has at most `buckets_a_span` buckets of a side."""
     equal, spans = 0, list[Span]()
-    common = set(one.borders) & set(other.borders)
+    common = {bucket.border for bucket in one} & {bucket.border for bucket in other}
     after: bytes | None = None
     length = 0  # buckets of the last span
     for mine, theirs in zip(_merged(one, common), _merged(other, common), strict=True):
@@ -93,25 +87,16 @@ def differing(one: Digest, other: Digest, buckets_a_span: int) -> tuple[int, lis
     return equal, spans
 
 
-@dataclass(frozen=True)
-class _Merged:
-    """The buckets of one side up to a border that both sides have, as one bucket. `inside` are the borders between them."""
-
-    border: bytes | None
-    hashed: int
-    count: int
-    inside: tuple[bytes, ...]
-
-
-def _merged(side: Digest, common: set[bytes | None]) -> list[_Merged]:
+def _merged(side: Sequence[Bucket], common: set[bytes | None]) -> list[Bucket]:
+    """Return the buckets up to each border that both sides have as one bucket."""
     merged, hashed, count, inside = [], 0, 0, list[bytes]()
-    for border, bucket, rows in zip(side.borders, side.hashes, side.counts, strict=True):
-        hashed, count = hashed + bucket & _WHOLE_HASH, count + rows
-        if border is None or border in common:
-            merged.append(_Merged(border, hashed, count, tuple(inside)))
+    for bucket in side:
+        hashed, count = hashed + bucket.hashed & _WHOLE_HASH, count + bucket.count
+        if bucket.border is None or bucket.border in common:
+            merged.append(Bucket(bucket.border, hashed, count, tuple(inside)))
             hashed, count, inside = 0, 0, []
         else:
-            inside.append(border)
+            inside.append(bucket.border)
     return merged
 
 

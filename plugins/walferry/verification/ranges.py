@@ -38,8 +38,7 @@ class RangeComparison:
 
     def __init__(
         self, source: Tables, peer_cluster: Tables, part: TableRange, options: Options,
-        sleep: Callable[[float], None] = time.sleep,
-        *, max_key_bytes: int = MAX_KEY_BYTES,
+        sleep: Callable[[float], None] = time.sleep, *, max_key_bytes: int = MAX_KEY_BYTES,
     ) -> None:  # fmt: skip
         self._source = source
         self._peer_cluster = peer_cluster

@@ -176,7 +176,7 @@ def queue_positions(kept: Kept, row: list[int], counters: Counters, wals: GroupW
         kept.faults.maybe()
 
     archiver = SimpleNamespace(pending=False, wanted=False, has=lambda number: True, stop=lambda: None)
-    return QueuePositions(wals, Lease(kept, live), counters, archiver, write)  # type: ignore[arg-type]
+    return QueuePositions(wals, Lease(kept, live), counters, archiver), write  # type: ignore[arg-type]
 
 
 def summary_only(kept: Kept, row: list[int], counters: Counters, wals: GroupWals) -> Any:
@@ -187,7 +187,7 @@ def summary_only(kept: Kept, row: list[int], counters: Counters, wals: GroupWals
             kept.finish(kept.done)
         kept.faults.maybe()
 
-    return SummaryOnly(tuple(SimpleNamespace(name=SimpleNamespace(text=str(wal)), size=1) for wal in row), counters, write)  # type: ignore[arg-type]
+    return SummaryOnly(tuple(SimpleNamespace(name=SimpleNamespace(text=str(wal)), size=1) for wal in row), counters), write  # type: ignore[arg-type]
 
 
 def one_run(kept: Kept, make: Any, senders: int, stops: Callable[[], WalferryError | None] = lambda: None) -> Status:
@@ -199,24 +199,30 @@ def one_run(kept: Kept, make: Any, senders: int, stops: Callable[[], WalferryErr
     ]
     wals = GroupWals(tuple(queued), [1 << 20] * len(row))  # type: ignore[arg-type]
     counters, in_flight = Counters(kept.summary), InFlight()
-    commit = make(kept, row, counters, wals)
+    commit, write = make(kept, row, counters, wals)
+    gauges = Gauges(counters, in_flight, "the target")
     feed: Feed = Wals([kept.row[wal] for wal in row], positions, wals)
     limit = SimpleNamespace(
         send=lambda send, requests, deadline: send(requests, deadline), settings=lambda settings: settings, look=lambda: None,
         leave=lambda: None,
     )  # fmt: skip
+
+    def publish() -> None:
+        gauges.update()
+        write(counters.summary())
+
     run = Run(
         feed=feed, commit=commit, sink=kept.target, limit=limit, labels=LabelFilter(VisibilityLabels.REFUSE, dict),  # type: ignore[arg-type]
         counters=counters, in_flight=in_flight, outcome=RunOutcome(), settings=PeerSettings(shipment_bytes=400), senders=senders,
-        deadline=float("inf"), stops=stops, gauges=Gauges(counters, in_flight, "the target"),
+        deadline=float("inf"), stops=stops, publish=publish,
     )  # fmt: skip
     try:
         status = run.ship()
     except PausedPeer:
-        commit.write(counters.summary())  # as who runs it does
+        write(counters.summary())  # as who runs it does
         raise
     assert in_flight.low_watermark() == WalOffset(len(row), 0)
-    run.publish()
+    publish()
     return status
 
 

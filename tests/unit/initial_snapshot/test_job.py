@@ -16,7 +16,6 @@ from walferry.initial_snapshot.manifest import SnapshotRegion
 from walferry.initial_snapshot.region_copy import RegionTask
 from walferry.initial_snapshot.targets import MadeTarget
 from walferry.load.copied_tables import ChosenTable
-from walferry.load.copy_border import Border
 from walferry.load.copy_records import CopyWay, RegionRecord, TableRecord
 from walferry.load.earlier_loads import LoadedBefore
 from walferry.load.errors import CopyRefused
@@ -149,9 +148,9 @@ class Source:
         self.reported.append("look")
         return self.lives.pop(0)
 
-    def _border(self, *_: object) -> Border:
+    def _border(self, *_: object) -> Load:
         self.reported.append("border")
-        return Border({})
+        return Load("run", {}, initial_snapshot=True)
 
     def _take(self, table: str) -> str:
         self.reported.append(table)

@@ -14,12 +14,12 @@ Three more kinds of cells are dropped: cells of tables and families that are kno
 HBaseInterClusterReplicationEndpoint; cells that the peer cluster has got as files; and cells older than an initial snapshot.
 
 Nothing is decoded or re-encoded: the result lists, for each entry, the byte spans of the buffer to ship. This module only finds
-the descriptors of bulk loads and the cells with visibility labels. The sink decides about the bulk loads, visibility.py about the
-labelled cells.
+the descriptors of bulk loads and the cells with visibility labels, about which the sink and visibility.py decide.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Final
 from uuid import UUID
@@ -62,26 +62,21 @@ class KeptEdits:
     span_start: Ints
     span_end: Ints
 
+    def spans(self, batch: WalBatch, i: int) -> Iterator[bytes]:
+        """Yield the bytes of an entry's spans."""
+        for j in range(int(self.span_first[i]), int(self.span_first[i + 1])):
+            yield batch.buf[int(self.span_start[j]) : int(self.span_end[j])].tobytes()
+
 
 def filter_batch(batch: WalBatch, rules: FilterRules, path: str) -> KeptEdits:
-    """Decide which edits of the WAL batch `batch` the peer gets.
-
-    Raises WalCorruptError with `path` and the offset if a WALKey cannot be parsed.
-    """
+    """Decide which edits of a WAL batch the peer gets. Raises WalCorruptError, with `path`, for a malformed WALKey."""
     kept = _filter_batch(batch, rules, path)
-    if rules.tables.deleted:
-        _note_lost(batch, kept, replace(rules, tables=replace(rules.tables, deleted={})), path, Reason.DELETED)
-    if rules.tables.loaded:
-        _note_lost(batch, kept, replace(rules, tables=replace(rules.tables, loaded={})), path, Reason.LOADED)
-    if rules.tables.copied:
-        _note_lost(batch, kept, replace(rules, tables=replace(rules.tables, copied={})), path, Reason.COPIED)
+    for rule, reason in (("deleted", Reason.DELETED), ("loaded", Reason.LOADED), ("copied", Reason.COPIED)):
+        if getattr(rules.tables, rule):  # entries that would be shipped without this rule get its reason
+            without = replace(rules, tables=replace(rules.tables, **{rule: {}}))  # type: ignore[arg-type]  # of a rule
+            lost = (_filter_batch(batch, without, path).cells > 0) & (kept.cells == 0) & (kept.reason != Reason.BULK_LOAD)
+            kept.reason[lost] = reason
     return kept
-
-
-def _note_lost(batch: WalBatch, kept: KeptEdits, without: FilterRules, path: str, reason: Reason) -> None:
-    """Note the reason for entries that would be shipped under the other rules."""
-    lost = (_filter_batch(batch, without, path).cells > 0) & (kept.cells == 0) & (kept.reason != Reason.BULK_LOAD)
-    kept.reason[lost] = reason
 
 
 def _filter_batch(batch: WalBatch, rules: FilterRules, path: str) -> KeptEdits:

@@ -19,15 +19,15 @@ If HBase cannot put a cell's labels in words (because the table lacks a label, o
 that lets other users see it. Walferry stops there.
 
 ReplicationSink makes one mutation of adjacent cells with the same row and type, and the peer cluster applies the mutation's first
-expression to all its cells. So an entry in which these expressions differ, such as one with two puts to one row, is shipped
-as several entries.
+expression to all its cells. So an entry in which they differ, as by two puts to one row, is shipped as several entries.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
+from itertools import chain
 
 import numpy as np
 
@@ -91,10 +91,7 @@ class LabelFilter:
         return cls(VisibilityLabels(session.source.visibility_labels), partial(visibility_labels, session.zk, session.nodes))
 
     def apply(self, batch: WalBatch, kept: KeptEdits, path: str) -> tuple[WalBatch, KeptEdits]:
-        """Return the WAL batch in the form in which it is shipped.
-
-        Raises LabelsRefused, with `path`, at the first entry that must not be shipped.
-        """
+        """Return the WAL batch as it is shipped. Raises LabelsRefused, with `path`, at the first entry that must not go."""
         found = np.flatnonzero(kept.labelled)
         if not found.size or self._policy is VisibilityLabels.SHIP:
             return batch, kept
@@ -114,7 +111,7 @@ class LabelFilter:
         """Return an entry's cells with their labels in words, split into one part for each new entry."""
         parts = [_Part()]
         row_and_type = expression = None
-        for cell in _cells(batch, kept, i):
+        for cell in chain.from_iterable(map(split_cells, kept.spans(batch, i))):
             row, tags = cell.row, self._translate(cell.tags)
             if row_and_type == (row, cell.type) and expression != tags.expression:
                 parts.append(_Part())
@@ -211,12 +208,6 @@ def _ordinals(content: bytes) -> list[int]:
     if shift or not found:
         raise Untranslatable(f"whose ordinals cannot be parsed ({content.hex()})")
     return found
-
-
-def _cells(batch: WalBatch, kept: KeptEdits, i: int) -> Iterator[Cell]:
-    """Yield the kept cells of an entry."""
-    for j in range(int(kept.span_first[i]), int(kept.span_first[i + 1])):
-        yield from split_cells(batch.buf[int(kept.span_start[j]) : int(kept.span_end[j])].tobytes())
 
 
 def _where(batch: WalBatch, i: int) -> str:

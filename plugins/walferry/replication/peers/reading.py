@@ -267,10 +267,7 @@ def check_understood(peer: Peer) -> None:
 
 
 def disabled_guard(zk: KazooClient, nodes: ZNodes, peer_id: str) -> Guard:
-    """Make a guard that lets writes pass only while the peer stays DISABLED, as it is now.
-
-    Raises MissingPeer, EnabledPeer, ZNodeValueError.
-    """
+    """Make a guard that lets writes pass only while the peer stays DISABLED. Raises MissingPeer, EnabledPeer, ZNodeValueError."""
     version = _disabled_version(zk, nodes, peer_id)
 
     def broken() -> PeerError:

@@ -6,6 +6,7 @@ also find servers that died while no watcher was running. `DeadServersStream` an
 
 import time
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 
 from kazoo.client import KazooClient
@@ -114,11 +115,9 @@ def shippable_peers(session: Session, watch: Watch | None = None) -> frozenset[s
             retried(session.zk, session.zk.exists, session.nodes.peer_state(peer_id), watch=watch)
     found = set()
     for peer in read_peers(session.zk, session.nodes).peers:
-        try:
+        with suppress(PeerError):
             check_shippable(peer)
-        except PeerError:
-            continue
-        found.add(peer.id)
+            found.add(peer.id)
     return frozenset(found)
 
 

@@ -6,7 +6,7 @@ Walferry may have moved the group since, or may be moving it now.
 
 from dataclasses import dataclass
 
-from walferry.base.zk.client import children, read_all
+from walferry.base.zk.client import children
 from walferry.hbase.cluster import is_live
 from walferry.hbase.names import as_wal_name, parse_queue_id
 from walferry.replication.queues.consistent import looked_for
@@ -28,8 +28,7 @@ def find_wal(session: Session, peer_id: str, wal: str) -> str | None:
     """Return the znode of a WAL in any of the peer's queues; None if no queue contains it. Raises QueuesMoving."""
 
     def look() -> str | None:
-        paths = [f"{queue}/{wal}" for queue in queue_paths(session, peer_id)]
-        return next((path for path, znode in zip(paths, read_all(session.zk, paths), strict=True) if znode is not None), None)
+        return next(iter(read_values(session, [f"{queue}/{wal}" for queue in queue_paths(session, peer_id)])), None)
 
     return looked_for(session, look, lambda first, again: first or again, enough=lambda found: found is not None)
 

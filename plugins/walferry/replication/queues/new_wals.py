@@ -77,10 +77,7 @@ def commit(session: Session, peer_id: str, key: str, newest: Timestamps) -> bool
 
 
 class NewWalsStream(Watcher):
-    """Announces new closed WALs of one peer for one mark.
-
-    Use `async with`, or `close` it at the end, so that no session or thread is left.
-    """
+    """Announces new closed WALs of one peer for one mark. Use `async with`, or `close` it: it has a session and a thread."""
 
     def __init__(self, source: SourceCluster, peer_id: str, key: str) -> None:
         super().__init__(source.quorum, source.login)

@@ -299,14 +299,6 @@ def _in_order(path: str, names: Collection[str]) -> tuple[list[WalName], tuple[s
     return wals, tuple(problems)
 
 
-def position_in(value: bytes, znode: str) -> int | PositionError:
-    """Return a WAL's position, or the error if it cannot be parsed."""
-    try:
-        return decode_position(value, znode)
-    except PositionError as problem:
-        return problem
-
-
 def _listing(
     session: Session,
     peer_id: str | None,
@@ -359,4 +351,9 @@ def _of_group(queue: _Names, group: str | None) -> _Names:
 
 
 def _queued(wal: WalName, path: str, znode: ZNode) -> QueuedWal:
-    return QueuedWal(wal, path, position_in(znode.value, path), int(znode.stat.version), int(znode.stat.mtime))
+    """Return a WAL with its position, or with the error if the position cannot be parsed."""
+    try:
+        position: int | PositionError = decode_position(znode.value, path)
+    except PositionError as problem:
+        position = problem
+    return QueuedWal(wal, path, position, int(znode.stat.version), int(znode.stat.mtime))

@@ -19,10 +19,10 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from urllib.parse import unquote
 
-from kazoo.exceptions import NodeExistsError, NoNodeError
+from kazoo.exceptions import NodeExistsError
 
 from walferry.base.errors import WalferryError
-from walferry.base.zk.client import retried
+from walferry.base.zk.client import delete_unused, retried
 from walferry.hbase.files.closedness import WalMissing
 from walferry.hbase.files.errors import StoreError, UnreadableBytes
 from walferry.hbase.files.systems import copy_file, delete_empty_folder, delete_file, file_size, list_entries
@@ -119,7 +119,7 @@ def archive_wal(session: Session, wal: WalName, dead_servers: Sequence[str], sto
         except (StoreError, WalMissing, OSError) as error:
             raise NotArchived(wal, archive.root, error) from error
         finally:
-            _delete(session, node)
+            delete_unused(session.zk, node)  # it may be gone with the session
     return False
 
 
@@ -190,10 +190,3 @@ def _created(session: Session, node: str) -> bool:
         found = retried(session.zk, session.zk.exists, node)
         return found is not None and session.zk.client_id is not None and found.ephemeralOwner == session.zk.client_id[0]
     return True
-
-
-def _delete(session: Session, node: str) -> None:
-    try:
-        retried(session.zk, session.zk.delete, node)
-    except NoNodeError:  # deleted by an earlier try of this call, or with the session
-        return

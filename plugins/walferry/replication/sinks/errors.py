@@ -12,11 +12,9 @@ class Stopped(Exception):
 
 
 class PeerClusterUnreachable(WalferryError):
-    """`peer_cluster` has acknowledged nothing since `since` (seconds since the epoch), in `tries` tries; the last try failed with
-    `last_error`.
+    """`peer_cluster` has acknowledged nothing since `since` (s since the epoch), in `tries` tries; the last gave `last_error`.
 
-    `tries` is 0 if the deadline had passed before the first one. `answered` is true if the last try failed with an error from the
-    peer cluster itself.
+    `tries` is 0 if the deadline had passed before the first one. `answered`: whether the peer cluster itself sent the last error.
     """
 
     def __init__(
@@ -48,8 +46,7 @@ class PeerClusterRefusesLogin(WalferryError):
 
 
 class CellRefused(WalferryError):
-    """A cell exceeds the size that `server` of the peer cluster accepts. The peer cluster is otherwise fine, and other cells
-    arrive."""
+    """A cell exceeds the size that `server` of the peer cluster accepts. The peer cluster is fine, and other cells arrive."""
 
     retry_helps = False
 
@@ -64,8 +61,7 @@ class CellRefused(WalferryError):
 
 
 class NotAtPeerCluster(WalferryError):
-    """The peer cluster has no table `table`, or its table has no family `family`. The text comes from `refusal`, the peer
-    cluster's answer."""
+    """The peer cluster lacks the table, or the `family` of it. The text comes from `refusal`, the peer cluster's answer."""
 
     retry_helps = False
 

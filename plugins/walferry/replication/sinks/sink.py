@@ -3,8 +3,7 @@
     WalBatch + Kept  →  Sink.take  →  Take.request, Sink.join  →  Request  →  Sender.send
 
 The reader hands over a batch and the edits that the filters kept. The sink says which entries it sends, and makes requests of
-them. Shipping decides how many entries fit into a request, and which sender gets it when. A request is opaque to shipping, which
-only counts its contents.
+them. Shipping decides how many entries fit into a request, and which sender gets it when, but only counts its contents.
 
 A sink keeps two promises:
 
@@ -85,8 +84,7 @@ class Sender(Protocol):
     def send(self, requests: Sequence[SinkRequest], deadline: float) -> None:
         """Return when all requests are acknowledged: several in a row, or one that goes alone. `deadline` is on time.monotonic.
 
-        Raises PeerClusterUnreachable when the deadline or the sink's patience is over, Stopped, and other errors that trying
-        again does not repair.
+        Raises PeerClusterUnreachable when the deadline or the sink's patience is over, Stopped, and other lasting errors.
         """
 
 

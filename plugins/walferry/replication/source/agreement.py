@@ -47,10 +47,7 @@ def check_peer(session: Session, peer_id: str, *, even_paused: bool = False) -> 
 
 
 def check_agreement(session: Session, peer_id: str) -> None:
-    """Check that the Master and ZooKeeper agree on this peer.
-
-    Raises StalePeer if they disagree, MasterSilent if the Master cannot be asked.
-    """
+    """Check that the Master and ZooKeeper agree on this peer. Raises StalePeer, or MasterSilent if it cannot be asked."""
     for problem in disagreements(session, [peer_id]).values():
         raise problem
 

@@ -142,8 +142,7 @@ class SourceCluster(Strict):
         ))  # fmt: skip
 
     def conn_id_of(self, cluster_key: str, conn_id: str | None) -> str | None:
-        """Return the id of the peer cluster's connection: the one that a peer names, else the one for its cluster key, else
-        None."""
+        """Return the id of the peer cluster's connection: the one that a peer names, else the one for its cluster key."""
         return conn_id or self.peer_conn_ids.get(canonical(cluster_key))
 
     def to_json(self) -> str:

@@ -23,8 +23,7 @@ HBase's replication settings have HBase's names: see replication/peers/settings.
 The fields of a login (principal, keytab, …) are described in logins.py, the logins to the peer clusters in peer_logins.py.
 
 The key provider is for encrypted WALs (walferry.hbase.crypto.provider). The connection's password is not used, and is refused
-together with a key provider or a login: it could reach the Spark tasks only through arguments or Spark's settings, which every
-user can see.
+together with a key provider or a login: it could reach the Spark tasks only through arguments or settings that all users see.
 """
 
 from __future__ import annotations

@@ -1,5 +1,4 @@
-"""Ships a backlog as HFiles: sorts the edits of many WALs, writes files cut at the peer cluster's regions, and has the peer
-cluster load them.
+"""Ships a backlog as HFiles: sorts the edits of many WALs, writes files cut at the peer cluster's regions, and has it load them.
 
 targets                 the peer cluster's tables before a run: their regions, and how their files are written
 fitness                 says why edits of a table may not be loaded as files

@@ -105,10 +105,7 @@ def load_backlog(jobs: Sequence[GroupJob], on: Backend, *, say: Tell = print, te
 
 
 class NotForFiles(Exception):
-    """The backlog is shipped by requests, for the reason in the message. A signal, not an error.
-
-    `tell` says whether users have to know.
-    """
+    """The backlog is shipped by requests, for the reason in the message. A signal, not an error. `tell`: users have to know."""
 
     def __init__(self, why: str, *, tell: bool = True) -> None:
         super().__init__(why)
@@ -158,8 +155,7 @@ def _taken(session: Session, jobs: Sequence[GroupJob], leases: ExitStack) -> lis
 
 
 def _without_loaded(session: Session, peer_id: str, groups: Sequence[_Group], peer_cluster: Tables) -> list[_Group]:
-    """Return the groups without loaded WALs, after deleting the files that killed loads of the groups have left at the peer
-    cluster.
+    """Return the groups without loaded WALs, after deleting files that their killed loads have left at the peer cluster.
 
     The tasks leave out edits that an initial snapshot contains because it is newer.
     """
@@ -304,16 +300,14 @@ class _Loading:
                     group.lease.register_position(wal.name, report.end)
         summary = done.summary(
             before or GroupSummary(group=group.job.group), group.found, group.wals, peer_cluster=str(self.peer.peer_cluster),
-            whole=whole,
-            removed=removed, seconds=seconds, not_loaded="" if whole else not_loaded,
+            whole=whole, removed=removed, seconds=seconds, not_loaded="" if whole else not_loaded,
         )  # fmt: skip
         write_group(self.session, self.peer.id, self.job.run_id, summary)
         return summary if whole else None
 
 
 def why_not(note: LoadFolder, peer_cluster: Tables, planned: PlannedRegion, source_root: str) -> str | None:
-    """Try whether the peer cluster takes files: have a folder made for a load into a region, make a file in it, and have it
-    deleted.
+    """Try whether the peer cluster takes files: have a folder made for a load, make a file in it, and have it deleted.
 
     Returns the reason if the peer cluster does not. A server of HBase 1 does not know PrepareBulkLoad. With AccessController the
     user needs CREATE or ADMIN on the table. The file system may refuse the write, or be out of reach from here. But a region that

@@ -1,8 +1,7 @@
 """Says why edits of a table may not be loaded as files, from the peer cluster's data: its schema, its regions, its own peers.
 
 A bulk load passes by everything that a put meets: coprocessors' hooks, the memstore's sequence numbers, the peer cluster's own
-replication. docs/hfiles.md has the whole list, including the points that need no rule. Each function returns the first reason in
-a few words, or an empty text.
+replication. docs/hfiles.md has the whole list, including the points that need no rule. Each function returns the first reason.
 
     TableSchema         attributes  READONLY=true · coprocessor$1=<jar>|<class>|<priority>|<arguments>
       ColumnFamilySchema  attributes  NEW_VERSION_BEHAVIOR=true · IS_MOB=true · ENCRYPTION=AES · REPLICATION_SCOPE=1 …
@@ -65,13 +64,11 @@ class OwnPeers:
 
 
 def read_own_peers(master: Connection, source_id: UUID) -> OwnPeers:
-    """Ask the peer cluster's Master for the peer cluster's own peers, whatever their states, and leave out peers that lead to the
-    source.
+    """Ask the peer cluster's Master for its own peers, whatever their states, and leave out peers that lead to the source.
 
     ZooKeeper need not contain them: a cluster may keep its peers in files, and then leaves old copies in ZooKeeper
     (replication/source/agreement.py). If two clusters replicate to each other, the peer cluster has a peer to the source. That
-    peer gets none of these edits in any case, because they carry the source's id. Raises an RpcError if the Master does not
-    answer.
+    peer gets none of these edits in any case, because they carry the source's id. Raises RpcError if it does not answer.
     """
     try:
         listing = [peer_of_master(peer) for peer in list_peers(master)]
@@ -131,9 +128,9 @@ def unfit_family(table: bytes, family: pb.ColumnFamilySchema, own_peers: OwnPeer
     scope = attributes.get("REPLICATION_SCOPE", "0")
     if scope != "0" and (takers := own_peers.takers(table, family.name)):
         return (
-            f"family {name} has REPLICATION_SCOPE {scope} at the peer cluster, and {takers}: that peer gets bulk loads only if "
-            f"the "
-            "peer cluster's RegionServers replicate them (hbase.replication.bulkload.enabled), which cannot be seen from outside"
+            f"family {name} has REPLICATION_SCOPE {scope} at the peer cluster, and {takers}: that peer gets bulk loads only "
+            "if the peer cluster's RegionServers replicate them (hbase.replication.bulkload.enabled), which cannot be seen from "
+            "outside"
         )
     return ""
 

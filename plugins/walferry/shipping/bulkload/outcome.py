@@ -6,7 +6,7 @@ import time
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import chain
+from itertools import chain, takewhile
 
 from walferry.engine.summary import GroupSummary, Status
 from walferry.hbase.names import family_text
@@ -31,8 +31,7 @@ class LoadedGroup:
 
     def summary(
         self, before: GroupSummary, found: GroupCandidates, wals: Sequence[LoadWal], *, peer_cluster: str, whole: bool,
-        removed: int,
-        seconds: float, not_loaded: str,
+        removed: int, seconds: float, not_loaded: str,
     ) -> GroupSummary:  # fmt: skip
         """Return the group's summary after the load. If it is not `whole`, requests go on, and count the edits that they read."""
         counts = [counts for report in self.reports for name, counts in report.tables.items() if name in self.tables]
@@ -111,12 +110,7 @@ def _check_runs(outcomes: Iterable[PartitionOutcome], prefixes: Iterable[Sequenc
 
 def _prefix(group: Sequence[LoadWal], wanted: WantedRuns, reports: dict[int, WalReport]) -> list[WalReport]:
     """Return the reports of a group's WALs up to the first WAL that is not loaded."""
-    found = []
-    for wal in group:
-        if wal.number not in reports or not wanted.wal(wal.number):
-            break
-        found.append(reports[wal.number])
-    return found
+    return [reports[wal.number] for wal in takewhile(lambda wal: wal.number in reports and wanted.wal(wal.number), group)]
 
 
 def _loaded(outcomes: Sequence[PartitionOutcome], groups: Sequence[LoadedGroup]) -> str:

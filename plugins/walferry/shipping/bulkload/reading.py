@@ -161,8 +161,7 @@ def with_expressions(batch: WalBatch, kept: KeptEdits) -> npt.NDArray[np.bool_]:
     """Return for each entry whether one of its kept cells has a visibility expression in words.
 
     Only a put turns such expressions into a peer cluster's own labels. A cluster without VisibilityController that gets edits
-    from a cluster with VisibilityReplication has such cells in its WALs. If they were loaded as they are, all users would see
-    them.
+    from a cluster with VisibilityReplication has such cells in its WALs. Loaded as they are, they would be visible to all.
     """
     found = np.zeros(len(batch.index), np.bool_)
     _find(batch.buf, kept.span_first, kept.span_start, kept.span_end, found)

@@ -49,8 +49,7 @@ class Targets:
 
 
 def read_targets(peer_cluster: Tables, master: Connection, wants: PeerTables, source_id: UUID) -> Targets:
-    """Look at all tables of the peer cluster that the peer gets. `master` is the peer cluster's, `source_id` the source's cluster
-    id.
+    """Look at all tables of the peer cluster that the peer gets. `master` is its Master, `source_id` the source's cluster id.
 
     Raises AccessDenied if the user has neither ADMIN nor CREATE on one of them, ConnectError, TooManyRegions, RegionUnavailable,
     ScanGivenUp, RpcError. Nothing is known then, so no edits may be loaded as files.

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import takewhile
 
 from walferry.hbase.errors import PositionError
 from walferry.hbase.files.store import WalLocation
@@ -38,9 +39,13 @@ class LoadWal:
 
 def number_wals(groups: Sequence[Sequence[Candidate]], found: Mapping[str, WalLocation]) -> list[list[LoadWal]]:
     """Return each group's WALs that may be loaded: the ones before the first WAL whose file or position is unknown."""
-    known = [_known(group, found) for group in groups]
+
+    def is_known(wal: Candidate) -> bool:
+        return wal.queued.name.text in found and not isinstance(wal.queued.position_or_problem, PositionError)
+
     numbered, start = [], 0
-    for group, all_of_group in zip(known, groups, strict=True):
+    for all_of_group in groups:
+        group = list(takewhile(is_known, all_of_group))
         end = start + len(group)
         numbered.append(
             [
@@ -51,13 +56,6 @@ def number_wals(groups: Sequence[Sequence[Candidate]], found: Mapping[str, WalLo
         )  # fmt: skip
         start = end
     return numbered
-
-
-def _known(group: Sequence[Candidate], found: Mapping[str, WalLocation]) -> Sequence[Candidate]:
-    for i, wal in enumerate(group):
-        if wal.queued.name.text not in found or isinstance(wal.queued.position_or_problem, PositionError):
-            return group[:i]
-    return group
 
 
 def parts_of(wals: Sequence[LoadWal], cores: int, least_bytes: int) -> list[list[LoadWal]]:

@@ -14,22 +14,11 @@ from walferry.hbase.rpc.errors import MAX_TRACE_CHARS, ProtocolError, RemoteErro
 
 # A result, unlike the header of an answer, does not say whether trying again helps: HBase's clients go by the class. These are
 # the DoNotRetryIOExceptions that a put or a delete may meet, and the exception that a server throws for a method it lacks.
-_FINAL = frozenset(
-    {
-        "AccessDeniedException",
-        "ConstraintException",
-        "CoprocessorException",
-        "DoNotRetryIOException",
-        "FailedSanityCheckException",
-        "InvalidQuotaSettingsException",
-        "NoSuchColumnFamilyException",
-        "QuotaExceededException",
-        "SpaceLimitingException",
-        "TableNotFoundException",
-        "UnknownProtocolException",
-        "UnsupportedOperationException",
-    }
-)
+_FINAL = frozenset({
+    "AccessDeniedException", "ConstraintException", "CoprocessorException", "DoNotRetryIOException", "FailedSanityCheckException",
+    "InvalidQuotaSettingsException", "NoSuchColumnFamilyException", "QuotaExceededException", "SpaceLimitingException",
+    "TableNotFoundException", "UnknownProtocolException", "UnsupportedOperationException",
+})  # fmt: skip
 _SHOWN_BYTES = 100  # of unreadable bytes, in messages
 # The answer of a server with hbase.rpc.rows.size.threshold.reject to more actions than hbase.rpc.rows.warning.threshold.
 _TOO_MANY_ACTIONS = "Rejecting large batch operation"

@@ -3,8 +3,7 @@
     mutation   a run of cells of one row and one type within an entry; delete markers make a Delete, all other cells a Put
     _cs.id     int32 count, (int64 most, int64 least significant half)*: the cluster ids of the entry's WALKey
 
-The entries are those that `shipment.assemble` wrote, so their layout is known, and every length in them was checked when they
-were read.
+The entries are those that `shipment.assemble` wrote: their layout is known, and every length was checked when they were read.
 
 The limits below guard against costly shipments. A request carries the cluster ids with each action, not once an entry, and each
 list of ids needs groups of its own. So a shipment with very many ids or lists would grow far larger. Each table's regions must be

@@ -17,8 +17,7 @@ Loads are filtered by scope and by the peer's families, as in HBase's BulkLoadCe
 descriptor keeps its cluster ids. Without these ids a ring of clusters would load the same files for ever.
 
 Walferry removes the references to all files of a load. HBase 2.6.1 also makes references for files of LOCAL families, and for
-tables with only such families, and would keep them for ever. Only with `skip_bulk_loads` do the references to files that were to
-be replicated stay.
+tables with only such families, and would keep them for ever. With `skip_bulk_loads`, references to files to be replicated stay.
 
 A load goes alone, because a sink applies a request's bulk loads after all its other edits.
 
@@ -131,7 +130,7 @@ class _BulkLoads:
             return self._let_go(batch, kept, i, key, path)
         if self._skip:
             return None
-        parts, files, released = list(_spans(batch, kept, i)), list[str](), list[str]()
+        parts, files, released = list(kept.spans(batch, i)), list[str](), list[str]()
         count, reasons = int(kept.cells[i]), set[Reason]()
         for cell, descriptor, named in _descriptors(batch, i, key, path):
             released += named
@@ -228,6 +227,7 @@ class BulkLoadFailed(WalferryError):
         super().__init__(f"{what}: {problem.rstrip('.')}", advice)
 
 
+@dataclass(frozen=True)
 class HFileSender:
     """Sends the bulk loads of one group.
 
@@ -235,48 +235,38 @@ class HFileSender:
     references to files that the peer cluster has copied. `call_seconds` is the time of a call without files to copy.
     """
 
-    def __init__(
-        self,
-        zk: KazooClient,
-        refs: str,
-        lease: HFileRefs | None,
-        files: HFileSource | None,
-        on_missing: Callable[[int], None],
-        call_seconds: float,
-    ) -> None:
-        self._zk = zk
-        self._refs = refs
-        self._lease = lease
-        self._files = files
-        self._on_missing = on_missing
-        self._call_seconds = call_seconds
+    zk: KazooClient
+    refs: str
+    lease: HFileRefs | None
+    files: HFileSource | None
+    on_missing: Callable[[int], None]
+    call_seconds: float
 
     def ship(self, ship: Callable[..., object], shipment: Shipment, load: BulkLoad, deadline: float) -> None:
         """Have a sink copy and load the files, then let the source clean them; `ship` is a Shipper's method.
 
-        Raises BulkLoadFailed; PeerClusterUnreachable if no server answered at all, or there was no time for a first try; Stopped;
-        and the lease's errors.
+        Raises BulkLoadFailed; PeerClusterUnreachable if no server answered, or the time was over; Stopped; the lease's errors.
         """
         if shipment.entry_count:
-            size = self._size(load, self._files) if self._files and load.files else 0
+            size = self._size(load, self.files) if self.files and load.files else 0
             try:
-                ship(shipment, deadline, self._call_seconds + size / COPY_BYTES_PER_SECOND)
+                ship(shipment, deadline, self.call_seconds + size / COPY_BYTES_PER_SECOND)
             except PeerClusterUnreachable as error:
                 if not error.answered:
                     raise
                 raise BulkLoadFailed(str(load), error.problem, self._advice()) from error
             except RpcError as error:
                 raise BulkLoadFailed(str(load), str(error), self._advice()) from error
-        if self._lease is not None:
-            self._lease.remove_hfile_refs(load.names)
+        if self.lease is not None:
+            self.lease.remove_hfile_refs(load.names)
 
     def _size(self, load: BulkLoad, files: HFileSource) -> int:
         """Return the bytes of the existing files. Raises BulkLoadFailed if one is gone that the source still refers to."""
         sizes = [self._size_of(load, file, files) for file in load.files]
         gone = [file for file, size in zip(load.files, sizes, strict=True) if size is None]
         if gone:
-            refs = [f"{self._refs}/{file.rpartition('/')[2]}" for file in gone]
-            kept = [ref for ref, znode in zip(refs, read_all(self._zk, refs), strict=True) if znode is not None]
+            refs = [f"{self.refs}/{file.rpartition('/')[2]}" for file in gone]
+            kept = [ref for ref, znode in zip(refs, read_all(self.zk, refs), strict=True) if znode is not None]
             if kept:
                 raise BulkLoadFailed(
                     str(load),
@@ -286,7 +276,7 @@ class HFileSender:
                 )
             reported = f"{load}: gone and no longer referred to, so they were shipped before: {', '.join(gone)}"
             log.warning("%s", visible(reported, MAX_REPORTED_CHARS))
-            self._on_missing(len(gone))
+            self.on_missing(len(gone))
         return sum(size or 0 for size in sizes)
 
     def _size_of(self, load: BulkLoad, file: str, files: HFileSource) -> int | None:
@@ -300,23 +290,17 @@ class HFileSender:
         return None
 
     def _advice(self) -> str:
-        if self._files is None:
+        if self.files is None:
             return "Nothing is lost: run again"
         return (
-            f"The peer cluster's servers must be able to read {self._files.places[0]}, with the configuration in "
-            f"<hbase.replication.conf.dir>/{self._files.cluster_id}. Nothing is lost: correct that and run again"
+            f"The peer cluster's servers must be able to read {self.files.places[0]}, with the configuration in "
+            f"<hbase.replication.conf.dir>/{self.files.cluster_id}. Nothing is lost: correct that and run again"
         )
 
 
 def _load(key: pb.WALKey, files: tuple[str, ...], released: tuple[str, ...]) -> BulkLoad:
     table, region = (name.decode(errors="replace") for name in (key.table_name, key.encoded_region_name))
     return BulkLoad(table, region, files, released)
-
-
-def _spans(batch: WalBatch, kept: KeptEdits, i: int) -> Iterator[bytes]:
-    """Yield the cells of an entry that are kept unchanged."""
-    for j in range(int(kept.span_first[i]), int(kept.span_first[i + 1])):
-        yield batch.buf[int(kept.span_start[j]) : int(kept.span_end[j])].tobytes()
 
 
 def _descriptors(batch: WalBatch, i: int, key: pb.WALKey, path: str) -> Iterator[tuple[Cell, pb.BulkLoadDescriptor, list[str]]]:

@@ -6,7 +6,6 @@ from collections import deque
 from collections.abc import Callable, Collection, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
-from functools import partial
 
 from walferry.base.errors import WalferryError
 from walferry.base.kernels.read import Ints
@@ -14,7 +13,6 @@ from walferry.base.security.login import Login
 from walferry.base.zk.right import PermittedRequest, Right, Unsure
 from walferry.hbase.names import ServerName
 from walferry.hbase.rpc.client import SERVICE
-from walferry.hbase.rpc.codec import Result
 from walferry.hbase.rpc.connection import Connection, first_to_answer
 from walferry.hbase.rpc.errors import ProtocolError, RemoteError, RpcError
 from walferry.replication.sinks.errors import Stopped
@@ -147,7 +145,7 @@ class Calls:
     def _end(self, actions: Actions, line: _Line) -> CallEnded:
         """Wait for the answer on a line."""
         try:
-            result = line.connection.end(partial(_read, line.multi))
+            result = line.connection.end(lambda answer: read_result(line.multi, answer.message))
             line.request.answered()
             reported = _reported(actions, line, result)
         except tries.PASSING as error:
@@ -203,10 +201,6 @@ class Calls:
         while len(known) < count:
             known.append(connection_to(server, SERVICE, login=self._login, max_response_bytes=MAX_RESPONSE_BYTES))
         return known[:count]
-
-
-def _read(multi: Multi, result: Result) -> MultiResult:
-    return read_result(multi, result.message)
 
 
 def _reported(actions: Actions, line: _Line, result: MultiResult) -> CallEnded:

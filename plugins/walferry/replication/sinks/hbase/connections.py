@@ -1,5 +1,4 @@
-"""A sender's connections to the peer cluster's RegionServers, and its share of the calls that all senders have under way
-there."""
+"""A sender's connections to the peer cluster's RegionServers, and its share of all senders' calls under way there."""
 
 from __future__ import annotations
 

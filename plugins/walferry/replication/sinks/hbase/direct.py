@@ -217,7 +217,7 @@ class DirectShipper:
         """Send one round. Returns the error that makes it necessary to send some actions again; None without one."""
         try:
             with self._tries.noted():
-                return self._round(work, timeout, work.seconds)
+                return self._round(work, timeout)
         except RequestTooLarge as error:
             raise ShipmentUnfit(str(error)) from error
         except TooManyRegions as error:
@@ -232,7 +232,7 @@ class DirectShipper:
                 raise
             raise DirectRefused(str(error)) from error
 
-    def _round(self, work: _Work, timeout: float, connecting: Callable[[], float]) -> WalferryError | None:
+    def _round(self, work: _Work, timeout: float) -> WalferryError | None:
         """Send the actions that can be sent, and remove finished ones from `work`. Returns an error if some must be sent again;
         raises it if nothing was acknowledged, or if trying again does not help.
         """
@@ -244,7 +244,7 @@ class DirectShipper:
         now = work.now
         most = replace(self._most, actions=min(self._most.actions, self._pace or MAX_ACTIONS))
         calls = calls_of_round(work.actions, work.left[now], places.but(~now), most)
-        for ended in self._calls.make(work.actions, calls, timeout, connecting):
+        for ended in self._calls.make(work.actions, calls, timeout, work.seconds):
             work.note(ended)
             if ended.too_many:
                 refused.append(ended.call.actions.size)

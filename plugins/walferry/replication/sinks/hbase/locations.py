@@ -90,8 +90,7 @@ class Locations:
 
         `seconds` returns how long the caller can still wait. Its errors end the reading.
 
-        Raises MissingTable, TooManyRegions, LocationsUnknown, Stopped, and an RpcError or NoAuthError if the peer cluster refuses
-        to answer.
+        Raises MissingTable, TooManyRegions, LocationsUnknown, Stopped, and RpcError or NoAuthError if the peer cluster refuses.
         """
         failures = self._failures
         if (known := self._known(table, not_this)) is not None:

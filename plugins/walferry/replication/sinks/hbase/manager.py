@@ -1,5 +1,4 @@
-"""Chooses the peer cluster's RegionServers that take shipments: a random subset of the live ones, as in HBase's
-ReplicationSinkManager.
+"""Chooses the RegionServers that take shipments: a random subset of the live ones, as in HBase's ReplicationSinkManager.
 
 Unlike HBase's, this manager avoids for a while a server that did not answer or could not be reached. A server whose process hangs
 stays registered in ZooKeeper as long as its session, and each further request to it would cost a whole call timeout.

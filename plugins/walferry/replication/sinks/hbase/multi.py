@@ -129,8 +129,7 @@ def _gathered(actions: Actions, order: Ints) -> Bytes:
 
 @unmanaged
 def _measure(table: Ints, order: Ints, firsts: Ints, region_ends: Ints, attribute_ends: Ints, sizes: Ints) -> int:
-    """Write the length of each MutationProto to `sizes[0]`, and of each group's RegionAction to `sizes[1]`. Returns the length of
-    the MultiRequest."""
+    """Write the lengths of MutationProtos to `sizes[0]`, of RegionActions to `sizes[1]`. Returns the length of all."""
     length = 0
     for group in range(firsts.size - 1):
         region_len = region_ends[group + 1] - region_ends[group]

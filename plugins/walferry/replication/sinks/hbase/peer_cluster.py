@@ -184,8 +184,7 @@ class PeerCluster:
         self._zk = zk
 
     def _tables(self) -> Tables:
-        """Return the peer cluster's tables. Failed calls are not tried again there: a sender's tries have their own end and
-        pauses."""
+        """Return the peer cluster's tables, which try no failed call again: a sender's tries have their own end and pauses."""
         if self._zk is None:
             raise RuntimeError("a PeerCluster is used within its with-block")
         return Tables(self._zk, self._nodes, login=self._login, patience_seconds=0.0, call_seconds=LOOKUP_SECONDS)

@@ -24,8 +24,7 @@ LEAST_SECONDS = 0.5
 
 
 def why_down(peer: Peer, *, login: Login, timeout_seconds: float) -> str | None:
-    """Return why the peer cluster cannot be shipped to, in one line; None if its ZooKeeper and one of some RegionServers
-    answer."""
+    """Return why the peer cluster cannot be shipped to, in one line; None if its ZooKeeper and one of some servers answer."""
     give_up = time.monotonic() + timeout_seconds
     try:
         servers = _servers(peer, login, 0.6 * timeout_seconds)

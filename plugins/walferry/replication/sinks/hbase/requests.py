@@ -6,8 +6,7 @@ parts of 5,000 (hbase.rpc.rows.warning.threshold), and sends the parts side by s
 order only if their entries have the same list, and are in the same part. A request ends before an entry that would break this
 rule. A shipment is not cut if all its edits have been at the same clusters and no row changes twice in a large request.
 
-The entries are those that `shipment.assemble` wrote, so their layout is known, and every length in them was checked when they
-were read.
+The entries are those that `shipment.assemble` wrote: their layout is known, and every length was checked when they were read.
 """
 
 from __future__ import annotations

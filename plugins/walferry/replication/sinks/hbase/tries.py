@@ -38,8 +38,7 @@ def is_hopeless(error: WalferryError) -> bool:
 class SendTerms:
     """The terms that all senders to a peer cluster share. `peer_cluster` is its name in messages, e.g. its cluster key.
 
-    `stop`, once set, ends sleeps. `wait(seconds)` sleeps and returns whether to stop. `answers` records tries. `right` permits
-    requests.
+    `stop`, once set, ends sleeps. `wait(seconds)` sleeps, and returns whether to stop. `answers` records tries.
     """
 
     peer_cluster: str
@@ -73,8 +72,7 @@ class Tries:
 
     def left(self, deadline: float, tries: int, last_error: str, *, answered: bool) -> float:
         """Return the seconds until the deadline. Raises Stopped, and PeerClusterUnreachable if the deadline is over or, after a
-        try, the peer cluster has been silent for too long; `answered` says whether the last try failed with an error from the
-        peer cluster itself.
+        try, the peer cluster has been silent for too long; `answered`: whether the last error came from the peer cluster itself.
         """
         if self._stop.is_set():
             raise Stopped(f"asked to stop before a shipment to {self.peer_cluster} was acknowledged")
@@ -156,8 +154,7 @@ class Tries:
             )
 
     def rest(self, error: WalferryError, times: int, deadline: float) -> None:
-        """Wait until a busy peer cluster may accept the same edits: as long as the peer cluster says, or else for `times` base
-        sleeps.
+        """Wait until a busy peer cluster may accept the same edits: as long as it says, or else for `times` base sleeps.
 
         This does not use up the patience with the peer cluster. The wait ends at the deadline.
         """
