@@ -79,8 +79,7 @@ class RequestTooLarge(RpcError):
     def __init__(self, method: str, size: int, limit: int) -> None:
         super().__init__(
             f"a {method} request of {size:,} bytes is over the {limit:,} that an HBase server takes by default"
-            " (hbase.ipc.max.request.size); nothing was sent",
-            self.advice,
+            " (hbase.ipc.max.request.size); nothing was sent"
         )
 
 
