@@ -115,26 +115,20 @@ class NotSecured(NotAuthenticated):
     """The server says that it does not use Kerberos, which the login demands."""
 
     def __init__(self, server: str) -> None:
-        super().__init__(
-            server,
+        reason = (
             "it says that it is not secured (hbase.security.authentication=simple), while its connection has a principal. "
-            "Nothing was sent to it. Find out whether that is the server; if it is, remove principal and keytab",
-            retry_helps=False,
-            others_may=True,
+            "Nothing was sent to it. Find out whether that is the server; if it is, remove principal and keytab"
         )
+        super().__init__(server, reason, retry_helps=False, others_may=True)
 
 
 class WrongServerPrincipal(NotAuthenticated):
     """The server says that it is `found`, which is not one of the accepted principals."""
 
     def __init__(self, server: str, found: str, accepted: Sequence[str]) -> None:
-        super().__init__(
-            server,
-            f"it says that it is {found}, and accepted are only {', '.join(accepted)}. If it is right, add it to "
-            "server_principals of its connection",
-            retry_helps=False,
-            others_may=True,
-        )
+        only = f"it says that it is {found}, and accepted are only {', '.join(accepted)}"
+        advice = "If it is right, add it to server_principals of its connection"
+        super().__init__(server, f"{only}. {advice}", retry_helps=False, others_may=True)
 
 
 class PrincipalNotNamed(NotAuthenticated):
@@ -183,7 +177,9 @@ class TableNotFound(RemoteError):
     @property
     def table(self) -> str | None:
         """The table's name, as the caller gave it or as the server's message contains it."""
-        return _table_in(self.message) if self._table is None else self._table
+        if self._table is not None:
+            return self._table
+        return next((match[1] for pattern in _TABLE_PATTERNS if (match := pattern.search(self.message))), None)
 
     def _problem_and_advice(self) -> tuple[str, str]:
         named = one_line(self.message if self.table is None else self.table, MAX_TABLE_CHARS)
@@ -342,10 +338,3 @@ def _message(class_name: str, trace: str) -> str:
     if causes:
         head = f"{head} (caused by {causes[-1]})"
     return one_line(head, MAX_MESSAGE_CHARS) or "no message"
-
-
-def _table_in(message: str) -> str | None:
-    for pattern in _TABLE_PATTERNS:
-        if match := pattern.search(message):
-            return match[1]
-    return None
