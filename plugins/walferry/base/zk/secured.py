@@ -23,13 +23,12 @@ from walferry.base.errors import WalferryError
 from walferry.base.security.digest import DigestError
 from walferry.base.security.gssapi import KerberosError, NoKey
 from walferry.base.security.login import Login, Tls
-from walferry.base.security.tls import TlsError, TlsSettingsError, context_of
+from walferry.base.security.tls import MAX_REASON_CHARS, TlsError, TlsSettingsError, context_of, words_of
 from walferry.base.texts import one_line
 from walferry.base.zk.errors import LoginFailed, LoginRefused
 from walferry.base.zk.login import Refusals, proof_of, server_principal
 from walferry.base.zk.session_time import listen
 
-MAX_REASON_CHARS = 300
 MAX_SKIPPED_BYTES = 512 << 20  # of an answer that is read to its end but dropped, so that the connection stays usable
 SKIP_BYTES = 1 << 20  # bytes of a dropped answer that are read at once
 REPLY_HEADER = struct.Struct(">iqi")  # xid, zxid, error
@@ -236,7 +235,7 @@ def _handshaken(sock: socket.socket, tls: Tls, host: str) -> ssl.SSLSocket:
 
 def tls_error(error: Exception) -> TlsError | LoginRefused:
     """Return the reason why TLS has failed, in the handshake or at the first read."""
-    words = one_line(str(getattr(error, "reason", None) or error), MAX_REASON_CHARS)
+    words = words_of(error)
     if isinstance(error, ssl.SSLCertVerificationError):
         return LoginRefused(
             f"the certificate that the server shows is not accepted: {one_line(error.verify_message, MAX_REASON_CHARS)}",
