@@ -153,19 +153,16 @@ class SecuredClient(KazooClient):  # type: ignore[misc]  # kazoo has no types
         connection._write(int_struct.pack(len(request)) + request, timeout)
         try:
             header, answer, offset = connection._read_header(timeout)
+            if header.xid != xid:
+                raise LoginFailed("the server answers another request than the login's")
+            if header.err:
+                kind = LoginRefused if self.login.zookeeper.user else LoginFailed  # a key may come soon, but a password is wrong
+                raise kind("the server refuses the login", advice)
+            found: bytes | None = SASL.deserialize(answer, offset)[0]
         except ConnectionDropped as error:  # servers before 3.5 hang up on a login that they refuse
             raise LoginFailed("the server has ended the connection during the login", advice) from error
         except struct.error as error:
-            raise _unreadable() from error
-        if header.xid != xid:
-            raise LoginFailed("the server answers another request than the login's")
-        if header.err:
-            kind = LoginRefused if self.login.zookeeper.user else LoginFailed  # a key may arrive soon, but a password is wrong
-            raise kind("the server refuses the login", advice)
-        try:
-            found: bytes | None = SASL.deserialize(answer, offset)[0]
-        except struct.error as error:
-            raise _unreadable() from error
+            raise LoginFailed("the server's answer to the login cannot be read", "Find out what listens there") from error
         return found
 
 
@@ -208,10 +205,6 @@ def drop_unreadable(zk: SecuredClient) -> None:
             raise ConnectionDropped(f"an answer that cannot be read: {error!r}") from error
 
     zk._connection._read_socket = dropping
-
-
-def _unreadable() -> LoginFailed:
-    return LoginFailed("the server's answer to the login cannot be read", "Find out what listens there")
 
 
 def _advice(login: Login, host: str) -> str:

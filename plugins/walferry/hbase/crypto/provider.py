@@ -242,7 +242,7 @@ def parse_properties(data: bytes) -> dict[str, str]:
     """Parse names and values like java.util.Properties.load. If a name occurs several times, the last value counts."""
     found: dict[str, str] = {}
     unfinished = ""
-    for line in re.split("\r\n|\r|\n", data.decode("latin-1")):
+    for line in [*re.split("\r\n|\r|\n", data.decode("latin-1")), ""]:  # the file's last line may be unfinished
         line = line.lstrip(" \t\f")
         if not unfinished and (not line or line[0] in "#!"):
             continue
@@ -251,16 +251,10 @@ def parse_properties(data: bytes) -> dict[str, str]:
             unfinished = line[:-1]
             continue
         unfinished = ""
-        _take(line, found)
-    if unfinished:
-        _take(unfinished, found)
+        match = _KEY.match(line)
+        assert match  # the pattern matches anything
+        found[_unescaped(match[1])] = _unescaped(match[2])
     return found
-
-
-def _take(line: str, found: dict[str, str]) -> None:
-    match = _KEY.match(line)
-    assert match  # the pattern matches anything
-    found[_unescaped(match[1])] = _unescaped(match[2])
 
 
 def _unescaped(text: str) -> str:

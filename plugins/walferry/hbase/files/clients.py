@@ -129,11 +129,10 @@ def _failed(url: str, error: BaseException) -> StoreError:
 
 def _without_namenode(url: str, otherwise: str) -> StoreError:
     """Return the error that no NameNode is active if that is so, and else an error with the text `otherwise`."""
-    if scheme(url) not in HDFS_SCHEMES:
-        return StoreError(f"{url}: {otherwise}. {_ADVICE}")
-    _forget(url)
-    if why := no_active(url):
-        return NoActiveNameNode(f"{url}: {why}. {_NO_ACTIVE}")
+    if scheme(url) in HDFS_SCHEMES:
+        _forget(url)
+        if why := no_active(url):
+            return NoActiveNameNode(f"{url}: {why}. {_NO_ACTIVE}")
     return StoreError(f"{url}: {otherwise}. {_ADVICE}")
 
 

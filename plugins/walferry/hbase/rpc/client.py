@@ -53,10 +53,9 @@ class RegionScanner:
         """Ask for the next cells, within `seconds` if given. After an RpcError the scanner is useless."""
         try:
             response, cells = self._connection.call_for_cells("Scan", self._request(), pb.ScanResponse, timeout=seconds)
-        except RemoteError:
-            raise
-        except RpcError:
-            self._ended = True  # the server frees the scanner by itself; another wait would take as long again
+        except RpcError as error:
+            if not isinstance(error, RemoteError):
+                self._ended = True  # the server frees the scanner by itself; another wait would take as long again
             raise
         self._scanner_id = response.scanner_id if response.HasField("scanner_id") else self._scanner_id
         count = sum(response.cells_per_result)
