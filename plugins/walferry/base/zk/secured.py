@@ -22,11 +22,11 @@ from kazoo.security import CREATOR_ALL_ACL
 from walferry.base.errors import WalferryError
 from walferry.base.security.digest import DigestError
 from walferry.base.security.gssapi import KerberosError, NoKey
-from walferry.base.security.login import Login, Tls
+from walferry.base.security.login import Login, Tls, ZooKeeperAuth
 from walferry.base.security.tls import MAX_REASON_CHARS, TlsError, TlsSettingsError, context_of, words_of
 from walferry.base.texts import one_line
 from walferry.base.zk.errors import LoginFailed, LoginRefused
-from walferry.base.zk.login import Refusals, proof_of, server_principal
+from walferry.base.zk.login import Refusals, forget_tickets, prove, server_principal
 from walferry.base.zk.session_time import listen
 
 MAX_SKIPPED_BYTES = 512 << 20  # of an answer that is read to its end but dropped, so that the connection stays usable
@@ -50,12 +50,12 @@ class SecuredClient(KazooClient):  # type: ignore[misc]  # kazoo has no types
         self.login = login
         self.settled = threading.Event()
         self._refusals = Refusals(whose, login)
-        self._proof = proof_of(login)
+        self._anonymous = login.zookeeper.auth is ZooKeeperAuth.NONE
         self._proved = False
         self._had_session = False
         self._reached = KeeperState.CONNECTED
         self._server, self._address = ("", 0), ""  # of the present connection
-        secure = {} if self._proof is None else {"sasl_options": {}, "default_acl": CREATOR_ALL_ACL}
+        secure = {} if self._anonymous else {"sasl_options": {}, "default_acl": CREATOR_ALL_ACL}
         super().__init__(**secure, **options)
         self.heard = listen(self._connection)
         self._connection._authenticate_with_sasl = self._log_in
@@ -114,7 +114,7 @@ class SecuredClient(KazooClient):  # type: ignore[misc]  # kazoo has no types
 
     def _session_callback(self, state: str) -> None:
         if state in _CONNECTED:
-            if self._proof is not None and not self._proved:
+            if not self._anonymous and not self._proved:
                 self._reached = state  # kazoo calls _log_in next
                 return
             self._refusals.clear()
@@ -125,7 +125,7 @@ class SecuredClient(KazooClient):  # type: ignore[misc]  # kazoo has no types
 
     def _log_in(self, host: str, timeout: float) -> None:
         """Log in on the new connection to `host`. This replaces kazoo's own login."""
-        if self._proof is None:
+        if self._anonymous:
             raise RuntimeError("kazoo logs an anonymous client in")
         xid = 0
 
@@ -135,11 +135,11 @@ class SecuredClient(KazooClient):  # type: ignore[misc]  # kazoo has no types
             return self._exchange(token, xid, timeout, _advice(self.login, host))
 
         try:
-            self._proof.prove(host, exchange)
+            prove(self.login, host, exchange)
         except (KerberosError, DigestError, LoginRefused) as error:
             raise self._refused(error, for_good=True) from error
         except LoginFailed as error:
-            self._proof.forget()
+            forget_tickets(self.login)
             raise self._refused(error) from error
         self._proved = True
         try:
