@@ -249,8 +249,7 @@ class Connection(Closing):
         A call that is still connecting sends nothing any more, and neither does the next call.
         """
         self._interrupted = True
-        channel = self._channel
-        if channel is not None:
+        if (channel := self._channel) is not None:
             channel.interrupt()
 
     def _connected(self, deadline: float, connect_timeout: float) -> Channel:
