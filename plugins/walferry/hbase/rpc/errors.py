@@ -34,9 +34,6 @@ _MISSING_ADVICE = (
     "Create it there as it is in the source, or exclude it from the peer; until then its WAL group waits. If it is deleted at "
     "the source too, set {} to drop its edits"
 )
-_KERBEROS_ADVICE = "Give its connection a principal and a keytab"
-_DELETED_TABLE_ADVICE = _MISSING_ADVICE.format("hbase.replication.drop.on.deleted.table")
-_DELETED_FAMILY_ADVICE = _MISSING_ADVICE.format("hbase.replication.drop.on.deleted.columnfamily")
 
 
 class RpcError(WalferryError):
@@ -165,7 +162,7 @@ class TableNotFound(RemoteError):
     """
 
     retry_helps = False
-    advice = _DELETED_TABLE_ADVICE
+    advice = _MISSING_ADVICE.format("hbase.replication.drop.on.deleted.table")
 
     def __init__(
         self, server: str, class_name: str, message: str, do_not_retry: bool = False, stack_trace: str = "", *,
@@ -190,7 +187,7 @@ class ColumnFamilyNotFound(RemoteError):
     """`table` lacks column family `family` (each None if the server did not name it)."""
 
     retry_helps = False
-    advice = _DELETED_FAMILY_ADVICE
+    advice = _MISSING_ADVICE.format("hbase.replication.drop.on.deleted.columnfamily")
 
     @property
     def family(self) -> str | None:
@@ -218,7 +215,7 @@ class AccessDenied(RemoteError):
     def _problem_and_advice(self) -> tuple[str, str]:
         problem, _ = super()._problem_and_advice()
         if "Authentication is required" in self.message:
-            return f"{problem} (the cluster is secured by Kerberos)", _KERBEROS_ADVICE
+            return f"{problem} (the cluster is secured by Kerberos)", "Give its connection a principal and a keytab"
         return problem, ""
 
 
