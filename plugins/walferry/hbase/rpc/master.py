@@ -155,9 +155,8 @@ def table_schemas(master: Connection, tables: Collection[str] | None = None) -> 
     """
     if tables is not None and not tables:
         return {}  # a request without names would ask for all tables
-    request = pb.GetTableDescriptorsRequest(include_sys_tables=tables is not None)
-    for table in tables or ():
-        request.table_names.append(table_message(table))
+    names = [table_message(table) for table in tables or ()]
+    request = pb.GetTableDescriptorsRequest(table_names=names, include_sys_tables=tables is not None)
     response = master.call("GetTableDescriptors", request, pb.GetTableDescriptorsResponse)
     return {table_text(schema.table_name): schema for schema in response.table_schema}
 
