@@ -43,7 +43,7 @@ class Record:
     @classmethod
     def from_json(cls, text: bytes | str, most_bytes: int = MAX_BYTES) -> Self:
         """Return the record that `to_json` wrote, without unknown fields. Raises NotARecord."""
-        return decoded(cls, text, most_bytes)
+        return record_of(cls, parsed_object(text, most_bytes))
 
 
 class Strict:
@@ -84,16 +84,8 @@ def parsed_object(text: bytes | str, most_bytes: int = MAX_BYTES) -> dict[str, A
     return value
 
 
-def decoded(kind: type[T], text: bytes | str, most_bytes: int = MAX_BYTES) -> T:
-    """Return the dataclass of this kind whose fields are a JSON object in the text.
-
-    Unknown fields, which another version may have written, are left out. Raises NotARecord.
-    """
-    return record_of(kind, parsed_object(text, most_bytes))
-
-
 def record_of(kind: type[T], values: Mapping[str, Any]) -> T:
-    """Return the dataclass of this kind with these values from a JSON object, without unknown fields. Raises NotARecord."""
+    """Return the dataclass with these values from a JSON object, without fields of other versions. Raises NotARecord."""
     found: T = _dataclass(kind, values, kind.__name__)
     return found
 

@@ -6,11 +6,8 @@
     position = empty | "PBUF" ReplicationHLogPosition | int64 big-endian (written before 0.95)  (ZKUtil.parseWALPositionFrom)
     hbaseid  = "PBUF" ClusterId | text (written before 0.95)                                    (ClusterId.parseFrom)
     peer     = "PBUF" ReplicationPeer | cluster key as text (written before 0.95)   (ReplicationPeerConfigUtil.parsePeerFrom)
-    state    = "PBUF" ReplicationState
     tableCFs = text                                                       (ReplicationPeersZKImpl.addPeer, up to 1.3)
-    master   = "PBUF" Master
-    server   = "PBUF" RegionServerInfo
-    meta     = "PBUF" MetaRegionServer
+    state, master, server, meta = "PBUF" ReplicationState, Master, RegionServerInfo, MetaRegionServer
     labels   = empty | "PBUF" VisibilityLabelsRequest                      (VisibilityUtils.getDataToWriteToZooKeeper)
     region   = "PBUF" RegionTransition                                 (RegionTransition.toByteArray, up to 1.x)
     table    = "PBUF" Table                                              (ZKTableStateManager.setTableStateInZK, up to 1.x)
@@ -77,18 +74,12 @@ def decode_position(value: bytes, znode: str) -> int:
     """Read the offset in the WAL just after the last shipped entry; 0 means before the first entry. Raises PositionError."""
     try:
         body = strip_client_prefix(value, znode)
-        if not body:
-            return 0
-        if body.startswith(PBUF):
-            position = _message(body, pb.ReplicationHLogPosition, znode).position
-        elif len(body) == 8:
-            position = int.from_bytes(body, "big", signed=True)
-        else:
-            raise PositionError(znode, f"its value {_shown(body)} is not a position")
-    except PositionError:
-        raise
+        message = _message(body, pb.ReplicationHLogPosition, znode) if body.startswith(PBUF) else None
     except ZNodeValueError as error:
         raise PositionError(znode, error.reason) from error
+    if message is None and len(body) not in (0, 8):
+        raise PositionError(znode, f"its value {_shown(body)} is not a position")
+    position = int.from_bytes(body, "big", signed=True) if message is None else message.position
     if position < 0:
         raise PositionError(znode, f"its position {position} is negative")
     return position

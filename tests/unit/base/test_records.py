@@ -16,7 +16,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from walferry.base.records import MAX_BYTES, MAX_DEPTH, NotARecord, decoded, parsed, parsed_object
+from walferry.base.records import MAX_BYTES, MAX_DEPTH, NotARecord, Record, parsed, parsed_object
 from walferry.base.security.login import Login
 from walferry.base.zk.fenced_lock import record_of
 from walferry.base.zk.records import decode, decode_or_none
@@ -40,7 +40,7 @@ class Inner:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Example:
+class Example(Record):
     """One field of each type that records have."""
 
     text: str
@@ -87,8 +87,8 @@ FIELDS = sorted({name for kind in RECORDS for name in kind.__dataclass_fields__}
 
 
 def test_what_was_written_is_read_back() -> None:
-    assert decoded(Example, json.dumps(asdict(FULL))) == FULL
-    assert decoded(Example, b'{"text": "a", "of another version": [1]}') == Example(text="a")
+    assert Example.from_json(json.dumps(asdict(FULL))) == FULL
+    assert Example.from_json(b'{"text": "a", "of another version": [1]}') == Example(text="a")
 
 
 @pytest.mark.parametrize(
@@ -119,7 +119,7 @@ def test_what_was_written_is_read_back() -> None:
 def test_a_value_of_another_type_is_refused(values: dict[str, Any], why: str) -> None:
     given_text = {} if not values else {"text": "a"}
     with pytest.raises(NotARecord) as refused:
-        decoded(Example, json.dumps(given_text | values))
+        Example.from_json(json.dumps(given_text | values))
     assert str(refused.value) == why
 
 

@@ -65,7 +65,7 @@ class Batches:
         return RULES
 
     def chosen(self, batch: WalBatch) -> WalBatch:
-        return batch if self._first is None else batch.between(0, self._first)
+        return batch if self._first is None else batch.chosen(slice(self._first))
 
     def handed_out(self, wal: int, batch: WalBatch) -> None:
         self.handed.append(len(batch.index))

@@ -113,7 +113,7 @@ class Wals(Batches):
         wal_batch = self._row[wal]
         first = int(np.searchsorted(wal_batch.positions, self._positions[wal]))
         for start in range(first, len(wal_batch.index), BATCH):
-            yield wal_batch.between(start, min(start + BATCH, len(wal_batch.index))), f"wal {wal}"
+            yield wal_batch.chosen(slice(start, start + BATCH)), f"wal {wal}"
 
     def handed_out(self, wal: int, batch: WalBatch) -> None:
         self._group.ends[wal] = int(batch.next_positions[-1])

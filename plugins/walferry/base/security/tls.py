@@ -38,7 +38,7 @@ class TlsClient:
         try:
             self._object = context_of(tls).wrap_bio(self._in, self._out, server_hostname=host)
         except (ValueError, TypeError) as error:
-            raise TlsError(f"no certificate can be for {one_line(repr(host), MAX_REASON_CHARS)}: {_words(error)}") from error
+            raise TlsError(f"no certificate can be for {one_line(repr(host), MAX_REASON_CHARS)}: {words_of(error)}") from error
 
     def handshake(self) -> Steps[None]:
         """Begin the connection. Raises TlsError."""
@@ -83,10 +83,7 @@ class TlsClient:
         self._in.write(data)
         found = []
         try:
-            while True:
-                piece = self._object.read(DECRYPTED_AT_ONCE)
-                if not piece:
-                    break
+            while piece := self._object.read(DECRYPTED_AT_ONCE):
                 found.append(piece)
         except (ssl.SSLWantReadError, ssl.SSLZeroReturnError):
             pass  # after the latter, the end of the connection follows
@@ -119,7 +116,7 @@ def _context(tls: Tls, _: tuple[tuple[int, int], ...]) -> ssl.SSLContext:
     try:
         context.load_verify_locations(cafile=tls.ca)
     except ssl.SSLError as error:
-        raise TlsSettingsError(f"{tls.ca} holds no certificates in PEM that can be read: {_words(error)}") from error
+        raise TlsSettingsError(f"{tls.ca} holds no certificates in PEM that can be read: {words_of(error)}") from error
     if tls.certificate is not None:
         # Without a password, OpenSSL would ask for one at the terminal, so give it an empty one.
         password = _password(tls.key_password_file) if tls.key_password_file else b""
@@ -128,7 +125,7 @@ def _context(tls: Tls, _: tuple[tuple[int, int], ...]) -> ssl.SSLContext:
         except (ssl.SSLError, ValueError) as error:
             files = f"{tls.certificate} and {tls.key}" if tls.key else tls.certificate
             raise TlsSettingsError(
-                f"{files} hold no certificate with its private key in PEM that can be read: {_words(error)}",
+                f"{files} hold no certificate with its private key in PEM that can be read: {words_of(error)}",
                 "The key must belong to the certificate, and tls_key_password_file must hold its password if it has one",
             ) from error
     return context
@@ -142,7 +139,7 @@ def _password(path: str) -> bytes:
 
 
 def _explained(host: str, error: Exception) -> TlsError:
-    words = _words(error)
+    words = words_of(error)
     if isinstance(error, ssl.SSLCertVerificationError):
         return TlsError(
             f"the certificate that {host} shows is not accepted: {one_line(error.verify_message, MAX_REASON_CHARS)}",
@@ -159,6 +156,6 @@ def _explained(host: str, error: Exception) -> TlsError:
     return TlsError(f"TLS with {host} failed: {words}")
 
 
-def _words(error: Exception) -> str:
-    reason = getattr(error, "reason", None) or str(error)
-    return one_line(str(reason), MAX_REASON_CHARS)
+def words_of(error: Exception) -> str:
+    """Return the reason that OpenSSL gives for an error, or the error's text."""
+    return one_line(str(getattr(error, "reason", None) or error), MAX_REASON_CHARS)

@@ -53,9 +53,12 @@ def belongs_as(zk: KazooClient, models: Sequence[str]) -> bool:
     if zk.default_acl is None:
         return False
     for path in models:
-        found = acl_of(zk, path)
+        try:
+            found = _look(zk, path)
+        except NoAuthError as error:
+            raise NoAccess(whose(zk).name, path) from error
         if found is not None:
-            zk.default_acl = [entry for entry in found if entry.id.scheme != WORLD] or None
+            zk.default_acl = [entry for entry in found[0] if entry.id.scheme != WORLD] or None
             return zk.default_acl is not None
     return False
 
@@ -106,15 +109,6 @@ def problem_of(zk: KazooClient, acl: Sequence[ACL], stat: ZnodeStat) -> str | No
     if stat.aversion:
         return "its ACL was changed after it was made, so others may have put there what lies below it"
     return None
-
-
-def acl_of(zk: KazooClient, path: str) -> list[ACL] | None:
-    """Return a znode's ACL; None if the znode does not exist. Raises NoAccess, ConnectError."""
-    try:
-        found = _look(zk, path)
-    except NoAuthError as error:
-        raise NoAccess(whose(zk).name, path) from error
-    return None if found is None else found[0]
 
 
 def readable_by_all(zk: KazooClient) -> list[ACL] | None:

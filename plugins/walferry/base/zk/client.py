@@ -4,7 +4,6 @@ kazoo's synchronous calls have no time limit: while a client tries to reconnect,
 a call waits at most `call_timeout` seconds for its answer, and reads are repeated after a lost connection.
 """
 
-import contextlib
 import logging
 import select
 import socket
@@ -12,7 +11,7 @@ import ssl
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any, NamedTuple, ParamSpec, TypeVar, cast
 
@@ -134,7 +133,7 @@ class _BoundedHandler(SequentialThreadingHandler):  # type: ignore[misc]
         """Close the connection and open no other, so that no call waits for the server any more."""
         self._hung_up = True
         if self._socket is not None:
-            with contextlib.suppress(OSError):
+            with suppress(OSError):
                 socket.socket.shutdown(self._socket, socket.SHUT_RDWR)  # SSLSocket.shutdown would forget that the socket encrypts
 
 

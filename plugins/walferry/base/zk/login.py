@@ -64,44 +64,44 @@ def _something(answer: bytes | None) -> bytes:
     return answer
 
 
-class Proof:
-    """Proves our identity to the servers of an ensemble. It reads keytab or password again for each connection."""
+def identity_of(login: Login) -> str | None:
+    """Return the identity that a login proves; None if the login is anonymous."""
+    at, kerberos = login.zookeeper, login.kerberos
+    if at.auth is ZooKeeperAuth.NONE:
+        return None
+    if at.auth is ZooKeeperAuth.DIGEST:
+        return f"user {at.user} (password in {at.password_file})"
+    if kerberos is None or not kerberos.principal:
+        return "the principal of the credential cache"
+    return f"{kerberos.principal} (keytab {kerberos.keytab})" if kerberos.keytab else kerberos.principal
 
-    def __init__(self, login: Login) -> None:
-        self._login = login
 
-    def __str__(self) -> str:
-        """Return the identity of this login."""
-        at = self._login.zookeeper
-        if at.auth is ZooKeeperAuth.DIGEST:
-            return f"user {at.user} (password in {at.password_file})"
-        kerberos = self._login.kerberos
-        if kerberos is None or not kerberos.principal:
-            return "the principal of the credential cache"
-        return f"{kerberos.principal} (keytab {kerberos.keytab})" if kerberos.keytab else kerberos.principal
+def prove(login: Login, host: str, exchange: Exchange) -> None:
+    """Prove our identity to the server on `host`. This reads keytab or password again for each connection.
 
-    def prove(self, host: str, exchange: Exchange) -> None:
-        """Log in at the server on `host`. Raises KerberosError, DigestError, LoginFailed, and the errors of `exchange`."""
-        at, kerberos = self._login.zookeeper, self._login.kerberos
-        if at.auth is ZooKeeperAuth.DIGEST:
-            if not at.user or not at.password_file:
-                raise LoginRefused("a login by a password needs a user and a password file")
-            _by_password(at.user, password_of(at.password_file), exchange)
-            return
-        if kerberos is None:
-            raise LoginRefused("a login by Kerberos needs a principal with its keytab, or a credential cache")
-        check_host(kerberos, host)
-        if HOST in at.server and _is_address(host):
-            raise LoginRefused(
-                f"the principal {at.server} needs the server's host name, but the quorum has the address {host}",
-                "Put the host names of the servers' principals into the quorum",
-            )
-        _by_kerberos(credential_of(kerberos), server_principal(self._login, host), exchange)
+    Raises KerberosError, DigestError, LoginFailed, and the errors of `exchange`.
+    """
+    at, kerberos = login.zookeeper, login.kerberos
+    if at.auth is ZooKeeperAuth.DIGEST:
+        if not at.user or not at.password_file:
+            raise LoginRefused("a login by a password needs a user and a password file")
+        _by_password(at.user, password_of(at.password_file), exchange)
+        return
+    if kerberos is None:
+        raise LoginRefused("a login by Kerberos needs a principal with its keytab, or a credential cache")
+    check_host(kerberos, host)
+    if HOST in at.server and _is_address(host):
+        raise LoginRefused(
+            f"the principal {at.server} needs the server's host name, but the quorum has the address {host}",
+            "Put the host names of the servers' principals into the quorum",
+        )
+    _by_kerberos(credential_of(kerberos), server_principal(login, host), exchange)
 
-    def forget(self) -> None:
-        """Do not use the present tickets next time: the server may have a new key by now."""
-        if self._login.kerberos is not None and self._login.zookeeper.auth is ZooKeeperAuth.KERBEROS:
-            credential_of(self._login.kerberos).distrust()
+
+def forget_tickets(login: Login) -> None:
+    """Do not use the present tickets next time: the server may have a new key by now."""
+    if login.kerberos is not None and login.zookeeper.auth is ZooKeeperAuth.KERBEROS:
+        credential_of(login.kerberos).distrust()
 
 
 def server_principal(login: Login, host: str) -> str:
@@ -109,11 +109,6 @@ def server_principal(login: Login, host: str) -> str:
     server = login.zookeeper.server.replace(HOST, host.lower())
     realm = login.kerberos.realm if login.kerberos else None
     return f"{server}@{realm}" if "@" not in server and realm else server
-
-
-def proof_of(login: Login) -> Proof | None:
-    """Return the proof of a login; None if the login is anonymous."""
-    return None if login.zookeeper.auth is ZooKeeperAuth.NONE else Proof(login)
 
 
 def password_of(path: str) -> bytes:
@@ -143,7 +138,7 @@ class Refusals:
 
     def __init__(self, whose: str, login: Login) -> None:
         self._whose = whose
-        self._as = f" as {proof}" if (proof := proof_of(login)) else ""
+        self._as = f" as {identity}" if (identity := identity_of(login)) else ""
         self._tries: dict[tuple[str, int], dict[str, int]] = {}  # by address
         self._errors: dict[tuple[str, int], WalferryError] = {}
         self._unreached: set[tuple[tuple[str, int], str]] = set()

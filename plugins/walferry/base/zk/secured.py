@@ -22,14 +22,13 @@ from kazoo.security import CREATOR_ALL_ACL
 from walferry.base.errors import WalferryError
 from walferry.base.security.digest import DigestError
 from walferry.base.security.gssapi import KerberosError, NoKey
-from walferry.base.security.login import Login, Tls
-from walferry.base.security.tls import TlsError, TlsSettingsError, context_of
+from walferry.base.security.login import Login, Tls, ZooKeeperAuth
+from walferry.base.security.tls import MAX_REASON_CHARS, TlsError, TlsSettingsError, context_of, words_of
 from walferry.base.texts import one_line
 from walferry.base.zk.errors import LoginFailed, LoginRefused
-from walferry.base.zk.login import Refusals, proof_of, server_principal
+from walferry.base.zk.login import Refusals, forget_tickets, prove, server_principal
 from walferry.base.zk.session_time import listen
 
-MAX_REASON_CHARS = 300
 MAX_SKIPPED_BYTES = 512 << 20  # of an answer that is read to its end but dropped, so that the connection stays usable
 SKIP_BYTES = 1 << 20  # bytes of a dropped answer that are read at once
 REPLY_HEADER = struct.Struct(">iqi")  # xid, zxid, error
@@ -51,12 +50,12 @@ class SecuredClient(KazooClient):  # type: ignore[misc]  # kazoo has no types
         self.login = login
         self.settled = threading.Event()
         self._refusals = Refusals(whose, login)
-        self._proof = proof_of(login)
+        self._anonymous = login.zookeeper.auth is ZooKeeperAuth.NONE
         self._proved = False
         self._had_session = False
         self._reached = KeeperState.CONNECTED
         self._server, self._address = ("", 0), ""  # of the present connection
-        secure = {} if self._proof is None else {"sasl_options": {}, "default_acl": CREATOR_ALL_ACL}
+        secure = {} if self._anonymous else {"sasl_options": {}, "default_acl": CREATOR_ALL_ACL}
         super().__init__(**secure, **options)
         self.heard = listen(self._connection)
         self._connection._authenticate_with_sasl = self._log_in
@@ -115,7 +114,7 @@ class SecuredClient(KazooClient):  # type: ignore[misc]  # kazoo has no types
 
     def _session_callback(self, state: str) -> None:
         if state in _CONNECTED:
-            if self._proof is not None and not self._proved:
+            if not self._anonymous and not self._proved:
                 self._reached = state  # kazoo calls _log_in next
                 return
             self._refusals.clear()
@@ -126,7 +125,7 @@ class SecuredClient(KazooClient):  # type: ignore[misc]  # kazoo has no types
 
     def _log_in(self, host: str, timeout: float) -> None:
         """Log in on the new connection to `host`. This replaces kazoo's own login."""
-        if self._proof is None:
+        if self._anonymous:
             raise RuntimeError("kazoo logs an anonymous client in")
         xid = 0
 
@@ -136,11 +135,11 @@ class SecuredClient(KazooClient):  # type: ignore[misc]  # kazoo has no types
             return self._exchange(token, xid, timeout, _advice(self.login, host))
 
         try:
-            self._proof.prove(host, exchange)
+            prove(self.login, host, exchange)
         except (KerberosError, DigestError, LoginRefused) as error:
             raise self._refused(error, for_good=True) from error
         except LoginFailed as error:
-            self._proof.forget()
+            forget_tickets(self.login)
             raise self._refused(error) from error
         self._proved = True
         try:
@@ -154,19 +153,16 @@ class SecuredClient(KazooClient):  # type: ignore[misc]  # kazoo has no types
         connection._write(int_struct.pack(len(request)) + request, timeout)
         try:
             header, answer, offset = connection._read_header(timeout)
+            if header.xid != xid:
+                raise LoginFailed("the server answers another request than the login's")
+            if header.err:
+                kind = LoginRefused if self.login.zookeeper.user else LoginFailed  # a key may come soon, but a password is wrong
+                raise kind("the server refuses the login", advice)
+            found: bytes | None = SASL.deserialize(answer, offset)[0]
         except ConnectionDropped as error:  # servers before 3.5 hang up on a login that they refuse
             raise LoginFailed("the server has ended the connection during the login", advice) from error
         except struct.error as error:
-            raise _unreadable() from error
-        if header.xid != xid:
-            raise LoginFailed("the server answers another request than the login's")
-        if header.err:
-            kind = LoginRefused if self.login.zookeeper.user else LoginFailed  # a key may arrive soon, but a password is wrong
-            raise kind("the server refuses the login", advice)
-        try:
-            found: bytes | None = SASL.deserialize(answer, offset)[0]
-        except struct.error as error:
-            raise _unreadable() from error
+            raise LoginFailed("the server's answer to the login cannot be read", "Find out what listens there") from error
         return found
 
 
@@ -211,10 +207,6 @@ def drop_unreadable(zk: SecuredClient) -> None:
     zk._connection._read_socket = dropping
 
 
-def _unreadable() -> LoginFailed:
-    return LoginFailed("the server's answer to the login cannot be read", "Find out what listens there")
-
-
 def _advice(login: Login, host: str) -> str:
     if login.zookeeper.user:
         return "Compare zk_user and zk_password_file with the section Server of the servers' JAAS file. Their log says more"
@@ -236,7 +228,7 @@ def _handshaken(sock: socket.socket, tls: Tls, host: str) -> ssl.SSLSocket:
 
 def tls_error(error: Exception) -> TlsError | LoginRefused:
     """Return the reason why TLS has failed, in the handshake or at the first read."""
-    words = one_line(str(getattr(error, "reason", None) or error), MAX_REASON_CHARS)
+    words = words_of(error)
     if isinstance(error, ssl.SSLCertVerificationError):
         return LoginRefused(
             f"the certificate that the server shows is not accepted: {one_line(error.verify_message, MAX_REASON_CHARS)}",

@@ -8,7 +8,6 @@ import asyncio
 import logging
 import threading
 from collections.abc import Callable
-from types import TracebackType
 from typing import Self, TypeVar
 
 from kazoo.client import KazooClient
@@ -83,7 +82,7 @@ class Watcher:
     async def __aenter__(self) -> Self:
         return self
 
-    async def __aexit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    async def __aexit__(self, *_: object) -> None:
         await self.close()
 
     def _client(self) -> KazooClient:

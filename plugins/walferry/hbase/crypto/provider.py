@@ -18,7 +18,7 @@ import hashlib
 import hmac
 import os
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import unquote, unquote_plus, urlsplit
@@ -108,15 +108,12 @@ class KeyProvider:
         """Unwrap the key of a WAL, given the `encryption_key` of its header. Raises KeyProviderError."""
         if self._keys is None:
             self._keys = self._load()
-        return self._unwrap(_parse(wrapped), self._keys)
-
-    def _unwrap(self, wrapped: _Wrapped, keys: Mapping[str, bytes | str]) -> bytes:
-        reasons = []
+        open_with, reasons = _parse(wrapped), []
         for name in self._names:
-            key = keys[name]
+            key = self._keys[name]
             if isinstance(key, str):
                 reasons.append(key)
-            elif (plain := wrapped.open_with(key)) is not None:
+            elif (plain := open_with(key)) is not None:
                 return plain
             else:
                 reasons.append(f"this WAL's key is not wrapped with key {name!r}")
@@ -177,30 +174,14 @@ class KeyProvider:
         return f"password file {self._url.password_file}"
 
 
-@dataclass(frozen=True)
-class _Wrapped:
-    """A WAL's wrapped key, from its header."""
+def _parse(wrapped: bytes) -> Callable[[bytes], bytes | None]:
+    """Parse and check a delimited WrappedKey message, from a WAL's header. Raises KeyProviderError.
 
-    data: bytes
-    length: int
-    iv: bytes
-    hash: bytes
-    hash_algorithm: str
-
-    def open_with(self, key: bytes) -> bytes | None:
-        """Unwrap the WAL's key, or return None if it was wrapped with another key."""
-        from cryptography.hazmat.primitives.ciphers import Cipher
-        from cryptography.hazmat.primitives.ciphers.algorithms import AES
-        from cryptography.hazmat.primitives.ciphers.modes import CTR
-
-        decryptor = Cipher(AES(key), CTR(self.iv)).decryptor()
-        plain = (decryptor.update(self.data) + decryptor.finalize())[: self.length]
-        digest = hashlib.new(self.hash_algorithm, plain, usedforsecurity=False).digest()
-        return plain if hmac.compare_digest(digest, self.hash) else None
-
-
-def _parse(wrapped: bytes) -> _Wrapped:
-    """Parse and check a delimited WrappedKey message. Raises KeyProviderError."""
+    Returns a function that unwraps the WAL's key with a key, and returns None if it was wrapped with another one.
+    """
+    from cryptography.hazmat.primitives.ciphers import Cipher
+    from cryptography.hazmat.primitives.ciphers.algorithms import AES
+    from cryptography.hazmat.primitives.ciphers.modes import CTR
     from google.protobuf.message import DecodeError
 
     from walferry.base.protos.hbase_pb2 import WrappedKey
@@ -227,7 +208,14 @@ def _parse(wrapped: bytes) -> _Wrapped:
             f"the WAL's key is {message.length} of {len(message.data)} bytes, wrapped with an IV of {len(message.iv)}; "
             f"HBase's AES has a key of {WAL_KEY_BYTES} and an IV of {IV_BYTES}"
         )
-    return _Wrapped(message.data, message.length, message.iv, message.hash, _HASHES[algorithm])
+
+    def open_with(key: bytes) -> bytes | None:
+        decryptor = Cipher(AES(key), CTR(message.iv)).decryptor()
+        plain = (decryptor.update(message.data) + decryptor.finalize())[: message.length]
+        digest = hashlib.new(_HASHES[algorithm], plain, usedforsecurity=False).digest()
+        return plain if hmac.compare_digest(digest, message.hash) else None
+
+    return open_with
 
 
 def _aes_key(name: str, algorithm: str, key: bytes) -> bytes:
@@ -254,7 +242,7 @@ def parse_properties(data: bytes) -> dict[str, str]:
     """Parse names and values like java.util.Properties.load. If a name occurs several times, the last value counts."""
     found: dict[str, str] = {}
     unfinished = ""
-    for line in re.split("\r\n|\r|\n", data.decode("latin-1")):
+    for line in [*re.split("\r\n|\r|\n", data.decode("latin-1")), ""]:  # the file's last line may be unfinished
         line = line.lstrip(" \t\f")
         if not unfinished and (not line or line[0] in "#!"):
             continue
@@ -263,16 +251,10 @@ def parse_properties(data: bytes) -> dict[str, str]:
             unfinished = line[:-1]
             continue
         unfinished = ""
-        _take(line, found)
-    if unfinished:
-        _take(unfinished, found)
+        match = _KEY.match(line)
+        assert match  # the pattern matches anything
+        found[_unescaped(match[1])] = _unescaped(match[2])
     return found
-
-
-def _take(line: str, found: dict[str, str]) -> None:
-    match = _KEY.match(line)
-    assert match  # the pattern matches anything
-    found[_unescaped(match[1])] = _unescaped(match[2])
 
 
 def _unescaped(text: str) -> str:

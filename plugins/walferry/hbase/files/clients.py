@@ -59,7 +59,10 @@ def file_system(url: str) -> Any:
         with _file_systems_lock:
             other = (os.getpid(), parts.scheme, parts.netloc, None)
             if other not in _file_systems:
-                _file_systems[other] = _other_file_system(url)
+                # fsspec's own cache would keep one file system for each thread, for ever.
+                # The URL has no path here: fsspec would interpret "::" in it, as in the name of an IPv6 host's folder.
+                root = f"{parts.scheme}://{parts.netloc}/"
+                _file_systems[other] = fsspec.core.url_to_fs(root, skip_instance_cache=True)[0]
             return _file_systems[other]
     key = (os.getpid(), parts.scheme, parts.netloc, login_at(url))  # connections do not survive a fork
     system = _file_systems.get(key)
@@ -76,13 +79,6 @@ def file_system(url: str) -> Any:
         if len(_file_systems) > MOST_KEPT:
             del _file_systems[next(iter(_file_systems))]  # open files keep their client
     return made
-
-
-def _other_file_system(url: str) -> Any:
-    # fsspec's own cache would keep one file system for each thread, for ever.
-    # The URL has no path here: fsspec would interpret "::" in it, as in the name of an IPv6 host's folder.
-    parts = urlsplit(url)
-    return fsspec.core.url_to_fs(f"{parts.scheme}://{parts.netloc}/", skip_instance_cache=True)[0]
 
 
 def _hdfs(url: str) -> Any:
@@ -133,11 +129,10 @@ def _failed(url: str, error: BaseException) -> StoreError:
 
 def _without_namenode(url: str, otherwise: str) -> StoreError:
     """Return the error that no NameNode is active if that is so, and else an error with the text `otherwise`."""
-    if scheme(url) not in HDFS_SCHEMES:
-        return StoreError(f"{url}: {otherwise}. {_ADVICE}")
-    _forget(url)
-    if why := no_active(url):
-        return NoActiveNameNode(f"{url}: {why}. {_NO_ACTIVE}")
+    if scheme(url) in HDFS_SCHEMES:
+        _forget(url)
+        if why := no_active(url):
+            return NoActiveNameNode(f"{url}: {why}. {_NO_ACTIVE}")
     return StoreError(f"{url}: {otherwise}. {_ADVICE}")
 
 

@@ -157,12 +157,10 @@ def file_size(url: str) -> int:
     if scheme(url) == "file":
         try:
             return os.stat(local_path(url)).st_size
-        except NotADirectoryError:
-            raise FileNotFoundError(errno.ENOENT, "no such file", url) from None
         except PermissionError as error:
             raise NoFileRight(f"{url}: {error.strerror}. The user that runs this must be able to read below wal_root") from error
         except OSError as error:
-            if error.errno != errno.ENAMETOOLONG:
+            if error.errno not in (errno.ENOTDIR, errno.ENAMETOOLONG):
                 raise
             raise FileNotFoundError(errno.ENOENT, "no such file", url) from None
     return at(url, lambda system, path: int(system.info(path)["size"]))

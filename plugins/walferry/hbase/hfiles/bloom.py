@@ -17,7 +17,6 @@ from __future__ import annotations
 import enum
 import math
 import struct
-from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
@@ -52,22 +51,14 @@ class Bloom(enum.IntEnum):
     ROWPREFIX_FIXED_LENGTH = 3
 
 
-@dataclass(frozen=True)
-class Shape:
-    """The number of hashes of a key, and the number of keys that fit into a chunk."""
-
-    hashes: int
-    max_keys: int
-
-
-def shape_of(bloom: Bloom) -> Shape:
-    """Return the shape of chunks that keeps false answers below the error rate."""
+def shape_of(bloom: Bloom) -> tuple[int, int]:
+    """Return the number of hashes of a key, and of keys in a chunk, that keep false answers below the error rate."""
     rate = ERROR_RATE
     if bloom is Bloom.ROWCOL:  # readers ask it for the row and for the column
         rate = np.float32(1 - math.sqrt(np.float32(1) - rate))
     bits, log = CHUNK_BYTES * 8, math.log(float(rate))
     hashes = math.ceil(math.log(2) * (bits // int(bits * (_LN2_SQUARED / -log))))
-    return Shape(hashes, int(-bits * 1.0 / hashes * math.log(1 - math.exp(log / hashes))))
+    return hashes, int(-bits * 1.0 / hashes * math.log(1 - math.exp(log / hashes)))
 
 
 class BloomWriter:
@@ -75,17 +66,12 @@ class BloomWriter:
 
     def __init__(self, bloom: Bloom) -> None:
         self.bloom = bloom
-        self.shape = shape_of(bloom)
+        self.hashes, self.max_keys = shape_of(bloom)
         self.bits: Bytes = np.zeros(0, np.uint8)
         self._first_key: bytes | None = None  # of the current chunk
         self._full: list[tuple[bytes, Bytes]] = []
         self._chunks: list[IndexEntry] = []
-        self._bytes = self._keys = self._max_keys = 0
-
-    @property
-    def keys(self) -> int:
-        """The number of keys in all chunks but the current one."""
-        return self._keys
+        self.keys = self._most_keys = self._bytes = 0  # of all chunks but the current one
 
     def begin_chunk(self, first_key: bytes) -> None:
         """Begin the next chunk."""
@@ -96,13 +82,13 @@ class BloomWriter:
         """End the current chunk, which contains `keys` keys, if there is one."""
         if self._first_key is None:
             return
-        bits, max_keys = self.bits, self.shape.max_keys
+        bits, max_keys = self.bits, self.max_keys
         while len(bits) % 2 == 0 and max_keys > 2 * keys:
             bits = bits[: len(bits) // 2] | bits[len(bits) // 2 :]
             max_keys //= 2
         self._full.append((self._first_key, bits))
-        self._keys += keys
-        self._max_keys += max_keys
+        self.keys += keys
+        self._most_keys += max_keys
         self._bytes += len(bits)
         self._first_key, self.bits = None, np.zeros(0, np.uint8)
 
@@ -118,7 +104,7 @@ class BloomWriter:
     def meta(self) -> bytes:
         """Return the filter's metadata, once all of its chunks are written."""
         comparator = _ROWCOL_COMPARATOR if self.bloom is Bloom.ROWCOL else b""
-        head = _META.pack(VERSION, self._bytes, self.shape.hashes, MURMUR, self._keys, self._max_keys, len(self._chunks))
+        head = _META.pack(VERSION, self._bytes, self.hashes, MURMUR, self.keys, self._most_keys, len(self._chunks))
         return head + encode_vint(len(comparator)) + comparator + encode_root(self._chunks)
 
 

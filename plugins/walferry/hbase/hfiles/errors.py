@@ -22,7 +22,7 @@ class BadBorders(HFileError):
     advice = "Look at the table's regions in the peer cluster's hbase:meta (hbase hbck reports holes), repair them, and run again"
 
     def __init__(self, table: bytes, problem: str) -> None:
-        super().__init__(f"table {table.decode(errors='backslashreplace')} of the peer cluster: {problem}", type(self).advice)
+        super().__init__(f"table {table.decode(errors='backslashreplace')} of the peer cluster: {problem}")
 
 
 class NoSuchStore(HFileError):
@@ -36,9 +36,7 @@ class NoSuchStore(HFileError):
     def __init__(self, path: str, offset: int, table: bytes, family: bytes | None) -> None:
         name = table.decode(errors="backslashreplace")
         what = f"table {name}" if family is None else f"family {family.decode(errors='backslashreplace')} of table {name}"
-        super().__init__(
-            f"{path} at byte {offset}: an edit goes to {what}, which the peer cluster does not have", type(self).advice
-        )
+        super().__init__(f"{path} at byte {offset}: an edit goes to {what}, which the peer cluster does not have")
 
 
 class BrokenRun(HFileError):
@@ -49,7 +47,7 @@ class BrokenRun(HFileError):
 
     def __init__(self, run: int | None, offset: int, problem: str) -> None:
         name = "sorted run" if run is None else f"sorted run {run}"
-        super().__init__(f"{name} at byte {offset}: {problem}", type(self).advice)
+        super().__init__(f"{name} at byte {offset}: {problem}")
 
 
 class TooManyRuns(HFileError):
@@ -58,7 +56,7 @@ class TooManyRuns(HFileError):
     advice = "Each WAL has a run of each store that it has edits of: load fewer WALs at a time, or send the table's edits by RPC"
 
     def __init__(self, runs: int, most: int) -> None:
-        super().__init__(f"{runs:,} sorted runs are more than the {most:,} that are merged at once", type(self).advice)
+        super().__init__(f"{runs:,} sorted runs are more than the {most:,} that are merged at once")
 
 
 class OrderUnknown(HFileError):
@@ -71,7 +69,7 @@ class OrderUnknown(HFileError):
 
     def __init__(self, row: bytes, family: bytes, qualifier: bytes, one: tuple[int, int], other: tuple[int, int]) -> None:
         edits = " and ".join(f"sequence id {number} written at {time} ms" for number, time in (one, other))
-        super().__init__(f"row {_shown(row)}, column {_shown(family)}:{_shown(qualifier)}: {edits}", type(self).advice)
+        super().__init__(f"row {_shown(row)}, column {_shown(family)}:{_shown(qualifier)}: {edits}")
 
 
 class BadCells(HFileError):
@@ -81,7 +79,7 @@ class BadCells(HFileError):
     advice = "Run again; if it comes back, it is a defect: report it with this message"
 
     def __init__(self, cell: int, problem: str) -> None:
-        super().__init__(f"cell {cell} of an HFile: {problem}", type(self).advice)
+        super().__init__(f"cell {cell} of an HFile: {problem}")
 
 
 class BadFamily(HFileError):

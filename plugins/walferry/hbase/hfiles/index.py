@@ -19,6 +19,7 @@ import struct
 from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 from typing import Final
 
 from walferry.hbase.hfiles.blocks import BlockKind, BlockWriter, Placed
@@ -124,10 +125,8 @@ def encode_root(entries: Sequence[IndexEntry]) -> bytes:
 def _encoded(entries: Sequence[IndexEntry]) -> bytes:
     """Encode entries as in leaves and intermediate blocks."""
     parts = [e.place + e.key for e in entries]
-    starts = [0]
-    for part in parts:
-        starts.append(starts[-1] + len(part))
-    return struct.pack(f">i{len(starts)}i", len(parts), *starts) + b"".join(parts)
+    starts = accumulate(map(len, parts), initial=0)
+    return struct.pack(f">i{len(parts) + 1}i", len(parts), *starts) + b"".join(parts)
 
 
 def encode_vint(number: int) -> bytes:

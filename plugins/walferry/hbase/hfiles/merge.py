@@ -206,11 +206,9 @@ class _Merge:
 
     def _contradiction(self) -> OrderUnknown:
         pos = int(self._parts[MergePart.AT, self._losers[0]])
-        number, time = edit_of(self._buffer, cell_end(self._buffer, pos))
-        rival = int(self._state[MergeState.RIVAL])
-        other, other_time = (int(each) for each in self._written[rival])
-        key = Key.at(self._buffer, pos)
-        return OrderUnknown(key.row, key.family, key.qualifier, (number, time), (other, other_time))
+        key, one = Key.at(self._buffer, pos), edit_of(self._buffer, cell_end(self._buffer, pos))
+        number, time = self._written[self._state[MergeState.RIVAL]].tolist()
+        return OrderUnknown(key.row, key.family, key.qualifier, one, (number, time))
 
 
 @inlined

@@ -12,6 +12,7 @@ Source: HBase's HFileInfo, HFileWriterImpl, StoreFileWriter, HFileOutputFormat2,
 from __future__ import annotations
 
 import struct
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -31,6 +32,7 @@ _TRAILER_MAGIC: Final[bytes] = b'TRABLK"$'
 _VERSION: Final = 3 << 24 | 3
 _COMPARATOR: Final = "org.apache.hadoop.hbase.KeyValue$KVComparator"
 _FALSE: Final[bytes] = b"\0"
+_int32, _int64 = struct.Struct(">i").pack, struct.Struct(">q").pack
 
 
 @dataclass(frozen=True)
@@ -98,38 +100,24 @@ def filter_key(settings: FileSettings, key: Key) -> bytes:
     return key.row[: settings.prefix_len] if settings.bloom is Bloom.ROWPREFIX_FIXED_LENGTH else key.row
 
 
-@dataclass(frozen=True)
-class Offsets:
-    """The offsets of a file's parts. `raw_bytes` is the uncompressed size of all its blocks but the index blocks."""
+def trailer(settings: FileSettings, cells: int, index: RootIndex, information: int, data: Sequence[int], raw_bytes: int) -> bytes:
+    """Return the file's last bytes.
 
-    information: int
-    first_data: int
-    last_data: int
-    raw_bytes: int
-
-
-def trailer(settings: FileSettings, cells: int, index: RootIndex, offsets: Offsets) -> bytes:
-    """Return the file's last bytes."""
+    `information` and `data` are offsets: of the file information, and of the first and the last data block. `raw_bytes` is the
+    uncompressed size of all blocks but the index blocks.
+    """
     message = pb.FileTrailerProto(
-        file_info_offset=offsets.information,
+        file_info_offset=information,
         load_on_open_data_offset=index.offset,
         uncompressed_data_index_size=index.raw_bytes,
-        total_uncompressed_bytes=offsets.raw_bytes + TRAILER_BYTES,
+        total_uncompressed_bytes=raw_bytes + TRAILER_BYTES,
         data_index_count=index.entries,
         meta_index_count=0,
         entry_count=cells,
         num_data_index_levels=index.levels,
-        first_data_block_offset=offsets.first_data,
-        last_data_block_offset=offsets.last_data,
+        first_data_block_offset=data[0],
+        last_data_block_offset=data[-1],
         comparator_class_name=_COMPARATOR,
         compression_codec=settings.compression,
     )
     return (_TRAILER_MAGIC + delimited(message.SerializeToString())).ljust(TRAILER_BYTES - 4, b"\0") + _VERSION.to_bytes(4)
-
-
-def _int32(number: int) -> bytes:
-    return struct.pack(">i", number)
-
-
-def _int64(number: int) -> bytes:
-    return struct.pack(">q", number)

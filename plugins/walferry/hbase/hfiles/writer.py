@@ -25,7 +25,7 @@ from walferry.hbase.hfiles.errors import BadCells
 from walferry.hbase.hfiles.filling import LAST, LATEST, NONE, Fill, FillStop, Layout, fill_block
 from walferry.hbase.hfiles.index import BlockIndex, IndexEntry
 from walferry.hbase.hfiles.keys import Key, key_between
-from walferry.hbase.hfiles.metadata import Contents, Offsets, Origin, file_information, filter_key, trailer
+from walferry.hbase.hfiles.metadata import Contents, Origin, file_information, filter_key, trailer
 from walferry.hbase.hfiles.settings import FileSettings
 from walferry.hbase.wal.scan import read_only
 
@@ -84,7 +84,7 @@ class _File:
         self._raw_bytes = 0
 
     def _numbers(self) -> Layout:
-        settings, bloom, deletes = self._settings, self._bloom.shape, self._deletes.shape
+        settings, bloom, deletes = self._settings, self._bloom, self._deletes
         # A filter of columns also contains the rows of deleted families.
         max_deletes = 0 if settings.bloom is Bloom.ROWCOL else deletes.max_keys
         return (
@@ -115,7 +115,8 @@ class _File:
         state = self._state
         match stop:
             case FillStop.BLOCK_FULL:
-                self._end_block(self._key_before(chunk))
+                before = int(state[Fill.BEFORE])
+                self._end_block(Key.at(self._last, 0) if before == LAST else Key.at(chunk, before))
                 self._write_between(closing=False)
             case FillStop.NO_ROOM:
                 wider: Bytes = np.zeros(2 * len(self._block), np.uint8)
@@ -131,10 +132,6 @@ class _File:
                 state[Fill.DELETED_KEYS] = 0
             case FillStop.NOT_A_CELL | FillStop.NOT_SORTED | FillStop.OTHER_FAMILY:
                 raise BadCells(int(state[Fill.CELLS]), _PROBLEMS[stop])
-
-    def _key_before(self, chunk: Bytes) -> Key:
-        before = int(self._state[Fill.BEFORE])
-        return Key.at(self._last, 0) if before == LAST else Key.at(chunk, before)
 
     def _keep(self, chunk: Bytes) -> None:
         """Keep the cells of an ended chunk that are still needed."""
@@ -167,7 +164,7 @@ class _File:
         if (placed := self._index.write_leaf(self._out, closing=closing)) is not None:
             self._count(placed)
         for bloom, keys in ((self._bloom, Fill.KEYS), (self._deletes, Fill.DELETED_KEYS)):
-            if closing or state[keys] == bloom.shape.max_keys:
+            if closing or state[keys] == bloom.max_keys:
                 bloom.end_chunk(int(state[keys]))
             while (placed := bloom.write_chunk(self._out)) is not None:
                 self._count(placed)
@@ -189,8 +186,8 @@ class _File:
         for bloom, kind in ((self._bloom, BlockKind.GENERAL_BLOOM_META), (self._deletes, BlockKind.DELETE_FAMILY_BLOOM_META)):
             if bloom.keys:
                 self._count(self._out.put(kind, bloom.meta()))
-        offsets = Offsets(information.offset, self._data[0], self._data[-1], self._raw_bytes)
-        self._out.put_bytes(memoryview(trailer(self._settings, contents.cells, index, offsets)))
+        end = trailer(self._settings, contents.cells, index, information.offset, self._data, self._raw_bytes)
+        self._out.put_bytes(memoryview(end))
         return WrittenFile(self._written.end(), contents.cells)
 
     def _count(self, placed: Placed) -> None:

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from walferry.base.protos import hbase_pb2 as pb
 from walferry.base.security.login import UNSECURED, Login
 from walferry.hbase.names import ServerName
-from walferry.hbase.rpc.connection import CALL_TIMEOUT_SECONDS, Address, Connection
+from walferry.hbase.rpc.connection import CALL_TIMEOUT_SECONDS, Connection
 from walferry.hbase.rpc.errors import AccessDenied, RemoteError, RpcError
 
 SERVICE = "AdminService"
@@ -20,7 +20,7 @@ MAX_RESPONSE_BYTES = 4 * 1024 * 1024
 MAX_REGIONS_BYTES = 16 * 1024 * 1024  # 10,000 regions with keys of 750 bytes; once parsed they take up to 35 times as much
 
 
-def roll_wal_writer(server: Address, *, login: Login = UNSECURED, timeout: float = CALL_TIMEOUT_SECONDS) -> None:
+def roll_wal_writer(server: ServerName, *, login: Login = UNSECURED, timeout: float = CALL_TIMEOUT_SECONDS) -> None:
     """Ask a RegionServer to close its WALs and begin new ones.
 
     The server answers before it rolls (RSRpcServices.rollWALWriter only requests the roll), so wait until the newer WAL is
@@ -30,7 +30,7 @@ def roll_wal_writer(server: Address, *, login: Login = UNSECURED, timeout: float
         connection.call("RollWALWriter", pb.RollWALWriterRequest(), pb.RollWALWriterResponse)
 
 
-def why_silent(server: Address, *, login: Login = UNSECURED, timeout: float) -> RpcError | None:
+def why_silent(server: ServerName, *, login: Login = UNSECURED, timeout: float) -> RpcError | None:
     """Return why the server does not answer a call that costs it nothing, or None if it answers anything.
 
     Shipments do not occupy the handlers of this call (ADMIN_QOS). The call needs no permission, so AccessDenied means that the
@@ -49,7 +49,7 @@ def why_silent(server: Address, *, login: Login = UNSECURED, timeout: float) -> 
 
 
 def connect(
-    server: Address, *, login: Login = UNSECURED, timeout: float = CALL_TIMEOUT_SECONDS, most_bytes: int = MAX_RESPONSE_BYTES
+    server: ServerName, *, login: Login = UNSECURED, timeout: float = CALL_TIMEOUT_SECONDS, most_bytes: int = MAX_RESPONSE_BYTES
 ) -> Connection:
     """Return a connection to a server's AdminService, to be used as a context manager."""
     return Connection(server.host, server.port, SERVICE, login=login, call_timeout=timeout, max_response_bytes=most_bytes)
@@ -74,12 +74,7 @@ def online_regions(server: ServerName, *, login: Login = UNSECURED, timeout: flo
 
 
 def open_regions(
-    server: ServerName,
-    regions: Iterable[tuple[pb.RegionInfo, int]],
-    now_ms: int,
-    *,
-    login: Login = UNSECURED,
-    timeout: float = CALL_TIMEOUT_SECONDS,
+    server: ServerName, regions: Iterable[tuple[pb.RegionInfo, int]], now_ms: int, *, login: Login = UNSECURED
 ) -> None:
     """Ask the server to open regions, each at the version of its OFFLINE znode. Raises an RpcError.
 
@@ -88,19 +83,17 @@ def open_regions(
     request = pb.OpenRegionRequest(serverStartCode=server.start_code, master_system_time=now_ms)
     for region, version in regions:
         request.open_info.add(region=region, version_of_offline_node=version, openForDistributedLogReplay=False)
-    with connect(server, login=login, timeout=timeout, most_bytes=MAX_REGIONS_BYTES) as connection:
+    with connect(server, login=login, most_bytes=MAX_REGIONS_BYTES) as connection:
         connection.call("OpenRegion", request, pb.OpenRegionResponse)
 
 
-def close_regions(
-    server: ServerName, versions: Mapping[str, int], *, login: Login = UNSECURED, timeout: float = CALL_TIMEOUT_SECONDS
-) -> dict[str, RemoteError]:
+def close_regions(server: ServerName, versions: Mapping[str, int], *, login: Login = UNSECURED) -> dict[str, RemoteError]:
     """Ask the server to close regions by encoded name, each at the version of its CLOSING znode. Returns its refusals.
 
     Raises an RpcError at the first call without an answer, and does not ask for the regions after it.
     """
     refused = {}
-    with connect(server, login=login, timeout=timeout, most_bytes=MAX_REGIONS_BYTES) as connection:
+    with connect(server, login=login, most_bytes=MAX_REGIONS_BYTES) as connection:
         for encoded_name, version in versions.items():
             try:
                 _close(connection, server, encoded_name, version)
@@ -109,9 +102,9 @@ def close_regions(
     return refused
 
 
-def close_copy(server: ServerName, encoded_name: str, *, login: Login = UNSECURED, timeout: float = CALL_TIMEOUT_SECONDS) -> None:
+def close_copy(server: ServerName, encoded_name: str, *, login: Login = UNSECURED) -> None:
     """Ask the server to close an unwanted copy of a region without touching ZooKeeper. Raises an RpcError."""
-    with connect(server, login=login, timeout=timeout, most_bytes=MAX_REGIONS_BYTES) as connection:
+    with connect(server, login=login, most_bytes=MAX_REGIONS_BYTES) as connection:
         _close(connection, server, encoded_name, None)
 
 

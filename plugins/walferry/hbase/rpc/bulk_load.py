@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from walferry.base.protos import hbase_pb2 as pb
+from walferry.hbase.rpc.client import region_specifier
 from walferry.hbase.rpc.connection import Connection
 from walferry.hbase.rpc.master import table_message
 
@@ -21,7 +22,7 @@ LOAD_TIMEOUT_SECONDS = 300.0  # the server reads each file's index, and may have
 
 def prepare(server: Connection, table: str, region: bytes) -> str:
     """Ask the server to make a folder for the files. Returns its URL on the server's file system. Raises an RpcError."""
-    request = pb.PrepareBulkLoadRequest(table_name=table_message(table), region=_specifier(region))
+    request = pb.PrepareBulkLoadRequest(table_name=table_message(table), region=region_specifier(region))
     return server.call("PrepareBulkLoad", request, pb.PrepareBulkLoadResponse).bulk_token
 
 
@@ -31,7 +32,7 @@ def load(server: Connection, region: bytes, token: str, files: Sequence[tuple[by
     The peer cluster's own replication does not pass the load on to clusters with the ids `cluster_ids`. Raises an RpcError.
     """
     request = pb.BulkLoadHFileRequest(
-        region=_specifier(region), assign_seq_num=True, bulk_token=token, cluster_ids=cluster_ids,
+        region=region_specifier(region), assign_seq_num=True, bulk_token=token, cluster_ids=cluster_ids,
         family_path=[pb.BulkLoadHFileRequest.FamilyPath(family=family, path=path) for family, path in files],
     )  # fmt: skip
     return server.call("BulkLoadHFile", request, pb.BulkLoadHFileResponse, timeout=LOAD_TIMEOUT_SECONDS).loaded
@@ -42,15 +43,11 @@ def store_files(admin: Connection, region: bytes, families: Sequence[bytes]) -> 
 
     A load renames a file to <unique>_SeqId_<number>_, without that part if it has no number (HRegionFileSystem).
     """
-    request = pb.GetStoreFileRequest(region=_specifier(region), family=families)
+    request = pb.GetStoreFileRequest(region=region_specifier(region), family=families)
     return list(admin.call("GetStoreFile", request, pb.GetStoreFileResponse).store_file)
 
 
 def cleanup(server: Connection, region: bytes, token: str) -> None:
     """Ask the server to delete the folder, which need not exist. Raises an RpcError."""
-    request = pb.CleanupBulkLoadRequest(bulk_token=token, region=_specifier(region))
+    request = pb.CleanupBulkLoadRequest(bulk_token=token, region=region_specifier(region))
     server.call("CleanupBulkLoad", request, pb.CleanupBulkLoadResponse)
-
-
-def _specifier(region: bytes) -> pb.RegionSpecifier:
-    return pb.RegionSpecifier(type=pb.RegionSpecifier.REGION_NAME, value=region)

@@ -94,7 +94,9 @@ class Channel:
             data = self.sock.recv(RECEIVE_BYTES)
             if not data:
                 return b""
-            if data := self._incoming(data):
+            for layer in self._layers:
+                data = layer.incoming(data)
+            if data:
                 return data
 
     @property
@@ -144,11 +146,6 @@ class Channel:
                 yield piece
             else:
                 yield from self._outgoing([piece], layers - 1)
-
-    def _incoming(self, data: bytes) -> bytes:
-        for layer in self._layers:
-            data = layer.incoming(data)
-        return data
 
 
 def remaining(deadline: float) -> float:

@@ -7,8 +7,9 @@ from dataclasses import dataclass
 
 from walferry.base.protos import hbase_pb2 as pb
 from walferry.base.security.login import UNSECURED, Login
+from walferry.hbase.names import ServerName
 from walferry.hbase.rpc.codec import KEY_VALUE_CODEC_WITH_TAGS
-from walferry.hbase.rpc.connection import CALL_TIMEOUT_SECONDS, Address, Connection
+from walferry.hbase.rpc.connection import CALL_TIMEOUT_SECONDS, Connection
 from walferry.hbase.rpc.errors import RemoteError, RpcError
 
 SERVICE = "ClientService"
@@ -16,10 +17,15 @@ CLOSE_TIMEOUT_SECONDS = 5.0
 _MANY_ROWS = 0x7FFFFFFF  # an answer's size is limited by bytes
 
 
-def connect(server: Address, *, login: Login = UNSECURED, timeout: float = CALL_TIMEOUT_SECONDS) -> Connection:
+def connect(server: ServerName, *, login: Login = UNSECURED, timeout: float = CALL_TIMEOUT_SECONDS) -> Connection:
     """Return a connection to a RegionServer for scans, to be used as a context manager. Cells come with their tags."""
     codec = KEY_VALUE_CODEC_WITH_TAGS
     return Connection(server.host, server.port, SERVICE, login=login, cell_codec=codec, call_timeout=timeout)
+
+
+def region_specifier(region: bytes) -> pb.RegionSpecifier:
+    """Return the message that names a region by its full name."""
+    return pb.RegionSpecifier(type=pb.RegionSpecifier.REGION_NAME, value=region)
 
 
 @dataclass(frozen=True)
@@ -37,9 +43,7 @@ class RegionScanner:
 
     def __init__(self, connection: Connection, region: bytes, scan: pb.Scan, *, rows_a_call: int = _MANY_ROWS) -> None:
         self._connection = connection
-        self._open = pb.ScanRequest(scan=scan)
-        self._open.region.type = pb.RegionSpecifier.REGION_NAME
-        self._open.region.value = region
+        self._open = pb.ScanRequest(scan=scan, region=region_specifier(region))
         self._rows_a_call = rows_a_call
         self._scanner_id: int | None = None
         self._calls = 0
@@ -49,10 +53,9 @@ class RegionScanner:
         """Ask for the next cells, within `seconds` if given. After an RpcError the scanner is useless."""
         try:
             response, cells = self._connection.call_for_cells("Scan", self._request(), pb.ScanResponse, timeout=seconds)
-        except RemoteError:
-            raise
-        except RpcError:
-            self._ended = True  # the server frees the scanner by itself; another wait would take as long again
+        except RpcError as error:
+            if not isinstance(error, RemoteError):
+                self._ended = True  # the server frees the scanner by itself; another wait would take as long again
             raise
         self._scanner_id = response.scanner_id if response.HasField("scanner_id") else self._scanner_id
         count = sum(response.cells_per_result)

@@ -11,7 +11,7 @@ import socket
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Protocol, TypeVar
+from typing import TypeVar
 
 from google.protobuf.message import DecodeError, Message
 
@@ -43,15 +43,6 @@ _LATE_SECONDS = 0.1  # for an answer that arrived while the caller waited for an
 
 M = TypeVar("M", bound=Message)
 T = TypeVar("T")
-
-
-class Address(Protocol):
-    """The address at which a server listens, e.g. a ServerName."""
-
-    @property
-    def host(self) -> str: ...
-    @property
-    def port(self) -> int: ...
 
 
 @dataclass(frozen=True)
@@ -258,8 +249,7 @@ class Connection(Closing):
         A call that is still connecting sends nothing any more, and neither does the next call.
         """
         self._interrupted = True
-        channel = self._channel
-        if channel is not None:
+        if (channel := self._channel) is not None:
             channel.interrupt()
 
     def _connected(self, deadline: float, connect_timeout: float) -> Channel:

@@ -34,9 +34,6 @@ _MISSING_ADVICE = (
     "Create it there as it is in the source, or exclude it from the peer; until then its WAL group waits. If it is deleted at "
     "the source too, set {} to drop its edits"
 )
-_KERBEROS_ADVICE = "Give its connection a principal and a keytab"
-_DELETED_TABLE_ADVICE = _MISSING_ADVICE.format("hbase.replication.drop.on.deleted.table")
-_DELETED_FAMILY_ADVICE = _MISSING_ADVICE.format("hbase.replication.drop.on.deleted.columnfamily")
 
 
 class RpcError(WalferryError):
@@ -79,8 +76,7 @@ class RequestTooLarge(RpcError):
     def __init__(self, method: str, size: int, limit: int) -> None:
         super().__init__(
             f"a {method} request of {size:,} bytes is over the {limit:,} that an HBase server takes by default"
-            " (hbase.ipc.max.request.size); nothing was sent",
-            self.advice,
+            " (hbase.ipc.max.request.size); nothing was sent"
         )
 
 
@@ -116,26 +112,20 @@ class NotSecured(NotAuthenticated):
     """The server says that it does not use Kerberos, which the login demands."""
 
     def __init__(self, server: str) -> None:
-        super().__init__(
-            server,
+        reason = (
             "it says that it is not secured (hbase.security.authentication=simple), while its connection has a principal. "
-            "Nothing was sent to it. Find out whether that is the server; if it is, remove principal and keytab",
-            retry_helps=False,
-            others_may=True,
+            "Nothing was sent to it. Find out whether that is the server; if it is, remove principal and keytab"
         )
+        super().__init__(server, reason, retry_helps=False, others_may=True)
 
 
 class WrongServerPrincipal(NotAuthenticated):
     """The server says that it is `found`, which is not one of the accepted principals."""
 
     def __init__(self, server: str, found: str, accepted: Sequence[str]) -> None:
-        super().__init__(
-            server,
-            f"it says that it is {found}, and accepted are only {', '.join(accepted)}. If it is right, add it to "
-            "server_principals of its connection",
-            retry_helps=False,
-            others_may=True,
-        )
+        only = f"it says that it is {found}, and accepted are only {', '.join(accepted)}"
+        advice = "If it is right, add it to server_principals of its connection"
+        super().__init__(server, f"{only}. {advice}", retry_helps=False, others_may=True)
 
 
 class PrincipalNotNamed(NotAuthenticated):
@@ -172,7 +162,7 @@ class TableNotFound(RemoteError):
     """
 
     retry_helps = False
-    advice = _DELETED_TABLE_ADVICE
+    advice = _MISSING_ADVICE.format("hbase.replication.drop.on.deleted.table")
 
     def __init__(
         self, server: str, class_name: str, message: str, do_not_retry: bool = False, stack_trace: str = "", *,
@@ -184,7 +174,9 @@ class TableNotFound(RemoteError):
     @property
     def table(self) -> str | None:
         """The table's name, as the caller gave it or as the server's message contains it."""
-        return _table_in(self.message) if self._table is None else self._table
+        if self._table is not None:
+            return self._table
+        return next((match[1] for pattern in _TABLE_PATTERNS if (match := pattern.search(self.message))), None)
 
     def _problem_and_advice(self) -> tuple[str, str]:
         named = one_line(self.message if self.table is None else self.table, MAX_TABLE_CHARS)
@@ -195,7 +187,7 @@ class ColumnFamilyNotFound(RemoteError):
     """`table` lacks column family `family` (each None if the server did not name it)."""
 
     retry_helps = False
-    advice = _DELETED_FAMILY_ADVICE
+    advice = _MISSING_ADVICE.format("hbase.replication.drop.on.deleted.columnfamily")
 
     @property
     def family(self) -> str | None:
@@ -223,7 +215,7 @@ class AccessDenied(RemoteError):
     def _problem_and_advice(self) -> tuple[str, str]:
         problem, _ = super()._problem_and_advice()
         if "Authentication is required" in self.message:
-            return f"{problem} (the cluster is secured by Kerberos)", _KERBEROS_ADVICE
+            return f"{problem} (the cluster is secured by Kerberos)", "Give its connection a principal and a keytab"
         return problem, ""
 
 
@@ -343,10 +335,3 @@ def _message(class_name: str, trace: str) -> str:
     if causes:
         head = f"{head} (caused by {causes[-1]})"
     return one_line(head, MAX_MESSAGE_CHARS) or "no message"
-
-
-def _table_in(message: str) -> str | None:
-    for pattern in _TABLE_PATTERNS:
-        if match := pattern.search(message):
-            return match[1]
-    return None

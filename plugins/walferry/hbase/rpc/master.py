@@ -15,8 +15,8 @@ from google.protobuf.message import Message
 
 from walferry.base.protos import hbase_pb2 as pb
 from walferry.base.security.login import UNSECURED, Login
-from walferry.hbase.names import family_text, table_text
-from walferry.hbase.rpc.connection import CALL_TIMEOUT_SECONDS, Address, Connection
+from walferry.hbase.names import ServerName, family_text, table_text
+from walferry.hbase.rpc.connection import CALL_TIMEOUT_SECONDS, Connection
 from walferry.hbase.rpc.errors import RemoteError, RpcTimeout
 
 SERVICE = "MasterService"
@@ -33,7 +33,7 @@ class ProcedureFailed(RemoteError):
     """The master accepted the call, but its procedure ended in an exception."""
 
 
-def connect(master: Address, *, login: Login = UNSECURED, timeout: float = CALL_TIMEOUT_SECONDS) -> Connection:
+def connect(master: ServerName, *, login: Login = UNSECURED, timeout: float = CALL_TIMEOUT_SECONDS) -> Connection:
     """Return a connection to the active master, to be used as a context manager. `timeout` limits each call, in seconds."""
     return Connection(master.host, master.port, SERVICE, login=login, call_timeout=timeout)
 
@@ -155,9 +155,8 @@ def table_schemas(master: Connection, tables: Collection[str] | None = None) -> 
     """
     if tables is not None and not tables:
         return {}  # a request without names would ask for all tables
-    request = pb.GetTableDescriptorsRequest(include_sys_tables=tables is not None)
-    for table in tables or ():
-        request.table_names.append(table_message(table))
+    names = [table_message(table) for table in tables or ()]
+    request = pb.GetTableDescriptorsRequest(table_names=names, include_sys_tables=tables is not None)
     response = master.call("GetTableDescriptors", request, pb.GetTableDescriptorsResponse)
     return {table_text(schema.table_name): schema for schema in response.table_schema}
 

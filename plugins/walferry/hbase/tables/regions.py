@@ -142,17 +142,13 @@ def read_meta_row(name: bytes, cells: bytes) -> MetaRow | None:
         found = parse_message(pb.RegionInfo, value[len(PBUF) :])
     except DecodeError as error:
         raise _unreadable(name, error) from error
-    opened_ms = found_cells[b"server"].timestamp if b"server" in info else 0
-    return MetaRow(name, found, _server(info), opened_ms)
+    address, start_code = info.get(b"server", b""), info.get(b"serverstartcode", b"")
+    server = _server_at(address, start_code) if len(address) <= MAX_ADDRESS_BYTES else None
+    return MetaRow(name, found, server, found_cells[b"server"].timestamp if b"server" in info else 0)
 
 
 def _unreadable(name: bytes, error: DecodeError) -> RegionUnavailable:
     return RegionUnavailable(f"hbase:meta has a row {name[:200]!r} that cannot be read: {error}")
-
-
-def _server(info: dict[bytes, bytes]) -> ServerName | None:
-    address, start_code = info.get(b"server", b""), info.get(b"serverstartcode", b"")
-    return _server_at(address, start_code) if len(address) <= MAX_ADDRESS_BYTES else None
 
 
 @lru_cache(maxsize=1024)  # each server has many regions

@@ -52,10 +52,8 @@ class ScanSpec:
         """Return the message that opens a scanner at `start_row`."""
         scan = pb.Scan(
             start_row=start_row, stop_row=self.stop_row, max_versions=self.max_versions, cache_blocks=False,
-            max_result_size=self.answer_bytes,
+            max_result_size=self.answer_bytes, column=[pb.Column(family=family) for family in self.families],
         )  # fmt: skip
-        for family in self.families:
-            scan.column.add(family=family)
         if self.time_range is not None:
             scan.time_range.first, scan.time_range.end = self.time_range
         if self.raw:
@@ -137,9 +135,8 @@ def scan_rows(
 
 def _is_over(table: str, row: bytes, stop_row: bytes) -> bool:
     """Return whether no row is left from `row` on. HBase takes a scan that begins at its stop row for a Get of this row."""
-    if not stop_row or table == META:  # hbase:meta's rows are not in byte order, and a scan of it never begins at its stop row
-        return False
-    return row >= stop_row
+    # hbase:meta's rows are not in byte order, and a scan of it never begins at its stop row.
+    return bool(stop_row) and table != META and row >= stop_row
 
 
 def _blocks(scanner: RegionScanner, table: str, patience: Patience, seconds: Callable[[], float] | None) -> Iterator[Rows]:

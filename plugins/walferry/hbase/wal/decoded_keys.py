@@ -31,10 +31,7 @@ class ClusterIds:
 
 @dataclass(frozen=True)
 class DecodedKeys:
-    """The cluster ids of the first `count` entries.
-
-    If the keys end there because the next one is faulty, `wrong` says why.
-    """
+    """The cluster ids of the first `count` entries. If the keys end there because the next one is faulty, `wrong` says why."""
 
     count: int
     cluster_ids: ClusterIds

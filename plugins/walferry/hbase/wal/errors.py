@@ -8,8 +8,8 @@ from walferry.base.errors import WalferryError
 class WalError(WalferryError):
     """A WAL cannot be read. `path` is as the caller gave it, `offset` counts bytes from the start of the file."""
 
-    def __init__(self, path: str, offset: int, reason: str, advice: str | None = None) -> None:
-        super().__init__(f"{path} at byte {offset}: {reason}", type(self).advice if advice is None else advice)
+    def __init__(self, path: str, offset: int, reason: str, advice: str = "") -> None:
+        super().__init__(f"{path} at byte {offset}: {reason}", advice)
         self.path = path
         self.offset = offset
         self.reason = reason

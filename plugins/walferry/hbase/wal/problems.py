@@ -69,8 +69,3 @@ class Fault:
 
     offset: int
     problem: Problem
-
-    @property
-    def reason(self) -> str:
-        """The problem in words."""
-        return self.problem.reason

@@ -64,12 +64,7 @@ class WalBatch:
 
     def until(self, offset: int) -> WalBatch:
         """Return the entries, possibly none, that end at or before an offset of the file."""
-        count = int(np.searchsorted(self.next_positions, offset, side="right"))
-        return self.between(0, count)
-
-    def between(self, first: int, last: int) -> WalBatch:
-        """Return the entries from `first` up to but not including `last`."""
-        return self.chosen(slice(first, last))
+        return self.chosen(slice(int(np.searchsorted(self.next_positions, offset, side="right"))))
 
     def chosen(self, which: slice | NDArray[np.bool_]) -> WalBatch:
         """Return these entries, in their order."""

@@ -9,7 +9,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
 from walferry.base.errors import WalferryError
-from walferry.base.records import Strict, decoded
+from walferry.base.records import Strict, parsed_object, record_of
 from walferry.base.security.login import UNSECURED, Login
 from walferry.base.texts import one_line
 from walferry.hbase.cluster_key import parse_cluster_key
@@ -155,6 +155,6 @@ class SourceCluster(Strict):
     def from_json(cls, text: str) -> SourceCluster:
         """Read the cluster that `to_json` wrote. Raises SourceError."""
         try:
-            return decoded(cls, text)
+            return record_of(cls, parsed_object(text))
         except (TypeError, ValueError) as error:
             raise SourceError(f"the source cluster is not the JSON that SourceCluster.to_json writes: {error}") from error

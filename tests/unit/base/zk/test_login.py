@@ -12,7 +12,7 @@ from walferry.base.security.gssapi import HostNotNamed, KdcSilent, KerberosError
 from walferry.base.security.login import MAX_PASSWORD_BYTES, Kerberos, Login, ZooKeeperAuth, ZooKeeperLogin
 from walferry.base.zk import login as logins
 from walferry.base.zk.errors import LoginFailed, LoginRefused
-from walferry.base.zk.login import Proof, Refusals, password_of, proof_of
+from walferry.base.zk.login import Refusals, identity_of, password_of, prove
 
 KERBEROS = Login(
     kerberos=Kerberos(principal="walferry@EXAMPLE.COM", keytab="/k"), zookeeper=ZooKeeperLogin(auth=ZooKeeperAuth.KERBEROS)
@@ -52,7 +52,7 @@ def servers(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 @pytest.mark.parametrize("end", [None, b""])
 def test_a_login_by_kerberos_ends_with_the_server_s_silence(servers: list[str], end: bytes | None) -> None:
     server = Server(b"AP-REP", offer("authentication"), end)
-    Proof(KERBEROS).prove("ZK1.example.org", server)
+    prove(KERBEROS, "ZK1.example.org", server)
     assert server.got == [b"token", b"", wrapped(bytes((1, 0, 0, 0)))]
     assert servers == ["zookeeper/zk1.example.org@EXAMPLE.COM"]
 
@@ -67,7 +67,7 @@ def test_a_login_by_kerberos_ends_with_the_server_s_silence(servers: list[str], 
 )
 def test_the_server_s_principal_is_that_of_the_login(servers: list[str], server: str, principal: str) -> None:
     at = ZooKeeperLogin(auth=ZooKeeperAuth.KERBEROS, server=server)
-    Proof(Login(kerberos=KERBEROS.kerberos, zookeeper=at)).prove("h", Server(b"AP-REP", offer("authentication"), None))
+    prove(Login(kerberos=KERBEROS.kerberos, zookeeper=at), "h", Server(b"AP-REP", offer("authentication"), None))
     assert servers == [principal]
 
 
@@ -76,25 +76,25 @@ def test_the_host_of_a_cluster_key_that_no_connection_names_gets_no_token(server
     with pytest.raises(
         HostNotNamed, match=r"walferry@EXAMPLE\.COM is not used with the host 'evil', which only the peer cluster names"
     ):
-        Proof(KERBEROS.for_peer_clusters("zk1")).prove("evil", server)
+        prove(KERBEROS.for_peer_clusters("zk1"), "evil", server)
     assert (server.got, servers) == ([], [])
-    Proof(KERBEROS.for_peer_clusters("zk1")).prove("zk1", Server(b"AP-REP", offer("authentication"), None))
+    prove(KERBEROS.for_peer_clusters("zk1"), "zk1", Server(b"AP-REP", offer("authentication"), None))
 
 
 @pytest.mark.parametrize("answers", [[None], [b"AP-REP", None]])
 def test_a_server_that_ends_the_login_before_it_has_proved_itself_is_refused(servers: list[str], answers: list[bytes]) -> None:
     with pytest.raises(LoginRefused, match="does not authenticate clients"):
-        Proof(KERBEROS).prove("h", Server(*answers))
+        prove(KERBEROS, "h", Server(*answers))
 
 
 def test_a_server_that_wants_each_message_wrapped_is_refused(servers: list[str]) -> None:
     with pytest.raises(LoginRefused, match="wants to wrap each message"):
-        Proof(KERBEROS).prove("h", Server(b"AP-REP", offer("privacy")))
+        prove(KERBEROS, "h", Server(b"AP-REP", offer("privacy")))
 
 
 def test_a_server_that_wants_a_password_gets_none(servers: list[str]) -> None:
     with pytest.raises(LoginRefused, match="wants a password"):
-        Proof(KERBEROS).prove("h", Server(b'realm="zk-sasl-md5",nonce="n"'))
+        prove(KERBEROS, "h", Server(b'realm="zk-sasl-md5",nonce="n"'))
 
 
 def test_kdcs_that_do_not_answer_in_time_are_told(servers: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
@@ -109,7 +109,7 @@ def test_kdcs_that_do_not_answer_in_time_are_told(servers: list[str], monkeypatc
     monkeypatch.setattr(logins, "KDC_SECONDS", 0.05)
     server = Server()
     with pytest.raises(KdcSilent, match=r"for zookeeper/h@EXAMPLE\.COM in time: no KDC has answered yet"):
-        Proof(KERBEROS).prove("h", server)
+        prove(KERBEROS, "h", server)
     answered.set()
     assert not server.got
 
@@ -117,7 +117,7 @@ def test_kdcs_that_do_not_answer_in_time_are_told(servers: list[str], monkeypatc
 @pytest.mark.parametrize("host", ["127.0.0.1", "::1", "[::1]"])
 def test_an_address_has_no_principal(servers: list[str], host: str) -> None:
     with pytest.raises(LoginRefused, match="needs the server's host name"):
-        Proof(KERBEROS).prove(host, Server())
+        prove(KERBEROS, host, Server())
 
 
 @pytest.mark.parametrize("answers", [[None], [b'nonce="n",algorithm=md5-sess', None]])
@@ -125,7 +125,7 @@ def test_a_server_that_skips_the_password_is_refused(tmp_path: Path, answers: li
     (tmp_path / "p").write_text("secret\n")
     server = Server(*answers)
     with pytest.raises(LoginRefused, match="does not authenticate clients"):
-        Proof(by_password(tmp_path / "p")).prove("h", server)
+        prove(by_password(tmp_path / "p"), "h", server)
     assert not any(b"secret" in token for token in server.got)
 
 
@@ -138,7 +138,7 @@ def test_a_server_that_skips_the_password_is_refused(tmp_path: Path, answers: li
 )
 def test_a_login_that_lacks_something_is_refused(login: Login, lacks: str) -> None:
     with pytest.raises(LoginRefused, match=lacks):
-        Proof(login).prove("h", Server())
+        prove(login, "h", Server())
 
 
 @pytest.mark.parametrize(
@@ -150,12 +150,12 @@ def test_a_login_that_lacks_something_is_refused(login: Login, lacks: str) -> No
         (by_password("/p"), "user walferry (password in /p)"),
     ],
 )
-def test_a_proof_says_whose_it_is(login: Login, text: str) -> None:
-    assert str(proof_of(login)) == text
+def test_a_login_says_whose_it_is(login: Login, text: str) -> None:
+    assert identity_of(login) == text
 
 
 def test_an_anonymous_login_needs_no_proof() -> None:
-    assert proof_of(Login(kerberos=KERBEROS.kerberos)) is None
+    assert identity_of(Login(kerberos=KERBEROS.kerberos)) is None
 
 
 @pytest.mark.parametrize(
