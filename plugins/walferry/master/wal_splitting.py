@@ -319,22 +319,14 @@ class WalSplitting:
         delete_folder(staging)
 
 
-def dead_servers(zk: KazooClient, nodes: ZNodes, wal_root: str) -> frozenset[ServerName]:
-    """List the servers whose WALs must be split. Raises StoreError, ClusterError, ConnectError.
-
-    The live servers are read after the folders: a server that starts in between is not taken for dead.
-    """
-    return servers_with_wals(wal_root) - live_servers(zk, nodes)
-
-
 def recover(
     zk: KazooClient, nodes: ZNodes, wal_root: str, registry: ServerRegistry, splitting: WalSplitting
 ) -> list[SplitProgress]:
-    """Take the next steps for the WALs of all dead servers. Raises the role's errors, StoreError, ConnectError.
+    """Take the next steps for the WALs of all dead servers. Raises the role's errors, StoreError, ClusterError, ConnectError.
 
     A server that only lost its session learns at its next report that it is dead; it is given up before its WALs are touched.
     """
-    dead = dead_servers(zk, nodes, wal_root)
+    dead = servers_with_wals(wal_root) - live_servers(zk, nodes)  # in this order: a server that starts meanwhile is not dead
     for server in dead:
         registry.give_up(server)
     return splitting.advance(dead)
