@@ -55,8 +55,7 @@ def make_app(
         wanted = asked(request.query_params)
 
         def make() -> str:
-            seen = list(looks.map(look, names()))
-            return rendering.page(seen, wanted, may) if whole else rendering.content(seen, wanted, may)
+            return rendering.page(list(looks.map(look, names())), wanted, may, whole=whole)
 
         return HTMLResponse(await to_thread.run_sync(make, limiter=places))
 
