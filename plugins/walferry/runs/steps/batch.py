@@ -1,15 +1,12 @@
-"""The steps of a batch that run inside Airflow's tasks. The Spark job does the shipping.
-
-Each step reads ZooKeeper again and keeps nothing, so any step may be run again at any time.
-"""
+"""The steps of a batch that run inside Airflow's tasks. The Spark job does the shipping."""
 
 from __future__ import annotations
 
 import logging
 import socket
 import time
-from collections.abc import Collection, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Collection
+from contextlib import AbstractContextManager, suppress
 from typing import Any
 
 from walferry.base.errors import WalferryError
@@ -121,12 +118,9 @@ def figures(attempt: str, peer_id: str, groups: Collection[GroupPlan], **others:
     )
 
 
-@contextmanager
-def holding_peer(source: SourceCluster, planned: Planned, run: str) -> Iterator[None]:
+def holding_peer(source: SourceCluster, planned: Planned, run: str) -> AbstractContextManager[str]:
     """Hold the lock of the plan's peer while the block runs. Raises PeerLocked, ConnectError."""
-    holder = f"run {run} on {socket.gethostname()}"
-    with rights.holding_peer(source, planned.peer, run, holder, planned.turn):
-        yield
+    return rights.holding_peer(source, planned.peer, run, f"run {run} on {socket.gethostname()}", planned.turn)
 
 
 def for_job(source: SourceCluster, peer_id: str) -> SourceCluster:
