@@ -26,7 +26,7 @@ RUNS_READ = 5  # the newest runs of one peer
 MAX_SUMMARY_BYTES = 128 << 10
 MAX_SUMMARY_CHARS = 1000  # of each text in it
 _LATEST = 1 << 40  # in seconds since the epoch
-_FAILED = (Status.FAILED, Status.PEER_DOWN)
+_FAILED = (Status.FAILED, Status.PEER_DOWN)  # the run could not ship the group, though it had the lease
 
 Group = tuple[str, str]  # peer id and WAL group
 
@@ -38,11 +38,6 @@ class RunNote:
     run_id: str
     at_ms: int
     summary: GroupSummary
-
-    @property
-    def failed(self) -> bool:
-        """Whether the run could not ship the group, though it had the lease."""
-        return self.summary.status in _FAILED
 
 
 @dataclass(frozen=True)
@@ -65,7 +60,7 @@ class GroupNotes:
     def failing(self) -> Sequence[RunNote]:
         """The failures since the last success, the newest first. Runs that left the group to another run do not count."""
         ended = [note for note in self.notes if note.summary.status not in (Status.RUNNING, Status.HELD)]
-        count = next((i for i, note in enumerate(ended) if not note.failed), len(ended))
+        count = next((i for i, note in enumerate(ended) if note.summary.status not in _FAILED), len(ended))
         return ended[:count]
 
 
