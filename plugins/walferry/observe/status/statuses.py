@@ -107,7 +107,7 @@ class Statuses:
                 del self._files[other]
             files = self._files.setdefault(source, Files(source))
         read = self._pass_of(source)
-        return FilesSeen(time.time(), problem=read.unreachable) if read.view is None else files.look(read.view.queues or ())
+        return FilesSeen(problem=read.unreachable) if read.view is None else files.look(read.view.queues or ())
 
     def _list_old_wals(self, source: SourceCluster) -> OldWalSurvey:
         read = self._pass_of(source)

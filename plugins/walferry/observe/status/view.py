@@ -58,7 +58,6 @@ class ZooKeeperView:
     """The result of one pass. None stands for values that could not be read; `problems` says why."""
 
     at: float  # when it began, in seconds since the epoch
-    seconds: float
     servers: tuple[str, ...] | None  # live ones
     queues: tuple[Queue, ...] | None
     peers: Mapping[str, Peer | None] | None  # None for a peer that cannot be read
@@ -73,7 +72,7 @@ class ZooKeeperView:
 
 def view(session: Session) -> ZooKeeperView:
     """Make one pass. Raises ConnectError if ZooKeeper does not answer, and kazoo's error for a znode that may not be read."""
-    began, clock = time.time(), time.monotonic()
+    began = time.time()
     problems: list[str] = []
     try:
         check_root(session.zk, owners_of(session), session.source.root)
@@ -90,7 +89,7 @@ def view(session: Session) -> ZooKeeperView:
         at=began, servers=servers, queues=queues, peers=peers, leases=_leases(session, wanted),
         peer_locks=_held(session, {session.own.peer_lock(peer_id): peer_id for peer_id in peers or ()}),
         hfile_refs=_hfile_refs(session, peers or ()), notes=notes, in_transition=in_transition, problems=tuple(shown),
-        problems_left_out=len(problems) - len(shown), seconds=time.monotonic() - clock,
+        problems_left_out=len(problems) - len(shown),
     )  # fmt: skip
 
 
