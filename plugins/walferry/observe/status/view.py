@@ -120,16 +120,12 @@ def _peers(session: Session, problems: list[str]) -> dict[str, Peer | None] | No
             continue  # removed since the listing
         peers[peer_id] = None
         try:
-            peers[peer_id] = _peer(session, peer_id, config, state, names or ())
+            if state is None:
+                raise ZNodeValueError(nodes.peer(peer_id), "it has no peer-state", "Only HBase before 0.94 has such peers")
+            peers[peer_id] = peer_of(session.zk, nodes, peer_id, config.value, state.value, names or ())
         except WalferryError as error:
             problems.append(str(error))
     return peers
-
-
-def _peer(session: Session, peer_id: str, config: ZNode, state: ZNode | None, names: Collection[str]) -> Peer:
-    if state is None:
-        raise ZNodeValueError(session.nodes.peer(peer_id), "it has no peer-state", "Only HBase before 0.94 has such peers")
-    return peer_of(session.zk, session.nodes, peer_id, config.value, state.value, names)
 
 
 def _leases(session: Session, wanted: Collection[Group]) -> dict[Group, Holder]:
