@@ -94,50 +94,6 @@ def _task(found: ZNode, path: str) -> Task:
     return Task(unquote_plus(path.rpartition("/")[2]), TaskState(message.state), worker, found.stat.version)
 
 
-class TaskWrites:
-    """Changes tasks under the master's role; `me` is this master's name in the tasks."""
-
-    def __init__(self, zk: KazooClient, nodes: ZNodes, lock: FencedLock, me: ServerName) -> None:
-        self._zk = zk
-        self._nodes = nodes
-        self._hold = lock
-        self._me = me
-
-    def create(self, wal: str) -> bool:
-        """Create the task of a WAL. Returns False if the WAL has one already. Raises the role's errors, ConnectError."""
-        return self._write(lambda multi: multi.create(self._path(wal), self._value(TaskState.UNASSIGNED)))
-
-    def submit_again(self, task: Task) -> bool:
-        """Give a task to another worker. Returns False if the task has changed since. Raises the role's errors, ConnectError."""
-        value = self._value(TaskState.UNASSIGNED)
-        return self._write(lambda multi: multi.set_data(self._path(task.wal), value, task.version))
-
-    def delete(self, task: Task) -> bool:
-        """Delete a task. Returns False if the task has changed since it was read. Raises the role's errors, ConnectError."""
-        return self._write(lambda multi: multi.delete(self._path(task.wal), task.version))
-
-    def wake_workers(self) -> None:
-        """Make all workers look for tasks. By themselves they look only when a task comes or goes. Raises ConnectError."""
-        path = f"{self._nodes.split_tasks}/{RESCAN}"
-        made = retried(self._zk, self._zk.create, path, self._value(TaskState.DONE), ephemeral=True, sequence=True)
-        with suppress(NoNodeError):  # an earlier try deleted it
-            retried(self._zk, self._zk.delete, made)
-
-    def _write(self, operations: Callable[[TransactionRequest], None]) -> bool:
-        return expected(self._hold.write(operations).refusal, *NOT_AS_READ) is None
-
-    def _path(self, wal: str) -> str:
-        return f"{self._nodes.split_tasks}/{url_encoded(wal)}"
-
-    def _value(self, state: TaskState) -> bytes:
-        task = pb.SplitLogTask(
-            state=state.name,
-            server_name=pb.ServerName(host_name=self._me.host, port=self._me.port, start_code=self._me.start_code),
-            mode=pb.SplitLogTask.LOG_SPLITTING,
-        )
-        return PBUF + task.SerializeToString()
-
-
 @dataclass(frozen=True)
 class SplitProgress:
     """How many of a dead server's WALs are left, and the error. With `left` 0 all were split, and the folder is gone."""
@@ -204,7 +160,7 @@ class WalSplitting:
         self._nodes = nodes
         self._root = root.rstrip("/")
         self._hold = lock
-        self._writes = TaskWrites(zk, nodes, lock, me)
+        self._me = me  # in the tasks
         self._seen: dict[str, _Watched] = {}
         self._last_rescan = time.monotonic()
 
@@ -254,10 +210,10 @@ class WalSplitting:
             if task is None:
                 left += 1
                 if not meta_first or wal.endswith(META_SUFFIX):
-                    self._writes.create(wal)
+                    self._create(wal)
             elif task.state is TaskState.DONE:
                 self._archive(wal)
-                self._writes.delete(task)
+                self._delete(task)
                 self._seen.pop(wal, None)
             else:
                 left += 1
@@ -265,7 +221,7 @@ class WalSplitting:
                     failed.append(wal)
         for wal, task in tasks.items():
             if wal.startswith(f"{folder}/") and wal not in wals and task.state is not TaskState.OWNED:
-                self._writes.delete(task)  # the task's WAL was archived before
+                self._delete(task)  # the task's WAL was archived before
         if failed:
             raise SplitFailed(
                 f"{len(failed)} WALs of {server} could not be split, the first is {failed[0]}",
@@ -286,7 +242,7 @@ class WalSplitting:
         if task.state is TaskState.UNASSIGNED:
             if idle > RESCAN_SECONDS and now - self._last_rescan > RESCAN_SECONDS:
                 self._last_rescan = now
-                self._writes.wake_workers()
+                self.wake_workers()
             return True
         forced = task.state is TaskState.RESIGNED or (task.state is TaskState.OWNED and task.worker not in live)
         if not forced:
@@ -295,12 +251,12 @@ class WalSplitting:
             if seen.resubmits >= MAX_RESUBMITS and task.state is TaskState.OWNED:
                 return True  # HBase also lets a slow worker go on then
             if seen.resubmits >= MAX_RESUBMITS:
-                self._writes.delete(task)
+                self._delete(task)
                 del self._seen[task.wal]
                 return False
             seen.resubmits += 1
-        if self._writes.submit_again(task):
-            self._writes.wake_workers()
+        if self._submit_again(task):
+            self.wake_workers()
         return True
 
     def _archive(self, wal: str) -> None:
@@ -317,6 +273,37 @@ class WalSplitting:
         except FileNotFoundError:
             pass  # another process has archived it
         delete_folder(staging)
+
+    def _create(self, wal: str) -> None:
+        """Create the task of a WAL, unless it has one already. Raises the role's errors, ConnectError."""
+        self._write(lambda multi: multi.create(self._task_path(wal), self._value(TaskState.UNASSIGNED)))
+
+    def _submit_again(self, task: Task) -> bool:
+        """Give a task to another worker. Returns False if the task has changed since. Raises the role's errors, ConnectError."""
+        value = self._value(TaskState.UNASSIGNED)
+        return self._write(lambda multi: multi.set_data(self._task_path(task.wal), value, task.version))
+
+    def _delete(self, task: Task) -> None:
+        """Delete a task, unless it has changed since it was read. Raises the role's errors, ConnectError."""
+        self._write(lambda multi: multi.delete(self._task_path(task.wal), task.version))
+
+    def wake_workers(self) -> None:
+        """Make all workers look for tasks. By themselves they look only when a task comes or goes. Raises ConnectError."""
+        path = f"{self._nodes.split_tasks}/{RESCAN}"
+        made = retried(self._zk, self._zk.create, path, self._value(TaskState.DONE), ephemeral=True, sequence=True)
+        with suppress(NoNodeError):  # an earlier try deleted it
+            retried(self._zk, self._zk.delete, made)
+
+    def _write(self, operations: Callable[[TransactionRequest], None]) -> bool:
+        return expected(self._hold.write(operations).refusal, *NOT_AS_READ) is None
+
+    def _task_path(self, wal: str) -> str:
+        return f"{self._nodes.split_tasks}/{url_encoded(wal)}"
+
+    def _value(self, state: TaskState) -> bytes:
+        me = pb.ServerName(host_name=self._me.host, port=self._me.port, start_code=self._me.start_code)
+        task = pb.SplitLogTask(state=state.name, server_name=me, mode=pb.SplitLogTask.LOG_SPLITTING)
+        return PBUF + task.SerializeToString()
 
 
 def recover(
