@@ -10,7 +10,7 @@ valid summary becomes a problem that names the znode.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from urllib.parse import unquote
 
@@ -29,6 +29,7 @@ _LATEST = 1 << 40  # in seconds since the epoch
 _FAILED = (Status.FAILED, Status.PEER_DOWN)  # the run could not ship the group, though it had the lease
 
 Group = tuple[str, str]  # peer id and WAL group
+NotedRun = dict[str, str]  # the znodes of a run's summaries, by group
 
 
 @dataclass(frozen=True)
@@ -81,21 +82,13 @@ class Notes:
     problems: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True)
-class NotedRun:
-    """A run's znode, and its groups' znodes below it."""
-
-    path: str
-    names: Mapping[str, str]  # by group
-
-
 def read_notes(session: Session, groups: Collection[Group]) -> Notes:
     """Read the notes on these groups. Raises ConnectError."""
     peers = sorted({peer_id for peer_id, _ in groups})
     heads = read_all(session.zk, [session.own.runs(peer_id) for peer_id in peers])
     runs = newest_runs(session, peers)
     problems: list[str] = []
-    pending = {group: _places(group, runs.get(group[0], ())) for group in groups}
+    pending = {(peer_id, group): [run[group] for run in runs.get(peer_id, ()) if group in run] for peer_id, group in groups}
     found: dict[Group, list[RunNote]] = {}
     while pending := {group: places for group, places in pending.items() if places}:
         next_places = [places.pop(0) for places in pending.values()]
@@ -114,7 +107,7 @@ def read_notes(session: Session, groups: Collection[Group]) -> Notes:
 
 
 def newest_runs(session: Session, peers: Sequence[str]) -> dict[str, list[NotedRun]]:
-    """Return the newest runs of each peer, the newest first, with their groups. Raises ConnectError."""
+    """Return the newest runs of each peer, the newest first. Raises ConnectError."""
     listed = children_all(session.zk, [session.own.runs(peer_id) for peer_id in peers])
     paths = [
         (peer_id, f"{session.own.runs(peer_id)}/{name}")
@@ -129,13 +122,8 @@ def newest_runs(session: Session, peers: Sequence[str]) -> dict[str, list[NotedR
     newest = [(peer_id, path) for peer_id, runs in by_peer.items() for _, path in sorted(runs, reverse=True)[:RUNS_READ]]
     found: dict[str, list[NotedRun]] = {}
     for (peer_id, path), names in zip(newest, children_all(session.zk, [path for _, path in newest]), strict=True):
-        found.setdefault(peer_id, []).append(NotedRun(path, {unquote(name): name for name in names or ()}))
+        found.setdefault(peer_id, []).append({unquote(name): f"{path}/{name}" for name in names or ()})
     return found
-
-
-def _places(group: Group, runs: Iterable[NotedRun]) -> list[str]:
-    """Return the znodes of the group's summaries, the newest first."""
-    return [f"{run.path}/{name}" for run in runs if (name := run.names.get(group[1])) is not None]
 
 
 def _note(group: str, path: str, znode: ZNode, problems: list[str]) -> RunNote | None:
