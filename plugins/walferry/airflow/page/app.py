@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import hashlib
 import logging
 from collections.abc import Awaitable, Callable, Sequence
@@ -98,7 +97,6 @@ def _answer_errors(app: FastAPI, rendering: Rendering) -> None:
         return response
 
 
-@functools.cache
 def _version() -> str:
     """Return a text that changes with the static files, so that a browser does not use old ones."""
     digest = hashlib.sha256(b"".join(path.read_bytes() for path in sorted(STATIC.iterdir()) if path.suffix in STATIC_TYPES))
