@@ -59,10 +59,8 @@ class LiteralTask(LiteralFields, DecoratedOperator, PythonOperator):
     def __init__(
         self, *, python_callable: Callable[..., Any], op_args: Collection[Any], op_kwargs: Mapping[str, Any], **kwargs: Any
     ) -> None:
-        upstream = {"python_callable": python_callable, "op_args": op_args, "op_kwargs": op_kwargs}
-        super().__init__(
-            kwargs_to_upstream=upstream, python_callable=python_callable, op_args=op_args, op_kwargs=op_kwargs, **kwargs
-        )
+        upstream: dict[str, Any] = {"python_callable": python_callable, "op_args": op_args, "op_kwargs": op_kwargs}
+        super().__init__(kwargs_to_upstream=upstream, **upstream, **kwargs)
 
     @ends_plainly
     def execute(self, context: Context) -> Any:

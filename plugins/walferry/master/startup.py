@@ -50,10 +50,8 @@ def first_look(look: Callable[[], ClusterView]) -> ClusterView:
     A server creates its znode some moments before it answers calls. While a server is silent, a start looks like a failover.
     """
     began = time.monotonic()
-    view = look()
-    while view.silent and time.monotonic() - began < ANSWER_SECONDS:
+    while (view := look()).silent and time.monotonic() - began < ANSWER_SECONDS:
         time.sleep(_POLL_SECONDS)
-        view = look()
     return view
 
 

@@ -43,7 +43,7 @@ from walferry.hbase.cluster import is_live, live_servers
 from walferry.hbase.files.store import OLD_WALS, SPLITTING, WALS, WalStore
 from walferry.hbase.files.systems import delete_empty_folder, delete_folder, exists, list_entries, make_folder, rename, touch
 from walferry.hbase.layout import ZNodes
-from walferry.hbase.names import META_SUFFIX, ServerName, url_encoded
+from walferry.hbase.names import META_SUFFIX, ServerName, is_server_name, url_encoded
 from walferry.hbase.values import PBUF, decode_message
 from walferry.master.errors import SplitFailed
 from walferry.master.master_calls import ServerRegistry
@@ -118,15 +118,8 @@ def servers_with_wals(root: str) -> frozenset[ServerName]:
     Files, and folders whose name is not a server's, are skipped.
     """
     WalStore(root).check_root()
-    found = set()
-    for entry in list_entries(f"{root.rstrip('/')}/{WALS}"):
-        if not entry.is_folder:
-            continue
-        try:
-            found.add(ServerName.parse(entry.name.removesuffix(SPLITTING)))
-        except ValueError:
-            continue
-    return frozenset(found)
+    names = (entry.name.removesuffix(SPLITTING) for entry in list_entries(f"{root.rstrip('/')}/{WALS}") if entry.is_folder)
+    return frozenset(map(ServerName.parse, filter(is_server_name, names)))
 
 
 def with_meta_wals(root: str, dead: Iterable[ServerName]) -> frozenset[ServerName]:
@@ -267,11 +260,9 @@ class WalSplitting:
         target = f"{self._root}/{CORRUPT if corrupt else OLD_WALS}"
         make_folder(target)
         self._hold.check()
-        try:
+        with suppress(FileNotFoundError):  # another process has archived it
             touch(source)  # before the rename: an archived file with an old time may be cleaned at once
             rename(source, f"{target}/{name}")
-        except FileNotFoundError:
-            pass  # another process has archived it
         delete_folder(staging)
 
     def _create(self, wal: str) -> None:
