@@ -148,7 +148,5 @@ def checked_summary(value: bytes) -> GroupSummary:
 
 def _peer_down(head: ZNode | None) -> PeerDown | None:
     notes = [note for note in notes_in(head.value).values() if 0 <= note.time < _LATEST] if head else []
-    if not notes:
-        return None
-    newest = max(notes, key=lambda note: note.time)
-    return PeerDown(int(newest.time * 1000), one_line(newest.error, MAX_SUMMARY_CHARS))
+    newest = max(notes, key=lambda note: note.time, default=None)
+    return None if newest is None else PeerDown(int(newest.time * 1000), one_line(newest.error, MAX_SUMMARY_CHARS))
