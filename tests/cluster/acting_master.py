@@ -28,11 +28,11 @@ from walferry.master.calls import CalledServers
 from walferry.master.reconcile import PassOutcome
 from walferry.master.role import Candidate, acting_as_master
 from walferry.master.role_loop import Cluster, Master, Pass
-from walferry.master.wal_splitting import TaskWrites
+from walferry.master.wal_splitting import WalSplitting
 
 ACTIONS = [
     (FencedLock, "_send"),  # a multi: the writes of regions are sent side by side
-    (TaskWrites, "wake_workers"),
+    (WalSplitting, "wake_workers"),
     (CalledServers, "open"),
     (CalledServers, "close"),
     *((wal_splitting, name) for name in ("rename", "touch", "make_folder", "delete_folder", "delete_empty_folder")),

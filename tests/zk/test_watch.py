@@ -30,9 +30,9 @@ from walferry.observe.status.findings import of_source
 from walferry.observe.status.measures import measured
 from walferry.observe.status.notified import notifications
 source = from_text(sys.argv[1])
-seen = look(lambda: source, True)
-found = notifications({}, of_source(seen.status, seen.old_wals, 7), seen.status.at_ms / 1000)
-assert measured(seen.status, seen.old_wals) and seen.status.peers, seen
+status, old_wals = look(lambda: source, True)
+found = notifications({}, of_source(status, old_wals, 7), status.at_ms / 1000)
+assert measured(status, old_wals) and status.peers, status
 used = resource.getrusage(resource.RUSAGE_SELF)
 print(used.ru_utime + used.ru_stime)
 """
@@ -43,20 +43,20 @@ def test_a_look_tells_what_is_wrong_and_records_how_the_peers_stand(
 ) -> None:
     behind(hbase, "600")
     hbase.add_wal(SERVER, "gone", wal(1))
-    seen = look(lambda: source, with_old_wals=True)
-    kinds = {finding.kind for finding in of_source(seen.status, seen.old_wals, 7).findings}
+    status, old_wals = look(lambda: source, with_old_wals=True)
+    kinds = {finding.kind for finding in of_source(status, old_wals, 7).findings}
     assert {StatusKind.PEER_DOWN, StatusKind.STUCK, StatusKind.BEHIND, StatusKind.ORPHANED} == kinds
-    assert seen.old_wals is not None
-    assert seen.old_wals.problem == ""
+    assert old_wals is not None
+    assert old_wals.problem == ""
     found, _ = read_histories(session_of(zk, source), ["p"])
     assert [sample.wals_left for sample in found["p"]] == [1]
 
 
 def test_a_limit_that_is_kept_is_no_finding(hbase: HBaseZNodes, source: SourceCluster) -> None:
     behind(hbase, "86400")
-    seen = look(lambda: source, with_old_wals=False)
-    assert StatusKind.BEHIND not in {finding.kind for finding in of_source(seen.status, None, 7).findings}
-    assert seen.old_wals is None
+    status, old_wals = look(lambda: source, with_old_wals=False)
+    assert StatusKind.BEHIND not in {finding.kind for finding in of_source(status, None, 7).findings}
+    assert old_wals is None
 
 
 def test_a_source_that_is_not_there_or_not_defined_is_one_finding(source: SourceCluster) -> None:
@@ -65,17 +65,16 @@ def test_a_source_that_is_not_there_or_not_defined_is_one_finding(source: Source
 
     nowhere = SourceCluster(quorum="127.0.0.1:1", wal_root="file:///hbase")
     for which, expected in ((lambda: nowhere, "127.0.0.1:1"), (undefined, "'hbase_source' is not defined")):
-        seen = look(which, with_old_wals=True)
-        (finding,) = of_source(seen.status, seen.old_wals, 7).findings
+        (finding,) = of_source(*look(which, with_old_wals=True), 7).findings
         assert (finding.kind, expected in finding.line) == (StatusKind.UNREACHABLE, True)
 
 
 def test_a_wrong_root_and_a_peer_that_cannot_be_read_are_told(hbase: HBaseZNodes, source: SourceCluster) -> None:
-    (finding,) = of_source(look(lambda: replace(source, znode_parent="/nowhere"), with_old_wals=False).status, None, 7).findings
+    (finding,) = of_source(*look(lambda: replace(source, znode_parent="/nowhere"), with_old_wals=False), 7).findings
     assert finding.kind is StatusKind.UNREACHABLE
     assert "peers and queues cannot be read: " in finding.line
     hbase.zk.set(hbase.nodes.peer("p"), b"PBUF\xff")
-    (finding,) = of_source(look(lambda: source, with_old_wals=False).status, None, 7).findings
+    (finding,) = of_source(*look(lambda: source, with_old_wals=False), 7).findings
     assert finding.line.startswith(f"peer p: refused: its configuration cannot be read: znode {hbase.nodes.peer('p')}: ")
 
 

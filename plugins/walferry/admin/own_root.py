@@ -16,7 +16,7 @@ edits safe: a run makes everything else again. Only the records' values are read
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 
@@ -94,7 +94,7 @@ def take_over(session: Session, *, keep: str | None) -> OwnRoot:
     problem = problem_of(zk, *found) if found else None
     if problem is None:
         raise Refused(f"{root} is Walferry's alone, or is not there yet", "There is nothing to take over")
-    stats = _stats(zk, _closed(zk, root))
+    stats = _stats(zk, _tree(zk, root, before=_close))
     before = _described(root, problem, stats)
     if before.at_work:
         raise Refused(
@@ -154,29 +154,23 @@ def _mark(znodes: Mapping[str, ZNode]) -> str:
     return digest.hexdigest()[:MARK_CHARS]
 
 
-def _tree(zk: KazooClient, root: str) -> list[str]:
-    """Return the paths of the root and of all znodes below it, parents first."""
-    tree, level = [root], [root]
-    while level:
-        level = _below(zk, level)
-        tree += level
-    return tree
-
-
-def _closed(zk: KazooClient, root: str) -> list[str]:
-    """Return the paths as `_tree` does, and close each znode to others before its children are listed."""
+def _tree(zk: KazooClient, root: str, before: Callable[[KazooClient, str], None] = lambda zk, path: None) -> list[str]:
+    """Return the paths of the root and all znodes below it, parents first. `before` gets each before its children are listed."""
     tree, level = list[str](), [root]
     while level:
         tree += level
         for path in level:
-            try:
-                retried(zk, zk.set_acls, path, zk.default_acl)
-            except NoNodeError:
-                continue
-            except NoAuthError as error:
-                raise NoAccess(whose(zk).name, path, _CLOSED) from error
+            before(zk, path)
         level = _below(zk, level)
     return tree
+
+
+def _close(zk: KazooClient, path: str) -> None:
+    try:
+        with suppress(NoNodeError):
+            retried(zk, zk.set_acls, path, zk.default_acl)
+    except NoAuthError as error:
+        raise NoAccess(whose(zk).name, path, _CLOSED) from error
 
 
 def _below(zk: KazooClient, paths: Sequence[str]) -> list[str]:

@@ -115,7 +115,11 @@ def describe(peers: PeerAdmin, peer_id: str) -> Described:
     """Return one peer with its queues and its backlog. Raises WalferryError."""
     peer = read_peer(peers.session.zk, peers.session.nodes, peer_id)
     queues = read_queues(peers.session, peer_id)
-    stale = _disagreement(peers, peer_id)
+    stale = None
+    try:
+        check_agreement(peers.session, peer_id)
+    except (StalePeer, MasterSilent) as error:
+        stale = str(error)
     try:
         looking = replace(peers.session, look_only=True)
         looking.store.check_root()
@@ -123,15 +127,6 @@ def describe(peers: PeerAdmin, peer_id: str) -> Described:
     except StoreError as error:
         return Described(peer, queues, None, stale, str(error))
     return Described(peer, queues, plan, stale, None)
-
-
-def _disagreement(peers: PeerAdmin, peer_id: str) -> str | None:
-    """Return why ZooKeeper's copy of the peer cannot be trusted; None if the Master agrees with it."""
-    try:
-        check_agreement(peers.session, peer_id)
-    except (StalePeer, MasterSilent) as error:
-        return str(error)
-    return None
 
 
 def _configuration(peer: Peer) -> list[str]:

@@ -145,12 +145,9 @@ def _meant(asked: Asked, there: Mapping[str, Mapping[str, bool]]) -> TableFamili
     clear = " or ".join(f"{r.table}={','.join(r.families or there.get(r.table) or ('<its families>',))}" for r in asked.readings)
     if fitting:
         raise UnclearTable(f"{asked.text!r} may be {either}, and the source has both: write {clear}")
-    has = "".join(f"; table {table} has {', '.join(families)}" for table, families in there.items() if table in _tables(asked))
+    its = {reading.table for reading in asked.readings}
+    has = "".join(f"; table {table} has {', '.join(families)}" for table, families in there.items() if table in its)
     raise UnclearTable(f"{asked.text!r} may be {either}, but the source has neither{has}. If it is to come later, write {clear}")
-
-
-def _tables(asked: Asked) -> set[str]:
-    return {reading.table for reading in asked.readings}
 
 
 def _in_words(reading: TableFamilies) -> str:

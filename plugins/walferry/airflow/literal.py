@@ -2,12 +2,8 @@
 
 Airflow hands the text in an operator's template fields to Jinja, which can read all connections and variables. Some of that text
 comes from outside: names in ZooKeeper, and texts from a form, an event or a peer cluster. Airflow does not render values that
-`expand` maps, but it renders values that `expand_kwargs` maps, however deep they lie in lists and dicts. These classes render no
-text, wherever it comes from:
-
-    LiteralFields          for operators: an XCom or a mapped argument is replaced by its value, and all else stays as it is
-    LiteralIfMapped        the same for mapped tasks only; the fields of other tasks are in the DAG file, and templates work there
-    task                   Airflow's decorator `task` with LiteralFields
+`expand` maps, but it renders values that `expand_kwargs` maps, however deep they lie in lists and dicts. The classes here render
+no text, wherever it comes from.
 """
 
 from __future__ import annotations
@@ -34,7 +30,7 @@ def label(expression: str) -> str:
 
 
 class LiteralFields:
-    """A mixin for operators, named before the operator's class: it resolves fields and never renders them."""
+    """A mixin for operators, named before the operator's class: it replaces XComs and mapped arguments, and renders nothing."""
 
     template_ext: Sequence[str] = ()  # a value is not read as a file, even if it ends like a file name
 
@@ -44,7 +40,7 @@ class LiteralFields:
 
 
 class LiteralIfMapped(LiteralFields):
-    """The same for mapped tasks, whose values may come from anywhere. An unmapped task's fields are in the DAG file."""
+    """The same for mapped tasks, whose values may come from anywhere. Others' are in the DAG file: templates work there."""
 
     def render_template(self, content: Any, context: Context, *args: Any, **kwargs: Any) -> Any:
         """Resolve a field. Airflow calls this for each field."""
@@ -63,10 +59,8 @@ class LiteralTask(LiteralFields, DecoratedOperator, PythonOperator):
     def __init__(
         self, *, python_callable: Callable[..., Any], op_args: Collection[Any], op_kwargs: Mapping[str, Any], **kwargs: Any
     ) -> None:
-        upstream = {"python_callable": python_callable, "op_args": op_args, "op_kwargs": op_kwargs}
-        super().__init__(
-            kwargs_to_upstream=upstream, python_callable=python_callable, op_args=op_args, op_kwargs=op_kwargs, **kwargs
-        )
+        upstream: dict[str, Any] = {"python_callable": python_callable, "op_args": op_args, "op_kwargs": op_kwargs}
+        super().__init__(kwargs_to_upstream=upstream, **upstream, **kwargs)
 
     @ends_plainly
     def execute(self, context: Context) -> Any:

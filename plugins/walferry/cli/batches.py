@@ -54,8 +54,9 @@ def ship(chosen: Chosen, /, peer_id: str, no_roll: bool, as_json: bool, **how: A
     from walferry.cli.local_ship import ShipTerms
 
     report = _ship(chosen.reached(), peer_id, ShipTerms(**how), roll=not no_roll)
-    view = ShownTable(report.to_xcom(), lambda: _reported(report), _status(report), report.failures)
-    return show(lambda: view, as_json=as_json)
+    late = any(str(s.status) == "deadline" for s in report.summaries)
+    status = STUCK if report.failures or late else WELL
+    return show(lambda: ShownTable(report.to_xcom(), lambda: _reported(report), status, report.failures), as_json=as_json)
 
 
 def _plan(source: SourceCluster, peer_id: str) -> ShownTable:
@@ -154,8 +155,3 @@ def shipped(s: GroupSummary) -> list[str | Cell]:
     colour = {"done": GOOD, "deadline": WARNING, "paused": WARNING}.get(str(s.status), BAD)
     figures = [f"{figure:,}" for figure in (s.completedLogs, s.shippedOps, s.shippedBytes, s.logsLeft)]
     return [s.group, Cell(str(s.status), colour), *figures, f"{s.seconds:.1f}"]
-
-
-def _status(report: BatchReport) -> int:
-    late = any(str(s.status) == "deadline" for s in report.summaries)
-    return STUCK if report.failures or late else WELL

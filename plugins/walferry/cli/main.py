@@ -24,24 +24,23 @@ class _Lazy:
     """A command whose module is imported when the command is called."""
 
     module: str
-    name: str
     help: str
 
 
 COMMANDS: Final = {
-    "status": _Lazy("status", "status", "Show how replication stands: lag, backlog and findings, a line for each peer."),
-    "queues": _Lazy("status", "queues", "Show the queues and their WAL groups: oldest WAL, position, backlog, holder."),
-    "metrics": _Lazy("status", "metrics", "Print how replication stands in Prometheus' text format."),
-    "peers": _Lazy("peers", "peers", "Replication peers of the source: look at them, create, change, pause and remove them."),
-    "plan": _Lazy("batches", "plan", "Show what a batch of a peer would ship."),
-    "ship": _Lazy("batches", "ship", "Ship the queued WALs of a managed peer, without Airflow and Spark."),
-    "drain": _Lazy("recovery", "drain", "Ship one dead server's queue."),
-    "failover": _Lazy("recovery", "failover", "Claim and ship all queues of a dead RegionServer."),
-    "verify": _Lazy("verify", "verify", "Compare a peer's tables at the source and at the peer cluster."),
-    "wal": _Lazy("wal", "wal", "Show the cells of WALs, and find out who wrote a row, when and where."),
-    "check": _Lazy("checks", "check", "Look through everything for a source: what works, what does not, what to do."),
-    "own-root": _Lazy("own_root", "own_root", "Show whose Walferry's own root in ZooKeeper is, and take it over."),
-    "regions": _Lazy("regions", "regions", "Regions of HBase 1 and their transitions."),
+    "status": _Lazy("status", "Show how replication stands: lag, backlog and findings, a line for each peer."),
+    "queues": _Lazy("status", "Show the queues and their WAL groups: oldest WAL, position, backlog, holder."),
+    "metrics": _Lazy("status", "Print how replication stands in Prometheus' text format."),
+    "peers": _Lazy("peers", "Replication peers of the source: look at them, create, change, pause and remove them."),
+    "plan": _Lazy("batches", "Show what a batch of a peer would ship."),
+    "ship": _Lazy("batches", "Ship the queued WALs of a managed peer, without Airflow and Spark."),
+    "drain": _Lazy("recovery", "Ship one dead server's queue."),
+    "failover": _Lazy("recovery", "Claim and ship all queues of a dead RegionServer."),
+    "verify": _Lazy("verify", "Compare a peer's tables at the source and at the peer cluster."),
+    "wal": _Lazy("wal", "Show the cells of WALs, and find out who wrote a row, when and where."),
+    "check": _Lazy("checks", "Look through everything for a source: what works, what does not, what to do."),
+    "own-root": _Lazy("own_root", "Show whose Walferry's own root in ZooKeeper is, and take it over."),
+    "regions": _Lazy("regions", "Regions of HBase 1 and their transitions."),
 }
 
 _COMPLETION = "_WALFERRY_COMPLETE"  # set by the shell's completion
@@ -60,7 +59,7 @@ class _LazyGroup(click.Group):
         lazy = COMMANDS.get(name)
         if lazy is None:
             return None
-        command = getattr(importlib.import_module(f"walferry.cli.{lazy.module}"), lazy.name)
+        command = getattr(importlib.import_module(f"walferry.cli.{lazy.module}"), name.replace("-", "_"))
         assert isinstance(command, click.Command)
         return command
 

@@ -61,7 +61,8 @@ def _show(found: OwnRoot) -> int:
     put(f"znodes below it: {found.znodes:,}; of runs at work: {len(found.at_work):,}")
     put(f"records of initial snapshots, loads and regions: {len(found.records):,}")
     for record in found.records if found.mark else found.records[:MAX_SHOWN]:
-        put(f"  {_time(record.written_ms)}  {visible(record.path, MAX_PATH_CHARS)}")
+        written = datetime.fromtimestamp(record.written_ms / 1000, UTC)
+        put(f"  {written:%Y-%m-%d %H:%M:%S}  {visible(record.path, MAX_PATH_CHARS)}")
     put(f"Stop all runs, then: walferry own-root --take-over {DROP}")
     if found.mark:
         put("If each of these records is of a run of yours that has not ended, and was written last at a time when that ran:")
@@ -69,7 +70,3 @@ def _show(found: OwnRoot) -> int:
     else:
         put("  … They are more than can be kept")
     return STUCK
-
-
-def _time(ms: int) -> str:
-    return f"{datetime.fromtimestamp(ms / 1000, UTC):%Y-%m-%d %H:%M:%S}"

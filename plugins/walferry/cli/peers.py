@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
+from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -229,12 +229,10 @@ def remove(chosen: Chosen, peer_id: str, drop_backlog: bool) -> int:
     return WELL
 
 
-@contextmanager
-def _admin(chosen: Chosen) -> Iterator[PeerAdmin]:
+def _admin(chosen: Chosen) -> AbstractContextManager[PeerAdmin]:
     from walferry.admin.peers import peer_admin
 
-    with peer_admin(chosen.reached()) as admin:
-        yield admin
+    return peer_admin(chosen.reached())
 
 
 def _view_of_all(found: Overview) -> ShownTable:

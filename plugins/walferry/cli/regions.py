@@ -51,6 +51,7 @@ _LIMITED = options.added(
         help="How long a live server may take for its own part before it counts as stuck.",
     ),
 )  # fmt: skip
+_SHOWN = options.added(_LIMITED, options.watch, click.pass_obj)
 _WRITES = options.added(  # for commands that change something
     _LIMITED,
     click.option("--yes", is_flag=True, help="Do it; meanwhile the command is the cluster's master."),
@@ -73,9 +74,7 @@ def regions() -> None:
 
 
 @regions.command("list", epilog=_STATUS)
-@_LIMITED
-@options.watch
-@click.pass_obj
+@_SHOWN
 def list_regions(chosen: Chosen, limit: float, as_json: bool, watch: float | None) -> int:
     """List regions in transition or in trouble.
 
@@ -93,9 +92,7 @@ def list_regions(chosen: Chosen, limit: float, as_json: bool, watch: float | Non
 
 @regions.command(epilog=_STATUS)
 @click.argument("region")
-@_LIMITED
-@options.watch
-@click.pass_obj
+@_SHOWN
 def explain(chosen: Chosen, region: str, limit: float, as_json: bool, watch: float | None) -> int:
     """Show all that is known of a region.
 
@@ -106,11 +103,8 @@ def explain(chosen: Chosen, region: str, limit: float, as_json: bool, watch: flo
 
     def look() -> ShownTable:
         reported: dict[str, Any] = report_of(_look(chosen, limit), region)
-        return ShownTable(
-            reported,
-            lambda: "\n".join(plain(as_lines(reported))),
-            STUCK if reported["problems"] or reported.get("stuck") else WELL,
-        )
+        status = STUCK if reported["problems"] or reported.get("stuck") else WELL
+        return ShownTable(reported, lambda: "\n".join(plain(as_lines(reported))), status)
 
     return show(look, as_json=as_json, watch=watch)
 

@@ -63,11 +63,10 @@ def _peer_cluster(conn_id: str) -> PeerConnection:
     """Return a peer cluster's connection, from the environment, or from where Airflow keeps it. Raises SourceError."""
     from walferry.replication.source.peer_logins import peer_connection_from_env, peer_connection_not_defined
 
-    found = peer_connection_from_env(conn_id)
-    if found is None and find_spec("airflow") is None:
-        raise peer_connection_not_defined(conn_id)
-    if found is not None:
+    if (found := peer_connection_from_env(conn_id)) is not None:
         return found
+    if find_spec("airflow") is None:
+        raise peer_connection_not_defined(conn_id)
     with redirect_stdout(sys.stderr):
         from walferry.runs.airflow_connection import peer_connection_from_airflow
 

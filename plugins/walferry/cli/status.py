@@ -25,7 +25,6 @@ from walferry.replication.source.cluster import DEFAULT_CONN_ID
 if TYPE_CHECKING:
     from walferry.base.findings import Finding
     from walferry.observe.status.model import GroupStatus, PeerStatus, QueueStatus, SourceStatus
-    from walferry.observe.status.statuses import Statuses
     from walferry.shipping.repositioning import PositionChange
 
 LOOK_SECONDS = 8.0  # for files and peer clusters; a value that takes longer is shown as unknown
@@ -125,16 +124,10 @@ def set_position(chosen: Chosen, peer_id: str, wal: str, position: int, dry_run:
 def _looker(chosen: Chosen, peer_clusters_seconds: float) -> Callable[[], SourceStatus]:
     """Return a function that looks at the source, and waits `peer_clusters_seconds` for peer clusters. Its looks share reads of
     files."""
-    made: list[Statuses] = []
+    from walferry.observe.status.statuses import Statuses
 
-    def look() -> SourceStatus:
-        from walferry.observe.status.statuses import Statuses
-
-        if not made:
-            made.append(Statuses(LOOK_SECONDS, peer_clusters_seconds))
-        return made[0].of(chosen.read())
-
-    return look
+    statuses = Statuses(LOOK_SECONDS, peer_clusters_seconds)
+    return lambda: statuses.of(chosen.read())
 
 
 def _status_view(found: SourceStatus, peer_ids: Sequence[str], max_lag: float | None) -> ShownTable:

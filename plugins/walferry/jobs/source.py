@@ -61,14 +61,6 @@ class HBaseWalDataSource(DataSource):
         return WalsReader(path, "stop" if partial_tail == "stop" else "error", keys)
 
 
-class WalPartition(InputPartition):
-    """One WAL."""
-
-    def __init__(self, url: str) -> None:
-        super().__init__(url)
-        self.url = url
-
-
 class WalsReader(DataSourceReader):
     """Reads a WAL, or the WALs of a folder."""
 
@@ -78,11 +70,10 @@ class WalsReader(DataSourceReader):
         self._keys = keys  # reads nothing, so it contains no secret, before a worker uses it
 
     def partitions(self) -> list[InputPartition]:
-        return [WalPartition(url) for url in find_wals(self._path)]
+        return [InputPartition(url) for url in find_wals(self._path)]  # one WAL each
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        assert isinstance(partition, WalPartition)
-        url = partition.url
+        url: str = partition.value
         with open_wal(url) as file:
             for batch in read_batches(file, url, partial_tail=self._partial_tail, unwrap_key=self._keys):
                 paths = pa.repeat(url, batch.num_rows)

@@ -31,15 +31,8 @@ JOIN_SECONDS = 5.0
 ENDED_BY_SIGNAL = 128
 
 
-@dataclass(frozen=True)
-class Gone:
-    """The result of a task whose process ended in the middle of it."""
-
-    why: str
-
-
-def run_all(function: Callable[[T], R], things: Sequence[T], workers: int) -> Iterator[tuple[T, R | Gone]]:
-    """Call `function` for each thing, `workers` at a time, and yield the results as they come.
+def run_all(function: Callable[[T], R], things: Sequence[T], workers: int) -> Iterator[tuple[T, R | BackendFailed]]:
+    """Call `function` for each thing, `workers` at a time, and yield the results as they come: BackendFailed if its process ends.
 
     When the iterator is closed, or the command interrupted, all processes are ended and waited for.
     """
@@ -87,12 +80,12 @@ class LocalProcesses:
         """Call `function` for each item. If a process dies in the middle of an item, call `lost`, or raise BackendFailed."""
         found: dict[int, S] = {}
         for (number, item), done in run_all(partial(_numbered, function), list(enumerate(items)), self.cores):
-            if not isinstance(done, Gone):
+            if not isinstance(done, BackendFailed):
                 found[number] = done
             elif lost is not None:
-                found[number] = lost(item, done.why)
+                found[number] = lost(item, str(done))
             else:
-                raise BackendFailed(done.why)
+                raise done
         return [found[number] for number in range(len(items))]
 
     def shuffle(self, work: Shuffle) -> list[str]:
@@ -120,7 +113,7 @@ class _Worker(Generic[T, R]):
         self._thing, self.busy = thing, True
         self.pipe.send(thing)
 
-    def take(self) -> tuple[T, R | Gone]:
+    def take(self) -> tuple[T, R | BackendFailed]:
         """Return the task with its result."""
         thing: Any = self._thing
         self.busy = False
@@ -129,7 +122,7 @@ class _Worker(Generic[T, R]):
         except EOFError:
             self.alive = False
             self.process.join(JOIN_SECONDS)
-            return thing, Gone(f"its process has ended with code {self.process.exitcode}")
+            return thing, BackendFailed(f"its process has ended with code {self.process.exitcode}")
         return thing, result
 
 

@@ -1,7 +1,4 @@
-"""Describes one region in words, with the rule of the protocol that says who must act next.
-
-The facts come from one look at the cluster (`snapshot.look_and_decide`).
-"""
+"""Describes one region in words, with the rule of the protocol that says who must act next."""
 
 from __future__ import annotations
 

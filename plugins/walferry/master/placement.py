@@ -129,14 +129,14 @@ def why_not_balance(view: ClusterView, *, complete: bool) -> str:
     return ""
 
 
-def plan_moves(view: ClusterView, locality: Mapping[str, Mapping[str, float]] | None = None, slop: float = SLOP) -> list[Move]:
+def plan_moves(view: ClusterView, locality: Mapping[str, Mapping[str, float]] | None = None) -> list[Move]:
     """Plan the moves that balance the cluster, at most MAX_MOVES. hbase:meta stays where it is."""
     assigned = {
         encoded: next(iter(region.served_by))
         for encoded, region in view.regions.items()
         if len(region.served_by) == 1 and encoded != META_ENCODED_NAME
     }
-    return moves(assigned, view.servers.takers, locality, slop)[:MAX_MOVES]
+    return moves(assigned, view.servers.takers, locality)[:MAX_MOVES]
 
 
 def begin_moves(view: ClusterView, planned: Iterable[Move], writes: MasterWrites, servers: CalledServers) -> list[PassOutcome]:

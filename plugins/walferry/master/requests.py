@@ -23,6 +23,7 @@ from walferry.master.role import Role
 from walferry.master.role_loop import Cluster
 from walferry.master.snapshot import ClusterSnapshot
 from walferry.master.states import RegionState
+from walferry.master.survey import shown_table
 from walferry.master.tables import ABSENT, TableState, table_of
 from walferry.master.transitions import Transition
 from walferry.master.writes import Change, PlanChange
@@ -66,7 +67,8 @@ def assign(snapshot: ClusterSnapshot, asked: str, server: str | None = None) -> 
         advice = "Use `regions move`, or `regions close-copy` if two servers serve it"
         raise Refused(f"region {encoded} is served by {where}", advice)
     if not region.wanted:
-        raise Refused(f"region {encoded} is of table {_table(snapshot, encoded)}, which is disabled", "Enable the table")
+        table = shown_table(view.catalog[encoded].info)  # a region that is not listed there counts as wanted
+        raise Refused(f"region {encoded} is of table {table}, which is disabled", "Enable the table")
     if decision.step is Step.REPORT and (again := _once_more(snapshot, region)) is not None:
         return _assign_once_more(snapshot, region, to or again)
     if region.znode is not None and to is not None:
@@ -312,8 +314,3 @@ def _line(region: Region, decision: Decision) -> str:
         whom = "" if decision.server == region.znode.server else whom
     what = f"{decision.why}; {decision.step.value}{whom}"
     return one_line(f"region {encoded_name(region.name)} is {state}{at}: {what}", MAX_LINE_CHARS)
-
-
-def _table(snapshot: ClusterSnapshot, encoded: str) -> str:
-    known = snapshot.view.catalog.get(encoded)
-    return one_line(table_of(known.info), MAX_NAME_CHARS) if known is not None else "?"

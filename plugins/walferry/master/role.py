@@ -106,12 +106,9 @@ def take_role(zk: KazooClient, nodes: ZNodes, own: OwnZNodes, holder: str, run: 
     for path in (nodes.in_transition, nodes.tables, own.region_plans):
         retried(zk, zk.ensure_path, path, acl=readable_by_all(zk) if nodes.clients_read(path) else None)
     lock = FencedLock(zk, own.master_role, RoleHeld, RoleLost)
-    lock.acquire(holder, run, sessions=" ".join([_session(zk), *_sessions(zk, own.master_role)][:_MAX_SESSIONS]))
+    session = str(zk.client_id[0]) if zk.client_id else ""
+    lock.acquire(holder, run, sessions=" ".join([session, *_sessions(zk, own.master_role)][:_MAX_SESSIONS]))
     return lock
-
-
-def _session(zk: KazooClient) -> str:
-    return str(zk.client_id[0]) if zk.client_id else ""
 
 
 def _sessions(zk: KazooClient, path: str) -> list[str]:

@@ -50,10 +50,8 @@ def first_look(look: Callable[[], ClusterView]) -> ClusterView:
     A server creates its znode some moments before it answers calls. While a server is silent, a start looks like a failover.
     """
     began = time.monotonic()
-    view = look()
-    while view.silent and time.monotonic() - began < ANSWER_SECONDS:
+    while (view := look()).silent and time.monotonic() - began < ANSWER_SECONDS:
         time.sleep(_POLL_SECONDS)
-        view = look()
     return view
 
 
@@ -82,13 +80,9 @@ def clear(view: ClusterView, writes: MasterWrites) -> int:
 
     The view must show a start (`why_not_startup`). hbase:meta is left alone, and so is a znode that has changed since.
     """
-    cleared = 0
-    for encoded, region in view.regions.items():
-        if region.znode is None or encoded == META_ENCODED_NAME:
-            continue
-        try:
-            writes.write(Change(Transition.CLEAR, region.name, region.znode), PlanChange(view.stored.get(encoded), None))
-            cleared += 1
-        except StateChanged:
-            continue
-    return cleared
+    changes = [
+        (Change(Transition.CLEAR, region.name, region.znode), PlanChange(view.stored.get(encoded), None))
+        for encoded, region in view.regions.items()
+        if region.znode is not None and encoded != META_ENCODED_NAME
+    ]
+    return sum(not isinstance(written, StateChanged) for written in writes.write_all(changes))

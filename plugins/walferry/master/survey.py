@@ -1,7 +1,4 @@
-"""Surveys the regions that are in transition, in trouble or not served: who must act next, and what will be done.
-
-The facts come from one look at the cluster (`snapshot.look_and_decide`).
-"""
+"""Surveys the regions that are in transition, in trouble or not served: who must act next, and what will be done."""
 
 from __future__ import annotations
 

@@ -43,7 +43,7 @@ from walferry.hbase.cluster import is_live, live_servers
 from walferry.hbase.files.store import OLD_WALS, SPLITTING, WALS, WalStore
 from walferry.hbase.files.systems import delete_empty_folder, delete_folder, exists, list_entries, make_folder, rename, touch
 from walferry.hbase.layout import ZNodes
-from walferry.hbase.names import META_SUFFIX, ServerName, url_encoded
+from walferry.hbase.names import META_SUFFIX, ServerName, is_server_name, url_encoded
 from walferry.hbase.values import PBUF, decode_message
 from walferry.master.errors import SplitFailed
 from walferry.master.master_calls import ServerRegistry
@@ -94,50 +94,6 @@ def _task(found: ZNode, path: str) -> Task:
     return Task(unquote_plus(path.rpartition("/")[2]), TaskState(message.state), worker, found.stat.version)
 
 
-class TaskWrites:
-    """Changes tasks under the master's role; `me` is this master's name in the tasks."""
-
-    def __init__(self, zk: KazooClient, nodes: ZNodes, lock: FencedLock, me: ServerName) -> None:
-        self._zk = zk
-        self._nodes = nodes
-        self._hold = lock
-        self._me = me
-
-    def create(self, wal: str) -> bool:
-        """Create the task of a WAL. Returns False if the WAL has one already. Raises the role's errors, ConnectError."""
-        return self._write(lambda multi: multi.create(self._path(wal), self._value(TaskState.UNASSIGNED)))
-
-    def submit_again(self, task: Task) -> bool:
-        """Give a task to another worker. Returns False if the task has changed since. Raises the role's errors, ConnectError."""
-        value = self._value(TaskState.UNASSIGNED)
-        return self._write(lambda multi: multi.set_data(self._path(task.wal), value, task.version))
-
-    def delete(self, task: Task) -> bool:
-        """Delete a task. Returns False if the task has changed since it was read. Raises the role's errors, ConnectError."""
-        return self._write(lambda multi: multi.delete(self._path(task.wal), task.version))
-
-    def wake_workers(self) -> None:
-        """Make all workers look for tasks. By themselves they look only when a task comes or goes. Raises ConnectError."""
-        path = f"{self._nodes.split_tasks}/{RESCAN}"
-        made = retried(self._zk, self._zk.create, path, self._value(TaskState.DONE), ephemeral=True, sequence=True)
-        with suppress(NoNodeError):  # an earlier try deleted it
-            retried(self._zk, self._zk.delete, made)
-
-    def _write(self, operations: Callable[[TransactionRequest], None]) -> bool:
-        return expected(self._hold.write(operations).refusal, *NOT_AS_READ) is None
-
-    def _path(self, wal: str) -> str:
-        return f"{self._nodes.split_tasks}/{url_encoded(wal)}"
-
-    def _value(self, state: TaskState) -> bytes:
-        task = pb.SplitLogTask(
-            state=state.name,
-            server_name=pb.ServerName(host_name=self._me.host, port=self._me.port, start_code=self._me.start_code),
-            mode=pb.SplitLogTask.LOG_SPLITTING,
-        )
-        return PBUF + task.SerializeToString()
-
-
 @dataclass(frozen=True)
 class SplitProgress:
     """How many of a dead server's WALs are left, and the error. With `left` 0 all were split, and the folder is gone."""
@@ -162,15 +118,8 @@ def servers_with_wals(root: str) -> frozenset[ServerName]:
     Files, and folders whose name is not a server's, are skipped.
     """
     WalStore(root).check_root()
-    found = set()
-    for entry in list_entries(f"{root.rstrip('/')}/{WALS}"):
-        if not entry.is_folder:
-            continue
-        try:
-            found.add(ServerName.parse(entry.name.removesuffix(SPLITTING)))
-        except ValueError:
-            continue
-    return frozenset(found)
+    names = (entry.name.removesuffix(SPLITTING) for entry in list_entries(f"{root.rstrip('/')}/{WALS}") if entry.is_folder)
+    return frozenset(map(ServerName.parse, filter(is_server_name, names)))
 
 
 def with_meta_wals(root: str, dead: Iterable[ServerName]) -> frozenset[ServerName]:
@@ -204,7 +153,7 @@ class WalSplitting:
         self._nodes = nodes
         self._root = root.rstrip("/")
         self._hold = lock
-        self._writes = TaskWrites(zk, nodes, lock, me)
+        self._me = me  # in the tasks
         self._seen: dict[str, _Watched] = {}
         self._last_rescan = time.monotonic()
 
@@ -254,10 +203,10 @@ class WalSplitting:
             if task is None:
                 left += 1
                 if not meta_first or wal.endswith(META_SUFFIX):
-                    self._writes.create(wal)
+                    self._create(wal)
             elif task.state is TaskState.DONE:
                 self._archive(wal)
-                self._writes.delete(task)
+                self._delete(task)
                 self._seen.pop(wal, None)
             else:
                 left += 1
@@ -265,7 +214,7 @@ class WalSplitting:
                     failed.append(wal)
         for wal, task in tasks.items():
             if wal.startswith(f"{folder}/") and wal not in wals and task.state is not TaskState.OWNED:
-                self._writes.delete(task)  # the task's WAL was archived before
+                self._delete(task)  # the task's WAL was archived before
         if failed:
             raise SplitFailed(
                 f"{len(failed)} WALs of {server} could not be split, the first is {failed[0]}",
@@ -286,7 +235,7 @@ class WalSplitting:
         if task.state is TaskState.UNASSIGNED:
             if idle > RESCAN_SECONDS and now - self._last_rescan > RESCAN_SECONDS:
                 self._last_rescan = now
-                self._writes.wake_workers()
+                self.wake_workers()
             return True
         forced = task.state is TaskState.RESIGNED or (task.state is TaskState.OWNED and task.worker not in live)
         if not forced:
@@ -295,12 +244,12 @@ class WalSplitting:
             if seen.resubmits >= MAX_RESUBMITS and task.state is TaskState.OWNED:
                 return True  # HBase also lets a slow worker go on then
             if seen.resubmits >= MAX_RESUBMITS:
-                self._writes.delete(task)
+                self._delete(task)
                 del self._seen[task.wal]
                 return False
             seen.resubmits += 1
-        if self._writes.submit_again(task):
-            self._writes.wake_workers()
+        if self._submit_again(task):
+            self.wake_workers()
         return True
 
     def _archive(self, wal: str) -> None:
@@ -311,30 +260,51 @@ class WalSplitting:
         target = f"{self._root}/{CORRUPT if corrupt else OLD_WALS}"
         make_folder(target)
         self._hold.check()
-        try:
+        with suppress(FileNotFoundError):  # another process has archived it
             touch(source)  # before the rename: an archived file with an old time may be cleaned at once
             rename(source, f"{target}/{name}")
-        except FileNotFoundError:
-            pass  # another process has archived it
         delete_folder(staging)
 
+    def _create(self, wal: str) -> None:
+        """Create the task of a WAL, unless it has one already. Raises the role's errors, ConnectError."""
+        self._write(lambda multi: multi.create(self._task_path(wal), self._value(TaskState.UNASSIGNED)))
 
-def dead_servers(zk: KazooClient, nodes: ZNodes, wal_root: str) -> frozenset[ServerName]:
-    """List the servers whose WALs must be split. Raises StoreError, ClusterError, ConnectError.
+    def _submit_again(self, task: Task) -> bool:
+        """Give a task to another worker. Returns False if the task has changed since. Raises the role's errors, ConnectError."""
+        value = self._value(TaskState.UNASSIGNED)
+        return self._write(lambda multi: multi.set_data(self._task_path(task.wal), value, task.version))
 
-    The live servers are read after the folders: a server that starts in between is not taken for dead.
-    """
-    return servers_with_wals(wal_root) - live_servers(zk, nodes)
+    def _delete(self, task: Task) -> None:
+        """Delete a task, unless it has changed since it was read. Raises the role's errors, ConnectError."""
+        self._write(lambda multi: multi.delete(self._task_path(task.wal), task.version))
+
+    def wake_workers(self) -> None:
+        """Make all workers look for tasks. By themselves they look only when a task comes or goes. Raises ConnectError."""
+        path = f"{self._nodes.split_tasks}/{RESCAN}"
+        made = retried(self._zk, self._zk.create, path, self._value(TaskState.DONE), ephemeral=True, sequence=True)
+        with suppress(NoNodeError):  # an earlier try deleted it
+            retried(self._zk, self._zk.delete, made)
+
+    def _write(self, operations: Callable[[TransactionRequest], None]) -> bool:
+        return expected(self._hold.write(operations).refusal, *NOT_AS_READ) is None
+
+    def _task_path(self, wal: str) -> str:
+        return f"{self._nodes.split_tasks}/{url_encoded(wal)}"
+
+    def _value(self, state: TaskState) -> bytes:
+        me = pb.ServerName(host_name=self._me.host, port=self._me.port, start_code=self._me.start_code)
+        task = pb.SplitLogTask(state=state.name, server_name=me, mode=pb.SplitLogTask.LOG_SPLITTING)
+        return PBUF + task.SerializeToString()
 
 
 def recover(
     zk: KazooClient, nodes: ZNodes, wal_root: str, registry: ServerRegistry, splitting: WalSplitting
 ) -> list[SplitProgress]:
-    """Take the next steps for the WALs of all dead servers. Raises the role's errors, StoreError, ConnectError.
+    """Take the next steps for the WALs of all dead servers. Raises the role's errors, StoreError, ClusterError, ConnectError.
 
     A server that only lost its session learns at its next report that it is dead; it is given up before its WALs are touched.
     """
-    dead = dead_servers(zk, nodes, wal_root)
+    dead = servers_with_wals(wal_root) - live_servers(zk, nodes)  # in this order: a server that starts meanwhile is not dead
     for server in dead:
         registry.give_up(server)
     return splitting.advance(dead)

@@ -149,7 +149,9 @@ def until_settled(
         if not left:
             return snapshot
         if time.monotonic() >= give_up:
-            raise _not_settled(left, terms.wait_seconds)
+            more = f"; and {len(left) - MAX_LEFT} more" if len(left) > MAX_LEFT else ""
+            problem = f"after {terms.wait_seconds:.0f} s this is not at its end: {'; '.join(left[:MAX_LEFT])}{more}"
+            raise NotSettled(problem, "What was begun is written in ZooKeeper: the next run, or an HMaster, goes on with it")
         if role is None:
             time.sleep(PAUSE_SECONDS)
         else:
@@ -193,10 +195,3 @@ def unstick_beside(
     if problem := _first_problem(done):
         raise problem
     return snapshot
-
-
-def _not_settled(left: list[str], seconds: float) -> NotSettled:
-    """Make the error that names the unfinished regions."""
-    more = f"; and {len(left) - MAX_LEFT} more" if len(left) > MAX_LEFT else ""
-    problem = f"after {seconds:.0f} s this is not at its end: {'; '.join(left[:MAX_LEFT])}{more}"
-    return NotSettled(problem, "What was begun is written in ZooKeeper: the next run, or an HMaster, goes on with it")

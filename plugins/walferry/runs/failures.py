@@ -1,7 +1,4 @@
-"""Failures with several reasons, as a report finds them, and the report in its task's log.
-
-The command uses reports too, so this module does not import Airflow.
-"""
+"""Failures with several reasons, as a report finds them, and the report in its task's log."""
 
 from __future__ import annotations
 

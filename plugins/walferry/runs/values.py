@@ -6,7 +6,7 @@ However many queues there are, an XCom stays small: lists are bounded, and texts
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Self
 
@@ -66,6 +66,11 @@ class PlanProblem(XComValue):
     group: str
     problem: str
 
+    @classmethod
+    def of(cls, server: str, queue: str, group: str, problem: str) -> PlanProblem:
+        """Return the problem with its texts cut."""
+        return cls(server[:MAX_NAME_CHARS], queue[:MAX_NAME_CHARS], group[:MAX_NAME_CHARS], problem[:MAX_TEXT_CHARS])
+
     def __str__(self) -> str:
         return f"{self.server} {self.queue} {self.group}: {self.problem}"
 
@@ -110,14 +115,3 @@ class Selected(XComValue):
 def run_of(ti: Any) -> str:
     """Return the run of a task, named with its DAG: runs of two DAGs may have the same id."""
     return f"{ti.dag_id}/{ti.run_id}"
-
-
-def bounded(problems: Iterable[PlanProblem]) -> tuple[tuple[PlanProblem, ...], int]:
-    """Return the first problems, with their texts cut, and how many are left out."""
-    every = list(problems)
-    return tuple(_cut(problem) for problem in every[:MAX_PROBLEMS]), max(0, len(every) - MAX_PROBLEMS)
-
-
-def _cut(problem: PlanProblem) -> PlanProblem:
-    server, queue, group = (text[:MAX_NAME_CHARS] for text in (problem.server, problem.queue, problem.group))
-    return PlanProblem(server, queue, group, problem.problem[:MAX_TEXT_CHARS])

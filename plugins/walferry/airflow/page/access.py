@@ -1,7 +1,4 @@
-"""Decides who may see the page, and which of its forms a user is offered, by asking Airflow as Airflow's own pages do.
-
-This module imports Airflow, so it is imported at the first request only, when the app is made.
-"""
+"""Decides who may see the page, and which of its forms a user is offered, by asking Airflow as Airflow's own pages do."""
 
 from __future__ import annotations
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import hashlib
 import logging
 from collections.abc import Awaitable, Callable, Sequence
@@ -55,8 +54,7 @@ def make_app(
         wanted = asked(request.query_params)
 
         def make() -> str:
-            seen = list(looks.map(look, names()))
-            return rendering.page(seen, wanted, may) if whole else rendering.content(seen, wanted, may)
+            return rendering.page(list(looks.map(look, names())), wanted, may, whole=whole)
 
         return HTMLResponse(await to_thread.run_sync(make, limiter=places))
 
@@ -99,7 +97,6 @@ def _answer_errors(app: FastAPI, rendering: Rendering) -> None:
         return response
 
 
-@functools.cache
 def _version() -> str:
     """Return a text that changes with the static files, so that a browser does not use old ones."""
     digest = hashlib.sha256(b"".join(path.read_bytes() for path in sorted(STATIC.iterdir()) if path.suffix in STATIC_TYPES))

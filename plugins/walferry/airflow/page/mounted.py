@@ -1,7 +1,4 @@
-"""The page as the plugin gives it to Airflow.
-
-Each of Airflow's processes imports this, so the app is made at the first request only.
-"""
+"""The page as the plugin gives it to Airflow."""
 
 from __future__ import annotations
 
@@ -25,7 +22,7 @@ NAVIGATION = {
 
 
 class MountedPage:
-    """An ASGI app that makes the real app at its first call."""
+    """An ASGI app that makes the real app at its first call: each of Airflow's processes imports this one."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()

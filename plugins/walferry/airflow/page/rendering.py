@@ -91,13 +91,10 @@ class Rendering:
         for name in self._environment.list_templates():
             self._environment.get_template(name)  # compiles it, so that the first viewer does not wait for that
 
-    def page(self, seen: Sequence[ShownSource], wanted: Filters, may: frozenset[str]) -> str:
-        """Return the whole page, with the forms of the DAGs that the viewer may trigger."""
-        return self._render("page.html", sections=_sections(seen, wanted), asked=wanted, may=may)
-
-    def content(self, seen: Sequence[ShownSource], wanted: Filters, may: frozenset[str]) -> str:
-        """Return the part of the page that changes."""
-        return self._render("content.html", sections=_sections(seen, wanted), asked=wanted, may=may)
+    def page(self, seen: Sequence[ShownSource], wanted: Filters, may: frozenset[str], *, whole: bool) -> str:
+        """Return the whole page, or the part that changes, with the forms of the DAGs that the viewer may trigger."""
+        template = "page.html" if whole else "content.html"
+        return self._render(template, sections=_sections(seen, wanted), asked=wanted, may=may)
 
     def refusal(self, status: int, *, framed: bool = False) -> str:
         """Return the page of an answer that refuses or fails."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from airflow.sdk import BaseSensorOperator, Context, RetryPolicy
@@ -9,13 +10,17 @@ from airflow.sdk.exceptions import AirflowFailException
 
 from walferry.airflow.endings import RetryIfItHelps, ends_plainly
 from walferry.airflow.literal import LiteralIfMapped
+from walferry.replication.source.cluster import DEFAULT_CONN_ID
 
 
 class PlainSensor(LiteralIfMapped, BaseSensorOperator):
     """A sensor for any DAG. Unless the DAG sets a retry policy, the sensor's log ends with the reason of a failure."""
 
-    def __init__(self, *, retry_policy: RetryPolicy | None = None, **kwargs: Any) -> None:
+    template_fields: Sequence[str] = ("source_conn_id",)
+
+    def __init__(self, *, source_conn_id: str = DEFAULT_CONN_ID, retry_policy: RetryPolicy | None = None, **kwargs: Any) -> None:
         super().__init__(retry_policy=retry_policy or RetryIfItHelps(), **kwargs)
+        self.source_conn_id = source_conn_id
 
     @ends_plainly
     def execute_complete(self, context: Context, event: dict[str, Any]) -> dict[str, Any]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 from airflow.sdk import Context
@@ -14,7 +13,7 @@ from walferry.airflow.sensors.base import PlainSensor
 from walferry.airflow.triggers.dead_servers import DeadServersTrigger, payload
 from walferry.hbase.errors import ClusterError
 from walferry.replication.queues.dead_servers import find_dead
-from walferry.replication.source.cluster import DEFAULT_CONN_ID, SourceError
+from walferry.replication.source.cluster import SourceError
 from walferry.replication.source.session import open_session
 
 
@@ -26,12 +25,6 @@ class DeadServersSensor(PlainSensor):
 
     Returns {"servers": {name: [queue, …]}}, each queue as "server under which it lies/queue id".
     """
-
-    template_fields: Sequence[str] = ("source_conn_id",)
-
-    def __init__(self, *, source_conn_id: str = DEFAULT_CONN_ID, **kwargs: Any) -> None:
-        super().__init__(**kwargs)
-        self.source_conn_id = source_conn_id
 
     @ends_plainly
     def execute(self, context: Context) -> dict[str, Any]:

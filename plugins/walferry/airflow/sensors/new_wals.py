@@ -15,7 +15,7 @@ from walferry.airflow.sensors.base import PlainSensor
 from walferry.airflow.triggers.new_wals import NewWalsTrigger, payload
 from walferry.hbase.errors import ClusterError, PeerError
 from walferry.replication.queues.new_wals import commit, find_new
-from walferry.replication.source.cluster import DEFAULT_CONN_ID, SourceCluster, SourceError
+from walferry.replication.source.cluster import SourceCluster, SourceError
 from walferry.replication.source.session import open_session
 
 
@@ -30,11 +30,10 @@ class NewWalsSensor(PlainSensor):
 
     template_fields: Sequence[str] = ("peer", "key", "source_conn_id")
 
-    def __init__(self, *, peer: str, key: str | None = None, source_conn_id: str = DEFAULT_CONN_ID, **kwargs: Any) -> None:
+    def __init__(self, *, peer: str, key: str | None = None, **kwargs: Any) -> None:
         super().__init__(**kwargs)
         self.peer = peer
         self.key = key
-        self.source_conn_id = source_conn_id
 
     @ends_plainly
     def execute(self, context: Context) -> dict[str, Any]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 from airflow.sdk import Context
@@ -10,7 +9,6 @@ from airflow.sdk import Context
 from walferry.airflow.sensors.base import PlainSensor
 from walferry.airflow.triggers.stuck_regions import StuckRegionsTrigger
 from walferry.master.reconcile import LIMIT_SECONDS
-from walferry.replication.source.cluster import DEFAULT_CONN_ID
 
 
 class StuckRegionsSensor(PlainSensor):
@@ -22,14 +20,11 @@ class StuckRegionsSensor(PlainSensor):
     Returns {"regions": [{"region", "state", "server", "seconds"}, …], "stuck": how many}. Of many, it names the oldest.
     """
 
-    template_fields: Sequence[str] = ("source_conn_id",)
-
-    def __init__(self, *, limit_seconds: float = LIMIT_SECONDS, source_conn_id: str = DEFAULT_CONN_ID, **kwargs: Any) -> None:
+    def __init__(self, *, limit_seconds: float = LIMIT_SECONDS, **kwargs: Any) -> None:
         super().__init__(**kwargs)
         if limit_seconds <= 0:
             raise ValueError(f"limit_seconds is {limit_seconds}; it must be more than 0")
         self.limit_seconds = limit_seconds
-        self.source_conn_id = source_conn_id
 
     def execute(self, context: Context) -> None:
         """Let the trigger wait."""

@@ -11,7 +11,7 @@ import logging
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
+from typing import Any, ParamSpec, TypeVar
 
 from airflow.sdk import Context, Param, get_current_context
 from airflow.sdk.bases.decorator import Task, task_decorator_factory
@@ -25,13 +25,10 @@ from walferry.airflow.literal import LiteralTask
 from walferry.airflow.operators.links import ReplicationLink
 from walferry.base.errors import WalferryError
 from walferry.base.texts import one_line
-from walferry.replication.source.cluster import DEFAULT_CONN_ID
+from walferry.replication.source.cluster import DEFAULT_CONN_ID, SourceCluster
 from walferry.runs.failures import say
 from walferry.runs.reports.batch import AGES
 from walferry.runs.values import run_of
-
-if TYPE_CHECKING:
-    from walferry.replication.source.cluster import SourceCluster
 
 P = ParamSpec("P")
 R = TypeVar("R")

@@ -145,12 +145,14 @@ def _recovered(ti: Any, first: str, also: Sequence[str]) -> Recovery:
     drains, noted = _drains(ti), _noted(ti)
     lost = noted["queues"] - len(drains)
     through = [f"Drained through spark-submit: {why}" for why in sorted(by_submit)]
+    # Without drains: a drain's failure shows in its queue's outcome.
+    failed = sorted(name for name, state in states.items() if state == "failed" and not name.startswith("drain_"))
     return Recovery(
         claims=_that_succeeded(ti.xcom_pull(task_ids=["claim"]), states),
         drained=recovery.outcome(source(), drains, noted["run_id"], jobs),
         notes=[*(ti.xcom_pull(task_ids=first, key="notes") or ()), *also, *through],
         problems=[
-            *(reported.get(name) or f"{name} is failed: see its log" for name in _failed_steps(states)),
+            *(reported.get(name) or f"{name} is failed: see its log" for name in failed),
             *([f"{lost:,} of {noted['queues']:,} queues: {NOT_KEPT}"] if lost else ()),
         ],
         removed=ti.xcom_pull(task_ids="clean_up") or (),
@@ -183,11 +185,6 @@ def _that_succeeded(claims: Sequence[dict[str, Any] | None] | None, states: Mapp
     """
     every = [Claimed.from_xcom(claim) for claim in claims or () if claim]
     return [claim for claim in every if states.get(claim.task) == "success"]
-
-
-def _failed_steps(states: Mapping[str, str | None]) -> list[str]:
-    """Return the failed tasks, mapped tasks by number, without drains: a drain's failure shows in its queue's outcome."""
-    return sorted(name for name, state in states.items() if state == "failed" and not name.startswith("drain_"))
 
 
 @task

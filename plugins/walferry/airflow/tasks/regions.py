@@ -1,7 +1,4 @@
-"""The tasks of the DAGs for regions of HBase 1: report → act → check, and start → report → check.
-
-The report contains the findings of one look at a cluster's regions: as text for the log, and as a bounded dict for Airflow.
-"""
+"""The tasks of the DAGs for regions of HBase 1: report → act → check, and start → report → check."""
 
 from __future__ import annotations
 

@@ -1,8 +1,4 @@
-"""The tasks of the retention DAG: report → check, and in parallel the archive's TTL.
-
-The report says which WALs lie in oldWALs, what keeps them there and how long the disk has room: as text, and as a dict for
-Airflow.
-"""
+"""The tasks of the retention DAG: report → check, and in parallel the archive's TTL."""
 
 from __future__ import annotations
 
@@ -21,7 +17,6 @@ from walferry.runs.failures import Failures, say
 from walferry.runs.reports.batch import MAX_AGE_SECONDS, table
 
 if TYPE_CHECKING:
-    from walferry.base.findings import Finding
     from walferry.replication.retention.archive import Expired
     from walferry.replication.retention.limits import OldWalLimits
     from walferry.replication.retention.survey import Amount, Blocker, OldWalSurvey, SurveyedWal
@@ -41,7 +36,7 @@ class RetentionWarning(Failures):
 
 @task
 def report() -> dict[str, Any]:
-    """Report which WALs lie in oldWALs and what keeps them there, as text in the log and as XCom."""
+    """Report which WALs lie in oldWALs, what keeps them there and how long the disk has room, as text in the log and as XCom."""
     from walferry.replication.retention.limits import OldWalLimits
 
     context = check_run()

@@ -55,13 +55,13 @@ def watch() -> None:
     params, conn_id, now = context["params"], context["params"]["source_conn_id"], time.time()
     kept = _kept(conn_id)
     due = not 0 <= now - kept["old_wals_at"] < OLD_WALS_EVERY
-    seen = look(source, due)
-    sent = send(conn_id, measured(seen.status, seen.old_wals))
-    print(f"{len(seen.status.peers or ()):,} peers, {sent:,} values for Airflow's metrics")
-    findings = of_source(seen.status, seen.old_wals, params["warn_days_left"])
+    status, old_wals = look(source, due)
+    sent = send(conn_id, measured(status, old_wals))
+    print(f"{len(status.peers or ()):,} peers, {sent:,} values for Airflow's metrics")
+    findings = of_source(status, old_wals, params["warn_days_left"])
     found = notified.notifications(notified.from_json(kept["notified"], now), findings, now)
     if not found.text or notify(those, context, found.text):
-        at = now if seen.old_wals is not None else kept["old_wals_at"]
+        at = now if old_wals is not None else kept["old_wals_at"]
         _keep(conn_id, {"notified": notified.to_json(found.notified), "old_wals_at": at}, kept)
     _end(found.new, found.over, found.quiet)
 

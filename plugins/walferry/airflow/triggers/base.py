@@ -13,7 +13,7 @@ from airflow.triggers.base import BaseTrigger, TriggerEvent
 
 from walferry.airflow.hooks.hbase import HBaseSourceHook
 from walferry.base.errors import WalferryError
-from walferry.replication.source.cluster import SourceCluster
+from walferry.replication.source.cluster import DEFAULT_CONN_ID, SourceCluster
 
 if TYPE_CHECKING:  # DAG files name triggers, and are parsed without kazoo
     from walferry.base.zk.watcher import Watcher
@@ -22,9 +22,9 @@ if TYPE_CHECKING:  # DAG files name triggers, and are parsed without kazoo
 class SourceTrigger(BaseTrigger):
     """A trigger that can be made again from its class path and `arguments`, which include `source_conn_id`."""
 
-    def __init__(self, **arguments: Any) -> None:
+    def __init__(self, source_conn_id: str = DEFAULT_CONN_ID, **arguments: Any) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
-        self.arguments = arguments
+        self.arguments = {**arguments, "source_conn_id": source_conn_id}
         self._stream: Watcher | None = None
 
     def serialize(self) -> tuple[str, dict[str, Any]]:

@@ -20,7 +20,7 @@ from airflow.triggers.base import BaseEventTrigger, TriggerEvent
 
 from walferry.airflow.triggers.base import OnceTrigger, SourceTrigger
 from walferry.base.errors import WalferryError
-from walferry.replication.source.cluster import DEFAULT_CONN_ID, SourceCluster
+from walferry.replication.source.cluster import SourceCluster
 
 if TYPE_CHECKING:  # DAG files name the trigger, and are parsed without kazoo
     from walferry.replication.queues.dead_servers import DeadServer, DeadServersStream, ServersNotified
@@ -33,9 +33,6 @@ MAX_QUEUES = 20  # of a server in an event, which is kept in Airflow's database;
 
 class DeadServersTrigger(OnceTrigger):
     """Fires once, with an event of `payload`, or with {"error": why there is nothing to wait for}."""
-
-    def __init__(self, source_conn_id: str = DEFAULT_CONN_ID) -> None:
-        super().__init__(source_conn_id=source_conn_id)
 
     async def open_stream(self) -> DeadServersStream:
         """Return the stream of the connection's cluster. Raises SourceError."""
@@ -53,9 +50,7 @@ class DeadServersEventTrigger(SourceTrigger, BaseEventTrigger):
     drains them: the run that it began may have failed.
     """
 
-    def __init__(self, source_conn_id: str = DEFAULT_CONN_ID) -> None:
-        super().__init__(source_conn_id=source_conn_id)
-        self._stream: DeadServersStream | None = None
+    _stream: DeadServersStream | None
 
     async def run(self) -> AsyncIterator[TriggerEvent]:
         """Yield an event when servers have died, and again while their queues stay. A wrong connection may be corrected later."""

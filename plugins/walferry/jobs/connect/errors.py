@@ -55,7 +55,9 @@ _OF_CONDITION: dict[str, type[WalferryError]] = {
 
 def error_of(server: str, error: grpc.RpcError, token: str = "") -> WalferryError:
     """Return the error that gRPC's error means. It names `server`, with the server's message as one line without `token`."""
-    code, said = _code_and_text(error)
+    code, said = grpc.StatusCode.UNKNOWN, str(error)
+    if isinstance(error, grpc.Call):
+        code, said = error.code() or code, error.details() or ""
     if token:
         said = said.replace(token, "(the token)")
     problem = f"Spark Connect server {server}: {one_line(said, MAX_DETAIL_CHARS) or code.name}"
@@ -67,9 +69,3 @@ def error_of(server: str, error: grpc.RpcError, token: str = "") -> WalferryErro
         return ServerRefuses(problem, "Its token is the password of the connection")
     condition = _CONDITION.search(said)
     return _OF_CONDITION.get(condition[1] if condition else "", ConnectFailed)(problem)
-
-
-def _code_and_text(error: grpc.RpcError) -> tuple[grpc.StatusCode, str]:
-    if not isinstance(error, grpc.Call):
-        return grpc.StatusCode.UNKNOWN, str(error)
-    return error.code() or grpc.StatusCode.UNKNOWN, error.details() or ""

@@ -43,14 +43,10 @@ class Session:
     server: Server
     id: str
 
-    @property
-    def user(self) -> messages.UserContext:
-        """The user who owns the session."""
-        return messages.UserContext(user_id=self.server.address.user)
-
     def request(self, kind: Callable[..., M], **fields: Any) -> M:
         """Return a request that concerns this session."""
-        return kind(session_id=self.id, user_context=self.user, **fields)
+        user = messages.UserContext(user_id=self.server.address.user)
+        return kind(session_id=self.id, user_context=user, **fields)
 
     def has(self, *names: str) -> Mapping[str, bool]:
         """Return which cached artifacts of these names the server has. Raises ConnectFailed."""

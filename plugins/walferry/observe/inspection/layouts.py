@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from walferry.base.texts import one_line
-from walferry.hbase.names import parse_wal_name
+from walferry.hbase.names import as_wal_name
 
 MAX_URL_CHARS = 4000
 
@@ -113,8 +113,5 @@ def json_layout(url: str, values: bool) -> Layout:
 
 def _server(url: str) -> str | None:
     """Return the server that wrote a WAL, from the file's name."""
-    try:
-        server = parse_wal_name(url.rpartition("/")[2]).server
-    except ValueError:
-        return None
-    return str(server) if server else None
+    name = as_wal_name(url.rpartition("/")[2])
+    return str(name.server) if name and name.server else None

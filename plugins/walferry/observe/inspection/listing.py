@@ -7,6 +7,7 @@ root, only the folders where HBase puts WALs are listed, because the root also c
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import pairwise
 from pathlib import Path
@@ -104,11 +105,9 @@ def _in_folder(url: str, depth: int) -> Iterator[tuple[str, int]]:
         if is_folder and depth > 1 and name in only:
             # The Master renames a dead server's folder, and removes it once its WALs are in oldWALs.
             for present in (name, f"{name}{SPLITTING}"):
-                try:
+                with suppress(FileNotFoundError):
                     yield from _in_folder(f"{url}/{present}", depth - 1)
                     break
-                except FileNotFoundError:
-                    continue
         elif not is_folder and as_wal_name(name) is not None:
             yield f"{url}/{name}", size
 

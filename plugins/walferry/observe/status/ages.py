@@ -61,8 +61,7 @@ def oldest(ages: Iterable[Age]) -> Age:
     missing = next((age for age in every if age.certainty in (Certainty.UNKNOWN, Certainty.AT_LEAST)), None)
     if missing is None:
         return max(known, key=lambda age: (age.ms or 0, age.certainty is Certainty.EXACT), default=NOTHING_WAITS)
-    floors = [age.ms or 0 for age in known if age.certainty is not Certainty.AT_MOST]
-    floor = max(floors, default=0)
+    floor = max((age.ms or 0 for age in known if age.certainty is not Certainty.AT_MOST), default=0)
     return Age(floor, Certainty.AT_LEAST, missing.why) if floor else unknown(missing.why)
 
 

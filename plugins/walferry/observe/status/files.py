@@ -61,7 +61,6 @@ class Read:
 class FilesSeen:
     """The known values of files. WALs without a size were not found, or not looked for."""
 
-    at: float
     sizes: Mapping[str, int] = field(default_factory=dict)
     growing: frozenset[str] = frozenset()  # they may be longer than their sizes say
     reads: Mapping[Place, Read] = field(default_factory=dict)
@@ -95,7 +94,7 @@ class Files:
                 found = locate_all(self._store, wanted)
                 keys = self._source.keys()
             except (WalferryError, OSError) as error:
-                return FilesSeen(at, dict(self._sizes), reads=dict(self._reads), problem=one_line(str(error), MAX_PROBLEM_CHARS))
+                return FilesSeen(dict(self._sizes), reads=dict(self._reads), problem=one_line(str(error), MAX_PROBLEM_CHARS))
             sizes = {name: size for name, size in self._sizes.items() if name in every}
             sizes |= {name: location.size for name, location in found.items()}
             growing = frozenset(name for queue in queues for name in _maybe_unclosed(queue, found))
@@ -103,7 +102,7 @@ class Files:
             self._sizes = {name: size for name, size in sizes.items() if name in self._sizes or name in final}
             _Reads(self._store, keys, self._reads, self._again, max_opens).make(queues)
             self._forget(queues)
-            return FilesSeen(at, sizes, growing, dict(self._reads))
+            return FilesSeen(sizes, growing, dict(self._reads))
 
     def _forget(self, queues: Sequence[Queue]) -> None:
         """Keep only values that may be asked for again."""

@@ -195,7 +195,7 @@ def shipped_since(session: Session, peer_id: str, since: float) -> int:
     A run's note contains its sum and for how long the run has been at work. So its bytes count as spread evenly over that time.
     """
     runs = newest_runs(session, [peer_id]).get(peer_id, [])
-    paths = [f"{run.path}/{name}" for run in runs for name in run.names.values()]
+    paths = [path for run in runs for path in run.values()]
     shipped = 0.0
     for znode in read_all(session.zk, paths):
         if znode is None or znode.stat.mtime <= since * 1000:

@@ -10,7 +10,7 @@ valid summary becomes a problem that names the znode.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from urllib.parse import unquote
 
@@ -26,9 +26,10 @@ RUNS_READ = 5  # the newest runs of one peer
 MAX_SUMMARY_BYTES = 128 << 10
 MAX_SUMMARY_CHARS = 1000  # of each text in it
 _LATEST = 1 << 40  # in seconds since the epoch
-_FAILED = (Status.FAILED, Status.PEER_DOWN)
+_FAILED = (Status.FAILED, Status.PEER_DOWN)  # the run could not ship the group, though it had the lease
 
 Group = tuple[str, str]  # peer id and WAL group
+NotedRun = dict[str, str]  # the znodes of a run's summaries, by group
 
 
 @dataclass(frozen=True)
@@ -38,11 +39,6 @@ class RunNote:
     run_id: str
     at_ms: int
     summary: GroupSummary
-
-    @property
-    def failed(self) -> bool:
-        """Whether the run could not ship the group, though it had the lease."""
-        return self.summary.status in _FAILED
 
 
 @dataclass(frozen=True)
@@ -65,7 +61,7 @@ class GroupNotes:
     def failing(self) -> Sequence[RunNote]:
         """The failures since the last success, the newest first. Runs that left the group to another run do not count."""
         ended = [note for note in self.notes if note.summary.status not in (Status.RUNNING, Status.HELD)]
-        count = next((i for i, note in enumerate(ended) if not note.failed), len(ended))
+        count = next((i for i, note in enumerate(ended) if note.summary.status not in _FAILED), len(ended))
         return ended[:count]
 
 
@@ -86,21 +82,13 @@ class Notes:
     problems: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True)
-class NotedRun:
-    """A run's znode, and its groups' znodes below it."""
-
-    path: str
-    names: Mapping[str, str]  # by group
-
-
 def read_notes(session: Session, groups: Collection[Group]) -> Notes:
     """Read the notes on these groups. Raises ConnectError."""
     peers = sorted({peer_id for peer_id, _ in groups})
     heads = read_all(session.zk, [session.own.runs(peer_id) for peer_id in peers])
     runs = newest_runs(session, peers)
     problems: list[str] = []
-    pending = {group: _places(group, runs.get(group[0], ())) for group in groups}
+    pending = {(peer_id, group): [run[group] for run in runs.get(peer_id, ()) if group in run] for peer_id, group in groups}
     found: dict[Group, list[RunNote]] = {}
     while pending := {group: places for group, places in pending.items() if places}:
         next_places = [places.pop(0) for places in pending.values()]
@@ -119,7 +107,7 @@ def read_notes(session: Session, groups: Collection[Group]) -> Notes:
 
 
 def newest_runs(session: Session, peers: Sequence[str]) -> dict[str, list[NotedRun]]:
-    """Return the newest runs of each peer, the newest first, with their groups. Raises ConnectError."""
+    """Return the newest runs of each peer, the newest first. Raises ConnectError."""
     listed = children_all(session.zk, [session.own.runs(peer_id) for peer_id in peers])
     paths = [
         (peer_id, f"{session.own.runs(peer_id)}/{name}")
@@ -134,13 +122,8 @@ def newest_runs(session: Session, peers: Sequence[str]) -> dict[str, list[NotedR
     newest = [(peer_id, path) for peer_id, runs in by_peer.items() for _, path in sorted(runs, reverse=True)[:RUNS_READ]]
     found: dict[str, list[NotedRun]] = {}
     for (peer_id, path), names in zip(newest, children_all(session.zk, [path for _, path in newest]), strict=True):
-        found.setdefault(peer_id, []).append(NotedRun(path, {unquote(name): name for name in names or ()}))
+        found.setdefault(peer_id, []).append({unquote(name): f"{path}/{name}" for name in names or ()})
     return found
-
-
-def _places(group: Group, runs: Iterable[NotedRun]) -> list[str]:
-    """Return the znodes of the group's summaries, the newest first."""
-    return [f"{run.path}/{name}" for run in runs if (name := run.names.get(group[1])) is not None]
 
 
 def _note(group: str, path: str, znode: ZNode, problems: list[str]) -> RunNote | None:
@@ -165,7 +148,5 @@ def checked_summary(value: bytes) -> GroupSummary:
 
 def _peer_down(head: ZNode | None) -> PeerDown | None:
     notes = [note for note in notes_in(head.value).values() if 0 <= note.time < _LATEST] if head else []
-    if not notes:
-        return None
-    newest = max(notes, key=lambda note: note.time)
-    return PeerDown(int(newest.time * 1000), one_line(newest.error, MAX_SUMMARY_CHARS))
+    newest = max(notes, key=lambda note: note.time, default=None)
+    return None if newest is None else PeerDown(int(newest.time * 1000), one_line(newest.error, MAX_SUMMARY_CHARS))

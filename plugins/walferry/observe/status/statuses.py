@@ -107,7 +107,7 @@ class Statuses:
                 del self._files[other]
             files = self._files.setdefault(source, Files(source))
         read = self._pass_of(source)
-        return FilesSeen(time.time(), problem=read.unreachable) if read.view is None else files.look(read.view.queues or ())
+        return FilesSeen(problem=read.unreachable) if read.view is None else files.look(read.view.queues or ())
 
     def _list_old_wals(self, source: SourceCluster) -> OldWalSurvey:
         read = self._pass_of(source)
@@ -148,34 +148,26 @@ def _pass_over(source: SourceCluster) -> _Pass:
         return _Pass(unreachable=f"ZooKeeper at {source.quorum} refuses to be read. {known(error)}")
 
 
-@dataclass(frozen=True)
-class Watched:
-    """The result of one look; oldWALs is None if it was not listed."""
-
-    status: SourceStatus
-    old_wals: OldWalSurvey | None
-
-
-def look(source: Callable[[], SourceCluster], with_old_wals: bool) -> Watched:
-    """Look at the source, and record how its peers stand. The status says what went wrong."""
+def look(source: Callable[[], SourceCluster], with_old_wals: bool) -> tuple[SourceStatus, OldWalSurvey | None]:
+    """Look at the source, and record how its peers stand. The status says what went wrong. None: oldWALs was not listed."""
     try:
         cluster = source()
     except WalferryError as error:
-        return Watched(unreachable(str(error), time.time()), None)
+        return unreachable(str(error), time.time()), None
     statuses = Statuses(WATCH_SECONDS, WATCH_SECONDS)
     status = statuses.of(cluster)
     if status.unreachable is not None:
-        return Watched(status, None)
+        return status, None
     try:
         with open_session(cluster, look_only=True) as session:
             record(session, status)
     except (WalferryError, KazooException) as error:
         log.warning("the history was not recorded: %s", str(error) or repr(error))
     if not with_old_wals:
-        return Watched(status, None)
+        return status, None
     found = statuses.old_wals(cluster, WATCH_OLD_WALS_SECONDS)
     if found is None:
         found = OldWalSurvey(time.time(), f"oldWALs was not listed within {WATCH_OLD_WALS_SECONDS:g} s")
     if found.problem:
         log.warning("nothing is known of oldWALs: %s", found.problem)
-    return Watched(status, found)
+    return status, found

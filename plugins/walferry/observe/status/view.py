@@ -58,7 +58,6 @@ class ZooKeeperView:
     """The result of one pass. None stands for values that could not be read; `problems` says why."""
 
     at: float  # when it began, in seconds since the epoch
-    seconds: float
     servers: tuple[str, ...] | None  # live ones
     queues: tuple[Queue, ...] | None
     peers: Mapping[str, Peer | None] | None  # None for a peer that cannot be read
@@ -73,7 +72,7 @@ class ZooKeeperView:
 
 def view(session: Session) -> ZooKeeperView:
     """Make one pass. Raises ConnectError if ZooKeeper does not answer, and kazoo's error for a znode that may not be read."""
-    began, clock = time.time(), time.monotonic()
+    began = time.time()
     problems: list[str] = []
     try:
         check_root(session.zk, owners_of(session), session.source.root)
@@ -90,7 +89,7 @@ def view(session: Session) -> ZooKeeperView:
         at=began, servers=servers, queues=queues, peers=peers, leases=_leases(session, wanted),
         peer_locks=_held(session, {session.own.peer_lock(peer_id): peer_id for peer_id in peers or ()}),
         hfile_refs=_hfile_refs(session, peers or ()), notes=notes, in_transition=in_transition, problems=tuple(shown),
-        problems_left_out=len(problems) - len(shown), seconds=time.monotonic() - clock,
+        problems_left_out=len(problems) - len(shown),
     )  # fmt: skip
 
 
@@ -121,16 +120,12 @@ def _peers(session: Session, problems: list[str]) -> dict[str, Peer | None] | No
             continue  # removed since the listing
         peers[peer_id] = None
         try:
-            peers[peer_id] = _peer(session, peer_id, config, state, names or ())
+            if state is None:
+                raise ZNodeValueError(nodes.peer(peer_id), "it has no peer-state", "Only HBase before 0.94 has such peers")
+            peers[peer_id] = peer_of(session.zk, nodes, peer_id, config.value, state.value, names or ())
         except WalferryError as error:
             problems.append(str(error))
     return peers
-
-
-def _peer(session: Session, peer_id: str, config: ZNode, state: ZNode | None, names: Collection[str]) -> Peer:
-    if state is None:
-        raise ZNodeValueError(session.nodes.peer(peer_id), "it has no peer-state", "Only HBase before 0.94 has such peers")
-    return peer_of(session.zk, session.nodes, peer_id, config.value, state.value, names)
 
 
 def _leases(session: Session, wanted: Collection[Group]) -> dict[Group, Holder]:

@@ -1,7 +1,4 @@
-"""Logs a Spark job's progress in the task that waits for it. The job keeps summaries in ZooKeeper.
-
-If the peer cluster acknowledges nothing, the task logs a warning; it logs all of Spark's own lines as INFO.
-"""
+"""Logs a Spark job's progress in the task that waits for it. The job keeps summaries in ZooKeeper."""
 
 from __future__ import annotations
 

@@ -107,8 +107,7 @@ class VerificationReport:
         if abs(self.skew_ms) >= SKEW_WARNING_MS:
             lines.append(
                 f"WARNING The clocks of source and peer cluster are {abs(self.skew_ms):,} ms apart: timestamps that the two "
-                f"clusters "
-                "give cannot be compared. Check NTP on the RegionServers"
+                "clusters give cannot be compared. Check NTP on the RegionServers"
             )
         return lines
 

@@ -1,15 +1,12 @@
-"""The steps of a batch that run inside Airflow's tasks. The Spark job does the shipping.
-
-Each step reads ZooKeeper again and keeps nothing, so any step may be run again at any time.
-"""
+"""The steps of a batch that run inside Airflow's tasks. The Spark job does the shipping."""
 
 from __future__ import annotations
 
 import logging
 import socket
 import time
-from collections.abc import Collection, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Collection
+from contextlib import AbstractContextManager, suppress
 from typing import Any
 
 from walferry.base.errors import WalferryError
@@ -29,7 +26,7 @@ from walferry.replication.source.agreement import check_peer, disagreements, mas
 from walferry.replication.source.cluster import SourceCluster
 from walferry.replication.source.peer_logins import with_logins_of
 from walferry.replication.source.session import Session, open_session
-from walferry.runs.values import ChosenPeers, Planned, PlanProblem, RollReport, bounded
+from walferry.runs.values import MAX_PROBLEMS, ChosenPeers, Planned, PlanProblem, RollReport
 from walferry.shipping import garbage_collection
 from walferry.shipping.empty_wals import dequeue_empty
 from walferry.shipping.plan import GroupPlan, PeerPlan, plan_peer
@@ -105,8 +102,7 @@ def plan(source: SourceCluster, peer_id: str, attempt: str, run: str = "", chose
 
 def figures(attempt: str, peer_id: str, groups: Collection[GroupPlan], **others: Any) -> Planned:
     """Return counts, bytes and problems of the groups that a job ships. `others` are further fields of the plan."""
-    found = (PlanProblem(group.server, group.queue_id, group.group, group.problem) for group in groups if group.problem)
-    problems, left_out = bounded(found)
+    found = [PlanProblem.of(group.server, group.queue_id, group.group, group.problem) for group in groups if group.problem]
     begun = [parse_wal_name(wal.name).timestamp for group in groups for wal in group.wals if not wal.finished]
     return Planned(
         attempt,
@@ -114,19 +110,16 @@ def figures(attempt: str, peer_id: str, groups: Collection[GroupPlan], **others:
         groups=len(groups),
         wals=sum(len(group.wals) for group in groups),
         bytes=sum(group.bytes_left for group in groups),
-        problems=problems,
-        problems_left_out=left_out,
+        problems=tuple(found[:MAX_PROBLEMS]),
+        problems_left_out=max(0, len(found) - MAX_PROBLEMS),
         oldest=min(begun, default=None),
         **others,
     )
 
 
-@contextmanager
-def holding_peer(source: SourceCluster, planned: Planned, run: str) -> Iterator[None]:
+def holding_peer(source: SourceCluster, planned: Planned, run: str) -> AbstractContextManager[str]:
     """Hold the lock of the plan's peer while the block runs. Raises PeerLocked, ConnectError."""
-    holder = f"run {run} on {socket.gethostname()}"
-    with rights.holding_peer(source, planned.peer, run, holder, planned.turn):
-        yield
+    return rights.holding_peer(source, planned.peer, run, f"run {run} on {socket.gethostname()}", planned.turn)
 
 
 def for_job(source: SourceCluster, peer_id: str) -> SourceCluster:

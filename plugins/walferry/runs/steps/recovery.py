@@ -236,7 +236,6 @@ def _not_deleted(session: Session, queue: RecoveredQueue, run_id: str) -> str:
 class RecoveryPlan:
     """The queues that a run is to drain, and what each peer's Spark job has to ship, if there is anything."""
 
-    run_id: str
     drains: list[Drain]
     jobs: list[Planned]
 
@@ -252,7 +251,7 @@ def plan(source: SourceCluster, wanted: Wanted, claimed: Collection[str], run_id
     A queue that still lies under its dead server is left there, unless the server is one of `claimed`. WALs that need no shipping
     leave their queue here. Raises WalferryError.
     """
-    found = RecoveryPlan(run_id, [], [])
+    found = RecoveryPlan([], [])
     with open_session(source) as session:
         by_peer = _by_peer(filter(wanted, recovered_queues(session)))
         refused = disagreements(session, by_peer)

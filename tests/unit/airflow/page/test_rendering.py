@@ -37,7 +37,7 @@ def test_a_source_without_peers_says_so() -> None:
 
 def test_a_healthy_peer_has_no_lag_and_says_that_nothing_waits() -> None:
     (name,) = (wal(NOW - MINUTE).name.text,)
-    seen = describe(view(queue(wal(NOW - MINUTE, 50))), FilesSeen(0, reads={(name, 50): Read(None, NOW)}), REACHED)
+    seen = describe(view(queue(wal(NOW - MINUTE, 50))), FilesSeen(reads={(name, 50): Read(None, NOW)}), REACHED)
     text = shown(shown_source(seen)).text
     assert "Peer p Up to date Lag none: nothing waits" in text
     assert "Peer cluster reachable" in text

@@ -28,4 +28,4 @@ def name(begun: int) -> str:
     return wal(begun).name.text
 
 
-SIZES = FilesSeen(0, {name(NOW - 3 * HOUR): 1100, name(NOW - 2 * HOUR): 5000})
+SIZES = FilesSeen({name(NOW - 3 * HOUR): 1100, name(NOW - 2 * HOUR): 5000})

@@ -147,7 +147,7 @@ def test_a_peer_that_advances_or_has_nothing_to_ship_is_not_stuck(fields: dict[s
 
 
 def test_a_peer_is_not_stuck_if_its_wals_are_known_to_be_shipped() -> None:
-    assert peer_of(view(LONG_AGO), FilesSeen(0, reads={(name(NOW - 3 * HOUR), 100): Read(None)})).stuck is None
+    assert peer_of(view(LONG_AGO), FilesSeen(reads={(name(NOW - 3 * HOUR), 100): Read(None)})).stuck is None
 
 
 def test_runs_that_only_fail_leave_a_peer_stuck() -> None:
@@ -184,12 +184,12 @@ def test_the_note_of_a_run_bounds_it_better() -> None:
 
 
 def test_an_entry_that_was_read_makes_it_exact() -> None:
-    files = FilesSeen(0, reads={(name(NOW - 3 * HOUR), 100): Read(NOW - 170 * MINUTE)})
+    files = FilesSeen(reads={(name(NOW - 3 * HOUR), 100): Read(NOW - 170 * MINUTE)})
     assert group_of_one(view(BEHIND), files).replicationLag == Age(170 * MINUTE, Certainty.EXACT)
 
 
 def test_wals_that_are_known_to_be_shipped_do_not_count() -> None:
-    files = FilesSeen(0, reads={(name(NOW - 3 * HOUR), 100): Read(None), (name(NOW - 2 * HOUR), 0): Read(None)})
+    files = FilesSeen(reads={(name(NOW - 3 * HOUR), 100): Read(None), (name(NOW - 2 * HOUR), 0): Read(None)})
     group = group_of_one(view(BEHIND), files)
     assert group.closed_lag.nothing_waits
     assert group.replicationLag == Age(HOUR, Certainty.AT_MOST, group.replicationLag.why)
@@ -199,24 +199,24 @@ def test_wals_that_are_known_to_be_shipped_do_not_count() -> None:
 def test_nothing_waits_if_the_open_wal_has_nothing_behind_its_position() -> None:
     alone = queue(wal(NOW - HOUR))
     assert not group_of_one(view(alone)).replicationLag.nothing_waits
-    just_read = FilesSeen(0, reads={(name(NOW - HOUR), 0): Read(None, NOW - 30_000)})
+    just_read = FilesSeen(reads={(name(NOW - HOUR), 0): Read(None, NOW - 30_000)})
     assert group_of_one(view(alone), just_read).replicationLag.nothing_waits
-    old = FilesSeen(0, reads={(name(NOW - HOUR), 0): Read(None, NOW - 2 * MINUTE)})
+    old = FilesSeen(reads={(name(NOW - HOUR), 0): Read(None, NOW - 2 * MINUTE)})
     assert group_of_one(view(alone), old).replicationLag.ms == 2 * MINUTE
     assert group_of_one(view(alone), old).replicationLag.certainty is Certainty.AT_MOST
-    read = FilesSeen(0, reads={(name(NOW - HOUR), 0): Read(NOW - MINUTE)})
+    read = FilesSeen(reads={(name(NOW - HOUR), 0): Read(NOW - MINUTE)})
     assert group_of_one(view(alone), read).replicationLag == Age(MINUTE, Certainty.EXACT)
 
 
 def test_a_wal_that_was_empty_while_it_was_open_may_have_got_edits_before_it_was_closed() -> None:
-    read = FilesSeen(0, reads={(name(NOW - 3 * HOUR), 100): Read(None, NOW - 30_000)})
+    read = FilesSeen(reads={(name(NOW - 3 * HOUR), 100): Read(None, NOW - 30_000)})
     lag = group_of_one(view(BEHIND), read).closed_lag
     assert (lag.ms, lag.certainty) == (30_000, Certainty.AT_MOST)
 
 
 def test_a_position_that_cannot_be_read_is_told_and_bounds_nothing_but_the_age() -> None:
     broken = queue(wal(NOW - HOUR, PositionError("/rs/x", "its value b'?' is not a position")), wal(NOW - MINUTE))
-    group = group_of_one(view(broken), FilesSeen(0, sizes={name(NOW - HOUR): 500}))
+    group = group_of_one(view(broken), FilesSeen(sizes={name(NOW - HOUR): 500}))
     assert group.oldest.position is None
     assert "b'?' is not a position" in (group.oldest.problem or "")
     assert group.closed_lag == Age(HOUR, Certainty.AT_MOST, "its position cannot be read")
@@ -225,11 +225,11 @@ def test_a_position_that_cannot_be_read_is_told_and_bounds_nothing_but_the_age()
 
 def test_bytes_left_say_how_many_wals_they_leave_out() -> None:
     sizes = {name(NOW - 3 * HOUR): 1000, name(NOW - 2 * HOUR): 50}
-    assert group_of_one(view(BEHIND), FilesSeen(0, sizes)).bytes_left == BytesLeft(950, unsure=0)
-    growing = FilesSeen(0, sizes, growing=frozenset([name(NOW - 2 * HOUR)]))
+    assert group_of_one(view(BEHIND), FilesSeen(sizes)).bytes_left == BytesLeft(950, unsure=0)
+    growing = FilesSeen(sizes, growing=frozenset([name(NOW - 2 * HOUR)]))
     assert group_of_one(view(BEHIND), growing).bytes_left == BytesLeft(950, unsure=1)
-    assert group_of_one(view(BEHIND), FilesSeen(0, problem="away")).bytes_left == BytesLeft(0, unsure=2)
-    assert peer_of(view(BEHIND), FilesSeen(0, sizes)).bytes_left == BytesLeft(950, unsure=0)
+    assert group_of_one(view(BEHIND), FilesSeen(problem="away")).bytes_left == BytesLeft(0, unsure=2)
+    assert peer_of(view(BEHIND), FilesSeen(sizes)).bytes_left == BytesLeft(950, unsure=0)
     assert peer_of(view(BEHIND)).bytes_left is None
 
 

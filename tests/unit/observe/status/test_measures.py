@@ -23,7 +23,7 @@ def by_name(values: list[Value], peer_id: str | None = "p") -> dict[str, float |
 
 
 def test_what_is_known_exactly_has_a_value_under_hbase_s_name() -> None:
-    files = FilesSeen(0, reads={(wal(NOW - 3 * HOUR).name.text, 100): Read(NOW - 170 * MINUTE)})
+    files = FilesSeen(reads={(wal(NOW - 3 * HOUR).name.text, 100): Read(NOW - 170 * MINUTE)})
     noted = notes(note(Status.DONE, HOUR, ageOfLastShippedOp=1234, timestampOfLastShippedOp=NOW - 2 * HOUR))
     status = describe(view(BEHIND, notes=noted), files, {"p": PeerClusterStatus(True, None)})
     found = by_name(measured(status, None))

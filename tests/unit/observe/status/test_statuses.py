@@ -108,7 +108,7 @@ def test_bytes_are_unknown_and_not_0_while_files_are_looked_at(
     def look(files: Files, queues: object) -> FilesSeen:
         began.set()
         assert go_on.wait(30)
-        return FilesSeen(NOW / 1000, {wal(NOW - 2 * HOUR).name.text: 700})
+        return FilesSeen({wal(NOW - 2 * HOUR).name.text: 700})
 
     monkeypatch.setattr(Files, "look", look)
     monkeypatch.setattr(module, "STATUS_SECONDS", 0.0)

@@ -41,7 +41,7 @@ def peer(peer_id: str = "p", state: str = "DISABLED", managed: bool = True, **fi
 
 
 def view(*queues: Queue, peers: tuple[Peer, ...] = (peer(),), **fields: Any) -> ZooKeeperView:
-    made = ZooKeeperView(NOW / 1000, 0.1, (SERVER,), queues, {each.id: each for each in peers})
+    made = ZooKeeperView(NOW / 1000, (SERVER,), queues, {each.id: each for each in peers})
     return replace(made, **fields)
 
 
