@@ -93,9 +93,14 @@ def beside_master(zk: KazooClient, nodes: ZNodes, own: OwnZNodes, holder: str, r
 
 def give_up_opens(decided: list[tuple[Region, Decision]], writes: MasterWrites) -> list[PassOutcome]:
     """Write the decisions of `decide_beside`. Raises NoLiveMaster, the role's errors, ConnectError."""
-    chosen = [(region, decision) for region, decision in decided if decision.step is Step.GIVE_UP_OPEN]
-    written = writes.write_all([(Change(Transition.GIVE_UP_OPEN, region.name, region.znode), None) for region, _ in chosen])
-    return [
-        PassOutcome(region, decision, found if isinstance(found, StateChanged) else None)
-        for (region, decision), found in zip(chosen, written, strict=True)
-    ]
+    outcomes = []
+    for region, decision in decided:
+        if decision.step is not Step.GIVE_UP_OPEN:
+            continue
+        error: StateChanged | None = None
+        try:
+            writes.write(Change(Transition.GIVE_UP_OPEN, region.name, region.znode))
+        except StateChanged as changed:
+            error = changed
+        outcomes.append(PassOutcome(region, decision, error))
+    return outcomes

@@ -80,9 +80,13 @@ def clear(view: ClusterView, writes: MasterWrites) -> int:
 
     The view must show a start (`why_not_startup`). hbase:meta is left alone, and so is a znode that has changed since.
     """
-    changes = [
-        (Change(Transition.CLEAR, region.name, region.znode), PlanChange(view.stored.get(encoded), None))
-        for encoded, region in view.regions.items()
-        if region.znode is not None and encoded != META_ENCODED_NAME
-    ]
-    return sum(not isinstance(written, StateChanged) for written in writes.write_all(changes))
+    cleared = 0
+    for encoded, region in view.regions.items():
+        if region.znode is None or encoded == META_ENCODED_NAME:
+            continue
+        try:
+            writes.write(Change(Transition.CLEAR, region.name, region.znode), PlanChange(view.stored.get(encoded), None))
+            cleared += 1
+        except StateChanged:
+            continue
+    return cleared
