@@ -309,22 +309,17 @@ def _row(region: int, number: int) -> bytes:
 
 @contextmanager
 def classic_site(
-    folder: Path,
-    peer_cluster: ClusterAddress,
-    client_of: Callable[[ClusterAddress], JavaClient],
-    table: str,
-    layout: QueueLayout = QueueLayout.CLASSIC,
+    folder: Path, peer_cluster: ClusterAddress, client_of: Callable[[ClusterAddress], JavaClient], table: str
 ) -> Iterator[Site]:
     """Yield a cluster of three RegionServers, three managed peers that lead to one peer cluster, and the load at work on a new
     table."""
-    multi = {"hbase.zookeeper.useMulti": str(layout is QueueLayout.HBASE2).lower()}
-    options = classic_options(multi, regionservers=3, failover_sleep_ms=FAILOVER_SLEEP_MS)
+    options = classic_options(regionservers=3, failover_sleep_ms=FAILOVER_SLEEP_MS)
     with DistributedClusters(folder, {"source": options}) as clusters:
         cluster = clusters["source"]
         source, there = client_of(cluster.address), client_of(peer_cluster)
         for client in (source, there):
             client.create_table(table, {"f": GLOBAL}, even_splits(REGIONS))
-        at = SourceCluster(quorum=cluster.address.quorum, wal_root=cluster.address.wal_root, queue_layout=layout)
+        at = SourceCluster(quorum=cluster.address.quorum, wal_root=cluster.address.wal_root, queue_layout=QueueLayout.CLASSIC)
         for peer in PEERS:
             add_managed_peer(cluster.address, peer, peer_cluster.cluster_key)
         load = Load(source, table)

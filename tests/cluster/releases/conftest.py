@@ -11,7 +11,6 @@ from embedded.jars import OTHER_RELEASES, JarSet
 from embedded.standalone import StandaloneCluster
 from tests.conftest import StandalonePair
 
-COMPRESSION = {"hbase.regionserver.wal.enablecompression": "true"}
 AS_SOURCE, AS_PEER_CLUSTER = "as the source", "as the peer cluster"
 
 
@@ -23,9 +22,10 @@ def release(request: pytest.FixtureRequest) -> JarSet:
 
 
 @pytest.fixture(scope="module")
-def other(release: JarSet, cluster_folder: Path) -> Iterator[StandaloneCluster]:
-    """A cluster of the other release, whose WALs are compressed."""
-    with StandaloneCluster(cluster_folder / release.name, COMPRESSION, name=release.name, jars=release) as cluster:
+def other(release: JarSet, cluster_folder: Path, request: pytest.FixtureRequest) -> Iterator[StandaloneCluster]:
+    """A cluster of the other release, with the settings CONF of the test's file."""
+    folder = cluster_folder / request.module.__name__ / release.name
+    with StandaloneCluster(folder, request.module.CONF, name=release.name, jars=release) as cluster:
         yield cluster
 
 

@@ -15,7 +15,6 @@ from tests.cluster.test_bulk_loads import (
     table,
     test_a_bulk_load_keeps_its_place_among_the_region_s_edits,
     test_bulk_loaded_rows_arrive_and_their_files_are_let_go,
-    test_markers_never_arrive,
     which_replicate_loads,
 )
 
@@ -24,7 +23,6 @@ __all__ = [
     "table",
     "test_a_bulk_load_keeps_its_place_among_the_region_s_edits",
     "test_bulk_loaded_rows_arrive_and_their_files_are_let_go",
-    "test_markers_never_arrive",
 ]
 
 

@@ -18,6 +18,7 @@ from walferry.admin.diagnosis.source import TESTED, check
 from walferry.base.findings import Severity
 from walferry.engine.summary import Status
 
+CONF = {"hbase.regionserver.wal.enablecompression": "true"}
 ROWS = 1_000
 QUICK = tuple(f"{jars.title}-{AS_SOURCE}-direct" for jars in OTHER_RELEASES)  # one case a release
 
