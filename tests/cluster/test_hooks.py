@@ -71,7 +71,7 @@ def test_auto_heeds_a_filter_of_the_peer_cluster_s_sink(
     with connected(at.quorum) as zk:
         chosen = settings_of(read_peer(zk, at.nodes, peer_id), at)
     assert chosen.sink is sent
-    shipped = ship(replace(at, replication={**at.replication, "sink": sent}), peer_id)
+    shipped = ship(replace(at, replication={**at.replication, "sink": chosen.requests}), peer_id)
     assert [summary.error for summary in shipped if summary.status is not Status.DONE] == []
     rows = (there.count_rows(wanted), there.count_rows(unwanted))
     assert rows == (ROWS, 0 if sent is SinkKind.REPLICATE else ROWS)

@@ -19,5 +19,6 @@ tries            the deadlines, pauses and reports that a sender's tries share, 
 connections      a sender's connections to the peer cluster's RegionServers, and its share of the calls under way there
 peer_cluster     the cluster of a peer while a group is shipped to it: its ZooKeeper and its RegionServers
 manager          chooses the RegionServers that take shipments
+hooks            finds the peer cluster's classes that see only replicated edits
 reachable        checks quickly whether a peer cluster can be shipped to, before a job is started for it
 """
