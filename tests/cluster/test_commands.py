@@ -142,7 +142,7 @@ def test_a_check_finds_what_works_and_what_does_not(clusters, admin, peer, table
     of_peer = {each["kind"]: each["severity"] for each in found["findings"] if each["about"] == f"peer {peer}"}
     assert of_peer == dict.fromkeys(("configuration", "tables", "queues"), "well")
     of_peer_cluster = {each["kind"]: each["severity"] for each in found["findings"] if each["about"] == f"cluster of peer {peer}"}
-    assert of_peer_cluster == dict.fromkeys(("ZooKeeper", "RegionServers", "rights"), "well")
+    assert of_peer_cluster == dict.fromkeys(("ZooKeeper", "RegionServers", "rights", "sink"), "well")
     others = {each["kind"]: each["severity"] for each in found["findings"] if not each["about"]}
     looked_at = ("ZooKeeper", "cluster", "RegionServers", "Master", "WAL folders", "replication", "dead servers")
     assert others == {**dict.fromkeys(looked_at, "well"), "own root": "note"}  # without logins, all may write there

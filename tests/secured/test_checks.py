@@ -64,6 +64,6 @@ def test_a_peer_cluster_that_accepts_shipments_is_told(source_site: SecuredSite)
         each.what: (str(each.severity), each.text)
         for each in peer_cluster_access(source_at(source_site, login(source_site)), peer)
     }
-    looks = ("keytab", "ticket", "ZooKeeper", "RegionServers", "rights")
+    looks = ("keytab", "ticket", "ZooKeeper", "RegionServers", "rights", "sink")
     assert {what: reported[f"cluster of peer p: {what}"][0] for what in looks} == dict.fromkeys(looks, "well")
     assert reported["cluster of peer p: rights"][1].endswith("accepts shipments")
