@@ -4,20 +4,23 @@ from __future__ import annotations
 
 import json
 import socket
+import struct
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 from kazoo.client import KazooClient
+from kazoo.exceptions import NoAuthError
 
 from tests.zk.hbase_znodes import SERVER, HBaseZNodes
 from walferry.base.protos import hbase_pb2 as pb
 from walferry.hbase.values import PBUF
 from walferry.replication.peers.reading import DISABLED, Peer
 from walferry.replication.peers.settings import SinkHooks, SinkKind
+from walferry.replication.sinks import of_peer
 from walferry.replication.sinks.hbase import hooks
 from walferry.replication.sinks.hbase.hooks import HARMLESS, Hooks, hooks_of
 from walferry.replication.sinks.of_peer import settings_of
@@ -91,12 +94,24 @@ def test_classes_that_are_not_hbase_s_own_are_found(
         assert hooks_of(zk, alone.nodes) == Hooks(names)
 
 
-def endless(handler: BaseHTTPRequestHandler) -> None:
-    handler.send_response(200)
-    handler.end_headers()
-    while True:
-        handler.wfile.write(b" ")
-        time.sleep(0.05)
+def endless(handler: BaseHTTPRequestHandler, begin: bytes, again: bytes) -> None:
+    handler.wfile.write(b"HTTP/1.1 " + begin)
+    with suppress(OSError):
+        while True:
+            handler.wfile.write(again)
+            time.sleep(0.02)
+
+
+def drip(handler: BaseHTTPRequestHandler) -> None:
+    endless(handler, b"200 OK\r\n\r\n", b" ")
+
+
+def go_on(handler: BaseHTTPRequestHandler) -> None:
+    endless(handler, b"100 Continue\r\n\r\n", b"HTTP/1.1 100 Continue\r\n\r\n")
+
+
+def trailers(handler: BaseHTTPRequestHandler) -> None:
+    endless(handler, b"200 OK\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n", b"x: y\r\n")
 
 
 @pytest.mark.parametrize(
@@ -107,21 +122,26 @@ def endless(handler: BaseHTTPRequestHandler) -> None:
         (page(b"<html>"), "not JSON"),
         (page(b"[]"), "no list of properties"),
         (page(b'{"properties": 7}'), "no list of properties"),
-        (page(b"x" * 300), "more than 200"),
-        (endless, "within 0.5 s"),
+        (page(b"x" * 500), "more than 400"),
+        (page(configuration(filter="x" * 150)), "more than 100 characters"),
+        (drip, "within 0.5 s"),
+        (go_on, "within 0.5 s"),
+        (trailers, "within 0.5 s"),
     ],
-    ids=["login", "redirect", "html", "list", "number", "too long", "endless"],
+    ids=["login", "redirect", "html", "list", "number", "too long", "long value", "byte by byte", "100 Continue", "trailers"],
 )
 def test_a_page_that_does_not_tell_is_no_configuration(
     zk: KazooClient, alone: HBaseZNodes, answer: Answer, why: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(hooks, "SECONDS", 0.5)
-    monkeypatch.setattr(hooks, "MAX_BYTES", 200)
+    monkeypatch.setattr(hooks, "PAGE_SECONDS", 0.5)
+    monkeypatch.setattr(hooks, "MAX_BYTES", 400)
+    monkeypatch.setattr(hooks, "MAX_VALUE_CHARS", 100)
     with web_page(answer) as port:
         add_server(alone, port)
         found = hooks_of(zk, alone.nodes)
     assert found.names == ()
     assert why in found.unknown
+    assert [thread.name for thread in threading.enumerate() if thread.name == "one of several questions"] == []
 
 
 def test_what_is_no_web_page_and_a_port_without_a_listener_do_not_tell(zk: KazooClient, alone: HBaseZNodes) -> None:
@@ -185,7 +205,33 @@ def test_auto_heeds_the_classes_and_a_sink_that_was_chosen_stays(
         assert settings_of(peer, at).sink is chosen
 
 
+def test_a_name_that_is_impossible_in_dns_does_not_tell(zk: KazooClient, alone: HBaseZNodes) -> None:
+    value = PBUF + pb.RegionServerInfo(infoPort=1).SerializeToString()
+    for name in ("a..b", "x" * 70):
+        alone.zk.create(f"{alone.nodes.rs}/{name},16020,1", value)
+    assert "/conf: " in hooks_of(zk, alone.nodes).unknown
+
+
+@pytest.mark.parametrize("error", [UnicodeDecodeError("utf-8", b"\xff", 0, 1, "no text"), struct.error("5 bytes"), NoAuthError()])
+def test_an_answer_of_zookeeper_that_makes_no_sense_is_none(
+    at: SourceCluster, error: Exception, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: object) -> None:
+        raise error
+
+    monkeypatch.setattr(hooks, "hooks_of", refuse)
+    found = hooks.hooks_of_peer(Peer("p", f"{at.quorum}:{at.znode_parent}", DISABLED, {}), at)
+    assert (found.names, bool(found.unknown)) == ((), True)
+
+
+def test_rows_heed_what_the_peer_says_without_a_look(at: SourceCluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(of_peer, "hooks_of_peer", lambda *_: pytest.fail("the peer cluster is asked"))
+    for sink_hooks, sink in (("look", SinkKind.AUTO), ("present", SinkKind.REPLICATE), ("none", SinkKind.AUTO)):
+        peer = Peer("p", "localhost:1:/none", DISABLED, {"walferry.sink": "auto", "walferry.sink_hooks": sink_hooks})
+        assert settings_of(peer, at, look=False).sink is sink
+
+
 def test_without_a_peer_cluster_auto_stays(at: SourceCluster, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(hooks, "CONNECT_SECONDS", 0.5)
+    monkeypatch.setattr(hooks, "ZOOKEEPER_SECONDS", 0.5)
     peer = Peer("p", "localhost:1:/none", DISABLED, {"walferry.sink": "auto"})
     assert settings_of(peer, at).sink is SinkKind.AUTO

@@ -85,7 +85,7 @@ def row_shipment(session: Session, peer: Peer, attempt: str, name: str, rows: st
     `attempt`, `name` and `rows` are those of `row_right`. Raises RowsTaken, RightLost, PeerClusterUnreachable, WalferryError.
     """
     source_id = cluster_id(session.zk, session.nodes)
-    settings = settings_of(peer, session.source)
+    settings = settings_of(peer, session.source, look=False)  # a job has a task for each region or range
     with (
         row_right(session, peer.id, attempt, name, rows, settings.call_timeout_seconds) as right,
         open_sink(

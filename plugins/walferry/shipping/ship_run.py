@@ -93,7 +93,6 @@ def _lost(job: GroupJob, why: str) -> GroupSummary:
 
 def begin(run: ShipRun) -> list[GroupJob]:
     """Check that the peer may be shipped, note the run in ZooKeeper, and make a job for each WAL group. Raises WalferryError."""
-    ends = time.time() + run.deadline
     source = run.source
     if run.broken_wals == BrokenWals.QUARANTINE and source.quarantine is None:
         raise SourceError(
@@ -101,6 +100,7 @@ def begin(run: ShipRun) -> list[GroupJob]:
         )
     with open_session(source) as session:
         settings = settings_of(check_peer(session, run.peer_id), source, run.sink)
+        ends = time.time() + run.deadline  # what a look at the peer cluster has taken is not taken from the batch
         if run.hfiles_from is not None:
             settings = replace(settings, hfiles_from=run.hfiles_from)
         check_copied(session, run.peer_id)

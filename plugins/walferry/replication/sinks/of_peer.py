@@ -14,7 +14,7 @@ from walferry.base.zk.right import Right
 from walferry.replication.peers.reading import Peer
 from walferry.replication.peers.settings import PeerSettings, SinkHooks, SinkKind
 from walferry.replication.sinks.hbase import reachable
-from walferry.replication.sinks.hbase.hooks import hooks_of_peer
+from walferry.replication.sinks.hbase.hooks import Hooks, hooks_of_peer
 from walferry.replication.source.cluster import SourceCluster, SourceError
 from walferry.replication.source.session import Session
 
@@ -32,22 +32,24 @@ REACHABLE_SECONDS = 10.0
 log = logging.getLogger(__name__)
 
 
-def settings_of(peer: Peer, source: SourceCluster, sink: SinkKind | None = None) -> PeerSettings:
+def settings_of(peer: Peer, source: SourceCluster, sink: SinkKind | None = None, *, look: bool = True) -> PeerSettings:
     """Return how the peer is shipped, by a run that asks for `sink` or for no particular one. Raises PeerError.
 
-    If the peer cluster has classes that see only replicated edits, `auto` becomes `replicate`. An unreadable peer cluster counts
-    as one without them.
+    If the peer cluster has classes that see only replicated edits, `auto` becomes `replicate`. With `look` their names are looked
+    for there, once a call, if the peer's settings do not say whether there are any. An unreadable peer cluster counts as one
+    without them.
     """
     settings = PeerSettings.of(source.replication, peer).chosen(sink)
     if settings.sink is not SinkKind.AUTO or settings.sink_hooks is SinkHooks.NONE:
         return settings
     if settings.sink_hooks is SinkHooks.PRESENT:
         return settings.chosen(SinkKind.REPLICATE)
-    if (hooks := hooks_of_peer(peer, source)).names:
+    hooks = hooks_of_peer(peer, source) if look else Hooks()
+    if hooks.names:
         log.warning("peer %s: all edits go by replicate, as the peer cluster has %s", peer.id, hooks)
         return settings.chosen(SinkKind.REPLICATE)
     if hooks.unknown:
-        log.info("peer %s: whether the peer cluster has classes for replicated edits is not known: %s", peer.id, hooks.unknown)
+        log.warning("peer %s: whether the peer cluster has classes for replicated edits is not known: %s", peer.id, hooks.unknown)
     return settings
 
 
