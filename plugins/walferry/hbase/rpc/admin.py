@@ -87,13 +87,15 @@ def open_regions(
         connection.call("OpenRegion", request, pb.OpenRegionResponse)
 
 
-def close_regions(server: ServerName, versions: Mapping[str, int], *, login: Login = UNSECURED) -> dict[str, RemoteError]:
+def close_regions(
+    server: ServerName, versions: Mapping[str, int], *, login: Login = UNSECURED, timeout: float = CALL_TIMEOUT_SECONDS
+) -> dict[str, RemoteError]:
     """Ask the server to close regions by encoded name, each at the version of its CLOSING znode. Returns its refusals.
 
     Raises an RpcError at the first call without an answer, and does not ask for the regions after it.
     """
     refused = {}
-    with connect(server, login=login, most_bytes=MAX_REGIONS_BYTES) as connection:
+    with connect(server, login=login, timeout=timeout, most_bytes=MAX_REGIONS_BYTES) as connection:
         for encoded_name, version in versions.items():
             try:
                 _close(connection, server, encoded_name, version)
