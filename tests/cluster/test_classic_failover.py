@@ -1,4 +1,4 @@
-"""HBase 1.7.2 without multi: Walferry's claim races its RegionServers' claims, which lock, copy and delete as Walferry does.
+"""HBase 1.7.2: Walferry's claim races its RegionServers' claims. Without multi these lock, copy and delete as Walferry does.
 
 Seen from outside, round after round: each WAL of a dead server ends in one queue of its peer, at its position, whoever moved it.
 """
@@ -16,6 +16,7 @@ from kazoo.client import KazooClient
 
 from tests.cluster.classic_failover import FAILOVER_SLEEP_MS, Death, Site, classic_site, tried_again
 from tests.sessions import session_of
+from walferry.hbase.layout import QueueLayout
 from walferry.replication.queues.dead_servers import find_dead
 
 Round = Callable[[Site, Death], int]  # how many queues our claims moved
@@ -100,10 +101,10 @@ SHORT = (in_between, slowly, theirs_dies)
 LONG = (at_once, in_between, slowly, two_of_ours, in_between, ours_dies, theirs_dies)
 
 
-@pytest.fixture
-def site(cluster_folder: Path, standalone_pair, java_client, unique) -> Iterator[Site]:
+@pytest.fixture(params=[QueueLayout.CLASSIC, QueueLayout.HBASE2], ids=["without multi", "with multi"])
+def site(request: pytest.FixtureRequest, cluster_folder: Path, standalone_pair, java_client, unique) -> Iterator[Site]:
     folder, peer_cluster = cluster_folder / unique("classic"), standalone_pair.peer_cluster.address
-    with classic_site(folder, peer_cluster, java_client, unique("load")) as site:
+    with classic_site(folder, peer_cluster, java_client, unique("load"), request.param) as site:
         yield site
 
 
