@@ -8,7 +8,7 @@ from itertools import zip_longest
 
 from walferry.hbase.binary_text import to_binary_text
 from walferry.hbase.tables.rows import Rows
-from walferry.hbase.wal.cells import KEY_TAIL, Cell, CellType, split_cells
+from walferry.hbase.wal.cells import Cell, CellType, split_cells
 from walferry.verification.digests import row_hashes
 from walferry.verification.outcome import DifferenceKind, Sample
 
@@ -111,9 +111,8 @@ def _key(cell: Cell) -> bytes:
 
 def _name(cell: Cell) -> str:
     family, qualifier = cell.column
-    timestamp = int.from_bytes(_key(cell)[-KEY_TAIL:-1])
     kind = next((kind.hbase_name for kind in CellType if kind == cell.type), str(cell.type))
-    return f"{_shown(family, 60)}:{_shown(qualifier, 60)}/{timestamp}/{kind}"
+    return f"{_shown(family, 60)}:{_shown(qualifier, 60)}/{cell.timestamp}/{kind}"
 
 
 def _shown(data: bytes, at_most: int = MAX_SHOWN_BYTES) -> str:
