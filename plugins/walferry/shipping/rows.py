@@ -67,7 +67,7 @@ class RowShipment:
         path = f"rows of table {table}"
         found = plain(np.frombuffer(bytes(self._entries), dtype=np.uint8), 0)
         if found.consumed != len(self._entries):
-            reason = found.fault.problem.reason if found.fault else "an entry is cut off"
+            reason = found.fault.reason if found.fault else "an entry is cut off"
             raise RowsNotShipped(f"{path} cannot be shipped: {reason}")
         self._entries.clear()
         batch, kept = self.labels.apply(found.batch, filter_batch(found.batch, self.rules, path), path)

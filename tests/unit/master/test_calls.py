@@ -162,7 +162,7 @@ def test_regions_are_opened_and_closed_at_the_version_of_their_znodes(three):
 
 @pytest.mark.long
 def test_a_server_that_stands_still_is_not_waited_for_once_a_region(three, monkeypatch):
-    monkeypatch.setattr(rpc, "connect", partial(rpc.connect, timeout=1.0))
+    monkeypatch.setattr(rpc, "close_regions", partial(rpc.close_regions, timeout=1.0))
     regions = [
         RegionInTransition(b"t,,%d.%032x." % (i, i), RegionState.CLOSING, three[1].name, 0, 0, False, b"") for i in range(20)
     ]

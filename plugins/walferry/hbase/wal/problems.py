@@ -69,3 +69,8 @@ class Fault:
 
     offset: int
     problem: Problem
+
+    @property
+    def reason(self) -> str:
+        """The problem in words."""
+        return self.problem.reason

@@ -215,7 +215,7 @@ def _error(wal: WalBytes, part: FilePart, bounds: Bounds, hints: KeyHints) -> Wa
         return unfinished(wal, part.consumed, part.need, bounds, hints)
     if bounds.trailer is not None and part.consumed < bounds.trailer <= fault.offset:  # no cell begins like a trailer
         return overrun(wal, part.consumed, bounds.trailer)
-    return WalCorruptError(wal.path, fault.offset, f"{fault.problem.reason} (in the entry that begins at byte {part.consumed})")
+    return WalCorruptError(wal.path, fault.offset, f"{fault.reason} (in the entry that begins at byte {part.consumed})")
 
 
 def _require_boundary(wal: WalBytes, bounds: Bounds, wal_batch_bytes: int, stage: Stage) -> None:
@@ -286,5 +286,5 @@ def _wanted(expanded: Expanded, start: int, path: str) -> Iterator[WalBatch]:
         yield batch.chosen(slice(first, whole))
     if whole < len(expanded.start):
         entry = int(expanded.file_start[max(whole, 0)])
-        reason = scan.fault.problem.reason if scan.fault else "its cells do not end where they should"
+        reason = scan.fault.reason if scan.fault else "its cells do not end where they should"
         raise WalCorruptError(path, entry, f"{reason} (once expanded, in the entry that begins here)")

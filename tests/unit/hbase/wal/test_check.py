@@ -67,8 +67,9 @@ def test_impossible_bytes_are_a_problem_and_the_entries_before_them_are_found(da
     assert len(found.index) == 1
     assert found.consumed == len(before)
     assert found.fault is not None
-    assert found.fault.problem == code
+    assert found.fault.problem == code, found.fault.reason
     assert len(before) <= found.fault.offset < len(before + data)
+    assert found.fault.reason == code.reason
 
 
 def test_an_entry_that_could_never_be_whole_is_not_waited_for() -> None:
