@@ -18,7 +18,7 @@ from walferry.base.zk.client import connected
 from walferry.engine.summary import Status
 from walferry.replication.peers.reading import read_peer
 from walferry.replication.peers.settings import SinkKind
-from walferry.replication.sinks.of_peer import settings_of
+from walferry.replication.sinks.of_peer import shipping_settings
 from walferry.replication.source.cluster import SourceCluster
 
 FILTER = "walferry.embedded.ReplicatedOnly"
@@ -69,7 +69,7 @@ def test_auto_heeds_a_filter_of_the_peer_cluster_s_sink(
     finding = sink_finding(at, peer_id)
     assert (str(finding.severity), finding.text) == (severity, reported)
     with connected(at.quorum) as zk:
-        chosen = settings_of(read_peer(zk, at.nodes, peer_id), at)
+        chosen = shipping_settings(read_peer(zk, at.nodes, peer_id), at)
     assert chosen.sink is sent
     shipped = ship(replace(at, replication={**at.replication, "sink": chosen.requests}), peer_id)
     assert [summary.error for summary in shipped if summary.status is not Status.DONE] == []

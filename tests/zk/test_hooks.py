@@ -23,7 +23,7 @@ from walferry.replication.peers.settings import SinkHooks, SinkKind
 from walferry.replication.sinks import of_peer
 from walferry.replication.sinks.hbase import hooks
 from walferry.replication.sinks.hbase.hooks import HARMLESS, Hooks, hooks_of
-from walferry.replication.sinks.of_peer import settings_of
+from walferry.replication.sinks.of_peer import shipping_settings
 from walferry.replication.source.cluster import SourceCluster
 
 COPROCESSORS, FILTER = hooks.KEYS
@@ -202,7 +202,7 @@ def test_auto_heeds_the_classes_and_a_sink_that_was_chosen_stays(
         add_server(alone, port)
         config = {"walferry.sink": sink, "walferry.sink_hooks": sink_hooks}
         peer = Peer("p", f"{at.quorum}:{at.znode_parent}", DISABLED, config)
-        assert settings_of(peer, at).sink is chosen
+        assert shipping_settings(peer, at).sink is chosen
 
 
 def test_a_name_that_is_impossible_in_dns_does_not_tell(zk: KazooClient, alone: HBaseZNodes) -> None:
@@ -228,10 +228,10 @@ def test_rows_heed_what_the_peer_says_without_a_look(at: SourceCluster, monkeypa
     monkeypatch.setattr(of_peer, "hooks_of_peer", lambda *_: pytest.fail("the peer cluster is asked"))
     for sink_hooks, sink in (("look", SinkKind.AUTO), ("present", SinkKind.REPLICATE), ("none", SinkKind.AUTO)):
         peer = Peer("p", "localhost:1:/none", DISABLED, {"walferry.sink": "auto", "walferry.sink_hooks": sink_hooks})
-        assert settings_of(peer, at, look=False).sink is sink
+        assert shipping_settings(peer, at, look=False).sink is sink
 
 
 def test_without_a_peer_cluster_auto_stays(at: SourceCluster, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(hooks, "ZOOKEEPER_SECONDS", 0.5)
     peer = Peer("p", "localhost:1:/none", DISABLED, {"walferry.sink": "auto"})
-    assert settings_of(peer, at).sink is SinkKind.AUTO
+    assert shipping_settings(peer, at).sink is SinkKind.AUTO

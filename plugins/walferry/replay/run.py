@@ -27,7 +27,7 @@ from walferry.replay.scan import Scanned, Stay, TableCount, scan_wal
 from walferry.replay.shipment import QUEUE_ID, ship_group
 from walferry.replay.store import StoreWithArchive, begins_with_opening
 from walferry.replication.filters.rules import FilterRules
-from walferry.replication.sinks.of_peer import settings_of
+from walferry.replication.sinks.of_peer import shipping_settings
 from walferry.replication.source.agreement import check_peer
 from walferry.replication.source.session import Session, open_session
 from walferry.shipping.group_job import senders_of_each
@@ -86,7 +86,7 @@ def replay(job: ReplayJob, on: Backend, *, dry_run: bool, keep_seconds: float) -
         found = find_left(session, job.interval)
         if not job.what_is_there and not dry_run:
             check_whole(found, job.interval)
-        settings = settings_of(peer, job.source)
+        settings = shipping_settings(peer, job.source, look=not dry_run)
         begun = begin_run(session, job.peer_id, job.run_id, keep_seconds)
         job = replace(job, settings=settings, senders=senders_of_each(max(1, len(found.groups)), settings.senders), begun=begun)
         forget_down(session, job.peer_id, job.run_id)

@@ -27,7 +27,7 @@ from walferry.replication.filters.rules import FilterRules
 from walferry.replication.filters.visibility import LabelFilter
 from walferry.replication.locks.peer_lock import row_right
 from walferry.replication.peers.reading import Peer
-from walferry.replication.sinks.of_peer import open_sink, settings_of
+from walferry.replication.sinks.of_peer import open_sink, shipping_settings
 from walferry.replication.sinks.sink import Sender, Sink
 from walferry.replication.source.session import Session
 
@@ -85,7 +85,7 @@ def row_shipment(session: Session, peer: Peer, attempt: str, name: str, rows: st
     `attempt`, `name` and `rows` are those of `row_right`. Raises RowsTaken, RightLost, PeerClusterUnreachable, WalferryError.
     """
     source_id = cluster_id(session.zk, session.nodes)
-    settings = settings_of(peer, session.source, look=False)  # a job has a task for each region or range
+    settings = shipping_settings(peer, session.source, look=False)  # a job has a task for each region or range
     with (
         row_right(session, peer.id, attempt, name, rows, settings.call_timeout_seconds) as right,
         open_sink(

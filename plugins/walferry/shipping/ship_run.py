@@ -22,7 +22,7 @@ from walferry.load.copy_records import check_copied
 from walferry.load.records import forget_finished
 from walferry.replication.peers.settings import SinkKind
 from walferry.replication.queues.errors import QueuesMoving
-from walferry.replication.sinks.of_peer import settings_of
+from walferry.replication.sinks.of_peer import shipping_settings
 from walferry.replication.source.agreement import check_peer
 from walferry.replication.source.cluster import SourceError
 from walferry.replication.source.session import open_session
@@ -99,16 +99,19 @@ def begin(run: ShipRun) -> list[GroupJob]:
             "broken WALs can be put into quarantine only if the source connection's extra has `quarantine`, the URL of a folder"
         )
     with open_session(source) as session:
-        settings = settings_of(check_peer(session, run.peer_id), source, run.sink)
-        ends = time.time() + run.deadline  # what a look at the peer cluster has taken is not taken from the batch
-        if run.hfiles_from is not None:
-            settings = replace(settings, hfiles_from=run.hfiles_from)
+        peer = check_peer(session, run.peer_id)
         check_copied(session, run.peer_id)
         wanted = groups_to_drain(session, run.peer_id, run.run_id) if run.recovery else run.groups
         groups = groups_to_ship(session, run.peer_id, wanted)
         begin_run(session, run.peer_id, run.run_id, KEPT_SECONDS if run.recovery else run.deadline + 3600)
         forget_down(session, run.peer_id, run.run_id)
-    senders = senders_of_each(max(1, len(groups)), settings.senders)
+    if not groups:
+        return []
+    settings = shipping_settings(peer, source, run.sink)
+    ends = time.time() + run.deadline  # what a look at the peer cluster has taken is not taken from the batch
+    if run.hfiles_from is not None:
+        settings = replace(settings, hfiles_from=run.hfiles_from)
+    senders = senders_of_each(len(groups), settings.senders)
     return [
         GroupJob(
             source=source, peer_id=run.peer_id, group=group, place=place, run_id=run.run_id, holder=f"run {run.run_id}",

@@ -101,14 +101,12 @@ def _sink(source: SourceCluster, peer: Peer, about: str) -> Finding:
     """Report whether classes at the peer cluster see only replicated edits, and whether the peer's edits pass them by."""
     settings = PeerSettings.of(source.replication, peer)
     if settings.sink is SinkKind.REPLICATE or settings.sink_hooks is SinkHooks.NONE:
-        return well("sink", f"{settings.sink}", about)
+        return well("sink", str(settings.sink), about)
     hooks = hooks_of_peer(peer, source)
-    present = str(hooks) or "what sink_hooks says" if settings.sink_hooks is SinkHooks.PRESENT else str(hooks)
+    present = str(hooks) or ("what sink_hooks says" if settings.sink_hooks is SinkHooks.PRESENT else "")
     if not present:
-        known = (
-            f"; whether the peer cluster has classes for replicated edits is not known: {hooks.unknown}" if hooks.unknown else ""
-        )
-        return well("sink", f"{settings.sink}{known}", about)
+        unknown = f"; whether the peer cluster has classes for replicated edits is not known: {hooks.unknown}"
+        return well("sink", str(settings.sink) + (unknown if hooks.unknown else ""), about)
     if settings.sink is SinkKind.AUTO:
         return well("sink", f"auto, so all edits go by replicate: the peer cluster has {present}", about)
     advice = f"`walferry peers set {shell_word(peer.id)} sink=auto` heeds that; sink_hooks=none says that it does not matter"

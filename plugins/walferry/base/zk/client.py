@@ -222,10 +222,11 @@ def disconnect(zk: KazooClient) -> None:
 
 @contextmanager
 def connected(
-    quorum: str, timeout: float = CONNECT_TIMEOUT_SECONDS, whose: Whose = SOURCE, login: Login = UNSECURED
-) -> Iterator[SecuredClient]:
+    quorum: str, timeout: float = CONNECT_TIMEOUT_SECONDS, whose: Whose = SOURCE, login: Login = UNSECURED,
+    call_timeout: float = CALL_TIMEOUT_SECONDS,
+) -> Iterator[SecuredClient]:  # fmt: skip
     """Connect for the length of a block."""
-    zk = connect(quorum, timeout, whose=whose, login=login)
+    zk = connect(quorum, timeout, call_timeout=call_timeout, whose=whose, login=login)
     try:
         yield zk
     finally:

@@ -25,14 +25,14 @@ if TYPE_CHECKING:
     from walferry.replication.sinks.hbase.bulk_loads import HFileRefs
     from walferry.replication.sinks.sink import Sink
 
-__all__ = ["bulk_loads_in", "hooks_of_peer", "open_sink", "settings_of", "why_down"]
+__all__ = ["bulk_loads_in", "hooks_of_peer", "open_sink", "shipping_settings", "why_down"]
 
 REACHABLE_SECONDS = 10.0
 
 log = logging.getLogger(__name__)
 
 
-def settings_of(peer: Peer, source: SourceCluster, sink: SinkKind | None = None, *, look: bool = True) -> PeerSettings:
+def shipping_settings(peer: Peer, source: SourceCluster, sink: SinkKind | None = None, *, look: bool = True) -> PeerSettings:
     """Return how the peer is shipped, by a run that asks for `sink` or for no particular one. Raises PeerError.
 
     If the peer cluster has classes that see only replicated edits, `auto` becomes `replicate`. With `look` their names are looked

@@ -25,7 +25,7 @@ from kazoo.client import KazooClient
 from walferry.base.hosts import side_by_side
 from walferry.base.records import NotARecord, parsed
 from walferry.base.texts import one_line, visible
-from walferry.base.zk.client import connect, disconnect, read_all
+from walferry.base.zk.client import connected, read_all
 from walferry.hbase.cluster import live_servers
 from walferry.hbase.layout import ZNodes
 from walferry.hbase.names import ServerName
@@ -68,14 +68,9 @@ def hooks_of_peer(peer: Peer, source: SourceCluster) -> Hooks:
     """Find the hooks of the peer's cluster, in some 15 s at most. Never raises because of that cluster or its cluster key."""
     try:
         key, login = peer.peer_cluster, source.login_to(peer)
-        zk = connect(
-            key.connect_string, ZOOKEEPER_SECONDS, call_timeout=ZOOKEEPER_SECONDS / 2, whose=peer_cluster_of(peer.id, key),
-            login=login,
-        )  # fmt: skip
-        try:
+        whose, seconds = peer_cluster_of(peer.id, key), ZOOKEEPER_SECONDS
+        with connected(key.connect_string, seconds, whose, login, call_timeout=seconds / 2) as zk:
             return hooks_of(zk, ZNodes(key.znode_parent))
-        finally:
-            disconnect(zk)
     except Exception as error:  # kazoo's errors are of many kinds: NoAuthError, or struct.error for an answer that makes no sense
         return Hooks(unknown=one_line(str(error) or repr(error), MAX_REASON_CHARS))
 
@@ -153,6 +148,6 @@ def _hung_up_in_time(sock: socket.socket) -> Iterator[None]:
 
 
 def _classes(configuration: dict[str, str]) -> tuple[str, ...]:
-    """Return the classes that are not HBase's own. A coprocessor may have a priority: <class>|<priority>|<path>."""
+    """Return the classes that are not HARMLESS. A coprocessor may have a priority: <class>|<priority>|<path>."""
     listed = (name.partition("|")[0].strip() for key in KEYS for name in configuration.get(key, "").split(","))
     return tuple(dict.fromkeys(name for name in listed if name and name not in HARMLESS))

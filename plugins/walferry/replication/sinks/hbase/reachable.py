@@ -10,7 +10,7 @@ from concurrent.futures import ThreadPoolExecutor, wait
 from walferry.base.errors import WalferryError
 from walferry.base.security.login import Login
 from walferry.base.texts import one_line
-from walferry.base.zk.client import connect, disconnect
+from walferry.base.zk.client import connected
 from walferry.hbase.cluster import cluster_id, live_servers
 from walferry.hbase.layout import ZNodes
 from walferry.hbase.names import ServerName
@@ -50,14 +50,10 @@ def _servers(peer: Peer, login: Login, timeout_seconds: float) -> Sequence[Serve
     """Return the peer cluster's live RegionServers, as listed in its ZooKeeper. Raises WalferryError."""
     key = peer.peer_cluster
     nodes = ZNodes(key.znode_parent)
-    zk = connect(
-        key.connect_string, timeout_seconds, call_timeout=timeout_seconds / 2, whose=peer_cluster_of(peer.id, key), login=login
-    )
-    try:
+    whose = peer_cluster_of(peer.id, key)
+    with connected(key.connect_string, timeout_seconds, whose, login, call_timeout=timeout_seconds / 2) as zk:
         cluster_id(zk, nodes)
         return sorted(live_servers(zk, nodes))
-    finally:
-        disconnect(zk)
 
 
 def _ask(servers: Sequence[ServerName], login: Login, timeout_seconds: float) -> list[RpcError] | None:
