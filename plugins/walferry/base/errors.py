@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copyreg
 from typing import Any, ClassVar
 
 from walferry.base.texts import one_line
@@ -29,9 +28,16 @@ class WalferryError(Exception):
 
     def __reduce__(self) -> tuple[Any, ...]:
         # Spark pickles a task's error, and subclasses take other arguments than a message.
-        return copyreg.__newobj__, (type(self), *self.args), self.__dict__  # type: ignore[attr-defined]
+        return _restored, (type(self), self.args, self.__dict__)
 
 
 def text_of(error: BaseException) -> str:
     """Return an error's text, with its kind if it is not one of Walferry's."""
     return str(error) if isinstance(error, WalferryError) else f"{type(error).__name__}: {error}"
+
+
+def _restored(kind: type[WalferryError], args: tuple[Any, ...], state: dict[str, Any]) -> WalferryError:
+    error = kind.__new__(kind)
+    error.args = args
+    error.__dict__.update(state)
+    return error

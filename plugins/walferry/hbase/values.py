@@ -6,8 +6,11 @@
     position = empty | "PBUF" ReplicationHLogPosition | int64 big-endian (written before 0.95)  (ZKUtil.parseWALPositionFrom)
     hbaseid  = "PBUF" ClusterId | text (written before 0.95)                                    (ClusterId.parseFrom)
     peer     = "PBUF" ReplicationPeer | cluster key as text (written before 0.95)   (ReplicationPeerConfigUtil.parsePeerFrom)
+    state    = "PBUF" ReplicationState
     tableCFs = text                                                       (ReplicationPeersZKImpl.addPeer, up to 1.3)
-    state, master, server, meta = "PBUF" ReplicationState, Master, RegionServerInfo, MetaRegionServer
+    master   = "PBUF" Master
+    server   = "PBUF" RegionServerInfo
+    meta     = "PBUF" MetaRegionServer
     labels   = empty | "PBUF" VisibilityLabelsRequest                      (VisibilityUtils.getDataToWriteToZooKeeper)
     region   = "PBUF" RegionTransition                                 (RegionTransition.toByteArray, up to 1.x)
     table    = "PBUF" Table                                              (ZKTableStateManager.setTableStateInZK, up to 1.x)

@@ -1,4 +1,7 @@
-"""Failures with several reasons, as a report finds them, and the report in its task's log."""
+"""Failures with several reasons, as a report finds them, and the report in its task's log.
+
+The command uses reports too, so this module does not import Airflow.
+"""
 
 from __future__ import annotations
 

@@ -1,7 +1,10 @@
 r"""The measures of a source's replication, under HBase's names where it has them: by source, and by source and peer.
 
-An unknown measure has no value and is never 0. In Prometheus' text format, version 0.0.4, as node_exporter's textfile collector
-reads it, the measures are:
+    MEASURES    every measure: its name for StatsD and OpenTelemetry, its name for Prometheus, its unit, and what it says
+    measured    the values of a status
+    exposition  these in Prometheus' text format, version 0.0.4, as node_exporter's textfile collector reads it
+
+An unknown measure has no value and is never 0. `unknown` says how many measures are unknown, or which ones.
 
     file    = family*
     family  = "# HELP " name " " help "\n" "# TYPE " name " gauge\n" sample+

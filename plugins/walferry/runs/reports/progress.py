@@ -1,4 +1,7 @@
-"""Logs a Spark job's progress in the task that waits for it. The job keeps summaries in ZooKeeper."""
+"""Logs a Spark job's progress in the task that waits for it. The job keeps summaries in ZooKeeper.
+
+If the peer cluster acknowledges nothing, the task logs a warning; it logs all of Spark's own lines as INFO.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""The steps of a batch that run inside Airflow's tasks. The Spark job does the shipping."""
+"""The steps of a batch that run inside Airflow's tasks. The Spark job does the shipping.
+
+Each step reads ZooKeeper again and keeps nothing, so any step may be run again at any time.
+"""
 
 from __future__ import annotations
 

@@ -159,9 +159,11 @@ class Expander:
 
     def _ends_after(self, entry: int, target: int) -> bool:
         """Return whether `target` lies in the whole entry `entry`, the last entry that begins before `target`."""
-        state = self._state
-        before_next = entry + 1 < state[PassState.ENTRIES] or target < state[PassState.ENTRY_OUT] or not self.inside
-        return entry >= 0 and bool(before_next)
+        if entry < 0:
+            return False
+        return (
+            entry + 1 < int(self._state[PassState.ENTRIES]) or target < int(self._state[PassState.ENTRY_OUT]) or not self.inside
+        )
 
     def _flush(self) -> Expanded:
         """Return the whole entries, and move the unfinished next entry to a new buffer."""
