@@ -25,6 +25,7 @@ from walferry.replication.sinks.hbase import hooks
 from walferry.replication.sinks.hbase.hooks import HARMLESS, Hooks, hooks_of
 from walferry.replication.sinks.of_peer import shipping_settings
 from walferry.replication.source.cluster import SourceCluster
+from walferry.shipping import ship_run
 
 COPROCESSORS, FILTER = hooks.KEYS
 Answer = Callable[[BaseHTTPRequestHandler], None]
@@ -229,6 +230,13 @@ def test_rows_heed_what_the_peer_says_without_a_look(at: SourceCluster, monkeypa
     for sink_hooks, sink in (("look", SinkKind.AUTO), ("present", SinkKind.REPLICATE), ("none", SinkKind.AUTO)):
         peer = Peer("p", "localhost:1:/none", DISABLED, {"walferry.sink": "auto", "walferry.sink_hooks": sink_hooks})
         assert shipping_settings(peer, at, look=False).sink is sink
+
+
+def test_a_batch_without_queued_wals_does_not_look(at: SourceCluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    peer = Peer("p", f"{at.quorum}:{at.znode_parent}", DISABLED, {"walferry.sink": "auto"})
+    monkeypatch.setattr(ship_run, "check_peer", lambda *_: peer)  # which asks a Master
+    monkeypatch.setattr(of_peer, "hooks_of_peer", lambda *_: pytest.fail("the peer cluster is asked"))
+    assert ship_run.begin(ship_run.ShipRun(source=at, peer_id="p", run_id="run", deadline=60.0)) == []
 
 
 def test_without_a_peer_cluster_auto_stays(at: SourceCluster, monkeypatch: pytest.MonkeyPatch) -> None:
