@@ -125,15 +125,18 @@ def test_no_two_threads_share_a_decompressor_of_zstd(monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(zstandard, "ZstdDecompressor", Watched)
     together = threading.Barrier(2, timeout=30)
 
+    # Frames in one call, and blocks one by one. Made before, as two threads must not share the tests' compressor either.
+    written_as = {value: [compressed(value, how) for how in ("frame", "many blocks")] for value in (b"one" * 500, b"other" * 500)}
+
     def read(value: bytes) -> None:
         together.wait()
-        for how in ("frame", "many blocks"):  # those of one call, and those one by one
-            stored = np.frombuffer(compressed(value, how), np.uint8)
+        for frames in written_as[value]:
+            stored = np.frombuffer(frames, np.uint8)
             out, table = np.empty(len(value), np.uint8), np.array([[0], [len(stored)], [0], [len(value)]], np.int64)
             decompress_values(ZSTD, stored, out, table)
             assert out.tobytes() == value
         together.wait()  # so that this thread's number is not the other's
 
     with ThreadPoolExecutor(2) as pool:
-        assert list(pool.map(read, [b"one" * 500, b"other" * 500])) == [None, None]
+        assert list(pool.map(read, written_as)) == [None, None]
     assert sorted(map(len, users.values())) == [1, 1]
