@@ -22,7 +22,10 @@ def gone(pid: int) -> bool:
 
 
 def run_pytest(folder: Path, *options: str, variables: Mapping[str, str]) -> subprocess.CompletedProcess[str]:
-    """Run the tests in a folder, whose conftest.py may import ours. Settings of the outer run, like its shard or `CI`, do not apply."""
+    """Run the tests in a folder, whose conftest.py may import ours.
+
+    Settings of the outer run, like its shard or `CI`, do not apply.
+    """
     ours = {name: value for name, value in os.environ.items() if name not in (SHARD, "CI") and not name.startswith("TESTS_")}
     return subprocess.run(
         [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", *options, "--rootdir", str(folder), str(folder)],
