@@ -39,6 +39,17 @@ class Feed(Protocol):
         """Return the part of a WAL batch that is shipped, before any rules apply: by default all. It may have no entries."""
         return batch
 
+    def ready(self, wal: int, batch: WalBatch) -> int:
+        """Return how many of the batch's first entries may be shipped now: by default all. They are handed out next.
+
+        If it returns 0 although everything before is committed, the run ends there, and `why_not_ready` says why.
+        """
+        return len(batch.index)
+
+    def why_not_ready(self) -> str:
+        """Return which entry may not be shipped yet, and why."""
+        return ""
+
     def handed_out(self, wal: int, batch: WalBatch) -> None:
         """Note that all entries of a WAL batch are with the senders, or filtered out. By default this is not noted."""
         return None

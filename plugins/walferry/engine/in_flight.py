@@ -47,6 +47,12 @@ class InFlight:
         with self._lock:
             self._read = offset
 
+    @property
+    def read(self) -> WalOffset:
+        """The offset before which all entries are in requests or were filtered out."""
+        with self._lock:
+            return self._read
+
     def low_watermark(self) -> WalOffset:
         """Return the offset before which everything is acknowledged or filtered out. WALs with a smaller number are done."""
         with self._lock:

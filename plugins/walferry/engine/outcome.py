@@ -15,6 +15,7 @@ class RunOutcome:
         self._lock = threading.Lock()
         self._error: BaseException | None = None
         self._late = False
+        self._waits = ""
         self.stop = threading.Event()  # set when everything must end now, however the attempt ends
 
     def note(self, error: BaseException) -> None:
@@ -31,8 +32,19 @@ class RunOutcome:
         """Note that the time is over: reading stops, and edits without an acknowledgement stay queued."""
         self._late = True
 
+    def wait(self, why: str) -> None:
+        """Note that an entry may not be shipped yet: reading stops, and it stays queued."""
+        self._waits = why
+
+    @property
+    def waits(self) -> str | None:
+        """Why the next entry may not be shipped yet; None unless that has ended the attempt."""
+        return self._waits if self._waits and not self._late else None
+
     def status(self) -> Status:
         """Return the group's final status. Raises the error of an attempt that has failed or whose peer cluster is down."""
         if self._error:
             raise self._error
+        if self.waits:
+            return Status.WAITING
         return Status.DEADLINE if self._late else Status.DONE

@@ -64,7 +64,9 @@ class Run:
     deadline: float
     stops: Callable[[], WalferryError | None]
     publish: Callable[[], None]
+    _published: WalOffset = field(init=False, default_factory=lambda: WalOffset(0, 0))
     _committed: WalOffset = field(init=False, default_factory=lambda: WalOffset(0, 0))
+    _wanted: threading.Event = field(init=False, default_factory=threading.Event)  # the reader waits for a commit
 
     def ship(self) -> Status:
         """Ship until the feed ends or the time is over. Returns how the run ended, or raises the error that ended it."""
@@ -99,7 +101,7 @@ class Run:
             time.sleep(TICK_SECONDS)
             self.limit.look()
             now = time.monotonic()
-            if now - committed >= COMMIT_SECONDS:
+            if now - committed >= COMMIT_SECONDS or self._wanted.is_set():
                 committed = now
                 self._commit()
             if now - published >= PUBLISH_SECONDS:
@@ -126,11 +128,29 @@ class Run:
         self._commit()
 
     def _commit(self) -> None:
-        watermark, before = self.in_flight.low_watermark(), self._committed
+        watermark, before = self.in_flight.low_watermark(), self._published
         if watermark.wal != before.wal or (watermark != before and not self.commit.whole_wals):
             self.publish()  # first: committed edits are not shipped again, so no later attempt would count them
-            self._committed = watermark
+            self._published = watermark
         self.commit.commit(watermark)
+        self._committed = watermark
+
+    def await_committed(self) -> bool:
+        """From the reader's thread: wait until all that it has read is committed. Returns False if the deadline comes first.
+
+        Raises Stopped.
+        """
+        offset = self.in_flight.read
+        self._wanted.set()
+        try:
+            while self._committed < offset:
+                if self.outcome.stop.wait(TICK_SECONDS):
+                    raise Stopped
+                if time.monotonic() > self.deadline:
+                    return False
+            return True
+        finally:
+            self._wanted.clear()
 
     def _end_calls(self, senders: Senders) -> None:
         """Send no further request, and wait for the requests under way, so that the next run need not wait.
@@ -166,30 +186,53 @@ class FeedReader:
 
     def _read_all(self) -> None:
         for wal in range(self.of.feed.count):
-            if time.monotonic() > self.of.deadline or not self._read_wal(wal):  # WALs may have no entries, and be many
+            if time.monotonic() > self.of.deadline:  # WALs may have no entries, and be many
                 self.of.outcome.run_out_of_time()
+                return
+            if not self._read_wal(wal):
                 return
             self.senders.flush()
             self.of.in_flight.read_to(WalOffset(wal + 1, 0))
 
     def _read_wal(self, wal: int) -> bool:
-        """Read one WAL to its end; False if the deadline came first."""
+        """Read one WAL to its end. Returns False if it ends before, and notes why: the deadline, or an entry that has to wait."""
         self.of.in_flight.read_to(WalOffset(wal, self.of.feed.position(wal)))
         rules = self.of.feed.rules(wal)
         try:
             with _closed_after(self.of.feed.batches(wal)) as batches:
                 for batch, path in batches:
-                    if time.monotonic() > self.of.deadline:
+                    if not self._hand_out_in_order(batch, wal, path, rules):
                         return False
-                    self._hand_out_to_first_error(batch, wal, path, rules)
         except WalNotClosed as error:
             if error.waited_seconds < CLOSE_TIMEOUT_SECONDS:  # the deadline left it too little time to be closed
+                self.of.outcome.run_out_of_time()
                 return False
             raise
         except WalError as error:
             if not self.of.feed.ends_at(wal, error):
                 raise
         return True
+
+    def _hand_out_in_order(self, batch: WalBatch, wal: int, path: str, rules: FilterRules) -> bool:
+        """Hand out a WAL batch. Returns False if not all of it was handed out, and notes why.
+
+        If an entry has to wait for entries before it, it gets another chance once these are committed.
+        """
+        waited = False
+        while True:
+            if time.monotonic() > self.of.deadline:
+                self.of.outcome.run_out_of_time()
+                return False
+            if ready := self.of.feed.ready(wal, batch):
+                self._hand_out_to_first_error(batch.chosen(slice(ready)), wal, path, rules)
+                batch, waited = batch.chosen(slice(ready, None)), False
+            if not len(batch.index):
+                return True
+            if waited:
+                self.of.outcome.wait(self.of.feed.why_not_ready())
+                return False
+            self.senders.flush()
+            waited = self.of.await_committed()  # at the deadline, the loop ends
 
     def _hand_out_to_first_error(self, batch: WalBatch, wal: int, path: str, rules: FilterRules) -> None:
         """Hand out a WAL batch. If entries raise errors, hand out the entries before the first one, and raise its error."""

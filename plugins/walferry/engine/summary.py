@@ -25,6 +25,7 @@ class Status(StrEnum):
     RUNNING = "running"
     DONE = "done"  # every closed WAL of the group is shipped
     DEADLINE = "deadline"  # the run's time was over; the rest stays queued
+    WAITING = "waiting"  # for edits in other WAL groups, which a serial peer gets first; the rest stays queued
     HELD = "held"  # another run holds the group's lease
     PAUSED = "paused"  # the peer was paused meanwhile; the rest stays queued until it is resumed
     PEER_DOWN = "peer-down"  # the peer cluster has acknowledged nothing for too long; the next batch tries again

@@ -67,6 +67,12 @@ class Batches:
     def chosen(self, batch: WalBatch) -> WalBatch:
         return batch if self._first is None else batch.chosen(slice(self._first))
 
+    def ready(self, wal: int, batch: WalBatch) -> int:
+        return len(batch.index)
+
+    def why_not_ready(self) -> str:
+        return "it waits"
+
     def handed_out(self, wal: int, batch: WalBatch) -> None:
         self.handed.append(len(batch.index))
 
@@ -78,8 +84,9 @@ class Batches:
 class Read:
     """A reader that has read a feed to its end."""
 
-    def __init__(self, feed: Feed, deadline: float = float("inf")) -> None:
+    def __init__(self, feed: Feed, deadline: float = float("inf"), *, committed: bool = True) -> None:
         self.dispatched: list[int] = []
+        self.flushed: list[list[int]] = []  # what was dispatched before each wait for a commit
         self.finished = False
         self.in_flight, self.outcome = InFlight(), RunOutcome()
         senders = SimpleNamespace(
@@ -89,8 +96,15 @@ class Read:
         run = SimpleNamespace(
             feed=feed, labels=LabelFilter(VisibilityLabels.REFUSE, dict), sink=SINK, in_flight=self.in_flight,
             counters=Counters(GroupSummary(group="g")), outcome=self.outcome, deadline=deadline,
+            await_committed=lambda: self._await(run, committed),
         )  # fmt: skip
         FeedReader(run, senders).run()  # type: ignore[arg-type]
+
+    def _await(self, run: SimpleNamespace, committed: bool) -> bool:
+        self.flushed.append(list(self.dispatched))
+        if not committed:
+            run.deadline = float("-inf")
+        return committed
 
 
 SINK = HBaseSink(
@@ -151,3 +165,30 @@ def test_a_file_that_cannot_be_closed_hides_no_other_error_and_no_deadline() -> 
     assert (ended.dispatched, ended.outcome.status()) == ([1], Status.DONE)
     over = Read(Batches([SOUND], broken=True), deadline=time.monotonic() - 1)
     assert over.outcome.status() is Status.DEADLINE
+
+
+class Waiting(Batches):
+    """A feed whose third entry may not be shipped before the first two are committed, or never."""
+
+    def __init__(self, *, ever: bool) -> None:
+        super().__init__([batch_of(*(entry(put()) for _ in range(4)))])
+        self.ever, self.tries = ever, 0
+
+    def ready(self, wal: int, batch: WalBatch) -> int:
+        self.tries += 1
+        return 2 if self.tries == 1 else len(batch.index) if self.ever else 0
+
+
+@pytest.mark.parametrize(("ever", "dispatched", "committed"), [(True, [2, 2], True), (False, [2], True), (True, [2], False)])
+def test_an_entry_that_has_to_wait_gets_another_chance_once_all_before_it_is_committed(ever, dispatched, committed):
+    feed = Waiting(ever=ever)
+    read = Read(feed, committed=committed)
+    assert read.dispatched == dispatched
+    assert read.flushed == [[2]], "requests that are being filled are sent, or nothing would be committed"
+    if not committed:
+        assert read.outcome.status() is Status.DEADLINE
+    elif ever:
+        assert read.outcome.status() is Status.DONE
+    else:
+        assert (read.outcome.status(), read.outcome.waits) == (Status.WAITING, "it waits")
+    assert read.finished

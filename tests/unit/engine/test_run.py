@@ -100,11 +100,11 @@ class Target:
 
 
 class Wals(Batches):
-    """Those of a row that are left, each from its position on."""
+    """Those of a row that are left, each from its position on. One entry of five is `ready` only once all before it arrived."""
 
-    def __init__(self, row: Sequence[WalBatch], positions: Sequence[int], wals: GroupWals) -> None:
+    def __init__(self, row: Sequence[WalBatch], positions: Sequence[int], wals: GroupWals, waits_for: Target | None) -> None:
         super().__init__(*([wal_batch] for wal_batch in row))
-        self._row, self._positions, self._group = row, positions, wals
+        self._row, self._positions, self._group, self._waits_for = row, positions, wals, waits_for
 
     def position(self, wal: int) -> int:
         return self._positions[wal]
@@ -114,6 +114,15 @@ class Wals(Batches):
         first = int(np.searchsorted(wal_batch.positions, self._positions[wal]))
         for start in range(first, len(wal_batch.index), BATCH):
             yield wal_batch.chosen(slice(start, start + BATCH)), f"wal {wal}"
+
+    def ready(self, wal: int, batch: WalBatch) -> int:
+        if self._waits_for is None:
+            return len(batch.index)
+        there = set(itertools.chain(*self._waits_for.got.sequence_ids().values()))
+        for at, sequence_id in enumerate(batch.index.sequence_id.tolist()):
+            if sequence_id % 5 == 3 and not there.issuperset(range(sequence_id)):
+                return at
+        return len(batch.index)
 
     def handed_out(self, wal: int, batch: WalBatch) -> None:
         self._group.ends[wal] = int(batch.next_positions[-1])
@@ -154,14 +163,16 @@ class Lease:
     def __init__(self, kept: Kept, live: bool) -> None:
         self._kept, self._live = kept, live
 
-    def register_position(self, wal: str, offset: int) -> None:
+    def register_position(self, wal: str, offset: int, pushed: dict[str, int]) -> None:
+        assert not pushed
         self._kept.faults.maybe()
         self._kept.check(int(wal), offset)
         assert offset >= self._kept.position.get(int(wal), 0)
         self._kept.position[int(wal)] = offset
         self._kept.faults.maybe()
 
-    def remove_wal(self, wal: str) -> None:
+    def remove_wal(self, wal: str, pushed: dict[str, int]) -> None:
+        assert not pushed
         self._kept.faults.maybe()
         if self._live and int(wal) == len(self._kept.row) - 1:
             raise LastWal(wal)
@@ -190,7 +201,9 @@ def summary_only(kept: Kept, row: list[int], counters: Counters, wals: GroupWals
     return SummaryOnly(tuple(SimpleNamespace(name=SimpleNamespace(text=str(wal)), size=1) for wal in row), counters), write  # type: ignore[arg-type]
 
 
-def one_run(kept: Kept, make: Any, senders: int, stops: Callable[[], WalferryError | None] = lambda: None) -> Status:
+def one_run(
+    kept: Kept, make: Any, senders: int, stops: Callable[[], WalferryError | None] = lambda: None, *, waits: bool = False
+) -> Status:
     row = kept.left()
     positions = [kept.position.get(wal, START) for wal in row]
     queued = [
@@ -201,7 +214,7 @@ def one_run(kept: Kept, make: Any, senders: int, stops: Callable[[], WalferryErr
     counters, in_flight = Counters(kept.summary), InFlight()
     commit, write = make(kept, row, counters, wals)
     gauges = Gauges(counters, in_flight, "the target")
-    feed: Feed = Wals([kept.row[wal] for wal in row], positions, wals)
+    feed: Feed = Wals([kept.row[wal] for wal in row], positions, wals, kept.target if waits else None)
     limit = SimpleNamespace(
         send=lambda send, requests, deadline: send(requests, deadline), settings=lambda settings: settings, look=lambda: None,
         leave=lambda: None,
@@ -236,10 +249,10 @@ COMMITS = {
 @pytest.mark.parametrize("make", COMMITS.values(), ids=COMMITS)
 @given(
     sizes=st.lists(st.integers(0, 25), min_size=1, max_size=4), senders=st.integers(1, 3), faults=st.integers(0, 8),
-    seed=st.integers(0, 1 << 16),
+    seed=st.integers(0, 1 << 16), waits=st.booleans(),
 )  # fmt: skip
 def test_every_entry_arrives_and_each_region_keeps_its_order(
-    make: Any, sizes: list[int], senders: int, faults: int, seed: int
+    make: Any, sizes: list[int], senders: int, faults: int, seed: int, waits: bool
 ) -> None:
     ends = np.cumsum([0, *sizes]).tolist()
     row = [wal_batch(size, REGIONS, first=first) for size, first in zip(sizes, ends, strict=False)]
@@ -247,7 +260,7 @@ def test_every_entry_arrives_and_each_region_keeps_its_order(
     kept = Kept(row, Target(chances), chances)
     while True:
         try:
-            status = one_run(kept, make, senders)
+            status = one_run(kept, make, senders, waits=waits)
         except Killed:
             continue
         assert status is Status.DONE
