@@ -88,10 +88,6 @@ class StalePeer(PeerError):
         )
 
 
-class SerialPeer(PeerError):
-    """The peer asks for an order across servers that Walferry does not keep."""
-
-
 class CustomEndpointPeer(PeerError):
     """The peer has a replication endpoint that is not HBase's own."""
 

@@ -100,6 +100,14 @@ class ZNodes:
     def wal(self, server: str, queue_id: str, wal: str) -> str:
         return f"{self.server_queues(server)}/{queue_id}/{wal}"
 
+    def last_pushed_id(self, encoded_region: str, peer_id: str) -> str:
+        """Return the znode of the last sequence id of a region that was shipped to a serial peer.
+
+        Source: ZKReplicationQueueStorage.getSerialReplicationRegionPeerNode (branch-2.6).
+        """
+        first, second, rest = encoded_region[:2], encoded_region[2:4], encoded_region[4:]
+        return f"{self.base}/replication/regions/{first}/{second}/{rest}-{peer_id}"
+
     def place(self, queue: str) -> tuple[str, str]:
         """Return the server and queue id of a queue's znode: the inverse of `queue`."""
         parts = queue.removeprefix(f"{self.queues}/").split("/")

@@ -13,6 +13,7 @@ Source: HBase's MetaTableAccessor, CatalogFamilyFormat, ClientMetaTableAccessor,
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import lru_cache
@@ -50,7 +51,7 @@ class Region:
     @property
     def encoded_name(self) -> str:
         """The name of the region's folder, safe to show. HBase's own names consist of hexadecimal digits."""
-        return visible(self.name.rstrip(b".").rpartition(b".")[2].decode("ascii", "replace"), MAX_ENCODED_CHARS)
+        return visible(encoded_name_in(self.name).decode("ascii", "replace"), MAX_ENCODED_CHARS)
 
     def has(self, row: bytes) -> bool:
         """Return whether the row lies within the region."""
@@ -66,6 +67,16 @@ class TableInMeta:
 
     regions: tuple[Region, ...]
     state: str = ENABLED
+
+
+def encoded_name_in(name: bytes) -> bytes:
+    """Return the encoded name in a region's full name."""
+    return name.rstrip(b".").rpartition(b".")[2]
+
+
+def is_encoded_name(name: bytes) -> bool:
+    """Return whether a region may have this encoded name: HBase makes them with MD5, but for hbase:meta's."""
+    return re.fullmatch(rb"[0-9a-f]{32}", name) is not None
 
 
 def first_meta_row(table: str) -> bytes:

@@ -122,7 +122,7 @@ def scan_rows(
                     row = block.key(len(block) - 1) + b"\0"  # the smallest key after the last one
                     yield block
         except (RpcError, RegionUnavailable) as error:
-            if not _another_try_helps(error):
+            if not another_try_helps(error):
                 raise
             if not patience.wait():
                 raise ScanGivenUp(place.table, row, patience.seconds, str(error)) from error
@@ -178,7 +178,8 @@ def index_answer(answer: ScanAnswer, table: str) -> Rows:
         raise ProtocolError(f"a server of table {table}", str(error)) from error
 
 
-def _another_try_helps(error: RpcError | RegionUnavailable) -> bool:
+def another_try_helps(error: RpcError | RegionUnavailable) -> bool:
+    """Return whether a new scanner may succeed where one has failed."""
     if not isinstance(error, RemoteError) or error.class_name.rpartition(".")[2] in _SCANNER_IS_GONE:
         return error.retry_helps
     return error.retry_helps and not error.do_not_retry

@@ -20,7 +20,7 @@ from walferry.hbase.names import ServerName
 from walferry.hbase.rpc import client
 from walferry.hbase.rpc.client import RegionScanner
 from walferry.hbase.rpc.connection import CALL_TIMEOUT_SECONDS, Connection
-from walferry.hbase.tables.errors import MissingTable, RegionUnavailable, TooManyRegions
+from walferry.hbase.tables.errors import MissingTable, RegionUnavailable, RowTooLarge, TooManyRegions
 from walferry.hbase.tables.regions import (
     ENABLED,
     INFO,
@@ -43,6 +43,7 @@ from walferry.hbase.values import decode_message, server_in
 
 MAX_REGIONS = 500_000  # more than the largest known clusters have in all
 MAX_REGION_BYTES = 128 << 20  # the size of the regions' names and keys
+MAX_META_ROW_BYTES = 64 << 20
 _NEAREST_REGIONS = 4
 
 
@@ -56,7 +57,7 @@ class Tables(Closing):
         self.zk = zk
         self.nodes = nodes
         self.login = login
-        self._patience_seconds = patience_seconds
+        self.patience_seconds = patience_seconds
         self._call_seconds = call_seconds
         self._connections: dict[ServerName, Connection] = {}
         self._places: dict[str, RegionPlace] = {}
@@ -81,7 +82,7 @@ class Tables(Closing):
         spec = ScanSpec(first_meta_row(table), meta_row_after(table), families=(INFO,))
         found = _Counted(f"table {table}")
         limit = None if seconds is None else lambda: min(self._call_seconds, seconds())
-        for region in regions_in(scan_rows(self.place(META), spec, Patience(self._patience_seconds), limit)):
+        for region in regions_in(scan_rows(self.place(META), spec, Patience(self.patience_seconds), limit)):
             found.add(table, region)
         if not found.regions:
             raise MissingTable(table, hosts(self.zk))
@@ -113,7 +114,7 @@ class Tables(Closing):
 
     def scan(self, table: str, spec: ScanSpec) -> Iterator[Rows]:
         """Yield the rows of a table ("table" or "namespace:table") in blocks. See `scan_rows`."""
-        return scan_rows(self.place(table), spec, Patience(self._patience_seconds))
+        return scan_rows(self.place(table), spec, Patience(self.patience_seconds))
 
     def place(self, table: str) -> RegionPlace:
         """Return the locator of the table's regions, which is made only once."""
@@ -200,11 +201,37 @@ class _TablePlace:
         """
         scan = pb.Scan(start_row=last_meta_row_of(self.table, row), stop_row=first_meta_row(self.table), reversed=True)
         scan.column.add(family=INFO)
-        meta = _MetaPlace(self.tables)
-        connection = meta.connection(meta.locate(b""))
-        with closing(RegionScanner(connection, META_REGION, scan, rows_a_call=_NEAREST_REGIONS)) as scanner:
-            more = True
-            while more:
-                answer = scanner.next()
-                yield from regions_in([index_answer(answer, META)])
-                more = answer.more
+        with closing(meta_rows_back(self.tables, scan, _NEAREST_REGIONS)) as rows:
+            for name, cells in rows:
+                found = read_meta_row(name, cells)
+                if found is not None and found.may_be_open:
+                    yield region_of(found)
+
+
+MetaRows = Generator[tuple[bytes, bytes]]
+"""Rows of hbase:meta: the name of each, and its cells."""
+
+
+def meta_rows_back(tables: Tables, scan: pb.Scan, rows_a_call: int) -> MetaRows:
+    """Yield the rows of a reversed scan of hbase:meta, of which each call reads a few, whole.
+
+    Raises RegionUnavailable, RowTooLarge, RpcError.
+    """
+    meta = _MetaPlace(tables)
+    connection = meta.connection(meta.locate(b""))
+    with closing(RegionScanner(connection, META_REGION, scan, rows_a_call=rows_a_call)) as scanner:
+        kept, more = list[tuple[bytes, bytes]](), True  # the first part of a row whose rest comes with the next answer
+        while more:
+            answer = scanner.next()
+            block = index_answer(answer, META)
+            rows = [(block.key(i), block.row(i)) for i in range(len(block))]
+            if kept and rows and rows[0][0] == kept[0][0]:
+                rows[0] = kept[0][0], kept[0][1] + rows[0][1]
+            else:
+                rows = kept + rows
+            more = answer.more
+            kept = [rows.pop()] if answer.partial and rows else []
+            if kept and len(kept[0][1]) > MAX_META_ROW_BYTES:
+                raise RowTooLarge(META, kept[0][0], MAX_META_ROW_BYTES)
+            yield from rows
+        yield from kept
