@@ -6,6 +6,7 @@ moved. `claims` moves a dead server's queues, and deletes queues of peers that n
 
     dead_servers    queues that get no new WALs, and the dead servers that they came from
     errors          errors of changes to replication queues
+    last_pushed     the last sequence ids that a serial peer has got
     lease           the lease on a WAL group
     new_wals        finds closed WALs of a peer that a task has not dealt with yet; a mark records its progress
 """

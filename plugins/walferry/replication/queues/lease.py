@@ -22,9 +22,9 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from kazoo.client import TransactionRequest
-from kazoo.exceptions import BadVersionError, NoNodeError, NotEmptyError
+from kazoo.exceptions import NoNodeError, NotEmptyError
 
-from walferry.base.zk.client import Refusal, ZNode, children, expected, read, read_all
+from walferry.base.zk.client import NOT_AS_READ, Refusal, ZNode, children, expected, read, read_all
 from walferry.base.zk.errors import Contention
 from walferry.base.zk.fenced_lock import CALLS, TOKEN, FencedLock, Guard, WriteOutcome
 from walferry.base.zk.records import delete_fenced
@@ -37,6 +37,7 @@ from walferry.replication.peers.settings import CALL_TIMEOUT
 from walferry.replication.queues.dead_servers import WALFERRY_SERVER
 from walferry.replication.queues.errors import LastWal, LeaseHeld, LeaseLost, WalGone
 from walferry.replication.queues.finding import QueuePlace, find_wal, read_group
+from walferry.replication.queues.last_pushed import NO_IDS, IdUpdate, PushedIds
 from walferry.replication.queues.reading import Queue
 from walferry.replication.source.session import Session
 
@@ -148,6 +149,7 @@ class Lease:
         self._fenced = lock
         self._guard = guard
         self.right = Right(self, calls_seconds, lock.quiet_at)
+        self._ids = PushedIds(session, peer_id, lambda operations: self._write(operations).refusal)
         self._lock = threading.Lock()
         self._queues: dict[str, str] = {}  # the queue's znode where each WAL was last seen
         self._newest: dict[str, WalName] = {}  # the newest WAL of the group seen in any queue
@@ -201,10 +203,11 @@ class Lease:
             self._remember(path, wals)
         return frozenset(wal.text for wal in wals)
 
-    def register_position(self, wal: str, offset: int) -> None:
+    def register_position(self, wal: str, offset: int, pushed: Mapping[str, int] = NO_IDS) -> None:
         """Move the WAL's position to `offset`, the end of an entry, in the queue that contains the WAL now.
 
-        A position at `offset` or beyond it is not changed. Raises WalGone, PositionError, ValueError for a WAL of another group.
+        A position at `offset` or beyond it is not changed. `pushed` are the last sequence ids, by region, that are shipped to a
+        serial peer: they are written in the same multi. Raises WalGone, PositionError, ValueError for a WAL of another group.
         """
         self._check_group(wal)
         value = encode_position(offset)
@@ -213,23 +216,26 @@ class Lease:
             for _ in range(TRIES):
                 seen = self._seen.get(wal) or self._look_up(wal)
                 if offset <= seen.position:
+                    self._ids.raise_all(pushed)
                     return
-                if self._set(seen, value):
+                if self._set(seen, value, self._ids.raise_all_but_last(pushed)):
                     self._seen[wal] = replace(seen, position=offset, version=seen.version + 1)
                     return
                 del self._seen[wal]
         raise Contention(f"WAL {wal} of peer {self.peer_id} was moved or changed {TRIES} times while its position was being set")
 
-    def remove_wal(self, wal: str) -> bool:
+    def remove_wal(self, wal: str, pushed: Mapping[str, int] = NO_IDS) -> bool:
         """Take a finished WAL out of its queue. An emptied queue of a dead server is deleted, too.
 
-        The caller knows that the file is closed and that its last edit is acknowledged. Returns False if no queue contained the
-        WAL. Raises LastWal if a live server may still write to it, ValueError for a WAL of another group.
+        The caller knows that the file is closed and that its last edit is acknowledged. `pushed` is written before, as in
+        `register_position`. Returns False if no queue contained the WAL. Raises LastWal if a live server may still write to it,
+        ValueError for a WAL of another group.
         """
         self._check_group(wal)
         maybe_ours = False
         with self._lock:
             self._fenced.check()
+            self._ids.raise_all(pushed)
             for _ in range(TRIES):
                 path = self._place_of(wal)
                 if path is None:
@@ -355,9 +361,13 @@ class Lease:
     def _write(self, operations: Callable[[TransactionRequest], None]) -> WriteOutcome:
         return self._fenced.write(operations, [self._guard])
 
-    def _set(self, seen: _Queued, value: bytes) -> bool:
-        outcome = self._write(lambda multi: multi.set_data(seen.path, value, seen.version))
-        return expected(outcome.refusal, NoNodeError, BadVersionError) is None
+    def _set(self, seen: _Queued, value: bytes, ids: Sequence[IdUpdate]) -> bool:
+        def operations(multi: TransactionRequest) -> None:
+            multi.set_data(seen.path, value, seen.version)
+            for update in ids:
+                update.add_to(multi)
+
+        return expected(self._write(operations).refusal, *NOT_AS_READ) is None
 
     def _is_live(self, wal_path: str) -> bool:
         """Return whether a running server adds WALs to this WAL's queue. A dead server never comes back under its name."""
