@@ -14,7 +14,7 @@ import pytest
 from embedded.client import GLOBAL, LOCAL
 from embedded.wire import CellType, delete_column, delete_row, put
 from tests.cluster.decoding import compare_with_reader, decode
-from tests.cluster.walferry_runs import BOTH_SINKS, is_untouched, plan, positions, roll, ship_one, source_of
+from tests.cluster.walferry_runs import BOTH_SINKS, plan, roll, ship_one, source_of
 from walferry.base.protos import hbase_pb2 as pb
 from walferry.base.zk.client import connected
 from walferry.engine.summary import GroupSummary, Status
@@ -228,26 +228,6 @@ def test_cells_of_the_types_that_hbase_searches_with_arrive_as_by_hbase_s_own_re
     assert set(decoded) == {"Put", "Minimum", "Maximum"}
     batch(sides.at, peer, "run")
     assert sides.peer_cluster.scan_all(by_us, raw=True) == sides.source.scan_all(by_us, raw=True) == written
-
-
-def test_a_serial_peer_is_refused_and_its_queue_stays_as_it_is(sides, both, unique):
-    table, peer = both({"f": GLOBAL}), unique("peer")
-    sides.source.add_peer(
-        peer, sides.peer_cluster.address.cluster_key, enabled=False, configuration={"walferry.managed": "true"}, serial=True
-    )
-    try:
-        sides.source.write(table, [put("row", {"f:q": b"1"})])
-        sides.source.roll_wals()
-        before = positions(sides.at, peer)
-        summary = ship_one(sides.at, peer, roll_first=False)
-        assert summary.status is Status.FAILED
-        assert summary.error == (
-            f"peer {peer}: it is serial. Walferry keeps the order within a region, not across its moves: set SERIAL => false"
-        )
-        assert is_untouched(before, positions(sides.at, peer))
-        assert sides.peer_cluster.count_rows(table) == 0
-    finally:
-        sides.source.remove_peer(peer)
 
 
 def test_families_of_the_old_scope_serial_are_local_to_a_peer_that_is_not_as_in_hbase(sides, both, peer):

@@ -19,7 +19,7 @@ from walferry.admin.peers import Refused, peer_admin
 from walferry.admin.removing import remove
 from walferry.base.protos import hbase_pb2 as pb
 from walferry.hbase.cluster import master as active_master
-from walferry.hbase.errors import CustomEndpointPeer, MissingPeer, SerialPeer, StorageError, UnmanagedPeer
+from walferry.hbase.errors import CustomEndpointPeer, MissingPeer, StorageError, UnmanagedPeer
 from walferry.hbase.rpc import master
 from walferry.replication.peers.reading import DISABLED, read_peer
 from walferry.replication.queues import lease
@@ -175,14 +175,6 @@ def test_an_enabled_peer_is_not_taken_over(clusters, admin, peer_id):
     with pytest.raises(Refused, match=rf"peer {name} is ENABLED.*disable_peer '{name}'"):
         take_over(admin, name)
     assert clusters.peer(name) == PeerDescription(name, True, clusters.key, {}, True, False)
-
-
-def test_a_serial_peer_is_not_taken_over(clusters, admin, peer_id):
-    name = peer_id()
-    clusters.source.add_peer(name, clusters.key, enabled=False, serial=True)
-    with pytest.raises(SerialPeer):
-        take_over(admin, name)
-    assert clusters.peer(name).configuration == {}
 
 
 def test_a_peer_with_an_endpoint_of_its_own_is_not_taken_over(clusters, admin, peer_id):

@@ -24,7 +24,8 @@ _SHIP_HEAD = ("WAL GROUP", "STATUS", "WALS", "OPS", "BYTES", "LEFT", "SECONDS")
 _FIGURES = ("WALS", "OPS", "BYTES", "LEFT", "SECONDS")
 _STATUS = """\
 Exit status: 0 if nothing is left that could be shipped now; 1 if the command is refused; 2 for wrong arguments; 3 if something is
-left: the deadline came, the peer cluster is down, another run has a queue, or a queue is stuck.
+left: the deadline came, the peer cluster is down, another run has a queue, a queue is stuck, or edits of a serial peer wait for
+others.
 """
 
 
@@ -54,8 +55,8 @@ def ship(chosen: Chosen, /, peer_id: str, no_roll: bool, as_json: bool, **how: A
     from walferry.cli.local_ship import ShipTerms
 
     report = _ship(chosen.reached(), peer_id, ShipTerms(**how), roll=not no_roll)
-    late = any(str(s.status) == "deadline" for s in report.summaries)
-    status = STUCK if report.failures or late else WELL
+    left = any(str(s.status) in ("deadline", "waiting") for s in report.summaries)
+    status = STUCK if report.failures or left else WELL
     return show(lambda: ShownTable(report.to_xcom(), lambda: _reported(report), status, report.failures), as_json=as_json)
 
 
@@ -152,6 +153,6 @@ def _reported(report: BatchReport) -> str:
 
 def shipped(s: GroupSummary) -> list[str | Cell]:
     """Return a WAL group's row."""
-    colour = {"done": GOOD, "deadline": WARNING, "paused": WARNING}.get(str(s.status), BAD)
+    colour = {"done": GOOD, "deadline": WARNING, "paused": WARNING, "waiting": WARNING}.get(str(s.status), BAD)
     figures = [f"{figure:,}" for figure in (s.completedLogs, s.shippedOps, s.shippedBytes, s.logsLeft)]
     return [s.group, Cell(str(s.status), colour), *figures, f"{s.seconds:.1f}"]

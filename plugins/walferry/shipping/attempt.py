@@ -39,6 +39,7 @@ from walferry.shipping.peer_down import known_down, note_down
 from walferry.shipping.queue_positions import Archiver, QueuePositions
 from walferry.shipping.queued_wals import GroupWals, QueuedWals
 from walferry.shipping.runs import write_group
+from walferry.shipping.serial_order import SerialOrder, SourceLookups
 
 J = TypeVar("J", bound=ShippingJob)
 
@@ -107,6 +108,10 @@ class Attempt(ABC, Generic[J]):
             self._counters.end(Status.PEER_DOWN, text)
         finally:
             self._gauges.update()
+            self.close()
+
+    def close(self) -> None:
+        """Close what `begin` has opened: by default nothing."""
 
     def _run(self) -> None:
         session, job, stop = self._session, self._job, self._outcome.stop
@@ -130,7 +135,7 @@ class Attempt(ABC, Generic[J]):
                 in_flight=self._in_flight, outcome=self._outcome, settings=job.settings, senders=job.senders,
                 deadline=self._deadline, stops=self.why_stop, publish=self.publish,
             ).ship()  # fmt: skip
-        self._counters.end(status)
+        self._counters.end(status, self._outcome.waits)
 
 
 class QueueAttempt(Attempt[GroupJob]):
@@ -145,12 +150,17 @@ class QueueAttempt(Attempt[GroupJob]):
         self._keys = job.source.keys()
         self._wals = GroupWals((), ())
         self._loaded = NOTHING_LOADED
+        self._order: SerialOrder | None = None
 
     def begin(self) -> Peer | None:
-        """Find the group's WALs in its queue. Raises PeerError, StaleLoad."""
+        """Find the group's WALs in its queue. Raises PeerError, StaleLoad.
+
+        The peer is read after the WALs: if it becomes serial later, HBase then opens its regions anew, and these WALs contain
+        nothing that was written after that.
+        """
+        found = next(iter(candidates(self._lease.read(self._job.place))), None)
         peer = read_peer(self._session.zk, self._session.nodes, self._job.peer_id)
         check_shippable(peer)
-        found = next(iter(candidates(self._lease.read(self._job.place))), None)
         if found is None or not found.wals:
             return None
         self._wals = GroupWals.found(found.wals, self._session.store)
@@ -161,16 +171,22 @@ class QueueAttempt(Attempt[GroupJob]):
         )  # fmt: skip
         self.publish()
         self._loaded = loaded_before(self._session, peer, self._job.group)
+        self._order = SerialOrder(SourceLookups(self._session, peer.id)) if peer.serial else None
         return peer
+
+    def close(self) -> None:
+        """Close the connections to hbase:meta that a serial peer needs."""
+        if self._order is not None:
+            self._order.close()
 
     def ends(self, rules: FilterRules) -> tuple[Feed, Commit]:
         """Return the queued WALs, and the queue's positions."""
         feed = QueuedWals(
             job=self._job, wals=self._wals, store=self._session.store, keys=self._keys, peer_rules=rules, counters=self._counters,
-            deadline=self._deadline, loaded=self._loaded,
+            deadline=self._deadline, loaded=self._loaded, order=self._order,
         )  # fmt: skip
         archiver = Archiver(self._session, self._outcome.note, feed.give_up)
-        return feed, QueuePositions(self._wals, self._lease, self._counters, archiver)
+        return feed, QueuePositions(self._wals, self._lease, self._counters, archiver, self._order)
 
     def on_unreachable(self) -> None:
         """Look up how old the first edit is, too: the peer cluster's ZooKeeper does not answer, so no WAL is being read."""

@@ -39,6 +39,7 @@ class GroupJob(ShippingJob):
     place: QueuePlace | None = None  # where the driver found the group
     holder: str  # the lease's holder, for people: run, host, process
     broken_wals: BrokenWals = BrokenWals.STOP
+    serial: bool = False  # whether the peer was serial when the job began
 
 
 @dataclass(frozen=True)

@@ -19,6 +19,7 @@ from walferry.replication.retention.archive import NotArchived, archive_wal
 from walferry.replication.source.session import Session
 from walferry.shipping.candidates import Candidate
 from walferry.shipping.queued_wals import GroupWals
+from walferry.shipping.serial_order import SerialOrder
 
 log = logging.getLogger(__name__)
 
@@ -90,11 +91,15 @@ class QueuePositions:
 
     whole_wals = False
 
-    def __init__(self, wals: GroupWals, lease: Lease, counters: Counters, archiver: Archiver) -> None:
+    def __init__(
+        self, wals: GroupWals, lease: Lease, counters: Counters, archiver: Archiver, order: SerialOrder | None = None
+    ) -> None:
         self._wals = wals
         self._lease = lease
         self._counters = counters
         self._archiver = archiver
+        self._order = order
+        self._pushed: dict[str, int] = {}  # ids of a serial peer's regions that the next write registers
         self._done = 0  # the number of WALs shipped to their ends
         self._to_archive: list[int] = []  # finished WALs that stay queued until they are copied
         self._registered = WalOffset(0, 0)
@@ -109,7 +114,12 @@ class QueuePositions:
         self._archiver.stop()
 
     def commit(self, watermark: WalOffset) -> None:
-        """Register `watermark`, and take finished WALs out of the queue. Raises LeaseLost, StorageError, ConnectError."""
+        """Register `watermark`, and take finished WALs out of the queue. Raises LeaseLost, StorageError, ConnectError.
+
+        The first write registers the ids that a serial peer's regions have reached, too.
+        """
+        if self._order is not None:
+            self._pushed |= self._order.pushed(watermark)
         while self._done < watermark.wal:
             self._finish_wal(self._done)
             self._done += 1
@@ -119,7 +129,7 @@ class QueuePositions:
         if watermark != self._registered and watermark.wal < self._wals.count:
             wal = self._wals.wals[watermark.wal].queued
             if watermark.offset > wal.position:
-                self._lease.register_position(wal.name.text, watermark.offset)
+                self._register(wal.name.text, watermark.offset)
         self._registered = watermark
         self._counters.done(self._wals.bytes_done(watermark))
 
@@ -129,7 +139,7 @@ class QueuePositions:
         if not self._archiver.wanted or not end or number in self._wals.lost:  # a WAL without edits is not copied
             self._remove_wal(number)
             return
-        self._lease.register_position(wal.queued.name.text, end)  # so the WAL is not shipped again, however long copying takes
+        self._register(wal.queued.name.text, end)  # so the WAL is not shipped again, however long copying takes
         self._archiver.add(number, wal)
         self._to_archive.append(number)
 
@@ -139,7 +149,12 @@ class QueuePositions:
     def _remove_wal(self, number: int) -> None:
         name = self._wals.wals[number].queued.name.text
         try:
-            self._lease.remove_wal(name)
+            self._lease.remove_wal(name, self._pushed)
+            self._pushed = {}
             self._counters.completed(ignored=self._wals.unclean.get(number))
         except LastWal:  # the newer WALs have left the queue: this WAL stays, fully shipped
-            self._lease.register_position(name, self._end_of(number))
+            self._register(name, self._end_of(number))
+
+    def _register(self, wal: str, offset: int) -> None:
+        self._lease.register_position(wal, offset, self._pushed)
+        self._pushed = {}

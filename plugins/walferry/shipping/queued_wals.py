@@ -20,6 +20,7 @@ from walferry.replication.filters.rules import FilterRules
 from walferry.shipping.candidates import Candidate
 from walferry.shipping.closed_wal import ReadProgress, batches_of_closed, may_end_with, seconds_to_close
 from walferry.shipping.group_job import GroupJob
+from walferry.shipping.serial_order import SerialOrder
 
 log = logging.getLogger(__name__)
 
@@ -81,6 +82,7 @@ class QueuedWals(Feed):
     counters: Counters
     deadline: float
     loaded: LoadedBefore = NOTHING_LOADED
+    order: SerialOrder | None = None  # of a serial peer
 
     @property
     def count(self) -> int:
@@ -110,6 +112,14 @@ class QueuedWals(Feed):
     def rules(self, wal: int) -> FilterRules:
         """Return the peer's rules, without the edits of this WAL that the peer cluster has loaded as files."""
         return self.loaded.rest(self.wals.wals[wal].queued.name.text, self.peer_rules)
+
+    def ready(self, wal: int, batch: WalBatch) -> int:
+        """Return how many of the batch's first entries a serial peer may get now; all, for other peers."""
+        return len(batch.index) if self.order is None else self.order.ready(wal, batch, self.peer_rules)
+
+    def why_not_ready(self) -> str:
+        """Return which entry a serial peer may not get yet, and why."""
+        return str(self.order and self.order.out_of_order)
 
     def handed_out(self, wal: int, batch: WalBatch) -> None:
         """Note how far the WAL is read, and when its last entry so far was written."""

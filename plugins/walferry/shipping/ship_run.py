@@ -72,9 +72,27 @@ def ship_queued(run: ShipRun, on: Backend, say: Tell) -> list[GroupSummary]:
     if not jobs:
         return []
     left = load_files(run, jobs, on, say)
-    summaries = [*left.done, *_ship_all(left.jobs, on)]
+    summaries = [*left.done, *_ship_in_order(left.jobs, on)]
     finish(run, summaries)
     return summaries
+
+
+def _ship_in_order(jobs: Sequence[GroupJob], on: Backend) -> list[GroupSummary]:
+    """Ship each group, and again those that wait for edits of others, for as long as any group gets further.
+
+    Only groups of a serial peer wait. A region moves few times while a backlog grows, so few rounds are needed. Raises
+    BackendFailed.
+    """
+    summaries = {summary.group: summary for summary in _ship_all(jobs, on)}
+    while waiting := [job for job in jobs if summaries[job.group].status is Status.WAITING]:
+        if time.time() > waiting[0].deadline:
+            break
+        again = {summary.group: summary for summary in _ship_all(waiting, on)}
+        further = any(again[job.group].logEditsRead > summaries[job.group].logEditsRead for job in waiting)
+        summaries |= again
+        if not further:
+            break
+    return [summaries[job.group] for job in jobs]
 
 
 def _ship_all(jobs: Sequence[GroupJob], on: Backend) -> list[GroupSummary]:
@@ -115,7 +133,7 @@ def begin(run: ShipRun) -> list[GroupJob]:
     return [
         GroupJob(
             source=source, peer_id=run.peer_id, group=group, place=place, run_id=run.run_id, holder=f"run {run.run_id}",
-            deadline=ends, senders=senders, broken_wals=run.broken_wals, settings=settings,
+            deadline=ends, senders=senders, broken_wals=run.broken_wals, settings=settings, serial=peer.serial,
         )
         for group, place in groups
     ]  # fmt: skip
@@ -128,6 +146,9 @@ def load_files(run: ShipRun, jobs: Sequence[GroupJob], on: Backend, say: Tell) -
     """
     settings = jobs[0].settings
     if not settings.sink.makes_files:
+        return Left((), jobs)
+    if jobs[0].serial:
+        say(f"peer {run.peer_id}: it is serial, and files have no order, so its edits go by {settings.requests}")
         return Left((), jobs)
     if not on.shuffles:
         say(f"peer {run.peer_id}: making files of a backlog needs Spark, so its edits go by {settings.requests}")

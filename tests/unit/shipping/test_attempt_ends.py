@@ -30,7 +30,7 @@ class Ending:
 
         attempt = SimpleNamespace(
             _run=run, _counters=self._counters, _session=None, _job=SimpleNamespace(peer_id="p", run_id="run"),
-            _gauges=SimpleNamespace(update=lambda: None), backlog=self._backlog,
+            _gauges=SimpleNamespace(update=lambda: None), close=lambda: None, backlog=self._backlog,
         )  # fmt: skip
         Attempt.run(attempt)  # type: ignore[arg-type]
         return self._counters.summary()

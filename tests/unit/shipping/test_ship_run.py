@@ -84,6 +84,68 @@ def test_a_backend_that_has_not_shipped_a_group_has_failed(answers: list[GroupSu
         ship_run._ship_all([job], cast(Backend, Answering(answers)))
 
 
+WAITING, DONE = Status.WAITING, Status.DONE
+
+
+class Rounds:
+    """A backend whose groups end, round by round, as told: with a status, and so many entries read since the run's begin."""
+
+    def __init__(self, rounds: list[dict[str, tuple[Status, int]]]) -> None:
+        self.rounds = rounds
+
+    def run(self, function: object, jobs: list[GroupJob], *_: object, **__: object) -> list[GroupSummary]:
+        told = self.rounds.pop(0)
+        assert [job.group for job in jobs] == list(told), "only groups that wait are shipped again"
+        return [GroupSummary(group=group, status=status, logEditsRead=read) for group, (status, read) in told.items()]
+
+
+@pytest.mark.parametrize(
+    ("rounds", "ends"),
+    [
+        ([{"a": (DONE, 5), "b": (DONE, 0), "c": (DONE, 1)}], [DONE, DONE, DONE]),
+        (
+            [{"a": (DONE, 5), "b": (WAITING, 2), "c": (WAITING, 0)}, {"b": (DONE, 9), "c": (WAITING, 0)}, {"c": (DONE, 3)}],
+            [DONE, DONE, DONE],
+        ),
+        (
+            [
+                {"a": (Status.FAILED, 5), "b": (WAITING, 2), "c": (WAITING, 0)},
+                {"b": (WAITING, 2), "c": (WAITING, 1)},
+                {"b": (WAITING, 2), "c": (WAITING, 1)},
+            ],
+            [Status.FAILED, WAITING, WAITING],
+        ),
+    ],
+    ids=["none waits", "each for the one before", "for one that cannot get further"],
+)
+def test_groups_that_wait_are_shipped_again_while_any_gets_further(
+    rounds: list[dict[str, tuple[Status, int]]], ends: list[Status]
+) -> None:
+    jobs = [
+        GroupJob(source=SOURCE, peer_id="2", group=group, run_id="r", holder="run r", deadline=time.time() + 60)
+        for group in "abc"
+    ]
+    backend = Rounds(rounds)
+    assert [summary.status for summary in ship_run._ship_in_order(jobs, cast(Backend, backend))] == ends
+    assert backend.rounds == []
+
+
+def test_after_the_deadline_no_group_is_shipped_again() -> None:
+    job = GroupJob(source=SOURCE, peer_id="2", group="a", run_id="r", holder="run r", deadline=time.time() - 1)
+    (summary,) = ship_run._ship_in_order([job], cast(Backend, Rounds([{"a": (WAITING, 3)}])))
+    assert summary.status is WAITING
+
+
+def test_a_serial_peer_s_backlog_goes_by_requests() -> None:
+    settings = PeerSettings(sink=SinkKind.HFILES)
+    job = GroupJob(
+        source=SOURCE, peer_id="2", group="g", run_id="r", holder="r", deadline=time.time() + 60, settings=settings, serial=True
+    )
+    run, said = ShipRun(source=SOURCE, peer_id="2", run_id="r", deadline=60), list[str]()
+    assert ship_run.load_files(run, [job], cast(Backend, Answering([])), said.append).jobs == [job]
+    assert said == ["peer 2: it is serial, and files have no order, so its edits go by direct"]
+
+
 class Answering:
     """A backend that gives these results."""
 

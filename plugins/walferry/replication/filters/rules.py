@@ -102,6 +102,10 @@ class PeerTables:
             return (family in named) == (kind is Families.ONLY)
         return kind is Families.ALL
 
+    def has(self, table: bytes) -> bool:
+        """Return whether the peer gets any family of a table, whatever has become of the table's edits elsewhere."""
+        return self._chosen(table)[0] not in (Families.SYSTEM, Families.NONE)
+
     def only_rows_of(self, table: bytes) -> bool:
         """Return whether the peer gets only some rows of `table`, which a filter chooses."""
         return self.tenants_only and catalog_of(table) is not Catalog.NEITHER

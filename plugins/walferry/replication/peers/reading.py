@@ -22,7 +22,6 @@ from walferry.hbase.errors import (
     PausedPeer,
     PeerError,
     PeerNotUnderstood,
-    SerialPeer,
     UnmanagedPeer,
 )
 from walferry.hbase.layout import PEER_STATE, TABLE_CFS, ZNodes
@@ -217,10 +216,6 @@ def check_ours(peer: Peer) -> None:
         )
     if peer.state != DISABLED:
         raise EnabledPeer(peer.id, f"it is {peer.state}, so its RegionServers ship it themselves", ENABLED_ADVICE)
-    if peer.serial:
-        raise SerialPeer(
-            peer.id, "it is serial", "Walferry keeps the order within a region, not across its moves: set SERIAL => false"
-        )
     if peer.endpoint_impl not in INTER_CLUSTER_ENDPOINTS:
         raise CustomEndpointPeer(
             peer.id,

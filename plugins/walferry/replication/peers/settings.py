@@ -281,7 +281,7 @@ FIELDS = (
     Setting("cluster_key", "hosts:port:znode", "`peers create`", "where the peer cluster's ZooKeeper is"),
     Setting("state", "DISABLED", "HBase's shell", "an ENABLED peer is refused: its RegionServers ship it themselves"),
     Setting("endpoint_impl", "none, or HBaseInterClusterReplicationEndpoint", "HBase's shell", "a peer with another is refused"),
-    Setting("serial", "false", "HBase's shell", "a serial peer is refused: order is kept within a region, not across its moves"),
+    Setting("serial", "false", "HBase's shell", "whether edits keep their order when regions move"),
     Setting("replicate_all", "true or false", "`peers set-table-cfs`", "all user tables but excluded ones, or the named ones"),
     NAMESPACES,
     Setting("table_cfs", "tables and families", "`peers create`, `peers set-table-cfs`", "it gets edits of these"),

@@ -172,6 +172,7 @@ class BatchReport:
         lines += [f"logEditsFiltered {reason}: {count:,}" for reason, count in sorted(totals["filteredByReason"].items())]
         if deleted := sorted({name for s in self.summaries for name in s.deletedAtBoth}):
             lines.append(f"DROPPED the edits of what neither cluster has any more: {', '.join(deleted)[:MAX_REASON_CHARS]}")
+        lines += [f"WAITING {s.group}: {s.error}"[:MAX_REASON_CHARS] for s in self.summaries if s.status == "waiting"][:MAX_ROWS]
         lines += refusals(self.summaries)
         if totals["shippedHFiles"]:
             lines.append(f"shippedHFiles, of bulk loads: {totals['shippedHFiles']:,}, gone before: {totals['missingHFiles']:,}")

@@ -54,6 +54,7 @@ class Drained:
             return None
         reasons = [f"{s.group}: {s.status}: {s.error}" for s in self.summaries if s.failed]
         reasons += [f"{s.group}: the deadline came first" for s in self.summaries if s.status == "deadline"]
+        reasons += [f"{s.group}: {s.error}" for s in self.summaries if s.status == "waiting"]
         reasons += [f"{s.group}: the Spark job ended in the middle of it" for s in self.summaries if s.status == "running"]
         if self.drain.problem:
             reasons = [self.drain.problem]

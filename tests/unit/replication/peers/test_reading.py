@@ -12,7 +12,6 @@ from walferry.hbase.errors import (
     PausedPeer,
     PeerError,
     PeerNotUnderstood,
-    SerialPeer,
     UnmanagedPeer,
 )
 from walferry.replication.peers.reading import Peer, check_ours, check_shippable
@@ -32,7 +31,6 @@ def test_a_disabled_managed_peer_may_be_shipped() -> None:
         ({"config": {"walferry.managed": "false"}}, UnmanagedPeer, "walferry.managed=true"),
         ({"config": {}, "state": "ENABLED"}, UnmanagedPeer, "Nothing of it is touched"),
         ({"state": "ENABLED"}, EnabledPeer, "Disable it"),
-        ({"serial": True}, SerialPeer, "SERIAL => false"),
         ({"endpoint_impl": "org.example.MyEndpoint"}, CustomEndpointPeer, "org.example.MyEndpoint"),
         ({"config": {**PEER.config, CUSTOM_FILTERS.key: "org.example.NoPii"}}, CustomFilterPeer, "org.example.NoPii"),
         ({"not_understood": ("it has /x/sync-rep-state",)}, PeerNotUnderstood, "/x/sync-rep-state"),
