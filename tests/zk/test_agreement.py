@@ -5,6 +5,8 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -15,12 +17,12 @@ from tests.sessions import session_of
 from tests.unit.hbase.rpc.fake_server import FakeServer, answer, exception, hang_up
 from tests.zk.hbase_znodes import SERVER, HBaseZNodes, prefixed, wal
 from walferry.base.protos import hbase_pb2 as pb
-from walferry.hbase.errors import MasterSilent, MissingPeer, StalePeer, UnmanagedPeer
+from walferry.hbase.errors import MasterPresent, MasterSilent, MissingPeer, StalePeer, UnmanagedPeer
 from walferry.hbase.rpc.errors import remote_error
 from walferry.hbase.rpc.master import lacks_call
 from walferry.hbase.values import PBUF
 from walferry.replication.source import agreement
-from walferry.replication.source.agreement import check_agreement, check_peer, disagreements, master_peers
+from walferry.replication.source.agreement import check_agreement, check_peer, disagreements, master_peers, why_master_counts
 from walferry.replication.source.cluster import SourceCluster
 from walferry.runs.steps import batch
 from walferry.runs.values import ChosenPeers
@@ -68,6 +70,41 @@ def test_a_peer_that_both_know_alike_may_be_shipped(zk: KazooClient, hbase: HBas
     with master(hbase, knows(peer(), peer("another", "ENABLED"))) as server:
         assert check_peer(session_of(zk, source), "p").id == "p"
     assert [request.header.method_name for request in server.requests] == ["ListReplicationPeers"]
+
+
+def test_a_run_that_was_told_of_no_master_trusts_zookeeper(
+    zk: KazooClient, hbase: HBaseZNodes, source: SourceCluster, tmp_path: Path
+) -> None:
+    session = session_of(zk, replace(source, master_absent=True, wal_root=f"file://{tmp_path}"))
+    assert check_peer(session, "p").id == "p"
+    assert disagreements(session, ["p", "nobody"]) == {}
+    assert why_master_counts(session) is None
+    with pytest.raises(MissingPeer):
+        check_peer(session, "nobody")
+
+
+def test_a_run_that_was_told_of_no_master_does_nothing_while_there_is_one(
+    zk: KazooClient, hbase: HBaseZNodes, source: SourceCluster
+) -> None:
+    session = session_of(zk, replace(source, master_absent=True))
+    with master(hbase, knows(peer())) as server:
+        with pytest.raises(
+            MasterPresent, match=r"an HMaster is active \(.*/master is there\), but this run was told that none is"
+        ):
+            check_peer(session, "p")
+        assert isinstance(why_master_counts(session), MasterPresent)
+        assert why_master_counts(session_of(zk, source)) is None, "other runs need a master"
+        assert server.requests == []
+
+
+@pytest.mark.parametrize("root", ["wal_root", "root_dir"])
+def test_a_run_that_was_told_of_no_master_does_nothing_if_peers_may_be_in_files(
+    zk: KazooClient, hbase: HBaseZNodes, source: SourceCluster, tmp_path: Path, root: str
+) -> None:
+    (tmp_path / "peers").mkdir()
+    session = session_of(zk, replace(source, master_absent=True, **{root: f"file://{tmp_path}/"}))
+    with pytest.raises(MasterPresent, match=f"{tmp_path}/peers is there: the cluster may keep its peers in files"):
+        check_peer(session, "p")
 
 
 @pytest.mark.parametrize(

@@ -108,7 +108,7 @@ def test_what_the_peer_cluster_still_applies_comes_before_what_the_next_run_ship
                 raise SystemExit(143)
 
         with monkeypatch.context() as patch:
-            patch.setattr(attempt, "why_paused", end)
+            patch.setattr(attempt, "why_stopped", end)
             ended = threading.Thread(target=_ended, args=(job,), daemon=True)
             ended.start()
             assert peer_cluster.busy.wait(60)

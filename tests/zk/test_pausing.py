@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -94,20 +95,27 @@ def test_retention_says_that_nobody_ships_it(source: SourceCluster, hbase: HBase
     assert _shipped_by(read_peer(zk, hbase.nodes, "p")) is ShippedBy.PAUSED
 
 
-def test_a_run_that_waits_for_its_peer_cluster_sees_the_pause_and_ends(
-    source: SourceCluster, hbase: HBaseZNodes, zk: KazooClient, tmp_path: Path
+@pytest.mark.parametrize("comes", ["a pause", "an HMaster that was said to be absent"])
+def test_a_run_that_waits_for_its_peer_cluster_sees_what_comes_and_ends(
+    source: SourceCluster, hbase: HBaseZNodes, zk: KazooClient, tmp_path: Path, comes: str
 ) -> None:
     hbase.add_peer("away", clusterkey="127.0.0.1:1:/peer_cluster")
     hbase.add_wal(DEAD, "away", wal(1, DEAD))
     (tmp_path / "oldWALs" / wal(1, DEAD)).write_bytes(encode_wal([]))
     group = parse_wal_name(wal(1, DEAD)).group
-    job = GroupJob(source=source, peer_id="away", group=group, run_id="r", holder="h", deadline=time.time() + 300)
+    told = replace(source, master_absent=comes != "a pause")
+    job = GroupJob(source=told, peer_id="away", group=group, run_id="r", holder="h", deadline=time.time() + 300)
     with ThreadPoolExecutor(1) as pool:
         waiting = pool.submit(ship_group, job)
         give_up = time.monotonic() + 60
         while not read_run(session_of(zk, source), "away", "r"):
             assert time.monotonic() < give_up
             time.sleep(0.1)
-        hbase.set_config("away", PAUSED)
+        if comes == "a pause":
+            hbase.set_config("away", PAUSED)
+        else:
+            hbase.zk.create(hbase.nodes.master)
         summary = waiting.result(60)
-    assert (summary.status, hbase.queued("away")) == (Status.PAUSED, [f"{hbase.nodes.queue(DEAD, 'away')}/{wal(1, DEAD)}"])
+    assert summary.status is (Status.PAUSED if comes == "a pause" else Status.FAILED)
+    assert ("it is paused" if comes == "a pause" else "an HMaster is active") in (summary.error or "")
+    assert hbase.queued("away") == [f"{hbase.nodes.queue(DEAD, 'away')}/{wal(1, DEAD)}"]

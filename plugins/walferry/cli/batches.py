@@ -46,7 +46,7 @@ def plan(chosen: Chosen, peer_id: str, as_json: bool, watch: float | None) -> in
 @options.shipping(DEADLINE_SECONDS)
 @options.as_json
 @click.pass_obj
-def ship(chosen: Chosen, /, peer_id: str, no_roll: bool, as_json: bool, **how: Any) -> int:
+def ship(chosen: Chosen, /, peer_id: str, no_roll: bool, as_json: bool, master_absent: bool, **how: Any) -> int:
     """Ship the queued WALs of a managed peer.
 
     It does the same as a batch of the DAG replicate_peer, in processes of this machine instead of Spark. Ctrl-C ends it and
@@ -54,7 +54,7 @@ def ship(chosen: Chosen, /, peer_id: str, no_roll: bool, as_json: bool, **how: A
     """
     from walferry.cli.local_ship import ShipTerms
 
-    report = _ship(chosen.reached(), peer_id, ShipTerms(**how), roll=not no_roll)
+    report = _ship(chosen.reached(master_absent=master_absent), peer_id, ShipTerms(**how), roll=not no_roll)
     left = any(str(s.status) in ("deadline", "waiting") for s in report.summaries)
     status = STUCK if report.failures or left else WELL
     return show(lambda: ShownTable(report.to_xcom(), lambda: _reported(report), status, report.failures), as_json=as_json)

@@ -104,7 +104,7 @@ shown: Callable[[Callable[..., int]], Callable[..., int]] = added(as_json, watch
 
 
 def shipping(deadline: int) -> Callable[[F], F]:
-    """Return a decorator for commands that ship, which adds `deadline`, `broken_wals`, `sink` and `workers`."""
+    """Return a decorator for commands that ship: adds `deadline`, `broken_wals`, `sink`, `master_absent` and `workers`."""
     return added(
         click.option(
             "--deadline", type=click.IntRange(10, MAX_DEADLINE_SECONDS), default=deadline, show_default=True,
@@ -115,5 +115,9 @@ def shipping(deadline: int) -> Callable[[F], F]:
             help="What becomes of a broken WAL.",
         ),
         click.option("--sink", type=click.Choice(SINKS), help="How edits are sent (default: as the peer says)."),
+        click.option(
+            "--master-absent", is_flag=True,
+            help="The source has no active HMaster, and none comes while this runs: trust the peers in ZooKeeper.",
+        ),
         workers,
     )  # fmt: skip

@@ -35,7 +35,9 @@ if something is left.
 @options.shipping(DEADLINE_SECONDS)
 @options.as_json
 @click.pass_obj
-def drain(chosen: Chosen, /, queue: str, dry_run: bool, delete_orphan: bool, as_json: bool, **how: Any) -> int:
+def drain(
+    chosen: Chosen, /, queue: str, dry_run: bool, delete_orphan: bool, as_json: bool, master_absent: bool, **how: Any
+) -> int:
     """Ship one dead server's queue.
 
     QUEUE is a recovered queue as under replication/rs: the server under which it lies, and its id. If the queue is unclaimed, all
@@ -45,7 +47,7 @@ def drain(chosen: Chosen, /, queue: str, dry_run: bool, delete_orphan: bool, as_
     from walferry.cli.local_ship import ShipTerms, run_name
     from walferry.runs.steps import recovery
 
-    source, run = chosen.reached(), run_name("drain")
+    source, run = chosen.reached(master_absent=master_absent), run_name("drain")
     selected = recovery.select(source, "", queue, delete_orphan)
     if dry_run:
         lines = recovery.preview(source, selected, delete_orphan)
@@ -62,7 +64,7 @@ def drain(chosen: Chosen, /, queue: str, dry_run: bool, delete_orphan: bool, as_
 @options.shipping(DEADLINE_SECONDS)
 @options.as_json
 @click.pass_obj
-def failover(chosen: Chosen, /, server: str, as_json: bool, **how: Any) -> int:
+def failover(chosen: Chosen, /, server: str, as_json: bool, master_absent: bool, **how: Any) -> int:
     """Claim and ship all queues of a dead RegionServer.
 
     Without a server, it does so for all servers that are dead now and have left queues of managed peers. The command does the
@@ -72,7 +74,7 @@ def failover(chosen: Chosen, /, server: str, as_json: bool, **how: Any) -> int:
     from walferry.cli.local_ship import ShipTerms, run_name
     from walferry.runs.steps import recovery
 
-    source = chosen.reached()
+    source = chosen.reached(master_absent=master_absent)
     found = recovery.find(source, server, ())
     recovered = _recover(source, found.servers, None, run_name("failover"), ShipTerms(**how))
     return _show(replace(recovered, notes=[*found.notes, *recovered.notes]), as_json=as_json)

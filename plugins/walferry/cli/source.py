@@ -50,11 +50,11 @@ class Chosen:
 
             return from_airflow(self.conn_id)
 
-    def reached(self) -> SourceCluster:
+    def reached(self, *, master_absent: bool = False) -> SourceCluster:
         """Return the source cluster, whose ZooKeeper has answered just now. Raises SourceError, ConnectError."""
         from walferry.base.zk.client import connected
 
-        source = self.read()
+        source = replace(self.read(), master_absent=master_absent)
         with connected(source.quorum, CONNECT_SECONDS, login=source.login):
             return source
 

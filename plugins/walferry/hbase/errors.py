@@ -30,7 +30,8 @@ class MasterSilent(ClusterError):
     """
 
     def __init__(self, reason: str, *, refused: bool = False, closed: bool = False) -> None:
-        then = "it answers; the user needs global ADMIN" if refused else "it answers; try again when a master is active"
+        again = "it answers; try again when a master is active, or say that none will be (master=absent)"
+        then = "it answers; the user needs global ADMIN" if refused else again
         super().__init__(
             f"the Master could not be asked whether the peers are as ZooKeeper has them: {reason}. Nothing is touched until "
             f"{'it lets us in' if closed else then}"
@@ -86,6 +87,10 @@ class StalePeer(PeerError):
             "Nothing of it is touched, because ZooKeeper's copy is stale, as after `hbase copyreppeers zookeeper filesystem`. "
             "Walferry serves peers in ZooKeeper only (hbase.replication.peer.storage.impl=zookeeper)",
         )
+
+
+class MasterPresent(WalferryError):
+    """A run was told that the source has no active HMaster, but it has one, or ZooKeeper may not know the peers."""
 
 
 class CustomEndpointPeer(PeerError):

@@ -19,7 +19,7 @@ from walferry.replication.filters.rules import Families, FilterRules, PeerTables
 from walferry.replication.peers.reading import Peer
 from walferry.replication.sinks.of_peer import open_sink
 from walferry.replication.source.session import Session
-from walferry.shipping.attempt import check_not_paused
+from walferry.shipping.attempt import check_not_stopped
 from walferry.shipping.group_job import ShippingJob
 
 
@@ -82,6 +82,6 @@ def peer_cluster_id_of(session: Session, peer: Peer, job: ReplayJob) -> UUID:
     # This sink sends nothing.
     with open_sink(
         peer, session, job.settings, deadline, stop=threading.Event(), right=Right(), lease=None,
-        on_missing_hfiles=lambda count: None, on_failure=partial(check_not_paused, session, job.peer_id),
+        on_missing_hfiles=lambda count: None, on_failure=partial(check_not_stopped, session, job.peer_id),
     ) as sink:  # fmt: skip
         return sink.id

@@ -30,6 +30,7 @@ from walferry.replication.peers.reading import Peer, check_shippable, read_peer
 from walferry.replication.queues.lease import Lease
 from walferry.replication.sinks.errors import PeerClusterUnreachable
 from walferry.replication.sinks.of_peer import open_sink
+from walferry.replication.source.agreement import why_master_counts
 from walferry.replication.source.session import Session
 from walferry.shipping.candidates import candidates
 from walferry.shipping.deleted import Missing, deleted_at_source, names_of
@@ -78,16 +79,16 @@ class Attempt(ABC, Generic[J]):
         """Return both ends of the engine's run: its input, to which the peer's rules apply, and what keeps its progress."""
 
     def why_stop(self) -> WalferryError | None:
-        """Return why nothing may be sent any more: the peer was paused meanwhile."""
-        return why_paused(self._session, self._job.peer_id)
+        """Return why nothing may be sent any more: the peer was paused, or an HMaster came that was said to be absent."""
+        return why_stopped(self._session, self._job.peer_id)
 
     def on_missing_hfiles(self, count: int) -> None:
         """Count files of a bulk load that are gone."""
         self._counters.missing_hfiles(count)
 
     def on_unreachable(self) -> None:
-        """Publish since when the peer cluster's ZooKeeper has not been reached. Raises PausedPeer."""
-        check_not_paused(self._session, self._job.peer_id)
+        """Publish since when the peer cluster's ZooKeeper has not been reached. Raises PausedPeer, MasterPresent."""
+        check_not_stopped(self._session, self._job.peer_id)
         self.publish()
 
     def publish(self) -> None:
@@ -126,7 +127,7 @@ class Attempt(ABC, Generic[J]):
             on_missing_hfiles=self.on_missing_hfiles, on_failure=self.on_unreachable,
         )  # fmt: skip
         with opened as sink, limit_of(peer, session, stop) as limit:
-            check_not_paused(session, peer.id)  # opening the sink may have waited for the peer cluster
+            check_not_stopped(session, peer.id)  # opening the sink may have waited for the peer cluster
             source_id, deleted = cluster_id(session.zk, session.nodes), deleted_at_source(session, self._missing)
             self._counters.deleted(names_of(deleted))
             feed, commit = self.ends(FilterRules.of_peer(peer, source_id, sink.id, deleted))
@@ -190,17 +191,22 @@ class QueueAttempt(Attempt[GroupJob]):
 
     def on_unreachable(self) -> None:
         """Look up how old the first edit is, too: the peer cluster's ZooKeeper does not answer, so no WAL is being read."""
-        check_not_paused(self._session, self._job.peer_id)
+        check_not_stopped(self._session, self._job.peer_id)
         self._wals.written = self._wals.written or first_written(self._session.store, self._wals.wals, self._keys)
         self.publish()
 
 
-def why_paused(session: Session, peer_id: str) -> PausedPeer | None:
-    """Return the error that says that the peer is paused; None if it is not. Raises PeerError, ConnectError."""
-    return PausedPeer(peer_id) if read_peer(session.zk, session.nodes, peer_id).paused else None
+def why_stopped(session: Session, peer_id: str) -> WalferryError | None:
+    """Return why an attempt may not go on: its peer was paused, or an HMaster came that was said to be absent.
+
+    Raises PeerError, ConnectError.
+    """
+    if read_peer(session.zk, session.nodes, peer_id).paused:
+        return PausedPeer(peer_id)
+    return why_master_counts(session)
 
 
-def check_not_paused(session: Session, peer_id: str) -> None:
-    """Raise PausedPeer if the peer is paused. Raises PeerError, ConnectError."""
-    if (why := why_paused(session, peer_id)) is not None:
+def check_not_stopped(session: Session, peer_id: str) -> None:
+    """Raise the error of `why_stopped`. Raises PeerError, ConnectError."""
+    if (why := why_stopped(session, peer_id)) is not None:
         raise why

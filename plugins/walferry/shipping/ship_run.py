@@ -147,6 +147,10 @@ def load_files(run: ShipRun, jobs: Sequence[GroupJob], on: Backend, say: Tell) -
     settings = jobs[0].settings
     if not settings.sink.makes_files:
         return Left((), jobs)
+    if run.source.master_absent:
+        say(f"peer {run.peer_id}: without an HMaster nobody says whether all RegionServers have stopped to ship this peer, and "
+            f"files could then bring back what was deleted, so its edits go by {settings.requests}")  # fmt: skip
+        return Left((), jobs)
     if jobs[0].serial:
         say(f"peer {run.peer_id}: it is serial, and files have no order, so its edits go by {settings.requests}")
         return Left((), jobs)

@@ -5,6 +5,10 @@ HBase can keep its peers in the file system (hbase.replication.peer.storage.impl
 may have been ENABLED long ago. Only the Master knows, so each step of a batch, a claim or a change of a peer asks it first.
 
 HBase 1 always keeps its peers in ZooKeeper, and its Master has no such call, so ZooKeeper is trusted there.
+
+A run may be told that the source has no active HMaster (`SourceCluster.master_absent`). Then ZooKeeper is trusted, too, unless
+there is an HMaster, or hbase.rootdir has the folder in which HBase keeps peers in files. Attempts look again every few seconds,
+and end when an HMaster comes.
 """
 
 from __future__ import annotations
@@ -16,8 +20,9 @@ from dataclasses import fields
 from walferry.base.protos import hbase_pb2 as pb
 from walferry.base.zk.errors import ZNodeValueError
 from walferry.hbase.cluster import master as active_master
-from walferry.hbase.cluster import release
-from walferry.hbase.errors import ClusterError, MasterSilent, MissingPeer, StalePeer, StorageError
+from walferry.hbase.cluster import release, zk_has
+from walferry.hbase.errors import ClusterError, MasterPresent, MasterSilent, MissingPeer, StalePeer, StorageError
+from walferry.hbase.files.systems import exists
 from walferry.hbase.rpc import master
 from walferry.hbase.rpc.errors import AccessDenied, NotAuthenticated, RemoteError, RpcError
 from walferry.replication.peers.reading import Peer, as_peer, check_ours, check_shippable, read_peer
@@ -28,6 +33,7 @@ CALL_SECONDS = 20.0
 TRIES = 3  # a change reaches ZooKeeper a moment before the Master's own memory
 PAUSE_SECONDS = 0.5
 HBASE_1 = ("0.", "1.")
+PEERS_FOLDER = "peers"  # FSReplicationPeerStorage's hbase.replication.peers.directory
 
 
 def check_peer(session: Session, peer_id: str, *, even_paused: bool = False) -> Peer:
@@ -72,8 +78,40 @@ def disagreements(session: Session, peer_ids: Collection[str], said: Mapping[str
     return found
 
 
+def check_master_absent(session: Session) -> None:
+    """Check what a run was told: that no HMaster is active, and so only ZooKeeper has the peers.
+
+    Raises MasterPresent, StoreError.
+    """
+    if (why := why_master_counts(session)) is not None:
+        raise why
+    folder = f"{session.source.hbase_root.rstrip('/')}/{PEERS_FOLDER}"
+    if exists(folder):
+        raise MasterPresent(
+            f"{folder} is there: the cluster may keep its peers in files (hbase.replication.peer.storage.impl=filesystem), and "
+            "then those in ZooKeeper are out of date. Without an HMaster nothing says which of them count",
+            f"If the peers are in ZooKeeper, move {folder} away; otherwise start an HMaster",
+        )
+
+
+def why_master_counts(session: Session) -> MasterPresent | None:
+    """Return why a run that was told that no HMaster is active may not go on; None if it may, or was not told that."""
+    if not session.source.master_absent or not zk_has(session.zk, session.nodes.master):
+        return None
+    return MasterPresent(
+        f"an HMaster is active ({session.nodes.master} is there), but this run was told that none is",
+        "Run it without that: the HMaster's word on the peers counts. What is acknowledged is registered",
+    )
+
+
 def master_peers(session: Session) -> Mapping[str, Peer] | None:
-    """Ask the active Master for its peers, by id; None for HBase 1. Raises MasterSilent, ConnectError."""
+    """Ask the active Master for its peers, by id; None for HBase 1, and for a run that was told that no HMaster is active.
+
+    Raises MasterSilent, MasterPresent, StoreError, ConnectError.
+    """
+    if session.source.master_absent:
+        check_master_absent(session)
+        return None
     try:
         at = active_master(session.zk, session.nodes)
         with master.connect(at, login=session.source.login, timeout=CALL_SECONDS) as connection:

@@ -84,6 +84,7 @@ class SourceCluster(Strict):
     skip_bulk_loads: bool = False  # leave out the bulk loads that the source would replicate
     visibility_labels: str = VisibilityLabels.REFUSE
     replication: Mapping[str, str] = field(default_factory=dict, hash=False)  # HBase's settings, by their names
+    master_absent: bool = False  # a run was told that no HMaster is active, so ZooKeeper alone says what the peers are
 
     def __post_init__(self) -> None:
         self._log_in_to_folders()

@@ -1,0 +1,65 @@
+"""A source whose HMaster is gone: a run that is told so ships what dead and live servers have left, and loses nothing, even if a
+server that counts as dead still takes writes.
+"""
+
+from __future__ import annotations
+
+import json
+import signal
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.cluster.failover import Failover, failover
+from walferry.cli.main import main
+
+Run = Callable[..., tuple[int, str]]
+
+
+@pytest.fixture
+def site(cluster_folder: Path, java_client, unique) -> Iterator[Failover]:
+    folder = cluster_folder / unique("masterless")
+    with failover(folder, java_client, regionservers=2, sleep_before_failover_ms=60_000) as started:
+        yield started
+
+
+@pytest.fixture
+def run(site: Failover, capsys: pytest.CaptureFixture[str]) -> Run:
+    """`run("ship", "2")` → exit status, and standard output and error, of a command on the source."""
+
+    def run(*words: str) -> tuple[int, str]:
+        extra = {"wal_root": site.at.wal_root, "znode_parent": site.at.nodes.base}
+        status = main(["--source", json.dumps({"host": site.at.quorum, "extra": extra}), *words])
+        return status, "".join(capsys.readouterr())
+
+    return run
+
+
+def test_a_server_that_only_seems_dead_and_a_live_one_are_shipped_without_an_hmaster(site: Failover, run: Run) -> None:
+    """The server is stopped, not killed: its session ends, its clients wait, and its WAL is open when its queue is drained."""
+    site.write_bulk()
+    site.kill_master()
+    victim = site.victim()
+    process = next(server.process for server in site.cluster.regionservers if server.server_name == victim)
+    process.popen.send_signal(signal.SIGSTOP)
+    site.await_death(victim)
+
+    status, said = run("failover", victim)
+    assert (status, "no master is active" in said) == (1, True), said
+    assert site.recovered()
+    status, said = run("failover", victim, "--master-absent")
+    assert status == 0, said
+    assert site.recovered() == ()
+    status, said = run("ship", site.peer, "--master-absent")
+    assert status == 0, said
+    assert not any((site.folder / "source").rglob("peers"))
+
+    process.popen.send_signal(signal.SIGCONT)  # nobody has told it that it is dead
+    site.until(lambda: not process.alive, "the server that was shipped finds out that it is dead")
+    site.cluster.regionservers[:] = [server for server in site.cluster.regionservers if server.process is not process]
+    site.cluster.start_master()
+    site.cluster.start_regionserver()
+    status, said = run("ship", site.peer, "--master-absent")
+    assert (status, "an HMaster is active" in said) == (1, True), said
+    site.finish()
