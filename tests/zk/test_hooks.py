@@ -7,16 +7,17 @@ import socket
 import struct
 import threading
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from contextlib import suppress
+from http.server import BaseHTTPRequestHandler
 
 import pytest
 from kazoo.client import KazooClient
 from kazoo.exceptions import NoAuthError
 
 from tests.zk.hbase_znodes import SERVER, HBaseZNodes
+from tests.zk.web_page import Answer, add_server, page, web_page
 from walferry.base.protos import hbase_pb2 as pb
+from walferry.hbase import web_pages
 from walferry.hbase.values import PBUF
 from walferry.replication.peers.reading import DISABLED, Peer
 from walferry.replication.peers.settings import SinkHooks, SinkKind
@@ -28,7 +29,6 @@ from walferry.replication.source.cluster import SourceCluster
 from walferry.shipping import ship_run
 
 COPROCESSORS, FILTER = hooks.KEYS
-Answer = Callable[[BaseHTTPRequestHandler], None]
 
 
 def configuration(**values: str) -> bytes:
@@ -38,36 +38,6 @@ def configuration(**values: str) -> bytes:
     return json.dumps(
         {"properties": properties + [{"key": keys[name], "value": value} for name, value in values.items()]}
     ).encode()
-
-
-def page(body: bytes, status: int = 200) -> Answer:
-    def answer(handler: BaseHTTPRequestHandler) -> None:
-        handler.send_response(status)
-        handler.end_headers()
-        handler.wfile.write(body if handler.path == "/conf?format=json" else b"")
-
-    return answer
-
-
-@contextmanager
-def web_page(answer: Answer) -> Iterator[int]:
-    class Page(BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
-            answer(self)
-
-        def log_message(self, *_: object) -> None:
-            pass
-
-    with ThreadingHTTPServer(("127.0.0.1", 0), Page) as server:
-        server.daemon_threads = True
-        threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
-        yield server.server_port
-        server.shutdown()
-
-
-def add_server(hbase: HBaseZNodes, port: int, number: int = 1) -> None:
-    value = PBUF + pb.RegionServerInfo(infoPort=port).SerializeToString()
-    hbase.zk.create(f"{hbase.nodes.rs}/127.0.0.1,16020,{number}", value)
 
 
 @pytest.fixture
@@ -134,9 +104,9 @@ def trailers(handler: BaseHTTPRequestHandler) -> None:
 def test_a_page_that_does_not_tell_is_no_configuration(
     zk: KazooClient, alone: HBaseZNodes, answer: Answer, why: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(hooks, "PAGE_SECONDS", 0.5)
-    monkeypatch.setattr(hooks, "MAX_BYTES", 400)
-    monkeypatch.setattr(hooks, "MAX_VALUE_CHARS", 100)
+    monkeypatch.setattr(web_pages, "PAGE_SECONDS", 0.5)
+    monkeypatch.setattr(web_pages, "MAX_BYTES", 400)
+    monkeypatch.setattr(web_pages, "MAX_VALUE_CHARS", 100)
     with web_page(answer) as port:
         add_server(alone, port)
         found = hooks_of(zk, alone.nodes)

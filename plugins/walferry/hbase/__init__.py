@@ -8,5 +8,6 @@ errors                  errors about znodes and peers
 wal, hfiles             write-ahead logs and store files
 files                   file systems, and where WALs lie
 rpc, tables             calls to servers; regions, scans
+web_pages               servers' settings and metrics, from their web pages
 crypto                  keys of encrypted WALs
 """

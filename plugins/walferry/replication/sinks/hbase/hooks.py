@@ -1,35 +1,25 @@
 """Finds the classes at a peer cluster that see only replicated edits: coprocessors of its RegionServers, and its sink's filter.
 
 Direct writes and loaded files pass them by (RegionServerObserver.preReplicateLogEntries, preReplicationSinkBatchMutate;
-WALEntrySinkFilter). HBase publishes its configuration on its servers' web pages only (ConfServlet):
-
-    GET http://<RegionServer>:<info port>/conf?format=json
-    {"properties": [{"key": "hbase.replication.sink.walentrysinkfilter", "value": "<class>", …}, …]}
-
-A server without such pages, or whose pages want TLS or a login, does not tell. Nor do servers that differ from the one that
-answered.
+WALEntrySinkFilter). HBase publishes its configuration on its servers' web pages only (hbase/web_pages.py). A server without such
+pages, or whose pages want TLS or a login, does not tell. Nor do servers that differ from the one that answered.
 """
 
 from __future__ import annotations
 
 import random
-import socket
-import threading
-from collections.abc import Iterator
-from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
-from http.client import HTTPConnection, HTTPException
 
 from kazoo.client import KazooClient
 
 from walferry.base.hosts import side_by_side
-from walferry.base.records import NotARecord, parsed
 from walferry.base.texts import one_line, visible
 from walferry.base.zk.client import connected, read_all
 from walferry.hbase.cluster import live_servers
 from walferry.hbase.layout import ZNodes
 from walferry.hbase.names import ServerName
 from walferry.hbase.values import decode_info_port
+from walferry.hbase.web_pages import NO_PAGE, PAGE_SECONDS, configuration
 from walferry.replication.peers.reading import Peer, peer_cluster_of
 from walferry.replication.source.cluster import SourceCluster
 
@@ -44,9 +34,6 @@ HARMLESS = frozenset((
 ))  # fmt: skip
 ASKED = 3  # servers, of which the first answer counts
 ZOOKEEPER_SECONDS = 5.0  # to connect; half as much for each of two calls
-PAGE_SECONDS = 3.0  # for a page, from the connection to its last byte
-MAX_BYTES = 2 << 20  # some 200 kB are usual
-MAX_VALUE_CHARS = 20_000
 MAX_NAMES = 5
 MAX_NAME_CHARS = 200
 MAX_REASON_CHARS = 500
@@ -94,60 +81,12 @@ def hooks_of(zk: KazooClient, nodes: ZNodes) -> Hooks:
 
 def _asked(server: ServerName, port: int) -> Hooks:
     try:
-        return Hooks(_classes(_configuration(server.host, port)))
-    except (OSError, HTTPException, ValueError) as error:  # a name that is impossible in DNS raises UnicodeError
+        return Hooks(_classes(configuration(server.host, port, KEYS)))
+    except NO_PAGE as error:
         return Hooks(unknown=visible(f"http://{server.host}:{port}/conf: {error or type(error).__name__}", MAX_NAME_CHARS))
 
 
-def _configuration(host: str, port: int) -> dict[str, str]:
-    """Read the values of KEYS. Raises OSError, HTTPException, NotARecord, UnicodeError."""
-    with closing(HTTPConnection(host, port, timeout=PAGE_SECONDS)) as connection:
-        connection.connect()
-        with _hung_up_in_time(connection.sock):
-            connection.request("GET", "/conf?format=json")
-            answer = connection.getresponse()
-            if answer.status != 200:
-                raise OSError(f"HTTP {answer.status}")
-            body = answer.read(MAX_BYTES + 1)
-    properties = parsed(body, MAX_BYTES)
-    properties = properties.get("properties") if isinstance(properties, dict) else None
-    if not isinstance(properties, list):
-        raise NotARecord("it has no list of properties")
-    pairs = [(each.get("key"), each.get("value")) for each in properties if isinstance(each, dict)]
-    found = {key: value for key, value in pairs if key in KEYS and isinstance(value, str)}
-    if any(len(value) > MAX_VALUE_CHARS for value in found.values()):
-        raise NotARecord(f"a value has more than {MAX_VALUE_CHARS} characters")
-    return found
-
-
-@contextmanager
-def _hung_up_in_time(sock: socket.socket) -> Iterator[None]:
-    """End the connection after PAGE_SECONDS: its timeout limits each wait, and a server may send a byte a second for ever.
-
-    Raises TimeoutError then.
-    """
-    late = threading.Event()
-
-    def hang_up() -> None:
-        late.set()
-        with suppress(OSError):
-            sock.shutdown(socket.SHUT_RDWR)
-
-    timer = threading.Timer(PAGE_SECONDS, hang_up)
-    timer.daemon = True
-    timer.start()
-    try:
-        yield
-    except (OSError, HTTPException):
-        if not late.is_set():
-            raise
-    finally:
-        timer.cancel()
-    if late.is_set():
-        raise TimeoutError(f"the page did not come within {PAGE_SECONDS:g} s")
-
-
-def _classes(configuration: dict[str, str]) -> tuple[str, ...]:
+def _classes(settings: dict[str, str]) -> tuple[str, ...]:
     """Return the classes that are not HARMLESS. A coprocessor may have a priority: <class>|<priority>|<path>."""
-    listed = (name.partition("|")[0].strip() for key in KEYS for name in configuration.get(key, "").split(","))
+    listed = (name.partition("|")[0].strip() for key in KEYS for name in settings.get(key, "").split(","))
     return tuple(dict.fromkeys(name for name in listed if name and name not in HARMLESS))
